@@ -1,0 +1,5 @@
+//! History → verdict. Pure: no clock, no I/O.
+
+pub mod verdict;
+
+pub use verdict::Verdict;

@@ -1,0 +1,290 @@
+//! The verdict as the contract shows it: what `diagnose --json` prints and recordings hold.
+//!
+//! Unknown numbers are `None` and print as `null`.
+
+use serde::{Deserialize, Serialize};
+
+/// Which resource must change for the loop to step faster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// The input pipeline.
+    DataLoader,
+    /// Storage or network.
+    Io,
+    /// The CPU.
+    Cpu,
+    /// The device.
+    Gpu,
+    /// No resource costs more than a few percent.
+    Balanced,
+    /// Not training now.
+    Idle,
+    /// Not a training process, or too little could be seen.
+    #[default]
+    Unknown,
+}
+
+impl Class {
+    /// All classes.
+    pub const ALL: [Self; 7] =
+        [Self::DataLoader, Self::Io, Self::Cpu, Self::Gpu, Self::Balanced, Self::Idle, Self::Unknown];
+
+    /// The exact string of the contract.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::DataLoader => "data-loader",
+            Self::Io => "io",
+            Self::Cpu => "cpu",
+            Self::Gpu => "gpu",
+            Self::Balanced => "balanced",
+            Self::Idle => "idle",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What the job is doing, before any bottleneck is looked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Not enough has been seen.
+    #[default]
+    Unknown,
+    /// Starting: imports, model and data set set-up, first batches.
+    Init,
+    /// Stepping.
+    Training,
+    /// Saving state.
+    Checkpoint,
+    /// Alive, but neither stepping nor computing.
+    Idle,
+    /// Stopped by a signal or a debugger.
+    Stopped,
+    /// Ended.
+    Finished,
+}
+
+impl Phase {
+    /// The word of the CSV and the JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Init => "init",
+            Self::Training => "training",
+            Self::Checkpoint => "checkpoint",
+            Self::Idle => "idle",
+            Self::Stopped => "stopped",
+            Self::Finished => "finished",
+        }
+    }
+}
+
+/// One verdict.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Version of this object's shape: 1.
+    pub schema: u32,
+    /// Version of trainmon.
+    pub trainmon: String,
+    /// The attached PID.
+    pub pid: u32,
+    /// Its command line, control characters replaced.
+    pub command: String,
+    /// When watching began, RFC 3339.
+    pub started: String,
+    /// Seconds watched.
+    pub observed_s: f64,
+    /// What the job is doing.
+    pub phase: Phase,
+    /// The class.
+    pub class: Class,
+    /// The cause, where it can be known: one of TAXONOMY's strings.
+    pub cause: Option<String>,
+    /// 0–1.
+    pub confidence: f64,
+    /// One sentence: what and why, with numbers.
+    pub summary: String,
+    /// Seconds from attaching to the first verdict that was neither unknown nor pending.
+    pub first_verdict_s: Option<f64>,
+    /// Where the main thread's wall time went.
+    pub shares: Option<Shares>,
+    /// Device idle time by what the main thread did meanwhile.
+    pub gpu_idle: Option<GpuIdle>,
+    /// Steps.
+    pub steps: Steps,
+    /// Workers.
+    pub workers: Vec<WorkerVerdict>,
+    /// The numbers that the verdict rests on.
+    pub evidence: Vec<Evidence>,
+    /// What to do, first thing first.
+    pub advice: Vec<Advice>,
+    /// What else was found.
+    pub other_findings: Vec<Finding>,
+    /// How each source stands: source → `ok`, `denied`, `absent`, `hung` or a short kind.
+    pub seen: std::collections::BTreeMap<String, String>,
+    /// What could not be seen.
+    pub not_seen: Vec<NotSeen>,
+    /// trainmon's own cost.
+    #[serde(rename = "self")]
+    pub own: OwnCost,
+}
+
+/// Shares of the main thread's wall time; they add up to 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Shares {
+    /// Waiting for a batch.
+    pub input_wait: f64,
+    /// Waiting for the device.
+    pub device_sync: f64,
+    /// Working on the host.
+    pub host_busy: f64,
+    /// Saving state.
+    pub checkpoint: f64,
+    /// Anything else.
+    pub other: f64,
+}
+
+/// Share of the window in which the job's devices were idle, and what the main thread did meanwhile.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct GpuIdle {
+    /// In all.
+    pub total: f64,
+    /// While the main thread waited for a batch.
+    pub while_input_wait: f64,
+    /// While it worked on the host.
+    pub while_host_busy: f64,
+    /// While it waited for the device.
+    pub while_sync: f64,
+    /// While it did anything else.
+    pub while_other: f64,
+}
+
+/// Steps of the training loop.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Steps {
+    /// Per second.
+    pub per_s: Option<f64>,
+    /// Median length, milliseconds.
+    pub p50_ms: Option<f64>,
+    /// 95th percentile, milliseconds.
+    pub p95_ms: Option<f64>,
+    /// Seen since attaching.
+    pub count: Option<u64>,
+    /// A stall comes every so many steps.
+    pub stall_every: Option<u32>,
+    /// Where the steps were counted: `feeder-writes`.
+    pub source: Option<String>,
+}
+
+/// A worker's time budget; the four shares add up to 1.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerVerdict {
+    /// PID.
+    pub pid: u32,
+    /// On a CPU.
+    pub busy: Option<f64>,
+    /// Waiting for its source.
+    pub io_wait: Option<f64>,
+    /// Queueing for a CPU.
+    pub runnable: Option<f64>,
+    /// Nothing to do.
+    pub idle: Option<f64>,
+    /// Batches per second.
+    pub batches_per_s: Option<f64>,
+    /// Time by stage, where stacks were seen.
+    pub stages: Option<Stages>,
+    /// The function it spends most time in, where stacks were seen.
+    pub hottest: Option<Hottest>,
+}
+
+/// Share of a worker's time by stage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stages {
+    /// Reading.
+    pub load: f64,
+    /// Decoding.
+    pub decode: f64,
+    /// The user's transforms.
+    pub transform: f64,
+    /// Collating.
+    pub collate: f64,
+    /// Handing over.
+    pub hand_over: f64,
+}
+
+/// A function with its share of the time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hottest {
+    /// Name.
+    pub function: String,
+    /// File.
+    pub file: String,
+    /// Line.
+    pub line: u32,
+    /// 0–1.
+    pub share: f64,
+}
+
+/// A number that speaks for the verdict.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Signal name (`input_wait`, `workers_busy`, …).
+    pub signal: String,
+    /// Its value.
+    pub value: Option<f64>,
+    /// `share`, `percent`, `cores`, `bytes/s`, `ms`, `count`, …
+    pub unit: String,
+    /// The threshold it was held against, in the same unit.
+    pub threshold: Option<f64>,
+    /// For a person.
+    pub text: String,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// Imperative, short.
+    pub title: String,
+    /// Why it helps.
+    pub why: String,
+    /// Upper bound of the speed-up.
+    pub speedup_at_most: Option<f64>,
+    /// Step time to expect, milliseconds.
+    pub predicted_step_ms: Option<f64>,
+}
+
+/// Another finding.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Class.
+    pub class: Class,
+    /// Cause.
+    pub cause: Option<String>,
+    /// 0–1.
+    pub confidence: f64,
+    /// For a person.
+    pub text: String,
+}
+
+/// Something that could not be seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotSeen {
+    /// What.
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// The command that mends it, if any.
+    pub mend: Option<String>,
+}
+
+/// What trainmon itself costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct OwnCost {
+    /// Percent of one core.
+    pub cpu_pct: Option<f64>,
+    /// Resident set, MiB.
+    pub rss_mib: Option<f64>,
+}

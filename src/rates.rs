@@ -1,0 +1,5 @@
+//! (previous, current) sample → frame of rates. The only subtraction of counters in the program.
+
+pub mod frame;
+
+pub use frame::Frame;

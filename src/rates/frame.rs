@@ -1,0 +1,411 @@
+//! What one interval amounts to: rates and shares, ready for the history, the diagnosis and the screens.
+//!
+//! `None` means not measured: no previous sample, a counter that went backwards, or a source that is not there.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sample::{GpuProcess, MountKind, ProcessId, ProcessRole, Wait};
+
+/// One interval between two samples.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Frame {
+    /// Sequence of the later sample.
+    pub sequence: u64,
+    /// Wall clock at its end, milliseconds since 1970.
+    pub unix_ms: i64,
+    /// CLOCK_MONOTONIC at its end, nanoseconds.
+    pub monotonic_ns: u64,
+    /// Its length, seconds; 0 for the first sample of a session.
+    pub seconds: f64,
+    /// The series is broken before this frame (first sample, suspend, missing ticks).
+    pub gap: bool,
+    /// Whether the target is alive, and its state letter.
+    pub alive: bool,
+    /// State letter of the target's main thread.
+    pub state: char,
+    /// The attached job as a whole.
+    pub job: JobRates,
+    /// Where the main thread's time went, per trainer (rank); the attached one first.
+    pub trainers: Vec<TrainerRates>,
+    /// The workers.
+    pub workers: Vec<WorkerRates>,
+    /// All processes of the job, target first.
+    pub processes: Vec<ProcessRates>,
+    /// The host.
+    pub host: HostRates,
+    /// Storage.
+    pub storage: StorageRates,
+    /// Devices by index.
+    pub gpus: Vec<GpuRates>,
+    /// How the job's devices were told from others.
+    pub gpu_link: GpuLink,
+    /// trainmon's own CPU use, percent of one core.
+    pub own_cpu_pct: Option<f64>,
+    /// trainmon's own resident set, bytes.
+    pub own_rss_bytes: Option<u64>,
+}
+
+/// The job as a whole.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct JobRates {
+    /// CPU use, percent of one core.
+    pub cpu_pct: Option<f64>,
+    /// Share of the job's runnable time spent queueing for a CPU, 0–1.
+    pub run_delay_share: Option<f64>,
+    /// CPUs the job may use: count of allowed CPUs.
+    pub cpus_allowed: Option<u32>,
+    /// CFS quota in cores, where one is set.
+    pub cpu_quota_cores: Option<f64>,
+    /// Share of enforcement periods in which the cgroup was throttled, 0–1.
+    pub throttled_share: Option<f64>,
+    /// Sum of resident sets, bytes.
+    pub rss_bytes: Option<u64>,
+    /// Bytes per second fetched from storage.
+    pub read_bytes_s: Option<f64>,
+    /// Bytes per second sent to storage.
+    pub write_bytes_s: Option<f64>,
+    /// Bytes per second through read calls, page cache hits included.
+    pub read_chars_s: Option<f64>,
+    /// Bytes per second through write calls.
+    pub write_chars_s: Option<f64>,
+    /// Read calls per second.
+    pub read_calls_s: Option<f64>,
+    /// Page faults served from storage, per second.
+    pub major_faults_s: Option<f64>,
+    /// Memory limit of the cgroup, bytes.
+    pub memory_limit_bytes: Option<u64>,
+    /// Memory charged to the cgroup, bytes.
+    pub memory_cgroup_bytes: Option<u64>,
+    /// File pages of the cgroup read again soon after eviction, per second.
+    pub refaults_s: Option<f64>,
+    /// How often the memory limit forced reclaim, per second.
+    pub memory_limit_hits_s: Option<f64>,
+    /// Read limits on the cgroup: bytes per second, operations per second.
+    pub io_read_limit: (Option<u64>, Option<u64>),
+    /// Runnable threads beyond the running ones are judged from this: threads of the job that were on a CPU or
+    /// queueing in the interval for at least a tenth of it.
+    pub active_threads: Option<u32>,
+    /// A machine-learning library that the job has mapped.
+    pub library: Option<Arc<str>>,
+    /// Number of processes and threads.
+    pub process_count: u32,
+    /// Threads in all.
+    pub thread_count: u32,
+    /// Seconds since the target started.
+    pub age_s: Option<f64>,
+}
+
+/// Wall time of a main thread in the interval, seconds by kind. The kinds add up to `seconds_seen`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct TrainerRates {
+    /// Which process.
+    pub id: ProcessId,
+    /// Seconds that the looks below stand for.
+    pub seconds_seen: f64,
+    /// Number of looks.
+    pub looks: u32,
+    /// True when waits were told apart by `/proc/PID/syscall`, false by wchan and state alone.
+    pub exact: bool,
+    /// Seconds waiting for a batch.
+    pub input_wait_s: f64,
+    /// Seconds waiting for the device.
+    pub device_sync_s: f64,
+    /// Seconds on the host: running, queueing for a CPU, or waiting for its own compute threads.
+    pub host_busy_s: f64,
+    /// Seconds saving state.
+    pub checkpoint_s: f64,
+    /// Seconds in anything else.
+    pub other_s: f64,
+    /// Of `host_busy_s`: seconds in which the main thread itself was running or queueing.
+    pub running_s: f64,
+    /// Seconds by raw kind of wait, in the order of [`Wait::ALL`].
+    pub by_wait_s: [f32; Wait::COUNT],
+    /// Device-idle seconds that fell together with each of the five kinds
+    /// (input wait, sync, host, checkpoint, other), where the device's use is known.
+    pub device_idle_s: Option<[f64; 5]>,
+    /// Separate waits for a batch that ended in this interval, seconds each (at most 64, longest kept).
+    pub wait_lengths_s: Vec<f32>,
+    /// Steps begun in the interval (batches requested from the workers).
+    pub steps: Option<u64>,
+    /// Length of each step that ended in the interval, seconds (at most 256 entries; several steps between two looks
+    /// share their time).
+    pub step_lengths_s: Vec<f32>,
+    /// Share of the main thread's runnable time spent queueing for a CPU, 0–1.
+    pub run_delay_share: Option<f64>,
+    /// CPU use of the main thread, percent of one core.
+    pub main_cpu_pct: Option<f64>,
+    /// CPU use of the whole process, percent of one core.
+    pub cpu_pct: Option<f64>,
+    /// Bytes per second read by this process through read calls.
+    pub read_chars_s: Option<f64>,
+    /// Bytes per second fetched from storage by this process.
+    pub read_bytes_s: Option<f64>,
+    /// Bytes per second written by this process through write calls.
+    pub write_chars_s: Option<f64>,
+}
+
+/// One worker in the interval.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct WorkerRates {
+    /// Which process.
+    pub id: ProcessId,
+    /// PID of its trainer.
+    pub trainer: u32,
+    /// Share of wall time on a CPU, 0–1, of the worker's main thread.
+    pub busy: Option<f64>,
+    /// Share waiting for data: disk, socket, pipe, sleep.
+    pub io_wait: Option<f64>,
+    /// Share runnable but queueing for a CPU.
+    pub runnable: Option<f64>,
+    /// Share with nothing to do.
+    pub idle: Option<f64>,
+    /// Of `io_wait`: share in which the wait was for a disk; the rest was a socket, pipe, sleep or unknown.
+    pub disk_wait: Option<f64>,
+    /// Of `io_wait`: share waiting on a socket.
+    pub socket_wait: Option<f64>,
+    /// CPU use of the whole process, percent of one core.
+    pub cpu_pct: Option<f64>,
+    /// Threads of the worker that were busy for at least a tenth of the interval.
+    pub active_threads: u32,
+    /// Batches per second.
+    pub batches_s: Option<f64>,
+    /// Bytes per second through read calls.
+    pub read_chars_s: Option<f64>,
+    /// Read calls per second.
+    pub read_calls_s: Option<f64>,
+    /// Bytes per second fetched from storage.
+    pub read_bytes_s: Option<f64>,
+    /// Page faults served from storage, per second.
+    pub major_faults_s: Option<f64>,
+    /// First seen in this interval.
+    pub new: bool,
+}
+
+/// One process of the job, for the table.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ProcessRates {
+    /// Which process.
+    pub id: ProcessId,
+    /// Parent PID.
+    pub parent: u32,
+    /// Role.
+    pub role: ProcessRole,
+    /// Command line, raw: sanitise before showing.
+    pub command: Arc<str>,
+    /// `comm`, raw.
+    pub comm: Arc<str>,
+    /// State letter.
+    pub state: char,
+    /// CPU use, percent of one core.
+    pub cpu_pct: Option<f64>,
+    /// Share of runnable time spent queueing, 0–1.
+    pub run_delay_share: Option<f64>,
+    /// Resident set, bytes.
+    pub rss_bytes: u64,
+    /// Bytes per second fetched from storage.
+    pub read_bytes_s: Option<f64>,
+    /// Bytes per second sent to storage.
+    pub write_bytes_s: Option<f64>,
+    /// Threads.
+    pub threads: u32,
+    /// Device memory held, bytes, over all devices.
+    pub gpu_memory_bytes: Option<u64>,
+}
+
+/// The host in the interval.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct HostRates {
+    /// Use of each CPU, percent, with its number.
+    pub cpus: Vec<CpuRates>,
+    /// Use of the CPUs that the job may run on, percent of their sum.
+    pub allowed_cpu_pct: Option<f64>,
+    /// CPU use of everything that is not the job, on the allowed CPUs, percent of one core.
+    pub others_cpu_pct: Option<f64>,
+    /// Share of the allowed CPUs' time taken by the hypervisor, percent.
+    pub steal_pct: Option<f64>,
+    /// Load averages.
+    pub load: Option<[f32; 3]>,
+    /// Memory in use (total minus available), bytes.
+    pub memory_used_bytes: Option<u64>,
+    /// Memory available, bytes.
+    pub memory_available_bytes: Option<u64>,
+    /// Memory fitted, bytes.
+    pub memory_total_bytes: Option<u64>,
+    /// Pages swapped in per second.
+    pub swap_in_s: Option<f64>,
+    /// Pages swapped out per second.
+    pub swap_out_s: Option<f64>,
+    /// File pages read again soon after eviction, per second.
+    pub refaults_s: Option<f64>,
+    /// PSI: percent of the interval in which some task waited for a CPU.
+    pub psi_cpu_some_pct: Option<f64>,
+    /// PSI: percent in which some task waited for I/O.
+    pub psi_io_some_pct: Option<f64>,
+    /// PSI: percent in which some task waited for memory.
+    pub psi_memory_some_pct: Option<f64>,
+    /// Bytes per second received, all interfaces but loopback.
+    pub net_rx_bytes_s: Option<f64>,
+    /// Bytes per second sent.
+    pub net_tx_bytes_s: Option<f64>,
+}
+
+/// One CPU in the interval, percent of its time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuRates {
+    /// CPU number.
+    pub cpu: u16,
+    /// The job may run on it.
+    pub allowed: bool,
+    /// Busy: user, nice, system and interrupts.
+    pub busy_pct: f32,
+    /// Idle with I/O outstanding.
+    pub iowait_pct: f32,
+    /// Taken by the hypervisor.
+    pub steal_pct: f32,
+}
+
+/// Storage in the interval. The totals are over the devices that the job's data files lie on; where these are not
+/// known, over all whole disks, and `data_devices_known` is false.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct StorageRates {
+    /// The totals below are of the job's own devices.
+    pub data_devices_known: bool,
+    /// Bytes per second read.
+    pub read_bytes_s: Option<f64>,
+    /// Bytes per second written.
+    pub write_bytes_s: Option<f64>,
+    /// Highest utilisation among the devices, percent.
+    pub utilization_pct: Option<f64>,
+    /// Mean time of an I/O, milliseconds.
+    pub await_ms: Option<f64>,
+    /// Reads per second.
+    pub reads_s: Option<f64>,
+    /// Mean size of a read, bytes.
+    pub read_size_bytes: Option<f64>,
+    /// Mean queue length.
+    pub queue: Option<f64>,
+    /// Whole disks.
+    pub devices: Vec<DeviceRates>,
+    /// Mounts with data files of the job.
+    pub mounts: Vec<MountRates>,
+}
+
+/// One whole disk in the interval.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct DeviceRates {
+    /// Kernel name.
+    pub name: Arc<str>,
+    /// Data files of the job lie on it.
+    pub data: bool,
+    /// Bytes per second read.
+    pub read_bytes_s: f64,
+    /// Bytes per second written.
+    pub write_bytes_s: f64,
+    /// Reads per second.
+    pub reads_s: f64,
+    /// Writes per second.
+    pub writes_s: f64,
+    /// Mean time of an I/O, milliseconds; none without I/O.
+    pub await_ms: Option<f64>,
+    /// Mean queue length.
+    pub queue: f64,
+    /// Share of time with at least one I/O in flight, percent.
+    pub utilization_pct: f64,
+}
+
+/// One mount in the interval.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct MountRates {
+    /// Where it is mounted, raw.
+    pub mount_point: Arc<str>,
+    /// Type.
+    pub fs_type: Arc<str>,
+    /// Kind of storage.
+    pub kind: MountKind,
+    /// Whole disks underneath.
+    pub disks: Vec<Arc<str>>,
+    /// Data files of the job on it.
+    pub files: u32,
+    /// NFS: bytes per second read from the server.
+    pub nfs_read_bytes_s: Option<f64>,
+    /// NFS: mean round trip of a READ, milliseconds.
+    pub nfs_read_rtt_ms: Option<f64>,
+}
+
+/// One device in the interval.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GpuRates {
+    /// NVML index.
+    pub index: u32,
+    /// UUID.
+    pub uuid: Option<Arc<str>>,
+    /// Product name, raw.
+    pub name: Option<Arc<str>>,
+    /// The job uses it.
+    pub attached: bool,
+    /// It does not answer any more.
+    pub lost: bool,
+    /// Values come from the simulated device.
+    pub simulated: bool,
+    /// Utilisation over the interval, percent: mean of the samples buffer where there is one, else the last reading.
+    pub utilization_pct: Option<f64>,
+    /// The job's own part of it, percent.
+    pub job_utilization_pct: Option<f64>,
+    /// Memory controller use, percent.
+    pub memory_utilization_pct: Option<f64>,
+    /// Memory used, bytes.
+    pub memory_used_bytes: Option<u64>,
+    /// Memory fitted, bytes.
+    pub memory_total_bytes: Option<u64>,
+    /// Memory held by the job, bytes.
+    pub job_memory_bytes: Option<u64>,
+    /// Power, watts (from the energy counter where it moves, else the reading).
+    pub power_w: Option<f64>,
+    /// Power limit, watts.
+    pub power_limit_w: Option<f64>,
+    /// Temperature, °C.
+    pub temperature_c: Option<u32>,
+    /// SM clock and its maximum, MHz.
+    pub sm_clock_mhz: Option<u32>,
+    /// Highest SM clock, MHz.
+    pub sm_clock_max_mhz: Option<u32>,
+    /// Clock event reasons, bit mask.
+    pub clock_event_reasons: Option<u64>,
+    /// PCIe receive, bytes per second in a 20 ms window.
+    pub pcie_rx_bytes_s: Option<f64>,
+    /// PCIe send.
+    pub pcie_tx_bytes_s: Option<f64>,
+    /// What the link could carry one way, bytes per second.
+    pub pcie_capacity_bytes_s: Option<f64>,
+    /// SMs active, percent (GPM).
+    pub sm_active_pct: Option<f64>,
+    /// Tensor cores active, percent (GPM).
+    pub tensor_active_pct: Option<f64>,
+    /// DRAM bandwidth used, percent (GPM).
+    pub dram_active_pct: Option<f64>,
+    /// Encoder use, percent.
+    pub encoder_pct: Option<u32>,
+    /// Decoder use, percent.
+    pub decoder_pct: Option<u32>,
+    /// Processes that are not the job's.
+    pub others: Vec<GpuProcess>,
+}
+
+/// How the job's devices were told from others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GpuLink {
+    /// NVML lists a process of the tree on the device.
+    Processes,
+    /// A process of the tree has `/dev/nvidiaN` open.
+    OpenDevice,
+    /// `CUDA_VISIBLE_DEVICES` of the target names it.
+    VisibleDevices,
+    /// `--gpu` names it.
+    Chosen,
+    /// The job uses no device that can be seen.
+    #[default]
+    None,
+}

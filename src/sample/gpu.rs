@@ -1,0 +1,119 @@
+//! The GPUs as NVML (or the simulated device) reports them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// All devices at one tick.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GpuSample {
+    /// CLOCK_MONOTONIC when read, nanoseconds.
+    pub monotonic_ns: u64,
+    /// Driver version.
+    pub driver: Option<Arc<str>>,
+    /// True when the values come from trainmon's simulated device, not from NVML.
+    pub simulated: bool,
+    /// Devices by NVML index.
+    pub devices: Vec<GpuDevice>,
+}
+
+/// One device. Every reading that the device or driver does not offer is `None`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GpuDevice {
+    /// NVML index.
+    pub index: u32,
+    /// UUID.
+    pub uuid: Option<Arc<str>>,
+    /// Product name, raw.
+    pub name: Option<Arc<str>>,
+    /// N of `/dev/nvidiaN`.
+    pub minor: Option<u32>,
+    /// True once the driver has answered that this device is lost.
+    pub lost: bool,
+    /// Share of the last sample period in which a kernel ran, 0–100 (`nvmlDeviceGetUtilizationRates().gpu`).
+    pub utilization_pct: Option<u32>,
+    /// Share of the last sample period in which memory was read or written, 0–100.
+    pub memory_utilization_pct: Option<u32>,
+    /// Utilisation points of the samples buffer since the last tick, in time order
+    /// (`nvmlDeviceGetSamples(GPU_UTILIZATION_SAMPLES)`).
+    pub utilization_points: Vec<UtilizationPoint>,
+    /// Memory used, bytes.
+    pub memory_used_bytes: Option<u64>,
+    /// Memory fitted, bytes.
+    pub memory_total_bytes: Option<u64>,
+    /// Board power draw, milliwatts.
+    pub power_mw: Option<u32>,
+    /// Enforced power limit, milliwatts.
+    pub power_limit_mw: Option<u32>,
+    /// Energy since driver load, millijoules.
+    pub energy_mj: Option<u64>,
+    /// Core temperature, °C.
+    pub temperature_c: Option<u32>,
+    /// Streaming-multiprocessor clock, MHz.
+    pub sm_clock_mhz: Option<u32>,
+    /// Highest SM clock, MHz.
+    pub sm_clock_max_mhz: Option<u32>,
+    /// Memory clock, MHz.
+    pub memory_clock_mhz: Option<u32>,
+    /// Highest memory clock, MHz.
+    pub memory_clock_max_mhz: Option<u32>,
+    /// Clock event reasons, NVML's bit mask (`nvmlClocksEventReason*` in nvml.h).
+    pub clock_event_reasons: Option<u64>,
+    /// PCIe bytes received by the device in a 20 ms window, KiB/s.
+    pub pcie_rx_kib_s: Option<u32>,
+    /// PCIe bytes sent by the device in a 20 ms window, KiB/s.
+    pub pcie_tx_kib_s: Option<u32>,
+    /// Current PCIe generation.
+    pub pcie_generation: Option<u32>,
+    /// Current PCIe link width, lanes.
+    pub pcie_width: Option<u32>,
+    /// Highest PCIe generation of device and slot.
+    pub pcie_generation_max: Option<u32>,
+    /// Highest PCIe width of device and slot.
+    pub pcie_width_max: Option<u32>,
+    /// Video encoder use, 0–100.
+    pub encoder_pct: Option<u32>,
+    /// Video decoder use, 0–100.
+    pub decoder_pct: Option<u32>,
+    /// Processes on the device.
+    pub processes: Vec<GpuProcess>,
+    /// GPU performance monitoring readings (Hopper and later).
+    pub gpm: Option<Gpm>,
+    /// Whether MIG is on.
+    pub mig: Option<bool>,
+    /// Uncorrected ECC errors since driver load.
+    pub ecc_uncorrected: Option<u64>,
+}
+
+/// One point of the utilisation samples buffer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UtilizationPoint {
+    /// Wall clock of the point, microseconds since 1970 as the driver gives it.
+    pub unix_us: u64,
+    /// Utilisation over the period that ends here, 0–100.
+    pub pct: u32,
+}
+
+/// A process on a device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuProcess {
+    /// PID in the host's PID namespace.
+    pub pid: u32,
+    /// Device memory held, bytes.
+    pub memory_bytes: Option<u64>,
+    /// SM utilisation of this process since the last tick, 0–100 (`nvmlDeviceGetProcessUtilization`).
+    pub sm_utilization_pct: Option<u32>,
+    /// Runs compute work; false for graphics only.
+    pub compute: bool,
+}
+
+/// GPU performance monitoring (GPM) readings over the last tick, percent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Gpm {
+    /// SMs with at least one warp assigned.
+    pub sm_active_pct: Option<f64>,
+    /// Tensor cores active.
+    pub tensor_active_pct: Option<f64>,
+    /// DRAM bandwidth used.
+    pub dram_active_pct: Option<f64>,
+}

@@ -1,0 +1,113 @@
+//! The host: CPUs, memory, pressure, network, and the cgroup that the job lives in.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Host-wide counters at one tick.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct HostSample {
+    /// CLOCK_MONOTONIC when read, nanoseconds.
+    pub monotonic_ns: u64,
+    /// One entry for each online CPU.
+    pub cpus: Vec<CpuTimes>,
+    /// Runnable processes averaged over 1, 5 and 15 minutes.
+    pub load: Option<[f32; 3]>,
+    /// Total memory, bytes.
+    pub memory_total_bytes: Option<u64>,
+    /// Memory that could be given out without swapping, bytes (`MemAvailable`).
+    pub memory_available_bytes: Option<u64>,
+    /// Page cache, bytes (`Cached`).
+    pub memory_cached_bytes: Option<u64>,
+    /// Swap, bytes.
+    pub swap_total_bytes: Option<u64>,
+    /// Swap free, bytes.
+    pub swap_free_bytes: Option<u64>,
+    /// Pages swapped in since boot (`/proc/vmstat` pswpin).
+    pub swapped_in_pages: Option<u64>,
+    /// Pages swapped out since boot.
+    pub swapped_out_pages: Option<u64>,
+    /// File pages read again soon after they had been evicted (`workingset_refault_file`), since boot.
+    pub refaulted_file_pages: Option<u64>,
+    /// Pressure stall information, where the kernel has it.
+    pub cpu_pressure: Option<Pressure>,
+    /// I/O pressure.
+    pub io_pressure: Option<Pressure>,
+    /// Memory pressure.
+    pub memory_pressure: Option<Pressure>,
+    /// Network interfaces, loopback left out.
+    pub net: Vec<NetInterface>,
+}
+
+/// Times of one CPU since boot, clock ticks (`/proc/stat`, proc(5)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTimes {
+    /// CPU number.
+    pub cpu: u16,
+    /// User mode, without nice.
+    pub user: u64,
+    /// User mode with low priority.
+    pub nice: u64,
+    /// Kernel mode.
+    pub system: u64,
+    /// Idle.
+    pub idle: u64,
+    /// Idle while I/O was outstanding.
+    pub iowait: u64,
+    /// Hardware interrupts.
+    pub irq: u64,
+    /// Software interrupts.
+    pub softirq: u64,
+    /// Taken by the hypervisor.
+    pub steal: u64,
+}
+
+/// Totals of one pressure file, microseconds stalled since boot
+/// (Documentation/accounting/psi.rst).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// At least one task stalled.
+    pub some_us: u64,
+    /// All tasks stalled; not reported for every file.
+    pub full_us: Option<u64>,
+}
+
+/// One network interface, counters since boot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetInterface {
+    /// Name.
+    pub name: Arc<str>,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+}
+
+/// The job's cgroup. Limits are the tightest of the group and all its ancestors.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CgroupSample {
+    /// `v1`, `v2`, `hybrid`; `None` where no hierarchy is mounted.
+    pub version: Option<Arc<str>>,
+    /// Path inside the hierarchy that limits CPU (v1: of the cpu controller).
+    pub path: Option<Arc<str>>,
+    /// CPU bandwidth limit in cores (quota / period), where one is set.
+    pub cpu_quota_cores: Option<f64>,
+    /// Enforcement periods in which the group could run (`nr_periods`).
+    pub periods: Option<u64>,
+    /// Periods in which it was throttled (`nr_throttled`).
+    pub throttled_periods: Option<u64>,
+    /// Time that the group's CPUs spent throttled, microseconds, summed over CPUs.
+    pub throttled_us: Option<u64>,
+    /// Memory used by the group, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Memory limit, bytes, where one is set.
+    pub memory_limit_bytes: Option<u64>,
+    /// File pages of the group read again soon after eviction (v2 memory.stat `workingset_refault_file`; v1: none).
+    pub refaulted_file_pages: Option<u64>,
+    /// How often the memory limit made the group reclaim (v2 `max` in memory.events, v1 `memory.failcnt`).
+    pub memory_limit_hits: Option<u64>,
+    /// A read limit on a block device is set for the group or an ancestor: bytes per second, lowest found.
+    pub io_read_limit_bytes_s: Option<u64>,
+    /// A read limit in operations per second, lowest found.
+    pub io_read_limit_iops: Option<u64>,
+}

@@ -1,0 +1,178 @@
+//! The attached job: the process tree under the PID, its threads, and what may be read of them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Access, CgroupSample, LaneSample};
+
+/// A process identity that survives PID reuse: the PID with its start time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// PID as seen from trainmon's PID namespace.
+    pub pid: u32,
+    /// Start time in clock ticks after boot (`/proc/PID/stat` field 22, proc(5)).
+    pub start_ticks: u64,
+}
+
+/// The job at one tick.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct JobSample {
+    /// CLOCK_MONOTONIC at the moment the tree was read, nanoseconds.
+    pub monotonic_ns: u64,
+    /// The process trainmon was attached to.
+    pub target: ProcessId,
+    /// False once the target has exited or become a zombie.
+    pub alive: bool,
+    /// The target and all its living descendants, target first, otherwise by PID.
+    pub processes: Vec<ProcessSample>,
+    /// The fast lane since the last tick.
+    pub lane: LaneSample,
+    /// What may be read of the target.
+    pub access: JobAccess,
+    /// The target's cgroup.
+    pub cgroup: CgroupSample,
+    /// CPUs that the target may run on: affinity mask cut by the cpuset. Empty where unknown.
+    pub allowed_cpus: Vec<u16>,
+    /// Minors of `/dev/nvidiaN` files that the tree holds open. `None` where descriptors may not be read.
+    pub nvidia_minors: Option<Vec<u32>>,
+    /// `CUDA_VISIBLE_DEVICES` of the target where its environment may be read and it is set.
+    pub cuda_visible_devices: Option<Arc<str>>,
+    /// A machine-learning library that the tree has mapped (`libtorch`, `libtensorflow`…): evidence that this is
+    /// a training process at all.
+    pub library: Option<Arc<str>>,
+    /// True when the target lives in another PID namespace than trainmon.
+    pub other_pid_namespace: bool,
+    /// Clock ticks per second (`sysconf(_SC_CLK_TCK)`), the unit of the tick counters below.
+    pub ticks_per_second: u32,
+}
+
+/// What may be read of the target.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobAccess {
+    /// `/proc/PID/syscall`: needs ptrace attach rights.
+    pub syscall: Access,
+    /// `/proc/PID/wchan`: needs ptrace read rights; reads `0` without them.
+    pub wchan: Access,
+    /// `/proc/PID/io`: needs ptrace read rights.
+    pub io: Access,
+    /// `/proc/PID/fd`: needs ptrace read rights.
+    pub fd: Access,
+}
+
+/// One process of the job.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ProcessSample {
+    /// Identity.
+    pub id: ProcessId,
+    /// Parent PID.
+    pub parent: u32,
+    /// PID in the innermost PID namespace of the process (last number of `NSpid`).
+    pub inner_pid: Option<u32>,
+    /// What it does in the job.
+    pub role: ProcessRole,
+    /// `comm`, raw (may hold anything; sanitise before showing).
+    pub comm: Arc<str>,
+    /// Command line, arguments joined by spaces, cut at 4 KiB, raw.
+    pub command: Arc<str>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// State letter of `/proc/PID/stat` field 3 (R, S, D, T, t, Z, X, I).
+    pub state: char,
+    /// CPU time in user mode, clock ticks, all threads.
+    pub user_ticks: u64,
+    /// CPU time in kernel mode, clock ticks, all threads.
+    pub system_ticks: u64,
+    /// Page faults that needed no read from disk, since start.
+    pub minor_faults: u64,
+    /// Page faults that needed a read from disk, since start.
+    pub major_faults: u64,
+    /// Resident set, bytes.
+    pub rss_bytes: u64,
+    /// Number of threads.
+    pub thread_count: u32,
+    /// I/O counters where readable.
+    pub io: Option<IoCounters>,
+    /// Every thread with its own counters.
+    pub threads: Vec<ThreadSample>,
+}
+
+/// One thread.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ThreadSample {
+    /// Thread ID.
+    pub tid: u32,
+    /// What it does.
+    pub role: ThreadRole,
+    /// Time on a CPU, nanoseconds (`schedstat` field 1).
+    pub on_cpu_ns: Option<u64>,
+    /// Time runnable but waiting for a CPU, nanoseconds (`schedstat` field 2).
+    pub run_delay_ns: Option<u64>,
+}
+
+/// `/proc/PID/io` (proc(5)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoCounters {
+    /// Bytes asked for by read-like system calls, page cache hits included.
+    pub read_chars: u64,
+    /// Bytes given to write-like system calls.
+    pub write_chars: u64,
+    /// Read-like system calls.
+    pub read_calls: u64,
+    /// Write-like system calls.
+    pub write_calls: u64,
+    /// Bytes really fetched from storage.
+    pub read_bytes: u64,
+    /// Bytes really sent to storage.
+    pub write_bytes: u64,
+}
+
+/// What a process does in the job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProcessRole {
+    /// Runs the training loop. Several under one PID are the ranks of a distributed run.
+    Trainer,
+    /// Makes batches for a trainer.
+    Worker,
+    /// Starts ranks or restarts them (torchrun, a shell).
+    Launcher,
+    /// Forkserver, resource tracker and other helpers.
+    Helper,
+    /// Not known.
+    #[default]
+    Other,
+}
+
+impl ProcessRole {
+    /// The word shown to people.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Trainer => "trainer",
+            Self::Worker => "worker",
+            Self::Launcher => "launcher",
+            Self::Helper => "helper",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// What a thread does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThreadRole {
+    /// The thread whose TID is the PID.
+    Main,
+    /// torch's pin-memory thread (`pt_data_pin`).
+    Pin,
+    /// torch's autograd threads (`pt_autograd_N`).
+    Autograd,
+    /// NCCL and gloo threads.
+    Communication,
+    /// A queue feeder: in the trainer it hands out batch indices, in a worker it hands over batches.
+    Feeder,
+    /// Anything else.
+    #[default]
+    Other,
+}
