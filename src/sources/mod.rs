@@ -1,11 +1,15 @@
 //! Readers of the outside world, one file for each thing read. They block, take their root as an argument, and know
 //! neither threads nor time; parsing is a pure function of bytes.
 
+pub mod gpu;
 pub mod job;
 pub mod kept;
 pub mod lane;
+pub mod nvml;
+mod nvml_raw;
 pub mod process;
 pub mod roles;
+pub mod simulated_device;
 pub mod task_files;
 
 use std::path::PathBuf;
