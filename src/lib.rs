@@ -7,3 +7,4 @@ pub mod diagnosis;
 pub mod history;
 pub mod rates;
 pub mod sample;
+pub mod sources;
