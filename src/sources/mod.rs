@@ -6,7 +6,9 @@
 
 pub mod bytes;
 
+pub mod cgroup;
 pub mod host;
+pub mod mounts;
 
 use std::path::PathBuf;
 
