@@ -4,11 +4,13 @@
 //! up the kernel's text is done by pure functions of bytes, which treat every file as untrusted. Readers know
 //! nothing of threads or time-outs: `collector` decides when to call them.
 
+pub mod block;
 pub mod bytes;
 
 pub mod cgroup;
 pub mod host;
 pub mod mounts;
+pub mod mountstats;
 
 use std::path::PathBuf;
 
