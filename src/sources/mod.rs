@@ -8,9 +8,12 @@ pub mod block;
 pub mod bytes;
 
 pub mod cgroup;
+pub mod data_files;
+pub mod data_mounts;
 pub mod host;
 pub mod mounts;
 pub mod mountstats;
+pub mod storage;
 
 use std::path::PathBuf;
 
