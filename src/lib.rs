@@ -3,6 +3,7 @@
 //! Data flows one way: `sources` read → `sample` (raw counters of one tick) → `rates` (a frame) → `history` (a ring of
 //! frames) → `diagnosis` (verdict) → `outputs` and `tui`. `collector` decides when to read what, `commands` wire it all.
 
+pub mod collector;
 pub mod diagnosis;
 pub mod history;
 pub mod rates;
