@@ -19,8 +19,10 @@ use super::nvml_raw::{self, Buffers, Library};
 use crate::sample::gpu::GpuSample;
 use device::{DeviceReader, PcieDirection};
 
+mod ask;
 mod device;
 mod plausible;
+mod slow;
 
 /// Where NVML is looked for when no library is named: by the loader, then where WSL and NixOS keep the driver's files.
 const LIBRARIES: [&str; 4] = [

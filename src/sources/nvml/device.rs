@@ -1,23 +1,19 @@
 //! One device of NVML: what is asked of it in a tick, and what is remembered in between.
 
-use std::sync::Arc;
-
-use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, PcieUtilCounter, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{Clock, PcieUtilCounter};
 use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 use nvml_wrapper::{Device, Nvml};
 
+use super::ask::{Ask, Reading};
 use super::plausible;
+use super::slow::{Facts, Slow, list};
 use crate::sample::gpu::{Gpm, GpuDevice, GpuProcess};
 use crate::sources::nvml_raw::{self, Buffers, ProcessList};
 
-/// A reading that the device refused is asked for again after this long, nanoseconds.
-const REFUSED_FOR_NS: u64 = 60_000_000_000;
 /// A lost device, or one that could not be opened, is asked again after this long, nanoseconds.
 const LOST_FOR_NS: u64 = 10_000_000_000;
-/// Slow readings, and facts that are still missing, are asked for this often, nanoseconds.
-const SLOW_EVERY_NS: u64 = 5_000_000_000;
 /// Points are never asked for further back than this, microseconds; the driver keeps about 20 s.
 const FURTHEST_BACK_US: u64 = 5_000_000;
 /// Nearest two GPM samples from which metrics are made, nanoseconds.
@@ -28,118 +24,6 @@ const GPM_EVERY_NS: u64 = 90_000_000;
 pub(super) enum PcieDirection {
     Received,
     Sent,
-}
-
-/// What can be asked. The order has no meaning.
-#[derive(Debug, Clone, Copy)]
-enum Reading {
-    Name,
-    Uuid,
-    Minor,
-    SmClockMax,
-    MemoryClockMax,
-    PcieGenerationMax,
-    PcieWidthMax,
-    Mig,
-    Utilization,
-    Samples,
-    Memory,
-    MemoryV1,
-    Power,
-    PowerLimit,
-    Energy,
-    Temperature,
-    SmClock,
-    MemoryClock,
-    ClockEventReasons,
-    PcieReceived,
-    PcieSent,
-    PcieGeneration,
-    PcieWidth,
-    Encoder,
-    Decoder,
-    Compute,
-    Graphics,
-    Mps,
-    ProcessUtilization,
-    Gpm,
-    Ecc,
-}
-
-const READINGS: usize = Reading::Ecc as usize + 1;
-
-/// Asks a device, and remembers what it refused.
-#[derive(Debug)]
-struct Ask {
-    now_ns: u64,
-    refused_until_ns: [u64; READINGS],
-    lost: bool,
-    driver_gone: Option<NvmlError>,
-}
-
-impl Ask {
-    fn new() -> Self {
-        Self { now_ns: 0, refused_until_ns: [0; READINGS], lost: false, driver_gone: None }
-    }
-
-    fn ask<T>(&mut self, reading: Reading, call: impl FnOnce() -> Result<T, NvmlError>) -> Option<T> {
-        let refused_until_ns = self.refused_until_ns.get_mut(reading as usize)?;
-        if self.lost || self.driver_gone.is_some() || *refused_until_ns > self.now_ns {
-            return None;
-        }
-        match call() {
-            Ok(value) => return Some(value),
-            // A device that needs a reset answers nothing else either.
-            Err(NvmlError::GpuLost | NvmlError::ResetRequired) => self.lost = true,
-            Err(
-                error @ (NvmlError::Uninitialized | NvmlError::DriverNotLoaded | NvmlError::LibRmVersionMismatch),
-            ) => {
-                self.driver_gone = Some(error);
-            }
-            Err(
-                NvmlError::NotSupported
-                | NvmlError::FailedToLoadSymbol(_)
-                | NvmlError::FunctionNotFound
-                | NvmlError::NoPermission
-                | NvmlError::OperatingSystem
-                | NvmlError::InvalidArg
-                | NvmlError::UnexpectedVariant(_),
-            ) => *refused_until_ns = self.now_ns.saturating_add(REFUSED_FOR_NS),
-            // Idle (NotFound, NoData), in use, timed out: the next tick may fare better.
-            Err(_) => {}
-        }
-        None
-    }
-}
-
-/// What does not change while the driver runs.
-#[derive(Debug, Default)]
-struct Facts {
-    name: Option<Arc<str>>,
-    uuid: Option<Arc<str>>,
-    minor: Option<u32>,
-    sm_clock_max_mhz: Option<u32>,
-    memory_clock_max_mhz: Option<u32>,
-    pcie_generation_max: Option<u32>,
-    pcie_width_max: Option<u32>,
-    mig: Option<bool>,
-    complete: bool,
-    next_ns: u64,
-}
-
-/// What moves slowly, as last read.
-#[derive(Debug, Default)]
-struct Slow {
-    power_limit_mw: Option<u32>,
-    temperature_c: Option<u32>,
-    memory_clock_mhz: Option<u32>,
-    pcie_generation: Option<u32>,
-    pcie_width: Option<u32>,
-    encoder_pct: Option<u32>,
-    decoder_pct: Option<u32>,
-    ecc_uncorrected: Option<u64>,
-    processes: Vec<GpuProcess>,
-    next_ns: u64,
 }
 
 /// A device, or the place of one that could not be opened.
@@ -406,120 +290,6 @@ impl DeviceReader {
     }
 }
 
-impl Facts {
-    fn read(&mut self, device: &Device<'static>, ask: &mut Ask) {
-        if self.complete || ask.now_ns < self.next_ns {
-            return;
-        }
-        self.next_ns = ask.now_ns.saturating_add(SLOW_EVERY_NS);
-        let text = |text: String| Some(text).filter(|text| !text.is_empty()).map(Arc::from);
-        missing(&mut self.name, || ask.ask(Reading::Name, || nvml_raw::name(device)).and_then(text));
-        missing(&mut self.uuid, || ask.ask(Reading::Uuid, || nvml_raw::uuid(device)).and_then(text));
-        missing(&mut self.minor, || ask.ask(Reading::Minor, || device.minor_number()).and_then(plausible::minor));
-        missing(&mut self.sm_clock_max_mhz, || {
-            ask.ask(Reading::SmClockMax, || device.max_clock_info(Clock::SM)).and_then(plausible::clock_maximum)
-        });
-        missing(&mut self.memory_clock_max_mhz, || {
-            ask.ask(Reading::MemoryClockMax, || device.max_clock_info(Clock::Memory))
-                .and_then(plausible::clock_maximum)
-        });
-        missing(&mut self.pcie_generation_max, || {
-            ask.ask(Reading::PcieGenerationMax, || device.max_pcie_link_gen()).and_then(plausible::pcie_generation)
-        });
-        missing(&mut self.pcie_width_max, || {
-            ask.ask(Reading::PcieWidthMax, || device.max_pcie_link_width()).and_then(plausible::pcie_width)
-        });
-        missing(&mut self.mig, || {
-            let mode = ask.ask(Reading::Mig, || device.mig_mode())?;
-            (mode.current <= 1).then_some(mode.current == 1)
-        });
-        self.complete = self.name.is_some()
-            && self.uuid.is_some()
-            && self.minor.is_some()
-            && self.sm_clock_max_mhz.is_some()
-            && self.memory_clock_max_mhz.is_some()
-            && self.pcie_generation_max.is_some()
-            && self.pcie_width_max.is_some()
-            && self.mig.is_some();
-    }
-
-    fn write(&self, seen: &mut GpuDevice) {
-        seen.name.clone_from(&self.name);
-        seen.uuid.clone_from(&self.uuid);
-        seen.minor = self.minor;
-        seen.sm_clock_max_mhz = self.sm_clock_max_mhz;
-        seen.memory_clock_max_mhz = self.memory_clock_max_mhz;
-        seen.pcie_generation_max = self.pcie_generation_max;
-        seen.pcie_width_max = self.pcie_width_max;
-        seen.mig = self.mig;
-    }
-}
-
-impl Slow {
-    fn read(&mut self, device: &Device<'static>, ask: &mut Ask, buffers: &mut Buffers) {
-        if ask.now_ns < self.next_ns {
-            return;
-        }
-        self.next_ns = ask.now_ns.saturating_add(SLOW_EVERY_NS);
-        self.power_limit_mw =
-            ask.ask(Reading::PowerLimit, || device.enforced_power_limit()).and_then(plausible::power_limit);
-        self.temperature_c = ask
-            .ask(Reading::Temperature, || device.temperature(TemperatureSensor::Gpu))
-            .and_then(plausible::temperature);
-        self.memory_clock_mhz =
-            ask.ask(Reading::MemoryClock, || device.clock_info(Clock::Memory)).and_then(plausible::clock);
-        self.pcie_generation =
-            ask.ask(Reading::PcieGeneration, || device.current_pcie_link_gen()).and_then(plausible::pcie_generation);
-        self.pcie_width =
-            ask.ask(Reading::PcieWidth, || device.current_pcie_link_width()).and_then(plausible::pcie_width);
-        self.encoder_pct = ask
-            .ask(Reading::Encoder, || device.encoder_utilization())
-            .and_then(|encoder| plausible::percent(encoder.utilization));
-        self.decoder_pct = ask
-            .ask(Reading::Decoder, || device.decoder_utilization())
-            .and_then(|decoder| plausible::percent(decoder.utilization));
-        self.ecc_uncorrected = ask
-            .ask(Reading::Ecc, || device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile))
-            .and_then(plausible::counter);
-        self.processes.clear();
-        list(ask, device, ProcessList::Mps, &mut self.processes, buffers);
-        list(ask, device, ProcessList::Graphics, &mut self.processes, buffers);
-    }
-}
-
-/// Reads a fact that is still missing.
-fn missing<T>(fact: &mut Option<T>, read: impl FnOnce() -> Option<T>) {
-    if fact.is_none() {
-        *fact = read();
-    }
-}
-
-/// Appends a list of processes; their memory is not yet checked.
-fn list(
-    ask: &mut Ask,
-    device: &Device<'static>,
-    which: ProcessList,
-    processes: &mut Vec<GpuProcess>,
-    buffers: &mut Buffers,
-) {
-    let reading = match which {
-        ProcessList::Compute => Reading::Compute,
-        ProcessList::Graphics => Reading::Graphics,
-        ProcessList::Mps => Reading::Mps,
-    };
-    ask.ask(reading, || {
-        processes.extend(nvml_raw::processes(device, which, buffers)?.filter_map(|process| {
-            Some(GpuProcess {
-                pid: plausible::pid(process.pid)?,
-                memory_bytes: plausible::process_memory(process.used_memory, None),
-                sm_utilization_pct: None,
-                compute: which != ProcessList::Graphics,
-            })
-        }));
-        Ok(())
-    });
-}
-
 /// Sorts by PID and makes one entry of a process in several lists (or in several MIG instances: not told apart yet).
 fn merge(processes: &mut Vec<GpuProcess>) {
     processes.sort_unstable_by_key(|process| process.pid);
@@ -536,29 +306,6 @@ fn merge(processes: &mut Vec<GpuProcess>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_refused_reading_is_not_asked_again_for_a_minute() {
-        let mut ask = Ask::new();
-        let mut calls = 0;
-        for second in 0..120 {
-            ask.now_ns = second * 1_000_000_000;
-            ask.ask(Reading::Encoder, || {
-                calls += 1;
-                Err::<(), _>(NvmlError::NotSupported)
-            });
-        }
-        assert_eq!(calls, 2);
-        assert_eq!(ask.ask(Reading::Decoder, || Ok(1)), Some(1));
-    }
-
-    #[test]
-    fn a_lost_device_is_asked_nothing_more() {
-        let mut ask = Ask::new();
-        assert_eq!(ask.ask(Reading::Power, || Err::<u32, _>(NvmlError::GpuLost)), None);
-        assert!(ask.lost);
-        assert_eq!(ask.ask(Reading::Memory, || Ok(1)), None);
-    }
 
     #[test]
     fn a_process_of_several_lists_is_one() {

@@ -13,8 +13,9 @@ const PCIE_KIB_S: u32 = 1 << 30;
 const MEMORY_BYTES: u64 = 1 << 50;
 /// Largest PID of Linux (`PID_MAX_LIMIT` of include/linux/threads.h).
 const PID_MAX: u32 = 1 << 22;
-/// A driver's time stamp may be this far ahead of our clock, microseconds.
-const AHEAD_US: u64 = 60_000_000;
+/// A driver's time stamp may be this far ahead of our clock, microseconds. They are the same clock; what is further ahead
+/// is no time, or was taken before the clock was set back.
+const AHEAD_US: u64 = 2_000_000;
 
 pub(super) fn percent(value: u32) -> Option<u32> {
     (value <= 100).then_some(value)
