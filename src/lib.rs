@@ -3,7 +3,11 @@
 //! Data flows one way: `sources` read → `sample` (raw counters of one tick) → `rates` (a frame) → `history` (a ring of
 //! frames) → `diagnosis` (verdict) → `outputs` and `tui`. `collector` decides when to read what, `commands` wire it all.
 
+pub mod cli;
+pub mod config;
 pub mod diagnosis;
+pub mod errors;
 pub mod history;
 pub mod rates;
 pub mod sample;
+pub mod text;
