@@ -8,6 +8,7 @@ pub mod config;
 pub mod diagnosis;
 pub mod errors;
 pub mod history;
+pub mod outputs;
 pub mod rates;
 pub mod sample;
 pub mod text;

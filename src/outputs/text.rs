@@ -1,0 +1,1 @@
+//! The verdict for a person.
