@@ -11,4 +11,5 @@ pub mod history;
 pub mod outputs;
 pub mod rates;
 pub mod sample;
+pub mod sources;
 pub mod text;

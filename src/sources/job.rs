@@ -1,0 +1,493 @@
+//! The job: the target, everything that it started, and what each of these does.
+//!
+//! The tree is found through `/proc/PID/task/TID/children`, so its cost does not grow with the host. A process that
+//! was once part of the job stays part of it until it ends, even when its parent has gone; orphans that were never
+//! seen below their parent are found by session and process group in a rare scan of the whole host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::kept;
+use super::lane::{LanePlan, TrainerPlan, WorkerPlan};
+use super::process::Process;
+use super::roles::{self, Facts};
+use super::task_files;
+use crate::sample::job::JobAccess;
+use crate::sample::{Access, JobSample, ProcessId, ProcessRole, ThreadRole};
+
+/// Most processes of one job that are read.
+const MOST_PROCESSES: usize = 1024;
+/// `children` of threads other than the main one are read every so many ticks.
+const ALL_THREADS_EVERY: u64 = 4;
+/// The whole host is scanned for orphans every so many ticks.
+const SCAN_EVERY: u64 = 10;
+/// Libraries and descriptors are looked at every so many ticks, and at each change of the tree.
+const FACTS_EVERY: u64 = 10;
+/// Most descriptors of one process that are looked at for GPU device files.
+const MOST_DESCRIPTORS: usize = 4096;
+/// A helper thread is worth a look by the fast lane when it ran this long in the last tick, nanoseconds.
+const HELPER_NS: u64 = 20_000_000;
+/// Most helper threads of one trainer that the fast lane looks at.
+const MOST_HELPERS: usize = 3;
+
+/// Libraries whose presence in the memory map marks a process of machine learning.
+const LIBRARIES: &[&str] = &[
+    "libtorch_cpu",
+    "libtorch",
+    "libtensorflow",
+    "xla_extension",
+    "libjax",
+    "libmegengine",
+    "libpaddle",
+    "libmxnet",
+    "libmindspore",
+    "libcudart",
+    "libcuda.so",
+];
+
+/// Why a process cannot be attached to.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// There is none.
+    #[error("no process {0}: it has ended, or the number is wrong; `trainmon` alone lists what is running")]
+    NoSuchProcess(u32),
+    /// It has ended and only waits for its parent.
+    #[error("process {0} has ended (a zombie that its parent has not collected); nothing to watch")]
+    Zombie(u32),
+    /// It is part of the kernel.
+    #[error("process {0} is a kernel thread, not a training job; `trainmon` alone lists what is running")]
+    KernelThread(u32),
+    /// `hidepid`, or a stricter security module.
+    #[error("not allowed to see process {0}: run `sudo trainmon --pid {0}`")]
+    Denied(u32),
+    /// Anything else.
+    #[error("cannot read process {0}: {1}")]
+    Failed(u32, io::Error),
+}
+
+/// Reads the job tick after tick.
+#[derive(Debug)]
+pub struct JobReader {
+    proc_root: PathBuf,
+    target: ProcessId,
+    session: (i64, i64),
+    processes: BTreeMap<u32, Process>,
+    libraries: BTreeMap<ProcessId, Option<Arc<str>>>,
+    devices: BTreeMap<u32, Vec<u32>>,
+    gpu_pids: Vec<u32>,
+    access: JobAccess,
+    visible_devices: Option<Arc<str>>,
+    other_namespace: bool,
+    reads: u64,
+    alive: bool,
+    page_size: u64,
+    ticks_per_second: u32,
+    buffer: Vec<u8>,
+}
+
+impl JobReader {
+    /// Attaches to `pid`: opens what will be read and finds out what may be.
+    ///
+    /// With `no_ptrace`, files that need ptrace attach rights are never opened.
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    pub fn attach(proc_root: &Path, pid: u32, no_ptrace: bool) -> Result<Self, AttachError> {
+        let mut buffer = Vec::with_capacity(8192);
+        let target = Process::open(proc_root, pid, &mut buffer).map_err(|error| match error {
+            error if kept::is_gone(&error) => AttachError::NoSuchProcess(pid),
+            error if kept::is_denied(&error) => AttachError::Denied(pid),
+            error => AttachError::Failed(pid, error),
+        })?;
+        let stat = fs::read(proc_root.join(format!("{pid}/stat"))).unwrap_or_default();
+        let Some(stat) = task_files::stat(&stat) else { return Err(AttachError::NoSuchProcess(pid)) };
+        if stat.flags & 0x0020_0000 != 0 {
+            return Err(AttachError::KernelThread(pid)); // PF_KTHREAD
+        }
+        if !target.is_alive() {
+            return Err(AttachError::Zombie(pid));
+        }
+        let folder = target.folder().to_path_buf();
+        let mut reader = Self {
+            proc_root: proc_root.to_path_buf(),
+            target: target.id,
+            session: (stat.session, stat.group),
+            access: access(&folder, no_ptrace),
+            visible_devices: visible_devices(&folder),
+            other_namespace: other_namespace(proc_root, &folder) || target.in_other_namespace(),
+            processes: BTreeMap::from([(pid, target)]),
+            libraries: BTreeMap::new(),
+            devices: BTreeMap::new(),
+            gpu_pids: Vec::new(),
+            reads: 0,
+            alive: true,
+            page_size: rustix::param::page_size() as u64,
+            ticks_per_second: u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100),
+            buffer,
+        };
+        reader.find_processes();
+        reader.find_facts();
+        Ok(reader)
+    }
+
+    /// The attached process.
+    #[must_use]
+    pub fn target(&self) -> ProcessId {
+        self.target
+    }
+
+    /// PIDs of all processes of the job.
+    pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.processes.keys().copied()
+    }
+
+    /// Tells which PIDs NVML lists, so that a trainer is known by its use of a device.
+    pub fn set_gpu_pids(&mut self, pids: Vec<u32>) {
+        self.gpu_pids = pids;
+    }
+
+    /// Reads everything; `lane`, `cgroup` and `allowed_cpus` are for the caller to fill in.
+    pub fn read(&mut self, now_ns: u64) -> JobSample {
+        let before: BTreeSet<ProcessId> = self.processes.values().map(|process| process.id).collect();
+        let mut gone = Vec::new();
+        for (pid, process) in &mut self.processes {
+            if process.read(&mut self.buffer).is_err() || !process.is_alive() {
+                gone.push(*pid);
+            }
+        }
+        for pid in gone {
+            if pid == self.target.pid {
+                self.alive = false;
+            } else {
+                self.processes.remove(&pid);
+            }
+        }
+        self.find_processes();
+        let changed = self.processes.values().any(|process| !before.contains(&process.id))
+            || self.processes.len() != before.len();
+        if changed || self.reads.is_multiple_of(FACTS_EVERY) || self.reads < 3 {
+            self.find_facts();
+        } else {
+            self.assign_roles();
+        }
+        self.find_feeders();
+        self.reads += 1;
+        self.sample(now_ns)
+    }
+
+    fn sample(&self, now_ns: u64) -> JobSample {
+        let mut processes: Vec<_> = self.processes.values().map(|process| process.sample(self.page_size)).collect();
+        if let Some(at) = processes.iter().position(|process| process.id == self.target) {
+            processes.swap(0, at);
+            if let Some(rest) = processes.get_mut(1..) {
+                rest.sort_unstable_by_key(|process| process.id.pid);
+            }
+        }
+        let minors: BTreeSet<u32> = self.devices.values().flatten().copied().collect();
+        JobSample {
+            monotonic_ns: now_ns,
+            target: self.target,
+            alive: self.alive,
+            processes,
+            access: self.access,
+            nvidia_minors: (self.access.fd == Access::Ok).then(|| minors.into_iter().collect()),
+            cuda_visible_devices: self.visible_devices.clone(),
+            library: self.libraries.values().flatten().next().cloned(),
+            other_pid_namespace: self.other_namespace,
+            ticks_per_second: self.ticks_per_second,
+            ..JobSample::default()
+        }
+    }
+
+    /// What the fast lane shall look at until the next read.
+    #[must_use]
+    pub fn lane_plan(&self) -> LanePlan {
+        let parents: BTreeMap<u32, u32> = self.processes.iter().map(|(pid, process)| (*pid, process.parent)).collect();
+        let roles: BTreeMap<u32, ProcessRole> =
+            self.processes.iter().map(|(pid, process)| (*pid, process.role)).collect();
+        let mut plan = LanePlan { no_syscall: self.access.syscall != Access::Ok, ..LanePlan::default() };
+        for process in self.processes.values() {
+            let threads = |role| process.threads.iter().filter(move |thread| thread.role == role);
+            match process.role {
+                ProcessRole::Trainer => {
+                    let mut helpers: Vec<_> = process
+                        .threads
+                        .iter()
+                        .filter(|thread| matches!(thread.role, ThreadRole::Autograd | ThreadRole::Other))
+                        .filter(|thread| thread.recent_ns >= HELPER_NS)
+                        .collect();
+                    helpers.sort_unstable_by_key(|thread| std::cmp::Reverse(thread.recent_ns));
+                    plan.trainers.push(TrainerPlan {
+                        id: process.id,
+                        pin: threads(ThreadRole::Pin).next().map(|thread| thread.tid),
+                        helpers: helpers.into_iter().take(MOST_HELPERS).map(|thread| thread.tid).collect(),
+                        feeders: threads(ThreadRole::Feeder).map(|thread| thread.tid).collect(),
+                    });
+                }
+                ProcessRole::Worker => plan.workers.push(WorkerPlan {
+                    id: process.id,
+                    trainer: roles::trainer_of(process.id.pid, &parents, &roles).unwrap_or(self.target.pid),
+                    feeder: threads(ThreadRole::Feeder).next().map(|thread| thread.tid),
+                    torch: process.comm.starts_with(roles::TORCH_WORKER),
+                }),
+                _ => {}
+            }
+        }
+        // The attached process first, so that its lane is the one that the screen shows.
+        plan.trainers.sort_by_key(|trainer| (trainer.id != self.target, trainer.id.pid));
+        plan
+    }
+
+    /// Adds processes that have appeared below the known ones.
+    fn find_processes(&mut self) {
+        let every_thread = self.reads.is_multiple_of(ALL_THREADS_EVERY);
+        let mut queue: Vec<u32> = self.processes.keys().copied().collect();
+        let mut found = Vec::new();
+        let mut lists_children = true;
+        while let Some(pid) = queue.pop() {
+            found.clear();
+            if let Some(process) = self.processes.get(&pid) {
+                process.children(every_thread, &mut self.buffer, &mut found);
+                lists_children &= process.lists_children();
+            }
+            for child in found.drain(..) {
+                if self.add(child) {
+                    queue.push(child);
+                }
+            }
+        }
+        if !lists_children || self.reads % SCAN_EVERY == SCAN_EVERY - 1 {
+            self.scan_host();
+        }
+    }
+
+    fn add(&mut self, pid: u32) -> bool {
+        if self.processes.contains_key(&pid) || self.processes.len() >= MOST_PROCESSES {
+            return false;
+        }
+        match Process::open(&self.proc_root, pid, &mut self.buffer) {
+            Ok(process) if process.is_alive() => {
+                self.processes.insert(pid, process);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Finds children by their parent's number where the kernel has no `children` files, and orphans of the job: taken
+    /// over by init, in the target's session and process group, and younger than the target.
+    fn scan_host(&mut self) {
+        let Ok(entries) = fs::read_dir(&self.proc_root) else { return };
+        let leads_group = self.session.1 == i64::from(self.target.pid);
+        let own = std::process::id();
+        let mut adopted = Vec::new();
+        for pid in entries.filter_map(Result::ok).filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+            if self.processes.contains_key(&pid) || pid == own {
+                continue;
+            }
+            let Ok(fd) = kept::open(&self.proc_root.join(format!("{pid}/stat"))) else { continue };
+            if kept::read_into(&fd, &mut self.buffer).is_err() {
+                continue;
+            }
+            let Some(stat) = task_files::stat(&self.buffer) else { continue };
+            let child = self.processes.contains_key(&stat.parent);
+            let orphan = leads_group
+                && stat.parent == 1
+                && (stat.session, stat.group) == self.session
+                && stat.start_ticks >= self.target.start_ticks;
+            if child || orphan {
+                adopted.push(pid);
+            }
+        }
+        for pid in adopted {
+            self.add(pid);
+        }
+    }
+
+    /// Looks for mapped libraries and open GPU device files, then assigns the roles.
+    fn find_facts(&mut self) {
+        let ids: BTreeSet<ProcessId> = self.processes.values().map(|process| process.id).collect();
+        self.libraries.retain(|id, _| ids.contains(id));
+        self.devices.clear();
+        for (pid, process) in &self.processes {
+            if process.comm.starts_with(roles::TORCH_WORKER) {
+                continue;
+            }
+            let known = self.libraries.get(&process.id).is_some_and(Option::is_some);
+            if !known {
+                let library = mapped_library(process.folder());
+                self.libraries.insert(process.id, library);
+            }
+            let minors = open_devices(process.folder());
+            if !minors.is_empty() {
+                self.devices.insert(*pid, minors);
+            }
+        }
+        self.assign_roles();
+    }
+
+    fn assign_roles(&mut self) {
+        let facts: Vec<Facts<'_>> = self
+            .processes
+            .iter()
+            .map(|(pid, process)| Facts {
+                pid: *pid,
+                parent: process.parent,
+                comm: &process.comm,
+                command: &process.command,
+                executable: process.executable.as_deref().and_then(Path::to_str),
+                library: self.libraries.get(&process.id).is_some_and(Option::is_some),
+                device: self.devices.contains_key(pid) || self.gpu_pids.contains(pid),
+            })
+            .collect();
+        let roles = roles::assign(self.target.pid, &facts);
+        for (pid, process) in &mut self.processes {
+            process.role = roles.get(pid).copied().unwrap_or_default();
+        }
+    }
+
+    /// Finds the threads that feed queues. In a trainer torch's loader keeps one for each worker, started right after
+    /// the workers; each makes write calls and no read call. In a worker it is the oldest thread that has written.
+    fn find_feeders(&mut self) {
+        if self.access.io != Access::Ok {
+            return;
+        }
+        let parents: BTreeMap<u32, u32> = self.processes.iter().map(|(pid, process)| (*pid, process.parent)).collect();
+        let roles: BTreeMap<u32, ProcessRole> =
+            self.processes.iter().map(|(pid, process)| (*pid, process.role)).collect();
+        let mut served: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        for (pid, process) in &self.processes {
+            if process.comm.starts_with(roles::TORCH_WORKER)
+                && let Some(trainer) = roles::trainer_of(*pid, &parents, &roles)
+            {
+                served.entry(trainer).or_default().push(process.id.start_ticks);
+            }
+        }
+        for (pid, process) in &mut self.processes {
+            if let Some(starts) = served.get(pid) {
+                find_trainer_feeders(process, starts, &mut self.buffer);
+            } else if process.comm.starts_with(roles::TORCH_WORKER) {
+                find_worker_feeder(process, &mut self.buffer);
+            }
+        }
+    }
+}
+
+fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64], buffer: &mut Vec<u8>) {
+    let known = process.threads.iter().filter(|thread| thread.role == ThreadRole::Feeder).count();
+    if known == worker_starts.len() {
+        return;
+    }
+    let first_start = worker_starts.iter().copied().min().unwrap_or(0);
+    let tids: Vec<u32> = process
+        .threads
+        .iter()
+        .filter(|thread| thread.role == ThreadRole::Other)
+        .map(|thread| thread.tid)
+        .collect();
+    let mut candidates = Vec::new();
+    for tid in tids {
+        let Some(io) = process.thread_io(tid, buffer) else { continue };
+        if io.write_calls == 0 || io.read_calls > 0 {
+            continue;
+        }
+        let Some(start) = process.thread_start(tid, buffer) else { continue };
+        if start >= first_start {
+            candidates.push((start, tid));
+        }
+    }
+    candidates.sort_unstable();
+    let wanted = worker_starts.len().saturating_sub(known);
+    for (start, tid) in candidates.into_iter().take(wanted) {
+        if let Some(thread) = process.threads.iter_mut().find(|thread| thread.tid == tid) {
+            thread.role = ThreadRole::Feeder;
+            thread.start_ticks = Some(start);
+        }
+    }
+}
+
+fn find_worker_feeder(process: &mut Process, buffer: &mut Vec<u8>) {
+    if process.threads.iter().any(|thread| thread.role == ThreadRole::Feeder) {
+        return;
+    }
+    let mut tids: Vec<u32> =
+        process.threads.iter().filter(|thread| thread.role == ThreadRole::Other).map(|thread| thread.tid).collect();
+    tids.sort_unstable();
+    let feeder =
+        tids.into_iter().find(|tid| process.thread_io(*tid, buffer).is_some_and(|io| io.write_calls > 0));
+    if let Some(thread) = process.threads.iter_mut().find(|thread| Some(thread.tid) == feeder) {
+        thread.role = ThreadRole::Feeder;
+    }
+}
+
+/// What may be read of the process in `folder`.
+fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
+    let of = |name: &str| match fs::read(folder.join(name)) {
+        Ok(_) => Access::Ok,
+        Err(error) if kept::is_denied(&error) => Access::Denied,
+        Err(_) => Access::Absent,
+    };
+    let fd = match fs::read_dir(folder.join("fd")) {
+        Ok(_) => Access::Ok,
+        Err(error) if kept::is_denied(&error) => Access::Denied,
+        Err(_) => Access::Absent,
+    };
+    JobAccess {
+        syscall: if no_ptrace { Access::Denied } else { of("syscall") },
+        // `wchan` can always be opened and reads `0` where it is not allowed; the rule is that of `fd`
+        // (PTRACE_MODE_READ_FSCREDS, fs/proc/base.c).
+        wchan: if folder.join("wchan").exists() { fd } else { Access::Absent },
+        io: of("io"),
+        fd,
+    }
+}
+
+fn visible_devices(folder: &Path) -> Option<Arc<str>> {
+    let fd = kept::open(&folder.join("environ")).ok()?;
+    let mut buffer = Vec::new();
+    kept::read_into(&fd, &mut buffer).ok()?;
+    buffer
+        .split(|&byte| byte == 0)
+        .find_map(|entry| entry.strip_prefix(b"CUDA_VISIBLE_DEVICES="))
+        .map(|value| String::from_utf8_lossy(value.get(..256).unwrap_or(value)).into())
+}
+
+fn other_namespace(proc_root: &Path, folder: &Path) -> bool {
+    let own = fs::read_link(proc_root.join("self/ns/pid"));
+    let theirs = fs::read_link(folder.join("ns/pid"));
+    matches!((own, theirs), (Ok(own), Ok(theirs)) if own != theirs)
+}
+
+/// The first library of [`LIBRARIES`] in the memory map.
+fn mapped_library(folder: &Path) -> Option<Arc<str>> {
+    let fd = kept::open(&folder.join("maps")).ok()?;
+    let mut buffer = Vec::new();
+    kept::read_into(&fd, &mut buffer).ok()?;
+    let mut best: Option<usize> = None;
+    for line in buffer.split(|&byte| byte == b'\n') {
+        // Only the file name counts: a program that lies in a folder called libtorch is none.
+        let Some(slash) = line.iter().rposition(|&byte| byte == b'/') else { continue };
+        let Some(name) = line.get(slash + 1..) else { continue };
+        if let Some(at) = LIBRARIES.iter().position(|library| name.starts_with(library.as_bytes())) {
+            best = Some(best.map_or(at, |before| before.min(at)));
+        }
+    }
+    best.and_then(|at| LIBRARIES.get(at)).map(|library| Arc::from(library.trim_end_matches(".so")))
+}
+
+/// Minors of the `/dev/nvidiaN` files that are open.
+fn open_devices(folder: &Path) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(folder.join("fd")) else { return Vec::new() };
+    let mut minors: Vec<u32> = entries
+        .filter_map(Result::ok)
+        .take(MOST_DESCRIPTORS)
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .filter_map(|path| path.to_str()?.strip_prefix("/dev/nvidia")?.parse().ok())
+        .collect();
+    minors.sort_unstable();
+    minors.dedup();
+    minors
+}

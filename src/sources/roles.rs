@@ -1,0 +1,270 @@
+//! Who does what in the job: a pure judgement over the facts of each process in the tree.
+//!
+//! torch's workers are known by their name (`pt_data_worker`, set with prctl by every start method). Other loaders'
+//! workers are known by their kinship: forks or re-executions of the trainer's own program, or `multiprocessing`
+//! children. A trainer is the process that such workers serve, or that holds a device, or that has a
+//! machine-learning library mapped; with none of these it is the target itself.
+
+use std::collections::BTreeMap;
+
+use crate::sample::ProcessRole;
+
+/// What is known of one process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Facts<'a> {
+    /// PID.
+    pub pid: u32,
+    /// Parent PID.
+    pub parent: u32,
+    /// Name.
+    pub comm: &'a str,
+    /// Command line.
+    pub command: &'a str,
+    /// Executable path.
+    pub executable: Option<&'a str>,
+    /// A machine-learning library is mapped.
+    pub library: bool,
+    /// A GPU device file is open, or NVML lists the process.
+    pub device: bool,
+}
+
+/// Prefix of the name that torch gives its data workers
+/// (torch/utils/data/_utils/worker.py, `_set_thread_name("pt_data_worker")`).
+pub const TORCH_WORKER: &str = "pt_data_worker";
+
+/// Programs that start others and do not train themselves.
+const LAUNCHERS: &[&str] = &[
+    "sh", "bash", "dash", "zsh", "fish", "sudo", "su", "env", "time", "nohup", "nice", "taskset", "numactl", "setpriv",
+    "timeout", "torchrun", "accelerate", "deepspeed", "srun", "mpirun", "screen", "tmux: server", "uv", "poetry",
+    "conda", "make", "docker-init", "tini", "systemd",
+];
+
+/// Interpreters: two processes of one interpreter are kin only when their command lines agree too.
+const INTERPRETERS: &[&str] = &["python", "pypy", "node", "java", "ruby", "perl", "bash", "sh"];
+
+/// Roles of all processes, by PID.
+#[must_use]
+pub fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
+    let by_pid: BTreeMap<u32, &Facts<'_>> = facts.iter().map(|fact| (fact.pid, fact)).collect();
+    let trainers = trainers(target, facts, &by_pid);
+    facts
+        .iter()
+        .map(|fact| {
+            let role = if trainers.contains(&fact.pid) {
+                ProcessRole::Trainer
+            } else if is_torch_worker(fact) {
+                ProcessRole::Worker
+            } else if is_helper(fact, &by_pid) {
+                ProcessRole::Helper
+            } else if let Some(trainer) = ancestors(fact, &by_pid).find(|above| trainers.contains(&above.pid)) {
+                if is_kin(fact, trainer) { ProcessRole::Worker } else { ProcessRole::Other }
+            } else if trainers.iter().any(|pid| is_below(*pid, fact.pid, &by_pid)) {
+                ProcessRole::Launcher
+            } else {
+                ProcessRole::Other
+            };
+            (fact.pid, role)
+        })
+        .collect()
+}
+
+/// The trainer that a worker serves: its nearest ancestor with that role.
+#[must_use]
+pub fn trainer_of(pid: u32, parents: &BTreeMap<u32, u32>, roles: &BTreeMap<u32, ProcessRole>) -> Option<u32> {
+    let mut at = *parents.get(&pid)?;
+    for _ in 0..64 {
+        if roles.get(&at) == Some(&ProcessRole::Trainer) {
+            return Some(at);
+        }
+        at = *parents.get(&at)?;
+    }
+    None
+}
+
+fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>) -> Vec<u32> {
+    // Served by torch's workers: forkserver workers are grandchildren, so the helper in between is skipped.
+    let mut found: Vec<u32> = facts
+        .iter()
+        .filter(|fact| is_torch_worker(fact))
+        .filter_map(|fact| ancestors(fact, by_pid).find(|above| !is_torch_worker(above) && !is_helper(above, by_pid)))
+        .map(|fact| fact.pid)
+        .collect();
+    // Holds a device, and is not a mere fork of a process that does: forks inherit the open device file.
+    for fact in facts.iter().filter(|fact| fact.device && !is_torch_worker(fact) && !is_helper(fact, by_pid)) {
+        if !ancestors(fact, by_pid).any(|above| above.device && is_kin(fact, above)) {
+            found.push(fact.pid);
+        }
+    }
+    if found.is_empty() {
+        // The topmost process with a library; where such a process runs other programs that have one too, it is a
+        // launcher (torchrun) and those are the ranks.
+        let library: Vec<&Facts<'_>> =
+            facts.iter().filter(|fact| fact.library && !is_torch_worker(fact) && !is_helper(fact, by_pid)).collect();
+        for fact in &library {
+            let runs_others = library.iter().any(|other| {
+                is_below(other.pid, fact.pid, by_pid) && !is_kin(other, fact) && is_python_program(other)
+            });
+            let below_kin = ancestors(fact, by_pid).any(|above| above.library && is_kin(fact, above));
+            if !runs_others && !below_kin {
+                found.push(fact.pid);
+            }
+        }
+    }
+    if found.is_empty() {
+        found.push(end_of_chain(target, facts));
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Follows launchers with one child down to the program that they run.
+fn end_of_chain(target: u32, facts: &[Facts<'_>]) -> u32 {
+    let mut at = target;
+    for _ in 0..16 {
+        let Some(fact) = facts.iter().find(|fact| fact.pid == at) else { break };
+        let mut children = facts.iter().filter(|fact| fact.parent == at);
+        match (LAUNCHERS.contains(&fact.comm), children.next(), children.next()) {
+            (true, Some(child), None) => at = child.pid,
+            _ => break,
+        }
+    }
+    at
+}
+
+fn is_torch_worker(fact: &Facts<'_>) -> bool {
+    fact.comm.starts_with(TORCH_WORKER)
+}
+
+/// The resource tracker, and the forkserver itself (its children take over its command line, so a process whose
+/// parent looks the same is no forkserver).
+fn is_helper(fact: &Facts<'_>, by_pid: &BTreeMap<u32, &Facts<'_>>) -> bool {
+    if is_torch_worker(fact) {
+        return false;
+    }
+    if fact.command.contains("multiprocessing.resource_tracker") {
+        return true;
+    }
+    fact.command.contains("multiprocessing.forkserver")
+        && by_pid.get(&fact.parent).is_none_or(|parent| parent.command != fact.command)
+}
+
+/// Whether `fact` runs the same program as `ancestor`: a fork, a `multiprocessing` child, or a re-execution.
+fn is_kin(fact: &Facts<'_>, ancestor: &Facts<'_>) -> bool {
+    if fact.command == ancestor.command || fact.command.contains("multiprocessing.spawn") {
+        return true;
+    }
+    if fact.command.contains("multiprocessing.forkserver") {
+        return true;
+    }
+    let (Some(own), Some(other)) = (fact.executable, ancestor.executable) else { return false };
+    let name = own.rsplit('/').next().unwrap_or_default();
+    own == other && !INTERPRETERS.iter().any(|interpreter| name.starts_with(interpreter))
+}
+
+fn is_python_program(fact: &Facts<'_>) -> bool {
+    fact.executable.is_none_or(|path| path.rsplit('/').next().unwrap_or_default().starts_with("py"))
+}
+
+fn ancestors<'a, 'b>(
+    fact: &Facts<'a>,
+    by_pid: &'b BTreeMap<u32, &'b Facts<'a>>,
+) -> impl Iterator<Item = &'b Facts<'a>> {
+    let mut at = fact.parent;
+    let mut left = 64; // a reused PID could close a ring
+    std::iter::from_fn(move || {
+        left -= 1;
+        if left == 0 {
+            return None;
+        }
+        let above = *by_pid.get(&at)?;
+        at = above.parent;
+        Some(above)
+    })
+}
+
+fn is_below(pid: u32, above: u32, by_pid: &BTreeMap<u32, &Facts<'_>>) -> bool {
+    by_pid.get(&pid).is_some_and(|fact| ancestors(fact, by_pid).any(|ancestor| ancestor.pid == above))
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+
+    const PYTHON: Option<&str> = Some("/usr/bin/python3.11");
+
+    fn fact<'a>(pid: u32, parent: u32, comm: &'a str, command: &'a str) -> Facts<'a> {
+        Facts { pid, parent, comm, command, executable: PYTHON, ..Facts::default() }
+    }
+
+    fn words(roles: &BTreeMap<u32, ProcessRole>) -> Vec<&'static str> {
+        roles.values().map(|role| role.word()).collect()
+    }
+
+    #[test]
+    fn forked_torch_workers() {
+        let facts = [
+            Facts { library: true, ..fact(10, 1, "python", "python train.py") },
+            fact(11, 10, "pt_data_worker", "python train.py"),
+            fact(12, 10, "pt_data_worker", "python train.py"),
+        ];
+        assert_eq!(words(&assign(10, &facts)), ["trainer", "worker", "worker"]);
+    }
+
+    #[test]
+    fn forkserver_workers_are_grandchildren() {
+        let server = "python -c from multiprocessing.forkserver import main; main(8)";
+        let facts = [
+            Facts { library: true, ..fact(10, 1, "python", "python train.py") },
+            fact(11, 10, "python", "python -c from multiprocessing.resource_tracker import main;main(5)"),
+            fact(12, 10, "python", server),
+            fact(13, 12, "pt_data_worker", server),
+        ];
+        let roles = assign(10, &facts);
+        assert_eq!(words(&roles), ["trainer", "helper", "helper", "worker"]);
+        let parents = facts.iter().map(|fact| (fact.pid, fact.parent)).collect();
+        assert_eq!(trainer_of(13, &parents, &roles), Some(10));
+    }
+
+    #[test]
+    fn torchrun_ranks_are_trainers_and_torchrun_is_not() {
+        let facts = [
+            Facts { library: true, ..fact(10, 1, "torchrun", "python torchrun --nproc-per-node 2 train.py") },
+            Facts { library: true, ..fact(11, 10, "python", "python -u train.py") },
+            Facts { library: true, ..fact(12, 10, "python", "python -u train.py") },
+            fact(13, 11, "pt_data_worker", "python -u train.py"),
+        ];
+        let roles = assign(10, &facts);
+        assert_eq!(roles[&11], ProcessRole::Trainer);
+        assert_eq!(roles[&13], ProcessRole::Worker);
+        assert_eq!(roles[&10], ProcessRole::Launcher);
+        let without_workers = assign(10, &facts[..3]);
+        assert_eq!(words(&without_workers), ["launcher", "trainer", "trainer"]);
+    }
+
+    #[test]
+    fn a_shell_is_followed_to_what_it_runs() {
+        let facts = [
+            Facts { executable: Some("/bin/bash"), ..fact(10, 1, "bash", "bash run.sh") },
+            fact(11, 10, "python", "python train.py"),
+        ];
+        assert_eq!(words(&assign(10, &facts)), ["launcher", "trainer"]);
+    }
+
+    #[test]
+    fn forks_that_inherit_the_device_file_are_workers() {
+        let facts = [
+            Facts { device: true, ..fact(10, 1, "python", "python train.py") },
+            Facts { device: true, ..fact(11, 10, "python", "python train.py") },
+            fact(12, 10, "wandb-core", "/x/wandb-core"),
+        ];
+        assert_eq!(words(&assign(10, &facts)), ["trainer", "worker", "other"]);
+    }
+
+    #[test]
+    fn a_ring_of_parents_ends() {
+        let facts = [fact(10, 11, "a", "a"), fact(11, 10, "b", "b")];
+        assert_eq!(assign(10, &facts).len(), 2);
+    }
+}

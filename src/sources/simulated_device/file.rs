@@ -1,0 +1,72 @@
+//! Reads the state file of a simulated device while its owner writes it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::state::{DeviceState, FILE_BYTES, RECORD_BYTES, parse_header};
+
+/// Attempts at a record that is being written. A write takes microseconds; one that lasts longer than this died half-way.
+const ATTEMPTS: u32 = 64;
+
+/// An open state file whose header was found good.
+#[derive(Debug)]
+pub struct StateFile {
+    file: File,
+    device_count: u32,
+}
+
+impl StateFile {
+    /// Opens `path` and checks its header. Never blocks: what is not a regular file is refused.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, is not a regular file, or its header is not a state file's (`InvalidData`).
+    pub fn open(path: &Path) -> io::Result<Self> {
+        // NONBLOCK: opening a FIFO would wait for its writer.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        let facts = file.metadata()?;
+        if !facts.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a regular file"));
+        }
+        let mut header = [0; 16];
+        let length = facts.len();
+        if length >= header.len() as u64 {
+            file.read_exact_at(&mut header, 0)?;
+        } else {
+            let reason = format!("{length} bytes long, expected {FILE_BYTES}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+        let device_count =
+            parse_header(&header, length).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok(Self { file, device_count })
+    }
+
+    /// Number of devices, 1–16.
+    #[must_use]
+    pub fn device_count(&self) -> u32 {
+        self.device_count
+    }
+
+    /// Reads one device's record. `None` when it stayed half-written for as long as we tried.
+    ///
+    /// # Errors
+    /// When the file can no longer be read (it was cut short).
+    pub fn read(&self, index: u32) -> io::Result<Option<DeviceState>> {
+        let offset = (u64::from(index) + 1) * RECORD_BYTES as u64;
+        let (mut record, mut sequence) = ([0; RECORD_BYTES], [0; 8]);
+        for attempt in 0..ATTEMPTS {
+            self.file.read_exact_at(&mut record, offset)?;
+            self.file.read_exact_at(&mut sequence, offset)?;
+            let state = DeviceState::parse(&record);
+            if state.sequence % 2 == 0 && state.sequence == u64::from_le_bytes(sequence) {
+                return Ok(Some(state));
+            }
+            if attempt > 4 {
+                std::thread::yield_now();
+            }
+        }
+        Ok(None)
+    }
+}

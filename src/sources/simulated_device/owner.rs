@@ -1,0 +1,140 @@
+//! The owner's side of the simulated device: a training-like program creates the file and launches work on it.
+//!
+//! Work is a length of time. Launching returns at once, as a kernel launch does; [`SimulatedGpu::synchronize`] sleeps until
+//! the queue is empty, as a blocking synchronisation does. Readers see a record through its sequence lock, so nothing but
+//! plain writes to the file is needed. One process writes a file, from one thread.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use super::state::{DeviceState, FILE_BYTES, MAX_DEVICES, RECORD_BYTES, encode_header};
+
+/// Simulated devices that this process owns.
+#[derive(Debug)]
+pub struct SimulatedGpu {
+    file: File,
+    devices: Vec<DeviceState>,
+}
+
+impl SimulatedGpu {
+    /// Creates (or overwrites) the state file at `path` with the given devices, the calling process as owner of each that
+    /// names no other. [`DeviceState::default`] is a device of an A10G's size.
+    ///
+    /// # Errors
+    /// When there are 0 or more than 16 devices, or the file cannot be written.
+    pub fn create(path: &Path, devices: &[DeviceState]) -> io::Result<Self> {
+        let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
+        if !(1..=MAX_DEVICES).contains(&count) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a simulated device file holds 1 to 16 devices"));
+        }
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let mut bytes = Vec::with_capacity(FILE_BYTES);
+        let mut devices = devices.to_vec();
+        for device in &mut devices {
+            device.sequence = 0;
+            if device.owner_pid == 0 {
+                device.owner_pid = u64::from(std::process::id());
+            }
+            device.memory_used_bytes =
+                device.memory_used_bytes.max(device.owner_memory_bytes.saturating_add(device.neighbour_memory_bytes));
+            bytes.extend_from_slice(&device.encode());
+        }
+        bytes.resize(FILE_BYTES - RECORD_BYTES, 0);
+        // The header last: a reader that comes early finds no magic, and says so.
+        file.write_all_at(&bytes, RECORD_BYTES as u64)?;
+        file.write_all_at(&encode_header(count), 0)?;
+        Ok(Self { file, devices })
+    }
+
+    /// Launches work of `length` on device 0 and returns at once.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn launch(&mut self, length: Duration) -> io::Result<()> {
+        self.launch_on(0, length)
+    }
+
+    /// Launches work of `length` on device `index` and returns at once.
+    ///
+    /// # Errors
+    /// When there is no such device or the file cannot be written.
+    pub fn launch_on(&mut self, index: usize, length: Duration) -> io::Result<()> {
+        let (now, length) = (monotonic_ns(), nanoseconds(length));
+        self.update(index, |device| device.queue.launch(now, length))
+    }
+
+    /// Launches work of `length` of the neighbour on device `index`.
+    ///
+    /// # Errors
+    /// When there is no such device or the file cannot be written.
+    pub fn launch_for_neighbour(&mut self, index: usize, length: Duration) -> io::Result<()> {
+        let (now, length) = (monotonic_ns(), nanoseconds(length));
+        self.update(index, |device| device.neighbour_queue.launch(now, length))
+    }
+
+    /// Sleeps until device 0 has done all that was launched on it.
+    pub fn synchronize(&self) {
+        loop {
+            let left = self.free_at_ns().saturating_sub(monotonic_ns());
+            if left == 0 {
+                return;
+            }
+            std::thread::sleep(Duration::from_nanos(left));
+        }
+    }
+
+    /// When device 0 has done all that was launched on it, CLOCK_MONOTONIC nanoseconds.
+    #[must_use]
+    pub fn free_at_ns(&self) -> u64 {
+        self.devices.first().map_or(0, |device| device.queue.free_at_ns)
+    }
+
+    /// Time device 0 has been busy up to now: the truth that a monitor's readings are held against.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
+        self.devices
+            .first()
+            .map_or(Duration::ZERO, |device| Duration::from_nanos(device.queue.busy_ns(monotonic_ns())))
+    }
+
+    /// The record of device `index` as last written.
+    #[must_use]
+    pub fn device(&self, index: usize) -> Option<&DeviceState> {
+        self.devices.get(index)
+    }
+
+    /// Changes the record of device `index` under its sequence lock.
+    ///
+    /// # Errors
+    /// When there is no such device or the file cannot be written.
+    pub fn update(&mut self, index: usize, change: impl FnOnce(&mut DeviceState)) -> io::Result<()> {
+        let Some(device) = self.devices.get_mut(index) else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such simulated device"));
+        };
+        let sequence = device.sequence;
+        let offset = ((index + 1) * RECORD_BYTES) as u64;
+        change(device);
+        device.sequence = sequence.wrapping_add(1);
+        self.file.write_all_at(&device.sequence.to_le_bytes(), offset)?;
+        self.file.write_all_at(device.encode().get(8..).unwrap_or_default(), offset + 8)?;
+        device.sequence = sequence.wrapping_add(2);
+        self.file.write_all_at(&device.sequence.to_le_bytes(), offset)
+    }
+}
+
+/// CLOCK_MONOTONIC now, nanoseconds.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    u64::try_from(now.tv_sec)
+        .unwrap_or(0)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+fn nanoseconds(length: Duration) -> u64 {
+    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
+}
