@@ -205,7 +205,8 @@ impl JobReader {
     /// What the fast lane shall look at until the next read.
     #[must_use]
     pub fn lane_plan(&self) -> LanePlan {
-        let parents: BTreeMap<u32, u32> = self.processes.iter().map(|(pid, process)| (*pid, process.parent)).collect();
+        let parents: BTreeMap<u32, u32> =
+            self.processes.iter().map(|(pid, process)| (*pid, process.parent)).collect();
         let roles: BTreeMap<u32, ProcessRole> =
             self.processes.iter().map(|(pid, process)| (*pid, process.role)).collect();
         let mut plan = LanePlan { no_syscall: self.access.syscall != Access::Ok, ..LanePlan::default() };
@@ -284,7 +285,8 @@ impl JobReader {
         let leads_group = self.session.1 == i64::from(self.target.pid);
         let own = std::process::id();
         let mut adopted = Vec::new();
-        for pid in entries.filter_map(Result::ok).filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        for pid in entries.filter_map(Result::ok).filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        {
             if self.processes.contains_key(&pid) || pid == own {
                 continue;
             }
@@ -355,7 +357,8 @@ impl JobReader {
         if self.access.io != Access::Ok {
             return;
         }
-        let parents: BTreeMap<u32, u32> = self.processes.iter().map(|(pid, process)| (*pid, process.parent)).collect();
+        let parents: BTreeMap<u32, u32> =
+            self.processes.iter().map(|(pid, process)| (*pid, process.parent)).collect();
         let roles: BTreeMap<u32, ProcessRole> =
             self.processes.iter().map(|(pid, process)| (*pid, process.role)).collect();
         let mut served: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
@@ -382,12 +385,8 @@ fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64], buffer: &m
         return;
     }
     let first_start = worker_starts.iter().copied().min().unwrap_or(0);
-    let tids: Vec<u32> = process
-        .threads
-        .iter()
-        .filter(|thread| thread.role == ThreadRole::Other)
-        .map(|thread| thread.tid)
-        .collect();
+    let tids: Vec<u32> =
+        process.threads.iter().filter(|thread| thread.role == ThreadRole::Other).map(|thread| thread.tid).collect();
     let mut candidates = Vec::new();
     for tid in tids {
         let Some(io) = process.thread_io(tid, buffer) else { continue };
@@ -416,8 +415,7 @@ fn find_worker_feeder(process: &mut Process, buffer: &mut Vec<u8>) {
     let mut tids: Vec<u32> =
         process.threads.iter().filter(|thread| thread.role == ThreadRole::Other).map(|thread| thread.tid).collect();
     tids.sort_unstable();
-    let feeder =
-        tids.into_iter().find(|tid| process.thread_io(*tid, buffer).is_some_and(|io| io.write_calls > 0));
+    let feeder = tids.into_iter().find(|tid| process.thread_io(*tid, buffer).is_some_and(|io| io.write_calls > 0));
     if let Some(thread) = process.threads.iter_mut().find(|thread| Some(thread.tid) == feeder) {
         thread.role = ThreadRole::Feeder;
     }
@@ -462,7 +460,7 @@ fn other_namespace(proc_root: &Path, folder: &Path) -> bool {
 }
 
 /// The first library of [`LIBRARIES`] in the memory map.
-fn mapped_library(folder: &Path) -> Option<Arc<str>> {
+pub(crate) fn mapped_library(folder: &Path) -> Option<Arc<str>> {
     let fd = kept::open(&folder.join("maps")).ok()?;
     let mut buffer = Vec::new();
     kept::read_into(&fd, &mut buffer).ok()?;

@@ -101,7 +101,12 @@ struct Task {
 impl Task {
     fn open(proc_root: &Path, pid: u32, tid: u32, no_syscall: bool) -> Self {
         let file = |name: &str| kept::open(&proc_root.join(format!("{pid}/task/{tid}/{name}"))).ok();
-        Self { tid, syscall: if no_syscall { None } else { file("syscall") }, wchan: file("wchan"), stat: file("stat") }
+        Self {
+            tid,
+            syscall: if no_syscall { None } else { file("syscall") },
+            wchan: file("wchan"),
+            stat: file("stat"),
+        }
     }
 
     fn look(&self) -> Wait {

@@ -8,6 +8,7 @@ pub mod lane;
 pub mod nvml;
 mod nvml_raw;
 pub mod process;
+pub mod processes;
 pub mod roles;
 pub mod simulated_device;
 pub mod task_files;

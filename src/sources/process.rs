@@ -375,8 +375,5 @@ fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
 }
 
 fn numbers(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
-    bytes
-        .split(u8::is_ascii_whitespace)
-        .filter_map(task_files::number)
-        .filter_map(|value| u32::try_from(value).ok())
+    bytes.split(u8::is_ascii_whitespace).filter_map(task_files::number).filter_map(|value| u32::try_from(value).ok())
 }

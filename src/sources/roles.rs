@@ -34,9 +34,35 @@ pub const TORCH_WORKER: &str = "pt_data_worker";
 
 /// Programs that start others and do not train themselves.
 const LAUNCHERS: &[&str] = &[
-    "sh", "bash", "dash", "zsh", "fish", "sudo", "su", "env", "time", "nohup", "nice", "taskset", "numactl", "setpriv",
-    "timeout", "torchrun", "accelerate", "deepspeed", "srun", "mpirun", "screen", "tmux: server", "uv", "poetry",
-    "conda", "make", "docker-init", "tini", "systemd",
+    "sh",
+    "bash",
+    "dash",
+    "zsh",
+    "fish",
+    "sudo",
+    "su",
+    "env",
+    "time",
+    "nohup",
+    "nice",
+    "taskset",
+    "numactl",
+    "setpriv",
+    "timeout",
+    "torchrun",
+    "accelerate",
+    "deepspeed",
+    "srun",
+    "mpirun",
+    "screen",
+    "tmux: server",
+    "uv",
+    "poetry",
+    "conda",
+    "make",
+    "docker-init",
+    "tini",
+    "systemd",
 ];
 
 /// Interpreters: two processes of one interpreter are kin only when their command lines agree too.
