@@ -3,9 +3,63 @@
 //! Data flows one way: `sources` read → `sample` (raw counters of one tick) → `rates` (a frame) → `history` (a ring of
 //! frames) → `diagnosis` (verdict) → `outputs` and `tui`. `collector` decides when to read what, `commands` wire it all.
 
+pub mod cli;
 pub mod collector;
+pub mod commands;
+pub mod config;
+pub mod demo;
 pub mod diagnosis;
+pub mod errors;
 pub mod history;
+pub mod logging;
+pub mod outputs;
 pub mod rates;
 pub mod sample;
 pub mod sources;
+pub mod text;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use config::Settings;
+use errors::Exit;
+
+/// Runs the program with the arguments of the process.
+#[must_use]
+pub fn run() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if let Some(code) = demo::run_part(&arguments) {
+        return code;
+    }
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => {
+            // Nobody is left to tell when standard error is closed.
+            let _ = writeln!(std::io::stderr(), "{}", errors::usage_line(&error));
+            return Exit::Usage.into();
+        }
+        // --help and --version; a closed pipe is success.
+        Err(text) => return text.print().map_or_else(|error| errors::report(&error.into()), |()| Exit::Done.into()),
+    };
+    match dispatch(&cli) {
+        Ok(code) => code,
+        Err(error) => errors::report(&error),
+    }
+}
+
+fn dispatch(cli: &Cli) -> anyhow::Result<ExitCode> {
+    let settings = Settings::load(&cli.common, cli.command.as_ref(), |name| std::env::var_os(name))?;
+    logging::start(settings.log_file.as_deref())?;
+    match &cli.command {
+        None => commands::live::run(&settings),
+        Some(Command::Diagnose(arguments)) => commands::diagnose::run(&settings, arguments),
+        Some(Command::Run(arguments)) => commands::run::run(&settings, arguments),
+        Some(Command::Demo(arguments)) => commands::demo::run(&settings, arguments),
+        Some(Command::Doctor(arguments)) => commands::doctor::run(&settings, arguments),
+        Some(Command::Completions { shell }) => commands::shell::completions(*shell),
+        Some(Command::Man { page }) => commands::shell::man(page.as_deref()),
+    }
+}

@@ -460,7 +460,7 @@ fn other_namespace(proc_root: &Path, folder: &Path) -> bool {
 }
 
 /// The first library of [`LIBRARIES`] in the memory map.
-fn mapped_library(folder: &Path) -> Option<Arc<str>> {
+pub(crate) fn mapped_library(folder: &Path) -> Option<Arc<str>> {
     let fd = kept::open(&folder.join("maps")).ok()?;
     let mut buffer = Vec::new();
     kept::read_into(&fd, &mut buffer).ok()?;

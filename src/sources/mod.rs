@@ -16,6 +16,7 @@ pub mod mountstats;
 pub mod nvml;
 mod nvml_raw;
 pub mod process;
+pub mod processes;
 pub mod roles;
 pub mod simulated_device;
 pub mod storage;

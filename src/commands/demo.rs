@@ -1,0 +1,16 @@
+//! `trainmon demo`: start the demo job and attach to it by the ordinary path.
+
+use std::process::ExitCode;
+
+use crate::cli::DemoArgs;
+use crate::config::Settings;
+
+/// Runs the demo until the user has seen enough.
+///
+/// # Errors
+/// One line.
+pub fn run(settings: &Settings, arguments: &DemoArgs) -> anyhow::Result<ExitCode> {
+    let job = crate::demo::start(arguments.bottleneck)?;
+    // The job lives until the screen or the log has ended, and ends on every way out of here, panics included.
+    super::live::attach(settings, job.pid(), Some(&job.device_path))
+}

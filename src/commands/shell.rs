@@ -1,0 +1,51 @@
+//! Completion scripts and manual pages, made from the definition of the command line.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+
+use crate::cli::Cli;
+use crate::errors::{Exit, Failure};
+
+/// Prints the completion script of a shell.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "trainmon", &mut script);
+    print(&script)
+}
+
+/// Prints the main manual page, or that of one command.
+///
+/// # Errors
+/// When there is no such command or standard output cannot be written.
+pub fn man(page: Option<&str>) -> anyhow::Result<ExitCode> {
+    let mut command = Cli::command();
+    command.build();
+    let command = match page {
+        None => command,
+        Some(page) => {
+            let found = command.find_subcommand(page).filter(|found| !found.is_hide_set());
+            let Some(found) = found else {
+                let words: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+                return Err(
+                    Failure::usage(format!("no manual page for {page}: there are {}", words.join(", "))).into()
+                );
+            };
+            found.clone()
+        }
+    };
+    let mut text = Vec::new();
+    clap_mangen::Man::new(command).render(&mut text)?;
+    print(&text)
+}
+
+fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()?;
+    Ok(Exit::Done.into())
+}

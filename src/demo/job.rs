@@ -1,0 +1,146 @@
+//! The demo as a running job: started, and ended without a trace when dropped.
+
+use std::fs::File;
+use std::io::Read;
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::cli::Bottleneck;
+
+/// How long the trainer may take to set up its device.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the trainer may take to end by itself, at most a step or two.
+const END_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A running demo. Dropping it ends all its processes and reaps them.
+#[derive(Debug)]
+pub struct DemoJob {
+    /// The trainer: the process to attach to.
+    child: Child,
+    /// The file of the simulated device, as `sources::gpu::open` takes it. It has no name on any disk: the path goes
+    /// through our own table of descriptors and is good for this process only, for as long as the job lives.
+    pub device_path: PathBuf,
+    _device: OwnedFd,
+    storage: Option<Child>,
+    /// The trainer ends when this is closed.
+    life_line: Option<ChildStdout>,
+}
+
+/// Starts the demo from this executable.
+///
+/// Call it from a thread that lives as long as the job (the main thread): the kernel ends the children with the
+/// thread that made them (`PR_SET_PDEATHSIG`, prctl(2)).
+///
+/// # Errors
+/// One line: what could not be made.
+pub fn start(bottleneck: Bottleneck) -> anyhow::Result<DemoJob> {
+    // Not current_exe(): this goes on working when the file has been replaced meanwhile.
+    start_with(Path::new("/proc/self/exe"), bottleneck)
+}
+
+/// The same from another executable of trainmon (tests).
+///
+/// # Errors
+/// As [`start`].
+pub fn start_with(executable: &Path, bottleneck: Bottleneck) -> anyhow::Result<DemoJob> {
+    let device = rustix::fs::memfd_create("simulated-gpu", rustix::fs::MemfdFlags::CLOEXEC)
+        .context("no memory file for the simulated device")?;
+    let device_path = PathBuf::from(format!("/proc/self/fd/{}", device.as_raw_fd()));
+    let mut command = Command::new(executable);
+    command.arg0("trainmon").args(["demo-trainer", "--bottleneck", bottleneck.word()]);
+    let storage = match bottleneck {
+        Bottleneck::Io => {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).context("no port on the loopback interface")?;
+            command.args(["--storage", &listener.local_addr()?.to_string()]);
+            Some(start_storage(executable, listener)?)
+        }
+        _ => None,
+    };
+    let mut child = command
+        .stdin(device.try_clone()?)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .context("the demo's trainer cannot be started")?;
+    let life_line = child.stdout.take();
+    let mut job = DemoJob { child, device_path, _device: device, storage, life_line };
+    job.wait_for_device()?;
+    Ok(job)
+}
+
+fn start_storage(executable: &Path, listener: TcpListener) -> anyhow::Result<Child> {
+    Command::new(executable)
+        .arg0("trainmon")
+        .arg("demo-storage")
+        .stdin(OwnedFd::from(listener))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .context("the demo's storage server cannot be started")
+}
+
+impl DemoJob {
+    /// PID of the trainer.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until the trainer has set up the simulated device.
+    fn wait_for_device(&mut self) -> anyhow::Result<()> {
+        let file = File::open(&self.device_path).context("the simulated device cannot be read")?;
+        let start = Instant::now();
+        let mut magic = [0; 8];
+        while file.read_exact_at(&mut magic, 0).is_err() || magic == [0; 8] {
+            if let Some(status) = self.child.try_wait()? {
+                let mut said = String::new();
+                if let Some(mut stderr) = self.child.stderr.take() {
+                    let _ = stderr.by_ref().take(4096).read_to_string(&mut said);
+                }
+                let said = said.trim().trim_start_matches("trainmon: ");
+                anyhow::bail!("the demo's trainer ended at once ({status}): {}", crate::text::sanitise(said));
+            }
+            if start.elapsed() > START_TIMEOUT {
+                anyhow::bail!("the demo's trainer does not come up; is the machine very busy?");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for DemoJob {
+    fn drop(&mut self) {
+        // First the gentle way, in which the trainer reaps its own workers.
+        drop(self.life_line.take());
+        let start = Instant::now();
+        while start.elapsed() < END_TIMEOUT && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if matches!(self.child.try_wait(), Ok(None)) {
+            end_group(&mut self.child);
+        }
+        if let Some(storage) = &mut self.storage {
+            end_group(storage);
+        }
+    }
+}
+
+/// Kills the process group of a child that has not been reaped yet, so that its number cannot be another one's.
+fn end_group(child: &mut Child) {
+    if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}

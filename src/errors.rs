@@ -1,0 +1,137 @@
+//! How the program ends: exit codes, and errors as one line that says what failed, why, and what mends it.
+
+use std::io;
+use std::process::ExitCode;
+
+/// Exit codes that mean something to scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done; the target's own end included.
+    Done = 0,
+    /// Failed.
+    Failed = 1,
+    /// Bad usage.
+    Usage = 2,
+    /// No such process, or not allowed to see it.
+    NoProcess = 3,
+    /// `diagnose --fail-on` matched.
+    FailOn = 4,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// An error that decides the exit code. Wrap it in context freely: [`exit_of`] finds it in the chain.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    /// One line.
+    pub message: String,
+}
+
+impl Failure {
+    /// Bad usage (2).
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, message: message.into() }
+    }
+
+    /// No such process, or not allowed to see it (3).
+    pub fn no_process(message: impl Into<String>) -> Self {
+        Self { exit: Exit::NoProcess, message: message.into() }
+    }
+}
+
+/// The exit code that an error stands for. A closed pipe is success: whoever read us has seen enough.
+#[must_use]
+pub fn exit_of(error: &anyhow::Error) -> Exit {
+    for cause in error.chain() {
+        if cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            return Exit::Done;
+        }
+        if let Some(failure) = cause.downcast_ref::<Failure>() {
+            return failure.exit;
+        }
+    }
+    Exit::Failed
+}
+
+/// The error as one line, its whole chain joined, safe to print.
+#[must_use]
+pub fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::from("trainmon: ");
+    let mut last = String::new();
+    for (position, cause) in error.chain().enumerate() {
+        let text = cause.to_string();
+        // Errors that already name their cause in their own text would say it twice.
+        if position > 0 && last.ends_with(&text) {
+            continue;
+        }
+        if position > 0 {
+            line.push_str(": ");
+        }
+        line.push_str(&text);
+        last = text;
+    }
+    crate::text::sanitise(&line).into_owned()
+}
+
+/// A usage error of the argument parser as one line; clap's own rendering takes five.
+#[must_use]
+pub fn usage_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let mut parts = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("Usage:") || line.starts_with("For more information") {
+            break;
+        }
+        if !line.is_empty() {
+            parts.push(line.trim_start_matches("error: "));
+        }
+    }
+    let line = format!("trainmon: {} (see trainmon --help)", parts.join(" ").replace(" tip:", "; tip:"));
+    crate::text::sanitise(&line).into_owned()
+}
+
+/// Reports an error on standard error (nothing for a closed pipe) and gives its exit code.
+#[must_use]
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    let exit = exit_of(error);
+    if exit != Exit::Done {
+        // Standard error may be closed too; there is nobody left to tell.
+        let _ = io::Write::write_all(&mut io::stderr(), format!("{}\n", one_line(error)).as_bytes());
+    }
+    exit.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn a_closed_pipe_is_success() {
+        let error = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("writing the log");
+        assert_eq!(exit_of(&error), Exit::Done);
+    }
+
+    #[test]
+    fn failures_keep_their_code_under_context() {
+        let error = Err::<(), _>(Failure::no_process("no process 7")).context("attaching").unwrap_err();
+        assert_eq!(exit_of(&error), Exit::NoProcess);
+        assert_eq!(one_line(&error), "trainmon: attaching: no process 7");
+    }
+
+    #[test]
+    fn one_line_stays_one_line() {
+        let error = anyhow::anyhow!("bad\nname \u{1b}[31m");
+        assert_eq!(one_line(&error).lines().count(), 1);
+        assert!(!one_line(&error).contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,454 @@
+//! The verdict for a person: what holds the job back, why, and what to do first, within 80 columns.
+
+use std::io::{self, Write};
+
+use unicode_width::UnicodeWidthStr;
+
+use super::wrap::wrap;
+use crate::diagnosis::Verdict;
+use crate::diagnosis::verdict::{Class, Evidence, GpuIdle, Phase, Shares, Steps, WorkerVerdict};
+use crate::text::sanitise;
+
+/// Widest line.
+pub const WIDTH: usize = 80;
+/// Up to so many workers are listed one by one; more are summed up.
+const WORKERS_LISTED: usize = 8;
+/// Columns of a full bar.
+const BAR: usize = 30;
+
+/// How to draw.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Style {
+    /// ASCII characters only.
+    pub ascii: bool,
+    /// ANSI colours, for a terminal.
+    pub color: bool,
+}
+
+/// Writes the verdict.
+///
+/// # Errors
+/// What the writer answers.
+pub fn write(out: &mut impl Write, verdict: &Verdict, style: Style) -> io::Result<()> {
+    let mut page = Page { lines: Vec::new(), style };
+    page.head(verdict);
+    page.time(verdict);
+    page.workers(&verdict.workers);
+    page.evidence(&verdict.evidence);
+    page.advice(verdict);
+    page.findings(verdict);
+    page.not_seen(verdict);
+    page.own(verdict);
+    let mut text = page.lines.join("\n");
+    text.push('\n');
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// The class as a headline.
+#[must_use]
+pub fn class_words(class: Class) -> &'static str {
+    match class {
+        Class::DataLoader => "DATA-LOADER",
+        Class::Io => "IO",
+        Class::Cpu => "CPU",
+        Class::Gpu => "GPU",
+        Class::Balanced => "BALANCED",
+        Class::Idle => "IDLE",
+        Class::Unknown => "UNKNOWN",
+    }
+}
+
+/// A cause of the taxonomy in words; a string that is not one of it is shown with blanks for dashes.
+#[must_use]
+pub fn cause_words(cause: &str) -> String {
+    let words = match cause {
+        "in-process-loading" => "batches are loaded in the main thread",
+        "too-few-workers" => "too few workers",
+        "decode" => "decoding takes the workers' time",
+        "transform" => "transforms take the workers' time",
+        "collate" => "collating takes the workers' time",
+        "hand-over" => "handing batches over is slow",
+        "worker-imbalance" => "one worker holds up the others",
+        "slow-samples" => "a few samples are very slow",
+        "worker-restart" => "workers are restarted at each epoch",
+        "too-many-workers" => "more workers than CPUs",
+        "disk-bandwidth" => "the disk is at its limit",
+        "small-files" => "many small reads",
+        "network-storage" => "the data comes over the network",
+        "page-cache-miss" => "the data does not fit into memory",
+        "memory-pressure" => "memory is short",
+        "io-throttled" => "a limit holds reads back",
+        "checkpoint-write" => "saving checkpoints",
+        "cores-saturated" => "all allowed cores are full",
+        "main-thread" => "the main thread's own work",
+        "launch-bound" => "the host cannot launch fast enough",
+        "thread-oversubscription" => "far more threads than cores",
+        "cgroup-throttled" => "the CPU quota throttles the job",
+        "noisy-neighbour" => "other processes hold the cores",
+        "cpu-training" => "the model is trained on the CPU",
+        "compute-bound" => "busy computing, which is healthy",
+        "memory-bandwidth" => "device memory is at its limit",
+        "under-filled" => "busy, but barely filled",
+        "host-device-sync" => "the host waits for the device again and again",
+        "copy-bound" => "copies to the device",
+        "throttled" => "the device's clocks are held down",
+        "shared-gpu" => "another process uses the device",
+        "communication" => "waiting for other ranks",
+        other => return sanitise(&other.replace('-', " ")).into_owned(),
+    };
+    words.to_owned()
+}
+
+/// `DATA-LOADER: too few workers (93 % sure)`.
+#[must_use]
+pub fn headline(verdict: &Verdict) -> String {
+    let class = class_words(verdict.class);
+    let sure = percent(verdict.confidence);
+    match (&verdict.cause, verdict.class) {
+        (Some(cause), _) => format!("{class}: {} ({sure} % sure)", cause_words(cause)),
+        (None, Class::Idle) => format!("{class}: {} ({sure} % sure)", phase_words(verdict.phase)),
+        (None, Class::Unknown) => format!("{class}: too little could be seen"),
+        (None, Class::Balanced) => {
+            format!("{class}: no resource costs more than a few percent ({sure} % sure)")
+        }
+        (None, _) => format!("{class} ({sure} % sure)"),
+    }
+}
+
+fn phase_words(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Unknown => "not training as far as can be seen",
+        Phase::Init => "starting up",
+        Phase::Training => "training",
+        Phase::Checkpoint => "saving state",
+        Phase::Idle => "alive, but not training",
+        Phase::Stopped => "stopped by a signal or a debugger",
+        Phase::Finished => "has ended",
+    }
+}
+
+/// A share as a whole percentage, never more than 100.
+fn percent(share: f64) -> u32 {
+    if share.is_finite() { (share.clamp(0.0, 1.0) * 100.0).round() as u32 } else { 0 }
+}
+
+struct Page {
+    lines: Vec<String>,
+    style: Style,
+}
+
+impl Page {
+    fn blank(&mut self) {
+        self.lines.push(String::new());
+    }
+
+    /// A section's title.
+    fn title(&mut self, title: &str) {
+        self.blank();
+        self.lines.push(self.bold(title));
+    }
+
+    /// A paragraph of external or own text.
+    fn text(&mut self, begin: &str, text: &str) {
+        let text = self.plain(text);
+        self.lines.extend(wrap(begin, &text, WIDTH));
+    }
+
+    /// Text made safe, and, where asked for, ASCII.
+    fn plain(&self, text: &str) -> String {
+        let text = sanitise(text);
+        if !self.style.ascii {
+            return text.into_owned();
+        }
+        text.chars()
+            .map(|c| match c {
+                c if c.is_ascii() => c.to_string(),
+                '×' => "x".to_owned(),
+                '–' | '—' | '−' => "-".to_owned(),
+                '≤' => "<=".to_owned(),
+                '≥' => ">=".to_owned(),
+                '→' => "->".to_owned(),
+                '…' => "...".to_owned(),
+                '·' => ";".to_owned(),
+                _ => "?".to_owned(),
+            })
+            .collect()
+    }
+
+    fn bold(&self, text: &str) -> String {
+        if self.style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    fn head(&mut self, verdict: &Verdict) {
+        let headline = self.plain(&headline(verdict));
+        for line in wrap("", &headline, WIDTH) {
+            let line = self.bold(&line);
+            self.lines.push(line);
+        }
+        if !verdict.summary.is_empty() {
+            self.text("", &verdict.summary);
+        }
+        self.blank();
+        let mut facts = format!("watched for {:.0} s", finite(verdict.observed_s));
+        if let Some(seconds) = verdict.first_verdict_s {
+            facts += &format!(", first verdict after {:.1} s", finite(seconds));
+        }
+        let mut command: String = verdict.command.chars().take(160).collect();
+        if !command.is_empty() {
+            command = format!(" ({command})");
+        }
+        self.text("", &format!("PID {}{command}, {facts}", verdict.pid));
+        if verdict.phase != Phase::Training && verdict.class != Class::Idle {
+            self.text("", &format!("Phase: {}", phase_words(verdict.phase)));
+        }
+    }
+
+    /// Where the main thread's time went, what the device waited for, and the steps.
+    fn time(&mut self, verdict: &Verdict) {
+        if let Some(shares) = &verdict.shares {
+            self.title("Where the main thread's time goes");
+            let Shares { input_wait, device_sync, host_busy, checkpoint, other } = *shares;
+            for (name, share) in [
+                ("waits for a batch", input_wait),
+                ("waits for the device", device_sync),
+                ("works on the host", host_busy),
+                ("saves state", checkpoint),
+                ("anything else", other),
+            ] {
+                self.bar(name, share);
+            }
+        }
+        if let Some(idle) = &verdict.gpu_idle {
+            let GpuIdle { total, while_input_wait, while_host_busy, while_sync, while_other } = *idle;
+            self.title(&format!("The device is idle for {} % of the time", percent(total)));
+            for (name, share) in [
+                ("waiting for a batch", while_input_wait),
+                ("waiting for the host", while_host_busy),
+                ("during a sync", while_sync),
+                ("anything else", while_other),
+            ] {
+                self.bar(name, share);
+            }
+        }
+        self.steps(&verdict.steps);
+    }
+
+    fn bar(&mut self, name: &str, share: f64) {
+        let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+        let full = (share * BAR as f64).round() as usize;
+        let (on, off) = if self.style.ascii { ("#", ".") } else { ("█", "░") };
+        let bar = on.repeat(full) + &off.repeat(BAR - full.min(BAR));
+        self.lines.push(format!("  {name:<22}{:>4} % {bar}", percent(share)));
+    }
+
+    fn steps(&mut self, steps: &Steps) {
+        let mut facts = Vec::new();
+        if let Some(rate) = steps.per_s {
+            facts.push(format!("{} per second", number(rate)));
+        }
+        if let Some(median) = steps.p50_ms {
+            let slow = steps.p95_ms.map(|p95| format!(" (95 % within {} ms)", number(p95))).unwrap_or_default();
+            facts.push(format!("median {} ms{slow}", number(median)));
+        }
+        if let Some(every) = steps.stall_every.filter(|&every| every > 1) {
+            facts.push(format!("a stall every {every} steps"));
+        }
+        if !facts.is_empty() {
+            self.blank();
+            self.text("Steps: ", &facts.join(", "));
+        }
+    }
+
+    fn workers(&mut self, workers: &[WorkerVerdict]) {
+        if workers.is_empty() {
+            return;
+        }
+        self.title(&match workers.len() {
+            1 => "The worker's time".to_owned(),
+            count => format!("The {count} workers' time"),
+        });
+        self.lines.push(format!(
+            "  {:<12}{:>8}{:>12}{:>12}{:>8}{:>12}",
+            "", "busy", "waits for", "queues for", "idle", "batches"
+        ));
+        self.lines
+            .push(format!("  {:<12}{:>8}{:>12}{:>12}{:>8}{:>12}", "PID", "", "data", "a CPU", "", "per second"));
+        if workers.len() <= WORKERS_LISTED {
+            for worker in workers {
+                self.worker(&worker.pid.to_string(), worker);
+            }
+            return;
+        }
+        for (name, pick) in [("least busy", Pick::Least), ("median", Pick::Median), ("most busy", Pick::Most)] {
+            let each = |value: fn(&WorkerVerdict) -> Option<f64>| pick.of(workers.iter().filter_map(value));
+            let summed = WorkerVerdict {
+                busy: each(|worker| worker.busy),
+                io_wait: each(|worker| worker.io_wait),
+                runnable: each(|worker| worker.runnable),
+                idle: each(|worker| worker.idle),
+                batches_per_s: each(|worker| worker.batches_per_s),
+                ..WorkerVerdict::default()
+            };
+            let name = match name {
+                "least busy" => "lowest",
+                "most busy" => "highest",
+                name => name,
+            };
+            self.worker(name, &summed);
+        }
+    }
+
+    fn worker(&mut self, name: &str, worker: &WorkerVerdict) {
+        let share = |share: Option<f64>| {
+            share.filter(|share| share.is_finite()).map_or("-".to_owned(), |share| format!("{} %", percent(share)))
+        };
+        let batches = worker.batches_per_s.filter(|rate| rate.is_finite()).map_or("-".to_owned(), number);
+        let line = format!(
+            "  {name:<12}{:>8}{:>12}{:>12}{:>8}{batches:>12}",
+            share(worker.busy),
+            share(worker.io_wait),
+            share(worker.runnable),
+            share(worker.idle),
+        );
+        self.lines.push(line);
+    }
+
+    fn evidence(&mut self, evidence: &[Evidence]) {
+        if evidence.is_empty() {
+            return;
+        }
+        self.title("Evidence");
+        for item in evidence {
+            // The text says the value already; without one, the signal's name does not.
+            let mut text = item.text.clone();
+            if text.is_empty() {
+                text = item.signal.replace('_', " ");
+                if let Some(value) = item.value {
+                    text += &format!(": {}", amount(value, &item.unit));
+                }
+            }
+            let held = item.threshold.map(|value| format!(" (threshold {})", amount(value, &item.unit)));
+            let held = held.unwrap_or_default();
+            self.text("  - ", &(text + &held));
+        }
+    }
+
+    fn advice(&mut self, verdict: &Verdict) {
+        if verdict.advice.is_empty() {
+            return;
+        }
+        self.title("What to do");
+        for (number, advice) in verdict.advice.iter().enumerate() {
+            let mut title = advice.title.clone();
+            if let Some(times) = advice.speedup_at_most.filter(|times| times.is_finite()) {
+                title += &format!(" (at most {times:.1}×");
+                if let Some(step) = advice.predicted_step_ms.filter(|step| step.is_finite()) {
+                    title += &format!(", a step of {} ms", self::number(step));
+                }
+                title.push(')');
+            }
+            self.text(&format!("  {}. ", number + 1), &title);
+            if !advice.why.is_empty() {
+                self.text("     ", &advice.why);
+            }
+        }
+    }
+
+    fn findings(&mut self, verdict: &Verdict) {
+        if verdict.other_findings.is_empty() {
+            return;
+        }
+        self.title("Also found");
+        for finding in &verdict.other_findings {
+            let cause = finding.cause.as_deref().map(|cause| format!(", {}", cause_words(cause))).unwrap_or_default();
+            let sure = percent(finding.confidence);
+            self.text("  - ", &format!("{}{cause} ({sure} % sure): {}", class_words(finding.class), finding.text));
+        }
+    }
+
+    fn not_seen(&mut self, verdict: &Verdict) {
+        if verdict.not_seen.is_empty() {
+            return;
+        }
+        self.title("Not seen");
+        for item in &verdict.not_seen {
+            self.text("  - ", &format!("{}: {}", item.what, item.why));
+            if let Some(mend) = &item.mend {
+                self.text("    to mend: ", mend);
+            }
+        }
+    }
+
+    fn own(&mut self, verdict: &Verdict) {
+        let mut facts = Vec::new();
+        if let Some(cpu) = verdict.own.cpu_pct.filter(|cpu| cpu.is_finite()) {
+            facts.push(format!("{cpu:.1} % of a core"));
+        }
+        if let Some(rss) = verdict.own.rss_mib.filter(|rss| rss.is_finite()) {
+            facts.push(format!("{rss:.0} MiB"));
+        }
+        if !facts.is_empty() {
+            self.blank();
+            self.text("", &format!("trainmon {} itself took {}.", verdict.trainmon, facts.join(" and ")));
+        }
+    }
+}
+
+/// Which of several values stands for them.
+#[derive(Clone, Copy)]
+enum Pick {
+    Least,
+    Median,
+    Most,
+}
+
+impl Pick {
+    fn of(self, values: impl Iterator<Item = f64>) -> Option<f64> {
+        let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        match self {
+            Self::Least => values.first(),
+            Self::Median => values.get(values.len() / 2),
+            Self::Most => values.last(),
+        }
+        .copied()
+    }
+}
+
+fn finite(value: f64) -> f64 {
+    if value.is_finite() { value } else { 0.0 }
+}
+
+/// A number with as many decimals as it needs for three digits, and none that are 0.
+fn number(value: f64) -> String {
+    let text = match value.abs() {
+        size if !size.is_finite() => return "?".to_owned(),
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    };
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A value with its unit as people write it.
+fn amount(value: f64, unit: &str) -> String {
+    match unit {
+        "share" => format!("{} %", number(value * 100.0)),
+        "percent" => format!("{} %", number(value)),
+        "count" | "" => number(value),
+        "bytes/s" => format!("{} MiB/s", number(value / f64::from(1 << 20))),
+        "bytes" => format!("{} MiB", number(value / f64::from(1 << 20))),
+        unit => format!("{} {unit}", number(value)),
+    }
+}
+
+/// Columns of the widest line of a text.
+#[must_use]
+pub fn widest(text: &str) -> usize {
+    text.lines().map(UnicodeWidthStr::width).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+#[path = "text_tests.rs"]
+mod tests;

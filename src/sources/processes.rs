@@ -1,0 +1,189 @@
+//! A one-time look at all processes, to find the ones that train: not for the tick path.
+//!
+//! The list itself comes from sysinfo (or, with another root than /proc, from its folders); what sysinfo does not
+//! know, the mapped libraries, is read for the few processes that may be training.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::Path;
+
+use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
+
+/// No more of a command line than this is kept.
+const COMMAND_MAX: usize = 4096;
+
+/// One process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// PID.
+    pub pid: u32,
+    /// Parent PID, 0 for none.
+    pub parent: u32,
+    /// Name, raw.
+    pub comm: String,
+    /// Command line, arguments joined by spaces, raw; empty for kernel threads.
+    pub command: String,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Seconds since it was started.
+    pub age_s: Option<u64>,
+    /// A machine-learning library that it has mapped. `None` also where its maps may not be read.
+    pub library: Option<String>,
+}
+
+/// All processes below `proc_root`, without libraries.
+#[must_use]
+pub fn list(proc_root: &Path) -> Vec<Listed> {
+    if proc_root == Path::new("/proc") { of_this_host() } else { below(proc_root) }
+}
+
+fn of_this_host() -> Vec<Listed> {
+    let Ok(mut system) = System::new() else { return below(Path::new("/proc")) };
+    let wanted = ProcessRefreshKind::nothing().with_cmd(UpdateKind::Always).with_user(UpdateKind::Always);
+    let _ = system.refresh_processes_specifics(ProcessesToUpdate::All, true, wanted.without_tasks());
+    let mut found: Vec<Listed> = system
+        .processes()
+        .iter()
+        .map(|(pid, process)| Listed {
+            pid: pid.as_u32(),
+            parent: process.parent().map_or(0, sysinfo::Pid::as_u32),
+            comm: process.name().to_string_lossy().into_owned(),
+            command: joined(process.cmd().iter().map(|argument| argument.to_string_lossy())),
+            uid: process.user_id().map(|uid| **uid),
+            age_s: Some(process.run_time()),
+            library: None,
+        })
+        .collect();
+    found.sort_unstable_by_key(|process| process.pid);
+    found
+}
+
+fn below(proc_root: &Path) -> Vec<Listed> {
+    let Ok(folders) = std::fs::read_dir(proc_root) else { return Vec::new() };
+    let mut found: Vec<Listed> = folders
+        .flatten()
+        .filter_map(|folder| folder.file_name().to_str()?.parse::<u32>().ok())
+        .filter_map(|pid| {
+            let folder = proc_root.join(pid.to_string());
+            let (comm, parent) = comm_and_parent(&limited(&folder.join("stat"), 4096)?)?;
+            let command = limited(&folder.join("cmdline"), COMMAND_MAX as u64).unwrap_or_default();
+            let words = command.split(|&byte| byte == 0).map(String::from_utf8_lossy);
+            Some(Listed { pid, parent, comm, command: joined(words), ..Listed::default() })
+        })
+        .collect();
+    found.sort_unstable_by_key(|process| process.pid);
+    found
+}
+
+fn limited(path: &Path, most: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn joined(words: impl Iterator<Item = impl AsRef<str>>) -> String {
+    let mut command = String::new();
+    for word in words {
+        if command.len() > COMMAND_MAX {
+            break;
+        }
+        if !command.is_empty() {
+            command.push(' ');
+        }
+        command.push_str(word.as_ref());
+    }
+    let end = command.trim_end().floor_char_boundary(COMMAND_MAX);
+    command.truncate(end);
+    command
+}
+
+/// Name and parent from `/proc/PID/stat` (proc(5)): `PID (COMM) STATE PPID …`, where COMM may hold anything.
+fn comm_and_parent(stat: &[u8]) -> Option<(String, u32)> {
+    let open = stat.iter().position(|&byte| byte == b'(')?;
+    let close = stat.iter().rposition(|&byte| byte == b')')?;
+    let comm = String::from_utf8_lossy(stat.get(open + 1..close)?).into_owned();
+    let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
+    Some((comm, rest.split_ascii_whitespace().nth(1)?.parse().ok()?))
+}
+
+/// A machine-learning library that the process has mapped, by the beginning of its file name. `None` as well when its
+/// maps may not be read.
+#[must_use]
+pub fn library(proc_root: &Path, pid: u32) -> Option<String> {
+    super::job::mapped_library(&proc_root.join(pid.to_string())).map(|name| name.to_string())
+}
+
+/// Whether the name or the program is a Python interpreter.
+#[must_use]
+pub fn is_python(process: &Listed) -> bool {
+    let program = process.command.split(' ').next().unwrap_or_default();
+    let program = Path::new(program).file_name().and_then(OsStr::to_str).unwrap_or_default();
+    [program, process.comm.as_str()].iter().any(|name| name.starts_with("python") || name.starts_with("pypy"))
+}
+
+/// How many of torch's data workers each process has among its descendants.
+#[must_use]
+pub fn data_workers(processes: &[Listed]) -> BTreeMap<u32, u32> {
+    let parents: BTreeMap<u32, u32> = processes.iter().map(|process| (process.pid, process.parent)).collect();
+    let mut count = BTreeMap::new();
+    for worker in processes.iter().filter(|process| process.comm.starts_with(super::roles::TORCH_WORKER)) {
+        let mut at = worker.parent;
+        // A PID that was reused meanwhile could close a ring.
+        for _ in 0..64 {
+            *count.entry(at).or_insert(0) += 1;
+            match parents.get(&at) {
+                Some(&parent) if parent > 0 => at = parent,
+                _ => break,
+            }
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn we_are_on_the_list() {
+        let me = std::process::id();
+        for found in [list(Path::new("/proc")), below(Path::new("/proc"))] {
+            let own = found.iter().find(|process| process.pid == me).unwrap();
+            assert!(own.command.contains("trainmon"), "{own:?}");
+            assert!(found.iter().any(|process| process.pid == own.parent));
+        }
+    }
+
+    #[test]
+    fn a_fixture_tree_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        for (pid, stat, command) in [
+            (7, "7 (a) b (c) S 1 7", &b"python\0train.py\0"[..]),
+            (8, "8 (pt_data_worker) S 7 7", b"python\0"),
+            (9, "garbage", b""),
+        ] {
+            let folder = root.path().join(pid.to_string());
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join("stat"), stat).unwrap();
+            std::fs::write(folder.join("cmdline"), command).unwrap();
+        }
+        let found = list(root.path());
+        assert_eq!(found.len(), 2);
+        let first = found.first().unwrap();
+        assert_eq!((first.comm.as_str(), first.parent, first.command.as_str()), ("a) b (c", 1, "python train.py"));
+        assert!(is_python(first));
+        assert_eq!(data_workers(&found).get(&7), Some(&1));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = comm_and_parent(&bytes);
+            let _ = joined(bytes.split(|&b| b == 0).map(String::from_utf8_lossy));
+        }
+    }
+}
