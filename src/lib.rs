@@ -7,3 +7,5 @@ pub mod diagnosis;
 pub mod history;
 pub mod rates;
 pub mod sample;
+pub mod text;
+pub mod tui;
