@@ -22,6 +22,8 @@ use crate::sources::storage::StorageReader;
 /// Mean time between two looks of the fast lane: 50 looks a second resolve waits of 20 ms, and ten seconds of them
 /// give the share of a wait to within 2 points; the cost is measured by `tests/evaluate.py --cost`.
 const LOOK: Duration = Duration::from_millis(20);
+/// Looks between two ticks at most: with an interval of an hour a look every 0.7 s is enough for its shares.
+const MOST_LOOKS: u32 = 5000;
 /// Each gap between looks is drawn evenly from half to one and a half of [`LOOK`]: a fixed beat could fall into step
 /// with a training loop of the same period and see only one side of it.
 const JITTER: f64 = 0.5;
@@ -71,6 +73,7 @@ fn watch_job(
     let mut cpus = allowed_cpus(&options.roots, options.pid);
     let mut jitter = Jitter::new(clock::monotonic_ns());
     let interval_ns = u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX);
+    let look = LOOK.max(options.interval / MOST_LOOKS);
     let mut due_ns = clock::monotonic_ns();
     let mut tick = 0_u64;
     while !stop.load(Ordering::Relaxed) {
@@ -113,7 +116,7 @@ fn watch_job(
         }
         lane.look(clock::monotonic_ns());
         let until_tick = Duration::from_nanos(due_ns.saturating_sub(clock::monotonic_ns()));
-        thread::sleep(LOOK.mul_f64(jitter.next(1.0 - JITTER, 1.0 + JITTER)).min(until_tick));
+        thread::sleep(look.mul_f64(jitter.next(1.0 - JITTER, 1.0 + JITTER)).min(until_tick));
     }
 }
 
