@@ -1,7 +1,7 @@
 //! The mounts that the job's data files lie on, remembered over scans.
 //!
 //! A worker has a file open only while it reads it, so one look sees little: descriptors are looked at each second, a
-//! bounded number at a time, mappings every five seconds, and what was seen counts for a minute. A process's files
+//! bounded number at a time, mappings every five seconds, and what was seen counts for a minute or three. A process's files
 //! are placed by its own mountinfo, since a container sees other mounts than we do.
 
 use std::collections::HashMap;
@@ -18,8 +18,10 @@ use super::data_files::{DataFile, descriptor_facts, mapped_files, open_files};
 use super::mounts::{Mount, mount_of, parse_mountinfo};
 
 const SECOND: u64 = 1_000_000_000;
-/// A file counts for this long after it was last seen.
-const REMEMBERED_NS: u64 = 60 * SECOND;
+/// An open file counts for this long after it was last seen.
+const OPEN_REMEMBERED_NS: u64 = 60 * SECOND;
+/// A mapped one longer: it takes 64 processes up to 160 seconds to have their turn, two in each scan.
+const MAPPED_REMEMBERED_NS: u64 = 180 * SECOND;
 /// Descriptors are looked at no more often.
 const DESCRIPTORS_EVERY_NS: u64 = SECOND * 9 / 10;
 /// Mappings are read no more often: the kernel takes the lock of the process's address space for it.
@@ -28,10 +30,11 @@ const MAPPINGS_EVERY_NS: u64 = 5 * SECOND;
 const MOUNTINFO_EVERY_NS: u64 = 30 * SECOND;
 /// But not more often than this.
 const MOUNTINFO_RETRY_NS: u64 = 5 * SECOND;
-/// Links looked at in one scan, after which the rest waits for the next: about half a millisecond.
-const LINKS_PER_SCAN: usize = 512;
-/// Bytes of maps in one scan, likewise (the file that exceeds them is read to its end).
-const MAPS_BYTES_PER_SCAN: usize = 512 << 10;
+/// Links looked at in one scan, after which the rest waits for the next. One costs about 2 µs.
+const LINKS_PER_SCAN: usize = 256;
+/// Bytes of maps in one scan, likewise; the file that exceeds them is read to its end. The kernel takes about 18 ns for
+/// each byte, and a torch process has some 80 KiB.
+const MAPS_BYTES_PER_SCAN: usize = 128 << 10;
 /// Processes looked at in all.
 const MOST_PROCESSES: usize = 64;
 /// Files remembered.
@@ -61,7 +64,7 @@ pub struct DataMounts {
 #[derive(Debug, Clone, Copy)]
 struct SeenFile {
     mount: Option<usize>,
-    last_ns: u64,
+    until_ns: u64,
 }
 
 /// A mount with what was found out about it.
@@ -103,6 +106,7 @@ struct Candidate {
     path: Vec<u8>,
     number: Option<(u32, u32)>,
     descriptor: Option<u32>,
+    until_ns: u64,
 }
 
 impl DataMounts {
@@ -175,7 +179,7 @@ impl DataMounts {
                 }
             }
         }
-        self.files.retain(|_, file| now_ns.saturating_sub(file.last_ns) <= REMEMBERED_NS);
+        self.files.retain(|_, file| file.until_ns >= now_ns);
     }
 
     /// Mounts with data files of the job, most files first; `None` where its descriptors may not be read.
@@ -241,7 +245,7 @@ impl DataMounts {
                 (_, Some(facts)) if facts.for_reading => self.mount_of(now_ns, pid, &file, facts.mount),
                 _ => None,
             };
-            self.files.insert(file.hash, SeenFile { mount, last_ns: now_ns });
+            self.files.insert(file.hash, SeenFile { mount, until_ns: file.until_ns });
         }
     }
 
@@ -293,14 +297,16 @@ fn note(files: &mut HashMap<u64, SeenFile>, now_ns: u64, file: DataFile<'_>, new
     let mut hasher = DefaultHasher::new();
     file.path.hash(&mut hasher);
     let hash = hasher.finish();
+    let remembered = if file.descriptor.is_some() { OPEN_REMEMBERED_NS } else { MAPPED_REMEMBERED_NS };
+    let until_ns = now_ns.saturating_add(remembered);
     if let Some(seen) = files.get_mut(&hash) {
         // A file that is only written stays so for a minute, then it is looked at again.
         if seen.mount.is_some() {
-            seen.last_ns = now_ns;
+            seen.until_ns = seen.until_ns.max(until_ns);
         }
     } else if files.len() + new.len() < MOST_FILES && !new.iter().any(|candidate| candidate.hash == hash) {
         let (path, number, descriptor) = (file.path.to_vec(), file.number, file.descriptor);
-        new.push(Candidate { hash, path, number, descriptor });
+        new.push(Candidate { hash, path, number, descriptor, until_ns });
     }
 }
 
