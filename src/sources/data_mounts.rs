@@ -1,7 +1,7 @@
 //! The mounts that the job's data files lie on, remembered over scans.
 //!
 //! A worker has a file open only while it reads it, so one look sees little: descriptors are looked at each second, a
-//! bounded number at a time, mappings every five seconds, and what was seen counts for a minute or three. A process's files
+//! bounded number at a time, mappings every five seconds, both more rarely later, and what was seen counts for minutes. A process's files
 //! are placed by its own mountinfo, since a container sees other mounts than we do.
 
 use std::collections::HashMap;
@@ -20,12 +20,17 @@ use super::mounts::{Mount, mount_of, parse_mountinfo};
 const SECOND: u64 = 1_000_000_000;
 /// An open file counts for this long after it was last seen.
 const OPEN_REMEMBERED_NS: u64 = 60 * SECOND;
-/// A mapped one longer: it takes 64 processes up to 160 seconds to have their turn, two in each scan.
-const MAPPED_REMEMBERED_NS: u64 = 180 * SECOND;
+/// A mapped one longer: it takes 64 processes up to 320 seconds to have their turn, two in each scan.
+const MAPPED_REMEMBERED_NS: u64 = 360 * SECOND;
 /// Descriptors are looked at no more often.
 const DESCRIPTORS_EVERY_NS: u64 = SECOND * 9 / 10;
 /// Mappings are read no more often: the kernel takes the lock of the process's address space for it.
 const MAPPINGS_EVERY_NS: u64 = 5 * SECOND;
+/// After this long the mounts of a job are mostly known, and scans are rarer.
+const SETTLED_NS: u64 = 30 * SECOND;
+/// Then descriptors are looked at, and mappings read, no more often than this.
+const SETTLED_DESCRIPTORS_EVERY_NS: u64 = 3 * SECOND - SECOND / 10;
+const SETTLED_MAPPINGS_EVERY_NS: u64 = 10 * SECOND;
 /// Mountinfo is read again after this long, or at a mount that it does not have.
 const MOUNTINFO_EVERY_NS: u64 = 30 * SECOND;
 /// But not more often than this.
@@ -52,6 +57,7 @@ pub struct DataMounts {
     mounts: Vec<KnownMount>,
     name_spaces: HashMap<PathBuf, NameSpace>,
     readable: Option<bool>,
+    settled_ns: u64,
     descriptors_due_ns: u64,
     mappings_due_ns: u64,
     next_for_descriptors: usize,
@@ -120,6 +126,7 @@ impl DataMounts {
             mounts: Vec::new(),
             name_spaces: HashMap::new(),
             readable: None,
+            settled_ns: 0,
             descriptors_due_ns: 0,
             mappings_due_ns: 0,
             next_for_descriptors: 0,
@@ -141,10 +148,16 @@ impl DataMounts {
             return;
         }
         let first = self.readable.is_none();
+        if first {
+            self.settled_ns = now_ns.saturating_add(SETTLED_NS);
+        }
+        let every = |early: u64, settled: u64| if now_ns < self.settled_ns { early } else { settled };
+        let descriptors_every = every(DESCRIPTORS_EVERY_NS, SETTLED_DESCRIPTORS_EVERY_NS);
+        let mappings_every = every(MAPPINGS_EVERY_NS, SETTLED_MAPPINGS_EVERY_NS);
         let mut denied = 0;
         let mut read = 0;
         if now_ns >= self.descriptors_due_ns || first {
-            self.descriptors_due_ns = now_ns.saturating_add(DESCRIPTORS_EVERY_NS);
+            self.descriptors_due_ns = now_ns.saturating_add(descriptors_every);
             // The first look is complete; later ones take turns.
             let mut left = if first { usize::MAX } else { LINKS_PER_SCAN };
             for pid in in_turn(pids, &mut self.next_for_descriptors) {
@@ -168,7 +181,7 @@ impl DataMounts {
             }
         }
         if (now_ns >= self.mappings_due_ns || first) && self.readable == Some(true) {
-            self.mappings_due_ns = now_ns.saturating_add(MAPPINGS_EVERY_NS);
+            self.mappings_due_ns = now_ns.saturating_add(mappings_every);
             let mut left = MAPS_BYTES_PER_SCAN;
             for pid in in_turn(pids, &mut self.next_for_mappings) {
                 let bytes = self.scan_mappings(now_ns, pid).unwrap_or(0);
