@@ -19,10 +19,12 @@ mod host;
 mod job;
 mod kind;
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod properties;
 mod steps;
 mod storage;
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod testing;
 mod trainer;
 mod workers;
@@ -101,9 +103,9 @@ impl Rates {
             .boottime_ns
             .checked_sub(before.boottime_ns)
             .is_none_or(|boot_ns| boot_ns.abs_diff(interval_ns) > SUSPEND_NS);
-        let late = self.previous_interval_ns.is_some_and(|usual| {
-            interval_ns > usual.saturating_mul(LATE_FACTOR) && interval_ns - usual > LATE_NS
-        });
+        let late = self
+            .previous_interval_ns
+            .is_some_and(|usual| interval_ns > usual.saturating_mul(LATE_FACTOR) && interval_ns - usual > LATE_NS);
         before.sequence.checked_add(1) != Some(sample.sequence) || suspended || late
     }
 
@@ -148,6 +150,7 @@ impl Rates {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::testing::*;
     use super::*;
