@@ -93,9 +93,7 @@ fn joined(words: impl Iterator<Item = impl AsRef<str>>) -> String {
         }
         command.push_str(word.as_ref());
     }
-    let end = command.trim_end().floor_char_boundary(COMMAND_MAX);
-    command.truncate(end);
-    command
+    command.trim_end().chars().take(COMMAND_MAX).collect()
 }
 
 /// Name and parent from `/proc/PID/stat` (proc(5)): `PID (COMM) STATE PPID …`, where COMM may hold anything.
