@@ -4,6 +4,7 @@
 //! frames) → `diagnosis` (verdict) → `outputs` and `tui`. `collector` decides when to read what, `commands` wire it all.
 
 pub mod cli;
+pub mod collector;
 pub mod commands;
 pub mod config;
 pub mod demo;

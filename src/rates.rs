@@ -1,5 +1,232 @@
 //! (previous, current) sample → frame of rates. The only subtraction of counters in the program.
+//!
+//! [`Rates`] is a deterministic fold: the same samples give the same frames, with no clock and no I/O, so a recording
+//! can be judged again. It keeps the previous sample and, for each trainer, what spans two ticks (a wait that has not
+//! ended, the last step seen).
+//!
+//! Rules that hold everywhere below:
+//! - A counter that went backwards gives `None` for its field: a gap, never a spike. So does the first sample, and a
+//!   process or thread that was not there before (identity is PID with start time, so a reused PID is a new process).
+//! - Each part (job, host, storage, GPUs) has its own reading time, and its rates are taken over that. A part whose
+//!   reading time has not moved is stale: its rates are `None`, not zero, and what it counted is not counted twice.
+//! - A break in the series (see [`Rates::next`]) gives one frame with `gap: true` and without rates.
 
+mod delta;
+mod device;
 pub mod frame;
+mod gpu;
+mod host;
+mod job;
+mod kind;
+#[cfg(test)]
+mod properties;
+mod steps;
+mod storage;
+#[cfg(test)]
+mod testing;
+mod trainer;
+mod workers;
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 pub use frame::Frame;
+
+use crate::sample::{ProcessId, Sample, SourceState};
+use delta::{rate, span};
+use trainer::Carry;
+
+/// A suspend stops CLOCK_MONOTONIC but not CLOCK_BOOTTIME (clock_gettime(2)): the two drifting apart by more than this
+/// in one interval marks one. Nanoseconds.
+const SUSPEND_NS: u64 = 1_000_000_000;
+
+/// An interval this many times the previous one has lost ticks …
+const LATE_FACTOR: u64 = 3;
+
+/// … provided that it is also longer by this much, so that a quick first frame or a change of `--interval` among short
+/// ones is no break. Nanoseconds.
+const LATE_NS: u64 = 1_000_000_000;
+
+/// What the fold cannot know from the samples.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RatesOptions {
+    /// Devices named with `--gpu`; empty leaves the choice to what the job is seen to use.
+    pub gpus: Vec<GpuChoice>,
+}
+
+/// A device named by the person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GpuChoice {
+    /// NVML index.
+    Index(u32),
+    /// UUID, or the beginning of one.
+    Uuid(String),
+}
+
+/// The fold of samples into frames.
+#[derive(Debug, Default)]
+pub struct Rates {
+    options: RatesOptions,
+    previous: Option<Arc<Sample>>,
+    previous_interval_ns: Option<u64>,
+    carries: HashMap<ProcessId, Carry>,
+}
+
+impl Rates {
+    /// A fold that has seen nothing yet.
+    #[must_use]
+    pub fn new(options: RatesOptions) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// The frame between the previous sample and this one.
+    ///
+    /// The series is broken (`gap`, no rates) at the first sample, where the sequence does not go on by one, where the
+    /// clock went backwards, over a suspend, and where the interval is more than three times the previous one and
+    /// longer than it by over a second. Readings that are no differences (memory, temperatures, the device's own
+    /// utilisation) stand in such a frame too.
+    pub fn next(&mut self, sample: Arc<Sample>) -> Frame {
+        let interval_ns =
+            self.previous.as_deref().and_then(|before| sample.monotonic_ns.checked_sub(before.monotonic_ns));
+        let gap = self.is_gap(&sample, interval_ns);
+        self.previous_interval_ns = interval_ns;
+        let previous = self.previous.replace(Arc::clone(&sample));
+        let frame = self.fold(previous.as_deref().filter(|_| !gap), &sample, previous.as_deref());
+        Frame { gap, seconds: interval_ns.map_or(0.0, |ns| ns as f64 / 1e9), ..frame }
+    }
+
+    fn is_gap(&self, sample: &Sample, interval_ns: Option<u64>) -> bool {
+        let (Some(before), Some(interval_ns)) = (self.previous.as_deref(), interval_ns) else { return true };
+        let suspended = sample
+            .boottime_ns
+            .checked_sub(before.boottime_ns)
+            .is_none_or(|boot_ns| boot_ns.abs_diff(interval_ns) > SUSPEND_NS);
+        let late = self.previous_interval_ns.is_some_and(|usual| {
+            interval_ns > usual.saturating_mul(LATE_FACTOR) && interval_ns - usual > LATE_NS
+        });
+        before.sequence.checked_add(1) != Some(sample.sequence) || suspended || late
+    }
+
+    /// `before` is `None` across a gap; `stale_against` is the previous sample even then, so that a part that has not
+    /// moved is known for stale.
+    fn fold(&mut self, before: Option<&Sample>, sample: &Sample, stale_against: Option<&Sample>) -> Frame {
+        let gpu = gpu::fold(&self.options.gpus, before, sample, stale_against);
+        let mut frame = Frame {
+            sequence: sample.sequence,
+            unix_ms: sample.unix_ms,
+            monotonic_ns: sample.monotonic_ns,
+            alive: sample.sources.job.state != SourceState::Gone,
+            state: '?',
+            own_cpu_pct: before.and_then(|before| {
+                let seconds = span(Some(before.monotonic_ns), sample.monotonic_ns);
+                rate(sample.own.cpu_ns, before.own.cpu_ns, seconds).map(|ns_per_s| ns_per_s / 1e7)
+            }),
+            own_rss_bytes: sample.own.rss_bytes,
+            ..Frame::default()
+        };
+        if let Some(job) = sample.job.as_deref() {
+            let before_job = before.and_then(|before| before.job.as_deref());
+            let stale = stale_against
+                .and_then(|before| before.job.as_deref())
+                .is_some_and(|before| before.monotonic_ns == job.monotonic_ns);
+            let folded = job::fold(before_job, sample, job, gpu.memory_by_pid());
+            frame.alive = job.alive;
+            frame.state = job::state(job);
+            frame.trainers = trainer::fold(&mut self.carries, job, &folded, &gpu, stale);
+            frame.workers = workers::fold(before_job, job, &folded, stale);
+            frame.job = folded.job;
+            frame.processes = folded.processes;
+        } else {
+            self.carries.clear();
+        }
+        frame.host = host::fold(before, sample, frame.job.cpu_pct);
+        frame.storage = storage::fold(before, sample);
+        frame.gpu_link = gpu.link;
+        frame.gpus = gpu.rates;
+        frame
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::*;
+    use super::*;
+    use crate::sample::{JobSample, OwnSample};
+
+    fn sample(sequence: u64, ms: u64) -> Sample {
+        tick(sequence, ms)
+    }
+
+    #[test]
+    fn first_sample_is_a_gap_without_rates() {
+        let mut rates = Rates::default();
+        let frame = rates.next(Arc::new(sample(7, 1000)));
+        assert!(frame.gap);
+        assert_eq!(frame.seconds, 0.0);
+        assert_eq!(frame.own_cpu_pct, None);
+    }
+
+    #[test]
+    fn own_cpu_is_over_the_samples_clock() {
+        let mut rates = Rates::default();
+        let own = |cpu_ns| OwnSample { cpu_ns: Some(cpu_ns), rss_bytes: Some(9) };
+        rates.next(Arc::new(Sample { own: own(0), ..sample(0, 0) }));
+        let frame = rates.next(Arc::new(Sample { own: own(20_000_000), ..sample(1, 2000) }));
+        assert!(!frame.gap);
+        assert_eq!(frame.seconds, 2.0);
+        assert!((frame.own_cpu_pct.unwrap() - 1.0).abs() < 1e-9);
+        let frame = rates.next(Arc::new(Sample { own: own(10_000_000), ..sample(2, 4000) }));
+        assert_eq!(frame.own_cpu_pct, None, "went backwards");
+    }
+
+    #[test]
+    fn breaks_of_the_series() {
+        let gap_after = |later: Sample| {
+            let mut rates = Rates::default();
+            rates.next(Arc::new(sample(0, 1000)));
+            rates.next(Arc::new(sample(1, 2000)));
+            rates.next(Arc::new(later)).gap
+        };
+        assert!(!gap_after(sample(2, 3000)));
+        assert!(!gap_after(sample(2, 4900)), "late, but less than three times");
+        assert!(gap_after(sample(2, 5100)), "more than three times the interval");
+        assert!(gap_after(sample(3, 3000)), "a tick is missing");
+        assert!(gap_after(sample(1, 3000)), "the same sequence again");
+        assert!(gap_after(sample(2, 1500)), "clock went backwards");
+        let suspended = Sample { boottime_ns: sample(2, 3000).boottime_ns + 2_000_000_000, ..sample(2, 3000) };
+        assert!(gap_after(suspended));
+    }
+
+    #[test]
+    fn a_quick_first_interval_is_no_break() {
+        let mut rates = Rates::default();
+        rates.next(Arc::new(sample(0, 0)));
+        rates.next(Arc::new(sample(1, 100)));
+        assert!(!rates.next(Arc::new(sample(2, 1100))).gap);
+    }
+
+    #[test]
+    fn after_a_gap_rates_come_back() {
+        let own = |cpu_ns| OwnSample { cpu_ns: Some(cpu_ns), rss_bytes: None };
+        let mut rates = Rates::default();
+        rates.next(Arc::new(Sample { own: own(0), ..sample(0, 0) }));
+        let frame = rates.next(Arc::new(Sample { own: own(50), ..sample(5, 1000) }));
+        assert!(frame.gap && frame.own_cpu_pct.is_none());
+        let frame = rates.next(Arc::new(Sample { own: own(50 + 10_000_000), ..sample(6, 2000) }));
+        assert!((frame.own_cpu_pct.unwrap() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_target_that_is_gone_is_not_alive() {
+        let mut rates = Rates::default();
+        let mut gone = sample(0, 0);
+        gone.sources.job.state = SourceState::Gone;
+        assert!(!rates.next(Arc::new(gone.clone())).alive);
+        gone.sources.job.state = SourceState::Pending;
+        assert!(rates.next(Arc::new(gone.clone())).alive);
+        gone.job = Some(Arc::new(JobSample { alive: false, ..JobSample::default() }));
+        let frame = rates.next(Arc::new(gone));
+        assert!(!frame.alive);
+        assert_eq!(frame.state, 'X');
+    }
+}

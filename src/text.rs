@@ -1,46 +1,219 @@
-//! External text made safe to show: command lines, process names, device names and paths may hold anything.
+//! Making text from outside fit to be shown: command lines, process names, reasons, mount points.
+//!
+//! Whatever a process, a file or a driver calls itself may hold escape sequences, line breaks, bidirectional overrides
+//! or a hundred combining marks. Nothing of that may reach a terminal or a one-line output, so every string that trainmon
+//! did not write itself passes through [`sanitise`] or [`fit`] first.
 
 use std::borrow::Cow;
 
-/// Replaces what could move the cursor, recolour, reorder or break a line: control characters (escape and newline
-/// among them), bidirectional marks and overrides, line and paragraph separators, invisible format characters.
-///
-/// Tabs and newlines become a space; everything else that is replaced becomes U+FFFD.
-#[must_use]
-pub fn sanitise(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(unsafe_to_show) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(
-        text.chars()
-            .map(|c| match c {
-                '\t' | '\n' | '\r' => ' ',
-                c if unsafe_to_show(c) => char::REPLACEMENT_CHARACTER,
-                c => c,
-            })
-            .collect(),
-    )
+use unicode_width::UnicodeWidthChar;
+
+/// What stands where a character was that may not be shown (U+FFFD REPLACEMENT CHARACTER).
+pub const REPLACEMENT: char = '\u{FFFD}';
+
+/// Combining marks kept after one base character; real scripts need at most two.
+const MARKS_KEPT: usize = 2;
+
+/// The mark of a text that was cut.
+const ELLIPSIS: char = '…';
+
+/// What becomes of one character.
+enum Shown {
+    /// As it is.
+    Kept(char),
+    /// Left out: it would be invisible.
+    Dropped,
 }
 
-/// Control characters (C0, DEL, C1) and the format characters of Unicode's `Bidi_Control` property and their kin.
-fn unsafe_to_show(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+/// Judges one character. Line breaks and tabs become a space, other controls the replacement character.
+fn shown(c: char) -> Shown {
+    match c {
+        ' '..='~' => Shown::Kept(c),
+        '\t' | '\n' | '\r' | '\u{0B}' | '\u{0C}' | '\u{85}' | '\u{2028}' | '\u{2029}' => Shown::Kept(' '),
+        // C0, DEL and C1: ESC and the single-byte CSI and OSC are among them.
+        '\0'..='\u{1F}' | '\u{7F}'..='\u{9F}' => Shown::Kept(REPLACEMENT),
+        // Bidirectional embeddings, overrides, isolates and marks (UAX #9) could reorder the rest of the line.
+        '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{206F}' => {
+            Shown::Kept(REPLACEMENT)
+        }
+        // Invisible: zero-width spaces and joiners, soft hyphen, byte-order mark, variation selectors (which change
+        // the width of what stands before them), tags, fillers.
+        '\u{AD}'
+        | '\u{034F}'
+        | '\u{115F}'
+        | '\u{1160}'
+        | '\u{17B4}'
+        | '\u{17B5}'
+        | '\u{180B}'..='\u{180F}'
+        | '\u{200B}'..='\u{200D}'
+        | '\u{2060}'..='\u{2065}'
+        | '\u{3164}'
+        | '\u{FE00}'..='\u{FE0F}'
+        | '\u{FEFF}'
+        | '\u{FFA0}'
+        | '\u{FFF0}'..='\u{FFFB}'
+        | '\u{1BCA0}'..='\u{1BCA3}'
+        | '\u{1D173}'..='\u{1D17A}'
+        | '\u{E0000}'..='\u{E0FFF}' => Shown::Dropped,
+        _ => Shown::Kept(c),
+    }
+}
+
+/// The characters of `text` that may be shown, each with its width in terminal cells.
+fn cells(text: &str) -> impl Iterator<Item = (char, usize)> {
+    let mut marks = MARKS_KEPT; // a mark at the very start has no base to stand on
+    text.chars().filter_map(move |c| {
+        let Shown::Kept(c) = shown(c) else { return None };
+        let width = c.width().unwrap_or(0);
+        if width == 0 {
+            marks += 1;
+            return (marks <= MARKS_KEPT).then_some((c, 0));
+        }
+        marks = 0;
+        Some((c, width))
+    })
+}
+
+/// `text` on one line and without anything that could steer a terminal. Borrows where nothing had to change.
+///
+/// Printable text comes back as it was; the function is idempotent.
+#[must_use]
+pub fn sanitise(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(cells(text).map(|(c, _)| c).collect())
+}
+
+/// Sanitises `text` and cuts it to at most `width` terminal cells, ending in `…` where something was cut.
+///
+/// Reads no more of `text` than it shows, so a 4 KiB command line costs no more than the cells it is given.
+#[must_use]
+pub fn fit(text: &str, width: usize) -> String {
+    let mut out = String::with_capacity(width.min(256));
+    let mut used = 0;
+    let mut last_fitting = 0; // byte length at which an ellipsis still fits
+    for (c, w) in cells(text) {
+        if used + w > width {
+            out.truncate(last_fitting);
+            if width > 0 {
+                out.push(ELLIPSIS);
+            }
+            return out;
+        }
+        used += w;
+        out.push(c);
+        if used < width {
+            last_fitting = out.len();
+        }
+    }
+    out
+}
+
+/// Breaks sanitised `text` into lines of at most `width` cells at spaces, or inside a word that is longer than a line.
+#[must_use]
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut used = 0;
+    for word in sanitise(text).split(' ').filter(|w| !w.is_empty()) {
+        let word_width: usize = cells(word).map(|(_, w)| w).sum();
+        if used > 0 && used + 1 + word_width > width {
+            lines.push(std::mem::take(&mut line));
+            used = 0;
+        }
+        if used > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        for (c, w) in cells(word) {
+            if used + w > width && used > 0 {
+                lines.push(std::mem::take(&mut line));
+                used = 0;
+            }
+            line.push(c);
+            used += w;
+        }
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    lines
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use proptest::prelude::*;
+    use unicode_width::UnicodeWidthStr;
+
     use super::*;
 
     #[test]
-    fn plain_text_is_borrowed() {
-        assert!(matches!(sanitise("python träin.py 日本"), Cow::Borrowed(_)));
+    fn escapes_and_line_breaks_are_taken_out() {
+        assert_eq!(sanitise("a\x1b[31mb\x07c\nd\te"), "a\u{FFFD}[31mb\u{FFFD}c d e");
+        assert_eq!(sanitise("\u{9b}2J"), "\u{FFFD}2J");
+        assert_eq!(sanitise("exe\u{202E}gpj"), "exe\u{FFFD}gpj");
+        assert_eq!(sanitise("zero\u{200B}width"), "zerowidth");
     }
 
     #[test]
-    fn escapes_and_overrides_are_replaced() {
-        assert_eq!(sanitise("a\u{1b}[31mb\nc\u{202e}d"), "a\u{fffd}[31mb c\u{fffd}d");
+    fn ordinary_text_is_borrowed() {
+        assert!(matches!(sanitise("python train.py --lr 0.1"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn combining_marks_are_bounded() {
+        let zalgo = format!("a{}", "\u{0301}".repeat(50));
+        assert_eq!(sanitise(&zalgo).chars().count(), 3);
+        assert_eq!(sanitise("\u{0301}a"), "a");
+    }
+
+    #[test]
+    fn fitting_counts_cells_not_characters() {
+        assert_eq!(fit("abcdef", 6), "abcdef");
+        assert_eq!(fit("abcdefg", 6), "abcde…");
+        assert_eq!(fit("日本語のデータ", 7), "日本語…");
+        assert_eq!(fit("日本", 1), "…");
+        assert_eq!(fit("abc", 0), "");
+        assert_eq!(fit("", 5), "");
+    }
+
+    #[test]
+    fn wrapping_breaks_at_spaces_and_inside_long_words() {
+        assert_eq!(wrap("the quick brown fox", 10), ["the quick", "brown fox"]);
+        assert_eq!(wrap("abcdefghij kl", 4), ["abcd", "efgh", "ij", "kl"]);
+        assert_eq!(wrap("", 4), Vec::<String>::new());
+    }
+
+    proptest! {
+        #[test]
+        fn sanitised_text_holds_nothing_dangerous_and_is_stable(text in any::<String>()) {
+            let once = sanitise(&text).into_owned();
+            prop_assert!(!once.chars().any(char::is_control));
+            prop_assert!(!once.chars().any(|c| matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')));
+            prop_assert_eq!(sanitise(&once), once.as_str());
+        }
+
+        #[test]
+        fn fitted_text_is_never_wider_than_asked(text in any::<String>(), width in 0usize..60) {
+            prop_assert!(fit(&text, width).width() <= width);
+        }
+
+        #[test]
+        fn text_that_fits_is_not_cut(text in "[ -~]{0,40}") {
+            prop_assert_eq!(fit(&text, 40), text);
+        }
+
+        #[test]
+        fn wrapped_lines_fit_and_lose_no_word(text in any::<String>(), width in 2usize..60) {
+            let lines = wrap(&text, width);
+            for line in &lines {
+                prop_assert!(line.as_str().width() <= width, "{line:?}");
+            }
+            let squeeze = |s: &str| s.chars().filter(|c| *c != ' ').collect::<String>();
+            prop_assert_eq!(squeeze(&lines.concat()), squeeze(&sanitise(&text)));
+        }
     }
 }

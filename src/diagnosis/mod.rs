@@ -1,5 +1,17 @@
-//! History → verdict. Pure: no clock, no I/O.
+//! History → verdict. Pure: no clock, no I/O; the same samples give the same verdicts.
+//!
+//! ```text
+//! window (the last seconds in numbers) → rules (phase, class, cause) → engine (which judgement stands) → explain (words)
+//! ```
 
+pub mod causes;
+mod engine;
+mod explain;
+pub mod rules;
+pub mod stats;
+pub mod thresholds;
 pub mod verdict;
+pub mod window;
 
+pub use engine::{Context, Diagnosis};
 pub use verdict::Verdict;

@@ -1,16 +1,25 @@
 //! Readers of the outside world, one file for each thing read. They block, take their root as an argument, and know
 //! neither threads nor time; parsing is a pure function of bytes.
 
+pub mod block;
+pub mod bytes;
+pub mod cgroup;
+pub mod data_files;
+pub mod data_mounts;
 pub mod gpu;
+pub mod host;
 pub mod job;
 pub mod kept;
 pub mod lane;
+pub mod mounts;
+pub mod mountstats;
 pub mod nvml;
 mod nvml_raw;
 pub mod process;
 pub mod processes;
 pub mod roles;
 pub mod simulated_device;
+pub mod storage;
 pub mod task_files;
 
 use std::path::PathBuf;

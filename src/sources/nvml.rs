@@ -1,21 +1,172 @@
-//! placeholder
+//! The GPUs through NVML, the library that comes with the driver (`libnvidia-ml.so.1`).
+//!
+//! Nothing is taken on trust: a function that the library lacks, a reading that the device does not offer and a value that
+//! cannot be (see [`plausible`]) all become `None`. A call can hang for ever on a sick device; the collector gives this
+//! reader a thread of its own.
+//!
+//! Cost: readings that move slowly are asked for every five seconds, one direction of one device's PCIe rate per tick (the
+//! driver measures 20 ms for each), what a device does not offer once a minute.
+
+use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nvml_wrapper::error::NvmlError;
 
 use super::gpu::{GpuError, GpuErrorKind, GpuReader};
+use super::nvml_raw::{self, Buffers, Library};
 use crate::sample::gpu::GpuSample;
-/// placeholder
-pub struct NvmlReader;
+use device::{DeviceReader, PcieDirection};
+
+mod ask;
+mod device;
+mod plausible;
+mod slow;
+
+/// Where NVML is looked for when no library is named: by the loader, then where WSL and NixOS keep the driver's files.
+const LIBRARIES: [&str; 4] = [
+    "libnvidia-ml.so.1",
+    "libnvidia-ml.so",
+    "/usr/lib/wsl/lib/libnvidia-ml.so.1",
+    "/run/opengl-driver/lib/libnvidia-ml.so.1",
+];
+/// Devices read at most; the largest machines hold 16.
+const MOST_DEVICES: u32 = 64;
+/// Least time between two PCIe rates, nanoseconds.
+const PCIE_EVERY_NS: u64 = 500_000_000;
+
+/// A blocking reader of all devices that NVML knows.
+#[derive(Debug)]
+pub struct NvmlReader {
+    // Before the library: fields are dropped in this order, and the library shuts NVML down.
+    devices: Vec<DeviceReader>,
+    library: Library,
+    driver: Option<Arc<str>>,
+    buffers: Buffers,
+    pcie_turn: usize,
+    pcie_next_ns: u64,
+}
+
 impl NvmlReader {
-    /// placeholder
+    /// Loads and initialises NVML from `library`, or from where the loader finds it.
     ///
     /// # Errors
-    /// always
-    pub fn open(_: Option<&Path>) -> Result<Self, GpuError> {
-        Err(GpuError::new(GpuErrorKind::Absent, "not built yet"))
+    /// `Absent` without library, driver or device; `Denied`, `Lost`, `Failed` when there might be devices and none can be
+    /// reached.
+    pub fn open(library: Option<&Path>) -> Result<Self, GpuError> {
+        let library = load(library)?;
+        let nvml = library.nvml();
+        let count = nvml.device_count().map_err(|error| explain("cannot count the GPUs", &error))?;
+        if count == 0 {
+            return Err(GpuError::new(GpuErrorKind::Absent, "the NVIDIA driver knows no GPU"));
+        }
+        let mut devices = Vec::new();
+        let mut refusal = None;
+        let mut reached = false;
+        for index in 0..count.min(MOST_DEVICES) {
+            let device = DeviceReader::open(nvml, index);
+            reached |= device.reached();
+            refusal = refusal.or_else(|| device.refusal().map(|error| explain("cannot open the GPU", error)));
+            devices.push(device);
+        }
+        match refusal {
+            Some(error) if !reached => return Err(error),
+            _ => {}
+        }
+        let driver = nvml_raw::driver_version(nvml).ok().filter(|version| !version.is_empty()).map(Arc::from);
+        Ok(Self { devices, library, driver, buffers: Buffers::default(), pcie_turn: 0, pcie_next_ns: 0 })
+    }
+
+    /// Whose PCIe rate is read in this tick: (position, direction).
+    fn pcie_turn(&mut self, now_ns: u64) -> Option<(usize, PcieDirection)> {
+        if now_ns < self.pcie_next_ns || self.devices.is_empty() {
+            return None;
+        }
+        self.pcie_next_ns = now_ns.saturating_add(PCIE_EVERY_NS);
+        let turn = self.pcie_turn;
+        self.pcie_turn = self.pcie_turn.wrapping_add(1);
+        let direction = if turn.is_multiple_of(2) { PcieDirection::Received } else { PcieDirection::Sent };
+        Some(((turn / 2) % self.devices.len(), direction))
     }
 }
+
 impl GpuReader for NvmlReader {
-    fn read(&mut self, _: u64) -> Result<GpuSample, GpuError> {
-        Err(GpuError::new(GpuErrorKind::Absent, "not built yet"))
+    fn read(&mut self, now_ns: u64) -> Result<GpuSample, GpuError> {
+        let now_us = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX));
+        let turn = self.pcie_turn(now_ns);
+        let mut sample = GpuSample {
+            monotonic_ns: now_ns,
+            driver: self.driver.clone(),
+            simulated: false,
+            devices: Vec::with_capacity(self.devices.len()),
+        };
+        for (position, device) in self.devices.iter_mut().enumerate() {
+            device.reopen(self.library.nvml(), now_ns);
+            let pcie = turn.filter(|&(whose, _)| whose == position).map(|(_, direction)| direction);
+            sample.devices.push(device.read(now_ns, now_us, pcie, &mut self.buffers));
+            if let Some(error) = device.driver_gone() {
+                return Err(explain("the NVIDIA driver no longer answers", error));
+            }
+        }
+        Ok(sample)
+    }
+}
+
+fn load(path: Option<&Path>) -> Result<Library, GpuError> {
+    if let Some(path) = path {
+        if !path.exists() && path.components().count() > 1 {
+            return Err(GpuError::new(
+                GpuErrorKind::Absent,
+                format!("there is no NVML library at {}", path.display()),
+            ));
+        }
+        return Library::open(path.as_os_str())
+            .map_err(|error| explain(&format!("cannot use {} as NVML", path.display()), &error));
+    }
+    let mut first = None;
+    for name in LIBRARIES {
+        match Library::open(OsStr::new(name)) {
+            Ok(library) => return Ok(library),
+            Err(error @ NvmlError::LibloadingError(_)) => {
+                // Not being there is the ordinary case; a file that is there and does not load is the one to tell of.
+                let found = !error.to_string().contains("No such file");
+                if found || first.is_none() {
+                    first = Some((found, name, error));
+                }
+                if found {
+                    break;
+                }
+            }
+            Err(error) => return Err(explain("cannot start NVML", &error)),
+        }
+    }
+    Err(match first {
+        Some((true, name, error)) => explain(&format!("cannot use {name} as NVML"), &error),
+        _ => GpuError::new(GpuErrorKind::Absent, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine")
+            .mended_by("in a container, start it with --gpus all; elsewhere, name the library with --nvml-lib PATH"),
+    })
+}
+
+/// An NVML error as one line, with its kind and what mends it.
+fn explain(what: &str, error: &NvmlError) -> GpuError {
+    use GpuErrorKind::{Absent, Denied, Failed, Lost};
+    let (kind, mend) = match error {
+        NvmlError::DriverNotLoaded => (Absent, Some("sudo modprobe nvidia")),
+        NvmlError::NotFound => (Absent, None),
+        NvmlError::NoPermission | NvmlError::OperatingSystem => {
+            (Denied, Some("run as a user who may read /dev/nvidiactl and /dev/nvidia0"))
+        }
+        NvmlError::GpuLost => (Lost, Some("reboot, or reset the device: sudo nvidia-smi --gpu-reset")),
+        NvmlError::ResetRequired => (Lost, Some("sudo nvidia-smi --gpu-reset")),
+        NvmlError::LibRmVersionMismatch => (Failed, Some("reboot: the driver was updated while it was in use")),
+        _ => (Failed, None),
+    };
+    let explained = GpuError::new(kind, format!("{what}: {error}"));
+    match mend {
+        Some(mend) => explained.mended_by(mend),
+        None => explained,
     }
 }

@@ -1,1 +1,341 @@
-//! placeholder
+//! The NVML calls for which nvml-wrapper has no function, or one that trusts the library too far. The only file of
+//! trainmon that talks to C.
+//!
+//! nvml-wrapper lacks `nvmlDeviceGetCurrentClocksEventReasons`. Its list calls ask the library for a count and allocate
+//! that many elements, whatever it says, and its strings must be UTF-8. Here buffers are kept between calls, grow only as
+//! far as [`MOST`], and text is read lossily. Every function is looked up by the wrapper; one that the library does not
+//! have is an error of that call.
+#![allow(unsafe_code, reason = "calls C functions of a library loaded at run time; each call says why it is sound")]
+
+use std::ffi::{OsStr, c_char, c_uint, c_ulonglong};
+
+use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
+use nvml_wrapper::{Device, Nvml};
+use nvml_wrapper_sys::bindings as sys;
+
+/// Elements a list buffer begins with: more than the driver's sample ring (about 120) and the usual processes.
+const FIRST: usize = 128;
+/// Elements a list buffer never exceeds: a library that claims more is not believed.
+const MOST: usize = 4096;
+/// Bytes for a name or UUID (`NVML_DEVICE_UUID_V2_BUFFER_SIZE` and `NVML_DEVICE_NAME_V2_BUFFER_SIZE` are 96).
+const TEXT_BYTES: usize = 96;
+
+/// A loaded and initialised NVML. Lives as long as the program, so that devices can be kept beside it; shut down when
+/// this is dropped, which must happen after its devices are.
+#[derive(Debug)]
+pub struct Library {
+    nvml: &'static Nvml,
+}
+
+impl Library {
+    /// Loads the library `path` (a path, or a name for the loader to find) and initialises it.
+    ///
+    /// # Errors
+    /// When it cannot be loaded, is no NVML, or `nvmlInit_v2` fails.
+    pub fn open(path: &OsStr) -> Result<Self, NvmlError> {
+        // Leaked on purpose, some kilobytes per opening that succeeds: the library stays loaded (a driver's threads may
+        // still run in it), and a missing nvmlShutdown cannot bring the wrapper's own destructor to panic.
+        let nvml = Nvml::builder().lib_path(path).init()?;
+        Ok(Self { nvml: Box::leak(Box::new(nvml)) })
+    }
+
+    /// The wrapper.
+    pub fn nvml(&self) -> &'static Nvml {
+        self.nvml
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        if let Ok(shutdown) = &self.nvml.lib().nvmlShutdown {
+            // SAFETY: initialised by `open`; `NvmlReader` drops its devices first, and nobody else holds any.
+            unsafe { shutdown() };
+        }
+    }
+}
+
+/// Buffers for the list calls, kept so that a tick does not allocate.
+#[derive(Default)]
+pub struct Buffers {
+    processes: Vec<sys::nvmlProcessInfo_t>,
+    samples: Vec<sys::nvmlSample_t>,
+    utilization: Vec<sys::nvmlProcessUtilizationSample_t>,
+}
+
+impl std::fmt::Debug for Buffers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Buffers").finish_non_exhaustive()
+    }
+}
+
+/// Which list of processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcessList {
+    /// With a compute context.
+    Compute,
+    /// With a graphics context.
+    Graphics,
+    /// With a compute context through the multi-process service.
+    Mps,
+}
+
+/// A process as the driver lists it, unchecked.
+#[derive(Debug, Clone, Copy)]
+pub struct RawProcess {
+    pub pid: u32,
+    pub used_memory: u64,
+}
+
+/// A value with the driver's wall-clock time in microseconds, unchecked; `pid` is 0 for the whole device.
+#[derive(Debug, Clone, Copy)]
+pub struct RawPoint {
+    pub pid: u32,
+    pub unix_us: u64,
+    pub value: u64,
+}
+
+/// Current clock event reasons, under their newer or older name.
+///
+/// # Errors
+/// The driver's, or that it has neither function.
+pub fn clock_event_reasons(device: &Device<'_>) -> Result<u64, NvmlError> {
+    let lib = device.nvml().lib();
+    let function = nvml_sym(lib.nvmlDeviceGetCurrentClocksEventReasons.as_ref())
+        .or_else(|_| nvml_sym(lib.nvmlDeviceGetCurrentClocksThrottleReasons.as_ref()))?;
+    let mut reasons: c_ulonglong = 0;
+    // SAFETY: the handle is the wrapper's, valid until shutdown; the out parameter outlives the call.
+    nvml_try(unsafe { function(device.handle(), &mut reasons) })?;
+    Ok(reasons)
+}
+
+/// Memory as (used, total) bytes by the older call, which counts what the driver reserves as used.
+///
+/// # Errors
+/// The driver's.
+pub fn memory_v1(device: &Device<'_>) -> Result<(u64, u64), NvmlError> {
+    let function = nvml_sym(device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref())?;
+    let mut memory = sys::nvmlMemory_t { total: 0, free: 0, used: 0 };
+    // SAFETY: as in `clock_event_reasons`.
+    nvml_try(unsafe { function(device.handle(), &mut memory) })?;
+    Ok((memory.used, memory.total))
+}
+
+/// Product name.
+///
+/// # Errors
+/// The driver's.
+pub fn name(device: &Device<'_>) -> Result<String, NvmlError> {
+    let function = nvml_sym(device.nvml().lib().nvmlDeviceGetName.as_ref())?;
+    // SAFETY: as in `clock_event_reasons`; the length given is the buffer's.
+    text(|buffer, length| unsafe { function(device.handle(), buffer, length) })
+}
+
+/// UUID.
+///
+/// # Errors
+/// The driver's.
+pub fn uuid(device: &Device<'_>) -> Result<String, NvmlError> {
+    let function = nvml_sym(device.nvml().lib().nvmlDeviceGetUUID.as_ref())?;
+    // SAFETY: as in `name`.
+    text(|buffer, length| unsafe { function(device.handle(), buffer, length) })
+}
+
+/// Driver version.
+///
+/// # Errors
+/// The driver's.
+pub fn driver_version(nvml: &Nvml) -> Result<String, NvmlError> {
+    let function = nvml_sym(nvml.lib().nvmlSystemGetDriverVersion.as_ref())?;
+    // SAFETY: as in `name`.
+    text(|buffer, length| unsafe { function(buffer, length) })
+}
+
+/// Processes on a device.
+///
+/// # Errors
+/// The driver's, or that the list is longer than [`MOST`].
+pub fn processes<'b>(
+    device: &Device<'_>,
+    list: ProcessList,
+    buffers: &'b mut Buffers,
+) -> Result<impl Iterator<Item = RawProcess> + 'b, NvmlError> {
+    let lib = device.nvml().lib();
+    let function = match list {
+        ProcessList::Compute => nvml_sym(lib.nvmlDeviceGetComputeRunningProcesses_v3.as_ref()),
+        ProcessList::Graphics => nvml_sym(lib.nvmlDeviceGetGraphicsRunningProcesses_v3.as_ref()),
+        ProcessList::Mps => nvml_sym(lib.nvmlDeviceGetMPSComputeRunningProcesses_v3.as_ref()),
+    }?;
+    let zero = sys::nvmlProcessInfo_t { pid: 0, usedGpuMemory: 0, gpuInstanceId: 0, computeInstanceId: 0 };
+    let buffer = &mut buffers.processes;
+    // SAFETY: as in `clock_event_reasons`; `fill` gives the count of elements that the pointer has room for.
+    let filled = fill(buffer, zero, |count, first| unsafe { function(device.handle(), count, first) })?;
+    Ok(buffer.iter().take(filled).map(|entry| RawProcess { pid: entry.pid, used_memory: entry.usedGpuMemory }))
+}
+
+/// Points of the utilisation buffer newer than `since_us`.
+///
+/// # Errors
+/// The driver's; `NotFound` when there is none.
+pub fn utilization_samples<'b>(
+    device: &Device<'_>,
+    since_us: u64,
+    buffers: &'b mut Buffers,
+) -> Result<impl Iterator<Item = RawPoint> + 'b, NvmlError> {
+    let function = nvml_sym(device.nvml().lib().nvmlDeviceGetSamples.as_ref())?;
+    let kind = sys::nvmlSamplingType_enum_NVML_GPU_UTILIZATION_SAMPLES;
+    let zero = sys::nvmlSample_t { timeStamp: 0, sampleValue: sys::nvmlValue_t { ullVal: 0 } };
+    let mut value_type = sys::nvmlValueType_enum_NVML_VALUE_TYPE_COUNT;
+    let buffer = &mut buffers.samples;
+    let filled = fill(buffer, zero, |count, first| {
+        // SAFETY: as in `processes`.
+        unsafe { function(device.handle(), kind, since_us, &mut value_type, count, first) }
+    })?;
+    Ok(buffer.iter().take(filled).map(move |entry| RawPoint {
+        pid: 0,
+        unix_us: entry.timeStamp,
+        value: number(value_type, entry.sampleValue).unwrap_or(u64::MAX),
+    }))
+}
+
+/// SM utilisation of the processes that ran since `since_us`.
+///
+/// # Errors
+/// The driver's; `NotFound` when none ran.
+pub fn process_utilization<'b>(
+    device: &Device<'_>,
+    since_us: u64,
+    buffers: &'b mut Buffers,
+) -> Result<impl Iterator<Item = RawPoint> + 'b, NvmlError> {
+    let function = nvml_sym(device.nvml().lib().nvmlDeviceGetProcessUtilization.as_ref())?;
+    let zero =
+        sys::nvmlProcessUtilizationSample_t { pid: 0, timeStamp: 0, smUtil: 0, memUtil: 0, encUtil: 0, decUtil: 0 };
+    let buffer = &mut buffers.utilization;
+    // SAFETY: as in `processes`.
+    let filled = fill(buffer, zero, |count, first| unsafe { function(device.handle(), first, count, since_us) })?;
+    Ok(buffer.iter().take(filled).map(|entry| RawPoint {
+        pid: entry.pid,
+        unix_us: entry.timeStamp,
+        value: u64::from(entry.smUtil),
+    }))
+}
+
+/// Calls a list function with room for as many elements as `buffer` has, and again with more when it asks for more.
+/// Returns the number of elements filled, at most the buffer's length whatever the library claims.
+fn fill<T: Copy>(
+    buffer: &mut Vec<T>,
+    zero: T,
+    mut call: impl FnMut(*mut c_uint, *mut T) -> sys::nvmlReturn_t,
+) -> Result<usize, NvmlError> {
+    if buffer.is_empty() {
+        buffer.resize(FIRST, zero);
+    }
+    loop {
+        let room = buffer.len();
+        let mut count = c_uint::try_from(room).unwrap_or(c_uint::MAX);
+        let answer = call(&mut count, buffer.as_mut_ptr());
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        if answer != sys::nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE {
+            return nvml_try(answer).map(|()| count.min(room));
+        }
+        if room >= MOST {
+            return Err(NvmlError::InsufficientSize(Some(count)));
+        }
+        // Some more than asked for: processes may start meanwhile.
+        buffer.resize(count.saturating_add(16).max(room * 2).min(MOST), zero);
+    }
+}
+
+/// Calls a text function. Text that is not UTF-8 is read lossily, and ends at the buffer's end at the latest.
+fn text(call: impl FnOnce(*mut c_char, c_uint) -> sys::nvmlReturn_t) -> Result<String, NvmlError> {
+    let mut buffer = [0_u8; TEXT_BYTES];
+    nvml_try(call(buffer.as_mut_ptr().cast(), TEXT_BYTES as c_uint))?;
+    let bytes = buffer.split(|&byte| byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// A sample's value as a whole number. `None`: no such type, negative, or not a number.
+fn number(value_type: sys::nvmlValueType_t, value: sys::nvmlValue_t) -> Option<u64> {
+    // SAFETY: every member of the union is plain old data for which any bits are a value, and the buffer it came from
+    // was zeroed, so all eight bytes are initialised.
+    unsafe {
+        match value_type {
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT => Some(u64::from(value.uiVal)),
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG
+            | sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG_LONG => Some(value.ullVal),
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_SIGNED_LONG_LONG => u64::try_from(value.sllVal).ok(),
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_SIGNED_INT => u64::try_from(value.siVal).ok(),
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_SHORT => Some(u64::from(value.usVal)),
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_DOUBLE => {
+                Some(value.dVal).filter(|value| value.is_finite() && *value >= 0.0).map(|value| value.round() as u64)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_grows_as_asked_and_no_further_than_believed() {
+        let mut buffer: Vec<u32> = Vec::new();
+        let mut calls = 0;
+        let filled = fill(&mut buffer, 0, |count, _| {
+            calls += 1;
+            // SAFETY: the pointer is to `fill`'s own count.
+            let count = unsafe { &mut *count };
+            let room = *count;
+            *count = 300;
+            if room < 300 {
+                sys::nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE
+            } else {
+                sys::nvmlReturn_enum_NVML_SUCCESS
+            }
+        });
+        assert_eq!((filled.unwrap(), calls), (300, 2));
+
+        for claim in [0, 1, 1_000_000, u32::MAX] {
+            let mut calls = 0;
+            let full = fill(&mut buffer, 0, |count, _| {
+                calls += 1;
+                // SAFETY: as above.
+                unsafe { *count = claim };
+                sys::nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE
+            });
+            assert!(matches!(full, Err(NvmlError::InsufficientSize(_))));
+            assert!(calls < 8 && buffer.len() <= MOST);
+        }
+        let all = fill(&mut buffer, 0, |count, _| {
+            // SAFETY: as above.
+            unsafe { *count = u32::MAX };
+            sys::nvmlReturn_enum_NVML_SUCCESS
+        });
+        assert_eq!(all.unwrap(), buffer.len());
+    }
+
+    #[test]
+    fn text_without_an_end_ends_with_its_buffer() {
+        let text = text(|buffer, length| {
+            // SAFETY: writes `length` bytes to a buffer of that length.
+            unsafe { std::ptr::write_bytes(buffer.cast::<u8>(), 0xff, length as usize) };
+            sys::nvmlReturn_enum_NVML_SUCCESS
+        })
+        .unwrap();
+        assert_eq!(text.chars().count(), TEXT_BYTES);
+    }
+
+    #[test]
+    fn sample_values_of_all_types() {
+        let value = sys::nvmlValue_t { ullVal: 0 };
+        assert_eq!(number(99, value), None);
+        assert_eq!(number(sys::nvmlValueType_enum_NVML_VALUE_TYPE_SIGNED_INT, sys::nvmlValue_t { siVal: -1 }), None);
+        assert_eq!(number(sys::nvmlValueType_enum_NVML_VALUE_TYPE_DOUBLE, sys::nvmlValue_t { dVal: f64::NAN }), None);
+        assert_eq!(number(sys::nvmlValueType_enum_NVML_VALUE_TYPE_DOUBLE, sys::nvmlValue_t { dVal: 41.6 }), Some(42));
+        assert_eq!(
+            number(sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT, sys::nvmlValue_t { uiVal: 7 }),
+            Some(7)
+        );
+    }
+}

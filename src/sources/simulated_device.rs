@@ -253,6 +253,28 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_beside_a_busy_writer_sees_whole_records() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("device");
+        let mut gpu = SimulatedGpu::create(&path, &[DeviceState::default()]).unwrap();
+        let file = StateFile::open(&path).unwrap();
+        let writer = std::thread::spawn(move || {
+            for value in 1..20_000 {
+                gpu.update(0, |device| (device.memory_used_bytes, device.dram_active_pct) = (value, value)).unwrap();
+            }
+        });
+        let mut whole = 0;
+        while !writer.is_finished() {
+            if let Some(state) = file.read(0).unwrap().filter(|state| state.memory_used_bytes > 0) {
+                assert_eq!(state.memory_used_bytes, state.dram_active_pct);
+                whole += 1;
+            }
+        }
+        writer.join().unwrap();
+        assert!(whole > 0 && file.read(0).unwrap().unwrap().memory_used_bytes == 19_999);
+    }
+
+    #[test]
     fn a_record_left_half_written_keeps_its_last_reading() {
         use std::os::unix::fs::FileExt;
         let folder = tempfile::tempdir().unwrap();

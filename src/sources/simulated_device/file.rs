@@ -60,7 +60,7 @@ impl StateFile {
             self.file.read_exact_at(&mut record, offset)?;
             self.file.read_exact_at(&mut sequence, offset)?;
             let state = DeviceState::parse(&record);
-            if state.sequence % 2 == 0 && state.sequence == u64::from_le_bytes(sequence) {
+            if state.sequence.is_multiple_of(2) && state.sequence == u64::from_le_bytes(sequence) {
                 return Ok(Some(state));
             }
             if attempt > 4 {

@@ -1,0 +1,174 @@
+//! The board that the source threads write to and the assembler reads from: for each source the latest value, never
+//! a queue, and whether the source can be trusted at this moment.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::sample::{
+    GpuSample, HostSample, JobSample, SourceState, SourceStatus, Sources, StorageSample,
+};
+
+/// A call that has been outstanding for longer counts as hung, nanoseconds. NVML calls on a healthy driver take
+/// milliseconds, the first one up to a few seconds where persistence mode is off.
+const HUNG_NS: u64 = 3_000_000_000;
+
+/// What is shared between the source threads and the assembler.
+#[derive(Debug, Default)]
+pub struct Board {
+    parts: Mutex<Parts>,
+    /// Told after each write.
+    pub changed: Notify,
+}
+
+/// The latest of each source.
+#[derive(Debug, Default)]
+pub struct Parts {
+    /// The attached job.
+    pub job: Part<JobSample>,
+    /// The host.
+    pub host: Part<HostSample>,
+    /// Disks and mounts.
+    pub storage: Part<StorageSample>,
+    /// GPUs.
+    pub gpu: Part<GpuSample>,
+    /// PIDs of the job, for the sources that look into its processes.
+    pub pids: Vec<u32>,
+    /// PIDs that NVML lists.
+    pub gpu_pids: Vec<u32>,
+}
+
+/// The latest value of one source.
+#[derive(Debug)]
+pub struct Part<T> {
+    /// The value.
+    pub value: Option<Arc<T>>,
+    /// The tick it was read for.
+    pub tick: Option<u64>,
+    /// CLOCK_MONOTONIC when it was read, nanoseconds.
+    read_ns: u64,
+    /// CLOCK_MONOTONIC when the call that is outstanding began.
+    since_ns: Option<u64>,
+    /// Why there is no value.
+    trouble: Option<Trouble>,
+}
+
+/// Why a source gives nothing.
+#[derive(Debug, Clone)]
+pub struct Trouble {
+    /// The state to show.
+    pub state: SourceState,
+    /// One line.
+    pub reason: Arc<str>,
+    /// What mends it.
+    pub mend: Option<Arc<str>>,
+}
+
+impl<T> Default for Part<T> {
+    fn default() -> Self {
+        Self { value: None, tick: None, read_ns: 0, since_ns: None, trouble: None }
+    }
+}
+
+impl<T> Part<T> {
+    /// A call begins.
+    pub fn begin(&mut self, now_ns: u64) {
+        self.since_ns = Some(now_ns);
+    }
+
+    /// The call has ended with a value.
+    pub fn value(&mut self, value: T, tick: u64, now_ns: u64) {
+        *self = Self { value: Some(Arc::new(value)), tick: Some(tick), read_ns: now_ns, since_ns: None, trouble: None };
+    }
+
+    /// The call has ended without one. The last value is dropped: it must not be taken for a fresh one.
+    pub fn trouble(&mut self, trouble: Trouble, tick: u64, now_ns: u64) {
+        *self =
+            Self { value: None, tick: Some(tick), read_ns: now_ns, since_ns: None, trouble: Some(trouble) };
+    }
+
+    /// Whether the source has answered for this tick.
+    #[must_use]
+    pub fn has_answered(&self, tick: u64) -> bool {
+        self.tick.is_some_and(|answered| answered >= tick)
+    }
+
+    /// The state at `now_ns`, for ticks `interval_ns` apart.
+    #[must_use]
+    pub fn status(&self, now_ns: u64, interval_ns: u64) -> SourceStatus {
+        let age_ns = now_ns.saturating_sub(self.read_ns);
+        let outstanding = self.since_ns.map(|since| now_ns.saturating_sub(since));
+        let plain = |state| SourceStatus { state, reason: None, mend: None, age_ms: None };
+        let mut status = match (&self.trouble, &self.value) {
+            _ if outstanding.is_some_and(|waited| waited > HUNG_NS) => SourceStatus {
+                reason: Some("a call has not come back for more than 3 s".into()),
+                ..plain(SourceState::Hung)
+            },
+            (Some(trouble), _) => SourceStatus {
+                state: trouble.state,
+                reason: Some(Arc::clone(&trouble.reason)),
+                mend: trouble.mend.clone(),
+                age_ms: None,
+            },
+            (None, Some(_)) if age_ns > interval_ns.saturating_mul(2).saturating_add(500_000_000) => {
+                plain(SourceState::Stale)
+            }
+            (None, Some(_)) => plain(SourceState::Fresh),
+            (None, None) => plain(SourceState::Pending),
+        };
+        status.age_ms = self.value.is_some().then_some(age_ns / 1_000_000);
+        status
+    }
+}
+
+impl Board {
+    /// The parts, for a short look or write.
+    pub fn parts(&self) -> MutexGuard<'_, Parts> {
+        // A panic in a source thread must not take the others with it: the parts stay whole between two writes.
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Parts {
+    /// Whether every source that can has answered for `tick`. One that hangs, or that has given up, is not waited for.
+    #[must_use]
+    pub fn complete(&self, tick: u64) -> bool {
+        self.job.has_answered(tick)
+            && self.host.has_answered(tick)
+            && (self.storage.has_answered(tick) || self.storage.trouble.is_some())
+            && (self.gpu.has_answered(tick) || self.gpu.trouble.is_some())
+    }
+
+    /// The state of every source.
+    #[must_use]
+    pub fn sources(&self, now_ns: u64, interval_ns: u64) -> Sources {
+        Sources {
+            job: self.job.status(now_ns, interval_ns),
+            host: self.host.status(now_ns, interval_ns),
+            storage: self.storage.status(now_ns, interval_ns),
+            gpu: self.gpu.status(now_ns, interval_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_part_grows_stale_and_hangs() {
+        let mut part = Part::<u8>::default();
+        assert_eq!(part.status(0, SECOND).state, SourceState::Pending);
+        part.begin(0);
+        part.value(1, 0, SECOND);
+        assert_eq!(part.status(2 * SECOND, SECOND).state, SourceState::Fresh);
+        assert_eq!(part.status(5 * SECOND, SECOND).state, SourceState::Stale);
+        part.begin(2 * SECOND);
+        assert_eq!(part.status(6 * SECOND, SECOND).state, SourceState::Hung);
+        part.trouble(Trouble { state: SourceState::Absent, reason: "x".into(), mend: None }, 1, 7 * SECOND);
+        assert_eq!(part.status(8 * SECOND, SECOND).state, SourceState::Absent);
+        assert!(part.value.is_none());
+    }
+}

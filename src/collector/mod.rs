@@ -1,0 +1,154 @@
+//! When to read what, on which thread: the only module that knows time.
+//!
+//! ```text
+//!  tm-job      looks at the main thread and the workers about 50 times a second, and once a tick reads the job's
+//!              processes, the host and the cgroup (kernel memory: these reads do not block)
+//!  tm-gpu      NVML, which may hang with the driver         } asked once a tick, one call outstanding,
+//!  tm-storage  disks, descriptors and mounts                } never waited for longer than a moment
+//!       │
+//!       ▼
+//!  Board: the latest value of each source, with its state (fresh, stale, hung, gone, absent, denied)
+//!       │
+//!       ▼
+//!  Collector::next() puts a `Sample` together, on the caller's (async) thread
+//! ```
+
+mod board;
+mod clock;
+mod threads;
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::sample::{OwnSample, ProcessId, Sample};
+use crate::sources::Roots;
+use crate::sources::job::{AttachError, JobReader};
+use crate::sources::kept;
+
+use board::Board;
+
+/// How long a finished tick waits for sources that are a little late, milliseconds: NVML's PCIe counters take 20 ms
+/// each (nvmlDeviceGetPcieThroughput's window).
+const GRACE_MS: u64 = 60;
+
+/// What to collect.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where `/proc` and `/sys` are.
+    pub roots: Roots,
+    /// The process to attach to.
+    pub pid: u32,
+    /// Time between two samples.
+    pub interval: Duration,
+    /// Never open files that need ptrace attach rights.
+    pub no_ptrace: bool,
+    /// NVML's library, where it is not the loader's.
+    pub nvml_lib: Option<PathBuf>,
+    /// The state file of a simulated device, which then takes NVML's place.
+    pub simulated_device: Option<PathBuf>,
+}
+
+/// Collects samples from source threads that it owns. Dropping it stops them; a thread that hangs in a driver call is
+/// left behind and ends with the program.
+#[derive(Debug)]
+pub struct Collector {
+    board: Arc<Board>,
+    stop: Arc<AtomicBool>,
+    target: ProcessId,
+    interval: Duration,
+    statm: Option<OwnedFd>,
+    page_size: u64,
+    next_tick: u64,
+}
+
+impl Collector {
+    /// Attaches to the process and starts the source threads.
+    ///
+    /// # Errors
+    /// [`AttachError`] when the process cannot be watched. Sources that are missing are no error: their state says so.
+    pub fn attach(options: Options) -> Result<Self, AttachError> {
+        let job = JobReader::attach(&options.roots.proc, options.pid, options.no_ptrace)?;
+        let target = job.target();
+        let board = Arc::new(Board::default());
+        let stop = Arc::new(AtomicBool::new(false));
+        let interval = options.interval;
+        threads::start(job, options, &board, &stop).map_err(|error| AttachError::Failed(target.pid, error))?;
+        Ok(Self {
+            board,
+            stop,
+            target,
+            interval,
+            statm: kept::open(&PathBuf::from("/proc/self/statm")).ok(),
+            page_size: rustix::param::page_size() as u64,
+            next_tick: 0,
+        })
+    }
+
+    /// The attached process.
+    #[must_use]
+    pub fn target(&self) -> ProcessId {
+        self.target
+    }
+
+    /// Waits for the next tick and puts its sample together. Cancel safe.
+    ///
+    /// When the job's own files hang the sample comes all the same, a little late, and says so in its states.
+    pub async fn next(&mut self) -> Sample {
+        let late = self.interval + Duration::from_secs(1);
+        let tick = self.next_tick;
+        let arrived = tokio::time::timeout(late, self.reached(|parts| parts.job.has_answered(tick))).await;
+        if arrived.is_ok() {
+            let grace = Duration::from_millis(GRACE_MS);
+            // What comes later than this is taken at the next tick; the state tells its age.
+            let _ = tokio::time::timeout(grace, self.reached(|parts| parts.complete(tick))).await;
+        }
+        let parts = self.board.parts();
+        self.next_tick = parts.job.tick.map_or(tick, |answered| answered.max(tick)) + 1;
+        let now_ns = clock::monotonic_ns();
+        let interval_ns = u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX);
+        Sample {
+            sequence: self.next_tick - 1,
+            unix_ms: clock::unix_ms(),
+            monotonic_ns: now_ns,
+            boottime_ns: clock::boottime_ns(),
+            job: parts.job.value.clone(),
+            host: parts.host.value.clone(),
+            storage: parts.storage.value.clone(),
+            gpus: parts.gpu.value.clone(),
+            sources: parts.sources(now_ns, interval_ns),
+            own: self.own(),
+        }
+    }
+
+    async fn reached(&self, condition: impl Fn(&board::Parts) -> bool) {
+        loop {
+            let changed = self.board.changed.notified();
+            if condition(&self.board.parts()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn own(&self) -> OwnSample {
+        let mut room = [0_u8; 128];
+        let rss_pages = self
+            .statm
+            .as_ref()
+            .and_then(|statm| kept::read_line(statm, &mut room).ok())
+            .and_then(|bytes| std::str::from_utf8(bytes).ok()?.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
+        OwnSample {
+            cpu_ns: Some(clock::own_cpu_ns()),
+            rss_bytes: rss_pages.map(|pages| pages.saturating_mul(self.page_size)),
+        }
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,239 @@
+//! The source threads.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::board::{Board, Parts, Trouble};
+use super::{Options, clock};
+use crate::sample::SourceState;
+use crate::sources::cgroup::{CgroupReader, allowed_cpus};
+use crate::sources::gpu::{self, GpuError, GpuErrorKind, GpuReader};
+use crate::sources::host::HostReader;
+use crate::sources::job::JobReader;
+use crate::sources::lane::LaneReader;
+use crate::sources::storage::StorageReader;
+
+/// Mean time between two looks of the fast lane: 50 looks a second resolve waits of 20 ms, and ten seconds of them
+/// give the share of a wait to within 2 points; the cost is measured by `tests/evaluate.py --cost`.
+const LOOK: Duration = Duration::from_millis(20);
+/// Each gap between looks is drawn evenly from half to one and a half of [`LOOK`]: a fixed beat could fall into step
+/// with a training loop of the same period and see only one side of it.
+const JITTER: f64 = 0.5;
+/// A lost driver is asked again after this time.
+const RETRY: Duration = Duration::from_secs(30);
+/// The affinity mask is read every so many ticks.
+const AFFINITY_EVERY: u64 = 10;
+
+/// Starts all source threads.
+pub(super) fn start(
+    job: JobReader,
+    options: Options,
+    board: &Arc<Board>,
+    stop: &Arc<AtomicBool>,
+) -> io::Result<()> {
+    raise_descriptor_limit();
+    let (gpu_asked, gpu_asks) = sync_channel(1);
+    let (storage_asked, storage_asks) = sync_channel(1);
+    let roots = options.roots.clone();
+    let gpu_options = options.clone();
+    let gpu_board = Arc::clone(board);
+    thread::Builder::new().name("tm-gpu".into()).spawn(move || watch_gpus(&gpu_options, &gpu_board, &gpu_asks))?;
+    let storage_board = Arc::clone(board);
+    thread::Builder::new().name("tm-storage".into()).spawn(move || {
+        let reader = StorageReader::new(&roots);
+        watch_storage(reader, &storage_board, &storage_asks);
+    })?;
+    let job_board = Arc::clone(board);
+    let stop = Arc::clone(stop);
+    thread::Builder::new()
+        .name("tm-job".into())
+        .spawn(move || watch_job(job, &options, &job_board, &stop, &[gpu_asked, storage_asked]))?;
+    Ok(())
+}
+
+/// The fast lane and the tick. The other threads end when this one drops its senders.
+fn watch_job(
+    mut job: JobReader,
+    options: &Options,
+    board: &Board,
+    stop: &AtomicBool,
+    others: &[SyncSender<u64>],
+) {
+    let mut lane = LaneReader::new(&options.roots.proc);
+    let mut host = HostReader::new(&options.roots);
+    let mut cgroup = CgroupReader::for_process(&options.roots, options.pid);
+    let mut cpus = allowed_cpus(&options.roots, options.pid);
+    let mut jitter = Jitter::new(clock::monotonic_ns());
+    let interval_ns = u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX);
+    let mut due_ns = clock::monotonic_ns();
+    let mut tick = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        let now_ns = clock::monotonic_ns();
+        if now_ns >= due_ns {
+            for other in others {
+                // Full means that the last call is still outstanding: that source skips this tick.
+                let _ = other.try_send(tick);
+            }
+            if tick.is_multiple_of(AFFINITY_EVERY) {
+                cpus = allowed_cpus(&options.roots, options.pid);
+            }
+            job.set_gpu_pids(board.parts().gpu_pids.clone());
+            let mut sample = job.read(now_ns);
+            sample.lane = lane.take();
+            sample.cgroup = cgroup.read();
+            sample.allowed_cpus.clone_from(&cpus);
+            let host_sample = host.read(now_ns);
+            let alive = sample.alive;
+            {
+                let mut parts = board.parts();
+                parts.pids = job.pids().collect();
+                parts.job.value(sample, tick, now_ns);
+                match host_sample {
+                    Ok(sample) => parts.host.value(sample, tick, now_ns),
+                    Err(error) => parts.host.trouble(unreadable("/proc/stat", &error), tick, now_ns),
+                }
+            }
+            board.changed.notify_waiters();
+            lane.follow(job.lane_plan());
+            tick += 1;
+            if !alive {
+                break;
+            }
+            // After a suspend or a long stall the beat starts anew instead of catching up.
+            due_ns = due_ns.saturating_add(interval_ns);
+            if due_ns <= now_ns {
+                due_ns = now_ns.saturating_add(interval_ns);
+            }
+        }
+        lane.look(clock::monotonic_ns());
+        let until_tick = Duration::from_nanos(due_ns.saturating_sub(clock::monotonic_ns()));
+        thread::sleep(LOOK.mul_f64(jitter.next(1.0 - JITTER, 1.0 + JITTER)).min(until_tick));
+    }
+}
+
+fn watch_gpus(options: &Options, board: &Board, asks: &Receiver<u64>) {
+    let mut reader: Option<Box<dyn GpuReader>> = None;
+    let mut failed_ns: Option<u64> = None;
+    while let Ok(tick) = asks.recv() {
+        let begun_ns = clock::monotonic_ns();
+        if reader.is_none()
+            && failed_ns.is_some_and(|at| begun_ns.saturating_sub(at) < RETRY.as_nanos() as u64)
+        {
+            continue;
+        }
+        board.parts().gpu.begin(begun_ns);
+        let answer = match &mut reader {
+            Some(open) => open.read(begun_ns),
+            None => gpu::open_in(&options.roots, options.nvml_lib.as_deref(), options.simulated_device.as_deref())
+                .and_then(|mut opened| {
+                    let first = opened.read(begun_ns);
+                    reader = Some(opened);
+                    first
+                }),
+        };
+        let now_ns = clock::monotonic_ns();
+        let mut parts = board.parts();
+        match answer {
+            Ok(sample) => {
+                parts.gpu_pids.clear();
+                let pids = sample.devices.iter().flat_map(|device| &device.processes).map(|process| process.pid);
+                parts.gpu_pids.extend(pids);
+                parts.gpu.value(sample, tick, now_ns);
+                failed_ns = None;
+            }
+            Err(error) => {
+                parts.gpu_pids.clear();
+                parts.gpu.trouble(trouble(&error), tick, now_ns);
+                reader = None;
+                failed_ns = Some(now_ns);
+            }
+        }
+        drop(parts);
+        board.changed.notify_waiters();
+    }
+}
+
+fn watch_storage(mut reader: StorageReader, board: &Board, asks: &Receiver<u64>) {
+    while let Ok(tick) = asks.recv() {
+        let now_ns = clock::monotonic_ns();
+        let pids = {
+            let mut parts = board.parts();
+            parts.storage.begin(now_ns);
+            parts.pids.clone()
+        };
+        let answer = reader.read(now_ns, &pids);
+        let mut parts: std::sync::MutexGuard<'_, Parts> = board.parts();
+        let done_ns = clock::monotonic_ns();
+        match answer {
+            Ok(sample) => parts.storage.value(sample, tick, done_ns),
+            Err(error) => parts.storage.trouble(unreadable("/proc/diskstats", &error), tick, done_ns),
+        }
+        drop(parts);
+        board.changed.notify_waiters();
+    }
+}
+
+fn trouble(error: &GpuError) -> Trouble {
+    Trouble {
+        state: match error.kind {
+            GpuErrorKind::Absent => SourceState::Absent,
+            GpuErrorKind::Denied => SourceState::Denied,
+            GpuErrorKind::Lost | GpuErrorKind::Failed => SourceState::Gone,
+        },
+        reason: error.reason.as_str().into(),
+        mend: error.mend.as_deref().map(Into::into),
+    }
+}
+
+fn unreadable(what: &str, error: &io::Error) -> Trouble {
+    let state =
+        if error.kind() == io::ErrorKind::PermissionDenied { SourceState::Denied } else { SourceState::Absent };
+    Trouble { state, reason: format!("{what}: {error}").into(), mend: None }
+}
+
+/// A trainer with hundreds of threads needs a descriptor for each: takes the soft limit up to the hard one, at most
+/// to 16384. Failing is no harm: threads without a descriptor are not measured.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(16_384).min(16_384);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum });
+    }
+}
+
+/// A small generator of even draws (xorshift64*, Vigna 2016): looks need to be irregular, not unpredictable.
+struct Jitter(u64);
+
+impl Jitter {
+    fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    fn next(&mut self, low: f64, high: f64) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let draw = (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64;
+        low + draw * (high - low)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_stays_in_range_and_varies() {
+        let mut jitter = Jitter::new(7);
+        let draws: Vec<f64> = (0..1000).map(|_| jitter.next(0.5, 1.5)).collect();
+        assert!(draws.iter().all(|draw| (0.5..1.5).contains(draw)));
+        let mean = draws.iter().sum::<f64>() / 1000.0;
+        assert!((0.95..1.05).contains(&mean), "{mean}");
+    }
+}

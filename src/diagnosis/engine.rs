@@ -1,0 +1,202 @@
+//! Which judgement stands: a verdict must not flicker, and must follow a real change within ten seconds.
+//!
+//! Two windows are judged at every frame: a long one, whose numbers are shown, and a short one, which notices a
+//! change. A new class or cause takes over when it has been seen for long enough without a break; from then on the
+//! long window begins where the change did, so that the two regimes are not mixed.
+
+use crate::history::{History, Mark};
+use crate::rates::Frame;
+use crate::sample::Sample;
+
+use super::explain;
+use super::rules::{self, Judgement, Known};
+use super::thresholds as limit;
+use super::verdict::{Class, Verdict};
+use super::window::Window;
+
+/// Length of the long window, seconds.
+const LONG_S: f64 = 12.0;
+/// Length of the short window, seconds.
+const SHORT_S: f64 = 4.0;
+/// Windows grow to this many steps' length, so that a stall every N-th step lies in every window…
+const STEPS: f64 = 6.0;
+/// … and at most to this, seconds.
+const LONGEST_S: f64 = 60.0;
+/// A challenger that the long window agrees with takes over after this time, seconds.
+const AGREED_S: f64 = 1.5;
+/// One that only the short window sees takes over after this time, seconds.
+const ALONE_S: f64 = 4.0;
+
+/// What the verdict says about the session.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    /// The attached PID.
+    pub pid: u32,
+    /// Its command line, ready to show.
+    pub command: String,
+    /// When watching began, RFC 3339.
+    pub started: String,
+}
+
+/// Judges frame after frame.
+#[derive(Debug, Clone, Default)]
+pub struct Diagnosis {
+    context: Context,
+    standing: Option<Judgement>,
+    challenger: Option<Challenger>,
+    /// Frames before this are not looked at: another regime. CLOCK_MONOTONIC, nanoseconds.
+    regime_ns: u64,
+    begun_ns: Option<u64>,
+    known: Known,
+    steps: Option<u64>,
+    first_verdict_s: Option<f64>,
+    last_sequence: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+struct Challenger {
+    class: Class,
+    cause: Option<&'static str>,
+    since_ns: u64,
+}
+
+impl Diagnosis {
+    /// A diagnosis that has seen nothing yet.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context, ..Self::default() }
+    }
+
+    /// Judges the history, whose newest frame comes from `sample`. Call it once for each frame.
+    pub fn observe(&mut self, history: &History, sample: &Sample) -> Verdict {
+        let Some(last) = history.latest() else {
+            return explain::verdict(&self.context, &Judgement::default(), &Window::default(), sample);
+        };
+        let begun = *self.begun_ns.get_or_insert(last.monotonic_ns);
+        let observed_s = last.monotonic_ns.saturating_sub(begun) as f64 / 1e9;
+        if self.last_sequence != Some(last.sequence) {
+            self.last_sequence = Some(last.sequence);
+            self.count(last);
+        }
+        let long_frames = self.frames(history, last, LONG_S);
+        let long = Window::of(&long_frames);
+        // Steps longer than the windows need longer windows.
+        let stretch = long.steps.quantile_ms(0.95).map_or(0.0, |ms| ms / 1000.0 * STEPS);
+        let (long, short_s) = if stretch > SHORT_S {
+            (Window::of(&self.frames(history, last, stretch.clamp(LONG_S, LONGEST_S))), stretch.min(LONGEST_S / 3.0))
+        } else {
+            (long, SHORT_S)
+        };
+        let judged = rules::judge(&long, self.known);
+        self.decide(history, last, &long, judged, short_s);
+        let standing = self.standing.clone().unwrap_or_default();
+        if self.first_verdict_s.is_none() && standing.class != Class::Unknown {
+            self.first_verdict_s = Some(observed_s);
+        }
+        let mut verdict = explain::verdict(&self.context, &standing, &long, sample);
+        verdict.observed_s = observed_s;
+        verdict.first_verdict_s = self.first_verdict_s;
+        verdict.steps.count = self.steps;
+        verdict
+    }
+
+    /// The mark of the standing judgement at the newest frame, for the history's strip of verdicts.
+    #[must_use]
+    pub fn mark(&self, sequence: u64) -> Mark {
+        let standing = self.standing.clone().unwrap_or_default();
+        Mark {
+            sequence,
+            class: standing.class,
+            cause: standing.cause,
+            phase: standing.phase,
+            confidence: standing.confidence,
+        }
+    }
+
+    fn decide(&mut self, history: &History, last: &Frame, long: &Window, judged: Judgement, short_s: f64) {
+        // What ends or stops the job needs no second look.
+        let certain = judged.class == Class::Idle && judged.confidence > 0.95;
+        let Some(standing) = &self.standing else {
+            if certain || long.seconds >= limit::FIRST_SECONDS.value {
+                self.standing = Some(judged);
+            }
+            return;
+        };
+        let same = |judgement: &Judgement| judgement.class == standing.class && judgement.cause == standing.cause;
+        // Another cause of the same class, or the first word after an unknown, needs no long proof.
+        let from_nothing = standing.class == Class::Unknown;
+        if certain {
+            self.take_over(judged, last.monotonic_ns);
+            return;
+        }
+        let short = rules::judge(&Window::of(&self.frames(history, last, short_s)), self.known);
+        let agreed = !same(&judged) && judged.class == short.class;
+        let rival = if same(&short) || short.class == Class::Unknown && judged.class != Class::Unknown {
+            if same(&judged) {
+                self.challenger = None;
+                self.standing = Some(judged);
+                return;
+            }
+            &judged
+        } else {
+            &short
+        };
+        let kept = self.challenger.take().filter(|old| old.class == rival.class && old.cause == rival.cause);
+        let challenger =
+            kept.unwrap_or(Challenger { class: rival.class, cause: rival.cause, since_ns: last.monotonic_ns });
+        let held_s = last.monotonic_ns.saturating_sub(challenger.since_ns) as f64 / 1e9;
+        let needed = if agreed || from_nothing { AGREED_S } else { ALONE_S.max(short_s) };
+        if held_s >= needed {
+            // The change began about half a short window before it was first seen.
+            let began = challenger.since_ns.saturating_sub((short_s * 0.5e9) as u64);
+            let rival = rival.clone();
+            self.take_over(rival, began);
+            return;
+        }
+        // Until then the standing judgement stays, with its numbers kept up to date where the long window still agrees.
+        if same(&judged) {
+            self.standing = Some(judged);
+        }
+        self.challenger = Some(challenger);
+    }
+
+    fn take_over(&mut self, judgement: Judgement, began_ns: u64) {
+        let other_class = self.standing.as_ref().is_none_or(|old| old.class != judgement.class);
+        self.standing = Some(judgement);
+        self.challenger = None;
+        if other_class {
+            self.regime_ns = self.regime_ns.max(began_ns);
+        }
+    }
+
+    fn count(&mut self, frame: &Frame) {
+        if let Some(trainer) = frame.trainers.first() {
+            if let Some(steps) = trainer.steps {
+                *self.steps.get_or_insert(0) += steps;
+                self.known.has_stepped |= steps > 0;
+            }
+            self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2;
+        }
+        self.known.has_stepped |=
+            frame.gpus.iter().any(|gpu| gpu.attached && gpu.job_utilization_pct.is_some_and(|pct| pct > 5.0));
+    }
+
+    /// Frames of the last `seconds`, of this regime, since the last gap.
+    fn frames<'a>(&self, history: &'a History, last: &Frame, seconds: f64) -> Vec<&'a Frame> {
+        let from_ns = last.monotonic_ns.saturating_sub((seconds * 1e9) as u64);
+        let mut frames: Vec<&Frame> = Vec::new();
+        for frame in history.frames().rev() {
+            let begins_ns = frame.monotonic_ns.saturating_sub((frame.seconds * 1e9) as u64);
+            let outside = begins_ns + 1_000_000 < from_ns || begins_ns + 1_000_000 < self.regime_ns;
+            if outside && !frames.is_empty() {
+                break;
+            }
+            frames.push(frame);
+            if frame.gap {
+                break;
+            }
+        }
+        frames.reverse();
+        frames
+    }
+}

@@ -1,0 +1,483 @@
+//! Judgement and numbers → the verdict that people and scripts read.
+
+use std::collections::BTreeMap;
+
+use crate::sample::{Access, Sample, SourceState, SourceStatus};
+
+use super::Context;
+use super::causes;
+use super::rules::Judgement;
+use super::thresholds::{self as limit, Threshold};
+use super::verdict::{Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Steps, Verdict, WorkerVerdict};
+use super::window::Window;
+
+/// Builds the verdict. Session counters (`observed_s`, `first_verdict_s`, `steps.count`) are for the caller.
+pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Window, sample: &Sample) -> Verdict {
+    let (seen, mut not_seen) = visibility(sample, context.pid);
+    for doubt in &judgement.doubts {
+        if judgement.class == Class::Unknown {
+            not_seen.insert(0, NotSeen { what: "verdict".into(), why: doubt.clone(), mend: None });
+        }
+    }
+    let bound = bound(judgement, window);
+    Verdict {
+        schema: 1,
+        trainmon: env!("CARGO_PKG_VERSION").into(),
+        pid: context.pid,
+        command: context.command.clone(),
+        started: context.started.clone(),
+        observed_s: 0.0,
+        phase: judgement.phase,
+        class: judgement.class,
+        cause: judgement.cause.map(Into::into),
+        confidence: round(judgement.confidence, 2),
+        summary: summary(judgement, window),
+        first_verdict_s: None,
+        shares: window.main.as_ref().map(|main| main.shares),
+        gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
+        steps: steps(window),
+        workers: workers(window),
+        evidence: evidence(judgement, window),
+        advice: advice(judgement, window, bound),
+        other_findings: judgement
+            .others
+            .iter()
+            .map(|other| Finding {
+                class: other.class,
+                cause: Some(other.cause.into()),
+                confidence: round(other.confidence.clamp(0.0, 1.0), 2),
+                text: other.text.clone(),
+            })
+            .chain(judgement.doubts.iter().filter(|_| judgement.class != Class::Unknown).map(|doubt| Finding {
+                class: judgement.class,
+                cause: None,
+                confidence: 0.0,
+                text: format!("less sure because {doubt}"),
+            }))
+            .collect(),
+        seen,
+        not_seen,
+        own: OwnCost {
+            cpu_pct: None,
+            rss_mib: sample.own.rss_bytes.map(|bytes| round(bytes as f64 / f64::from(1 << 20), 1)),
+        },
+    }
+}
+
+fn round(value: f64, digits: i32) -> f64 {
+    let factor = 10_f64.powi(digits);
+    (value * factor).round() / factor
+}
+
+/// `67 %` of a share.
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn mib_s(rate: f64) -> String {
+    format!("{:.1} MiB/s", rate / f64::from(1 << 20))
+}
+
+/// Upper bound of the speed-up that removing the cause can bring: what the loop waits, and never more than what the
+/// device's busy time leaves.
+fn bound(judgement: &Judgement, window: &Window) -> Option<f64> {
+    let main = window.main.as_ref()?;
+    let device = window.gpu.as_ref().map(|gpu| gpu.job_busy.max(0.01));
+    let vanishing = match (judgement.class, judgement.cause) {
+        (Class::DataLoader, Some("in-process-loading")) => 1.0 - device?,
+        (Class::DataLoader | Class::Io, Some(cause)) if cause != "checkpoint-write" => window.lost_wait(),
+        (Class::Io, Some("checkpoint-write")) => main.shares.checkpoint,
+        (Class::Cpu, Some("cpu-training")) => return None,
+        (Class::Cpu, _) => {
+            if window.lost_wait() >= limit::LOST_WAIT.value {
+                window.lost_wait()
+            } else {
+                1.0 - device?
+            }
+        }
+        (Class::Gpu, Some("shared-gpu")) => {
+            let gpu = window.gpu.as_ref()?;
+            gpu.busy - gpu.job_busy
+        }
+        _ => return None,
+    };
+    let from_wait = 1.0 / (1.0 - vanishing.clamp(0.0, 0.99));
+    Some(round(device.map_or(from_wait, |busy| from_wait.min(1.0 / busy)), 2))
+}
+
+fn summary(judgement: &Judgement, window: &Window) -> String {
+    let why = judgement.cause.and_then(|cause| causes::find(judgement.class, cause)).map(|cause| cause.meaning);
+    let doubt = judgement.doubts.first().map_or("too little has been seen", String::as_str);
+    let training = match judgement.class {
+        Class::Unknown => return format!("No verdict: {doubt}."),
+        Class::Idle => {
+            return match judgement.phase {
+                Phase::Stopped => {
+                    "The process is stopped (SIGSTOP or a debugger); `kill -CONT` lets it go on.".into()
+                }
+                Phase::Finished => "The process has ended.".into(),
+                Phase::Init => "The job is starting: it does not step yet.".into(),
+                _ => "The job is alive, but neither computes nor waits for data: done, hung or waiting for input."
+                    .into(),
+            };
+        }
+        Class::Balanced => "Nothing costs the loop more than a few percent.".to_owned(),
+        Class::DataLoader | Class::Io => waits(window),
+        Class::Cpu if window.lost_wait() >= limit::LOST_WAIT.value => waits(window),
+        Class::Cpu => match &window.gpu {
+            Some(gpu) => format!("The GPU is idle {} of the time", percent(1.0 - gpu.job_busy)),
+            None => "The loop runs on the CPU".into(),
+        },
+        Class::Gpu => match &window.gpu {
+            Some(gpu) => format!("The GPU is busy {} of the time", percent(gpu.busy)),
+            None => "The GPU is busy".into(),
+        },
+    };
+    let mut text = match why {
+        Some(why) => format!("{training}: {why}"),
+        None => training,
+    };
+    if let (Some(workers), Class::DataLoader | Class::Io) = (&window.workers, judgement.class) {
+        text.push_str(&format!("; {} worker{} {} busy", workers.count, plural(workers.count), percent(workers.busy)));
+        if workers.io_wait > 0.05 {
+            text.push_str(&format!(", {} waiting for their source", percent(workers.io_wait)));
+        }
+    }
+    if !text.ends_with('.') {
+        text.push('.');
+    }
+    text
+}
+
+fn waits(window: &Window) -> String {
+    let wait = window.main.as_ref().map_or(0.0, |main| main.shares.input_wait);
+    let checkpoint = window.main.as_ref().map_or(0.0, |main| main.shares.checkpoint);
+    let who = if window.gpu.is_some() { "The GPU waits while the loop waits" } else { "The loop waits" };
+    if checkpoint > window.lost_wait() {
+        return format!("The loop saves state {} of the time", percent(checkpoint));
+    }
+    if wait < limit::LOST_WAIT.value {
+        return match &window.gpu {
+            Some(gpu) => format!("The GPU is idle {} of the time", percent(1.0 - gpu.job_busy)),
+            None => "The loop makes its own batches".into(),
+        };
+    }
+    format!("{who} for batches {} of the time", percent(wait))
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+fn steps(window: &Window) -> Steps {
+    let lengths = &window.steps;
+    Steps {
+        per_s: lengths.per_s.map(|rate| round(rate, 3)),
+        p50_ms: lengths.quantile_ms(0.5).map(|ms| round(ms, 1)),
+        p95_ms: lengths.quantile_ms(0.95).map(|ms| round(ms, 1)),
+        count: lengths.count,
+        stall_every: None,
+        source: lengths.per_s.map(|_| "feeder-writes".into()),
+    }
+}
+
+fn workers(window: &Window) -> Vec<WorkerVerdict> {
+    let Some(workers) = &window.workers else { return Vec::new() };
+    workers
+        .each
+        .iter()
+        .map(|worker| {
+            let share = |at: usize| worker.shares.and_then(|shares| shares.get(at).map(|share| round(*share, 3)));
+            WorkerVerdict {
+                pid: worker.pid,
+                busy: share(0),
+                io_wait: share(1),
+                runnable: share(2),
+                idle: share(3),
+                batches_per_s: worker.batches_s.map(|rate| round(rate, 3)),
+                stages: None,
+                hottest: None,
+            }
+        })
+        .collect()
+}
+
+/// Collects evidence lines.
+struct Lines(Vec<Evidence>);
+
+impl Lines {
+    fn add(&mut self, signal: &str, value: Option<f64>, unit: &str, threshold: Option<&Threshold>, text: String) {
+        if let Some(value) = value {
+            self.0.push(Evidence {
+                signal: signal.into(),
+                value: Some(round(value, 3)),
+                unit: unit.into(),
+                threshold: threshold.map(|threshold| threshold.value),
+                text,
+            });
+        }
+    }
+
+    fn share(&mut self, signal: &str, value: Option<f64>, threshold: Option<&Threshold>, words: &str) {
+        let text = value.map_or_else(String::new, |value| format!("{words} {}", percent(value)));
+        self.add(signal, value, "share", threshold, text);
+    }
+}
+
+fn evidence(judgement: &Judgement, window: &Window) -> Vec<Evidence> {
+    let mut lines = Lines(Vec::new());
+    let cause = judgement.cause.unwrap_or_default();
+    if let Some(main) = &window.main {
+        lines.share(
+            "input_wait",
+            Some(main.shares.input_wait),
+            Some(&limit::LOST_WAIT),
+            "main thread waits for batches",
+        );
+        if window.gpu.is_some() {
+            lines.share(
+                "lost_wait",
+                Some(window.lost_wait()),
+                Some(&limit::LOST_WAIT),
+                "of it with the device idle, at most",
+            );
+        }
+        lines.share("host_busy", Some(main.shares.host_busy), None, "main thread works on the host");
+        if main.shares.device_sync > 0.01 || cause == "host-device-sync" {
+            lines.share(
+                "device_sync",
+                Some(main.shares.device_sync),
+                Some(&limit::SYNC),
+                "main thread waits for the device",
+            );
+        }
+        if main.shares.checkpoint > 0.01 {
+            lines.share(
+                "checkpoint",
+                Some(main.shares.checkpoint),
+                Some(&limit::CHECKPOINT),
+                "main thread saves state",
+            );
+        }
+        lines.share(
+            "main_run_delay",
+            main.run_delay,
+            Some(&limit::MAIN_RUN_DELAY),
+            "main thread queues for a CPU, of its runnable time",
+        );
+        if window.workers.is_none() {
+            lines.add(
+                "main_read",
+                main.read_chars_s,
+                "bytes/s",
+                Some(&limit::INLINE_READ),
+                main.read_chars_s.map_or_else(String::new, |rate| format!("trainer reads {}", mib_s(rate))),
+            );
+        }
+    }
+    if let Some(gpu) = &window.gpu {
+        lines.share("gpu_busy", Some(gpu.busy), Some(&limit::DEVICE_BUSY), "device busy");
+        if gpu.others {
+            lines.share(
+                "gpu_others",
+                Some(gpu.busy - gpu.job_busy),
+                Some(&limit::SHARED_GPU),
+                "device busy for other processes",
+            );
+        }
+        lines.share("gpu_power", gpu.power, Some(&limit::LOW_POWER), "power draw, of the limit");
+        lines.share(
+            "gpu_memory_busy",
+            gpu.dram_active.or(gpu.memory_busy),
+            Some(&limit::MEMORY_BUSY),
+            "device memory busy",
+        );
+        lines.share("sm_active", gpu.sm_active, Some(&limit::SM_ACTIVE), "multiprocessors active");
+        if gpu.throttled > 0.0 {
+            lines.share(
+                "gpu_throttled",
+                Some(gpu.throttled),
+                Some(&limit::GPU_THROTTLED),
+                "device throttled, of the samples",
+            );
+        }
+        if gpu.pcie.is_some_and(|pcie| pcie > 0.2) {
+            lines.share("pcie", gpu.pcie, Some(&limit::PCIE_BUSY), "PCIe link used");
+        }
+    }
+    if let Some(workers) = &window.workers {
+        lines.add(
+            "workers",
+            Some(workers.count as f64),
+            "count",
+            None,
+            format!("{} data worker{}", workers.count, plural(workers.count)),
+        );
+        lines.share("workers_busy", Some(workers.busy), Some(&limit::BUSY), "workers on a CPU");
+        lines.share("workers_io_wait", Some(workers.io_wait), None, "workers wait for their source");
+        lines.share("workers_runnable", Some(workers.runnable), None, "workers queue for a CPU");
+        lines.share("workers_idle", Some(workers.idle), Some(&limit::WORKERS_IDLE), "workers have nothing to do");
+    }
+    let cpu = &window.cpu;
+    lines.share("cpu_full", cpu.full, Some(&limit::CORES_FULL), "allowed CPUs in use");
+    lines.add(
+        "cpu_job",
+        cpu.job,
+        "cores",
+        None,
+        format!("the job uses {:.1} of {:.0} CPUs", cpu.job.unwrap_or(0.0), cpu.cores.unwrap_or(0.0)),
+    );
+    if cpu.others.is_some_and(|others| others > 0.2) {
+        lines.add(
+            "cpu_others",
+            cpu.others,
+            "cores",
+            None,
+            format!("other processes use {:.1} of them", cpu.others.unwrap_or(0.0)),
+        );
+    }
+    if cpu.throttled.is_some_and(|share| share > 0.0) {
+        lines.share("cgroup_throttled", cpu.throttled, Some(&limit::THROTTLED), "CFS periods throttled");
+    }
+    let io = &window.io;
+    if judgement.class == Class::Io || io.disk_busy_pct.is_some_and(|pct| pct > 30.0) {
+        let known = if io.devices_known { "the data's disk" } else { "the busiest disk" };
+        lines.add(
+            "disk_busy",
+            io.disk_busy_pct,
+            "percent",
+            Some(&limit::DISK_BUSY),
+            format!("{known} is busy {:.0} %", io.disk_busy_pct.unwrap_or(0.0)),
+        );
+        lines.add(
+            "disk_read",
+            io.disk_read_s,
+            "bytes/s",
+            None,
+            format!("it reads {}", mib_s(io.disk_read_s.unwrap_or(0.0))),
+        );
+        lines.add(
+            "disk_read_size",
+            io.read_size,
+            "bytes",
+            Some(&limit::SMALL_READ),
+            format!("a read is {:.0} KiB on average", io.read_size.unwrap_or(0.0) / 1024.0),
+        );
+        lines.add(
+            "disk_await",
+            io.await_ms,
+            "ms",
+            None,
+            format!("an I/O takes {:.1} ms", io.await_ms.unwrap_or(0.0)),
+        );
+    }
+    if let Some(most) = io.limit_bytes_s {
+        lines.add("io_limit", Some(most), "bytes/s", None, format!("the cgroup may read {}", mib_s(most)));
+    }
+    if io.psi_memory.is_some_and(|pct| pct > 1.0) {
+        lines.add(
+            "psi_memory",
+            io.psi_memory,
+            "percent",
+            Some(&limit::MEMORY_PRESSURE),
+            format!("some task waits for memory {:.0} % of the time", io.psi_memory.unwrap_or(0.0)),
+        );
+    }
+    lines.0
+}
+
+/// Workers that would keep up: T / C, where T is what one worker takes for a batch and C a step without waits, capped at
+/// the allowed CPUs; `None` where a rate is missing.
+fn workers_needed(window: &Window) -> Option<(usize, bool)> {
+    let workers = window.workers.as_ref()?;
+    let step_s = window.step_without_wait_s().filter(|step| *step > 0.0)?;
+    let active = workers.busy + workers.io_wait + workers.runnable;
+    let rate = workers.batches_s.filter(|rate| *rate > 0.0)?;
+    let batch_s = active * workers.count as f64 / rate;
+    let needed = (batch_s / step_s).ceil().max(1.0);
+    let cap = window.cpu.cores.unwrap_or(f64::MAX).floor().max(1.0);
+    Some((needed.min(cap) as usize, needed > cap))
+}
+
+fn advice(judgement: &Judgement, window: &Window, bound: Option<f64>) -> Vec<Advice> {
+    let Some(cause) = judgement.cause.and_then(|cause| causes::find(judgement.class, cause)) else {
+        return visibility_advice(judgement);
+    };
+    let mut advice: Vec<Advice> = cause
+        .advice
+        .iter()
+        .map(|(title, why)| Advice {
+            title: (*title).into(),
+            why: (*why).into(),
+            speedup_at_most: bound.filter(|bound| *bound > 1.0),
+            predicted_step_ms: None,
+        })
+        .collect();
+    if let (Some(first), "too-few-workers", Some(workers)) = (advice.first_mut(), cause.name, &window.workers) {
+        if let Some((needed, capped)) = workers_needed(window).filter(|(needed, _)| *needed > workers.count) {
+            first.title = format!("Raise num_workers from {} to {needed}", workers.count);
+            if capped {
+                first.why =
+                    format!("{}; beyond {needed} the CPUs are full and transforms must get cheaper", first.why);
+            }
+        } else {
+            first.title = format!("Raise num_workers from {} to {}", workers.count, workers.count + 1);
+        }
+    }
+    advice
+}
+
+fn visibility_advice(judgement: &Judgement) -> Vec<Advice> {
+    match judgement.phase {
+        Phase::Stopped => vec![Advice {
+            title: "Let the process go on: kill -CONT PID".into(),
+            why: "it is stopped by a signal or a debugger".into(),
+            ..Advice::default()
+        }],
+        _ => Vec::new(),
+    }
+}
+
+fn visibility(sample: &Sample, pid: u32) -> (BTreeMap<String, String>, Vec<NotSeen>) {
+    let mut seen = BTreeMap::new();
+    let mut not_seen = Vec::new();
+    let source = |name: &str, status: &SourceStatus, seen: &mut BTreeMap<_, _>, not_seen: &mut Vec<NotSeen>| {
+        seen.insert(name.to_owned(), status.state.seen().to_owned());
+        if !matches!(status.state, SourceState::Fresh | SourceState::Pending) {
+            not_seen.push(NotSeen {
+                what: name.into(),
+                why: status.reason.as_deref().unwrap_or("no value for some seconds").into(),
+                mend: status.mend.as_deref().map(Into::into),
+            });
+        }
+    };
+    source("nvml", &sample.sources.gpu, &mut seen, &mut not_seen);
+    if sample.gpus.as_ref().is_some_and(|gpus| gpus.simulated) {
+        seen.insert("nvml".into(), "simulated".into());
+    }
+    source("disks", &sample.sources.storage, &mut seen, &mut not_seen);
+    let Some(job) = &sample.job else { return (seen, not_seen) };
+    let mut file = |name: &str, access: Access, what: &str, mend: Option<String>| {
+        seen.insert(name.to_owned(), access.seen().to_owned());
+        if matches!(access, Access::Denied | Access::Absent) {
+            not_seen.push(NotSeen {
+                what: name.into(),
+                why: format!("/proc/{pid}/{name} may not be read, so {what}"),
+                mend,
+            });
+        }
+    };
+    let sudo = Some(format!("sudo trainmon --pid {pid}"));
+    file("syscall", job.access.syscall, "a wait for a batch looks like any other poll", sudo.clone());
+    file("wchan", job.access.wchan, "what a blocked thread waits for is not known", sudo.clone());
+    file("io", job.access.io, "steps, reads and writes are not counted", sudo.clone());
+    file("fd", job.access.fd, "the disks of the data files are not known", sudo);
+    seen.insert("cgroup".into(), job.cgroup.version.as_deref().unwrap_or("absent").into());
+    seen.insert("stacks".into(), "absent".into());
+    not_seen.push(NotSeen {
+        what: "stacks".into(),
+        why: "this version reads no Python stacks, so worker stages and source lines are not named".into(),
+        mend: None,
+    });
+    (seen, not_seen)
+}

@@ -1,0 +1,43 @@
+//! Small statistics over slices.
+
+/// Quantile (0–1) of `values` by linear interpolation between order statistics; `None` when empty. Values that are
+/// not finite are left out.
+#[must_use]
+pub fn quantile(values: &[f64], quantile: f64) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    let at = quantile.clamp(0.0, 1.0) * last as f64;
+    let below = *sorted.get(at.floor() as usize)?;
+    let above = *sorted.get(at.ceil() as usize)?;
+    Some(below + (above - below) * at.fract())
+}
+
+/// Where `value` lies between `none` (0) and `full` (1), cut at both ends. Works in either direction.
+#[must_use]
+pub fn ramp(value: f64, none: f64, full: f64) -> f64 {
+    if (full - none).abs() < f64::EPSILON {
+        return if value >= full { 1.0 } else { 0.0 };
+    }
+    ((value - none) / (full - none)).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_interpolate() {
+        assert_eq!(quantile(&[], 0.5), None);
+        assert_eq!(quantile(&[3.0], 0.95), Some(3.0));
+        assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0], 0.5), Some(2.5));
+        assert_eq!(quantile(&[1.0, f64::NAN, 3.0], 1.0), Some(3.0));
+    }
+
+    #[test]
+    fn ramps_run_both_ways() {
+        assert!((ramp(0.2, 0.1, 0.3) - 0.5).abs() < 1e-9);
+        assert!((ramp(0.2, 0.3, 0.1) - 0.5).abs() < 1e-9);
+        assert_eq!((ramp(9.0, 0.0, 1.0), ramp(-1.0, 0.0, 1.0)), (1.0, 0.0));
+    }
+}

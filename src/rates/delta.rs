@@ -1,0 +1,98 @@
+//! Differences of counters, and finding the same process or thread in two samples.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Later minus earlier; `None` where one is missing or the counter went backwards.
+pub(super) fn delta(now: Option<u64>, before: Option<u64>) -> Option<u64> {
+    now?.checked_sub(before?)
+}
+
+/// Seconds between two readings; `None` without an earlier one or where the clock did not move on (a stale part).
+pub(super) fn span(before_ns: Option<u64>, now_ns: u64) -> Option<f64> {
+    now_ns.checked_sub(before_ns?).filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e9)
+}
+
+/// Difference per second.
+pub(super) fn rate(now: Option<u64>, before: Option<u64>, seconds: Option<f64>) -> Option<f64> {
+    Some(delta(now, before)? as f64 / seconds?)
+}
+
+/// `part / whole` as a share 0–1; 0 for nothing of nothing.
+pub(super) fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { (part as f64 / whole as f64).clamp(0.0, 1.0) }
+}
+
+/// Adds what is known: `None` only while nothing is.
+pub(super) fn add(total: &mut Option<f64>, value: Option<f64>) {
+    if let Some(value) = value {
+        *total = Some(total.unwrap_or(0.0) + value);
+    }
+}
+
+/// Finds entries of an earlier list by key. Lists of two ticks are nearly always in the same order, so the next entry
+/// is tried first; the first miss builds an index.
+pub(super) struct Earlier<'a, T, K> {
+    items: &'a [T],
+    key: fn(&T) -> K,
+    cursor: usize,
+    index: Option<HashMap<K, usize>>,
+}
+
+impl<'a, T, K: Copy + Eq + Hash> Earlier<'a, T, K> {
+    pub(super) fn new(items: &'a [T], key: fn(&T) -> K) -> Self {
+        Self { items, key, cursor: 0, index: None }
+    }
+
+    /// The entry with this key, and its position.
+    pub(super) fn position(&mut self, key: K) -> Option<(usize, &'a T)> {
+        let items = self.items;
+        if let Some(item) = items.get(self.cursor).filter(|item| (self.key)(item) == key) {
+            self.cursor += 1;
+            return Some((self.cursor - 1, item));
+        }
+        if items.is_empty() {
+            return None;
+        }
+        let index = self
+            .index
+            .get_or_insert_with(|| items.iter().enumerate().map(|(at, item)| ((self.key)(item), at)).collect());
+        let at = *index.get(&key)?;
+        self.cursor = at + 1;
+        items.get(at).map(|item| (at, item))
+    }
+
+    /// The entry with this key.
+    pub(super) fn find(&mut self, key: K) -> Option<&'a T> {
+        self.position(key).map(|(_, item)| item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_checked() {
+        assert_eq!(delta(Some(5), Some(3)), Some(2));
+        assert_eq!(delta(Some(3), Some(5)), None);
+        assert_eq!(delta(None, Some(5)), None);
+        assert_eq!(span(Some(5), 5), None);
+        assert_eq!(span(None, 5), None);
+        assert_eq!(span(Some(0), 500_000_000), Some(0.5));
+        assert_eq!(rate(Some(10), Some(4), Some(2.0)), Some(3.0));
+        assert_eq!(rate(Some(10), Some(4), None), None);
+        assert_eq!(share(0, 0), 0.0);
+    }
+
+    #[test]
+    fn finds_in_any_order() {
+        let items = [3, 1, 4, 15, 9];
+        let mut earlier = Earlier::new(&items, |item| *item);
+        for key in [3, 1, 4, 9, 15, 3, 7, 9] {
+            assert_eq!(earlier.find(key).copied(), items.contains(&key).then_some(key));
+        }
+        let mut none = Earlier::new(&[], |item: &i32| *item);
+        assert_eq!(none.find(1), None);
+    }
+}

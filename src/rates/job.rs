@@ -1,0 +1,358 @@
+//! The job and its processes: CPU, run-queue delay and I/O over the interval between two readings of the tree.
+
+use std::collections::HashMap;
+
+use super::delta::{Earlier, add, delta, rate, share, span};
+use super::frame::{JobRates, ProcessRates};
+use crate::sample::{IoCounters, JobSample, ProcessId, ProcessSample, Sample, ThreadSample};
+
+/// A thread counts as active when it ran or queued for this share of the interval.
+const ACTIVE: f64 = 0.1;
+
+/// The job's rates, with what its trainers and workers are made of.
+#[derive(Debug, Default)]
+pub(super) struct JobFold {
+    pub job: JobRates,
+    pub processes: Vec<ProcessRates>,
+    /// One for each process of the later sample, in its order.
+    pub deltas: Vec<ProcessDelta>,
+    /// Seconds between the two readings; `None` on the first sample, across a gap and for a stale part.
+    pub seconds: Option<f64>,
+}
+
+/// What one process did between two readings. Everything is `None` for a process that was not there before.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ProcessDelta {
+    /// Was there at the earlier reading.
+    pub known: bool,
+    /// CPU use, percent of one core.
+    pub cpu_pct: Option<f64>,
+    /// CPU use of the main thread, percent of one core.
+    pub main_cpu_pct: Option<f64>,
+    /// Time of the main thread on a CPU, nanoseconds.
+    pub main_on_cpu_ns: Option<u64>,
+    /// Time of the main thread queueing, nanoseconds.
+    pub main_delay_ns: Option<u64>,
+    /// Of all threads with counters at both readings: on a CPU and queueing, nanoseconds.
+    pub scheduled_ns: Option<(u64, u64)>,
+    /// Threads that ran or queued for at least a tenth of the interval.
+    pub active_threads: u32,
+    /// Page faults served from storage, per second.
+    pub major_faults_s: Option<f64>,
+    /// Rates of the I/O counters, where they can be read.
+    pub io: IoRates,
+}
+
+/// Rates of `/proc/PID/io`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct IoRates {
+    pub read_chars_s: Option<f64>,
+    pub write_chars_s: Option<f64>,
+    pub read_calls_s: Option<f64>,
+    pub read_bytes_s: Option<f64>,
+    pub write_bytes_s: Option<f64>,
+}
+
+/// State letter of the target's main thread: `X` once it is gone, `?` where it is not known.
+pub(super) fn state(job: &JobSample) -> char {
+    let target = job.processes.iter().find(|process| process.id == job.target);
+    match target {
+        Some(process) if process.state != '\0' => process.state,
+        None if !job.alive => 'X',
+        _ => '?',
+    }
+}
+
+pub(super) fn fold(
+    before: Option<&JobSample>,
+    sample: &Sample,
+    job: &JobSample,
+    gpu_memory: &HashMap<u32, u64>,
+) -> JobFold {
+    let seconds = span(before.map(|before| before.monotonic_ns), job.monotonic_ns);
+    // Without a span there is nothing to compare with.
+    let before = before.filter(|_| seconds.is_some());
+    let mut earlier =
+        Earlier::new(before.map_or(&[][..], |before| &before.processes), |process: &ProcessSample| process.id);
+    let mut out = JobFold { seconds, ..JobFold::default() };
+    out.deltas.reserve_exact(job.processes.len());
+    out.processes.reserve_exact(job.processes.len());
+    for process in &job.processes {
+        let delta = ProcessDelta::of(earlier.find(process.id), process, seconds, job.ticks_per_second);
+        out.processes.push(process_rates(process, &delta, gpu_memory));
+        out.deltas.push(delta);
+    }
+    out.job = job_rates(before, sample, job, &out.deltas, seconds);
+    out
+}
+
+impl ProcessDelta {
+    fn of(before: Option<&ProcessSample>, now: &ProcessSample, seconds: Option<f64>, ticks_per_second: u32) -> Self {
+        let (Some(before), Some(span_s)) = (before, seconds) else { return Self::default() };
+        let mut out = Self {
+            known: true,
+            major_faults_s: rate(Some(now.major_faults), Some(before.major_faults), seconds),
+            io: IoRates::of(before.io.as_ref(), now.io.as_ref(), seconds),
+            ..Self::default()
+        };
+        let user = delta(Some(now.user_ticks), Some(before.user_ticks));
+        let system = delta(Some(now.system_ticks), Some(before.system_ticks));
+        if let (Some(user), Some(system), true) = (user, system, ticks_per_second > 0) {
+            let ticks = user as f64 + system as f64;
+            out.cpu_pct = Some(ticks / f64::from(ticks_per_second) / span_s * 100.0);
+        }
+        let mut earlier = Earlier::new(&before.threads, |thread: &ThreadSample| thread.tid);
+        for thread in &now.threads {
+            let Some(was) = earlier.find(thread.tid) else { continue };
+            let on_cpu = delta(thread.on_cpu_ns, was.on_cpu_ns);
+            let delay = delta(thread.run_delay_ns, was.run_delay_ns);
+            if thread.tid == now.id.pid {
+                (out.main_on_cpu_ns, out.main_delay_ns) = (on_cpu, delay);
+                out.main_cpu_pct = on_cpu.map(|ns| (ns as f64 / 1e9 / span_s).min(1.0) * 100.0);
+            }
+            if let (Some(on_cpu), Some(delay)) = (on_cpu, delay) {
+                let (all_on_cpu, all_delay) = out.scheduled_ns.unwrap_or_default();
+                out.scheduled_ns = Some((all_on_cpu.saturating_add(on_cpu), all_delay.saturating_add(delay)));
+                if (on_cpu as f64 + delay as f64) / 1e9 >= ACTIVE * span_s {
+                    out.active_threads += 1;
+                }
+            }
+        }
+        out
+    }
+
+    /// Share of the main thread's runnable time spent queueing.
+    pub(super) fn main_run_delay_share(&self) -> Option<f64> {
+        let (on_cpu, delay) = (self.main_on_cpu_ns?, self.main_delay_ns?);
+        Some(share(delay, delay.saturating_add(on_cpu)))
+    }
+}
+
+impl IoRates {
+    fn of(before: Option<&IoCounters>, now: Option<&IoCounters>, seconds: Option<f64>) -> Self {
+        let (Some(before), Some(now)) = (before, now) else { return Self::default() };
+        let per_s = |field: fn(&IoCounters) -> u64| rate(Some(field(now)), Some(field(before)), seconds);
+        Self {
+            read_chars_s: per_s(|io| io.read_chars),
+            write_chars_s: per_s(|io| io.write_chars),
+            read_calls_s: per_s(|io| io.read_calls),
+            read_bytes_s: per_s(|io| io.read_bytes),
+            write_bytes_s: per_s(|io| io.write_bytes),
+        }
+    }
+}
+
+fn process_rates(process: &ProcessSample, delta: &ProcessDelta, gpu_memory: &HashMap<u32, u64>) -> ProcessRates {
+    let scheduled = delta.scheduled_ns;
+    ProcessRates {
+        id: process.id,
+        parent: process.parent,
+        role: process.role,
+        command: process.command.clone(),
+        comm: process.comm.clone(),
+        state: process.state,
+        cpu_pct: delta.cpu_pct,
+        run_delay_share: scheduled.map(|(on_cpu, delay)| share(delay, delay.saturating_add(on_cpu))),
+        rss_bytes: process.rss_bytes,
+        read_bytes_s: delta.io.read_bytes_s,
+        write_bytes_s: delta.io.write_bytes_s,
+        threads: process.thread_count,
+        gpu_memory_bytes: gpu_memory.get(&process.id.pid).copied(),
+    }
+}
+
+fn job_rates(
+    before: Option<&JobSample>,
+    sample: &Sample,
+    job: &JobSample,
+    deltas: &[ProcessDelta],
+    seconds: Option<f64>,
+) -> JobRates {
+    let group = &job.cgroup;
+    let was = before.map(|before| &before.cgroup).filter(|was| was.path == group.path);
+    let mut out = JobRates {
+        cpus_allowed: cpus_allowed(sample, job),
+        cpu_quota_cores: group.cpu_quota_cores.filter(|cores| cores.is_finite() && *cores >= 0.0),
+        memory_limit_bytes: group.memory_limit_bytes,
+        memory_cgroup_bytes: group.memory_bytes,
+        refaults_s: rate(group.refaulted_file_pages, was.and_then(|was| was.refaulted_file_pages), seconds),
+        memory_limit_hits_s: rate(group.memory_limit_hits, was.and_then(|was| was.memory_limit_hits), seconds),
+        io_read_limit: (group.io_read_limit_bytes_s, group.io_read_limit_iops),
+        library: job.library.clone(),
+        process_count: u32::try_from(job.processes.len()).unwrap_or(u32::MAX),
+        thread_count: job.processes.iter().fold(0, |sum, process| sum.saturating_add(process.thread_count)),
+        rss_bytes: job.processes.iter().map(|process| process.rss_bytes).reduce(u64::saturating_add),
+        age_s: age_s(sample, job),
+        ..JobRates::default()
+    };
+    let throttled = delta(group.throttled_periods, was.and_then(|was| was.throttled_periods));
+    let periods = delta(group.periods, was.and_then(|was| was.periods));
+    if let (Some(throttled), Some(periods), Some(_)) = (throttled, periods, seconds) {
+        out.throttled_share = Some(share(throttled, periods));
+    }
+    let mut scheduled: Option<(u64, u64)> = None;
+    let mut active = 0u32;
+    for delta in deltas {
+        add(&mut out.cpu_pct, delta.cpu_pct);
+        add(&mut out.read_bytes_s, delta.io.read_bytes_s);
+        add(&mut out.write_bytes_s, delta.io.write_bytes_s);
+        add(&mut out.read_chars_s, delta.io.read_chars_s);
+        add(&mut out.write_chars_s, delta.io.write_chars_s);
+        add(&mut out.read_calls_s, delta.io.read_calls_s);
+        add(&mut out.major_faults_s, delta.major_faults_s);
+        active = active.saturating_add(delta.active_threads);
+        if let Some((on_cpu, delay)) = delta.scheduled_ns {
+            let (all_on_cpu, all_delay) = scheduled.unwrap_or_default();
+            scheduled = Some((all_on_cpu.saturating_add(on_cpu), all_delay.saturating_add(delay)));
+        }
+    }
+    out.run_delay_share = scheduled.map(|(on_cpu, delay)| share(delay, delay.saturating_add(on_cpu)));
+    out.active_threads = scheduled.map(|_| active);
+    out
+}
+
+/// The allowed CPUs, or all there are where the mask is not known.
+fn cpus_allowed(sample: &Sample, job: &JobSample) -> Option<u32> {
+    let all = || sample.host.as_deref().map_or(0, |host| host.cpus.len());
+    let count = if job.allowed_cpus.is_empty() { all() } else { job.allowed_cpus.len() };
+    u32::try_from(count).ok().filter(|count| *count > 0)
+}
+
+/// A start time counts from boot on CLOCK_BOOTTIME (proc(5), `starttime`).
+fn age_s(sample: &Sample, job: &JobSample) -> Option<f64> {
+    if job.ticks_per_second == 0 || job.target == ProcessId::default() {
+        return None;
+    }
+    let started_s = job.target.start_ticks as f64 / f64::from(job.ticks_per_second);
+    Some(sample.boottime_ns as f64 / 1e9 - started_s).filter(|age| *age >= 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::rates::testing::*;
+    use crate::rates::{Frame, Rates};
+    use crate::sample::{CgroupSample, HostSample, ThreadRole};
+
+    fn frames(samples: impl IntoIterator<Item = Sample>) -> Vec<Frame> {
+        let mut rates = Rates::default();
+        samples.into_iter().map(|sample| rates.next(Arc::new(sample))).collect()
+    }
+
+    fn last(samples: impl IntoIterator<Item = Sample>) -> Frame {
+        frames(samples).pop().unwrap()
+    }
+
+    fn io(factor: u64) -> Option<IoCounters> {
+        Some(IoCounters {
+            read_chars: 100 * factor,
+            write_chars: 200 * factor,
+            read_calls: factor,
+            write_calls: 2 * factor,
+            read_bytes: 4096 * factor,
+            write_bytes: 512 * factor,
+        })
+    }
+
+    #[test]
+    fn cpu_io_and_delay() {
+        let before = ProcessSample { io: io(1), ..process(10) };
+        let after = ProcessSample {
+            io: io(3),
+            user_ticks: 30,
+            system_ticks: 20,
+            major_faults: 4,
+            rss_bytes: 7,
+            threads: vec![thread(10, ThreadRole::Main, 300, 100), thread(11, ThreadRole::Other, 5, 5)],
+            ..process(10)
+        };
+        let frame = last([job_tick(0, vec![before]), job_tick(1, vec![after])]);
+        assert!(close(frame.job.cpu_pct, 50.0));
+        assert!(close(frame.job.run_delay_share, 0.25));
+        assert_eq!(frame.job.active_threads, Some(1), "the new thread is not counted");
+        assert!(close(frame.job.read_bytes_s, 8192.0) && close(frame.job.write_bytes_s, 1024.0));
+        assert!(close(frame.job.read_chars_s, 200.0) && close(frame.job.write_chars_s, 400.0));
+        assert!(close(frame.job.read_calls_s, 2.0) && close(frame.job.major_faults_s, 4.0));
+        assert_eq!((frame.job.rss_bytes, frame.job.process_count, frame.job.thread_count), (Some(7), 1, 1));
+        assert!(close(frame.processes[0].cpu_pct, 50.0));
+        assert_eq!(frame.state, 'S');
+    }
+
+    #[test]
+    fn a_counter_that_went_back_is_a_gap_of_its_own_field() {
+        let before = ProcessSample { io: io(5), user_ticks: 9, ..process(10) };
+        let after = ProcessSample { io: io(4), user_ticks: 8, major_faults: 1, ..process(10) };
+        let frame = last([job_tick(0, vec![before]), job_tick(1, vec![after])]);
+        assert_eq!((frame.job.cpu_pct, frame.job.read_bytes_s), (None, None));
+        assert!(close(frame.job.major_faults_s, 1.0));
+    }
+
+    #[test]
+    fn new_and_reused_pids_have_no_rates_and_exited_ones_vanish() {
+        let busy = |pid, ticks| ProcessSample { user_ticks: ticks, ..process(pid) };
+        let mut reused = busy(11, 5000);
+        reused.id.start_ticks = 999;
+        let frame = last([
+            job_tick(0, vec![busy(10, 0), busy(11, 10), busy(13, 77)]),
+            job_tick(1, vec![busy(10, 50), reused, busy(12, 4000)]),
+        ]);
+        let cpu: Vec<_> = frame.processes.iter().map(|process| process.cpu_pct).collect();
+        assert_eq!(cpu, [Some(50.0), None, None]);
+        assert!(close(frame.job.cpu_pct, 50.0));
+    }
+
+    #[test]
+    fn a_stale_part_has_no_rates_and_the_next_covers_both_intervals() {
+        let at = |ms, ticks| Arc::new(job(ms, vec![ProcessSample { user_ticks: ticks, ..process(10) }]));
+        let stale = at(0, 0);
+        let with = |sequence, job: &Arc<JobSample>| Sample { job: Some(job.clone()), ..tick(sequence, sequence * 1000) };
+        let frames = frames([with(0, &stale), with(1, &stale), with(2, &at(2000, 100))]);
+        assert_eq!(frames[1].job.cpu_pct, None);
+        assert!(close(frames[2].job.cpu_pct, 50.0));
+    }
+
+    #[test]
+    fn cgroup_rates() {
+        let at = |sequence, group: CgroupSample| {
+            let job = JobSample { cgroup: group, ..job(sequence * 1000, vec![process(10)]) };
+            Sample { job: Some(Arc::new(job)), ..tick(sequence, sequence * 1000) }
+        };
+        let group = |factor: u64, path: &str| CgroupSample {
+            path: Some(path.into()),
+            cpu_quota_cores: Some(1.5),
+            periods: Some(10 * factor),
+            throttled_periods: Some(4 * factor),
+            refaulted_file_pages: Some(50 * factor),
+            memory_limit_hits: Some(3 * factor),
+            memory_limit_bytes: Some(99),
+            io_read_limit_iops: Some(7),
+            ..CgroupSample::default()
+        };
+        let frame = last([at(0, group(1, "/a")), at(1, group(2, "/a"))]);
+        assert!(close(frame.job.throttled_share, 0.4));
+        assert!(close(frame.job.refaults_s, 50.0) && close(frame.job.memory_limit_hits_s, 3.0));
+        assert_eq!((frame.job.cpu_quota_cores, frame.job.memory_limit_bytes), (Some(1.5), Some(99)));
+        assert_eq!(frame.job.io_read_limit, (None, Some(7)));
+        let frame = last([at(0, group(1, "/a")), at(1, group(1, "/a"))]);
+        assert_eq!(frame.job.throttled_share, Some(0.0));
+        let moved = last([at(0, group(1, "/a")), at(1, group(2, "/b"))]);
+        assert_eq!(moved.job.throttled_share, None, "another group's counters");
+    }
+
+    #[test]
+    fn allowed_cpus_and_age() {
+        let mut sample = job_tick(30, vec![process(10)]);
+        sample.host = Some(Arc::new(HostSample { cpus: vec![Default::default(); 4], ..HostSample::default() }));
+        let frame = last([sample.clone()]);
+        assert_eq!(frame.job.cpus_allowed, Some(4));
+        assert!((frame.job.age_s.unwrap() - 29.9).abs() < 1e-3);
+        let mut job = job(30_000, vec![process(10)]);
+        job.allowed_cpus = vec![1, 3];
+        job.ticks_per_second = 0;
+        sample.job = Some(Arc::new(job));
+        let frame = last([sample]);
+        assert_eq!((frame.job.cpus_allowed, frame.job.age_s), (Some(2), None));
+    }
+}

@@ -1,0 +1,213 @@
+//! What one look at a trainer's main thread means: the rules that turn a raw wait into one of five kinds.
+//!
+//! `/proc` tells in which call a thread is blocked, not why. The rules below choose the likeliest reason; where two are
+//! likely, the other signals of the same moment (the pin thread, compute threads, the device's use, what the workers
+//! do) decide. Facts about torch's loader are from torch/utils/data/dataloader.py and _utils/{worker,pin_memory}.py.
+
+use crate::sample::{LanePoint, Wait};
+
+/// Utilisation of the device around a look from which a blocked thread is taken to wait for it, 0–1. Below it the
+/// device has practically nothing to be waited for.
+pub(super) const DEVICE_BUSY: f64 = 0.05;
+
+/// The five kinds of a main thread's wall time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    InputWait,
+    DeviceSync,
+    HostBusy,
+    Checkpoint,
+    Other,
+}
+
+impl Kind {
+    pub(super) const COUNT: usize = 5;
+
+    /// Position in the arrays of five: input wait, sync, host, checkpoint, other.
+    pub(super) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What is known beside the look itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Context {
+    /// The system call's arguments could be read: torch's data poll is told from other polls.
+    pub exact: bool,
+    /// The trainer has data workers.
+    pub workers: bool,
+    /// In this tick every worker of the trainer had nothing to do: batches lie ready, the loader is ahead.
+    pub loader_ahead: bool,
+    /// There is evidence that the process trains at all: a machine-learning library, or a device in use.
+    pub training: bool,
+    /// Utilisation around the look of the device that the trainer uses, 0–1. `None`: no device, or not known.
+    pub device: Option<f64>,
+    /// The main thread was writing a lot of data around the look.
+    pub writing: bool,
+}
+
+impl Context {
+    fn device_busy(&self) -> bool {
+        self.device.is_some_and(|busy| busy >= DEVICE_BUSY)
+    }
+}
+
+/// Tells what the main thread's time at one look was spent on.
+///
+/// | main thread in | kind |
+/// |---|---|
+/// | Running | host busy; checkpoint while it writes a lot |
+/// | LoaderPoll | input wait, whatever else goes on: the call's arguments name it |
+/// | Futex, with a pin thread that is not itself in a futex | the queue of pinned batches may be empty, see below |
+/// | Poll, with workers and no pin thread | the loader may be what is polled, see below |
+/// | Pipe, Socket | with workers: input wait (other loaders hand batches over this way). Without: input wait for a training process (it reads its data itself), else other |
+/// | DiskRead, Memory | without workers: input wait (loading in process); with workers: other |
+/// | DiskWrite | checkpoint |
+/// | Other | checkpoint while it writes a lot, else as any blocked thread |
+/// | Child, Stopped, Unknown | other |
+/// | any other blocked state | compute threads of the process running: host busy. Else the device busy: waiting for it. Else other |
+///
+/// *Futex with a pin thread.* The pin thread (`pt_data_pin`) polls for the next batch nearly all the time, for its
+/// outgoing queue has no bound; so "main in futex, pin in poll" is a wait for a batch unless something else explains the
+/// futex. `backward()` does: the caller sleeps in a futex while an autograd thread works, so a running compute thread
+/// makes it host busy. And when every worker has nothing to do while the device is busy, the wait is for the device. The pin
+/// thread running, copying or in a driver call has the batch in its hands: input wait (hand-over). The pin thread in a
+/// futex waits itself (for the interpreter lock, mostly): the rules for blocked threads apply.
+///
+/// *Poll with workers.* Where system calls cannot be read, a poll is taken for the loader's. Where they can, torch's own poll
+/// would have shown as LoaderPoll, so this is another loader's, or torch's with `timeout=`, or a blocking wait of the
+/// GPU driver on its descriptor: running compute threads make it host busy, a busy device makes it a wait for the device.
+/// Without system calls the device explains the poll only when every worker had nothing to do.
+pub(super) fn kind(point: &LanePoint, context: &Context) -> Kind {
+    let helper = point.helper_running == Some(true);
+    match point.main {
+        Wait::Running | Wait::Other if context.writing => Kind::Checkpoint,
+        Wait::Running => Kind::HostBusy,
+        Wait::LoaderPoll => Kind::InputWait,
+        Wait::DiskWrite => Kind::Checkpoint,
+        Wait::DiskRead | Wait::Memory if context.workers => Kind::Other,
+        Wait::DiskRead | Wait::Memory => Kind::InputWait,
+        Wait::Pipe | Wait::Socket if context.workers || context.training => Kind::InputWait,
+        Wait::Pipe | Wait::Socket | Wait::Child | Wait::Stopped | Wait::Unknown => Kind::Other,
+        Wait::Futex if point.pin.is_some_and(fetching) => match () {
+            () if helper => Kind::HostBusy,
+            () if context.loader_ahead && context.device_busy() => Kind::DeviceSync,
+            () => Kind::InputWait,
+        },
+        Wait::Poll if context.workers && point.pin.is_none() => match () {
+            () if context.exact && helper => Kind::HostBusy,
+            () if context.device_busy() && (context.exact || context.loader_ahead) => Kind::DeviceSync,
+            () => Kind::InputWait,
+        },
+        Wait::Futex | Wait::Poll | Wait::Sleep | Wait::Device | Wait::Other => match () {
+            () if helper => Kind::HostBusy,
+            () if context.device_busy() => Kind::DeviceSync,
+            () => Kind::Other,
+        },
+    }
+}
+
+/// The pin thread waits for a batch or has one in its hands.
+fn fetching(pin: Wait) -> bool {
+    !matches!(pin, Wait::Futex | Wait::Stopped | Wait::Unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(main: Wait) -> LanePoint {
+        LanePoint { main, ..LanePoint::default() }
+    }
+
+    const NOTHING: Context =
+        Context { exact: true, workers: false, loader_ahead: false, training: false, device: None, writing: false };
+    const WORKERS: Context = Context { workers: true, ..NOTHING };
+    const DEVICE: Context = Context { device: Some(0.4), training: true, ..NOTHING };
+
+    #[test]
+    fn signature_of_the_loader() {
+        assert_eq!(kind(&at(Wait::LoaderPoll), &NOTHING), Kind::InputWait);
+        let helper = LanePoint { helper_running: Some(true), ..at(Wait::LoaderPoll) };
+        assert_eq!(kind(&helper, &Context { workers: true, ..DEVICE }), Kind::InputWait);
+    }
+
+    #[test]
+    fn pin_thread_fetching_means_a_wait_for_a_batch() {
+        for pin in [Wait::LoaderPoll, Wait::Poll, Wait::Running, Wait::Pipe, Wait::Socket, Wait::Device] {
+            let point = LanePoint { pin: Some(pin), ..at(Wait::Futex) };
+            assert_eq!(kind(&point, &WORKERS), Kind::InputWait, "{pin:?}");
+            assert_eq!(kind(&point, &Context { exact: false, ..WORKERS }), Kind::InputWait, "{pin:?}");
+        }
+        let point = LanePoint { pin: Some(Wait::Futex), ..at(Wait::Futex) };
+        assert_eq!(kind(&point, &WORKERS), Kind::Other);
+        assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), Kind::DeviceSync);
+    }
+
+    #[test]
+    fn backward_with_a_pin_thread_is_host_work() {
+        let point =
+            LanePoint { pin: Some(Wait::LoaderPoll), helper_running: Some(true), ..at(Wait::Futex) };
+        assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), Kind::HostBusy);
+    }
+
+    #[test]
+    fn loader_ahead_and_device_busy_is_a_sync() {
+        let point = LanePoint { pin: Some(Wait::LoaderPoll), ..at(Wait::Futex) };
+        let ahead = Context { workers: true, loader_ahead: true, ..DEVICE };
+        assert_eq!(kind(&point, &ahead), Kind::DeviceSync);
+        assert_eq!(kind(&point, &Context { loader_ahead: false, ..ahead }), Kind::InputWait);
+        assert_eq!(kind(&at(Wait::Poll), &Context { exact: false, ..ahead }), Kind::DeviceSync);
+        assert_eq!(kind(&at(Wait::Poll), &Context { exact: false, loader_ahead: false, ..ahead }), Kind::InputWait);
+    }
+
+    #[test]
+    fn polls_of_other_loaders() {
+        assert_eq!(kind(&at(Wait::Poll), &WORKERS), Kind::InputWait);
+        assert_eq!(kind(&at(Wait::Poll), &Context { exact: false, ..WORKERS }), Kind::InputWait);
+        assert_eq!(kind(&at(Wait::Poll), &NOTHING), Kind::Other);
+        assert_eq!(kind(&at(Wait::Poll), &Context { workers: true, ..DEVICE }), Kind::DeviceSync);
+        let helper = LanePoint { helper_running: Some(true), ..at(Wait::Poll) };
+        assert_eq!(kind(&helper, &WORKERS), Kind::HostBusy);
+        for wait in [Wait::Pipe, Wait::Socket] {
+            assert_eq!(kind(&at(wait), &WORKERS), Kind::InputWait);
+            assert_eq!(kind(&at(wait), &NOTHING), Kind::Other, "a server is no training");
+            assert_eq!(kind(&at(wait), &Context { training: true, ..NOTHING }), Kind::InputWait);
+        }
+    }
+
+    #[test]
+    fn poll_with_a_pin_thread_is_not_the_loaders() {
+        let point = LanePoint { pin: Some(Wait::LoaderPoll), ..at(Wait::Poll) };
+        assert_eq!(kind(&point, &WORKERS), Kind::Other);
+        assert_eq!(kind(&point, &Context { exact: false, ..WORKERS }), Kind::Other);
+    }
+
+    #[test]
+    fn disks() {
+        for wait in [Wait::DiskRead, Wait::Memory] {
+            assert_eq!(kind(&at(wait), &NOTHING), Kind::InputWait);
+            assert_eq!(kind(&at(wait), &WORKERS), Kind::Other);
+        }
+        assert_eq!(kind(&at(Wait::DiskWrite), &WORKERS), Kind::Checkpoint);
+        let writing = Context { writing: true, ..DEVICE };
+        assert_eq!(kind(&at(Wait::Running), &writing), Kind::Checkpoint);
+        assert_eq!(kind(&at(Wait::Other), &writing), Kind::Checkpoint);
+        assert_eq!(kind(&at(Wait::Sleep), &writing), Kind::DeviceSync);
+        assert_eq!(kind(&at(Wait::Running), &DEVICE), Kind::HostBusy);
+    }
+
+    #[test]
+    fn blocked_threads() {
+        for wait in [Wait::Futex, Wait::Poll, Wait::Sleep, Wait::Device, Wait::Other] {
+            assert_eq!(kind(&at(wait), &NOTHING), Kind::Other);
+            assert_eq!(kind(&at(wait), &DEVICE), Kind::DeviceSync);
+            assert_eq!(kind(&at(wait), &Context { device: Some(0.04), ..DEVICE }), Kind::Other);
+            let helper = LanePoint { helper_running: Some(true), ..at(wait) };
+            assert_eq!(kind(&helper, &DEVICE), Kind::HostBusy);
+        }
+        for wait in [Wait::Child, Wait::Stopped, Wait::Unknown] {
+            assert_eq!(kind(&at(wait), &Context { workers: true, ..DEVICE }), Kind::Other);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Steps of the training loop, counted from outside: torch's feeder threads write once for each batch index.
+//!
+//! An index is handed out when the loop takes a batch, so the counter rises by one each step, but for the start of an
+//! epoch: the loader then hands out `prefetch_factor × num_workers` indices at once, and the same number of steps at
+//! the end of the epoch hand out none. The burst is not counted (it would read as a second of very fast steps), so a
+//! short epoch's steps are undercounted by it. With persistent workers the set of feeders stays and the burst
+//! cannot be told from the run of quick steps that follows a stall: there it is counted.
+
+/// prefetch_factor's default in torch's `DataLoader`: indices handed out to each worker when an epoch starts.
+const PREFETCH: u64 = 2;
+
+/// The burst at the start of a set of workers is over by then at the latest, nanoseconds. It takes a few milliseconds.
+const SETTLE_NS: u64 = 500_000_000;
+
+/// Lengths kept for one interval.
+pub(super) const LENGTHS: usize = 256;
+
+/// What one interval's readings amount to.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Stepped {
+    /// Steps; `None` without two readings to compare.
+    pub steps: Option<u64>,
+    /// Seconds of each step that ended, at most [`LENGTHS`].
+    pub lengths: Vec<f32>,
+}
+
+/// Carries the counter from one interval to the next.
+#[derive(Debug, Default)]
+pub(super) struct StepCounter {
+    feeders: Option<u32>,
+    last: Option<(u64, u64)>,
+    last_rise: Option<u64>,
+    settling_since: Option<u64>,
+}
+
+impl StepCounter {
+    /// Takes the readings (time in nanoseconds, counter) of one interval, in time order.
+    pub(super) fn fold(&mut self, feeders: u32, readings: &[(u64, u64)]) -> Stepped {
+        let burst = self.burst(feeders, readings);
+        self.feeders = Some(feeders);
+        let mut out = Stepped::default();
+        for (position, &(at, count)) in readings.iter().enumerate() {
+            let before = self.last.replace((at, count));
+            let Some((_, before)) = before else {
+                if count <= PREFETCH.saturating_mul(feeders.into()) {
+                    self.settling_since = Some(at);
+                }
+                continue;
+            };
+            let Some(rise) = count.checked_sub(before) else {
+                self.last_rise = None;
+                self.settling_since = Some(at);
+                continue;
+            };
+            if let Some(since) = self.settling_since {
+                let in_time = at.saturating_sub(since) < SETTLE_NS;
+                if in_time && (rise > 0 || count < feeders.into()) {
+                    continue;
+                }
+                self.settling_since = None;
+            }
+            out.steps.get_or_insert(0);
+            if rise > 0 && burst == Some(position) {
+                self.last_rise = Some(at);
+            } else if rise > 0 {
+                out.steps = out.steps.map(|steps| steps.saturating_add(rise));
+                self.lengths(&mut out.lengths, at, rise);
+                self.last_rise = Some(at);
+            }
+        }
+        out
+    }
+
+    /// Forgets the time of the last step and the counter's value: across a gap nothing is counted.
+    pub(super) fn rebase(&mut self, feeders: u32, readings: &[(u64, u64)]) {
+        self.last = readings.last().copied();
+        self.last_rise = None;
+        self.settling_since = None;
+        self.feeders = Some(feeders);
+    }
+
+    /// The counter when it was last read.
+    pub(super) fn last_count(&self) -> Option<u64> {
+        self.last.map(|(_, count)| count)
+    }
+
+    /// The number of feeders changed while the counter did not fall back (a second loader started beside the first,
+    /// as for validation): the largest rise is its prefetch, if it is at least one index for each new feeder.
+    fn burst(&self, feeders: u32, readings: &[(u64, u64)]) -> Option<usize> {
+        let more = feeders.checked_sub(self.feeders?).filter(|more| *more > 0)?;
+        let mut before = self.last?.1;
+        let mut largest = None;
+        for (position, &(_, count)) in readings.iter().enumerate() {
+            let rise = count.checked_sub(before)?;
+            before = count;
+            if largest.is_none_or(|(_, most)| rise > most) {
+                largest = Some((position, rise));
+            }
+        }
+        largest.filter(|(_, rise)| *rise >= u64::from(more).max(2)).map(|(position, _)| position)
+    }
+
+    /// `rise` steps have ended since the last one: they share the time.
+    fn lengths(&self, lengths: &mut Vec<f32>, at: u64, rise: u64) {
+        let Some(ns) = self.last_rise.and_then(|since| at.checked_sub(since)) else { return };
+        let each = (ns as f64 / rise as f64 / 1e9) as f32;
+        let room = LENGTHS.saturating_sub(lengths.len());
+        let count = usize::try_from(rise).unwrap_or(usize::MAX).min(room);
+        lengths.extend(std::iter::repeat_n(each, count));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn fold(counter: &mut StepCounter, feeders: u32, readings: &[(u64, u64)]) -> Stepped {
+        let readings: Vec<_> = readings.iter().map(|&(ms, count)| (ms * MS, count)).collect();
+        counter.fold(feeders, &readings)
+    }
+
+    #[test]
+    fn steps_share_the_time_between_two_rises() {
+        let mut counter = StepCounter::default();
+        let out = fold(&mut counter, 4, &[(0, 100), (100, 101), (200, 101), (300, 103)]);
+        assert_eq!(out.steps, Some(3));
+        assert_eq!(out.lengths, [0.1, 0.1], "the first has no beginning");
+        let out = fold(&mut counter, 4, &[(400, 103), (900, 104)]);
+        assert_eq!(out, Stepped { steps: Some(1), lengths: vec![0.6] });
+        assert_eq!(fold(&mut counter, 4, &[]).steps, None);
+        assert_eq!(fold(&mut counter, 4, &[(1000, 104)]).steps, Some(0));
+    }
+
+    #[test]
+    fn the_burst_of_a_new_set_is_not_counted() {
+        let mut counter = StepCounter::default();
+        fold(&mut counter, 4, &[(0, 100), (100, 101)]);
+        // Next epoch: the set is new, 16 indices go out at once over three readings.
+        let out = fold(&mut counter, 4, &[(200, 3), (220, 11), (240, 16), (260, 16), (700, 17), (800, 18)]);
+        assert_eq!(out.steps, Some(2));
+        assert_eq!(out.lengths, [0.1]);
+    }
+
+    #[test]
+    fn attached_at_the_start_of_an_epoch() {
+        let mut counter = StepCounter::default();
+        let out = fold(&mut counter, 2, &[(0, 0), (20, 4), (40, 4), (60, 4), (400, 5)]);
+        assert_eq!(out.steps, Some(1));
+        assert!(out.lengths.is_empty());
+    }
+
+    #[test]
+    fn a_second_loader_beside_the_first() {
+        let mut counter = StepCounter::default();
+        fold(&mut counter, 4, &[(0, 100), (100, 101)]);
+        let out = fold(&mut counter, 8, &[(200, 102), (220, 110), (300, 111)]);
+        assert_eq!(out.steps, Some(2));
+        // It ends: the sum falls back, nothing is made of it.
+        let out = fold(&mut counter, 4, &[(400, 103), (420, 103), (500, 104)]);
+        assert_eq!(out.steps, Some(1));
+    }
+
+    #[test]
+    fn fast_steps_end_the_settling_by_time() {
+        let mut counter = StepCounter::default();
+        fold(&mut counter, 4, &[(0, 900)]);
+        let readings: Vec<_> = (0..20).map(|i| (100 + i * 100, 8 + i * 50)).collect();
+        let out = fold(&mut counter, 4, &readings);
+        assert_eq!(out.steps, Some(15 * 50));
+        assert_eq!(out.lengths.len(), LENGTHS);
+    }
+
+    #[test]
+    fn a_gap_is_not_a_step() {
+        let mut counter = StepCounter::default();
+        fold(&mut counter, 4, &[(0, 100), (100, 101)]);
+        counter.rebase(4, &[(60_000 * MS, 700)]);
+        let out = fold(&mut counter, 4, &[(60_100, 701), (60_200, 702)]);
+        assert_eq!(out.steps, Some(2));
+        assert_eq!(out.lengths, [0.1]);
+    }
+}

@@ -1,0 +1,246 @@
+//! Disks and data mounts over the interval between two readings.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::delta::{Earlier, delta, rate, span};
+use super::frame::{DeviceRates, MountRates, StorageRates};
+use crate::sample::{BlockDevice, DataMount, Sample};
+
+/// `/proc/diskstats` counts in sectors of 512 bytes, whatever the device's own are
+/// (Documentation/admin-guide/iostats.rst).
+const SECTOR: f64 = 512.0;
+
+/// Devices without storage of their own: memory and images.
+const NEVER: [&str; 4] = ["loop", "ram", "zram", "sr"];
+
+/// Devices made of others, which count twice beside their members.
+const STACKED: [&str; 3] = ["dm-", "md", "bcache"];
+
+pub(super) fn fold(before: Option<&Sample>, sample: &Sample) -> StorageRates {
+    let Some(storage) = sample.storage.as_deref() else { return StorageRates::default() };
+    let before = before.and_then(|before| before.storage.as_deref());
+    let seconds = span(before.map(|before| before.monotonic_ns), storage.monotonic_ns);
+    let before = before.filter(|_| seconds.is_some());
+    let data: HashSet<&str> =
+        storage.mounts.iter().flatten().flat_map(|mount| &mount.disks).map(AsRef::as_ref).collect();
+
+    let mut out = StorageRates {
+        data_devices_known: storage.devices.iter().any(|device| data.contains(device.name.as_ref())),
+        ..StorageRates::default()
+    };
+    let shown = shown(&storage.devices, &data);
+    let mut earlier = Earlier::new(before.map_or(&[][..], |before| &before.devices), |device: &BlockDevice| device.number);
+    let mut sum = Moved::default();
+    for device in shown {
+        let was = earlier.find(device.number).filter(|was| was.name == device.name);
+        let (Some(moved), Some(seconds)) = (was.and_then(|was| Moved::of(was, device)), seconds) else { continue };
+        let is_data = data.contains(device.name.as_ref());
+        let rates = moved.rates(&device.name, is_data, seconds);
+        if is_data || !out.data_devices_known {
+            sum.add(&moved);
+            let busiest = out.utilization_pct.unwrap_or(0.0).max(rates.utilization_pct);
+            out.utilization_pct = Some(busiest);
+        }
+        out.devices.push(rates);
+    }
+    if let (Some(seconds), Some(_)) = (seconds, out.utilization_pct) {
+        out.read_bytes_s = Some(sum.read_sectors * SECTOR / seconds);
+        out.write_bytes_s = Some(sum.written_sectors * SECTOR / seconds);
+        out.reads_s = Some(sum.reads / seconds);
+        out.queue = Some(sum.weighted_ms / 1e3 / seconds);
+        out.await_ms = sum.await_ms();
+        out.read_size_bytes = (sum.reads > 0.0).then(|| sum.read_sectors * SECTOR / sum.reads);
+    }
+    let before_mounts = before.and_then(|before| before.mounts.as_deref()).unwrap_or_default();
+    out.mounts = storage.mounts.iter().flatten().map(|mount| mount_rates(mount, before_mounts, seconds)).collect();
+    out
+}
+
+/// The whole disks worth showing: partitions count in theirs, stacked devices in their members where these are there. A
+/// device that holds the job's data is always among them.
+fn shown<'a>(devices: &'a [BlockDevice], data: &HashSet<&str>) -> Vec<&'a BlockDevice> {
+    let is = |prefixes: &[&str], device: &BlockDevice| prefixes.iter().any(|prefix| device.name.starts_with(prefix));
+    let whole = |device: &&BlockDevice| device.name == device.whole && !is(&NEVER, device);
+    let members = devices.iter().filter(whole).any(|device| !is(&STACKED, device));
+    let wanted = |device: &&BlockDevice| {
+        data.contains(device.name.as_ref()) || whole(device) && !(members && is(&STACKED, device))
+    };
+    devices.iter().filter(wanted).collect()
+}
+
+/// Differences of one device's counters.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moved {
+    reads: f64,
+    read_sectors: f64,
+    writes: f64,
+    written_sectors: f64,
+    io_ms: f64,
+    busy_ms: f64,
+    weighted_ms: f64,
+}
+
+impl Moved {
+    /// `None` when a counter went backwards: the device was replaced, or a 32-bit counter wrapped.
+    fn of(before: &BlockDevice, now: &BlockDevice) -> Option<Self> {
+        let moved = |field: fn(&BlockDevice) -> u64| delta(Some(field(now)), Some(field(before))).map(|by| by as f64);
+        Some(Self {
+            reads: moved(|device| device.reads)?,
+            read_sectors: moved(|device| device.read_sectors)?,
+            writes: moved(|device| device.writes)?,
+            written_sectors: moved(|device| device.written_sectors)?,
+            io_ms: moved(|device| device.read_ms)? + moved(|device| device.write_ms)?,
+            busy_ms: moved(|device| device.busy_ms)?,
+            weighted_ms: moved(|device| device.weighted_ms)?,
+        })
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.reads += other.reads;
+        self.read_sectors += other.read_sectors;
+        self.writes += other.writes;
+        self.written_sectors += other.written_sectors;
+        self.io_ms += other.io_ms;
+        self.busy_ms += other.busy_ms;
+        self.weighted_ms += other.weighted_ms;
+    }
+
+    /// Mean time of an I/O; none without any.
+    fn await_ms(&self) -> Option<f64> {
+        let ios = self.reads + self.writes;
+        (ios > 0.0).then(|| self.io_ms / ios)
+    }
+
+    fn rates(&self, name: &Arc<str>, data: bool, seconds: f64) -> DeviceRates {
+        DeviceRates {
+            name: Arc::clone(name),
+            data,
+            read_bytes_s: self.read_sectors * SECTOR / seconds,
+            write_bytes_s: self.written_sectors * SECTOR / seconds,
+            reads_s: self.reads / seconds,
+            writes_s: self.writes / seconds,
+            await_ms: self.await_ms(),
+            queue: self.weighted_ms / 1e3 / seconds,
+            utilization_pct: (self.busy_ms / 10.0 / seconds).min(100.0),
+        }
+    }
+}
+
+fn mount_rates(mount: &DataMount, before: &[DataMount], seconds: Option<f64>) -> MountRates {
+    let was = before.iter().find(|was| was.mount_point == mount.mount_point && was.source == mount.source);
+    let ops = delta(mount.nfs_read_ops, was.and_then(|was| was.nfs_read_ops));
+    let rtt_ms = delta(mount.nfs_read_rtt_ms, was.and_then(|was| was.nfs_read_rtt_ms));
+    let rtt = ops.filter(|ops| *ops > 0).zip(rtt_ms).map(|(ops, ms)| ms as f64 / ops as f64);
+    MountRates {
+        mount_point: mount.mount_point.clone(),
+        fs_type: mount.fs_type.clone(),
+        kind: mount.kind,
+        disks: mount.disks.clone(),
+        files: mount.files,
+        nfs_read_bytes_s: rate(mount.nfs_read_bytes, was.and_then(|was| was.nfs_read_bytes), seconds),
+        nfs_read_rtt_ms: rtt.filter(|_| seconds.is_some()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rates::testing::*;
+    use crate::sample::StorageSample;
+
+    fn device(name: &str, minor: u32, factor: u64) -> BlockDevice {
+        BlockDevice {
+            name: name.into(),
+            number: (259, minor),
+            whole: name.into(),
+            reads: 100 * factor,
+            read_sectors: 6400 * factor,
+            read_ms: 300 * factor,
+            writes: 50 * factor,
+            written_sectors: 100 * factor,
+            write_ms: 150 * factor,
+            in_flight: 0,
+            busy_ms: 500 * factor,
+            weighted_ms: 4000 * factor,
+        }
+    }
+
+    fn at(ms: u64, devices: Vec<BlockDevice>, mounts: Option<Vec<DataMount>>) -> Sample {
+        let storage = StorageSample { monotonic_ns: ms * MS, devices, mounts };
+        Sample { storage: Some(Arc::new(storage)), ..tick(ms / 1000, ms) }
+    }
+
+    fn on(disks: &[&str]) -> Option<Vec<DataMount>> {
+        let disks = disks.iter().map(|disk| (*disk).into()).collect();
+        Some(vec![DataMount { mount_point: "/data".into(), disks, ..DataMount::default() }])
+    }
+
+    #[test]
+    fn rates_of_the_data_disk() {
+        let devices = |factor| {
+            let partition = BlockDevice { whole: "nvme0n1".into(), ..device("nvme0n1p1", 1, 9 * factor) };
+            vec![device("nvme0n1", 0, factor), partition, device("sda", 8, 3 * factor), device("loop0", 7, factor)]
+        };
+        let out = fold(Some(&at(1000, devices(1), None)), &at(3000, devices(2), on(&["nvme0n1"])));
+        assert!(out.data_devices_known);
+        assert!(close(out.read_bytes_s, 1_638_400.0) && close(out.write_bytes_s, 25_600.0));
+        assert!(close(out.reads_s, 50.0) && close(out.await_ms, 3.0) && close(out.queue, 2.0));
+        assert!(close(out.utilization_pct, 25.0) && close(out.read_size_bytes, 32_768.0));
+        let names: Vec<_> = out.devices.iter().map(|device| (device.name.as_ref(), device.data)).collect();
+        assert_eq!(names, [("nvme0n1", true), ("sda", false)]);
+        let out = fold(Some(&at(1000, devices(1), None)), &at(3000, devices(2), None));
+        assert!(!out.data_devices_known && close(out.reads_s, 200.0) && close(out.utilization_pct, 75.0));
+        assert!(close(out.await_ms, 3.0));
+    }
+
+    #[test]
+    fn stacked_devices_count_once() {
+        let devices = |factor| vec![device("dm-0", 0, factor), device("sda", 8, factor)];
+        let out = fold(Some(&at(0, devices(1), None)), &at(1000, devices(2), None));
+        assert_eq!(out.devices.len(), 1);
+        let only = |factor| vec![device("dm-0", 0, factor)];
+        let out = fold(Some(&at(0, only(1), None)), &at(1000, only(2), None));
+        assert!(close(out.reads_s, 100.0));
+        let out = fold(Some(&at(0, devices(1), None)), &at(1000, devices(2), on(&["dm-0"])));
+        assert_eq!(out.devices.len(), 2, "data files lie on it");
+        assert!(close(out.reads_s, 100.0));
+    }
+
+    #[test]
+    fn no_rates_without_a_difference() {
+        let sample = at(1000, vec![device("sda", 0, 2)], on(&["sda"]));
+        for out in [
+            fold(None, &sample),
+            fold(Some(&sample), &sample),
+            fold(Some(&at(0, vec![device("sda", 0, 3)], None)), &sample),
+            fold(Some(&at(0, vec![device("sdb", 0, 1)], None)), &sample),
+        ] {
+            assert!(out.devices.is_empty() && out.read_bytes_s.is_none() && out.utilization_pct.is_none());
+            assert_eq!(out.mounts.len(), 1);
+        }
+    }
+
+    #[test]
+    fn idle_disk_has_rates_but_no_await() {
+        let out = fold(Some(&at(0, vec![device("sda", 0, 1)], None)), &at(1000, vec![device("sda", 0, 1)], None));
+        assert_eq!((out.reads_s, out.await_ms, out.read_size_bytes), (Some(0.0), None, None));
+    }
+
+    #[test]
+    fn nfs() {
+        let mount = |factor: u64| {
+            Some(vec![DataMount {
+                mount_point: "/nfs".into(),
+                nfs_read_bytes: Some(1000 * factor),
+                nfs_read_ops: Some(10 * factor),
+                nfs_read_rtt_ms: Some(70 * factor),
+                ..DataMount::default()
+            }])
+        };
+        let out = fold(Some(&at(0, vec![], mount(1))), &at(2000, vec![], mount(3)));
+        assert!(close(out.mounts[0].nfs_read_bytes_s, 1000.0) && close(out.mounts[0].nfs_read_rtt_ms, 7.0));
+        let out = fold(Some(&at(0, vec![], mount(3))), &at(2000, vec![], mount(3)));
+        assert_eq!((out.mounts[0].nfs_read_bytes_s, out.mounts[0].nfs_read_rtt_ms), (Some(0.0), None));
+    }
+}

@@ -1,0 +1,252 @@
+//! Where a trainer's main thread spends its wall time: the looks of the fast lane → seconds by kind, waits and steps.
+//!
+//! A look stands for the time since the look before it, also over the end of a tick. What each look means is decided
+//! by [`kind`](super::kind::kind); this file adds the times up.
+
+use std::collections::{HashMap, HashSet};
+
+use super::delta::Earlier;
+use super::device::{DeviceUse, Overlap};
+use super::frame::TrainerRates;
+use super::gpu::GpuFold;
+use super::job::{JobFold, ProcessDelta};
+use super::kind::{Context, Kind, kind};
+use super::steps::StepCounter;
+use super::workers;
+use crate::sample::{Access, JobSample, LanePoint, ProcessId, ProcessRole, ProcessSample, TrainerLane, Wait};
+
+/// A look stands for at most this much time; when the sampler itself was starved for longer, the rest was not seen.
+const LOOK_NS: u64 = 250_000_000;
+
+/// The main thread writing at least this much between two readings is saving state: logs and metrics write far less.
+const CHECKPOINT_BYTES: u64 = 1 << 20;
+
+/// Waits for the device cannot last longer than it works. Utilisation is rounded and lags by a sample period, so this
+/// much more is let through: a tenth of the device's busy time, and 2 % of the time seen.
+const SYNC_SLACK: (f64, f64) = (1.1, 0.02);
+
+/// Waits kept for one interval.
+const WAITS: usize = 64;
+
+/// What spans two ticks, for one trainer.
+#[derive(Debug, Default)]
+pub(super) struct Carry {
+    last_at_ns: Option<u64>,
+    written: Option<u64>,
+    waited_s: f64,
+    steps: StepCounter,
+}
+
+/// What is the same for all looks of one trainer in one tick.
+struct Surroundings<'a> {
+    context: Context,
+    devices: Vec<&'a DeviceUse>,
+}
+
+/// The trainers: those that the lane looks at, the target first; without any, the target by its counters alone.
+pub(super) fn fold(
+    carries: &mut HashMap<ProcessId, Carry>,
+    job: &JobSample,
+    folded: &JobFold,
+    gpu: &GpuFold,
+    stale: bool,
+) -> Vec<TrainerRates> {
+    let mut processes = Earlier::new(&job.processes, |process: &ProcessSample| process.id);
+    let mut counters = |id: ProcessId| {
+        let position = processes.position(id).map(|(at, _)| at);
+        position.and_then(|at| folded.deltas.get(at)).copied().unwrap_or_default()
+    };
+    let mut seen = HashSet::new();
+    let mut lanes: Vec<&TrainerLane> = job.lane.trainers.iter().filter(|lane| seen.insert(lane.id)).collect();
+    lanes.sort_by_key(|lane| lane.id != job.target);
+    carries.retain(|id, _| seen.contains(id));
+    if lanes.is_empty() {
+        let target = job.processes.iter().find(|process| process.id == job.target);
+        return target.map(|target| by_counters(target.id, &counters(target.id))).into_iter().collect();
+    }
+    let rates = lanes.into_iter().map(|lane| {
+        let mut rates = by_counters(lane.id, &counters(lane.id));
+        rates.exact = lane.syscall == Access::Ok;
+        let carry = carries.entry(lane.id).or_default();
+        if folded.seconds.is_some() {
+            look_through(lane, carry, &surroundings(lane, job, gpu), &mut rates);
+        } else if !stale {
+            carry.rebase(lane);
+        }
+        rates
+    });
+    rates.collect()
+}
+
+fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
+    TrainerRates {
+        id,
+        run_delay_share: delta.main_run_delay_share(),
+        main_cpu_pct: delta.main_cpu_pct,
+        cpu_pct: delta.cpu_pct,
+        read_chars_s: delta.io.read_chars_s,
+        read_bytes_s: delta.io.read_bytes_s,
+        write_chars_s: delta.io.write_chars_s,
+        ..TrainerRates::default()
+    }
+}
+
+fn surroundings<'a>(lane: &TrainerLane, job: &JobSample, gpu: &'a GpuFold) -> Surroundings<'a> {
+    let pid = lane.id.pid;
+    let mut own_workers = job.lane.workers.iter().filter(|worker| worker.trainer == pid).peekable();
+    let workers = own_workers.peek().is_some()
+        || lane.feeders > 0
+        || job.processes.iter().any(|process| process.role == ProcessRole::Worker && process.parent == pid);
+    let loader_ahead = own_workers.peek().is_some() && own_workers.all(workers::had_nothing_to_do);
+    // A rank has its own device, where NVML's processes tell which; else any that the job uses.
+    let own: Vec<&DeviceUse> = gpu.attached.iter().filter(|device| device.pids.contains(&pid)).collect();
+    let devices = if own.is_empty() { gpu.attached.iter().collect() } else { own };
+    let training = job.library.is_some() || !devices.is_empty();
+    let exact = lane.syscall == Access::Ok;
+    let context = Context { exact, workers, loader_ahead, training, device: None, writing: false };
+    Surroundings { context, devices }
+}
+
+impl Carry {
+    /// Takes the lane's last readings as the ones to go on from, and counts nothing.
+    fn rebase(&mut self, lane: &TrainerLane) {
+        self.last_at_ns = lane.points.last().map(|point| point.at_ns);
+        self.written = lane.points.iter().rev().find_map(|point| point.written_chars);
+        self.waited_s = 0.0;
+        self.steps.rebase(lane.feeders, &readings(&lane.points));
+    }
+
+    /// Seconds that a look stands for. Looks out of order stand for nothing.
+    fn seconds(&mut self, at_ns: u64) -> f64 {
+        let Some(last) = self.last_at_ns else {
+            self.last_at_ns = Some(at_ns);
+            return 0.0;
+        };
+        let Some(ns) = at_ns.checked_sub(last) else { return 0.0 };
+        self.last_at_ns = Some(at_ns);
+        ns.min(LOOK_NS) as f64 / 1e9
+    }
+}
+
+fn readings(points: &[LanePoint]) -> Vec<(u64, u64)> {
+    points.iter().filter_map(|point| Some((point.at_ns, point.batches_requested?))).collect()
+}
+
+fn look_through(lane: &TrainerLane, carry: &mut Carry, around: &Surroundings<'_>, rates: &mut TrainerRates) {
+    let writing = writing(&lane.points, &mut carry.written);
+    let mut overlaps: Vec<Overlap<'_>> = around.devices.iter().map(|device| Overlap::new(device)).collect();
+    let mut kinds = [0.0; Kind::COUNT];
+    let mut by_wait = [0.0; Wait::COUNT];
+    let mut requested = carry.steps.last_count();
+    for (point, writing) in lane.points.iter().zip(writing) {
+        let seconds = carry.seconds(point.at_ns);
+        let device = around.devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
+        let kind = kind(point, &Context { device, writing, ..around.context });
+        if let Some(total) = kinds.get_mut(kind.index()) {
+            *total += seconds;
+        }
+        if let Some(total) = by_wait.get_mut(point.main.index()) {
+            *total += seconds;
+        }
+        if point.main == Wait::Running && kind == Kind::HostBusy {
+            rates.running_s += seconds;
+        }
+        for overlap in &mut overlaps {
+            overlap.add(point.at_ns, kind, seconds);
+        }
+        // A batch that was taken between two looks ends a wait even when both looks saw one.
+        let stepped = point.batches_requested.is_some_and(|now| requested.is_some_and(|before| now > before));
+        requested = point.batches_requested.or(requested);
+        if kind != Kind::InputWait || stepped {
+            end_wait(&mut carry.waited_s, &mut rates.wait_lengths_s);
+        }
+        if kind == Kind::InputWait {
+            carry.waited_s += seconds;
+        }
+        rates.seconds_seen += seconds;
+    }
+    rates.looks = u32::try_from(lane.points.len()).unwrap_or(u32::MAX);
+    rates.by_wait_s = by_wait.map(|seconds| seconds as f32);
+    keep_longest(&mut rates.wait_lengths_s);
+
+    let sync_kept = sync_kept(&overlaps, &kinds, rates.seconds_seen);
+    let [input, sync, host, checkpoint, other] = kinds;
+    rates.input_wait_s = input;
+    rates.device_sync_s = sync * sync_kept;
+    rates.host_busy_s = host;
+    rates.checkpoint_s = checkpoint;
+    rates.other_s = other + (sync - sync * sync_kept);
+    if rates.seconds_seen > 0.0 && !overlaps.is_empty() && around.devices.iter().all(|device| device.fresh) {
+        let count = overlaps.len() as f64;
+        let mut idle = [0.0; Kind::COUNT];
+        for overlap in &overlaps {
+            for (sum, seconds) in idle.iter_mut().zip(overlap.idle_s(sync_kept)) {
+                *sum += seconds / count;
+            }
+        }
+        rates.device_idle_s = Some(idle);
+    }
+    let stepped = carry.steps.fold(lane.feeders, &readings(&lane.points));
+    rates.steps = stepped.steps;
+    rates.step_lengths_s = stepped.lengths;
+}
+
+/// Which looks lie between two readings of the main thread's written bytes that differ by a checkpoint's worth. What
+/// comes after the last reading of the tick goes on as before it.
+fn writing(points: &[LanePoint], carried: &mut Option<u64>) -> Vec<bool> {
+    let mut out = vec![false; points.len()];
+    let mut since = 0;
+    let mut latest = false;
+    for (at, point) in points.iter().enumerate() {
+        let Some(written) = point.written_chars else { continue };
+        let before = carried.replace(written);
+        latest = before.and_then(|before| written.checked_sub(before)).is_some_and(|bytes| bytes >= CHECKPOINT_BYTES);
+        if let Some(between) = out.get_mut(since..=at) {
+            between.fill(latest);
+        }
+        since = at + 1;
+    }
+    if let Some(rest) = out.get_mut(since..) {
+        rest.fill(latest);
+    }
+    out
+}
+
+/// The part of the sync looks, 0–1, that the devices' busy time allows. What is beyond it waited for something else.
+fn sync_kept(overlaps: &[Overlap<'_>], kinds: &[f64; Kind::COUNT], seen: f64) -> f64 {
+    let [_, sync, ..] = *kinds;
+    if overlaps.is_empty() || sync <= 0.0 {
+        return 1.0;
+    }
+    let busy = overlaps.iter().map(Overlap::busy_s).sum::<f64>() / overlaps.len() as f64;
+    let (factor, share) = SYNC_SLACK;
+    ((busy * factor + seen * share) / sync).clamp(0.0, 1.0)
+}
+
+fn end_wait(waited_s: &mut f64, lengths: &mut Vec<f32>) {
+    let waited = std::mem::take(waited_s);
+    if waited > 0.0 {
+        lengths.push(waited as f32);
+    }
+}
+
+/// Cuts to the longest [`WAITS`], in the order in which they happened.
+fn keep_longest(lengths: &mut Vec<f32>) {
+    let Some(surplus) = lengths.len().checked_sub(WAITS).filter(|surplus| *surplus > 0) else { return };
+    let mut sorted = lengths.clone();
+    sorted.sort_by(f32::total_cmp);
+    let Some(&least) = sorted.get(surplus) else { return };
+    let mut ties = lengths.iter().filter(|length| **length > least).count();
+    ties = WAITS.saturating_sub(ties);
+    lengths.retain(|length| {
+        if *length == least && ties > 0 {
+            ties -= 1;
+            return true;
+        }
+        *length > least
+    });
+}
+
+#[cfg(test)]
+#[path = "trainer_tests.rs"]
+mod tests;

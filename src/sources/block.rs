@@ -1,0 +1,274 @@
+//! Block devices: `/proc/diskstats`, and from sysfs which whole disks a partition, a device-mapper or md device, a
+//! loop device or a mounted file system lies on.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::sample::{BlockDevice, MountKind};
+
+use super::bytes::{Fields, lines, read_once, text};
+use super::mounts::{Mount, device_number, kind_of, mount_of, option};
+
+/// Lines of diskstats taken; a machine with more block devices exists nowhere known.
+const MOST_DEVICES: usize = 4096;
+/// Stacks of device-mapper on md on loop … are followed this deep.
+const MOST_DEPTH: u32 = 8;
+/// Whole disks named for one mount.
+const MOST_DISKS: usize = 64;
+
+/// Columns of one line of `/proc/diskstats` (Documentation/admin-guide/iostats.rst).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskLine<'t> {
+    /// Major and minor number.
+    pub number: (u32, u32),
+    /// Kernel name.
+    pub name: &'t [u8],
+    /// The first eleven counters, in the file's order: reads, merged, sectors, ms; the same of writes; in flight, busy
+    /// ms, weighted ms.
+    pub counters: [u64; 11],
+}
+
+impl DiskLine<'_> {
+    /// The sample's form, given the names.
+    #[must_use]
+    pub fn device(&self, name: Arc<str>, whole: Arc<str>) -> BlockDevice {
+        let [reads, _, read_sectors, read_ms, writes, _, written_sectors, write_ms, in_flight, busy_ms, weighted_ms] =
+            self.counters;
+        BlockDevice {
+            name,
+            number: self.number,
+            whole,
+            reads,
+            read_sectors,
+            read_ms,
+            writes,
+            written_sectors,
+            write_ms,
+            in_flight,
+            busy_ms,
+            weighted_ms,
+        }
+    }
+}
+
+/// The devices of diskstats that have seen I/O. Those of the kernel's that are memory (`ram`, `zram`) are left out: they
+/// are no disks, whatever their counters say.
+pub fn disk_lines(text: &[u8]) -> impl Iterator<Item = DiskLine<'_>> {
+    lines(text)
+        .filter_map(disk_line)
+        .filter(|line| line.counters.iter().any(|&counter| counter != 0))
+        .take(MOST_DEVICES)
+}
+
+fn disk_line(line: &[u8]) -> Option<DiskLine<'_>> {
+    let mut fields = Fields::of(line);
+    let mut part = || u32::try_from(fields.number()?).ok();
+    let number = (part()?, part()?);
+    let name = fields.next()?;
+    let is_memory = |prefix: &[u8]| name.strip_prefix(prefix).is_some_and(|rest| rest.iter().all(u8::is_ascii_digit));
+    if is_memory(b"ram") || is_memory(b"zram") {
+        return None;
+    }
+    let mut counters = [0; 11];
+    for counter in &mut counters {
+        *counter = fields.number()?;
+    }
+    Some(DiskLine { number, name, counters })
+}
+
+/// What sysfs says about block devices. Answers for names are kept; the devices of a running machine seldom change.
+#[derive(Debug)]
+pub struct Topology {
+    sys: PathBuf,
+    wholes: HashMap<Vec<u8>, Arc<str>>,
+}
+
+impl Topology {
+    /// Reads under this mount point of sysfs.
+    #[must_use]
+    pub fn new(sys: &Path) -> Self {
+        Self { sys: sys.to_path_buf(), wholes: HashMap::new() }
+    }
+
+    /// The whole disk that a partition is part of, or the device itself.
+    pub fn whole(&mut self, name: &[u8]) -> Arc<str> {
+        if let Some(whole) = self.wholes.get(name) {
+            return Arc::clone(whole);
+        }
+        let whole = self.parent(name).map_or_else(|| text(name), |parent| text(&parent));
+        if self.wholes.len() >= MOST_DEVICES {
+            self.wholes.clear();
+        }
+        self.wholes.insert(name.to_vec(), Arc::clone(&whole));
+        whole
+    }
+
+    fn class(&self, name: &[u8]) -> PathBuf {
+        self.sys.join("class/block").join(OsStr::from_bytes(&sysfs_name(name)))
+    }
+
+    /// The disk of a partition: in sysfs the partition's folder stands in that of its disk.
+    fn parent(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let class = self.class(name);
+        class.join("partition").symlink_metadata().ok()?;
+        let link = fs::read_link(class).ok()?;
+        let parent = link.parent()?.file_name()?.as_bytes();
+        (!parent.is_empty()).then(|| kernel_name(parent))
+    }
+
+    /// The kernel name of a device number.
+    fn name_of(&self, number: (u32, u32)) -> Option<Vec<u8>> {
+        let link = fs::read_link(self.sys.join(format!("dev/block/{}:{}", number.0, number.1))).ok()?;
+        Some(kernel_name(link.file_name()?.as_bytes()))
+    }
+
+    /// The disks and the kind of storage under a mount. `own` is our own mountinfo, in which folders that a container
+    /// runtime or a loop device names are looked up.
+    pub fn under(&mut self, mount: &Mount, own: &[Mount]) -> (MountKind, Vec<Arc<str>>) {
+        let mut disks = Vec::new();
+        let kind = self.descend_mount(mount, own, MOST_DEPTH, &mut disks);
+        (kind, disks)
+    }
+
+    fn descend_mount(&mut self, mount: &Mount, own: &[Mount], depth: u32, disks: &mut Vec<Arc<str>>) -> MountKind {
+        let kind = kind_of(mount);
+        let Some(depth) = depth.checked_sub(1).filter(|_| kind == MountKind::Local) else { return kind };
+        match mount.fs_type.as_slice() {
+            b"overlay" => return self.descend_overlay(mount, own, depth, disks),
+            b"btrfs" => {
+                let members = device_name(&mount.source, &self.sys).map(|name| self.btrfs_members(&name));
+                return self.descend_all(members.unwrap_or_default(), own, depth, disks);
+            }
+            // A pool's devices stand in no file of the kernel's.
+            b"zfs" => return kind,
+            _ => {}
+        }
+        let by_number = if mount.number.0 == 0 { None } else { self.name_of(mount.number) };
+        let name = by_number.map_or_else(|| device_names(&mount.source, &self.sys), |name| vec![name]);
+        self.descend_all(name, own, depth, disks)
+    }
+
+    fn descend_all(
+        &mut self,
+        names: Vec<Vec<u8>>,
+        own: &[Mount],
+        depth: u32,
+        disks: &mut Vec<Arc<str>>,
+    ) -> MountKind {
+        let mut kind = MountKind::Local;
+        for name in names.into_iter().take(MOST_DISKS) {
+            let under = self.descend(&name, own, depth, disks);
+            if under != MountKind::Local {
+                kind = under;
+            }
+        }
+        kind
+    }
+
+    /// Adds the whole disks under a device.
+    fn descend(&mut self, name: &[u8], own: &[Mount], depth: u32, disks: &mut Vec<Arc<str>>) -> MountKind {
+        let Some(depth) = depth.checked_sub(1) else { return MountKind::Local };
+        let whole = self.whole(name);
+        if whole.as_bytes() != name {
+            return self.descend(whole.as_bytes(), own, depth, disks);
+        }
+        let class = self.class(name);
+        let slaves = names_in(&class.join("slaves"));
+        if !slaves.is_empty() {
+            return self.descend_all(slaves, own, depth, disks);
+        }
+        // A loop device lies on the file system of its file: container images on a shared file system are common.
+        let mut buffer = Vec::new();
+        if let Ok(file) = read_once(&class.join("loop/backing_file"), &mut buffer, 8192)
+            && let Some(below) = mount_of(own, file.trim_ascii_end(), None)
+            && below.number != self.number_of(name).unwrap_or_default()
+        {
+            return self.descend_mount(below, own, depth, disks);
+        }
+        if disks.len() < MOST_DISKS && !disks.contains(&whole) {
+            disks.push(whole);
+        }
+        MountKind::Local
+    }
+
+    fn number_of(&self, name: &[u8]) -> Option<(u32, u32)> {
+        let mut buffer = Vec::new();
+        device_number(read_once(&self.class(name).join("dev"), &mut buffer, 64).ok()?.trim_ascii())
+    }
+
+    /// The folders of an overlay are named as its mounter saw them. Where that is our own view (trainmon on the host,
+    /// the job in a container) the mounts under them are known; from inside, only that it is the node's storage.
+    fn descend_overlay(&mut self, mount: &Mount, own: &[Mount], depth: u32, disks: &mut Vec<Arc<str>>) -> MountKind {
+        let options = &mount.super_options;
+        let lower = option(options, b"lowerdir").unwrap_or_default().split(|&byte| byte == b':');
+        let folders = option(options, b"upperdir").into_iter().chain(lower).filter(|folder| folder.starts_with(b"/"));
+        let mut kind = MountKind::Local;
+        let mut seen: Vec<u64> = Vec::new();
+        for folder in folders.take(MOST_DISKS) {
+            let Some(below) = mount_of(own, folder, None) else { continue };
+            if below.fs_type == b"overlay" || seen.contains(&below.id) {
+                continue;
+            }
+            seen.push(below.id);
+            let under = self.descend_mount(below, own, depth, disks);
+            // A writable layer in memory over an image on a shared file system: the slower one decides.
+            if matches!(under, MountKind::Network | MountKind::Fuse) {
+                kind = under;
+            }
+        }
+        kind
+    }
+
+    /// All devices of the btrfs that has `name` among them (`/sys/fs/btrfs/UUID/devices`).
+    fn btrfs_members(&self, name: &[u8]) -> Vec<Vec<u8>> {
+        let folder = self.sys.join("fs/btrfs");
+        names_in(&folder)
+            .into_iter()
+            .map(|uuid| names_in(&folder.join(OsStr::from_bytes(&uuid)).join("devices")))
+            .find(|members| members.iter().any(|member| member == name))
+            .unwrap_or_else(|| vec![name.to_vec()])
+    }
+}
+
+/// bcachefs lists its devices in the source, `/dev/sda:/dev/sdb`.
+fn device_names(source: &[u8], sys: &Path) -> Vec<Vec<u8>> {
+    source.split(|&byte| byte == b':').filter_map(|one| device_name(one, sys)).take(MOST_DISKS).collect()
+}
+
+/// The kernel name of `/dev/NAME`; `/dev/mapper/NAME` is looked up by the name that device-mapper gives in sysfs.
+fn device_name(source: &[u8], sys: &Path) -> Option<Vec<u8>> {
+    let name = source.strip_prefix(b"/dev/")?;
+    if let Some(mapped) = name.strip_prefix(b"mapper/") {
+        let class = sys.join("class/block");
+        let mut buffer = Vec::new();
+        return names_in(&class).into_iter().filter(|name| name.starts_with(b"dm-")).find(|name| {
+            let path = class.join(OsStr::from_bytes(name)).join("dm/name");
+            read_once(&path, &mut buffer, 512).is_ok_and(|found| found.trim_ascii() == mapped)
+        });
+    }
+    (!name.is_empty()).then(|| name.to_vec())
+}
+
+/// The kernel writes `/` in device names (`cciss/c0d0`) as `!` in sysfs.
+fn sysfs_name(name: &[u8]) -> Vec<u8> {
+    name.iter().map(|&byte| if byte == b'/' { b'!' } else { byte }).collect()
+}
+
+fn kernel_name(name: &[u8]) -> Vec<u8> {
+    name.iter().map(|&byte| if byte == b'!' { b'/' } else { byte }).collect()
+}
+
+fn names_in(folder: &Path) -> Vec<Vec<u8>> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut names: Vec<Vec<u8>> =
+        entries.flatten().take(MOST_DEVICES).map(|entry| kernel_name(entry.file_name().as_bytes())).collect();
+    names.sort_unstable();
+    names
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! The cgroup that the job lives in: CPU quota and throttling, memory limit and reclaim, read limits; v1, v2 and hybrid.
+//!
+//! The counters are read each time from kept descriptors, the limits and the membership only now and then. A limit is
+//! the tightest of the group and all its ancestors, as far up as the mounted hierarchy shows; what lies above the
+//! root of a container's view is not seen by anyone inside.
+
+mod find;
+mod limits;
+
+use std::path::{Path, PathBuf};
+
+use crate::sample::CgroupSample;
+
+use super::Roots;
+use super::bytes::{KeptPath, READ_LIMIT, ReadFailure, keyed_number, lines, number, read_once};
+use find::{Hierarchies, Hierarchy, find};
+
+/// Limits and membership are looked at again after this many reads.
+const REFRESH_EVERY: u32 = 10;
+
+/// Reads the cgroup of one process.
+#[derive(Debug)]
+pub struct CgroupReader {
+    roots: Roots,
+    pid: u32,
+    membership: KeptPath,
+    membership_seen: Vec<u8>,
+    found: Hierarchies,
+    reads: u32,
+    limits: CgroupSample,
+    counters: Counters,
+    buffer: Vec<u8>,
+}
+
+/// The files read each time, at the groups whose limits bind.
+#[derive(Debug, Default)]
+struct Counters {
+    cpu_stat: Option<KeptPath>,
+    memory_usage: Option<KeptPath>,
+    memory_hits: Option<KeptPath>,
+    memory_stat: Option<KeptPath>,
+}
+
+impl CgroupReader {
+    /// Nothing is opened before the first read.
+    #[must_use]
+    pub fn for_process(roots: &Roots, pid: u32) -> Self {
+        Self {
+            roots: roots.clone(),
+            pid,
+            membership: KeptPath::new(roots.proc.join(pid.to_string()).join("cgroup")),
+            membership_seen: Vec::new(),
+            found: Hierarchies::default(),
+            reads: 0,
+            limits: CgroupSample::default(),
+            counters: Counters::default(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Reads counters, and every tenth time the limits and whether the process has moved. What cannot be read is
+    /// `None`; once the process has ended, the last group goes on being read while it exists.
+    pub fn read(&mut self) -> CgroupSample {
+        if self.reads.is_multiple_of(REFRESH_EVERY) {
+            self.refresh();
+        }
+        self.reads = self.reads.wrapping_add(1);
+        let mut sample = self.limits.clone();
+        let buffer = &mut self.buffer;
+        if let Some(text) = read(&mut self.counters.cpu_stat, buffer) {
+            sample.periods = keyed_number(text, b"nr_periods");
+            sample.throttled_periods = keyed_number(text, b"nr_throttled");
+            // v2 counts microseconds, v1 nanoseconds (kernel/sched/core.c, cpu_extra_stat_show and cpu_cfs_stat_show).
+            sample.throttled_us = keyed_number(text, b"throttled_usec")
+                .or_else(|| keyed_number(text, b"throttled_time").map(|nanos| nanos / 1000));
+        }
+        sample.memory_bytes = read(&mut self.counters.memory_usage, buffer).and_then(only_number);
+        sample.memory_limit_hits = read(&mut self.counters.memory_hits, buffer).and_then(limit_hits);
+        // v1 shows the subtree under `total_…`, since Linux 6.0, in pages as v2 does.
+        sample.refaulted_file_pages = read(&mut self.counters.memory_stat, buffer).and_then(|text| {
+            keyed_number(text, b"total_workingset_refault_file")
+                .or_else(|| keyed_number(text, b"workingset_refault_file"))
+        });
+        sample
+    }
+
+    fn refresh(&mut self) {
+        match self.membership.read(&mut self.buffer) {
+            Ok(text) if text != self.membership_seen || self.found.is_empty() => {
+                self.membership_seen = text.to_vec();
+                self.found = find(&self.roots, self.pid, &self.membership_seen);
+                self.counters = Counters::default();
+            }
+            Ok(_) | Err(ReadFailure::Gone) => {}
+            Err(_) if self.found.is_empty() => return,
+            Err(_) => {}
+        }
+        let found = &self.found;
+        let cpu = limits::cpu(found.cpu.as_ref(), &mut self.buffer);
+        let memory = limits::memory(found.memory.as_ref(), &mut self.buffer);
+        let io = limits::io(found.io.as_ref(), &mut self.buffer);
+        self.limits = CgroupSample {
+            version: found.version(),
+            path: found.cpu.as_ref().map(|cpu| super::bytes::text(&cpu.path)),
+            cpu_quota_cores: cpu.as_ref().map(|(cores, _)| *cores),
+            memory_limit_bytes: memory.as_ref().map(|(bytes, _)| *bytes),
+            io_read_limit_bytes_s: io.bytes_s,
+            io_read_limit_iops: io.iops,
+            ..CgroupSample::default()
+        };
+        // Throttling happens where the quota is, reclaim where the limit is: their counters belong to that group.
+        // Without a limit it is the job's own group.
+        keep(&mut self.counters.cpu_stat, found.cpu.as_ref(), cpu.map(|(_, at)| at), |_| "cpu.stat");
+        let limiting = memory.map(|(_, at)| at);
+        let memory = found.memory.as_ref();
+        keep(&mut self.counters.memory_usage, memory, limiting.clone(), |v2| {
+            if v2 { "memory.current" } else { "memory.usage_in_bytes" }
+        });
+        keep(
+            &mut self.counters.memory_hits,
+            memory,
+            limiting,
+            |v2| if v2 { "memory.events" } else { "memory.failcnt" },
+        );
+        keep(&mut self.counters.memory_stat, memory, None, |_| "memory.stat");
+    }
+}
+
+/// Keeps the descriptor unless the file to read has become another one.
+fn keep(
+    kept: &mut Option<KeptPath>,
+    hierarchy: Option<&Hierarchy>,
+    at: Option<PathBuf>,
+    name: fn(bool) -> &'static str,
+) {
+    let path = hierarchy.and_then(|hierarchy| {
+        Some(at.as_deref().or_else(|| hierarchy.folders.first().map(PathBuf::as_path))?.join(name(hierarchy.v2)))
+    });
+    if kept.as_ref().map(KeptPath::path) != path.as_deref() {
+        *kept = path.map(KeptPath::new);
+    }
+}
+
+fn read<'b>(kept: &mut Option<KeptPath>, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]> {
+    kept.as_mut()?.read(buffer).ok()
+}
+
+/// A file that holds one number.
+fn only_number(text: &[u8]) -> Option<u64> {
+    number(text.trim_ascii())
+}
+
+/// v1 `memory.failcnt` is one number. Of v2's `memory.events`, `max` counts reclaim at the hard limit and `high`
+/// at the soft one (Documentation/admin-guide/cgroup-v2.rst): both are the limit at work.
+fn limit_hits(text: &[u8]) -> Option<u64> {
+    only_number(text).or_else(|| {
+        let max = keyed_number(text, b"max")?;
+        Some(max.saturating_add(keyed_number(text, b"high").unwrap_or(0)))
+    })
+}
+
+/// The CPUs that a process may run on: its affinity mask, which the kernel keeps inside the cpuset
+/// (`Cpus_allowed_list` of `/proc/PID/status`). Empty where unknown.
+#[must_use]
+pub fn allowed_cpus(roots: &Roots, pid: u32) -> Vec<u16> {
+    let path = roots.proc.join(pid.to_string()).join("status");
+    let mut buffer = Vec::new();
+    let Ok(text) = read_once(&path, &mut buffer, READ_LIMIT) else { return Vec::new() };
+    lines(text)
+        .find_map(|line| line.strip_prefix(b"Cpus_allowed_list:"))
+        .map(|list| cpu_list(list.trim_ascii()))
+        .unwrap_or_default()
+}
+
+/// Highest CPU number taken from a list, far above the kernel's own limit (NR_CPUS is at most 8192).
+const MOST_CPUS: u16 = 16_384;
+
+/// A list like `0-3,8,10-11` (cpuset(7)), ascending and without repeats; empty if any part of it is something else.
+#[must_use]
+pub fn cpu_list(list: &[u8]) -> Vec<u16> {
+    let mut cpus = Vec::new();
+    for part in list.split(|&byte| byte == b',') {
+        let mut ends = part.splitn(2, |&byte| byte == b'-');
+        let mut end = || number(ends.next()?).and_then(|cpu| u16::try_from(cpu).ok()).filter(|&cpu| cpu < MOST_CPUS);
+        let Some(first) = end() else { return Vec::new() };
+        let last = if part.contains(&b'-') { end() } else { Some(first) };
+        let Some(last) = last.filter(|&last| last >= first) else { return Vec::new() };
+        // Parts of the kernel's lists ascend; repeats of a hostile list may not pile up.
+        if cpus.last().is_some_and(|&before| before >= first) {
+            return Vec::new();
+        }
+        cpus.extend(first..=last);
+    }
+    cpus
+}
+
+/// Reads a small file of a cgroup whole.
+fn small_file<'b>(folder: &Path, name: &str, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]> {
+    read_once(&folder.join(name), buffer, 64 << 10).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,377 @@
+//! Which files of the job look like its data, told from its open descriptors and its mappings by name alone.
+//!
+//! Links of `/proc/PID/fd`, `fdinfo` and `maps` come from the kernel's memory. The files themselves are never opened
+//! or asked for anything: one on a server that does not answer would hang us. Reading them is bounded; what one
+//! scan does not reach, the next ones do.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat_raw};
+use rustix::io::Errno;
+
+use super::bytes::{Fields, READ_LIMIT, ReadFailure, keyed_number, lines, number, read_once};
+use super::mounts::below;
+
+/// Descriptors of one process that are looked at.
+const MOST_DESCRIPTORS: usize = 4096;
+
+/// An open or mapped file that looks like data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataFile<'p> {
+    /// Path as the process sees it, raw.
+    pub path: &'p [u8],
+    /// Device of the file where it is known (mappings).
+    pub number: Option<(u32, u32)>,
+    /// Its descriptor (open files), for [`descriptor_facts`].
+    pub descriptor: Option<u32>,
+}
+
+/// Calls `each` for every data-like link of `/proc/PID/fd` and says how many links were looked at.
+///
+/// # Errors
+/// Denied without ptrace read rights, gone when the process has ended.
+pub fn open_files(process: &Path, mut each: impl FnMut(DataFile<'_>)) -> Result<usize, ReadFailure> {
+    let failure = |errno: Errno| ReadFailure::from(std::io::Error::from(errno));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = openat(rustix::fs::CWD, process.join("fd"), flags, Mode::empty()).map_err(failure)?;
+    let mut entries_buffer = [MaybeUninit::<u8>::uninit(); 4096];
+    let mut entries = RawDir::new(&folder, &mut entries_buffer);
+    let mut looked = 0;
+    while let Some(entry) = entries.next() {
+        let entry = entry.map_err(failure)?;
+        let Some(descriptor) = number(entry.file_name().to_bytes()).and_then(|fd| u32::try_from(fd).ok()) else {
+            continue;
+        };
+        looked += 1;
+        if looked > MOST_DESCRIPTORS {
+            break;
+        }
+        read_link(folder.as_fd(), entry.file_name(), |path| {
+            if looks_like_data(path) {
+                each(DataFile { path, number: None, descriptor: Some(descriptor) });
+            }
+        });
+    }
+    Ok(looked)
+}
+
+/// A link that cannot be read has been closed meanwhile.
+fn read_link(folder: BorrowedFd<'_>, name: &std::ffi::CStr, each: impl FnOnce(&[u8])) {
+    // The kernel writes these links into one page (fs/proc/base.c, do_proc_readlink).
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
+    if let Ok((path, _)) = readlinkat_raw(folder, name, &mut buffer) {
+        each(path);
+    }
+}
+
+/// What `fdinfo` tells of a descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DescriptorFacts {
+    /// Opened so that it can be read, and not for appending as logs are.
+    pub for_reading: bool,
+    /// Mount it was opened through.
+    pub mount: Option<u64>,
+}
+
+/// Reads `/proc/PID/fdinfo/FD`.
+pub fn descriptor_facts(process: &Path, descriptor: u32, buffer: &mut Vec<u8>) -> Option<DescriptorFacts> {
+    let path = process.join("fdinfo").join(descriptor.to_string());
+    read_once(&path, buffer, 4096).ok().and_then(parse_fdinfo)
+}
+
+/// `flags:` is octal (proc(5)).
+fn parse_fdinfo(text: &[u8]) -> Option<DescriptorFacts> {
+    let flags = lines(text).find_map(|line| line.strip_prefix(b"flags:"))?.trim_ascii();
+    let flags = i32::from_str_radix(std::str::from_utf8(flags).ok()?, 8).ok()?;
+    let flags = OFlags::from_bits_retain(u32::from_ne_bytes(flags.to_ne_bytes()));
+    let writes_only = flags & OFlags::ACCMODE == OFlags::WRONLY;
+    let for_reading = !writes_only && !flags.contains(OFlags::APPEND);
+    Some(DescriptorFacts { for_reading, mount: keyed_number(text, b"mnt_id:") })
+}
+
+/// Calls `each` for every data-like file in `/proc/PID/maps` and says how many bytes were read.
+///
+/// # Errors
+/// As [`open_files`].
+pub fn mapped_files(
+    process: &Path,
+    buffer: &mut Vec<u8>,
+    each: impl FnMut(DataFile<'_>),
+) -> Result<usize, ReadFailure> {
+    let text = read_once(&process.join("maps"), buffer, READ_LIMIT)?;
+    parse_maps(text, each);
+    Ok(text.len())
+}
+
+/// `7f31c000-7f31d000 r--p 00000000 103:02 1234    /path`: the mappings of one file stand together. A file of which any
+/// part is executable is a program or library.
+fn parse_maps(text: &[u8], mut each: impl FnMut(DataFile<'_>)) {
+    let mut current: Option<Mapping<'_>> = None;
+    for mapping in lines(text).filter_map(mapping) {
+        match &mut current {
+            Some(file) if file.path == mapping.path => file.executable |= mapping.executable,
+            _ => {
+                report(current.replace(mapping), &mut each);
+            }
+        }
+    }
+    report(current, &mut each);
+}
+
+fn report<'t>(mapping: Option<Mapping<'t>>, each: &mut impl FnMut(DataFile<'t>)) {
+    if let Some(Mapping { path, number, executable: false }) = mapping
+        && looks_like_data(path)
+    {
+        each(DataFile { path, number: Some(number), descriptor: None });
+    }
+}
+
+struct Mapping<'t> {
+    path: &'t [u8],
+    number: (u32, u32),
+    executable: bool,
+}
+
+fn mapping(line: &[u8]) -> Option<Mapping<'_>> {
+    // Most lines are anonymous memory: only those with a slash can name a file.
+    let slash = line.iter().position(|&byte| byte == b'/')?;
+    let (columns, path) = line.split_at_checked(slash)?;
+    let mut fields = Fields::of(columns);
+    let permissions = fields.nth(1)?;
+    let device = std::str::from_utf8(fields.nth(1)?).ok()?;
+    let (major, minor) = device.split_once(':')?;
+    let number = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+    let inode = fields.number()?;
+    (inode != 0 && fields.next().is_none()).then_some(())?;
+    Some(Mapping { path, number, executable: permissions.contains(&b'x') })
+}
+
+/// Folders of the system: programs, settings, the kernel's and services' own files.
+const SYSTEM_FOLDERS: [&str; 27] = [
+    "/proc",
+    "/sys",
+    "/dev",
+    "/run",
+    "/var/run",
+    "/etc",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/boot",
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/share",
+    "/usr/include",
+    "/usr/local/lib",
+    "/usr/local/bin",
+    "/usr/local/share",
+    "/var/cache/ldconfig",
+    "/var/lib/sss",
+    "/var/db/nscd",
+];
+
+/// Where removable and user mounts appear below a system folder.
+const MOUNTS_IN_SYSTEM_FOLDERS: [&str; 3] = ["/run/media", "/run/mount", "/run/user"];
+
+/// What lies in shared memory without being data that somebody put there: tensors and semaphores on their way between
+/// processes (torch, multiprocessing, NCCL).
+const SHARED_MEMORY_TRAFFIC: [&str; 7] = ["torch_", "sem.", "pym-", "psm_", "nccl", "cuda.", "shm-"];
+
+/// Folder names under which no data lies: installed packages, caches of compiled code, version control, notebooks,
+/// results of experiment trackers.
+const FOLDERS_WITHOUT_DATA: [&str; 14] = [
+    "site-packages",
+    "dist-packages",
+    "__pycache__",
+    "lib-dynload",
+    ".git",
+    ".nv",
+    ".triton",
+    ".ipython",
+    ".jupyter",
+    "jupyter",
+    "wandb",
+    "mlruns",
+    "tensorboard",
+    "torch_extensions",
+];
+
+/// File endings of programs, bookkeeping and fonts.
+const ENDINGS_WITHOUT_DATA: [&str; 24] = [
+    "py", "pyc", "pyi", "pyd", "so", "sh", "a", "o", "log", "lock", "pid", "sock", "mo", "ttf", "otf", "pfb", "afm",
+    "pem", "crt", "cubin", "fatbin", "ptx", "swp", "egg",
+];
+
+/// Whether a path may be a file (or a folder) of data that the job reads. It errs on the side of "no" for what every
+/// Python process has open anyway, and of "yes" for the rest.
+#[must_use]
+pub fn looks_like_data(path: &[u8]) -> bool {
+    // Sockets, pipes and anonymous inodes are `kind:[number]`; `/memfd:` and `/SYSV…` are memory.
+    if !path.starts_with(b"/") || path == b"/" || path.starts_with(b"/memfd:") || path.starts_with(b"/SYSV") {
+        return false;
+    }
+    if path.ends_with(b" (deleted)") {
+        return false;
+    }
+    if let Some(name) = below(path, b"/dev/shm") {
+        return !name.is_empty() && !SHARED_MEMORY_TRAFFIC.iter().any(|prefix| name.starts_with(prefix.as_bytes()));
+    }
+    let lies_in = |folders: &[&str]| folders.iter().any(|folder| below(path, folder.as_bytes()).is_some());
+    if lies_in(&SYSTEM_FOLDERS) && !lies_in(&MOUNTS_IN_SYSTEM_FOLDERS) {
+        return false;
+    }
+    let mut after_lib = false;
+    for part in path.split(|&byte| byte == b'/') {
+        if FOLDERS_WITHOUT_DATA.iter().any(|folder| folder.as_bytes() == part) {
+            return false;
+        }
+        // The standard library: `…/lib/python3.12/…`.
+        if after_lib && part.starts_with(b"python") {
+            return false;
+        }
+        after_lib = part == b"lib" || part == b"lib64";
+    }
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    // `libfoo.so.1.2`.
+    if name.windows(4).any(|window| window == b".so.") {
+        return false;
+    }
+    let ending = name.iter().rposition(|&byte| byte == b'.').and_then(|dot| name.get(dot + 1..)).unwrap_or_default();
+    !ENDINGS_WITHOUT_DATA.iter().any(|without| without.as_bytes() == ending)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_looks_like_data() {
+        for path in [
+            "/data/train/0001.jpg",
+            "/mnt/nfs/shard-000.tar",
+            "/opt/ml/input/data/x.tfrecord",
+            "/home/u/.cache/huggingface/datasets/a.arrow",
+            "/dev/shm/staged/x.bin",
+            "/run/media/u/disk/x.png",
+            "/data",
+            "/library/x.png",
+            "/usr/local/data/x.bin",
+        ] {
+            assert!(looks_like_data(path.as_bytes()), "{path}");
+        }
+        for path in [
+            "socket:[123]",
+            "pipe:[9]",
+            "anon_inode:[eventpoll]",
+            "/dev/null",
+            "/dev/nvidia0",
+            "/dev/shm/torch_12_34",
+            "/memfd:x (deleted)",
+            "/SYSV00000000 (deleted)",
+            "/data/x.bin (deleted)",
+            "/usr/lib/locale/locale-archive",
+            "/opt/conda/lib/python3.12/json/decoder.pyc",
+            "/home/u/venv/lib/python3.11/site-packages/torch/lib/libtorch.bin",
+            "/opt/x/libfoo.so.1.2",
+            "/opt/x/libfoo.so",
+            "/home/u/train.py",
+            "/home/u/run.log",
+            "/etc/passwd",
+            "/",
+            "",
+        ] {
+            assert!(!looks_like_data(path.as_bytes()), "{path}");
+        }
+    }
+
+    const MAPS: &str = "55d0-55d1 r--p 00000000 103:02 11                   /usr/bin/python3.11
+7f00-7f01 r--s 00000000 103:05 12                   /data/my set/a.arrow
+7f01-7f02 r--s 00001000 103:05 12                   /data/my set/a.arrow
+7f02-7f03 rw-p 00000000 00:00 0
+7f03-7f04 r--p 00000000 103:02 13                   /opt/tool/engine
+7f04-7f05 r-xp 00000000 103:02 13                   /opt/tool/engine
+7f05-7f06 rw-s 00000000 00:01 14                    /memfd:x (deleted)
+7f06-7f07 rw-p 00000000 00:00 0                     [heap]
+7f07-7f08 r--p 00000000 00:32 15                    /nfs/b.npy
+";
+
+    #[test]
+    fn mappings_of_data() {
+        let mut found = Vec::new();
+        parse_maps(MAPS.as_bytes(), |file| found.push((String::from_utf8(file.path.to_vec()).unwrap(), file.number)));
+        let expected = [("/data/my set/a.arrow", Some((0x103, 5))), ("/nfs/b.npy", Some((0, 0x32)))];
+        assert_eq!(found, expected.map(|(path, number)| (path.to_owned(), number)));
+    }
+
+    #[test]
+    fn descriptors_for_reading() {
+        let facts =
+            |flags: &str| parse_fdinfo(format!("pos:\t0\nflags:\t{flags}\nmnt_id:\t27\nino:\t5\n").as_bytes());
+        assert_eq!(facts("0100000"), Some(DescriptorFacts { for_reading: true, mount: Some(27) }));
+        assert_eq!(facts("02100002").map(|facts| facts.for_reading), Some(true));
+        assert_eq!(facts("0100001").map(|facts| facts.for_reading), Some(false));
+        assert_eq!(facts("0102002").map(|facts| facts.for_reading), Some(false));
+        assert_eq!(facts("x"), None);
+    }
+
+    #[test]
+    fn files_of_this_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("set.bin");
+        std::fs::write(&path, "x").unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        let process = Path::new("/proc/self");
+        let mut descriptor = None;
+        let wanted = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
+        open_files(process, |found| {
+            if found.path == wanted {
+                descriptor = found.descriptor;
+            }
+        })
+        .unwrap();
+        let facts = descriptor_facts(process, descriptor.unwrap(), &mut Vec::new()).unwrap();
+        assert!(facts.for_reading && facts.mount.is_some());
+        assert!(mapped_files(process, &mut Vec::new(), |_| ()).unwrap() > 0);
+        drop(file);
+        assert_eq!(open_files(Path::new("/proc/0"), |_| ()), Err(ReadFailure::Absent));
+    }
+
+    proptest! {
+        #[test]
+        fn mappings_round_trip(name in "[a-z ]{1,20}", major in 0_u32..4096, minor in 0_u32..1 << 20, inode in 1_u64..) {
+            let path = format!("/data/{name}x");
+            let line = format!("7f00-7f01 r--s 00000000 {major:02x}:{minor:02x} {inode}      {path}\n");
+            let mut found = 0;
+            parse_maps(line.as_bytes(), |file| {
+                assert_eq!((file.path, file.number), (path.as_bytes(), Some((major, minor))));
+                found += 1;
+            });
+            prop_assert_eq!(found, 1);
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            parse_maps(&bytes, |_| ());
+            let _ = (looks_like_data(&bytes), parse_fdinfo(&bytes));
+        }
+
+        #[test]
+        fn mangled_maps_never_panic(at in 0..MAPS.len(), byte: u8) {
+            let mut bytes = MAPS.as_bytes().to_vec();
+            bytes[at] = byte;
+            parse_maps(&bytes, |_| ());
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The mounts that the job's data files lie on, remembered over scans.
+//!
+//! A worker has a file open only while it reads it, so one look sees little: descriptors are looked at each second, a
+//! bounded number at a time, mappings every five seconds, and what was seen counts for a minute. A process's files
+//! are placed by its own mountinfo, since a container sees other mounts than we do.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::sample::{DataMount, MountKind};
+
+use super::Roots;
+use super::block::Topology;
+use super::bytes::{READ_LIMIT, ReadFailure, read_once, text};
+use super::data_files::{DataFile, descriptor_facts, mapped_files, open_files};
+use super::mounts::{Mount, mount_of, parse_mountinfo};
+
+const SECOND: u64 = 1_000_000_000;
+/// A file counts for this long after it was last seen.
+const REMEMBERED_NS: u64 = 60 * SECOND;
+/// Descriptors are looked at no more often.
+const DESCRIPTORS_EVERY_NS: u64 = SECOND * 9 / 10;
+/// Mappings are read no more often: the kernel takes the lock of the process's address space for it.
+const MAPPINGS_EVERY_NS: u64 = 5 * SECOND;
+/// Mountinfo is read again after this long, or at a mount that it does not have.
+const MOUNTINFO_EVERY_NS: u64 = 30 * SECOND;
+/// But not more often than this.
+const MOUNTINFO_RETRY_NS: u64 = 5 * SECOND;
+/// Links looked at in one scan, after which the rest waits for the next: about half a millisecond.
+const LINKS_PER_SCAN: usize = 512;
+/// Bytes of maps in one scan, likewise (the file that exceeds them is read to its end).
+const MAPS_BYTES_PER_SCAN: usize = 512 << 10;
+/// Processes looked at in all.
+const MOST_PROCESSES: usize = 64;
+/// Files remembered.
+const MOST_FILES: usize = 4096;
+/// Mounts remembered, and mount name spaces.
+const MOST_MOUNTS: usize = 256;
+const MOST_NAME_SPACES: usize = 16;
+
+/// Remembers files and mounts.
+#[derive(Debug)]
+pub struct DataMounts {
+    roots: Roots,
+    topology: Topology,
+    files: HashMap<u64, SeenFile>,
+    mounts: Vec<KnownMount>,
+    name_spaces: HashMap<PathBuf, NameSpace>,
+    readable: Option<bool>,
+    descriptors_due_ns: u64,
+    mappings_due_ns: u64,
+    next_for_descriptors: usize,
+    next_for_mappings: usize,
+    maps_buffer: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+/// A path, by its hash, and the mount it was placed on; `None` for files that turned out not to be read.
+#[derive(Debug, Clone, Copy)]
+struct SeenFile {
+    mount: Option<usize>,
+    last_ns: u64,
+}
+
+/// A mount with what was found out about it.
+#[derive(Debug)]
+pub struct KnownMount {
+    mount: Mount,
+    point: Arc<str>,
+    fs_type: Arc<str>,
+    source: Arc<str>,
+    kind: MountKind,
+    disks: Vec<Arc<str>>,
+    /// A process that sees it.
+    pid: u32,
+}
+
+impl KnownMount {
+    /// The mount itself.
+    #[must_use]
+    pub fn mount(&self) -> &Mount {
+        &self.mount
+    }
+
+    /// A process that has it in its mount name space.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+}
+
+#[derive(Debug)]
+struct NameSpace {
+    mounts: Vec<Mount>,
+    read_ns: u64,
+}
+
+/// A file found in a scan, with its path copied out of the kernel's text.
+struct Candidate {
+    hash: u64,
+    path: Vec<u8>,
+    number: Option<(u32, u32)>,
+    descriptor: Option<u32>,
+}
+
+impl DataMounts {
+    /// Nothing has been looked at yet.
+    #[must_use]
+    pub fn new(roots: &Roots) -> Self {
+        Self {
+            roots: roots.clone(),
+            topology: Topology::new(&roots.sys),
+            files: HashMap::new(),
+            mounts: Vec::new(),
+            name_spaces: HashMap::new(),
+            readable: None,
+            descriptors_due_ns: 0,
+            mappings_due_ns: 0,
+            next_for_descriptors: 0,
+            next_for_mappings: 0,
+            maps_buffer: Vec::new(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// What is known of block devices.
+    pub fn topology(&mut self) -> &mut Topology {
+        &mut self.topology
+    }
+
+    /// Looks at the descriptors and mappings of `pids` where that is due.
+    pub fn scan(&mut self, now_ns: u64, pids: &[u32]) {
+        let pids = pids.get(..MOST_PROCESSES).unwrap_or(pids);
+        if pids.is_empty() {
+            return;
+        }
+        let first = self.readable.is_none();
+        let mut denied = 0;
+        let mut read = 0;
+        if now_ns >= self.descriptors_due_ns || first {
+            self.descriptors_due_ns = now_ns.saturating_add(DESCRIPTORS_EVERY_NS);
+            // The first look is complete; later ones take turns.
+            let mut left = if first { usize::MAX } else { LINKS_PER_SCAN };
+            for pid in in_turn(pids, &mut self.next_for_descriptors) {
+                match self.scan_descriptors(now_ns, pid) {
+                    Ok(looked) => {
+                        read += 1;
+                        left = left.saturating_sub(looked.max(1));
+                    }
+                    Err(ReadFailure::Denied) => denied += 1,
+                    Err(_) => {}
+                }
+                self.next_for_descriptors = self.next_for_descriptors.wrapping_add(1);
+                if left == 0 {
+                    break;
+                }
+            }
+            if read > 0 {
+                self.readable = Some(true);
+            } else if denied > 0 {
+                self.readable = Some(false);
+            }
+        }
+        if (now_ns >= self.mappings_due_ns || first) && self.readable == Some(true) {
+            self.mappings_due_ns = now_ns.saturating_add(MAPPINGS_EVERY_NS);
+            let mut left = MAPS_BYTES_PER_SCAN;
+            for pid in in_turn(pids, &mut self.next_for_mappings) {
+                let bytes = self.scan_mappings(now_ns, pid).unwrap_or(0);
+                self.next_for_mappings = self.next_for_mappings.wrapping_add(1);
+                left = left.saturating_sub(bytes.max(1));
+                if left == 0 {
+                    break;
+                }
+            }
+        }
+        self.files.retain(|_, file| now_ns.saturating_sub(file.last_ns) <= REMEMBERED_NS);
+    }
+
+    /// Mounts with data files of the job, most files first; `None` where its descriptors may not be read.
+    #[must_use]
+    pub fn data_mounts(&self) -> Option<Vec<DataMount>> {
+        if self.readable != Some(true) {
+            return None;
+        }
+        let mut counts = vec![0_u32; self.mounts.len()];
+        for file in self.files.values() {
+            if let Some(count) = file.mount.and_then(|mount| counts.get_mut(mount)) {
+                *count += 1;
+            }
+        }
+        let with_files = self.mounts.iter().zip(counts).filter(|(_, count)| *count > 0);
+        let mut found: Vec<DataMount> = with_files
+            .map(|(known, files)| DataMount {
+                mount_point: Arc::clone(&known.point),
+                fs_type: Arc::clone(&known.fs_type),
+                source: Arc::clone(&known.source),
+                kind: known.kind,
+                disks: known.disks.clone(),
+                files,
+                ..DataMount::default()
+            })
+            .collect();
+        found.sort_by(|a, b| b.files.cmp(&a.files).then_with(|| a.mount_point.cmp(&b.mount_point)));
+        Some(found)
+    }
+
+    /// Everything known of mounts, whether or not files were seen on them lately.
+    #[must_use]
+    pub fn known(&self) -> &[KnownMount] {
+        &self.mounts
+    }
+
+    fn scan_descriptors(&mut self, now_ns: u64, pid: u32) -> Result<usize, ReadFailure> {
+        let process = self.roots.proc.join(pid.to_string());
+        let mut new = Vec::new();
+        let looked = open_files(&process, |file| note(&mut self.files, now_ns, file, &mut new))?;
+        self.place(now_ns, pid, new);
+        Ok(looked)
+    }
+
+    fn scan_mappings(&mut self, now_ns: u64, pid: u32) -> Result<usize, ReadFailure> {
+        let process = self.roots.proc.join(pid.to_string());
+        let mut new = Vec::new();
+        let files = &mut self.files;
+        let bytes = mapped_files(&process, &mut self.maps_buffer, |file| note(files, now_ns, file, &mut new))?;
+        self.place(now_ns, pid, new);
+        Ok(bytes)
+    }
+
+    /// Finds the mount of each new file. Only here is `fdinfo` read: once for each path in a minute.
+    fn place(&mut self, now_ns: u64, pid: u32, new: Vec<Candidate>) {
+        let process = self.roots.proc.join(pid.to_string());
+        for file in new {
+            let facts =
+                file.descriptor.and_then(|descriptor| descriptor_facts(&process, descriptor, &mut self.buffer));
+            let mount = match (file.descriptor, facts) {
+                // Closed meanwhile: it was open a moment ago, the path is all there is.
+                (None, _) | (Some(_), None) => self.mount_of(now_ns, pid, &file, None),
+                (_, Some(facts)) if facts.for_reading => self.mount_of(now_ns, pid, &file, facts.mount),
+                _ => None,
+            };
+            self.files.insert(file.hash, SeenFile { mount, last_ns: now_ns });
+        }
+    }
+
+    fn mount_of(&mut self, now_ns: u64, pid: u32, file: &Candidate, mount_id: Option<u64>) -> Option<usize> {
+        let process = self.roots.proc.join(pid.to_string());
+        // One copy for each mount name space; where that may not be read, one for each process.
+        let key = std::fs::read_link(process.join("ns/mnt")).unwrap_or_else(|_| process.clone());
+        let age = self.name_spaces.get(&key).map(|space| now_ns.saturating_sub(space.read_ns));
+        let lacks_it =
+            |space: &NameSpace| mount_id.is_some_and(|id| !space.mounts.iter().any(|mount| mount.id == id));
+        let stale = age.is_none_or(|age| {
+            age > MOUNTINFO_EVERY_NS || (age > MOUNTINFO_RETRY_NS && self.name_spaces.get(&key).is_some_and(lacks_it))
+        });
+        if stale {
+            let mounts =
+                read_once(&process.join("mountinfo"), &mut self.buffer, READ_LIMIT).map(parse_mountinfo).ok()?;
+            if self.name_spaces.len() >= MOST_NAME_SPACES {
+                self.name_spaces.clear();
+            }
+            self.name_spaces.insert(key.clone(), NameSpace { mounts, read_ns: now_ns });
+        }
+        let mounts = &self.name_spaces.get(&key)?.mounts;
+        let by_id = mount_id.and_then(|id| mounts.iter().find(|mount| mount.id == id));
+        let mount = by_id.or_else(|| mount_of(mounts, &file.path, file.number))?.clone();
+        self.intern(mount, pid)
+    }
+
+    fn intern(&mut self, mount: Mount, pid: u32) -> Option<usize> {
+        if let Some(place) = self.mounts.iter().position(|known| known.mount == mount) {
+            if let Some(known) = self.mounts.get_mut(place) {
+                known.pid = pid;
+            }
+            return Some(place);
+        }
+        if self.mounts.len() >= MOST_MOUNTS {
+            return None;
+        }
+        let own = read_once(&self.roots.proc.join("self/mountinfo"), &mut self.buffer, READ_LIMIT);
+        let own = own.map(parse_mountinfo).unwrap_or_default();
+        let (kind, disks) = self.topology.under(&mount, &own);
+        let (point, fs_type, source) = (text(&mount.point), text(&mount.fs_type), text(&mount.source));
+        self.mounts.push(KnownMount { mount, point, fs_type, source, kind, disks, pid });
+        Some(self.mounts.len() - 1)
+    }
+}
+
+/// Refreshes a file that is known and copies one that is new, as long as there is room.
+fn note(files: &mut HashMap<u64, SeenFile>, now_ns: u64, file: DataFile<'_>, new: &mut Vec<Candidate>) {
+    let mut hasher = DefaultHasher::new();
+    file.path.hash(&mut hasher);
+    let hash = hasher.finish();
+    if let Some(seen) = files.get_mut(&hash) {
+        // A file that is only written stays so for a minute, then it is looked at again.
+        if seen.mount.is_some() {
+            seen.last_ns = now_ns;
+        }
+    } else if files.len() + new.len() < MOST_FILES && !new.iter().any(|candidate| candidate.hash == hash) {
+        let (path, number, descriptor) = (file.path.to_vec(), file.number, file.descriptor);
+        new.push(Candidate { hash, path, number, descriptor });
+    }
+}
+
+/// The processes, beginning with the one whose turn it is.
+fn in_turn(pids: &[u32], next: &mut usize) -> Vec<u32> {
+    *next %= pids.len().max(1);
+    pids.iter().cycle().skip(*next).take(pids.len()).copied().collect()
+}
+
+#[cfg(test)]
+mod tests;

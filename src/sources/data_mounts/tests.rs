@@ -1,0 +1,184 @@
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::*;
+
+const MOUNTINFO: &str = "27 1 8:1 / / rw - ext4 /dev/sda1 rw
+40 27 0:50 / /mnt/data rw - nfs4 server:/export rw
+41 27 0:51 / /dev/shm rw - tmpfs tmpfs rw
+";
+
+struct Tree {
+    folder: tempfile::TempDir,
+}
+
+impl Tree {
+    fn new() -> Self {
+        let tree = Self { folder: tempfile::tempdir().unwrap() };
+        tree.write("proc/self/mountinfo", MOUNTINFO);
+        tree
+    }
+
+    fn roots(&self) -> Roots {
+        Roots { proc: self.folder.path().join("proc"), sys: self.folder.path().join("sys") }
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn process(&self, pid: u32, mountinfo: &str, files: &[(&str, &str, u64)], maps: &str) {
+        self.write(&format!("proc/{pid}/mountinfo"), mountinfo);
+        self.write(&format!("proc/{pid}/maps"), maps);
+        let process = self.folder.path().join(format!("proc/{pid}"));
+        let _ = fs::remove_dir_all(process.join("fd"));
+        fs::create_dir_all(process.join("fd")).unwrap();
+        fs::create_dir_all(process.join("ns")).unwrap();
+        let _ = symlink(format!("mnt:[{pid}]"), process.join("ns/mnt"));
+        for (fd, (path, flags, mount)) in files.iter().enumerate() {
+            symlink(path, process.join(format!("fd/{fd}"))).unwrap();
+            self.write(
+                &format!("proc/{pid}/fdinfo/{fd}"),
+                &format!("pos:\t0\nflags:\t{flags}\nmnt_id:\t{mount}\nino:\t1\n"),
+            );
+        }
+    }
+}
+
+fn points(mounts: &DataMounts) -> Vec<(String, u32)> {
+    mounts.data_mounts().unwrap().iter().map(|mount| (mount.mount_point.to_string(), mount.files)).collect()
+}
+
+#[test]
+fn files_are_placed_by_mount_id_and_by_path() {
+    let tree = Tree::new();
+    tree.process(
+        7,
+        MOUNTINFO,
+        &[
+            ("/mnt/data/a.tar", "0100000", 40),
+            ("/mnt/data/b.tar", "0100000", 40),
+            ("/mnt/data/out.bin", "0100001", 40),
+            ("/home/u/index.bin", "0100000", 27),
+            ("pipe:[1]", "0", 9),
+            ("/home/u/train.py", "0100000", 27),
+        ],
+        "7f00-7f01 r--s 00000000 00:32 12      /mnt/data/c.npy\n7f01-7f02 r--p 00000000 00:33 9    /dev/shm/mine.bin\n",
+    );
+    let mut mounts = DataMounts::new(&tree.roots());
+    assert_eq!(mounts.data_mounts(), None);
+    mounts.scan(SECOND, &[7]);
+    let expected = [("/mnt/data", 3), ("/", 1), ("/dev/shm", 1)];
+    assert_eq!(points(&mounts), expected.map(|(point, files)| (point.to_owned(), files)));
+    let kinds: Vec<_> = mounts.data_mounts().unwrap().iter().map(|mount| mount.kind).collect();
+    assert_eq!(kinds, [MountKind::Network, MountKind::Local, MountKind::Memory]);
+}
+
+#[test]
+fn each_container_has_its_own_mounts() {
+    let tree = Tree::new();
+    let inside = "90 1 0:77 / / rw - overlay overlay rw\n91 90 259:1 /set /mnt/data ro - xfs /dev/nvme1n1p1 rw\n";
+    tree.process(7, MOUNTINFO, &[("/mnt/data/a.tar", "0100000", 40)], "");
+    tree.process(8, inside, &[("/mnt/data/b.tar", "0100000", 91)], "");
+    let mut mounts = DataMounts::new(&tree.roots());
+    mounts.scan(SECOND, &[7, 8]);
+    let mut types: Vec<_> = mounts.data_mounts().unwrap().iter().map(|mount| mount.fs_type.to_string()).collect();
+    types.sort();
+    assert_eq!(types, ["nfs4", "xfs"]);
+}
+
+#[test]
+fn briefly_open_files_count_for_a_minute() {
+    let tree = Tree::new();
+    tree.process(7, MOUNTINFO, &[("/mnt/data/a.tar", "0100000", 40)], "");
+    let mut mounts = DataMounts::new(&tree.roots());
+    mounts.scan(SECOND, &[7]);
+    tree.process(7, MOUNTINFO, &[("/mnt/data/b.tar", "0100000", 40)], "");
+    mounts.scan(SECOND * 3 / 2, &[7]);
+    assert_eq!(points(&mounts), [("/mnt/data".to_owned(), 1)], "not due yet");
+    mounts.scan(SECOND * 2, &[7]);
+    assert_eq!(points(&mounts), [("/mnt/data".to_owned(), 2)]);
+    tree.process(7, MOUNTINFO, &[], "");
+    mounts.scan(SECOND * 30, &[7]);
+    assert_eq!(points(&mounts), [("/mnt/data".to_owned(), 2)]);
+    mounts.scan(SECOND * 70, &[7]);
+    assert_eq!(points(&mounts), []);
+}
+
+#[test]
+fn memory_stays_bounded() {
+    let tree = Tree::new();
+    let mut maps = String::new();
+    for at in 0..3 * MOST_FILES {
+        maps += &format!("7f00-7f01 r--s 00000000 00:32 {}      /mnt/data/{at}.npy\n", at + 1);
+    }
+    tree.process(7, MOUNTINFO, &[], &maps);
+    let mut mounts = DataMounts::new(&tree.roots());
+    for second in 1..20 {
+        mounts.scan(SECOND * second, &[7]);
+    }
+    assert_eq!(mounts.files.len(), MOST_FILES);
+    // Thousands of mounts cannot pile up either.
+    for id in 0..1000 {
+        mounts.intern(Mount { id, ..Mount::default() }, 7);
+    }
+    assert_eq!(mounts.mounts.len(), MOST_MOUNTS);
+}
+
+#[test]
+fn an_ended_process_keeps_what_was_seen() {
+    let tree = Tree::new();
+    tree.process(7, MOUNTINFO, &[("/mnt/data/a.tar", "0100000", 40)], "");
+    let mut mounts = DataMounts::new(&tree.roots());
+    mounts.scan(SECOND, &[7]);
+    fs::remove_dir_all(tree.folder.path().join("proc/7")).unwrap();
+    mounts.scan(SECOND * 3, &[7]);
+    assert_eq!(points(&mounts), [("/mnt/data".to_owned(), 1)]);
+}
+
+#[test]
+fn turns_reach_every_process() {
+    let mut next = 5;
+    assert_eq!(in_turn(&[1, 2, 3], &mut next), [3, 1, 2]);
+    assert_eq!(in_turn(&[], &mut next), []);
+}
+
+#[test]
+fn without_rights_mounts_are_unknown() {
+    // Only this thread gives up its rights: ids are per thread in the kernel.
+    let mounts = std::thread::spawn(|| {
+        let nobody = rustix::fs::Uid::from_raw(65534);
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).ok()?;
+        let mut mounts = DataMounts::new(&Roots::default());
+        mounts.scan(SECOND, &[1]);
+        Some(mounts)
+    })
+    .join()
+    .unwrap();
+    match mounts {
+        Some(mounts) => assert_eq!((mounts.readable, mounts.data_mounts()), (Some(false), None)),
+        None => println!("skipped: this needs the right to become another user"),
+    }
+}
+
+#[test]
+fn a_file_of_this_process_is_found_on_its_mount() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap().join("set.bin");
+    fs::write(&path, "data").unwrap();
+    let file = fs::File::open(&path).unwrap();
+    let mut mounts = DataMounts::new(&Roots::default());
+    mounts.scan(SECOND, &[std::process::id()]);
+    let found = mounts.data_mounts().unwrap();
+    assert!(
+        found.iter().any(|mount| path.starts_with(Path::new(&*mount.mount_point)) && mount.files > 0),
+        "{found:?}"
+    );
+    println!("{found:?}");
+    drop(file);
+}

@@ -1,0 +1,260 @@
+//! The host's own counters: CPUs, load, memory, swap, pressure and network, each from a kept descriptor.
+//!
+//! Files that this kernel does not have leave their fields `None`; CPUs may come and go between two reads.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::sample::{CpuTimes, HostSample, NetInterface, Pressure};
+
+use super::Roots;
+use super::bytes::{Fields, KeptPath, ReadFailure, lines, number, text};
+
+/// `/proc/stat` is read up to here at first; then up to a little beyond its CPU lines.
+const FIRST_STAT_BYTES: usize = 16 << 10;
+/// And never beyond this: 8192 CPUs (the kernel's highest NR_CPUS) of about 120 bytes.
+const MOST_STAT_BYTES: usize = 1 << 20;
+/// Interface names remembered; container hosts make and drop veth pairs for ever.
+const MOST_NET_NAMES: usize = 1024;
+
+/// Reads [`HostSample`]s.
+#[derive(Debug)]
+pub struct HostReader {
+    stat: KeptPath,
+    stat_bytes: usize,
+    meminfo: KeptPath,
+    vmstat: KeptPath,
+    loadavg: KeptPath,
+    cpu_pressure: KeptPath,
+    io_pressure: KeptPath,
+    memory_pressure: KeptPath,
+    net_dev: KeptPath,
+    net_names: NetNames,
+    buffer: Vec<u8>,
+    cpu_count: usize,
+}
+
+impl HostReader {
+    /// Opens nothing yet.
+    #[must_use]
+    pub fn new(roots: &Roots) -> Self {
+        let at = |name: &str| KeptPath::new(roots.proc.join(name));
+        Self {
+            stat: at("stat"),
+            stat_bytes: FIRST_STAT_BYTES,
+            meminfo: at("meminfo"),
+            vmstat: at("vmstat"),
+            loadavg: at("loadavg"),
+            cpu_pressure: at("pressure/cpu"),
+            io_pressure: at("pressure/io"),
+            memory_pressure: at("pressure/memory"),
+            net_dev: at("net/dev"),
+            net_names: NetNames { folder: roots.sys.join("class/net"), known: Vec::new() },
+            buffer: Vec::new(),
+            cpu_count: 0,
+        }
+    }
+
+    /// Reads everything once. `now_ns` is CLOCK_MONOTONIC.
+    ///
+    /// # Errors
+    /// Only where neither `stat` nor `meminfo` can be read: then there is no procfs here.
+    pub fn read(&mut self, now_ns: u64) -> io::Result<HostSample> {
+        let mut sample = HostSample { monotonic_ns: now_ns, ..HostSample::default() };
+        let stat = self.read_cpus(&mut sample.cpus);
+        let meminfo = self.meminfo.read(&mut self.buffer).map(|text| meminfo(text, &mut sample));
+        if let (Err(failure), Err(_)) = (stat, meminfo) {
+            return Err(failure.into());
+        }
+        if let Ok(text) = self.vmstat.read(&mut self.buffer) {
+            vmstat(text, &mut sample);
+        }
+        sample.load = self.loadavg.read(&mut self.buffer).ok().and_then(loadavg);
+        let some_only = |pressure: Pressure| Pressure { full_us: None, ..pressure };
+        // System-wide `full` of the CPU is undefined and reads 0 (Documentation/accounting/psi.rst).
+        sample.cpu_pressure = self.cpu_pressure.read(&mut self.buffer).ok().and_then(pressure).map(some_only);
+        sample.io_pressure = self.io_pressure.read(&mut self.buffer).ok().and_then(pressure);
+        sample.memory_pressure = self.memory_pressure.read(&mut self.buffer).ok().and_then(pressure);
+        if let Ok(text) = self.net_dev.read(&mut self.buffer) {
+            sample.net = self.net_names.count_once(text);
+        }
+        Ok(sample)
+    }
+
+    /// The CPU lines stand first; the `intr` line after them can be longer than all others together, so the read
+    /// stops a little behind the CPU lines of the last time.
+    fn read_cpus(&mut self, cpus: &mut Vec<CpuTimes>) -> Result<(), ReadFailure> {
+        loop {
+            cpus.clear();
+            cpus.reserve_exact(self.cpu_count);
+            let text = self.stat.read_up_to(&mut self.buffer, self.stat_bytes)?;
+            let end = cpu_lines(text, cpus);
+            // Cut inside the CPU lines: more CPUs have come online since.
+            if end == text.len()
+                && !text.is_empty()
+                && self.stat_bytes < MOST_STAT_BYTES
+                && end + 256 > self.stat_bytes
+            {
+                self.stat_bytes = (self.stat_bytes * 2).min(MOST_STAT_BYTES);
+                continue;
+            }
+            self.cpu_count = cpus.len();
+            // Counters grow by digits, and a line more shows that none is missing.
+            self.stat_bytes = (end + end / 8 + 1024).min(MOST_STAT_BYTES);
+            return Ok(());
+        }
+    }
+}
+
+/// Reads the `cpuN` lines at the start of `/proc/stat` (proc(5)) and says how many bytes they and the total take.
+/// Columns that an old kernel does not have are 0.
+fn cpu_lines(text: &[u8], cpus: &mut Vec<CpuTimes>) -> usize {
+    let mut end = 0;
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        let Some(rest) = line.strip_prefix(b"cpu") else { break };
+        end += line.len();
+        let mut fields = Fields::of(rest.strip_suffix(b"\n").unwrap_or(rest));
+        // The line of the total has a blank where the number of the CPU would stand.
+        if rest.starts_with(b" ") {
+            continue;
+        }
+        let Some(cpu) = fields.number().and_then(|cpu| u16::try_from(cpu).ok()) else { continue };
+        let mut next = || fields.number();
+        let (Some(user), Some(nice), Some(system), Some(idle)) = (next(), next(), next(), next()) else { continue };
+        let mut later = || next().unwrap_or(0);
+        cpus.push(CpuTimes {
+            cpu,
+            user,
+            nice,
+            system,
+            idle,
+            iowait: later(),
+            irq: later(),
+            softirq: later(),
+            steal: later(),
+        });
+    }
+    end
+}
+
+/// `KEY:   NUMBER kB`; the unit is KiB in spite of its name (proc(5)).
+fn meminfo(text: &[u8], sample: &mut HostSample) {
+    for line in lines(text) {
+        let mut fields = Fields::of(line);
+        let place = match fields.next() {
+            Some(b"MemTotal:") => &mut sample.memory_total_bytes,
+            Some(b"MemAvailable:") => &mut sample.memory_available_bytes,
+            Some(b"Cached:") => &mut sample.memory_cached_bytes,
+            Some(b"SwapTotal:") => &mut sample.swap_total_bytes,
+            // The last one asked for; some sixty lines follow it.
+            Some(b"SwapFree:") => {
+                sample.swap_free_bytes = fields.number().and_then(|kib| kib.checked_mul(1024));
+                break;
+            }
+            _ => continue,
+        };
+        *place = fields.number().and_then(|kib| kib.checked_mul(1024));
+    }
+}
+
+/// Before Linux 5.9 there was one `workingset_refault`, of file pages only.
+fn vmstat(text: &[u8], sample: &mut HostSample) {
+    for line in lines(text) {
+        // Most of the 150 to 200 lines are other counters.
+        if !matches!(line.first(), Some(b'p' | b'w')) {
+            continue;
+        }
+        let mut fields = Fields::of(line);
+        let place = match fields.next() {
+            Some(b"pswpin") => &mut sample.swapped_in_pages,
+            Some(b"pswpout") => &mut sample.swapped_out_pages,
+            Some(b"workingset_refault_file" | b"workingset_refault") => &mut sample.refaulted_file_pages,
+            _ => continue,
+        };
+        *place = fields.number();
+    }
+}
+
+fn loadavg(text: &[u8]) -> Option<[f32; 3]> {
+    let mut fields = Fields::of(text);
+    let mut next = || {
+        let value: f32 = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+        value.is_finite().then_some(value)
+    };
+    Some([next()?, next()?, next()?])
+}
+
+/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, then the same for `full`.
+pub(super) fn pressure(text: &[u8]) -> Option<Pressure> {
+    let total = |kind: &[u8]| {
+        let line = lines(text).find(|line| line.strip_prefix(kind).is_some_and(|rest| rest.starts_with(b" ")))?;
+        Fields::of(line).find_map(|field| number(field.strip_prefix(b"total=")?))
+    };
+    Some(Pressure { some_us: total(b"some")?, full_us: total(b"full") })
+}
+
+/// Decides which interfaces to count, so that no byte is counted twice.
+///
+/// A packet of a container passes its veth, a bridge and the network card; one of a bond passes the bond and a member.
+/// So only interfaces with a device behind them (`/sys/class/net/NAME/device`: PCI, virtio, USB) are counted. Inside
+/// a container there is none: there all count but those whose name tells that they sit on another one. RDMA traffic
+/// appears in none of these counters.
+#[derive(Debug)]
+struct NetNames {
+    folder: std::path::PathBuf,
+    known: Vec<NetName>,
+}
+
+#[derive(Debug)]
+struct NetName {
+    name: Arc<str>,
+    device: bool,
+}
+
+/// Names given by the kernel, docker, libvirt, the CNI plug-ins and VPNs to interfaces that carry other interfaces'
+/// packets.
+const ON_TOP: [&str; 17] = [
+    "veth", "docker", "br-", "virbr", "vnet", "tap", "tun", "wg", "cni", "flannel", "cali", "cilium", "lxc", "ifb",
+    "dummy", "bond", "kube-",
+];
+
+impl NetNames {
+    /// `/proc/net/dev`: two lines of heading, then `NAME: 8 receive columns, 8 transmit columns`.
+    fn count_once(&mut self, text_of_file: &[u8]) -> Vec<NetInterface> {
+        let mut found = Vec::new();
+        let mut any_device = false;
+        for line in lines(text_of_file).skip(2) {
+            let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+            let (name, counters) = line.split_at(colon);
+            let name = name.trim_ascii();
+            if name.is_empty() || name == b"lo" || ON_TOP.iter().any(|prefix| name.starts_with(prefix.as_bytes())) {
+                continue;
+            }
+            let mut fields = Fields::of(counters.get(1..).unwrap_or_default());
+            let (Some(rx_bytes), Some(tx_bytes)) = (fields.number(), fields.nth(7).and_then(number)) else {
+                continue;
+            };
+            let (name, device) = self.look_up(name);
+            any_device |= device;
+            found.push((NetInterface { name, rx_bytes, tx_bytes }, device));
+        }
+        found.into_iter().filter(|(_, device)| *device || !any_device).map(|(interface, _)| interface).collect()
+    }
+
+    fn look_up(&mut self, name: &[u8]) -> (Arc<str>, bool) {
+        if let Some(known) = self.known.iter().find(|known| known.name.as_bytes() == name) {
+            return (Arc::clone(&known.name), known.device);
+        }
+        if self.known.len() >= MOST_NET_NAMES {
+            self.known.clear();
+        }
+        let name = text(name);
+        let plain = !name.contains('/') && &*name != "..";
+        let device = plain && self.folder.join(&*name).join("device").symlink_metadata().is_ok();
+        self.known.push(NetName { name: Arc::clone(&name), device });
+        (name, device)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! Disks, and the mounts that the job's data files lie on: block-device counters each time, files and mounts as they
+//! come due, NFS counters where a data mount is NFS.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::sample::{BlockDevice, DataMount, StorageSample};
+
+use super::Roots;
+use super::block::disk_lines;
+use super::bytes::{KeptPath, ReadFailure, text};
+use super::data_mounts::DataMounts;
+use super::mounts::is_nfs;
+use super::mountstats::nfs_reads;
+
+/// Reads [`StorageSample`]s.
+#[derive(Debug)]
+pub struct StorageReader {
+    roots: Roots,
+    diskstats: KeptPath,
+    names: Vec<(Arc<str>, Arc<str>)>,
+    data: DataMounts,
+    mountstats: Option<KeptPath>,
+    buffer: Vec<u8>,
+}
+
+impl StorageReader {
+    /// Opens nothing yet.
+    #[must_use]
+    pub fn new(roots: &Roots) -> Self {
+        Self {
+            roots: roots.clone(),
+            diskstats: KeptPath::new(roots.proc.join("diskstats")),
+            names: Vec::new(),
+            data: DataMounts::new(roots),
+            mountstats: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Reads the devices, and looks at the files of `pids` (the job; the most telling first, at most 64 are looked at)
+    /// where that is due. `now_ns` is CLOCK_MONOTONIC.
+    ///
+    /// Neither mounts nor files are opened or asked for anything, so a server that does not answer cannot hang it.
+    ///
+    /// # Errors
+    /// Where diskstats is there but cannot be read. Where it is not there (some sandboxes), there are no devices.
+    pub fn read(&mut self, now_ns: u64, pids: &[u32]) -> io::Result<StorageSample> {
+        let devices = self.devices()?;
+        self.data.scan(now_ns, pids);
+        let mut mounts = self.data.data_mounts();
+        if let Some(mounts) = &mut mounts {
+            self.add_nfs(mounts, pids);
+        }
+        Ok(StorageSample { monotonic_ns: now_ns, devices, mounts })
+    }
+
+    fn devices(&mut self) -> io::Result<Vec<BlockDevice>> {
+        let text_of_file = match self.diskstats.read(&mut self.buffer) {
+            Ok(text) => text,
+            Err(ReadFailure::Absent) => return Ok(Vec::new()),
+            Err(failure) => return Err(failure.into()),
+        };
+        let mut devices = Vec::with_capacity(self.names.len());
+        for (at, line) in disk_lines(text_of_file).enumerate() {
+            // The order hardly ever changes, so the names of the last time fit.
+            let known = self.names.get(at).filter(|(name, _)| name.as_bytes() == line.name);
+            let (name, whole) = match known {
+                Some((name, whole)) => (Arc::clone(name), Arc::clone(whole)),
+                None => {
+                    let names = (text(line.name), self.data.topology().whole(line.name));
+                    self.names.truncate(at);
+                    self.names.push((Arc::clone(&names.0), Arc::clone(&names.1)));
+                    names
+                }
+            };
+            devices.push(line.device(name, whole));
+        }
+        Ok(devices)
+    }
+
+    /// Fills in the NFS client's counters, from a process that sees the mount, else from ourselves.
+    fn add_nfs(&mut self, mounts: &mut [DataMount], pids: &[u32]) {
+        let nfs = |mount: &DataMount| is_nfs(mount.fs_type.as_bytes());
+        if !mounts.iter().any(nfs) {
+            self.mountstats = None;
+            return;
+        }
+        let seen_by =
+            self.data.known().iter().filter(|known| is_nfs(&known.mount().fs_type)).map(|known| known.pid());
+        let path_of = |process: &str| self.roots.proc.join(process).join("mountstats");
+        let kept = self.mountstats.as_ref().map(|kept| kept.path().to_path_buf());
+        let of_processes = seen_by.chain(pids.iter().copied().take(2)).map(|pid| path_of(&pid.to_string()));
+        let paths: Vec<PathBuf> = kept.into_iter().chain(of_processes).chain([path_of("self")]).collect();
+        let points: Vec<&[u8]> = {
+            let known = self.data.known();
+            let raw =
+                |mount: &DataMount| known.iter().find(|known| *text(&known.mount().point) == *mount.mount_point);
+            mounts.iter().map(|mount| raw(mount).map_or(&b""[..], |known| known.mount().point.as_slice())).collect()
+        };
+        for path in paths {
+            if self.mountstats.as_ref().is_none_or(|kept| kept.path() != path) {
+                self.mountstats = Some(KeptPath::new(path));
+            }
+            let Some(Ok(text_of_file)) = self.mountstats.as_mut().map(|kept| kept.read(&mut self.buffer)) else {
+                continue;
+            };
+            for (mount, reads) in mounts.iter_mut().zip(nfs_reads(text_of_file, &points)) {
+                let reads = reads.unwrap_or_default();
+                (mount.nfs_read_bytes, mount.nfs_read_ops, mount.nfs_read_rtt_ms) =
+                    (reads.bytes, reads.ops, reads.rtt_ms);
+            }
+            return;
+        }
+        self.mountstats = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,377 @@
+//! The screen's own charts: a filled braille timeline, a stacked timeline, a strip of letters, a bar and a time ruler.
+//!
+//! All of them draw straight into the cells of a ratatui buffer and allocate nothing: values are gathered in arrays on
+//! the stack. Zero is a line along the bottom; a gap is a row of dashes, so the two cannot be confused.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::theme::{Part, Stage, Theme};
+use super::timeline::{Point, Timeline, Window};
+use super::words;
+use crate::diagnosis::verdict::Class;
+
+/// Widest chart, cells; a wider terminal gets charts of this width.
+pub const MAX_CELLS: usize = 512;
+
+/// Dots of the left and right half of a braille cell, filled from the bottom by 0 to 4 dots (Unicode chapter 21.1).
+const LEFT: [u32; 5] = [0x00, 0x40, 0x44, 0x46, 0x47];
+const RIGHT: [u32; 5] = [0x00, 0x80, 0xA0, 0xB0, 0xB8];
+/// ASCII stand-ins for a cell filled by 0 to 4 quarters.
+const ASCII: [char; 5] = [' ', '.', ':', '|', '#'];
+
+/// Mean of one series per dot column.
+#[derive(Debug, Clone)]
+pub struct Columns {
+    sums: [f32; MAX_CELLS * 2],
+    weights: [f32; MAX_CELLS * 2],
+    used: usize,
+}
+
+impl Columns {
+    /// Gathers one series over `window`, two columns per cell.
+    pub fn gather(timeline: &Timeline, window: Window, value: impl Fn(&Point) -> Option<f32>) -> Self {
+        let window = window.halved();
+        let mut columns = Self {
+            sums: [0.0; MAX_CELLS * 2],
+            weights: [0.0; MAX_CELLS * 2],
+            used: window.columns.min(MAX_CELLS * 2),
+        };
+        timeline.spread(window, |column, seconds, point| {
+            let Some(v) = value(point) else { return };
+            if let (Some(sum), Some(weight)) = (columns.sums.get_mut(column), columns.weights.get_mut(column)) {
+                *sum += v * seconds;
+                *weight += seconds;
+            }
+        });
+        columns
+    }
+
+    /// Values by column, oldest first; `None` where nothing was measured.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = Option<f32>> {
+        let pairs = self.sums.iter().zip(&self.weights);
+        pairs.take(self.used).map(|(sum, weight)| (*weight > 0.0).then(|| sum / weight))
+    }
+
+    /// Highest value, 0 when there is none.
+    #[must_use]
+    pub fn max(&self) -> f32 {
+        self.values().flatten().fold(0.0, f32::max)
+    }
+}
+
+/// The least of 1, 2, 5, 10, 20, 50 … binary units that is at least `v`: the top of a byte-rate axis.
+#[must_use]
+pub fn nice_bytes(v: f64) -> f64 {
+    let mut unit = 1024.0;
+    while unit < 1e15 {
+        for step in [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0] {
+            if v <= unit * step {
+                return unit * step;
+            }
+        }
+        unit *= 1024.0;
+    }
+    unit
+}
+
+/// Dots of a column: at least one for a value that was measured, so that zero is seen as zero.
+fn dots(value: Option<f32>, max: f32, height: u16) -> u16 {
+    let Some(v) = value else { return 0 };
+    let full = f32::from(height) * 4.0;
+    let filled = if max > 0.0 { (v / max * full).round() } else { 0.0 };
+    filled.clamp(1.0, full) as u16
+}
+
+/// Draws a filled timeline of `columns` against `max` into `area`, one cell for every two columns.
+pub fn timeline(buf: &mut Buffer, area: Rect, columns: &Columns, max: f32, style: Style, theme: Theme) {
+    let area = area.intersection(buf.area);
+    if area.is_empty() {
+        return;
+    }
+    let mut values = columns.values();
+    let mut started = false;
+    for x in area.left()..area.right() {
+        let (Some(left), Some(right)) = (values.next(), values.next()) else { break };
+        if left.is_none() && right.is_none() {
+            // Before the first value there is nothing to have missed.
+            if started {
+                put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
+            }
+            continue;
+        }
+        started = true;
+        let (left, right) = (dots(left, max, area.height), dots(right, max, area.height));
+        for row in 0..area.height {
+            let below = row * 4;
+            let l = usize::from(left.saturating_sub(below).min(4));
+            let r = usize::from(right.saturating_sub(below).min(4));
+            if l + r == 0 {
+                break;
+            }
+            put(buf, x, area.bottom() - 1 - row, glyph(l, r, theme.ascii), style);
+        }
+    }
+}
+
+/// The character with `l` and `r` dots filled from below.
+fn glyph(l: usize, r: usize, ascii: bool) -> char {
+    if ascii {
+        return ASCII.get((l + r).div_ceil(2)).copied().unwrap_or('#');
+    }
+    let bits = LEFT.get(l).unwrap_or(&0) | RIGHT.get(r).unwrap_or(&0);
+    char::from_u32(0x2800 + bits).unwrap_or(' ')
+}
+
+fn put(buf: &mut Buffer, x: u16, y: u16, c: char, style: Style) {
+    if let Some(cell) = buf.cell_mut((x, y)) {
+        cell.set_char(c).set_style(style);
+    }
+}
+
+/// Draws where the main thread's time went, each cell column a stack of textures that fills the whole height.
+pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
+    let area = area.intersection(buf.area);
+    let mut cells = [[0f32; 5]; MAX_CELLS];
+    source.spread(window, |column, seconds, point| {
+        let (Some(cell), Some(parts)) = (cells.get_mut(column), point.parts) else { return };
+        for (sum, part) in cell.iter_mut().zip(parts) {
+            *sum += part * seconds;
+        }
+    });
+    let mut started = false;
+    for (x, parts) in (area.left()..area.right()).zip(cells.iter().take(window.columns)) {
+        let total: f32 = parts.iter().sum();
+        if total <= 0.0 {
+            if started && area.height > 0 {
+                put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
+            }
+            continue;
+        }
+        started = true;
+        let mut filled = 0f32;
+        let mut row = 0;
+        for (part, share) in Part::ALL.into_iter().zip(parts) {
+            filled += share / total;
+            // Boundaries are rounded as running sums, so every column is exactly full.
+            let top = (filled * f32::from(area.height)).round() as u16;
+            while row < top.min(area.height) {
+                put(buf, x, area.bottom() - 1 - row, theme.part_glyph(part), theme.part(part));
+                row += 1;
+            }
+        }
+    }
+}
+
+/// Draws the class that held most of each cell's time, one letter each.
+pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
+    let area = area.intersection(buf.area);
+    let mut cells = [[0f32; Class::ALL.len()]; MAX_CELLS];
+    let mut covered = [false; MAX_CELLS];
+    source.spread(window, |column, seconds, point| {
+        if let Some(c) = covered.get_mut(column) {
+            *c = true;
+        }
+        let Some(class) = point.class else { return };
+        let position = Class::ALL.iter().position(|c| *c == class);
+        if let (Some(cell), Some(position)) = (cells.get_mut(column), position)
+            && let Some(sum) = cell.get_mut(position)
+        {
+            *sum += seconds;
+        }
+    });
+    let mut started = false;
+    for ((x, weights), covered) in
+        (area.left()..area.right()).zip(cells.iter().take(window.columns)).zip(&covered)
+    {
+        let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(b.1));
+        match most {
+            Some((class, weight)) if *weight > 0.0 => {
+                started = true;
+                put(buf, x, area.y, words::letter(class), theme.class(class));
+            }
+            _ if started && !covered => put(buf, x, area.y, theme.gap_glyph(), theme.dim()),
+            _ => {}
+        }
+    }
+}
+
+/// Draws the time axis: a mark at every round number of seconds before the right edge.
+pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, style: Style) {
+    let area = area.intersection(buf.area);
+    if area.width < 8 || area.height == 0 || !span_s.is_finite() || span_s <= 0.0 {
+        return;
+    }
+    let step = [5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0]
+        .into_iter()
+        .find(|s| f64::from(area.width) * s / span_s >= 9.0)
+        .unwrap_or(600.0);
+    buf.set_stringn(area.right() - 3, area.y, "now", 3, style);
+    let mut free = area.right() - 3;
+    for mark in 1..=64 {
+        let ago = step * f64::from(mark);
+        if ago > span_s {
+            break;
+        }
+        // The mark stands at the cell whose left edge is that moment; its label right of it.
+        let back = (ago / span_s * f64::from(area.width)).round() as u16;
+        let label = if ago < 120.0 || ago % 60.0 != 0.0 { format!("-{ago}s") } else { format!("-{}m", ago / 60.0) };
+        if back <= area.width {
+            let x = area.right() - back;
+            let end = x.saturating_add(label.len() as u16);
+            if end < free {
+                buf.set_stringn(x, area.y, &label, label.len(), style);
+                free = x;
+            }
+        }
+    }
+}
+
+/// Draws a worker's time as one bar: busy, waiting for data, queueing for a CPU, idle. Nothing where nothing is known.
+pub fn bar(buf: &mut Buffer, area: Rect, shares: [Option<f64>; 4], theme: Theme) {
+    let area = area.intersection(buf.area);
+    if area.is_empty() {
+        return;
+    }
+    let total: f64 = shares.iter().flatten().filter(|v| v.is_finite()).sum();
+    if total <= 0.0 {
+        for x in area.left()..area.right() {
+            put(buf, x, area.y, theme.gap_glyph(), theme.dim());
+        }
+        return;
+    }
+    let mut filled = 0.0;
+    let mut x = area.left();
+    for (stage, share) in Stage::ALL.into_iter().zip(shares) {
+        filled += share.filter(|v| v.is_finite()).unwrap_or(0.0) / total;
+        let end = area.left() + (filled * f64::from(area.width)).round().min(f64::from(area.width)) as u16;
+        while x < end {
+            put(buf, x, area.y, theme.stage_glyph(stage), theme.stage(stage));
+            x += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::rates::Frame;
+    use crate::rates::frame::{HostRates, TrainerRates};
+
+    const NOW: u64 = 1_000_000_000_000;
+
+    fn cpu(values: &[(f64, Option<f64>)]) -> Timeline {
+        let mut t = Timeline::default();
+        for (end_s, pct) in values {
+            let host = HostRates { allowed_cpu_pct: *pct, ..HostRates::default() };
+            t.push(&Frame { monotonic_ns: (end_s * 1e9) as u64, seconds: 1.0, host, ..Frame::default() });
+        }
+        t
+    }
+
+    fn drawn(t: &Timeline, cells: u16, height: u16, ascii: bool) -> Vec<String> {
+        let area = Rect::new(0, 0, cells, height);
+        let mut buf = Buffer::empty(area);
+        let theme = Theme { colour: false, ascii };
+        let columns = Columns::gather(t, Window::of_cells(NOW, f64::from(cells), cells), |p| p.cpu);
+        timeline(&mut buf, area, &columns, 100.0, Style::new(), theme);
+        rows(&buf)
+    }
+
+    fn rows(buf: &Buffer) -> Vec<String> {
+        let width = usize::from(buf.area.width);
+        buf.content.chunks(width).map(|row| row.iter().map(|c| c.symbol()).collect()).collect()
+    }
+
+    #[test]
+    fn heights_follow_values_and_zero_is_a_line() {
+        let t = cpu(&[(997.0, Some(0.0)), (998.0, Some(50.0)), (999.0, Some(100.0)), (1000.0, Some(75.0))]);
+        assert_eq!(drawn(&t, 4, 2, false), ["  ⣿⣤", "⣀⣿⣿⣿"]);
+        assert_eq!(drawn(&t, 4, 2, true), ["  #:", ".###"]);
+    }
+
+    #[test]
+    fn gaps_are_dashes_and_the_time_before_is_blank() {
+        let t = cpu(&[(996.0, Some(100.0)), (998.0, None), (1000.0, Some(100.0))]);
+        assert_eq!(drawn(&t, 6, 1, false), [" ⣿–––⣿"]);
+        assert_eq!(drawn(&t, 6, 1, true), [" #---#"]);
+    }
+
+    #[test]
+    fn stacks_fill_their_height_from_waiting_up() {
+        let mut t = Timeline::default();
+        let trainer = TrainerRates { input_wait_s: 0.5, host_busy_s: 0.25, other_s: 0.25, ..TrainerRates::default() };
+        t.push(&Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() });
+        let area = Rect::new(0, 0, 3, 4);
+        let mut buf = Buffer::empty(area);
+        stacked(&mut buf, area, &t, Window::of_cells(NOW, 3.0, 3), Theme { colour: false, ascii: true });
+        assert_eq!(rows(&buf), [" ..", " hh", " WW", " WW"]);
+    }
+
+    #[test]
+    fn the_strip_shows_a_letter_for_each_interval() {
+        let mut t = cpu(&[(997.0, None)]);
+        t.mark(Class::Unknown);
+        for (s, class) in [(998.0, Class::DataLoader), (1000.0, Class::Gpu)] {
+            t.push(&Frame { monotonic_ns: (s * 1e9) as u64, seconds: 1.0, ..Frame::default() });
+            t.mark(class);
+        }
+        let area = Rect::new(0, 0, 5, 1);
+        let mut buf = Buffer::empty(area);
+        strip(&mut buf, area, &t, Window::of_cells(NOW, 5.0, 5), Theme::default());
+        assert_eq!(rows(&buf), [" ?D–G"]);
+    }
+
+    #[test]
+    fn the_ruler_counts_seconds_back_from_now() {
+        let area = Rect::new(0, 0, 60, 1);
+        let mut buf = Buffer::empty(area);
+        ruler(&mut buf, area, 60.0, Style::new());
+        assert_eq!(rows(&buf), ["-60s      -50s      -40s      -30s      -20s      -10s   now"]);
+    }
+
+    #[test]
+    fn bars_show_unknown_as_dashes() {
+        let area = Rect::new(0, 0, 10, 1);
+        let mut buf = Buffer::empty(area);
+        let theme = Theme { colour: false, ascii: true };
+        bar(&mut buf, area, [Some(0.5), Some(0.2), Some(0.1), Some(0.2)], theme);
+        assert_eq!(rows(&buf), ["BBBBBiiq.."]);
+        bar(&mut buf, area, [None; 4], theme);
+        assert_eq!(rows(&buf), ["----------"]);
+    }
+
+    #[test]
+    fn axis_tops_are_round() {
+        let mib = 1_048_576.0;
+        assert_eq!(nice_bytes(0.0), 1024.0);
+        assert_eq!(nice_bytes(130.0 * mib), 200.0 * mib);
+        assert_eq!(nice_bytes(600.0 * mib), 1024.0 * mib);
+        assert!(nice_bytes(f64::INFINITY).is_finite());
+        assert!(nice_bytes(f64::NAN).is_finite());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics_on_any_value_and_any_area(
+            values in prop::collection::vec((0.0f64..2000.0, prop::option::of(any::<f64>())), 0..20),
+            x in 0u16..40, y in 0u16..10, width in 0u16..600, height in 0u16..20, max in any::<f32>(), ascii in any::<bool>(),
+        ) {
+            let t = cpu(&values);
+            let mut buf = Buffer::empty(Rect::new(0, 0, 30, 8));
+            let area = Rect::new(x, y, width, height);
+            let theme = Theme { colour: true, ascii };
+            let window = Window::of_cells(NOW, 60.0, width);
+            let columns = Columns::gather(&t, window, |p| p.cpu);
+            timeline(&mut buf, area, &columns, max, Style::new(), theme);
+            stacked(&mut buf, area, &t, window, theme);
+            strip(&mut buf, area, &t, window, theme);
+            ruler(&mut buf, area, f64::from(max.abs()), Style::new());
+            bar(&mut buf, area, [values.first().and_then(|v| v.1), Some(0.5), None, Some(f64::NAN)], theme);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Where everything stands on the overview, for every size of terminal.
+//!
+//! The same sections at every size: from the smallest usable screen upwards, spare rows are given out in a fixed order of
+//! importance, so a section is there whole or not at all and nothing is squeezed into uselessness.
+
+use ratatui::layout::Rect;
+
+use super::charts::MAX_CELLS;
+
+/// Smallest terminal that shows the whole overview.
+pub const MIN_WIDTH: u16 = 60;
+/// Smallest terminal that shows the whole overview.
+pub const MIN_HEIGHT: u16 = 15;
+
+/// Timelines drawn one below the other: GPU, loader, CPU, storage.
+pub const CHARTS: usize = 4;
+
+/// Rows that each section would like.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// Workers of the job.
+    pub workers: usize,
+    /// Processes of the job.
+    pub processes: usize,
+}
+
+/// The sections of the overview.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// Name of the program, the target, step rate.
+    pub title: Rect,
+    /// The verdict.
+    pub banner: Rect,
+    /// Past verdicts.
+    pub strip: Band,
+    /// Where the main thread's time goes.
+    pub main: Band,
+    /// The timelines.
+    pub charts: [Band; CHARTS],
+    /// The time axis of all bands above.
+    pub ruler: Rect,
+    /// One bar for each worker.
+    pub workers: Option<Rect>,
+    /// The processes, header included.
+    pub table: Rect,
+    /// Keys.
+    pub footer: Rect,
+}
+
+/// A stretch of the shared time axis: text on the left, axis labels, the chart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Band {
+    /// Name and numbers.
+    pub text: Rect,
+    /// Labels of the value axis.
+    pub axis: Rect,
+    /// The chart.
+    pub chart: Rect,
+}
+
+/// Width of the axis labels, one blank included.
+const AXIS: u16 = 5;
+
+/// Heights of the sections while rows are given out.
+#[derive(Debug, Clone, Copy)]
+struct Rows {
+    banner: u16,
+    main: u16,
+    chart: u16,
+    workers: u16,
+    table: u16,
+}
+
+impl Rows {
+    /// Title, strip, ruler and footer take one row each.
+    fn total(self) -> u16 {
+        let charts = self.chart.saturating_mul(CHARTS as u16);
+        [self.banner, self.main, charts, self.workers, self.table].into_iter().fold(4, u16::saturating_add)
+    }
+}
+
+/// Rows of the verdict banner in a terminal of `height` rows on the pages that show little else.
+#[must_use]
+pub fn banner_rows(height: u16) -> u16 {
+    if height < 20 { 3 } else { 4 }
+}
+
+/// How many worker bars stand side by side in `width` cells.
+#[must_use]
+pub fn worker_columns(width: u16) -> u16 {
+    (width / 40).max(1)
+}
+
+/// Lays the overview out, or nothing where the terminal is too small for it.
+#[must_use]
+pub fn plan(area: Rect, wants: Wants) -> Option<Plan> {
+    if area.width < MIN_WIDTH || area.height < MIN_HEIGHT {
+        return None;
+    }
+    let rows = give_out(area.width, area.height, wants);
+    let mut y = area.y;
+    let mut take = |height: u16| {
+        let rect = Rect::new(area.x, y, area.width, height);
+        y += height;
+        rect
+    };
+    Some(Plan {
+        title: take(1),
+        banner: take(rows.banner),
+        strip: band(take(1)),
+        main: band(take(rows.main)),
+        charts: std::array::from_fn(|_| band(take(rows.chart))),
+        ruler: band(take(1)).chart,
+        workers: Some(take(rows.workers)).filter(|r| r.height > 0),
+        table: take(rows.table),
+        footer: take(1),
+    })
+}
+
+/// Gives the rows of the screen to its sections, the most useful first.
+fn give_out(width: u16, height: u16, wants: Wants) -> Rows {
+    let workers = u16::try_from(wants.workers).unwrap_or(u16::MAX);
+    let worker_rows = |n: u16| if n == 0 { 0 } else { 1 + n.div_ceil(worker_columns(width)) };
+    let all_workers = worker_rows(workers);
+    let processes = u16::try_from(wants.processes).unwrap_or(u16::MAX).max(2).saturating_add(1);
+
+    let mut rows = Rows { banner: 3, main: 1, chart: 1, workers: 0, table: 3 };
+    let steps = [
+        Rows { banner: 4, ..rows },
+        Rows { table: 5, ..rows },
+        Rows { chart: 2, ..rows },
+        Rows { main: 3, ..rows },
+        // 80×24 ends here.
+        Rows { banner: 5, ..rows },
+        Rows { workers: all_workers.min(4), ..rows },
+        Rows { table: 7, ..rows },
+        Rows { chart: 3, ..rows },
+        Rows { banner: 6, main: 4, ..rows },
+        Rows { workers: all_workers.min(9), ..rows },
+        Rows { table: 10, ..rows },
+        Rows { chart: 4, ..rows },
+        Rows { main: 6, ..rows },
+        Rows { banner: 7, ..rows },
+        Rows { table: processes.min(16), ..rows },
+        Rows { chart: 5, main: 8, ..rows },
+        Rows { workers: all_workers, ..rows },
+        Rows { table: processes, ..rows },
+    ];
+    for step in steps {
+        let grown = Rows {
+            banner: rows.banner.max(step.banner),
+            main: rows.main.max(step.main),
+            chart: rows.chart.max(step.chart),
+            workers: rows.workers.max(step.workers),
+            // No more rows than there are processes, but never less than the smallest screen has.
+            table: rows.table.max(step.table.min(processes.max(5))),
+        };
+        if grown.total() <= height {
+            rows = grown;
+        }
+    }
+    let spare = height.saturating_sub(rows.total());
+    let charts = (spare / (CHARTS as u16 + 1)).min(4);
+    rows.chart += charts;
+    rows.main += charts;
+    rows.table += height.saturating_sub(rows.total());
+    rows
+}
+
+/// Width of the text left of the charts.
+#[must_use]
+fn text_width(width: u16) -> u16 {
+    match width {
+        0..100 => 20,
+        100..160 => 27,
+        _ => 34,
+    }
+}
+
+fn band(rect: Rect) -> Band {
+    let text = text_width(rect.width).min(rect.width);
+    let axis = AXIS.min(rect.width - text);
+    let chart = (rect.width - text - axis).min(MAX_CELLS as u16);
+    Band {
+        text: Rect { width: text, ..rect },
+        axis: Rect { x: rect.x + text, width: axis, ..rect },
+        chart: Rect { x: rect.x + text + axis, width: chart, ..rect },
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(width: u16, height: u16) -> Plan {
+        plan(Rect::new(0, 0, width, height), Wants { workers: 4, processes: 6 }).unwrap()
+    }
+
+    #[test]
+    fn the_smallest_usual_terminal_has_everything_that_matters() {
+        let p = at(80, 24);
+        assert_eq!(p.banner.height, 4);
+        assert!(p.charts.iter().all(|c| c.chart.height == 2));
+        assert_eq!(p.main.chart.height, 3);
+        assert!(p.table.height >= 5);
+        assert_eq!(p.footer.bottom(), 24);
+    }
+
+    #[test]
+    fn larger_terminals_are_used() {
+        assert!(at(120, 40).workers.is_some());
+        assert!(at(200, 60).charts.iter().all(|c| c.chart.height >= 4));
+        assert!(plan(Rect::new(0, 0, 20, 5), Wants::default()).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn sections_tile_the_screen(
+            width in 0u16..700, height in 0u16..300, workers in 0usize..100_000, processes in 0usize..100_000,
+        ) {
+            let area = Rect::new(0, 0, width, height);
+            if let Some(p) = plan(area, Wants { workers, processes }) {
+                let mut y = 0;
+                let bands = [p.strip.chart, p.main.chart].into_iter().chain(p.charts.map(|c| c.chart));
+                let below = p.workers.into_iter().chain([p.table, p.footer]);
+                for r in [p.title, p.banner].into_iter().chain(bands).chain([p.ruler]).chain(below) {
+                    prop_assert_eq!(r.y, y);
+                    y = r.bottom();
+                    prop_assert!(r.right() <= width);
+                }
+                prop_assert_eq!(y, height);
+                prop_assert!(p.table.height >= 3 && p.ruler.width >= 30);
+            }
+        }
+    }
+}

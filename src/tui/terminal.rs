@@ -1,0 +1,278 @@
+//! The one file that touches the terminal: entering and leaving it, painting, suspending, and the panic hook.
+//!
+//! ratatui supplies the buffer, the difference of two buffers and its encoding; the rest is done here, so that each frame
+//! is one write inside synchronised-update marks, nothing is written when nothing changed, and no frame asks the
+//! terminal a question (`ratatui::Terminal::clear` asks for the cursor's position and can fail).
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
+use std::thread::ThreadId;
+
+use crossterm::clipboard::CopyToClipboard;
+use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
+use crossterm::style::ResetColor;
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
+};
+use crossterm::{Command, cursor};
+use ratatui::backend::{Backend, CrosstermBackend};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Signal, kill_current_process_group};
+
+/// Room for a frame: a full repaint of 200×60 in colour needs about 40 KiB.
+const FRAME_BYTES: usize = 64 * 1024;
+
+/// Size to assume where the terminal does not tell.
+const FALLBACK_SIZE: (u16, u16) = (80, 24);
+
+/// Longest text put on the clipboard: xterm's default limit for OSC 52 is about 100 kB of base64.
+const CLIPBOARD_BYTES: usize = 64 * 1024;
+
+/// What to switch on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Report the mouse. The terminal's own selection then needs Shift.
+    pub mouse: bool,
+}
+
+/// The terminal, taken over until this is dropped.
+pub struct Terminal {
+    out: File,
+    options: Options,
+    shown: Buffer,
+    next: Buffer,
+    bytes: Vec<u8>,
+    /// What the terminal shows is not known: clear it and paint everything.
+    repaint: bool,
+}
+
+impl fmt::Debug for Terminal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Terminal").field("size", &self.shown.area).field("options", &self.options).finish()
+    }
+}
+
+/// Whether the terminal is in our hands, and the thread that holds it.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+static HOLDER: Mutex<Option<ThreadId>> = Mutex::new(None);
+static HOOK: Once = Once::new();
+
+impl Terminal {
+    /// Takes over the terminal on standard output: raw mode, alternate screen, hidden cursor, bracketed paste.
+    ///
+    /// # Errors
+    /// When standard output is no terminal, or raw mode is refused. Whatever was switched on is switched off again.
+    pub fn enter(options: Options) -> io::Result<Self> {
+        let stdout = rustix::stdio::stdout();
+        if !rustix::termios::isatty(stdout) {
+            return Err(io::Error::other("standard output is not a terminal"));
+        }
+        let out = File::from(rustix::io::dup(stdout)?);
+        let mut terminal = Self {
+            out,
+            options,
+            shown: Buffer::default(),
+            next: Buffer::default(),
+            bytes: Vec::with_capacity(FRAME_BYTES),
+            repaint: true,
+        };
+        install_hook();
+        *HOLDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current().id());
+        // From here on dropping `terminal` restores.
+        terminal.take()?;
+        Ok(terminal)
+    }
+
+    /// Columns and rows of the terminal.
+    #[must_use]
+    pub fn size(&self) -> (u16, u16) {
+        match rustix::termios::tcgetwinsize(&self.out) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),
+            _ => FALLBACK_SIZE,
+        }
+    }
+
+    /// Lets `view` paint an empty buffer of the terminal's size and brings the terminal to show it. Writes once, or
+    /// not at all when nothing changed.
+    ///
+    /// # Errors
+    /// When the terminal cannot be written to: it has been closed.
+    pub fn draw(&mut self, view: impl FnOnce(&mut Buffer)) -> io::Result<()> {
+        let (columns, rows) = self.size();
+        let area = Rect::new(0, 0, columns, rows);
+        if self.shown.area != area {
+            self.next.resize(area);
+            self.shown.resize(area);
+            self.repaint = true;
+        }
+        self.next.reset();
+        view(&mut self.next);
+
+        self.bytes.clear();
+        queue(&mut self.bytes, BeginSynchronizedUpdate)?;
+        let mut changed = self.repaint;
+        if self.repaint {
+            self.shown.reset();
+            queue(&mut self.bytes, ResetColor)?;
+            queue(&mut self.bytes, Clear(ClearType::All))?;
+        }
+        let mut updates = self.shown.diff_iter(&self.next).peekable();
+        if updates.peek().is_some() {
+            changed = true;
+            CrosstermBackend::new(&mut self.bytes).draw(updates)?;
+        }
+        if changed {
+            queue(&mut self.bytes, EndSynchronizedUpdate)?;
+            // If writing fails half-way the next frame must not build on this one.
+            self.repaint = true;
+            self.write()?;
+            self.repaint = false;
+            std::mem::swap(&mut self.shown, &mut self.next);
+        }
+        Ok(())
+    }
+
+    /// Makes the next draw clear the terminal and paint everything.
+    pub fn repaint(&mut self) {
+        self.repaint = true;
+    }
+
+    /// Puts `text` on the clipboard by OSC 52, which also works through ssh; a terminal that does not know it ignores it.
+    ///
+    /// # Errors
+    /// When the terminal cannot be written to.
+    pub fn copy(&mut self, text: &str) -> io::Result<()> {
+        let mut end = text.len().min(CLIPBOARD_BYTES);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.bytes.clear();
+        queue(&mut self.bytes, CopyToClipboard::to_clipboard_from(text.get(..end).unwrap_or_default()))?;
+        self.write()
+    }
+
+    /// Gives the terminal back, stops the process group as Ctrl-Z does, and takes the terminal again once the shell
+    /// has continued it.
+    ///
+    /// The whole group is stopped, as the terminal driver would do it: a wrapper script in the same group must stop
+    /// too, or the shell would never get the terminal back. In a group without a job-control shell the kernel ignores
+    /// SIGTSTP, so nobody can be left with a stopped program and a dead terminal. A program started under trainmon
+    /// belongs in a group of its own.
+    ///
+    /// # Errors
+    /// When the terminal cannot be taken again.
+    pub fn suspend(&mut self) -> io::Result<()> {
+        self.leave();
+        kill_current_process_group(Signal::TSTP)?;
+        // The signal may go to another thread of ours and stop us a moment later.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        self.take()
+    }
+
+    /// Takes the terminal again after somebody else has stopped and continued the process (SIGCONT).
+    ///
+    /// # Errors
+    /// When raw mode is refused.
+    pub fn resumed(&mut self) -> io::Result<()> {
+        // Leaving first makes crossterm forget the modes that it believes to be set.
+        let _ = disable_raw_mode();
+        self.take()
+    }
+
+    fn take(&mut self) -> io::Result<()> {
+        enable_raw_mode()?;
+        TAKEN.store(true, Ordering::SeqCst);
+        self.bytes.clear();
+        queue(&mut self.bytes, EnterAlternateScreen)?;
+        queue(&mut self.bytes, EnableBracketedPaste)?;
+        if self.options.mouse {
+            queue(&mut self.bytes, EnableMouseCapture)?;
+        }
+        queue(&mut self.bytes, cursor::Hide)?;
+        self.repaint = true;
+        self.write()
+    }
+
+    /// Gives the terminal back as it was. May be called twice.
+    fn leave(&mut self) {
+        restore(&mut self.out);
+    }
+
+    /// Writes `bytes` whole.
+    fn write(&mut self) -> io::Result<()> {
+        write_whole(&mut self.out, &self.bytes)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.leave();
+        *HOLDER.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+fn queue(bytes: &mut Vec<u8>, command: impl Command) -> io::Result<()> {
+    crossterm::queue!(bytes, command)
+}
+
+/// Writes everything, waiting where somebody has made the terminal non-blocking.
+fn write_whole(out: &mut File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match out.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => bytes = bytes.get(n..).unwrap_or_default(),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                match poll(&mut [PollFd::new(out, PollFlags::OUT)], None) {
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(e) => return Err(e.into()),
+                }
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Undoes [`Terminal::take`], once.
+fn restore(out: &mut File) {
+    if !TAKEN.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    let mut bytes = Vec::with_capacity(64);
+    // All of these write into memory; mouse reports are switched off whether they were on or not.
+    let _ = queue(&mut bytes, EndSynchronizedUpdate);
+    let _ = queue(&mut bytes, ResetColor);
+    let _ = queue(&mut bytes, DisableMouseCapture);
+    let _ = queue(&mut bytes, DisableBracketedPaste);
+    let _ = queue(&mut bytes, LeaveAlternateScreen);
+    let _ = queue(&mut bytes, cursor::Show);
+    let _ = write_whole(out, &bytes);
+    let _ = disable_raw_mode();
+}
+
+/// Restores the terminal before a panic of the thread that holds it prints its message. A panic of another thread leaves
+/// the screen alone: that thread's source is then gone, and the screen says so.
+fn install_hook() {
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let holder = HOLDER.lock().map(|h| *h).unwrap_or_else(|e| *e.into_inner());
+            if TAKEN.load(Ordering::SeqCst) && holder != Some(std::thread::current().id()) {
+                return;
+            }
+            if TAKEN.load(Ordering::SeqCst)
+                && let Ok(out) = rustix::io::dup(rustix::stdio::stdout())
+            {
+                restore(&mut File::from(out));
+            }
+            before(info);
+        }));
+    });
+}

@@ -1,0 +1,151 @@
+//! Drawing: free functions from the state to cells of a buffer. They decide nothing and change nothing.
+
+mod banner;
+mod bars;
+mod detail;
+mod findings;
+mod help;
+mod main_thread;
+mod small;
+mod table;
+mod timelines;
+mod workers;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::app::{App, Page};
+use super::charts;
+use super::layout::{self, Plan};
+use super::theme;
+use crate::diagnosis::verdict::Advice;
+
+/// Draws the whole screen into `buf`, which must be empty.
+pub fn draw(buf: &mut Buffer, app: &App) {
+    let area = buf.area;
+    match layout::plan(area, app.wants()) {
+        None => small::draw(buf, area, app),
+        Some(plan) if app.page == Page::Overview => overview(buf, &plan, app),
+        Some(_) => text_page(buf, area, app),
+    }
+    if app.theme.ascii {
+        fold_to_ascii(buf);
+    }
+}
+
+fn overview(buf: &mut Buffer, plan: &Plan, app: &App) {
+    bars::title(buf, plan.title, app);
+    banner::draw(buf, plan.banner, app);
+    timelines::strip(buf, plan.strip, app);
+    main_thread::draw(buf, plan.main, app);
+    timelines::draw(buf, &plan.charts, app);
+    charts::ruler(buf, plan.ruler, app.span_s(), app.theme.dim());
+    if let Some(area) = plan.workers {
+        workers::draw(buf, area, app);
+    }
+    table::draw(buf, plan.table, app);
+    bars::footer(buf, plan.footer, app);
+    if app.detail {
+        detail::draw(buf, buf.area, app);
+    }
+}
+
+/// Findings and help: the verdict on top, below it text that scrolls.
+fn text_page(buf: &mut Buffer, area: Rect, app: &App) {
+    let banner = layout::banner_rows(area.height);
+    bars::title(buf, Rect { height: 1, ..area }, app);
+    banner::draw(buf, Rect { y: area.y + 1, height: banner, ..area }, app);
+    let body = Rect { y: area.y + 1 + banner, height: text_rows(area.height), ..area };
+    let lines = text_lines(app, area.width);
+    for (line, y) in lines.iter().skip(app.scroll).zip(body.top()..body.bottom()) {
+        buf.set_line(body.x, y, line, body.width);
+    }
+    bars::footer(buf, Rect { y: area.bottom() - 1, height: 1, ..area }, app);
+}
+
+/// Rows of text that a page of text shows on a terminal of `height` rows.
+pub(super) fn text_rows(height: u16) -> u16 {
+    height.saturating_sub(2 + layout::banner_rows(height)).max(1)
+}
+
+/// The lines of the page that is up, where it is a page of text.
+pub(super) fn text_lines(app: &App, width: u16) -> Vec<Line<'static>> {
+    match app.page {
+        Page::Overview => Vec::new(),
+        Page::Findings => findings::lines(app, width),
+        Page::Help => help::lines(app, width),
+    }
+}
+
+/// The bound of an advice as it follows its title: ` (at most 1.7× faster)`.
+pub(super) fn bound(advice: &Advice) -> String {
+    match (advice.speedup_at_most.filter(|s| s.is_finite()), advice.predicted_step_ms.filter(|s| s.is_finite())) {
+        (Some(s), Some(ms)) => format!(" (at most {s:.1}× faster, steps of {ms:.0} ms)"),
+        (Some(s), None) => format!(" (at most {s:.1}× faster)"),
+        (None, Some(ms)) => format!(" (steps of {ms:.0} ms)"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Writes `text` from `x` to before `end` on row `y` and returns where it stopped.
+fn write(buf: &mut Buffer, x: u16, y: u16, end: u16, text: &str, style: Style) -> u16 {
+    let end = end.min(buf.area.right());
+    if x >= end || y < buf.area.top() || y >= buf.area.bottom() {
+        return x;
+    }
+    buf.set_stringn(x, y, text, usize::from(end - x), style).0
+}
+
+/// Writes `text` so that it ends before `end`, cutting it at `start`; returns where it begins.
+fn write_right(buf: &mut Buffer, start: u16, y: u16, end: u16, text: &str, style: Style) -> u16 {
+    let text = crate::text::fit(text, usize::from(end.saturating_sub(start)));
+    let x = end.saturating_sub(cells(&text)).max(start);
+    write(buf, x, y, end, &text, style);
+    x
+}
+
+/// Width of a text in cells.
+fn cells(text: &str) -> u16 {
+    u16::try_from(unicode_width::UnicodeWidthStr::width(text)).unwrap_or(u16::MAX)
+}
+
+/// Sets pieces one after the other into the rows of `area`, a blank between them, as many as fit whole.
+fn flow(buf: &mut Buffer, area: Rect, pieces: &[(String, Style)]) {
+    let (mut x, mut y) = (area.left(), area.top());
+    for (text, style) in pieces {
+        let width = cells(text);
+        if x > area.left() && x + width > area.right() {
+            (x, y) = (area.left(), y + 1);
+        }
+        if y >= area.bottom() {
+            return;
+        }
+        x = write(buf, x, y, area.right(), text, *style).saturating_add(1);
+    }
+}
+
+/// Rows that [`flow`] needs for `pieces` in `width` cells.
+fn flow_rows(width: u16, pieces: &[(String, Style)]) -> u16 {
+    let (mut x, mut rows) = (0u16, 1u16);
+    for (text, _) in pieces {
+        let piece = cells(text);
+        if x > 0 && x.saturating_add(piece) > width {
+            x = 0;
+            rows = rows.saturating_add(1);
+        }
+        x = x.saturating_add(piece).saturating_add(1);
+    }
+    rows
+}
+
+/// Replaces whatever is not ASCII by its nearest stand-in.
+fn fold_to_ascii(buf: &mut Buffer) {
+    for cell in &mut buf.content {
+        if !cell.symbol().is_ascii() {
+            let c = cell.symbol().chars().next().map_or(' ', theme::ascii);
+            cell.set_char(c);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! A terminal too small for the overview still says what holds the run back, and what size shows more.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::{banner, bound, write};
+use crate::text::{fit, sanitise};
+use crate::tui::app::App;
+use crate::tui::layout::{MIN_HEIGHT, MIN_WIDTH};
+
+/// Draws class and cause first, then as many of advice, end and size as there are rows for.
+pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
+    let (badge, badge_style) = banner::badge(app);
+    let mut lines = Vec::new();
+    // Class and cause on two rows where they are too wide for one.
+    match badge.split_once(": ") {
+        Some((class, cause)) if badge.len() > usize::from(area.width) => {
+            lines.push((format!("{class} "), badge_style));
+            lines.push((cause.to_owned(), app.theme.strong()));
+        }
+        _ => lines.push((badge, badge_style)),
+    }
+    let size = format!("needs {MIN_WIDTH}x{MIN_HEIGHT}, has {}x{}", area.width, area.height);
+    if let Some(ended) = &app.ended {
+        lines.push((format!("ENDED: {}", sanitise(ended)), app.theme.strong()));
+    }
+    if let Some(advice) = app.verdict().and_then(|v| v.advice.first()) {
+        lines.push((format!("► {}{}", sanitise(&advice.title), bound(advice)), app.theme.advice()));
+    }
+    lines.truncate(usize::from(area.height.saturating_sub(1)).max(1));
+    lines.push((size, app.theme.dim()));
+    lines.push(("q quits".to_owned(), app.theme.dim()));
+    for ((text, style), y) in lines.iter().zip(area.top()..area.bottom()) {
+        write(buf, area.x, y, area.right(), &fit(text, usize::from(area.width)), *style);
+    }
+}

@@ -1,0 +1,52 @@
+//! One bar for each worker: busy, waiting for its data, queueing for a CPU, idle.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::write;
+use crate::rates::frame::WorkerRates;
+use crate::tui::app::App;
+use crate::tui::theme::Stage;
+use crate::tui::{charts, format, layout};
+
+/// Cells of the PID in front of a bar and of the numbers behind it.
+const BEFORE: u16 = 8;
+const BEHIND: u16 = 17;
+
+/// Draws a legend and as many workers as fit, side by side where the terminal is wide.
+pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
+    let workers = app.frame().map(|f| f.workers.as_slice()).unwrap_or_default();
+    let theme = app.theme;
+    let mut x = write(buf, area.x, area.y, area.right(), "Workers", theme.strong()) + 1;
+    for stage in Stage::ALL {
+        let text = format!("{} {}", theme.stage_glyph(stage), stage.word());
+        x = write(buf, x + 1, area.y, area.right(), &text, theme.stage(stage));
+    }
+    let columns = layout::worker_columns(area.width);
+    let width = area.width / columns;
+    let rows = area.height.saturating_sub(1);
+    let room = usize::from(rows) * usize::from(columns);
+    if workers.len() > room {
+        let text = format!("  {} of {}", room, workers.len());
+        write(buf, x + 1, area.y, area.right(), &text, theme.dim());
+    }
+    let places = (0..rows).flat_map(|r| (0..columns).map(move |c| (area.x + c * width, area.y + 1 + r)));
+    for (worker, (x, y)) in workers.iter().zip(places) {
+        one(buf, Rect::new(x, y, width, 1), worker, app);
+    }
+}
+
+fn one(buf: &mut Buffer, area: Rect, worker: &WorkerRates, app: &App) {
+    let pid = format!("{:>7} ", worker.id.pid);
+    write(buf, area.x, area.y, area.right(), &pid, app.theme.dim());
+    let shares = [worker.busy, worker.io_wait, worker.runnable, worker.idle];
+    let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
+    charts::bar(buf, bar, shares, app.theme);
+    let most = Stage::ALL.into_iter().zip(shares).filter_map(|(s, v)| v.map(|v| (s, v)));
+    let most = most.max_by(|a, b| a.1.total_cmp(&b.1));
+    let text = most.map_or_else(
+        || format::UNMEASURED.to_owned(),
+        |(stage, share)| format!("{:>3.0}% {:<5} {}/s", share * 100.0, stage.word(), format::number(worker.batches_s)),
+    );
+    write(buf, bar.right() + 1, area.y, area.right(), &text, app.theme.stage(most.map_or(Stage::Idle, |m| m.0)));
+}

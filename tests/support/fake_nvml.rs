@@ -1,0 +1,1000 @@
+//! A made-up NVML library: the C functions that trainmon calls, answered from the state file of a simulated device.
+//!
+//! Tests load it by dlopen in the driver library's place. The environment of the loading process steers it:
+//! `TRAINMON_SIMULATED_DEVICE` names the state file (unset or absent: no devices), `FAKE_NVML_SLOW_PCIE=1` makes each PCIe
+//! rate take 20 ms as on real devices, and `FAKE_NVML_FAIL` is a comma list of failures, read at initialisation:
+//! - `init_fails`, `no_driver`, `no_permission`, `version_mismatch`: what `nvmlInit_v2` answers;
+//! - `no_devices`; `lost`: every device call answers that the GPU is lost (one device: the state file's own flag);
+//! - `unsupported:FUNCTION`, `fail:FUNCTION_CODE` (an nvmlReturn_t), `hang:FUNCTION_MS` (sleeps first);
+//! - `gone`: device calls answer as after an unload of the driver;
+//! - `garbage`: all ones, impossible numbers, text that is no UTF-8, counts that are lies.
+//!
+//! Like a driver it takes a utilisation point of each device about every 167 ms into a ring of 120, from a thread that runs
+//! between initialisation and shutdown; `nvmlDeviceGetUtilizationRates` is the last completed point.
+#![allow(
+    unsafe_code,
+    missing_docs,
+    non_snake_case,
+    reason = "exports C functions under NVML's names"
+)]
+#![allow(
+    clippy::missing_safety_doc,
+    clippy::unwrap_used,
+    reason = "called through NVML's contract only: out parameters are null or valid; a test library may die of a poisoned lock"
+)]
+
+use std::collections::VecDeque;
+use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nvml_wrapper_sys::bindings as sys;
+use trainmon::sources::simulated_device::{
+    Activity, DeviceState, StateFile, activity, monotonic_ns,
+};
+
+type Handle = *mut c_void;
+type Return = sys::nvmlReturn_t;
+
+const SUCCESS: Return = sys::nvmlReturn_enum_NVML_SUCCESS;
+const UNINITIALIZED: Return = sys::nvmlReturn_enum_NVML_ERROR_UNINITIALIZED;
+const INVALID_ARGUMENT: Return = sys::nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT;
+const NOT_SUPPORTED: Return = sys::nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED;
+const NOT_FOUND: Return = sys::nvmlReturn_enum_NVML_ERROR_NOT_FOUND;
+const INSUFFICIENT_SIZE: Return = sys::nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE;
+const GPU_IS_LOST: Return = sys::nvmlReturn_enum_NVML_ERROR_GPU_IS_LOST;
+const UNKNOWN: Return = sys::nvmlReturn_enum_NVML_ERROR_UNKNOWN;
+
+/// Time between two utilisation points, and points kept.
+const PERIOD: Duration = Duration::from_millis(167);
+const RING: usize = 120;
+
+static LIBRARY: Mutex<Option<Library>> = Mutex::new(None);
+
+struct Library {
+    users: u32,
+    failures: Vec<String>,
+    path: Option<PathBuf>,
+    file: Option<(StateFile, u64)>,
+    devices: Vec<Device>,
+    stop: Sender<()>,
+    sampler: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Device {
+    before: Option<(DeviceState, u64)>,
+    ring: VecDeque<Point>,
+    energy_mj: f64,
+}
+
+#[derive(Clone, Copy)]
+struct Point {
+    unix_us: u64,
+    seen: Activity,
+    owner: Option<u32>,
+    neighbour: Option<u32>,
+}
+
+impl Library {
+    fn fails(&self, name: &str) -> bool {
+        self.failures.iter().any(|failure| failure == name)
+    }
+
+    /// The number after `kind:FUNCTION_` in the list of failures.
+    fn failure(&self, kind: &str, function: &str) -> Option<u64> {
+        self.failures.iter().find_map(|failure| {
+            let (named, number) = failure
+                .strip_prefix(kind)?
+                .strip_prefix(':')?
+                .rsplit_once('_')?;
+            if named == function {
+                number.parse().ok()
+            } else {
+                None
+            }
+        })
+    }
+
+    /// Opens the state file, again when another one has taken its place.
+    fn refresh(&mut self) {
+        let Some(path) = &self.path else { return };
+        let inode = std::fs::metadata(path).map(|facts| facts.ino()).ok();
+        if inode.is_none() || self.file.as_ref().map(|(_, opened)| *opened) == inode {
+            return;
+        }
+        self.file = StateFile::open(path).ok().zip(inode);
+        let count = self
+            .file
+            .as_ref()
+            .map_or(0, |(file, _)| file.device_count());
+        self.devices = (0..count).map(|_| Device::default()).collect();
+    }
+
+    fn state(&self, index: usize) -> Option<DeviceState> {
+        let (file, _) = self.file.as_ref()?;
+        let state = file.read(u32::try_from(index).ok()?).ok().flatten()?;
+        Some(state.without_the_dead(|pid| Path::new("/proc").join(pid.to_string()).exists()))
+    }
+
+    fn sample(&mut self) {
+        self.refresh();
+        let (now_ns, unix_us) = (monotonic_ns(), unix_us());
+        for index in 0..self.devices.len() {
+            let Some(state) = self.state(index) else {
+                continue;
+            };
+            let Some(device) = self.devices.get_mut(index) else {
+                continue;
+            };
+            let seen = device
+                .before
+                .as_ref()
+                .and_then(|(then, then_ns)| activity((then, *then_ns), (&state, now_ns)));
+            if let (Some(seen), Some((_, then_ns))) = (seen, device.before) {
+                device.energy_mj +=
+                    state.power_mw(seen.device) as f64 * (now_ns - then_ns) as f64 * 1e-9;
+                device.ring.truncate(RING - 1);
+                device.ring.push_front(Point {
+                    unix_us,
+                    seen,
+                    owner: state.owner(),
+                    neighbour: state.neighbour(),
+                });
+            }
+            device.before = Some((state, now_ns));
+        }
+    }
+}
+
+fn unix_us() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_micros() as u64)
+}
+
+fn pct(share: f64) -> c_uint {
+    (share * 100.0).round() as c_uint
+}
+
+/// What a device call begins with: failures asked for, then the device's position, its record and its last point.
+struct Call {
+    index: usize,
+    state: DeviceState,
+    last: Activity,
+    garbage: bool,
+}
+
+fn enter(function: &str, device: Handle) -> Result<Call, Return> {
+    let index = device.addr().checked_sub(1).ok_or(INVALID_ARGUMENT)?;
+    let (state, last, garbage, lost, sleep_ms) = {
+        let mut library = LIBRARY.lock().unwrap();
+        let library = library.as_mut().ok_or(UNINITIALIZED)?;
+        if library.fails("gone") {
+            return Err(UNINITIALIZED);
+        }
+        if library
+            .failures
+            .iter()
+            .any(|failure| failure.strip_prefix("unsupported:") == Some(function))
+        {
+            return Err(NOT_SUPPORTED);
+        }
+        if let Some(code) = library.failure("fail", function) {
+            return Err(code as Return);
+        }
+        let state = library.state(index).ok_or(UNKNOWN)?;
+        let last = library
+            .devices
+            .get(index)
+            .and_then(|device| device.ring.front())
+            .map(|point| point.seen);
+        let sleep_ms = state
+            .hang_ms
+            .max(library.failure("hang", function).unwrap_or(0));
+        (
+            state,
+            last.unwrap_or_default(),
+            library.fails("garbage"),
+            library.fails("lost"),
+            sleep_ms,
+        )
+    };
+    // Outside the lock: one hanging call does not hold up the sampler.
+    if sleep_ms > 0 {
+        std::thread::sleep(Duration::from_millis(sleep_ms));
+    }
+    if lost || state.lost != 0 {
+        Err(GPU_IS_LOST)
+    } else {
+        Ok(Call {
+            index,
+            state,
+            last,
+            garbage,
+        })
+    }
+}
+
+/// A device call with one out parameter, all ones when garbage is asked for.
+unsafe fn answer<T>(
+    function: &str,
+    device: Handle,
+    out: *mut T,
+    garbage: T,
+    value: impl FnOnce(&Call) -> T,
+) -> Return {
+    match enter(function, device) {
+        Ok(call) => {
+            // SAFETY: NVML's callers pass a valid out parameter.
+            unsafe { *out = if call.garbage { garbage } else { value(&call) } };
+            SUCCESS
+        }
+        Err(code) => code,
+    }
+}
+
+unsafe fn number(
+    function: &str,
+    device: Handle,
+    out: *mut c_uint,
+    value: impl FnOnce(&Call) -> u64,
+) -> Return {
+    // SAFETY: as in `answer`.
+    unsafe {
+        answer(function, device, out, c_uint::MAX, |call| {
+            value(call).try_into().unwrap_or(c_uint::MAX)
+        })
+    }
+}
+
+unsafe fn text(out: *mut c_char, length: c_uint, value: &str, garbage: bool) -> Return {
+    if garbage {
+        // No end, no UTF-8.
+        // SAFETY: the caller's buffer has `length` bytes.
+        unsafe { std::ptr::write_bytes(out.cast::<u8>(), 0xff, length as usize) };
+    } else {
+        if value.len() >= length as usize {
+            return INSUFFICIENT_SIZE;
+        }
+        // SAFETY: the text and its end fit into the caller's buffer.
+        unsafe {
+            std::ptr::copy_nonoverlapping(value.as_ptr(), out.cast(), value.len());
+            *out.add(value.len()) = 0;
+        }
+    }
+    SUCCESS
+}
+
+/// Fills a list as NVML does: too little room (or none) is answered with the number needed.
+unsafe fn list<T: Copy>(items: &[T], count: *mut c_uint, out: *mut T) -> Return {
+    // SAFETY: NVML's callers pass a valid count, and room for as many elements unless the pointer is null.
+    unsafe {
+        let room = *count as usize;
+        *count = items.len() as c_uint;
+        if items.is_empty() {
+            return SUCCESS;
+        }
+        if out.is_null() || room < items.len() {
+            return INSUFFICIENT_SIZE;
+        }
+        std::ptr::copy_nonoverlapping(items.as_ptr(), out, items.len());
+    }
+    SUCCESS
+}
+
+/// Fills all the room with ones and claims a million elements.
+unsafe fn garbage_list<T>(count: *mut c_uint, out: *mut T) -> Return {
+    // SAFETY: as in `list`.
+    unsafe {
+        if !out.is_null() {
+            std::ptr::write_bytes(out, 0xff, *count as usize);
+        }
+        *count = 1_000_000;
+    }
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlInit_v2() -> Return {
+    let failures: Vec<String> = std::env::var("FAKE_NVML_FAIL")
+        .unwrap_or_default()
+        .split(',')
+        .map(|failure| failure.trim().to_owned())
+        .collect();
+    for (failure, code) in [
+        ("init_fails", UNKNOWN),
+        (
+            "no_driver",
+            sys::nvmlReturn_enum_NVML_ERROR_DRIVER_NOT_LOADED,
+        ),
+        (
+            "no_permission",
+            sys::nvmlReturn_enum_NVML_ERROR_NO_PERMISSION,
+        ),
+        (
+            "version_mismatch",
+            sys::nvmlReturn_enum_NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+        ),
+    ] {
+        if failures.iter().any(|asked| asked == failure) {
+            return code;
+        }
+    }
+    let mut library = LIBRARY.lock().unwrap();
+    if let Some(library) = library.as_mut() {
+        library.users += 1;
+        return SUCCESS;
+    }
+    let (stop, stopped) = channel();
+    let sampler = std::thread::Builder::new()
+        .name("fake-nvml".into())
+        .spawn(move || {
+            while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                if let Some(library) = LIBRARY.lock().unwrap().as_mut() {
+                    library.sample();
+                }
+            }
+        });
+    let mut opened = Library {
+        users: 1,
+        failures,
+        path: std::env::var_os("TRAINMON_SIMULATED_DEVICE")
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from),
+        file: None,
+        devices: Vec::new(),
+        stop,
+        sampler: sampler.ok(),
+    };
+    opened.sample();
+    *library = Some(opened);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlInitWithFlags(_flags: c_uint) -> Return {
+    nvmlInit_v2()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlShutdown() -> Return {
+    let ended = {
+        let mut library = LIBRARY.lock().unwrap();
+        let Some(opened) = library.as_mut() else {
+            return UNINITIALIZED;
+        };
+        opened.users -= 1;
+        if opened.users > 0 {
+            return SUCCESS;
+        }
+        library.take()
+    };
+    if let Some(Library { stop, sampler, .. }) = ended {
+        drop(stop);
+        if let Some(sampler) = sampler {
+            let _ = sampler.join();
+        }
+    }
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlErrorString(_code: Return) -> *const c_char {
+    c"a made-up error".as_ptr()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlSystemGetDriverVersion(out: *mut c_char, length: c_uint) -> Return {
+    let garbage = LIBRARY
+        .lock()
+        .unwrap()
+        .as_ref()
+        .is_some_and(|library| library.fails("garbage"));
+    // SAFETY: as in `text`. The end stays: nvml-wrapper reads this one as a C string.
+    let done = unsafe { text(out, length - 1, "580.95.05", garbage) };
+    if garbage {
+        // SAFETY: the last byte of the caller's buffer.
+        unsafe { *out.add(length as usize - 1) = 0 };
+    }
+    done
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetCount_v2(count: *mut c_uint) -> Return {
+    let mut library = LIBRARY.lock().unwrap();
+    let Some(library) = library.as_mut() else {
+        return UNINITIALIZED;
+    };
+    library.refresh();
+    if let Some(code) = library.failure("fail", "nvmlDeviceGetCount_v2") {
+        return code as Return;
+    }
+    // SAFETY: NVML's callers pass a valid count.
+    unsafe {
+        *count = if library.fails("no_devices") {
+            0
+        } else {
+            library.devices.len() as c_uint
+        }
+    };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(
+    index: c_uint,
+    device: *mut Handle,
+) -> Return {
+    let library = LIBRARY.lock().unwrap();
+    let Some(library) = library.as_ref() else {
+        return UNINITIALIZED;
+    };
+    if let Some(code) = library.failure("fail", "nvmlDeviceGetHandleByIndex_v2") {
+        return code as Return;
+    }
+    if index as usize >= library.devices.len() {
+        return INVALID_ARGUMENT;
+    }
+    // SAFETY: NVML's callers pass a place for the handle.
+    unsafe { *device = std::ptr::without_provenance_mut(index as usize + 1) };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetName(
+    device: Handle,
+    out: *mut c_char,
+    length: c_uint,
+) -> Return {
+    match enter("nvmlDeviceGetName", device) {
+        // SAFETY: as in `text`.
+        Ok(call) => unsafe { text(out, length, &call.state.name(), call.garbage) },
+        Err(code) => code,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetUUID(
+    device: Handle,
+    out: *mut c_char,
+    length: c_uint,
+) -> Return {
+    match enter("nvmlDeviceGetUUID", device) {
+        Ok(call) => {
+            let uuid = format!("GPU-51a1a7ed-0000-4000-8000-{:012}", call.index);
+            // SAFETY: as in `text`.
+            unsafe { text(out, length, &uuid, call.garbage) }
+        }
+        Err(code) => code,
+    }
+}
+
+/// Exports device calls that answer one number.
+macro_rules! numbers {
+    ($($name:ident = $value:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(device: Handle, out: *mut c_uint) -> Return {
+            let value: fn(&Call) -> u64 = $value;
+            // SAFETY: as in `answer`.
+            unsafe { number(stringify!($name), device, out, value) }
+        }
+    )*};
+}
+
+numbers! {
+    nvmlDeviceGetMinorNumber = |call| call.index as u64;
+    nvmlDeviceGetPowerUsage = |call| call.state.power_mw(call.last.device);
+    nvmlDeviceGetEnforcedPowerLimit = |call| call.state.power_limit_mw;
+    nvmlDeviceGetCurrPcieLinkGeneration = |_| 3;
+    nvmlDeviceGetMaxPcieLinkGeneration = |_| 4;
+    nvmlDeviceGetCurrPcieLinkWidth = |_| 8;
+    nvmlDeviceGetMaxPcieLinkWidth = |_| 16;
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetUtilizationRates(
+    device: Handle,
+    out: *mut sys::nvmlUtilization_t,
+) -> Return {
+    let garbage = sys::nvmlUtilization_t {
+        gpu: 101,
+        memory: c_uint::MAX,
+    };
+    // SAFETY: as in `answer`.
+    unsafe {
+        answer(
+            "nvmlDeviceGetUtilizationRates",
+            device,
+            out,
+            garbage,
+            |call| sys::nvmlUtilization_t {
+                gpu: pct(call.last.device),
+                memory: pct(call.last.device * call.state.memory_busy_pct as f64 / 100.0),
+            },
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(
+    device: Handle,
+    out: *mut sys::nvmlMemory_t,
+) -> Return {
+    let garbage = sys::nvmlMemory_t {
+        total: u64::MAX,
+        free: u64::MAX,
+        used: u64::MAX,
+    };
+    // SAFETY: as in `answer`.
+    unsafe {
+        answer("nvmlDeviceGetMemoryInfo", device, out, garbage, |call| {
+            sys::nvmlMemory_t {
+                total: call.state.memory_total_bytes,
+                free: call
+                    .state
+                    .memory_total_bytes
+                    .saturating_sub(call.state.memory_used_bytes),
+                used: call.state.memory_used_bytes,
+            }
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(
+    device: Handle,
+    out: *mut sys::nvmlMemory_v2_t,
+) -> Return {
+    // SAFETY: NVML's callers pass a struct that says its own version.
+    let version = unsafe { (*out).version };
+    if version as usize != size_of::<sys::nvmlMemory_v2_t>() | 2 << 24 {
+        return sys::nvmlReturn_enum_NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    }
+    let garbage = sys::nvmlMemory_v2_t {
+        version,
+        total: 1 << 30,
+        reserved: 0,
+        free: 0,
+        used: 1 << 40,
+    };
+    // SAFETY: as in `answer`.
+    unsafe {
+        answer("nvmlDeviceGetMemoryInfo_v2", device, out, garbage, |call| {
+            sys::nvmlMemory_v2_t {
+                version,
+                total: call.state.memory_total_bytes,
+                reserved: 0,
+                free: call
+                    .state
+                    .memory_total_bytes
+                    .saturating_sub(call.state.memory_used_bytes),
+                used: call.state.memory_used_bytes,
+            }
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(
+    device: Handle,
+    out: *mut c_ulonglong,
+) -> Return {
+    // SAFETY: as in `answer`.
+    unsafe {
+        answer(
+            "nvmlDeviceGetTotalEnergyConsumption",
+            device,
+            out,
+            u64::MAX,
+            |call| {
+                let library = LIBRARY.lock().unwrap();
+                let device = library
+                    .as_ref()
+                    .and_then(|library| library.devices.get(call.index));
+                device.map_or(0, |device| device.energy_mj as u64)
+            },
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetTemperature(
+    device: Handle,
+    _sensor: c_uint,
+    out: *mut c_uint,
+) -> Return {
+    // SAFETY: as in `answer`.
+    unsafe {
+        number("nvmlDeviceGetTemperature", device, out, |call| {
+            call.state.temperature_c
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetClockInfo(
+    device: Handle,
+    kind: c_uint,
+    out: *mut c_uint,
+) -> Return {
+    // SAFETY: as in `answer`.
+    unsafe {
+        number("nvmlDeviceGetClockInfo", device, out, |call| match kind {
+            sys::nvmlClockType_enum_NVML_CLOCK_MEM => 6_251,
+            _ => call.state.sm_clock_mhz,
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(
+    device: Handle,
+    kind: c_uint,
+    out: *mut c_uint,
+) -> Return {
+    // SAFETY: as in `answer`.
+    unsafe {
+        number(
+            "nvmlDeviceGetMaxClockInfo",
+            device,
+            out,
+            |call| match kind {
+                sys::nvmlClockType_enum_NVML_CLOCK_MEM => 6_251,
+                _ => call.state.sm_clock_max_mhz,
+            },
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksEventReasons(
+    device: Handle,
+    out: *mut c_ulonglong,
+) -> Return {
+    // SAFETY: as in `answer`.
+    unsafe {
+        answer(
+            "nvmlDeviceGetCurrentClocksEventReasons",
+            device,
+            out,
+            u64::MAX,
+            |call| call.state.clock_event_reasons,
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetPcieThroughput(
+    device: Handle,
+    counter: c_uint,
+    out: *mut c_uint,
+) -> Return {
+    if std::env::var_os("FAKE_NVML_SLOW_PCIE").is_some_and(|slow| slow == "1") {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // SAFETY: as in `answer`.
+    unsafe {
+        number("nvmlDeviceGetPcieThroughput", device, out, |call| {
+            let sent = counter == sys::nvmlPcieUtilCounter_enum_NVML_PCIE_UTIL_TX_BYTES;
+            let busy = if sent {
+                call.state.pcie_tx_kib_s
+            } else {
+                call.state.pcie_rx_kib_s
+            };
+            (busy as f64 * call.last.device) as u64
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetEncoderUtilization(
+    device: Handle,
+    out: *mut c_uint,
+    period_us: *mut c_uint,
+) -> Return {
+    // SAFETY: as in `answer`.
+    unsafe {
+        *period_us = 167_000;
+        number("nvmlDeviceGetEncoderUtilization", device, out, |_| 0)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetDecoderUtilization(
+    device: Handle,
+    out: *mut c_uint,
+    period_us: *mut c_uint,
+) -> Return {
+    // SAFETY: as in `answer`.
+    unsafe {
+        *period_us = 167_000;
+        number("nvmlDeviceGetDecoderUtilization", device, out, |_| 0)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMigMode(
+    device: Handle,
+    current: *mut c_uint,
+    pending: *mut c_uint,
+) -> Return {
+    // SAFETY: as in `answer`.
+    unsafe {
+        *pending = 0;
+        number("nvmlDeviceGetMigMode", device, current, |_| 0)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetTotalEccErrors(
+    device: Handle,
+    _error: c_uint,
+    _counter: c_uint,
+    out: *mut c_ulonglong,
+) -> Return {
+    // SAFETY: as in `answer`.
+    unsafe { answer("nvmlDeviceGetTotalEccErrors", device, out, u64::MAX, |_| 0) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
+    device: Handle,
+    count: *mut c_uint,
+    out: *mut sys::nvmlProcessInfo_t,
+) -> Return {
+    let call = match enter("nvmlDeviceGetComputeRunningProcesses_v3", device) {
+        Ok(call) => call,
+        Err(code) => return code,
+    };
+    if call.garbage {
+        // SAFETY: as in `list`.
+        return unsafe { garbage_list(count, out) };
+    }
+    let process = |pid: Option<u32>, memory| {
+        pid.map(|pid| sys::nvmlProcessInfo_t {
+            pid,
+            usedGpuMemory: memory,
+            gpuInstanceId: c_uint::MAX,
+            computeInstanceId: c_uint::MAX,
+        })
+    };
+    let items: Vec<_> = [
+        process(call.state.owner(), call.state.owner_memory_bytes),
+        process(call.state.neighbour(), call.state.neighbour_memory_bytes),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    // SAFETY: as in `list`.
+    unsafe { list(&items, count, out) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v3(
+    device: Handle,
+    count: *mut c_uint,
+    _out: *mut sys::nvmlProcessInfo_t,
+) -> Return {
+    match enter("nvmlDeviceGetGraphicsRunningProcesses_v3", device) {
+        // A million needed, however much room there is.
+        Ok(call) if call.garbage => {
+            // SAFETY: as in `list`.
+            unsafe { *count = 1_000_000 };
+            INSUFFICIENT_SIZE
+        }
+        // SAFETY: as in `list`.
+        Ok(_) => unsafe { list::<sys::nvmlProcessInfo_t>(&[], count, _out) },
+        Err(code) => code,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
+    device: Handle,
+    count: *mut c_uint,
+    out: *mut sys::nvmlProcessInfo_t,
+) -> Return {
+    match enter("nvmlDeviceGetMPSComputeRunningProcesses_v3", device) {
+        // SAFETY: as in `list`.
+        Ok(call) if call.garbage => unsafe { garbage_list(count, out) },
+        // SAFETY: as in `list`.
+        Ok(_) => unsafe { list(&[], count, out) },
+        Err(code) => code,
+    }
+}
+
+fn points_since(index: usize, since_us: u64) -> Vec<Point> {
+    let library = LIBRARY.lock().unwrap();
+    let device = library
+        .as_ref()
+        .and_then(|library| library.devices.get(index));
+    device.map_or_else(Vec::new, |device| {
+        device
+            .ring
+            .iter()
+            .rev()
+            .filter(|point| point.unix_us > since_us)
+            .copied()
+            .collect()
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetSamples(
+    device: Handle,
+    _kind: c_uint,
+    since_us: c_ulonglong,
+    value_type: *mut sys::nvmlValueType_t,
+    count: *mut c_uint,
+    out: *mut sys::nvmlSample_t,
+) -> Return {
+    let call = match enter("nvmlDeviceGetSamples", device) {
+        Ok(call) => call,
+        Err(code) => return code,
+    };
+    // SAFETY: as in `list`.
+    unsafe {
+        if call.garbage {
+            *value_type = 99;
+            return garbage_list(count, out);
+        }
+        *value_type = sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT;
+        let items: Vec<_> = points_since(call.index, since_us)
+            .into_iter()
+            .map(|point| sys::nvmlSample_t {
+                timeStamp: point.unix_us,
+                sampleValue: sys::nvmlValue_t {
+                    uiVal: pct(point.seen.device),
+                },
+            })
+            .collect();
+        if out.is_null() {
+            *count = RING as c_uint;
+            return SUCCESS;
+        }
+        if items.is_empty() {
+            NOT_FOUND
+        } else {
+            list(&items, count, out)
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetProcessUtilization(
+    device: Handle,
+    out: *mut sys::nvmlProcessUtilizationSample_t,
+    count: *mut c_uint,
+    since_us: c_ulonglong,
+) -> Return {
+    let call = match enter("nvmlDeviceGetProcessUtilization", device) {
+        Ok(call) => call,
+        Err(code) => return code,
+    };
+    if call.garbage {
+        // SAFETY: as in `list`.
+        return unsafe { garbage_list(count, out) };
+    }
+    let points = points_since(call.index, since_us);
+    let mean = |pid: Option<u32>, share: fn(&Point) -> (Option<u32>, f64)| {
+        let shares: Vec<f64> = points
+            .iter()
+            .map(share)
+            .filter(|(whose, _)| *whose == pid)
+            .map(|(_, share)| share)
+            .collect();
+        let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+        Some(sys::nvmlProcessUtilizationSample_t {
+            pid: pid?,
+            timeStamp: points.last()?.unix_us,
+            smUtil: pct(mean),
+            memUtil: 0,
+            encUtil: 0,
+            decUtil: 0,
+        })
+        .filter(|sample| sample.smUtil > 0)
+    };
+    let items: Vec<_> = [
+        mean(call.state.owner(), |point| (point.owner, point.seen.owner)),
+        mean(call.state.neighbour(), |point| {
+            (point.neighbour, point.seen.neighbour)
+        }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if items.is_empty() {
+        return NOT_FOUND;
+    }
+    // SAFETY: as in `list`.
+    unsafe { list(&items, count, out) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlGpmQueryDeviceSupport(
+    device: Handle,
+    out: *mut sys::nvmlGpmSupport_t,
+) -> Return {
+    match enter("nvmlGpmQueryDeviceSupport", device) {
+        Ok(call) => {
+            // SAFETY: NVML's callers pass a valid struct.
+            unsafe { (*out).isSupportedDevice = c_uint::from(call.state.gpm_supported != 0) };
+            SUCCESS
+        }
+        Err(code) => code,
+    }
+}
+
+/// A GPM sample: a device's record and when it was read.
+type GpmSample = Option<(DeviceState, u64)>;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlGpmSampleAlloc(out: *mut *mut GpmSample) -> Return {
+    // SAFETY: NVML's callers pass a place for the handle.
+    unsafe { *out = Box::into_raw(Box::new(None)) };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlGpmSampleFree(sample: *mut GpmSample) -> Return {
+    // SAFETY: allocated by `nvmlGpmSampleAlloc`, freed once.
+    drop(unsafe { Box::from_raw(sample) });
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlGpmSampleGet(device: Handle, sample: *mut GpmSample) -> Return {
+    match enter("nvmlGpmSampleGet", device) {
+        Ok(call) if call.state.gpm_supported == 0 => NOT_SUPPORTED,
+        Ok(call) => {
+            // SAFETY: allocated by `nvmlGpmSampleAlloc`.
+            unsafe { *sample = Some((call.state, monotonic_ns())) };
+            SUCCESS
+        }
+        Err(code) => code,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlGpmMetricsGet(request: *mut sys::nvmlGpmMetricsGet_t) -> Return {
+    let garbage = LIBRARY
+        .lock()
+        .unwrap()
+        .as_ref()
+        .is_some_and(|library| library.fails("garbage"));
+    // SAFETY: NVML's callers pass a valid struct with samples of ours.
+    let (before, after, request) = unsafe {
+        let request = &mut *request;
+        (
+            *request.sample1.cast::<GpmSample>(),
+            *request.sample2.cast::<GpmSample>(),
+            request,
+        )
+    };
+    let (Some((before, then_ns)), Some((after, now_ns))) = (before, after) else {
+        return INVALID_ARGUMENT;
+    };
+    let seen = activity((&before, then_ns), (&after, now_ns)).unwrap_or_default();
+    for metric in request.metrics.iter_mut().take(request.numMetrics as usize) {
+        metric.nvmlReturn = SUCCESS;
+        metric.value = match metric.metricId {
+            _ if garbage => f64::NAN,
+            sys::nvmlGpmMetricId_t_NVML_GPM_METRIC_SM_UTIL => {
+                after.sm_active_pct as f64 * seen.device
+            }
+            sys::nvmlGpmMetricId_t_NVML_GPM_METRIC_DRAM_BW_UTIL => {
+                after.dram_active_pct as f64 * seen.device
+            }
+            _ => {
+                metric.nvmlReturn = NOT_SUPPORTED;
+                0.0
+            }
+        };
+    }
+    SUCCESS
+}
