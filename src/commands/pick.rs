@@ -44,12 +44,12 @@ pub fn candidates(
     let workers = processes::data_workers(processes);
     let mut found: BTreeMap<u32, Candidate> = BTreeMap::new();
     for process in processes.iter().filter(|process| process.pid != own) {
-        let is_worker = process.comm.starts_with(crate::sources::roles::TORCH_WORKER);
+        let part = processes::is_part(process);
         let python = processes::is_python(process);
         let memory = gpu.get(&process.pid).copied();
         let below = workers.get(&process.pid).copied().filter(|_| python).unwrap_or(0);
-        let library = if python && !is_worker { library(process.pid) } else { None };
-        if !is_worker && (memory.is_some() || below > 0 || library.is_some()) {
+        let library = if python && !part { library(process.pid) } else { None };
+        if !part && (memory.is_some() || below > 0 || library.is_some()) {
             found.insert(
                 process.pid,
                 Candidate {
@@ -287,6 +287,12 @@ mod tests {
             process(20, 1, "torchrun", "python3.12 torchrun x.py"),
             process(21, 20, "python", "python3.12 -u x.py"),
             process(30, 1, "python3", "python3 web.py"),
+            process(60, 1, "python", "python -c from multiprocessing.forkserver import main"),
+            process(61, 60, "pt_data_worker", "python -c from multiprocessing.forkserver import main"),
+            process(70, 1, "python", "python jupyter-lab"),
+            process(71, 70, "python", "python kernel"),
+            process(72, 71, "python", "python -c from multiprocessing.forkserver import main"),
+            process(73, 72, "pt_data_worker", "python -c from multiprocessing.forkserver import main"),
             process(40, 1, "llama-server", "llama-server -m x"),
             process(50, 1, "trainmon", "trainmon"),
         ]
@@ -302,9 +308,9 @@ mod tests {
         let pids = |gpu: &BTreeMap<u32, u64>| -> Vec<u32> {
             candidates(&host(), gpu, 50, library).iter().map(|candidate| candidate.pid).collect()
         };
-        assert_eq!(pids(&gpu), [40, 10, 20]);
-        assert_eq!(pids(&BTreeMap::from([(21, 1 << 30)])), [20, 10]);
-        assert_eq!(pids(&BTreeMap::new()), [10, 20]);
+        assert_eq!(pids(&gpu), [40, 10, 71, 20]);
+        assert_eq!(pids(&BTreeMap::from([(21, 1 << 30)])), [20, 10, 71]);
+        assert_eq!(pids(&BTreeMap::new()), [10, 71, 20]);
     }
 
     #[test]
@@ -317,10 +323,10 @@ mod tests {
     fn answers() {
         let list = candidates(&host(), &BTreeMap::new(), 50, library);
         assert_eq!(answer(&list, "\n"), Answer::Pid(10));
-        assert_eq!(answer(&list, " 2\n"), Answer::Pid(20));
+        assert_eq!(answer(&list, " 2\n"), Answer::Pid(71));
         assert_eq!(answer(&list, "10"), Answer::Pid(10));
         assert_eq!(answer(&list, "q"), Answer::Quit);
-        for bad in ["0", "3", "-1", "x", "99999999999999999999999"] {
+        for bad in ["0", "4", "-1", "x", "99999999999999999999999"] {
             assert!(matches!(answer(&list, bad), Answer::Again(_)), "{bad}");
         }
     }

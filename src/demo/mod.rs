@@ -37,14 +37,17 @@ struct Part {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    DemoTrainer {
+    #[command(name = "demo-trainer")]
+    Trainer {
         #[arg(long, value_enum)]
         bottleneck: Bottleneck,
         #[arg(long)]
         storage: Option<std::net::SocketAddr>,
     },
-    DemoWorker(worker::Arguments),
-    DemoStorage,
+    #[command(name = "demo-worker")]
+    Worker(worker::Arguments),
+    #[command(name = "demo-storage")]
+    Storage,
 }
 
 /// Runs a part of the demo if the arguments name one.
@@ -61,9 +64,9 @@ pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<ExitCode> {
         }
     };
     let done = match part.role {
-        Role::DemoTrainer { bottleneck, storage } => trainer::run(bottleneck, storage),
-        Role::DemoWorker(arguments) => worker::run(&arguments),
-        Role::DemoStorage => storage::run(),
+        Role::Trainer { bottleneck, storage } => trainer::run(bottleneck, storage),
+        Role::Worker(arguments) => worker::run(&arguments),
+        Role::Storage => storage::run(),
     };
     Some(match done {
         Ok(()) => ExitCode::SUCCESS,

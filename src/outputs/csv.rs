@@ -393,11 +393,9 @@ fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 }
 
 /// Sum, where every part is known and there is one.
-fn sum(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    values
-        .fold(Some((0.0, false)), |total, value| Some((total?.0 + value?, true)))
-        .filter(|total| total.1)
-        .map(|t| t.0)
+fn sum(mut values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let first = values.next()??;
+    values.try_fold(first, |total, value| Some(total + value?))
 }
 
 /// Nearest-rank quantile of sorted values.

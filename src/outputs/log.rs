@@ -6,7 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{FlockOperation, OFlags};
 
@@ -230,13 +230,15 @@ pub fn explain(path: &Path, error: &io::Error) -> String {
 }
 
 /// Wraps an error of [`CsvLog::write`]: a closed pipe stays one (it is success), the rest is explained.
-pub fn write_error(path: &PathBuf, error: io::Error) -> anyhow::Error {
+pub fn write_error(path: &Path, error: io::Error) -> anyhow::Error {
     if error.kind() == io::ErrorKind::BrokenPipe { error.into() } else { anyhow::anyhow!(explain(path, &error)) }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::outputs::csv::{Summary, header};
     use crate::rates::Frame;
@@ -324,7 +326,7 @@ mod tests {
     fn a_full_device_is_an_error_in_one_line() {
         let mut opened = open(&settings(Path::new("/dev/full"), Existing::Refuse)).unwrap();
         let error = opened.log.write(&Frame::default(), &Summary::default()).unwrap_err();
-        let line = write_error(&PathBuf::from("/dev/full"), error).to_string();
+        let line = write_error(Path::new("/dev/full"), error).to_string();
         assert!(line.contains("disk is full"), "{line}");
     }
 

@@ -93,9 +93,7 @@ fn joined(words: impl Iterator<Item = impl AsRef<str>>) -> String {
         }
         command.push_str(word.as_ref());
     }
-    let end = command.trim_end().floor_char_boundary(COMMAND_MAX);
-    command.truncate(end);
-    command
+    command.trim_end().chars().take(COMMAND_MAX).collect()
 }
 
 /// Name and parent from `/proc/PID/stat` (proc(5)): `PID (COMM) STATE PPID …`, where COMM may hold anything.
@@ -122,19 +120,30 @@ pub fn is_python(process: &Listed) -> bool {
     [program, process.comm.as_str()].iter().any(|name| name.starts_with("python") || name.starts_with("pypy"))
 }
 
-/// How many of torch's data workers each process has among its descendants.
+/// One of torch's data workers, or a helper of Python's multiprocessing (forkserver, resource tracker): part of a
+/// job, never the one to attach to.
+#[must_use]
+pub fn is_part(process: &Listed) -> bool {
+    process.comm.starts_with(super::roles::TORCH_WORKER) || process.command.contains("multiprocessing.")
+}
+
+/// How many of torch's data workers each process has. A worker counts for the nearest process above it that is not
+/// itself a part of a job: forkserver workers are grandchildren.
 #[must_use]
 pub fn data_workers(processes: &[Listed]) -> BTreeMap<u32, u32> {
-    let parents: BTreeMap<u32, u32> = processes.iter().map(|process| (process.pid, process.parent)).collect();
+    let by_pid: BTreeMap<u32, &Listed> = processes.iter().map(|process| (process.pid, process)).collect();
     let mut count = BTreeMap::new();
     for worker in processes.iter().filter(|process| process.comm.starts_with(super::roles::TORCH_WORKER)) {
         let mut at = worker.parent;
         // A PID that was reused meanwhile could close a ring.
         for _ in 0..64 {
-            *count.entry(at).or_insert(0) += 1;
-            match parents.get(&at) {
-                Some(&parent) if parent > 0 => at = parent,
-                _ => break,
+            match by_pid.get(&at) {
+                Some(above) if is_part(above) => at = above.parent,
+                Some(_) => {
+                    *count.entry(at).or_insert(0) += 1;
+                    break;
+                }
+                None => break,
             }
         }
     }
