@@ -20,6 +20,8 @@ LATENCY_S, SAMPLE_BYTES = 0.025, 120_000
 PIPE_BYTES_S = 6_000_000
 #: Processes that spin, for each core.
 SPINNERS_PER_CORE = 2
+#: Idle processes of a crowd.
+CROWD = 300
 
 
 def slow_server(_place: str) -> None:
@@ -72,8 +74,8 @@ def spinners(_place: str) -> None:
     """Children that share a core each; they end with this process."""
     from launch import die_with_parent
 
+    parent = os.getpid()
     for _ in range(SPINNERS_PER_CORE * len(os.sched_getaffinity(0)) - 1):
-        parent = os.getpid()
         if os.fork() == 0:
             die_with_parent(parent)
             break
@@ -88,7 +90,21 @@ def sleeper(_place: str) -> None:
     threading.Event().wait()
 
 
+def crowd(_place: str) -> None:
+    """Three hundred processes that only exist."""
+    from launch import die_with_parent
+
+    parent = os.getpid()
+    for _ in range(CROWD):
+        if os.fork() == 0:
+            die_with_parent(parent)
+            threading.Event().wait()
+    print(CROWD, flush=True)
+    threading.Event().wait()
+
+
 ROLES = {
+    "crowd": crowd,
     "slow-server": slow_server,
     "fifo-writer": fifo_writer,
     "web-client": web_client,

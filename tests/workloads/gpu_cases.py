@@ -45,6 +45,11 @@ def runs_ahead(job: Job) -> None:
     job.train(loader(Computed(0.035 / 4), batch_size=4, num_workers=1), step)
 
 
+def eight_light_workers(job: Job) -> None:
+    one_thread()
+    job.train(loader(Computed(0.0005), batch_size=4, num_workers=8), gpu_step(job.take_gpu(), 0.06))
+
+
 def under_filled(job: Job) -> None:
     gpu = job.take_gpu(power_busy_mw=240_000, memory_busy_pct=12, sm_active_pct=21, dram_active_pct=9)
     job.train(light_loader(), gpu_step(gpu, 0.05, kernels=200))

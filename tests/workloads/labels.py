@@ -99,6 +99,7 @@ LABELS: tuple[Label, ...] = (
         "collate", "data-loader", "collate",
         "cheap samples of many small tensors; default_collate and padding in Python cost the most",
         "loader_cases:collate", also_causes=("too-few-workers", "transform"), wait=STARVED,
+        held_out=True,
     ),
     Label(
         "hand-over", "data-loader", "hand-over",
@@ -135,6 +136,7 @@ LABELS: tuple[Label, ...] = (
         "small-files", "io", "small-files",
         "small reads at random places of many files, past the page cache",
         "storage_cases:small_files", also_causes=("disk-bandwidth",), wait=STARVED, needs=("real-disk",),
+        held_out=True,
     ),
     Label(
         "disk-bandwidth", "io", "disk-bandwidth",
@@ -183,16 +185,18 @@ LABELS: tuple[Label, ...] = (
         "launch-bound", "cpu", "launch-bound",
         "thousands of tiny kernels a step: the host cannot launch them fast enough",
         "cpu_cases:launch_bound", also_causes=("main-thread",), wait=FED, busy=(0.0, 0.6),
+        held_out=True,
     ),
     Label(
         "cgroup-throttled", "cpu", "cgroup-throttled",
-        "a CFS quota of 0.6 cores on a job that wants more",
-        "cpu_cases:cgroup_throttled", wait=(0.15, 1.0), needs=("cpu-quota=0.6",), quick=True,
+        "a CFS quota of half a core; with two cores the workers would keep up",
+        "cpu_cases:cgroup_throttled", wait=(0.15, 1.0), needs=("cpu-quota=0.5",), quick=True,
     ),
     Label(
         "noisy-neighbour", "cpu", "noisy-neighbour",
         "other processes spin on every core; alone the two workers would keep up",
         "cpu_cases:noisy_neighbour", wait=(0.15, 1.0), companions=("spinners",),
+        held_out=True,
     ),
     Label(
         "thread-oversubscription", "cpu", "thread-oversubscription",
@@ -220,11 +224,17 @@ LABELS: tuple[Label, ...] = (
         "compute-bound-spin", "gpu", "compute-bound",
         "the same with a spinning wait at each step: the main thread looks fully busy",
         "gpu_cases:compute_bound_spin", wait=FED, busy=(0.9, 1.0),
+        held_out=True,
     ),
     Label(
         "compute-bound-run-ahead", "gpu", "compute-bound",
         "the host waits for batches most of the time, but the device always has queued work",
         "gpu_cases:runs_ahead", wait=(0.3, 1.0), busy=(0.93, 1.0), quick=True,
+    ),
+    Label(
+        "compute-bound-crowd", "gpu", "compute-bound",
+        "eight workers with little to do each, the device busy",
+        "gpu_cases:eight_light_workers", wait=FED, busy=(0.9, 1.0), held_out=True,
     ),
     Label(
         "under-filled", "gpu", "under-filled",
@@ -240,6 +250,7 @@ LABELS: tuple[Label, ...] = (
         "throttled", "gpu", "throttled",
         "hardware thermal slowdown: clocks at half of their maximum",
         "gpu_cases:throttled", wait=FED, busy=(0.9, 1.0),
+        held_out=True,
     ),
     Label(
         "shared-gpu", "gpu", "shared-gpu",

@@ -152,12 +152,11 @@ class SimulatedGpu:
     def _enqueue(self, length: int) -> None:
         now = time.monotonic_ns()
         queue = self._queue
-        if len(queue) >= MAX_QUEUED_LAUNCHES:
+        while len(queue) >= MAX_QUEUED_LAUNCHES:
+            self._wait_until(queue[0])
+            now = time.monotonic_ns()
             while queue and queue[0] <= now:
                 queue.popleft()
-            if len(queue) >= MAX_QUEUED_LAUNCHES:
-                self._wait_until(queue[0])
-                now = time.monotonic_ns()
         self._enqueued += length
         self._free_at = max(self._free_at, now) + length
         queue.append(self._free_at)

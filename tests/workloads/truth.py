@@ -66,12 +66,24 @@ class Truth:
                 count += min(1.0, inside / max(1e-9, step.done - step.asked))
         return count / (end - begin) if end > begin and self.steps else None
 
+    def _at(self, name: str, moment: float) -> float | None:
+        """A growing value at a moment, on the line between the steps around it; at the ends, the nearest value."""
+        before = None
+        for step in self.steps:
+            value = getattr(step, name)
+            if value is None:
+                return None
+            if step.done >= moment:
+                if before is None:
+                    return value
+                then, was = before
+                return was + (value - was) * (moment - then) / max(1e-9, step.done - then)
+            before = (step.done, value)
+        return before[1] if before else None
+
     def _grown(self, name: str, begin: float, end: float) -> float | None:
-        inside = [step for step in self.steps if begin <= step.done <= end and getattr(step, name) is not None]
-        if len(inside) < 2:
-            return None
-        first, last = inside[0], inside[-1]
-        return (getattr(last, name) - getattr(first, name)) / max(1e-9, last.done - first.done)
+        first, last = self._at(name, begin), self._at(name, end)
+        return None if first is None or last is None or end <= begin else (last - first) / (end - begin)
 
     def busy_share(self, begin: float, end: float) -> float | None:
         """Share of the time in which the device worked for the job."""
