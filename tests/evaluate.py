@@ -120,7 +120,7 @@ def main() -> int:
             return failed(f"{path} not found; cargo build --release --bins --examples")
     passed_on = tuple(name for name, on in (("--no-stacks", args.no_stacks), ("--no-ptrace", args.no_ptrace)) if on)
     monitor = Monitor(os.path.abspath(args.trainmon), os.path.abspath(library) if library else None, passed_on)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
         if args.slowdown:

@@ -112,6 +112,12 @@ class Labels(unittest.TestCase):
             for klass, _cause in label.acceptable():
                 self.assertIn(klass, scoring.CLASSES)
 
+    def test_each_has_its_row_in_the_readme(self):
+        with open(os.path.join(TESTS, "workloads", "README.md"), encoding="utf-8") as file:
+            readme = file.read()
+        for label in LABELS:
+            self.assertIn(f"| `{label.name}`", readme)
+
     def test_a_part_is_held_out(self):
         share = sum(label.held_out for label in LABELS) / len(LABELS)
         self.assertTrue(0.2 <= share <= 0.4, share)

@@ -36,6 +36,10 @@ class Result:
     gpu_idle_seen: float | None = None
     steps_true: float | None = None
     steps_seen: float | None = None
+    #: Whether the truth of this window lies within the label's bounds: a machine busy with other things moves it.
+    label_held: bool = True
+    #: Cores that processes outside the job used meanwhile, trainmon and companions among them.
+    cores_of_others: float | None = None
     first_verdict_s: float | None = None
     summary: str = ""
     #: Why there is no verdict.
@@ -113,6 +117,8 @@ def summarise(results: list[Result]) -> dict[str, Any]:
     return {
         "runs": len(results),
         "class_accuracy": mean([float(result.class_right) for result in results]),
+        "class_accuracy_label_held": mean([float(result.class_right) for result in results if result.label_held]),
+        "label_not_held": sum(not result.label_held for result in results),
         "cause_accuracy": mean([float(result.cause == "right") for result in with_cause]),
         "cause_unnamed": sum(result.cause == "unnamed" for result in with_cause),
         "confident_and_wrong": sum(result.confident_and_wrong for result in results),
@@ -138,17 +144,20 @@ def row(result: Result) -> str:
         right = f"ok, cause {result.cause}"
     if result.confident_and_wrong:
         right = "CONFIDENTLY WRONG"
+    if not result.label_held:
+        right += ", truth outside the label's bounds"
     if result.error is not None:
         right = f"FAILED: {result.error}"
     seen = f"{result.seen_class}/{result.seen_cause or '-'}"
     return (
         f"{result.workload:27} {result.run:>2}  {seen:34} {show(result.confidence):>5} "
-        f"{show(result.wait_true):>6} {show(result.wait_seen):>6} {show(result.first_verdict_s, '.1f'):>6}  {right}"
+        f"{show(result.wait_true):>6} {show(result.wait_seen):>6} {show(result.first_verdict_s, '.1f'):>6} "
+        f"{show(result.cores_of_others, '.1f'):>6}  {right}"
     )
 
 
 ROW_HEAD = (
-    f"{'workload':27} {'#':>2}  {'verdict':34} {'conf':>5} {'wait':>6} {'seen':>6} {'first':>6}  result"
+    f"{'workload':27} {'#':>2}  {'verdict':34} {'conf':>5} {'wait':>6} {'seen':>6} {'first':>6} {'others':>6}  result"
 )
 
 
@@ -169,6 +178,8 @@ def tables(results: list[Result]) -> str:
     lines += [
         "",
         f"class accuracy        {show(total['class_accuracy'], '.1%')} of {total['runs']} runs",
+        f"  … label held        {show(total['class_accuracy_label_held'], '.1%')}"
+        f" ({total['label_not_held']} runs in which the truth left the label's bounds)",
         f"cause accuracy        {show(total['cause_accuracy'], '.1%')} ({total['cause_unnamed']} left unnamed)",
         f"confident and wrong   {total['confident_and_wrong']} (confidence {CONFIDENT} or more)",
         f"no verdict            {total['failed']}",

@@ -36,8 +36,11 @@ def one_run(label: Label, number: int, monitor: Monitor, duration: float, data: 
             if label.stop:
                 os.killpg(job.pid, signal.SIGSTOP)
             arguments = ("diagnose", "--pid", str(job.pid), "--duration", f"{watched:g}s", "--json")
+            began, before = time.monotonic(), job.cpu_used()
             output = monitor.run(job.device, *arguments, timeout=watched + PATIENCE_S)
-            end = time.monotonic()
+            end, after = time.monotonic(), job.cpu_used()
+            used = {pid: now - before[pid] for pid, now in after.items() if pid in before}
+            result.cores_of_others = (2 * used[0] - sum(used.values())) / (end - began)
             verdict = json.loads(output)
             judge(result, verdict, label.acceptable())
             begin = end - float(verdict.get("observed_s") or watched)
@@ -45,6 +48,7 @@ def one_run(label: Label, number: int, monitor: Monitor, duration: float, data: 
                 truth = job.truth_until(end)
                 result.wait_true = truth.wait_share(begin, end)
                 result.busy_true = truth.busy_share(begin, end)
+                result.label_held = label.holds(result.wait_true, result.busy_true)
                 result.steps_true = truth.steps_per_s(begin, end)
         except (MonitorFailed, WorkloadFailed) as error:
             result.error = str(error)

@@ -49,10 +49,18 @@ class Label:
     quick: bool = False
     env: dict[str, str] = field(default_factory=dict)
 
+    def holds(self, wait: float | None, busy: float | None) -> bool:
+        """Whether measured shares lie within the bounds; a share that was not measured does not speak against it."""
+        return _within(wait, self.wait) and _within(busy, self.busy)
+
     def acceptable(self) -> tuple[tuple[str, str | None], ...]:
         """Every right answer, the best one first; a cause of None means that any will do."""
         first = ((self.klass, self.cause),)
         return first + tuple((self.klass, cause) for cause in self.also_causes) + self.also
+
+
+def _within(value: float | None, bounds: Share | None) -> bool:
+    return bounds is None or value is None or bounds[0] <= value <= bounds[1] + 0.01
 
 
 STARVED: Share = (0.30, 1.0)

@@ -62,7 +62,8 @@ class Launched:
         # A checkpoint must reach a disk: the folder lies beside the data where they lie on one.
         try:
             os.makedirs(self.data, exist_ok=True)
-            self.folder = tempfile.mkdtemp(prefix="run-", dir=self.data)
+            remove_stale(self.data)
+            self.folder = tempfile.mkdtemp(prefix=f"run-{os.getpid()}-", dir=self.data)
             self._start()
         except BaseException:
             self.__exit__()
@@ -130,6 +131,11 @@ class Launched:
         """What the workload has written so far."""
         return Truth.read(self._truth_path)
 
+    def cpu_used(self) -> dict[int, float]:
+        """CPU seconds of the whole machine (key 0) and of each process of the job."""
+        family = [self.pid, *descendants(self.pid)]
+        return {0: host_cpu_seconds(), **{pid: cpu_seconds(pid) or 0.0 for pid in family}}
+
     def output(self) -> str:
         """The last lines of what the workload printed."""
         with open(self._output_path, "rb") as file:
@@ -171,29 +177,53 @@ class Launched:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def remove_stale(data: str) -> None:
+    """Removes folders of runs that were killed before they could clean up."""
+    for name in os.listdir(data):
+        part = name.split("-")
+        if part[0] == "run" and len(part) == 3 and not os.path.exists(f"/proc/{part[1]}"):
+            shutil.rmtree(os.path.join(data, name), ignore_errors=True)
+
+
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills a process that leads its own group, and the group with it."""
-    for target in members_of_session(process.pid) + [process.pid]:
-        try:
-            os.kill(target, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+    """Kills a process that leads a session, and all of the session; returns when they are gone."""
+    process.kill()
     process.wait()
     if process.stdout is not None:
         process.stdout.close()
+    # What it was just starting when it died may turn up late, so look again.
+    for _ in range(100):
+        left = members_of_session(process.pid)
+        if not left:
+            return
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.03)
 
 
 def members_of_session(session: int) -> list[int]:
-    """Processes of a session: all that a workload started, in whichever process group."""
+    """Living processes of a session: all that a workload started, in whichever process group."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                if os.getsid(int(name)) == session and int(name) != session:
+                if os.getsid(int(name)) == session and not is_zombie(int(name)):
                     found.append(int(name))
             except (ProcessLookupError, PermissionError):
                 pass
     return found
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether the process has ended, though nobody has waited for it yet."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+    except (OSError, IndexError):
+        return True
 
 
 def descendants(pid: int) -> list[int]:
@@ -213,6 +243,13 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def host_cpu_seconds() -> float:
+    """CPU time that all processes of this machine have used (user, nice, system)."""
+    with open("/proc/stat", "rb") as file:
+        fields = file.readline().split()
+    return sum(map(int, fields[1:4])) / os.sysconf("SC_CLK_TCK")
+
+
 def cpu_seconds(pid: int) -> float | None:
     """User and system time of a process, dead children left out."""
     try:
@@ -223,4 +260,4 @@ def cpu_seconds(pid: int) -> float | None:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-__all__ = ["Launched", "Unavailable", "WorkloadFailed", "cpu_seconds", "descendants", "die_with_parent", "end_group"]
+__all__ = ["Launched", "Unavailable", "WorkloadFailed", "cpu_seconds", "descendants", "die_with_parent"]
