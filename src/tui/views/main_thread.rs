@@ -35,7 +35,8 @@ fn legend(shares: Option<[f64; 5]>, trainers: usize, theme: Theme, long: bool) -
     for (i, part) in Part::ALL.into_iter().enumerate() {
         let share = shares.as_ref().and_then(|s| s.get(i)).map_or("–".to_owned(), |v| format!("{:.0}%", v * 100.0));
         let glyph = theme.part_glyph(part);
-        let text = if long { format!("{glyph} {} {share}", part.word()) } else { format!("{glyph}{} {share}", short(part)) };
+        let text =
+            if long { format!("{glyph} {} {share}", part.word()) } else { format!("{glyph}{} {share}", short(part)) };
         pieces.push((text, theme.part(part)));
     }
     pieces

@@ -123,7 +123,9 @@ fn gpu(frame: Option<&Frame>, app: &App) -> Shown {
         pieces.push(format!("{} GPUs", ours.len()));
         piece(&mut pieces, mean.map(|_| low), |_| format!("{low:.0}–{high:.0} %"));
     }
-    let sum = |of: fn(&GpuRates) -> Option<u64>| ours.iter().map(|g| of(g)).sum::<Option<u64>>().filter(|_| !ours.is_empty());
+    let sum = |of: fn(&GpuRates) -> Option<u64>| {
+        ours.iter().map(|g| of(g)).sum::<Option<u64>>().filter(|_| !ours.is_empty())
+    };
     if let Some(used) = sum(|g| g.memory_used_bytes) {
         let total = sum(|g| g.memory_total_bytes);
         let used = format::bytes(Some(used));
@@ -198,7 +200,8 @@ fn loader(frame: Option<&Frame>) -> Shown {
         piece(&mut pieces, batches, |v| format!("{} batches/s", format::number(v)));
     }
     let used = mean(|w| w.idle).map(|idle| 1.0 - idle);
-    let value = if workers.is_empty() { format::UNMEASURED.to_owned() } else { format!("{} used", format::share(used)) };
+    let value =
+        if workers.is_empty() { format::UNMEASURED.to_owned() } else { format!("{} used", format::share(used)) };
     Shown {
         series: Series::Loader,
         name: "Loader",
@@ -247,9 +250,8 @@ fn io(frame: Option<&Frame>, status: &SourceStatus) -> Shown {
         piece(&mut pieces, busy_net, |v| format!("net {}", format::rate(v)));
         piece(&mut pieces, f.job.write_bytes_s, |v| format!("write {}", format::rate(v)));
         piece(&mut pieces, f.host.psi_io_some_pct, |v| format!("pressure {}", format::percent(v)));
-        pieces.extend(
-            storage.mounts.first().map(|m| format!("{} {}", sanitise(&m.fs_type), sanitise(&m.mount_point))),
-        );
+        pieces
+            .extend(storage.mounts.first().map(|m| format!("{} {}", sanitise(&m.fs_type), sanitise(&m.mount_point))));
     }
     Shown {
         series: Series::Io,
@@ -260,4 +262,3 @@ fn io(frame: Option<&Frame>, status: &SourceStatus) -> Shown {
         trouble: trouble(status),
     }
 }
-
