@@ -229,9 +229,9 @@ impl Theme {
             (Part::Checkpoint, false) => '╳',
             (Part::Other, false) => '·',
             (Part::Wait, true) => 'W',
-            (Part::Sync, true) => 'G',
-            (Part::Host, true) => 'h',
-            (Part::Checkpoint, true) => 'S',
+            (Part::Sync, true) => 'S',
+            (Part::Host, true) => 'H',
+            (Part::Checkpoint, true) => 'C',
             (Part::Other, true) => '.',
         }
     }

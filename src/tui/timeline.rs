@@ -115,6 +115,12 @@ impl Timeline {
         self.points.back()
     }
 
+    /// Whether something was seen before `window` begins: what is missing at its left edge is then a gap.
+    #[must_use]
+    pub fn began_before(&self, window: Window) -> bool {
+        self.points.front().is_some_and(|p| i128::from(p.end_ns) <= window.start_ns())
+    }
+
     /// Walks the points that reach into `window` and calls `visit(column, seconds, point)` for every column that one
     /// of them covers, with the seconds it covers there.
     pub fn spread(&self, window: Window, mut visit: impl FnMut(usize, f32, &Point)) {
