@@ -185,9 +185,7 @@ pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, th
         }
     });
     let mut started = source.began_before(window);
-    for ((x, weights), covered) in
-        (area.left()..area.right()).zip(cells.iter().take(window.columns)).zip(&covered)
-    {
+    for ((x, weights), covered) in (area.left()..area.right()).zip(cells.iter().take(window.columns)).zip(&covered) {
         let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(b.1));
         match most {
             Some((class, weight)) if *weight > 0.0 => {

@@ -10,7 +10,8 @@ use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Shares, Steps};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{
-    CpuRates, GpuLink, GpuRates, HostRates, JobRates, MountRates, ProcessRates, StorageRates, TrainerRates, WorkerRates,
+    CpuRates, GpuLink, GpuRates, HostRates, JobRates, MountRates, ProcessRates, StorageRates, TrainerRates,
+    WorkerRates,
 };
 use trainmon::sample::{MountKind, ProcessId, ProcessRole};
 use trainmon::tui::app::{App, Message, Target};
@@ -203,9 +204,16 @@ pub fn data_loader() -> Verdict {
         class: Class::DataLoader,
         cause: Some("too-few-workers".into()),
         confidence: 0.93,
-        summary: "The GPU waits for batches 68 % of the time; 4 workers are 93 % busy and 4 of 8 CPUs are free.".into(),
+        summary: "The GPU waits for batches 68 % of the time; 4 workers are 93 % busy and 4 of 8 CPUs are free."
+            .into(),
         shares: Some(Shares { input_wait: 0.68, device_sync: 0.02, host_busy: 0.24, checkpoint: 0.0, other: 0.06 }),
-        steps: Steps { per_s: Some(0.77), p50_ms: Some(210.0), p95_ms: Some(5480.0), stall_every: Some(4), ..Steps::default() },
+        steps: Steps {
+            per_s: Some(0.77),
+            p50_ms: Some(210.0),
+            p95_ms: Some(5480.0),
+            stall_every: Some(4),
+            ..Steps::default()
+        },
         evidence: vec![
             evidence("input_wait", 0.68, "share", 0.1, "of the main thread's time went into waiting for a batch"),
             evidence("workers_busy", 0.93, "share", 0.8, "of the workers' time was spent on a CPU"),
@@ -239,7 +247,13 @@ pub fn data_loader() -> Verdict {
 }
 
 fn evidence(signal: &str, value: f64, unit: &str, threshold: f64, text: &str) -> Evidence {
-    Evidence { signal: signal.into(), value: Some(value), unit: unit.into(), threshold: Some(threshold), text: text.into() }
+    Evidence {
+        signal: signal.into(),
+        value: Some(value),
+        unit: unit.into(),
+        threshold: Some(threshold),
+        text: text.into(),
+    }
 }
 
 /// A verdict that saw too little.
@@ -254,11 +268,7 @@ pub fn unknown() -> Verdict {
         advice: Vec::new(),
         other_findings: Vec::new(),
         not_seen: vec![
-            NotSeen {
-                what: "nvml".into(),
-                why: "libnvidia-ml.so.1 not found".into(),
-                mend: None,
-            },
+            NotSeen { what: "nvml".into(), why: "libnvidia-ml.so.1 not found".into(), mend: None },
             NotSeen {
                 what: "syscall".into(),
                 why: "the kernel lets only root or a parent see it (ptrace_scope 1)".into(),

@@ -68,7 +68,8 @@ fn head(buf: &mut Buffer, area: Rect, app: &App) {
     if x + 1 + cells(&right) <= end {
         end = write_right(buf, x, area.y, end, &right, app.theme.dim());
     }
-    let words = if is_pending(verdict) { "the first verdict takes a few seconds" } else { words::verdict_in_words(verdict) };
+    let words =
+        if is_pending(verdict) { "the first verdict takes a few seconds" } else { words::verdict_in_words(verdict) };
     if x + 2 + cells(words) < end {
         write(buf, x + 1, area.y, end, words, app.theme.strong());
     }
@@ -87,7 +88,10 @@ fn pending(app: &App) -> Vec<(String, Style)> {
         return lines;
     }
     vec![
-        ("Watching for the first seconds: the verdict comes when enough has been seen.".to_owned(), app.theme.strong()),
+        (
+            "Watching for the first seconds: the verdict comes when enough has been seen.".to_owned(),
+            app.theme.strong(),
+        ),
         ("The target is neither stopped nor changed.".to_owned(), app.theme.dim()),
     ]
 }

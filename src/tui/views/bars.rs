@@ -33,7 +33,8 @@ pub fn title(buf: &mut Buffer, area: Rect, app: &App) {
     }
     let right = format!("{} ", right.join(" · "));
     // The target's name keeps at least a third of the bar.
-    let end = write_right(buf, area.x + area.width / 3, area.y, area.right(), &right, style.patch(app.theme.strong()));
+    let end =
+        write_right(buf, area.x + area.width / 3, area.y, area.right(), &right, style.patch(app.theme.strong()));
     let x = write(buf, area.x, area.y, end, " trainmon ", style.patch(app.theme.strong()));
     if let Some(ended) = &app.ended {
         let text = format!("ENDED: {} (last verdict below)", sanitise(ended));

@@ -30,12 +30,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     command.push(String::new());
     command.append(&mut lines);
     let height = u16::try_from(command.len() + 2).unwrap_or(u16::MAX).min(area.height);
-    let popup = Rect {
-        x: area.x + (area.width - width) / 2,
-        y: area.y + (area.height - height) / 2,
-        width,
-        height,
-    };
+    let popup = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
     frame_of(buf, popup, &format!(" {} {} ", process.role.word(), process.id.pid), app);
     for (line, y) in command.iter().zip(popup.top() + 1..popup.bottom().saturating_sub(1)) {
         write(buf, popup.x + 2, y, popup.right() - 2, line, ratatui::style::Style::new());
@@ -72,7 +67,13 @@ fn frame_of(buf: &mut Buffer, area: Rect, title: &str, app: &App) {
 
 fn numbers(p: &ProcessRates, frame: &Frame) -> Vec<String> {
     let mut lines = vec![
-        format!("name {} · state {} · parent {} · threads {}", sanitise(&p.comm), state(p.state), p.parent, p.threads),
+        format!(
+            "name {} · state {} · parent {} · threads {}",
+            sanitise(&p.comm),
+            state(p.state),
+            p.parent,
+            p.threads
+        ),
         format!(
             "CPU {} % of a core · queueing for one {} of its runnable time",
             format::number(p.cpu_pct),
@@ -101,7 +102,8 @@ fn numbers(p: &ProcessRates, frame: &Frame) -> Vec<String> {
     }
     if let Some(t) = frame.trainers.iter().find(|t| t.id == p.id) {
         let seconds = t.seconds_seen.max(f64::MIN_POSITIVE);
-        let share = |s: f64| if t.seconds_seen > 0.0 { format::share(Some(s / seconds)) } else { format::share(None) };
+        let share =
+            |s: f64| if t.seconds_seen > 0.0 { format::share(Some(s / seconds)) } else { format::share(None) };
         lines.push(String::new());
         lines.push(format!(
             "main thread: waits for a batch {}, for the GPU {}, works {}, saves {}, other {}",

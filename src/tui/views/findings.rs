@@ -110,14 +110,21 @@ impl PageOfText {
         if let Some(s) = &verdict.shares {
             let text = format!(
                 "waits for a batch {}, for the GPU {}, works {}, saves {}, other {}",
-                percent(s.input_wait), percent(s.device_sync), percent(s.host_busy), percent(s.checkpoint), percent(s.other)
+                percent(s.input_wait),
+                percent(s.device_sync),
+                percent(s.host_busy),
+                percent(s.checkpoint),
+                percent(s.other)
             );
             self.text("  main thread: ", 15, &text, Style::new());
         }
         if let Some(g) = &verdict.gpu_idle {
             let text = format!(
                 "{}: while it waits for a batch {}, works {}, syncs {}, other {}",
-                percent(g.total), percent(g.while_input_wait), percent(g.while_host_busy), percent(g.while_sync),
+                percent(g.total),
+                percent(g.while_input_wait),
+                percent(g.while_host_busy),
+                percent(g.while_sync),
                 percent(g.while_other)
             );
             self.text("  GPU idle:    ", 15, &text, Style::new());

@@ -50,7 +50,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
 }
 
 fn heading(buf: &mut Buffer, area: Rect, app: &App) {
-    let style = app.theme.bar();
+    let style = app.theme.heading();
     buf.set_style(Rect { height: 1, ..area }, style);
     let mut x = area.x;
     for h in HEADINGS.iter().filter(|h| area.width >= h.from) {

@@ -127,7 +127,9 @@ fn gpu(frame: Option<&Frame>, app: &App) -> Shown {
         pieces.push(format!("{} GPUs", ours.len()));
         piece(&mut pieces, mean.map(|_| low), |_| format!("{low:.0}–{high:.0} %"));
     }
-    let sum = |of: fn(&GpuRates) -> Option<u64>| ours.iter().map(|g| of(g)).sum::<Option<u64>>().filter(|_| !ours.is_empty());
+    let sum = |of: fn(&GpuRates) -> Option<u64>| {
+        ours.iter().map(|g| of(g)).sum::<Option<u64>>().filter(|_| !ours.is_empty())
+    };
     if let Some(used) = sum(|g| g.memory_used_bytes) {
         let total = sum(|g| g.memory_total_bytes);
         let used = format::bytes(Some(used));
@@ -216,7 +218,8 @@ fn loader(frame: Option<&Frame>) -> Shown {
             _ => " workers",
         },
         pieces,
-        empty: if workers.is_empty() { "no loader workers seen" } else { "the workers' time is not known" }.to_owned(),
+        empty: if workers.is_empty() { "no loader workers seen" } else { "the workers' time is not known" }
+            .to_owned(),
         trouble: None,
     }
 }
@@ -261,9 +264,8 @@ fn io(frame: Option<&Frame>, status: &SourceStatus) -> Shown {
         piece(&mut pieces, busy_net, |v| format!("net {}", format::rate(v)));
         piece(&mut pieces, f.job.write_bytes_s, |v| format!("write {}", format::rate(v)));
         piece(&mut pieces, f.host.psi_io_some_pct, |v| format!("pressure {}", format::percent(v)));
-        pieces.extend(
-            storage.mounts.first().map(|m| format!("{} {}", sanitise(&m.fs_type), sanitise(&m.mount_point))),
-        );
+        pieces
+            .extend(storage.mounts.first().map(|m| format!("{} {}", sanitise(&m.fs_type), sanitise(&m.mount_point))));
     }
     Shown {
         series: Series::Io,
@@ -275,4 +277,3 @@ fn io(frame: Option<&Frame>, status: &SourceStatus) -> Shown {
         trouble: trouble(status),
     }
 }
-
