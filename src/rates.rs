@@ -101,9 +101,9 @@ impl Rates {
             .boottime_ns
             .checked_sub(before.boottime_ns)
             .is_none_or(|boot_ns| boot_ns.abs_diff(interval_ns) > SUSPEND_NS);
-        let late = self.previous_interval_ns.is_some_and(|usual| {
-            interval_ns > usual.saturating_mul(LATE_FACTOR) && interval_ns - usual > LATE_NS
-        });
+        let late = self
+            .previous_interval_ns
+            .is_some_and(|usual| interval_ns > usual.saturating_mul(LATE_FACTOR) && interval_ns - usual > LATE_NS);
         before.sequence.checked_add(1) != Some(sample.sequence) || suspended || late
     }
 

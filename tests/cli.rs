@@ -1,10 +1,5 @@
 //! The command line from outside: help, usage errors, exit codes, completions, the manual, closed pipes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -40,10 +35,7 @@ fn version() {
     for flag in ["-V", "--version"] {
         let output = trainmon(&[flag]);
         assert!(output.status.success());
-        assert_eq!(
-            text(&output.stdout),
-            format!("trainmon {}\n", env!("CARGO_PKG_VERSION"))
-        );
+        assert_eq!(text(&output.stdout), format!("trainmon {}\n", env!("CARGO_PKG_VERSION")));
     }
 }
 
@@ -86,22 +78,8 @@ fn help_offers_what_exists_and_nothing_else() {
         ] {
             assert!(help.contains(wanted), "{flag}: {wanted} is missing");
         }
-        for absent in [
-            "record",
-            "replay",
-            "report",
-            "compare",
-            "export",
-            "fleet",
-            "demo-trainer",
-            "demo-worker",
-        ] {
-            assert!(
-                !help
-                    .split(|c: char| !(c.is_alphanumeric() || c == '-'))
-                    .any(|word| word == absent),
-                "{absent}"
-            );
+        for absent in ["record", "replay", "report", "compare", "export", "fleet", "demo-trainer", "demo-worker"] {
+            assert!(!help.split(|c: char| !(c.is_alphanumeric() || c == '-')).any(|word| word == absent), "{absent}");
         }
     }
 }
@@ -111,15 +89,10 @@ fn every_command_has_help() {
     for command in ["diagnose", "run", "demo", "doctor", "completions", "man"] {
         let output = trainmon(&[command, "--help"]);
         assert!(output.status.success(), "{command}");
-        assert!(
-            text(&output.stdout).contains("Usage: trainmon"),
-            "{command}"
-        );
+        assert!(text(&output.stdout).contains("Usage: trainmon"), "{command}");
     }
     assert!(text(&trainmon(&["diagnose", "-h"]).stdout).contains("--fail-on"));
-    assert!(
-        text(&trainmon(&["demo", "-h"]).stdout).contains("data-loader, cpu, io, gpu, balanced")
-    );
+    assert!(text(&trainmon(&["demo", "-h"]).stdout).contains("data-loader, cpu, io, gpu, balanced"));
 }
 
 #[test]
@@ -133,10 +106,7 @@ fn usage_errors_are_one_line_and_exit_2() {
     refused(&["--pid", "python"], "a PID is a number");
     refused(&["-n", "0", "-p", "1"], "0");
     refused(&["--gpu", "cuda:0", "-p", "1"], "index (0) or its UUID");
-    refused(
-        &["diagnose", "--fail-on", "disk", "-p", "1"],
-        "data-loader, io, cpu, gpu",
-    );
+    refused(&["diagnose", "--fail-on", "disk", "-p", "1"], "data-loader, io, cpu, gpu");
     refused(&["--fail-on", "io", "-p", "1"], "--fail-on");
     refused(&["demo", "--bottleneck", "coffee"], "coffee");
     refused(&["--forse"], "--force");
@@ -144,17 +114,11 @@ fn usage_errors_are_one_line_and_exit_2() {
     refused(&["replay", "x"], "replay");
     refused(&["run"], "CMD");
     refused(&["--force", "-p", "1"], "--log PATH");
-    refused(
-        &["--log", "x.csv", "--force", "--append", "-p", "1"],
-        "--append",
-    );
+    refused(&["--log", "x.csv", "--force", "--append", "-p", "1"], "--append");
     refused(&["--log", "-", "--append", "-p", "1"], "standard output");
     refused(&["diagnose", "--log", "x.csv", "-p", "1"], "writes no log");
     refused(&["run", "--pid", "1", "--", "true"], "leave --pid out");
-    refused(
-        &["-c", "/nonexistent/trainmon.toml", "-p", "1"],
-        "/nonexistent/trainmon.toml",
-    );
+    refused(&["-c", "/nonexistent/trainmon.toml", "-p", "1"], "/nonexistent/trainmon.toml");
     refused(&["completions", "tcsh"], "tcsh");
     refused(&["man", "record"], "no manual page");
     refused(&["demo-worker", "--bad"], "--bad");
@@ -166,46 +130,30 @@ fn a_bad_configuration_is_one_line_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c.toml");
     std::fs::write(&path, "interval = 1\nintervall = 2\n").unwrap();
-    refused(
-        &["doctor", "-c", path.to_str().unwrap()],
-        "line 2, column 1: unknown key `intervall`",
-    );
+    refused(&["doctor", "-c", path.to_str().unwrap()], "line 2, column 1: unknown key `intervall`");
 }
 
 #[test]
 fn no_candidate_and_nobody_to_ask() {
     let proc = tempfile::tempdir().unwrap();
-    refused(
-        &["--proc-root", proc.path().to_str().unwrap()],
-        "give one with --pid",
-    );
+    refused(&["--proc-root", proc.path().to_str().unwrap()], "give one with --pid");
 }
 
 #[test]
 fn candidates_are_printed_where_nobody_can_be_asked() {
     let proc = tempfile::tempdir().unwrap();
-    for (pid, parent, comm) in [
-        (7, 1, "python"),
-        (8, 7, "pt_data_worker"),
-        (17, 1, "python"),
-        (18, 17, "pt_data_worker"),
-    ] {
+    for (pid, parent, comm) in
+        [(7, 1, "python"), (8, 7, "pt_data_worker"), (17, 1, "python"), (18, 17, "pt_data_worker")]
+    {
         let folder = proc.path().join(pid.to_string());
         std::fs::create_dir(&folder).unwrap();
-        std::fs::write(
-            folder.join("stat"),
-            format!("{pid} ({comm}) S {parent} 1 1"),
-        )
-        .unwrap();
+        std::fs::write(folder.join("stat"), format!("{pid} ({comm}) S {parent} 1 1")).unwrap();
         std::fs::write(folder.join("cmdline"), format!("python\0train{pid}.py\0")).unwrap();
     }
     let output = trainmon(&["--proc-root", proc.path().to_str().unwrap()]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("train7.py") && said.contains("train17.py") && said.contains("--pid"),
-        "{said}"
-    );
+    assert!(said.contains("train7.py") && said.contains("train17.py") && said.contains("--pid"), "{said}");
     assert_eq!(said.lines().count(), 3, "{said}");
 }
 
@@ -215,10 +163,7 @@ fn completions_for_every_shell() {
         let output = trainmon(&["completions", shell]);
         assert!(output.status.success());
         let script = text(&output.stdout);
-        assert!(
-            script.contains("no-ptrace") && script.contains("diagnose"),
-            "{shell}"
-        );
+        assert!(script.contains("no-ptrace") && script.contains("diagnose"), "{shell}");
         assert!(!script.contains("demo-worker"), "{shell}");
     }
 }
@@ -229,49 +174,24 @@ fn bash_takes_its_completions() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trainmon.bash");
     std::fs::write(&path, script).unwrap();
-    assert!(
-        Command::new("bash")
-            .arg("-n")
-            .arg(&path)
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("bash").arg("-n").arg(&path).status().unwrap().success());
 }
 
 #[test]
 fn the_manual() {
     let page = text(&trainmon(&["man"]).stdout);
-    assert!(
-        page.contains(".TH trainmon 1") && page.contains("no\\-ptrace"),
-        "{page}"
-    );
+    assert!(page.contains(".TH trainmon 1") && page.contains("no\\-ptrace"), "{page}");
     let page = text(&trainmon(&["man", "diagnose"]).stdout);
     assert!(page.contains("fail\\-on"));
 }
 
 #[test]
 fn a_closed_pipe_is_success() {
-    for arguments in [
-        &["man"][..],
-        &["completions", "zsh"],
-        &["--help"],
-        &["doctor"],
-        &["doctor", "--json"],
-    ] {
+    for arguments in [&["man"][..], &["completions", "zsh"], &["--help"], &["doctor"], &["doctor", "--json"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let output = Command::new(env!("CARGO_BIN_EXE_trainmon"))
-            .args(arguments)
-            .stdout(writer)
-            .output()
-            .unwrap();
-        assert_eq!(
-            output.status.code(),
-            Some(0),
-            "{arguments:?}: {}",
-            text(&output.stderr)
-        );
+        let output = Command::new(env!("CARGO_BIN_EXE_trainmon")).args(arguments).stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
         assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
     }
 }
@@ -296,10 +216,7 @@ fn doctor_for_people_and_programs() {
     ] {
         assert!(page.contains(what), "{what}");
     }
-    assert!(
-        page.lines().all(|line| line.chars().count() <= 80),
-        "{page}"
-    );
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
     let output = trainmon(&["doctor", "--json"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report["findings"].as_array().unwrap().len() >= 9);
@@ -310,16 +227,9 @@ fn doctor_for_people_and_programs() {
 
 #[test]
 fn messages_go_to_a_file_or_are_refused() {
-    refused(
-        &["doctor", "--log-file", "/nonexistent/x.log"],
-        "/nonexistent/x.log",
-    );
+    refused(&["doctor", "--log-file", "/nonexistent/x.log"], "/nonexistent/x.log");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("own.log");
-    assert!(
-        trainmon(&["doctor", "--log-file", path.to_str().unwrap()])
-            .status
-            .success()
-    );
+    assert!(trainmon(&["doctor", "--log-file", path.to_str().unwrap()]).status.success());
     assert!(Path::new(&path).exists());
 }

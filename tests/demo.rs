@@ -1,10 +1,5 @@
 //! The demo job: it comes up, uses its device as its bottleneck says, and leaves nothing behind.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,12 +15,8 @@ fn start(bottleneck: Bottleneck) -> DemoJob {
 
 /// PIDs below `pid`.
 fn tree(pid: u32) -> Vec<u32> {
-    let children =
-        std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    children
-        .split_whitespace()
-        .map(|child| child.parse().unwrap())
-        .collect()
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_whitespace().map(|child| child.parse().unwrap()).collect()
 }
 
 fn state(pid: u32) -> Option<char> {
@@ -36,10 +27,7 @@ fn state(pid: u32) -> Option<char> {
 fn wait_until_gone(pid: u32) {
     let start = Instant::now();
     while matches!(state(pid), Some(state) if state != 'Z') {
-        assert!(
-            start.elapsed() < Duration::from_secs(5),
-            "{pid} is left over"
-        );
+        assert!(start.elapsed() < Duration::from_secs(5), "{pid} is left over");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -79,12 +67,7 @@ fn dropping_the_job_ends_and_reaps_everything() {
         let trainer = job.pid();
         let workers = tree(trainer);
         assert!(!workers.is_empty());
-        assert_eq!(
-            std::fs::read_to_string(format!("/proc/{trainer}/comm"))
-                .unwrap()
-                .trim(),
-            "demo-trainer"
-        );
+        assert_eq!(std::fs::read_to_string(format!("/proc/{trainer}/comm")).unwrap().trim(), "demo-trainer");
         drop(job);
         for pid in workers.into_iter().chain([trainer]) {
             assert_eq!(state(pid), None, "{pid} is left over");
@@ -125,22 +108,14 @@ fn a_killed_parent_leaves_nothing_behind() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = std::io::BufReader::new(parent.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
-    let line = lines
-        .filter(|line| line.contains("trainer="))
-        .next()
-        .unwrap();
+    let lines = std::io::BufReader::new(parent.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let line = { lines }.find(|line| line.contains("trainer=")).unwrap();
     let trainer: u32 = line.rsplit('=').next().unwrap().parse().unwrap();
     let workers = tree(trainer);
     assert!(!workers.is_empty());
     parent.kill().unwrap();
     parent.wait().unwrap();
-    workers
-        .into_iter()
-        .chain([trainer])
-        .for_each(wait_until_gone);
+    workers.into_iter().chain([trainer]).for_each(wait_until_gone);
 }
 
 #[test]

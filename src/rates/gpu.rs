@@ -160,8 +160,7 @@ impl Use {
     fn of(device: &GpuDevice, pids: &HashSet<u32>, attached: bool, matched: bool) -> Self {
         let points = device.utilization_points.iter().filter(|point| point.pct <= 100);
         let (sum, count) = points.fold((0.0, 0u32), |(sum, count), point| (sum + f64::from(point.pct), count + 1));
-        let utilization_pct =
-            if count > 0 { Some(sum / f64::from(count)) } else { percent(device.utilization_pct) };
+        let utilization_pct = if count > 0 { Some(sum / f64::from(count)) } else { percent(device.utilization_pct) };
         let unmatchable = attached && !matched;
         let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) = device
             .processes

@@ -47,7 +47,8 @@ impl Ticks {
     /// `None` when a counter went backwards. Idle and iowait alone may fall a little by themselves
     /// (proc(5), `/proc/stat`): then they count as not moved.
     fn of(before: &CpuTimes, now: &CpuTimes) -> Option<Self> {
-        let moved = |field: fn(&CpuTimes) -> u64| delta(Some(field(now)), Some(field(before))).map(|ticks| ticks as f64);
+        let moved =
+            |field: fn(&CpuTimes) -> u64| delta(Some(field(now)), Some(field(before))).map(|ticks| ticks as f64);
         let busy = moved(|cpu| cpu.user)?
             + moved(|cpu| cpu.nice)?
             + moved(|cpu| cpu.system)?
@@ -139,7 +140,8 @@ mod tests {
 
     #[test]
     fn cpus_and_the_allowed_ones() {
-        let before = HostSample { cpus: vec![cpu(0, 0, 0, 0), cpu(1, 0, 0, 0), cpu(2, 5, 5, 5)], ..Default::default() };
+        let before =
+            HostSample { cpus: vec![cpu(0, 0, 0, 0), cpu(1, 0, 0, 0), cpu(2, 5, 5, 5)], ..Default::default() };
         let now = HostSample {
             cpus: vec![cpu(0, 150, 50, 0), cpu(1, 50, 130, 20), cpu(2, 4, 5, 5), cpu(3, 9, 9, 9)],
             ..Default::default()
@@ -148,7 +150,9 @@ mod tests {
         assert_eq!(rates.cpus.len(), 2, "one went backwards, one is new");
         assert_eq!((rates.cpus[0].allowed, rates.cpus[0].busy_pct), (false, 75.0));
         assert_eq!((rates.cpus[1].allowed, rates.cpus[1].busy_pct, rates.cpus[1].steal_pct), (true, 25.0, 10.0));
-        assert!(close(rates.allowed_cpu_pct, 25.0) && close(rates.steal_pct, 10.0) && close(rates.others_cpu_pct, 15.0));
+        assert!(
+            close(rates.allowed_cpu_pct, 25.0) && close(rates.steal_pct, 10.0) && close(rates.others_cpu_pct, 15.0)
+        );
         let rates = between(before, now, vec![], Some(400.0));
         assert!(close(rates.allowed_cpu_pct, 50.0) && close(rates.others_cpu_pct, 0.0));
     }

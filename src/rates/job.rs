@@ -307,7 +307,8 @@ mod tests {
     fn a_stale_part_has_no_rates_and_the_next_covers_both_intervals() {
         let at = |ms, ticks| Arc::new(job(ms, vec![ProcessSample { user_ticks: ticks, ..process(10) }]));
         let stale = at(0, 0);
-        let with = |sequence, job: &Arc<JobSample>| Sample { job: Some(job.clone()), ..tick(sequence, sequence * 1000) };
+        let with =
+            |sequence, job: &Arc<JobSample>| Sample { job: Some(job.clone()), ..tick(sequence, sequence * 1000) };
         let frames = frames([with(0, &stale), with(1, &stale), with(2, &at(2000, 100))]);
         assert_eq!(frames[1].job.cpu_pct, None);
         assert!(close(frames[2].job.cpu_pct, 50.0));

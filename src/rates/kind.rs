@@ -146,8 +146,7 @@ mod tests {
 
     #[test]
     fn backward_with_a_pin_thread_is_host_work() {
-        let point =
-            LanePoint { pin: Some(Wait::LoaderPoll), helper_running: Some(true), ..at(Wait::Futex) };
+        let point = LanePoint { pin: Some(Wait::LoaderPoll), helper_running: Some(true), ..at(Wait::Futex) };
         assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), Kind::HostBusy);
     }
 

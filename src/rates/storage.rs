@@ -30,7 +30,8 @@ pub(super) fn fold(before: Option<&Sample>, sample: &Sample) -> StorageRates {
         ..StorageRates::default()
     };
     let shown = shown(&storage.devices, &data);
-    let mut earlier = Earlier::new(before.map_or(&[][..], |before| &before.devices), |device: &BlockDevice| device.number);
+    let mut earlier =
+        Earlier::new(before.map_or(&[][..], |before| &before.devices), |device: &BlockDevice| device.number);
     let mut sum = Moved::default();
     for device in shown {
         let was = earlier.find(device.number).filter(|was| was.name == device.name);

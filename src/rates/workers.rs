@@ -16,12 +16,7 @@ const LOOKS: u32 = 3;
 const HIDDEN_WAIT: f64 = 0.25;
 
 /// All workers, in the order of the processes.
-pub(super) fn fold(
-    before: Option<&JobSample>,
-    job: &JobSample,
-    folded: &JobFold,
-    stale: bool,
-) -> Vec<WorkerRates> {
+pub(super) fn fold(before: Option<&JobSample>, job: &JobSample, folded: &JobFold, stale: bool) -> Vec<WorkerRates> {
     let before = before.filter(|_| folded.seconds.is_some());
     let id: fn(&WorkerLane) -> ProcessId = |lane| lane.id;
     let mut lanes = Earlier::new(&job.lane.workers, id);
@@ -134,10 +129,7 @@ impl Looks {
         let sum = |waits: &[Wait]| waits.iter().map(|wait| f64::from(count(*wait))).sum::<f64>();
         Self {
             running: sum(&[Wait::Running]),
-            idle: idle_polls
-                + idle_pipes
-                + idle_sockets
-                + sum(&[Wait::LoaderPoll, Wait::Futex, Wait::Stopped]),
+            idle: idle_polls + idle_pipes + idle_sockets + sum(&[Wait::LoaderPoll, Wait::Futex, Wait::Stopped]),
             disk: sum(&[Wait::DiskRead, Wait::Memory]),
             socket: sockets,
             elsewhere: polls + pipes + sum(&[Wait::Sleep, Wait::DiskWrite, Wait::Child, Wait::Device, Wait::Other]),
@@ -189,8 +181,11 @@ mod tests {
 
     #[test]
     fn rest_is_split_by_the_looks() {
-        let looks =
-            lane(20, &[(Wait::Running, 25), (Wait::LoaderPoll, 6), (Wait::DiskRead, 9), (Wait::Socket, 3), (Wait::Sleep, 2)], 6);
+        let looks = lane(
+            20,
+            &[(Wait::Running, 25), (Wait::LoaderPoll, 6), (Wait::DiskRead, 9), (Wait::Socket, 3), (Wait::Sleep, 2)],
+            6,
+        );
         let rates = one(worker(20, 0, 0), worker(20, 500, 100), vec![looks]);
         assert!(close(rates.busy, 0.5) && close(rates.runnable, 0.1));
         assert!(close(rates.idle, 0.4 * 6.0 / 20.0) && close(rates.io_wait, 0.4 * 14.0 / 20.0));
@@ -230,7 +225,8 @@ mod tests {
         let reads = |read_bytes| Some(IoCounters { read_bytes, ..IoCounters::default() });
         let looks = lane(20, &[(Wait::Running, 30), (Wait::LoaderPoll, 10)], 10);
         let before = ProcessSample { io: reads(0), ..worker(20, 0, 0) };
-        let rates = one(before.clone(), ProcessSample { io: reads(1 << 20), ..worker(20, 150, 0) }, vec![looks.clone()]);
+        let rates =
+            one(before.clone(), ProcessSample { io: reads(1 << 20), ..worker(20, 150, 0) }, vec![looks.clone()]);
         assert!(close(rates.io_wait, 0.6) && close(rates.disk_wait, 0.6) && close(rates.idle, 0.25));
         let rates = one(before, ProcessSample { io: reads(0), ..worker(20, 150, 0) }, vec![looks]);
         assert!(close(rates.idle, 0.85) && close(rates.io_wait, 0.0));
