@@ -17,6 +17,7 @@ pub mod rates;
 pub mod sample;
 pub mod sources;
 pub mod text;
+pub mod tui;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -19,10 +19,12 @@ mod host;
 mod job;
 mod kind;
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod properties;
 mod steps;
 mod storage;
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod testing;
 mod trainer;
 mod workers;
@@ -148,6 +150,7 @@ impl Rates {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::testing::*;
     use super::*;

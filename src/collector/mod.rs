@@ -58,6 +58,7 @@ pub struct Collector {
     board: Arc<Board>,
     stop: Arc<AtomicBool>,
     target: ProcessId,
+    command: Arc<str>,
     interval: Duration,
     statm: Option<OwnedFd>,
     page_size: u64,
@@ -72,6 +73,7 @@ impl Collector {
     pub fn attach(options: Options) -> Result<Self, AttachError> {
         let job = JobReader::attach(&options.roots.proc, options.pid, options.no_ptrace)?;
         let target = job.target();
+        let command = job.command();
         let board = Arc::new(Board::default());
         let stop = Arc::new(AtomicBool::new(false));
         let interval = options.interval;
@@ -80,6 +82,7 @@ impl Collector {
             board,
             stop,
             target,
+            command,
             interval,
             statm: kept::open(&PathBuf::from("/proc/self/statm")).ok(),
             page_size: rustix::param::page_size() as u64,
@@ -91,6 +94,12 @@ impl Collector {
     #[must_use]
     pub fn target(&self) -> ProcessId {
         self.target
+    }
+
+    /// Command line of the attached process when it was attached to, raw.
+    #[must_use]
+    pub fn command(&self) -> &str {
+        &self.command
     }
 
     /// Waits for the next tick and puts its sample together. Cancel safe.
@@ -135,10 +144,11 @@ impl Collector {
 
     fn own(&self) -> OwnSample {
         let mut room = [0_u8; 128];
-        let rss_pages =
-            self.statm.as_ref().and_then(|statm| kept::read_line(statm, &mut room).ok()).and_then(|bytes| {
-                std::str::from_utf8(bytes).ok()?.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
-            });
+        let rss_pages = self
+            .statm
+            .as_ref()
+            .and_then(|statm| kept::read_line(statm, &mut room).ok())
+            .and_then(|bytes| std::str::from_utf8(bytes).ok()?.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
         OwnSample {
             cpu_ns: Some(clock::own_cpu_ns()),
             rss_bytes: rss_pages.map(|pages| pages.saturating_mul(self.page_size)),

@@ -22,6 +22,8 @@ use crate::sources::storage::StorageReader;
 /// Mean time between two looks of the fast lane: 50 looks a second resolve waits of 20 ms, and ten seconds of them
 /// give the share of a wait to within 2 points; the cost is measured by `tests/evaluate.py --cost`.
 const LOOK: Duration = Duration::from_millis(20);
+/// Looks between two ticks at most: with an interval of an hour a look every 0.7 s is enough for its shares.
+const MOST_LOOKS: u32 = 5000;
 /// Each gap between looks is drawn evenly from half to one and a half of [`LOOK`]: a fixed beat could fall into step
 /// with a training loop of the same period and see only one side of it.
 const JITTER: f64 = 0.5;
@@ -31,7 +33,12 @@ const RETRY: Duration = Duration::from_secs(30);
 const AFFINITY_EVERY: u64 = 10;
 
 /// Starts all source threads.
-pub(super) fn start(job: JobReader, options: Options, board: &Arc<Board>, stop: &Arc<AtomicBool>) -> io::Result<()> {
+pub(super) fn start(
+    job: JobReader,
+    options: Options,
+    board: &Arc<Board>,
+    stop: &Arc<AtomicBool>,
+) -> io::Result<()> {
     raise_descriptor_limit();
     let (gpu_asked, gpu_asks) = sync_channel(1);
     let (storage_asked, storage_asks) = sync_channel(1);
@@ -53,13 +60,20 @@ pub(super) fn start(job: JobReader, options: Options, board: &Arc<Board>, stop: 
 }
 
 /// The fast lane and the tick. The other threads end when this one drops its senders.
-fn watch_job(mut job: JobReader, options: &Options, board: &Board, stop: &AtomicBool, others: &[SyncSender<u64>]) {
+fn watch_job(
+    mut job: JobReader,
+    options: &Options,
+    board: &Board,
+    stop: &AtomicBool,
+    others: &[SyncSender<u64>],
+) {
     let mut lane = LaneReader::new(&options.roots.proc);
     let mut host = HostReader::new(&options.roots);
     let mut cgroup = CgroupReader::for_process(&options.roots, options.pid);
     let mut cpus = allowed_cpus(&options.roots, options.pid);
     let mut jitter = Jitter::new(clock::monotonic_ns());
     let interval_ns = u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX);
+    let look = LOOK.max(options.interval / MOST_LOOKS);
     let mut due_ns = clock::monotonic_ns();
     let mut tick = 0_u64;
     while !stop.load(Ordering::Relaxed) {
@@ -102,7 +116,7 @@ fn watch_job(mut job: JobReader, options: &Options, board: &Board, stop: &Atomic
         }
         lane.look(clock::monotonic_ns());
         let until_tick = Duration::from_nanos(due_ns.saturating_sub(clock::monotonic_ns()));
-        thread::sleep(LOOK.mul_f64(jitter.next(1.0 - JITTER, 1.0 + JITTER)).min(until_tick));
+        thread::sleep(look.mul_f64(jitter.next(1.0 - JITTER, 1.0 + JITTER)).min(until_tick));
     }
 }
 
@@ -111,7 +125,9 @@ fn watch_gpus(options: &Options, board: &Board, asks: &Receiver<u64>) {
     let mut failed_ns: Option<u64> = None;
     while let Ok(tick) = asks.recv() {
         let begun_ns = clock::monotonic_ns();
-        if reader.is_none() && failed_ns.is_some_and(|at| begun_ns.saturating_sub(at) < RETRY.as_nanos() as u64) {
+        if reader.is_none()
+            && failed_ns.is_some_and(|at| begun_ns.saturating_sub(at) < RETRY.as_nanos() as u64)
+        {
             continue;
         }
         board.parts().gpu.begin(begun_ns);

@@ -1,9 +1,15 @@
-//! The live screen and the headless log.
+//! `trainmon` without a command: the live screen, or the headless log.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
 use crate::config::Settings;
+use crate::errors::Failure;
+use crate::outputs::log;
+
+use super::session::{Session, block_on};
+use super::{headless, screen};
 
 /// `trainmon` without a command.
 ///
@@ -18,6 +24,17 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// One line.
-pub fn attach(_settings: &Settings, _pid: u32, _simulated: Option<&Path>) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not wired yet")
+pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<ExitCode> {
+    if let Some(log_settings) = &settings.log {
+        let session = Session::attach(settings, pid, simulated)?;
+        let opened = log::open(log_settings)?;
+        return block_on(headless::run(session, opened, log_settings));
+    }
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        return Err(Failure::usage(format!(
+            "the screen needs a terminal; without one use `trainmon --pid {pid} --log -` or `trainmon diagnose --pid {pid}`"
+        ))
+        .into());
+    }
+    block_on(async { screen::run(Session::attach(settings, pid, simulated)?, settings, pid).await })
 }

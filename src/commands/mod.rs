@@ -3,9 +3,12 @@
 pub mod demo;
 pub mod diagnose;
 pub mod doctor;
+pub mod headless;
 pub mod live;
 pub mod pick;
 pub mod run;
+pub mod screen;
+pub mod session;
 pub mod shell;
 
 /// The answer of a call that may hang (a driver, a file system), or none when it takes longer than `time_out`. The

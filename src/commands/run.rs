@@ -1,14 +1,100 @@
 //! `trainmon run -- CMD`: start a program and attach to it.
 
-use std::process::ExitCode;
+use std::fs::File;
+use std::io::{IsTerminal, Read, Seek, SeekFrom};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+
+use anyhow::Context;
 
 use crate::cli::RunArgs;
 use crate::config::Settings;
+use crate::errors::Failure;
+
+/// This much of the program's output is shown when the screen is left, bytes.
+const TAIL: u64 = 4096;
 
 /// Starts the program and watches it; its exit code is passed on.
 ///
+/// With `--log` the program keeps the terminal to itself. Under the screen its output goes to a file, whose end is
+/// printed when the screen is left. Leaving the screen does not end the program.
+///
 /// # Errors
-/// One line.
-pub fn run(_settings: &Settings, _arguments: &RunArgs) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not wired yet")
+/// One line: the program cannot be started, or the log cannot be written.
+pub fn run(settings: &Settings, arguments: &RunArgs) -> anyhow::Result<ExitCode> {
+    let Some((program, rest)) = arguments.program.split_first() else {
+        return Err(Failure::usage("run needs a program after --").into());
+    };
+    let mut command = Command::new(program);
+    command.args(rest);
+    let screen = settings.log.is_none() && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let mut output = None;
+    if screen {
+        let (path, file) = output_file()?;
+        // A group of its own: Ctrl-C and Ctrl-Z on the screen are for trainmon.
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?).process_group(0);
+        output = Some((path, file));
+    } else if settings.log.is_none() {
+        return Err(Failure::usage("the screen needs a terminal; without one use `trainmon run --log FILE -- …`").into());
+    }
+    let mut child = command
+        .spawn()
+        .map_err(|error| Failure { exit: crate::errors::Exit::Failed, message: format!("cannot start {}: {error}", program.to_string_lossy()) })?;
+    let watched = super::live::attach(settings, child.id(), None);
+    let status = finish(&mut child, screen)?;
+    if let Some((path, file)) = output {
+        show_tail(&path, file);
+    }
+    // A program that is over before it could be watched is no failure of the watching.
+    if let Err(error) = watched
+        && crate::errors::exit_of(&error) != crate::errors::Exit::NoProcess
+    {
+        return Err(error);
+    }
+    Ok(code(status))
+}
+
+/// Waits for the program's end.
+fn finish(child: &mut Child, screen: bool) -> anyhow::Result<ExitStatus> {
+    if let Some(status) = child.try_wait()? {
+        return Ok(status);
+    }
+    if screen {
+        eprintln!("trainmon: process {} goes on; waiting for its end (kill {} ends it)", child.id(), child.id());
+    }
+    child.wait().context("waiting for the program")
+}
+
+fn output_file() -> anyhow::Result<(PathBuf, File)> {
+    let path = std::env::temp_dir().join(format!("trainmon-run-{}.out", std::process::id()));
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .with_context(|| format!("no file for the program's output at {}", path.display()))?;
+    Ok((path, file))
+}
+
+fn show_tail(path: &std::path::Path, mut file: File) {
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    let mut bytes = Vec::new();
+    if length == 0
+        || file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).is_err()
+        || file.take(TAIL).read_to_end(&mut bytes).is_err()
+    {
+        let _ = std::fs::remove_file(path);
+        return;
+    }
+    eprintln!("trainmon: the program's output is in {}; its end:", path.display());
+    for line in String::from_utf8_lossy(&bytes).lines().rev().take(20).collect::<Vec<_>>().into_iter().rev() {
+        eprintln!("{}", crate::text::sanitise(line));
+    }
+}
+
+/// The program's exit code; 128 + N for one that signal N has ended, as a shell gives it.
+fn code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))
 }

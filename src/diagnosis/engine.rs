@@ -10,6 +10,7 @@ use crate::sample::Sample;
 
 use super::explain;
 use super::rules::{self, Judgement, Known};
+use super::stats;
 use super::thresholds as limit;
 use super::verdict::{Class, Verdict};
 use super::window::Window;
@@ -97,6 +98,8 @@ impl Diagnosis {
         verdict.observed_s = observed_s;
         verdict.first_verdict_s = self.first_verdict_s;
         verdict.steps.count = self.steps;
+        verdict.own.cpu_pct = stats::mean(long_frames.iter().filter_map(|frame| frame.own_cpu_pct))
+            .map(|pct| (pct * 100.0).round() / 100.0);
         verdict
     }
 

@@ -69,6 +69,7 @@ impl<'a, T, K: Copy + Eq + Hash> Earlier<'a, T, K> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -117,6 +117,7 @@ fn net(out: &mut HostRates, before: &HostSample, host: &HostSample, seconds: f64
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use std::sync::Arc;
 

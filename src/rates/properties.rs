@@ -1,1 +1,342 @@
+//! Whatever the samples hold, frames hold sane numbers.
 
+use std::sync::Arc;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+use crate::sample::{
+    Access, BlockDevice, CgroupSample, CpuTimes, DataMount, Gpm, GpuDevice, GpuProcess, GpuSample, HostSample,
+    IoCounters, JobSample, LanePoint, LaneSample, NetInterface, OwnSample, Pressure, ProcessRole, ProcessSample,
+    StorageSample, ThreadRole, ThreadSample, TrainerLane, UtilizationPoint, Wait, WorkerLane,
+};
+
+/// Counters: mostly small and so often equal or backwards, sometimes huge.
+fn counter() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => 0..50u64, 4 => 0..5_000_000_000u64, 1 => any::<u64>(), 1 => Just(u64::MAX)]
+}
+
+fn small() -> impl Strategy<Value = u32> {
+    prop_oneof![8 => 0..6u32, 1 => any::<u32>()]
+}
+
+fn wait() -> impl Strategy<Value = Wait> {
+    proptest::sample::select(Wait::ALL.to_vec())
+}
+
+fn process_id() -> impl Strategy<Value = ProcessId> {
+    (1..6u32, 0..2u64).prop_map(|(pid, start_ticks)| ProcessId { pid, start_ticks })
+}
+
+fn io() -> impl Strategy<Value = IoCounters> {
+    (counter(), counter(), counter(), counter(), counter(), counter()).prop_map(|(a, b, c, d, e, f)| IoCounters {
+        read_chars: a,
+        write_chars: b,
+        read_calls: c,
+        write_calls: d,
+        read_bytes: e,
+        write_bytes: f,
+    })
+}
+
+fn thread() -> impl Strategy<Value = ThreadSample> {
+    (1..6u32, option::of(counter()), option::of(counter())).prop_map(|(tid, on_cpu_ns, run_delay_ns)| ThreadSample {
+        tid,
+        role: ThreadRole::Other,
+        on_cpu_ns,
+        run_delay_ns,
+    })
+}
+
+fn process() -> impl Strategy<Value = ProcessSample> {
+    let role = proptest::sample::select(vec![ProcessRole::Trainer, ProcessRole::Worker, ProcessRole::Other]);
+    let counters = (counter(), counter(), counter(), counter());
+    (process_id(), 0..6u32, role, counters, option::of(io()), vec(thread(), 0..4), option::of(1..6u32)).prop_map(
+        |(id, parent, role, (user_ticks, system_ticks, major_faults, rss_bytes), io, threads, inner_pid)| {
+            ProcessSample {
+                id,
+                parent,
+                inner_pid,
+                role,
+                user_ticks,
+                system_ticks,
+                major_faults,
+                rss_bytes,
+                io,
+                threads,
+                thread_count: u32::MAX,
+                ..ProcessSample::default()
+            }
+        },
+    )
+}
+
+fn point() -> impl Strategy<Value = LanePoint> {
+    let at = prop_oneof![9 => 0..6_000_000_000u64, 1 => any::<u64>()];
+    (at, wait(), option::of(wait()), option::of(any::<bool>()), option::of(counter()), option::of(counter()))
+        .prop_map(|(at_ns, main, pin, helper_running, written_chars, batches_requested)| LanePoint {
+            at_ns,
+            main,
+            pin,
+            helper_running,
+            written_chars,
+            batches_requested,
+        })
+}
+
+fn lane() -> impl Strategy<Value = LaneSample> {
+    let syscall = proptest::sample::select(vec![Access::Ok, Access::Denied]);
+    let trainer = (process_id(), syscall, small(), vec(point(), 0..30), any::<bool>()).prop_map(
+        |(id, syscall, feeders, mut points, ordered)| {
+            if ordered {
+                points.sort_by_key(|point| point.at_ns);
+            }
+            TrainerLane { id, syscall, feeders, points }
+        },
+    );
+    let worker = (process_id(), 0..6u32, vec(small(), Wait::COUNT), small(), option::of(counter())).prop_map(
+        |(id, trainer, looks, idle_looks, batches)| WorkerLane {
+            id,
+            trainer,
+            looks: looks.try_into().unwrap(),
+            idle_looks,
+            batches,
+        },
+    );
+    (vec(trainer, 0..3), vec(worker, 0..4)).prop_map(|(trainers, workers)| LaneSample { trainers, workers })
+}
+
+fn clock() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => Just(0u64), 9 => 0..6_000_000_000u64, 1 => any::<u64>()]
+}
+
+fn job() -> impl Strategy<Value = JobSample> {
+    let group = (option::of(counter()), option::of(counter()), option::of(any::<f64>())).prop_map(
+        |(periods, throttled_periods, cpu_quota_cores)| CgroupSample {
+            periods,
+            throttled_periods,
+            cpu_quota_cores,
+            memory_limit_hits: periods,
+            ..CgroupSample::default()
+        },
+    );
+    let seen = (option::of(vec(0..3u32, 0..3)), any::<bool>(), vec(0..4u16, 0..4));
+    (clock(), process_id(), any::<bool>(), vec(process(), 0..5), lane(), group, seen, small()).prop_map(
+        |(monotonic_ns, target, alive, processes, lane, cgroup, (minors, other_ns, allowed_cpus), ticks)| JobSample {
+            monotonic_ns,
+            target,
+            alive,
+            processes,
+            lane,
+            cgroup,
+            allowed_cpus,
+            nvidia_minors: minors,
+            cuda_visible_devices: Some("0,GPU-1,x".into()),
+            other_pid_namespace: other_ns,
+            ticks_per_second: ticks,
+            ..JobSample::default()
+        },
+    )
+}
+
+fn host() -> impl Strategy<Value = HostSample> {
+    let cpu = (0..4u16, vec(counter(), 8)).prop_map(|(cpu, times)| CpuTimes {
+        cpu,
+        user: times[0],
+        nice: times[1],
+        system: times[2],
+        idle: times[3],
+        iowait: times[4],
+        irq: times[5],
+        softirq: times[6],
+        steal: times[7],
+    });
+    let pressure = counter().prop_map(|some_us| Pressure { some_us, full_us: None });
+    let net = (0..3u8, counter(), counter()).prop_map(|(name, rx_bytes, tx_bytes)| NetInterface {
+        name: format!("eth{name}").into(),
+        rx_bytes,
+        tx_bytes,
+    });
+    let memory = (option::of(counter()), option::of(counter()));
+    (clock(), vec(cpu, 0..5), option::of(any::<[f32; 3]>()), option::of(pressure), vec(net, 0..4), memory).prop_map(
+        |(monotonic_ns, cpus, load, io_pressure, net, (total, available))| HostSample {
+            monotonic_ns,
+            cpus,
+            load,
+            io_pressure,
+            memory_total_bytes: total,
+            memory_available_bytes: available,
+            swapped_in_pages: total,
+            net,
+            ..HostSample::default()
+        },
+    )
+}
+
+fn storage() -> impl Strategy<Value = StorageSample> {
+    let names = proptest::sample::select(vec!["sda", "sda1", "dm-0", "loop0", "nvme0n1"]);
+    let device = (names.clone(), vec(counter(), 9)).prop_map(|(name, counters)| BlockDevice {
+        name: name.into(),
+        number: (1, u32::try_from(name.len()).unwrap()),
+        whole: name.trim_end_matches('1').into(),
+        reads: counters[0],
+        read_sectors: counters[1],
+        read_ms: counters[2],
+        writes: counters[3],
+        written_sectors: counters[4],
+        write_ms: counters[5],
+        in_flight: counters[6],
+        busy_ms: counters[7],
+        weighted_ms: counters[8],
+    });
+    let mount = (vec(names, 0..3), option::of(counter()), option::of(counter())).prop_map(|(disks, ops, ms)| {
+        let disks = disks.into_iter().map(Into::into).collect();
+        DataMount { disks, nfs_read_ops: ops, nfs_read_rtt_ms: ms, nfs_read_bytes: ops, ..DataMount::default() }
+    });
+    (clock(), vec(device, 0..5), option::of(vec(mount, 0..3)))
+        .prop_map(|(monotonic_ns, devices, mounts)| StorageSample { monotonic_ns, devices, mounts })
+}
+
+fn gpus() -> impl Strategy<Value = GpuSample> {
+    let point = (prop_oneof![Just(1000u64), 0..9_000_000u64, any::<u64>()], 0..120u32)
+        .prop_map(|(unix_us, pct)| UtilizationPoint { unix_us, pct });
+    let process = (1..6u32, option::of(counter()), option::of(0..120u32))
+        .prop_map(|(pid, memory_bytes, sm)| GpuProcess { pid, memory_bytes, sm_utilization_pct: sm, compute: true });
+    let readings = (option::of(small()), option::of(0..120u32), option::of(counter()), option::of(any::<f64>()));
+    let device = (0..3u32, any::<bool>(), readings, vec(point, 0..6), vec(process, 0..4)).prop_map(
+        |(index, lost, (any, pct, energy_mj, gpm), utilization_points, processes)| GpuDevice {
+            index,
+            uuid: Some(format!("GPU-{index}").into()),
+            minor: Some(index),
+            lost,
+            utilization_pct: pct,
+            memory_utilization_pct: any,
+            utilization_points,
+            power_mw: any,
+            energy_mj,
+            pcie_generation_max: any,
+            pcie_width_max: any,
+            pcie_rx_kib_s: any,
+            processes,
+            gpm: Some(Gpm { sm_active_pct: gpm, tensor_active_pct: gpm, dram_active_pct: gpm }),
+            ..GpuDevice::default()
+        },
+    );
+    (clock(), vec(device, 0..4)).prop_map(|(monotonic_ns, devices)| GpuSample {
+        monotonic_ns,
+        devices,
+        ..GpuSample::default()
+    })
+}
+
+/// Samples in a regular series but for a few breaks, each part with any clock of its own.
+fn samples() -> impl Strategy<Value = Vec<Sample>> {
+    let parts = (option::of(job()), option::of(host()), option::of(storage()), option::of(gpus()));
+    let breaks =
+        (prop_oneof![19 => Just(1u64), 1 => 0..9u64], prop_oneof![9 => Just(1_000_000_000u64), 1 => counter()]);
+    let one = (parts, breaks, counter(), any::<bool>());
+    vec(one, 1..6).prop_map(|ticks| {
+        let (mut sequence, mut monotonic_ns) = (0u64, 0u64);
+        let mut out: Vec<Sample> = Vec::new();
+        for ((job, host, storage, gpus), (step, ns), own, keep) in ticks {
+            sequence = sequence.wrapping_add(step);
+            monotonic_ns = monotonic_ns.wrapping_add(ns);
+            // A regular reading time for most parts, or nothing would ever have a rate.
+            let job =
+                job.map(|job| JobSample { monotonic_ns: if keep { monotonic_ns } else { job.monotonic_ns }, ..job });
+            let gpus = gpus.map(|gpus| GpuSample { monotonic_ns, ..gpus });
+            let host = host
+                .map(|host| HostSample { monotonic_ns: if keep { monotonic_ns } else { host.monotonic_ns }, ..host });
+            out.push(Sample {
+                sequence,
+                unix_ms: i64::try_from(monotonic_ns / 1_000_000).unwrap_or(0),
+                monotonic_ns,
+                boottime_ns: monotonic_ns,
+                job: job.map(Arc::new),
+                host: host.map(Arc::new),
+                storage: storage.map(Arc::new),
+                gpus: gpus.map(Arc::new),
+                own: OwnSample { cpu_ns: Some(own), rss_bytes: None },
+                ..Sample::default()
+            });
+        }
+        out
+    })
+}
+
+fn negative(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Number(number) => number.as_f64().is_some_and(|number| number < 0.0),
+        serde_json::Value::Array(values) => values.iter().any(negative),
+        serde_json::Value::Object(values) => values.values().any(negative),
+        _ => false,
+    }
+}
+
+fn check(frame: &Frame) {
+    assert!(!negative(&serde_json::to_value(frame).unwrap()), "{frame:?}");
+    // JSON cannot tell a number that is none from one that was not measured; the debug form can.
+    let debug = format!("{frame:?}");
+    assert!(!debug.split(|c: char| !c.is_alphanumeric()).any(|word| word == "NaN" || word == "inf"), "{debug}");
+    for trainer in &frame.trainers {
+        let kinds = trainer.input_wait_s
+            + trainer.device_sync_s
+            + trainer.host_busy_s
+            + trainer.checkpoint_s
+            + trainer.other_s;
+        assert!((kinds - trainer.seconds_seen).abs() < 1e-6);
+        assert!(trainer.running_s <= trainer.host_busy_s + 1e-9);
+        let by_wait: f32 = trainer.by_wait_s.iter().sum();
+        assert!((f64::from(by_wait) - trainer.seconds_seen).abs() < 1e-3);
+        assert!(trainer.wait_lengths_s.len() <= 64 && trainer.step_lengths_s.len() <= 256);
+        if let Some(idle) = trainer.device_idle_s {
+            let kinds = [
+                trainer.input_wait_s,
+                trainer.device_sync_s,
+                trainer.host_busy_s,
+                trainer.checkpoint_s,
+                trainer.other_s,
+            ];
+            assert!(idle.iter().zip(kinds).all(|(idle, seconds)| *idle <= seconds + 1e-6), "{trainer:?}");
+        }
+    }
+    for worker in &frame.workers {
+        if let (Some(busy), Some(runnable), Some(idle), Some(io_wait)) =
+            (worker.busy, worker.runnable, worker.idle, worker.io_wait)
+        {
+            assert!((busy + runnable + idle + io_wait - 1.0).abs() < 1e-6, "{worker:?}");
+            assert!(worker.disk_wait.unwrap() <= io_wait + 1e-9 && worker.socket_wait.unwrap() <= io_wait + 1e-9);
+        }
+    }
+    let shares = [frame.job.run_delay_share, frame.job.throttled_share];
+    assert!(shares.into_iter().flatten().all(|share| share <= 1.0));
+    let host = &frame.host;
+    let percents = [host.allowed_cpu_pct, host.steal_pct, host.psi_io_some_pct, frame.storage.utilization_pct];
+    assert!(percents.into_iter().flatten().all(|pct| pct <= 100.0));
+    for gpu in &frame.gpus {
+        let percents = [gpu.utilization_pct, gpu.job_utilization_pct, gpu.sm_active_pct, gpu.memory_utilization_pct];
+        assert!(percents.into_iter().flatten().all(|pct| pct <= 100.0));
+    }
+    if frame.gap {
+        assert_eq!((frame.job.cpu_pct, frame.own_cpu_pct, frame.storage.read_bytes_s), (None, None, None));
+        assert!(frame.trainers.iter().all(|trainer| trainer.seconds_seen == 0.0 && trainer.steps.is_none()));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn frames_hold_sane_numbers(samples in samples()) {
+        let samples: Vec<_> = samples.into_iter().map(Arc::new).collect();
+        let fold = || {
+            let mut rates = Rates::new(RatesOptions::default());
+            samples.iter().map(|sample| rates.next(Arc::clone(sample))).collect::<Vec<_>>()
+        };
+        let frames = fold();
+        frames.iter().for_each(check);
+        prop_assert_eq!(format!("{:?}", fold()), format!("{frames:?}"), "the same samples give the same frames");
+    }
+}

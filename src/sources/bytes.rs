@@ -226,7 +226,7 @@ impl<'a> Iterator for Fields<'a> {
         let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
         let start = self.0.iter().position(|byte| !blank(byte))?;
         let rest = self.0.get(start..)?;
-        let length = rest.iter().position(|byte| blank(byte)).unwrap_or(rest.len());
+        let length = rest.iter().position(blank).unwrap_or(rest.len());
         let (field, rest) = rest.split_at_checked(length)?;
         self.0 = rest;
         Some(field)

@@ -1,7 +1,7 @@
 //! The mounts that the job's data files lie on, remembered over scans.
 //!
 //! A worker has a file open only while it reads it, so one look sees little: descriptors are looked at each second, a
-//! bounded number at a time, mappings every five seconds, and what was seen counts for a minute. A process's files
+//! bounded number at a time, mappings every five seconds, both more rarely later, and what was seen counts for minutes. A process's files
 //! are placed by its own mountinfo, since a container sees other mounts than we do.
 
 use std::collections::HashMap;
@@ -18,20 +18,28 @@ use super::data_files::{DataFile, descriptor_facts, mapped_files, open_files};
 use super::mounts::{Mount, mount_of, parse_mountinfo};
 
 const SECOND: u64 = 1_000_000_000;
-/// A file counts for this long after it was last seen.
-const REMEMBERED_NS: u64 = 60 * SECOND;
+/// An open file counts for this long after it was last seen.
+const OPEN_REMEMBERED_NS: u64 = 60 * SECOND;
+/// A mapped one longer: it takes 64 processes up to 320 seconds to have their turn, two in each scan.
+const MAPPED_REMEMBERED_NS: u64 = 360 * SECOND;
 /// Descriptors are looked at no more often.
 const DESCRIPTORS_EVERY_NS: u64 = SECOND * 9 / 10;
 /// Mappings are read no more often: the kernel takes the lock of the process's address space for it.
 const MAPPINGS_EVERY_NS: u64 = 5 * SECOND;
+/// After this long the mounts of a job are mostly known, and scans are rarer.
+const SETTLED_NS: u64 = 30 * SECOND;
+/// Then descriptors are looked at, and mappings read, no more often than this.
+const SETTLED_DESCRIPTORS_EVERY_NS: u64 = 3 * SECOND - SECOND / 10;
+const SETTLED_MAPPINGS_EVERY_NS: u64 = 10 * SECOND;
 /// Mountinfo is read again after this long, or at a mount that it does not have.
 const MOUNTINFO_EVERY_NS: u64 = 30 * SECOND;
 /// But not more often than this.
 const MOUNTINFO_RETRY_NS: u64 = 5 * SECOND;
-/// Links looked at in one scan, after which the rest waits for the next: about half a millisecond.
-const LINKS_PER_SCAN: usize = 512;
-/// Bytes of maps in one scan, likewise (the file that exceeds them is read to its end).
-const MAPS_BYTES_PER_SCAN: usize = 512 << 10;
+/// Links looked at in one scan, after which the rest waits for the next. One costs about 2 µs.
+const LINKS_PER_SCAN: usize = 256;
+/// Bytes of maps in one scan, likewise; the file that exceeds them is read to its end. The kernel takes about 18 ns for
+/// each byte, and a torch process has some 80 KiB.
+const MAPS_BYTES_PER_SCAN: usize = 128 << 10;
 /// Processes looked at in all.
 const MOST_PROCESSES: usize = 64;
 /// Files remembered.
@@ -49,6 +57,7 @@ pub struct DataMounts {
     mounts: Vec<KnownMount>,
     name_spaces: HashMap<PathBuf, NameSpace>,
     readable: Option<bool>,
+    settled_ns: u64,
     descriptors_due_ns: u64,
     mappings_due_ns: u64,
     next_for_descriptors: usize,
@@ -61,7 +70,7 @@ pub struct DataMounts {
 #[derive(Debug, Clone, Copy)]
 struct SeenFile {
     mount: Option<usize>,
-    last_ns: u64,
+    until_ns: u64,
 }
 
 /// A mount with what was found out about it.
@@ -103,6 +112,7 @@ struct Candidate {
     path: Vec<u8>,
     number: Option<(u32, u32)>,
     descriptor: Option<u32>,
+    until_ns: u64,
 }
 
 impl DataMounts {
@@ -116,6 +126,7 @@ impl DataMounts {
             mounts: Vec::new(),
             name_spaces: HashMap::new(),
             readable: None,
+            settled_ns: 0,
             descriptors_due_ns: 0,
             mappings_due_ns: 0,
             next_for_descriptors: 0,
@@ -137,10 +148,16 @@ impl DataMounts {
             return;
         }
         let first = self.readable.is_none();
+        if first {
+            self.settled_ns = now_ns.saturating_add(SETTLED_NS);
+        }
+        let every = |early: u64, settled: u64| if now_ns < self.settled_ns { early } else { settled };
+        let descriptors_every = every(DESCRIPTORS_EVERY_NS, SETTLED_DESCRIPTORS_EVERY_NS);
+        let mappings_every = every(MAPPINGS_EVERY_NS, SETTLED_MAPPINGS_EVERY_NS);
         let mut denied = 0;
         let mut read = 0;
         if now_ns >= self.descriptors_due_ns || first {
-            self.descriptors_due_ns = now_ns.saturating_add(DESCRIPTORS_EVERY_NS);
+            self.descriptors_due_ns = now_ns.saturating_add(descriptors_every);
             // The first look is complete; later ones take turns.
             let mut left = if first { usize::MAX } else { LINKS_PER_SCAN };
             for pid in in_turn(pids, &mut self.next_for_descriptors) {
@@ -164,7 +181,7 @@ impl DataMounts {
             }
         }
         if (now_ns >= self.mappings_due_ns || first) && self.readable == Some(true) {
-            self.mappings_due_ns = now_ns.saturating_add(MAPPINGS_EVERY_NS);
+            self.mappings_due_ns = now_ns.saturating_add(mappings_every);
             let mut left = MAPS_BYTES_PER_SCAN;
             for pid in in_turn(pids, &mut self.next_for_mappings) {
                 let bytes = self.scan_mappings(now_ns, pid).unwrap_or(0);
@@ -175,7 +192,7 @@ impl DataMounts {
                 }
             }
         }
-        self.files.retain(|_, file| now_ns.saturating_sub(file.last_ns) <= REMEMBERED_NS);
+        self.files.retain(|_, file| file.until_ns >= now_ns);
     }
 
     /// Mounts with data files of the job, most files first; `None` where its descriptors may not be read.
@@ -241,7 +258,7 @@ impl DataMounts {
                 (_, Some(facts)) if facts.for_reading => self.mount_of(now_ns, pid, &file, facts.mount),
                 _ => None,
             };
-            self.files.insert(file.hash, SeenFile { mount, last_ns: now_ns });
+            self.files.insert(file.hash, SeenFile { mount, until_ns: file.until_ns });
         }
     }
 
@@ -293,14 +310,16 @@ fn note(files: &mut HashMap<u64, SeenFile>, now_ns: u64, file: DataFile<'_>, new
     let mut hasher = DefaultHasher::new();
     file.path.hash(&mut hasher);
     let hash = hasher.finish();
+    let remembered = if file.descriptor.is_some() { OPEN_REMEMBERED_NS } else { MAPPED_REMEMBERED_NS };
+    let until_ns = now_ns.saturating_add(remembered);
     if let Some(seen) = files.get_mut(&hash) {
         // A file that is only written stays so for a minute, then it is looked at again.
         if seen.mount.is_some() {
-            seen.last_ns = now_ns;
+            seen.until_ns = seen.until_ns.max(until_ns);
         }
     } else if files.len() + new.len() < MOST_FILES && !new.iter().any(|candidate| candidate.hash == hash) {
         let (path, number, descriptor) = (file.path.to_vec(), file.number, file.descriptor);
-        new.push(Candidate { hash, path, number, descriptor });
+        new.push(Candidate { hash, path, number, descriptor, until_ns });
     }
 }
 

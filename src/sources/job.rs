@@ -139,6 +139,15 @@ impl JobReader {
         self.target
     }
 
+    /// Command line of the attached process, raw; its name where it has none.
+    #[must_use]
+    pub fn command(&self) -> Arc<str> {
+        self.processes.get(&self.target.pid).map_or_else(
+            || "".into(),
+            |process| Arc::clone(if process.command.is_empty() { &process.comm } else { &process.command }),
+        )
+    }
+
     /// PIDs of all processes of the job.
     pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
         self.processes.keys().copied()

@@ -1,0 +1,53 @@
+//! `--log`: one CSV row per interval, without a screen.
+
+use std::process::ExitCode;
+
+use crate::config::LogSettings;
+use crate::errors::Exit;
+use crate::history::History;
+use crate::outputs::csv::Summary;
+use crate::outputs::{log, text};
+
+use super::session::{Ending, Session};
+
+/// Writes rows until the target ends, the time is over, or a signal comes. The last row is whole in every case.
+///
+/// # Errors
+/// One line when the log cannot be written.
+pub async fn run(mut session: Session, mut opened: log::Opened, settings: &LogSettings) -> anyhow::Result<ExitCode> {
+    let mut ending = Ending::listen()?;
+    if let Some(note) = &opened.note {
+        eprintln!("trainmon: {note}");
+    }
+    let mut history = History::default();
+    let (mut rows, mut last) = (0_u64, None);
+    loop {
+        let tick = tokio::select! {
+            biased;
+            () = ending.signalled() => break,
+            tick = session.next() => tick,
+        };
+        let alive = tick.alive();
+        // The first frame has no length and no rates: it only starts the clock.
+        let first = tick.frame.seconds <= 0.0;
+        history.push(tick.frame);
+        let verdict = session.judge(&history, &tick.sample);
+        if let (Some(frame), false) = (history.latest(), first && alive) {
+            opened.log.write(frame, &Summary::from(&verdict)).map_err(|error| log::write_error(&settings.path, error))?;
+            rows += 1;
+            last = Some(verdict);
+            if session.is_over() {
+                break;
+            }
+        }
+        if !alive {
+            break;
+        }
+    }
+    // On standard output the log itself is what is wanted, and nothing else.
+    if let (Some(verdict), false) = (last, settings.path.as_os_str() == "-") {
+        let plural = if rows == 1 { "" } else { "s" };
+        eprintln!("trainmon: {rows} row{plural} in {}; {}", settings.path.display(), text::headline(&verdict));
+    }
+    Ok(Exit::Done.into())
+}

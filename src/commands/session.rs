@@ -1,0 +1,168 @@
+//! One attached job: collector, rates and diagnosis wired together, the same for the screen, the log and `diagnose`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Zoned;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::cli::GpuSelector;
+use crate::collector::{Collector, Options};
+use crate::config::Settings;
+use crate::diagnosis::{Context, Diagnosis, Verdict};
+use crate::errors::Failure;
+use crate::history::History;
+use crate::rates::{Frame, GpuChoice, Rates, RatesOptions};
+use crate::sample::Sample;
+use crate::sources::Roots;
+use crate::sources::job::AttachError;
+use crate::text::sanitise;
+
+/// A running attachment.
+#[derive(Debug)]
+pub struct Session {
+    collector: Collector,
+    rates: Rates,
+    diagnosis: Diagnosis,
+    begun: std::time::Instant,
+    duration: Option<Duration>,
+    frames_left: Option<u64>,
+}
+
+/// What one tick brought.
+#[derive(Debug)]
+pub struct Tick {
+    /// The raw sample.
+    pub sample: Arc<Sample>,
+    /// Its rates.
+    pub frame: Frame,
+}
+
+impl Tick {
+    /// Whether the target is still there.
+    #[must_use]
+    pub fn alive(&self) -> bool {
+        self.sample.job.as_ref().is_none_or(|job| job.alive)
+    }
+}
+
+impl Session {
+    /// Attaches to `pid`. `simulated` is the state file of a simulated device in NVML's place.
+    ///
+    /// # Errors
+    /// A [`Failure`] with exit code 3 when the process cannot be watched.
+    pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<Self> {
+        let options = Options {
+            roots: Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() },
+            pid,
+            interval: settings.interval,
+            no_ptrace: !settings.ptrace,
+            nvml_lib: settings.nvml_lib.clone(),
+            simulated_device: simulated.map(Path::to_path_buf),
+        };
+        let collector = Collector::attach(options).map_err(|error| match error {
+            AttachError::Failed(..) => anyhow::Error::from(error),
+            error => Failure::no_process(error.to_string()).into(),
+        })?;
+        let gpus = settings.gpus.iter().flatten().map(|gpu| match gpu {
+            GpuSelector::Index(index) => GpuChoice::Index(*index),
+            GpuSelector::Uuid(uuid) => GpuChoice::Uuid(uuid.clone()),
+        });
+        let context = Context {
+            pid,
+            command: sanitise(collector.command()).into_owned(),
+            started: Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string(),
+        };
+        Ok(Self {
+            collector,
+            rates: Rates::new(RatesOptions { gpus: gpus.collect() }),
+            diagnosis: Diagnosis::new(context),
+            begun: std::time::Instant::now(),
+            duration: settings.duration,
+            frames_left: settings.iterations,
+        })
+    }
+
+    /// Command line of the target, raw.
+    #[must_use]
+    pub fn command(&self) -> &str {
+        self.collector.command()
+    }
+
+    /// Waits for the next tick. Cancel safe.
+    pub async fn next(&mut self) -> Tick {
+        let sample = Arc::new(self.collector.next().await);
+        let frame = self.rates.next(Arc::clone(&sample));
+        Tick { sample, frame }
+    }
+
+    /// Judges the history, whose newest frame is that of `sample`.
+    pub fn judge(&mut self, history: &History, sample: &Sample) -> Verdict {
+        self.diagnosis.observe(history, sample)
+    }
+
+    /// The mark of the verdict that stands, for the newest frame.
+    #[must_use]
+    pub fn mark(&self, sequence: u64) -> crate::history::Mark {
+        self.diagnosis.mark(sequence)
+    }
+
+    /// Counts a frame that was shown or written and tells whether `--duration` or `--iterations` end the session here.
+    pub fn is_over(&mut self) -> bool {
+        if let Some(left) = &mut self.frames_left {
+            *left = left.saturating_sub(1);
+        }
+        // Half an interval of tolerance: a duration of 10 s means ten intervals of 1 s, not nine or eleven.
+        self.frames_left == Some(0)
+            || self.duration.is_some_and(|duration| self.begun.elapsed() + Duration::from_millis(20) >= duration)
+    }
+
+    /// What is left of `--duration`.
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        self.duration.map(|duration| duration.saturating_sub(self.begun.elapsed()))
+    }
+}
+
+/// Ctrl-C, SIGTERM and SIGHUP: a clean end.
+#[derive(Debug)]
+pub struct Ending {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Ending {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// When the kernel refuses a handler.
+    pub fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for one of them. Cancel safe.
+    pub async fn signalled(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}
+
+/// Runs `work` on a single-threaded runtime. A source thread that hangs does not keep the program from ending.
+///
+/// # Errors
+/// What `work` gives, or that the runtime cannot be built.
+pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(work);
+    runtime.shutdown_background();
+    result
+}

@@ -1,0 +1,147 @@
+"""Holds trainmon against labelled workloads: is its verdict right, how soon, and what does watching cost?
+
+    python tests/evaluate.py                       every workload three times: the full table
+    python tests/evaluate.py --quick               eight of them once, some two minutes
+    python tests/evaluate.py --no-ptrace           as an ordinary user under Yama sees it
+    python tests/evaluate.py --slowdown            steps per second of the target, watched and alone
+    python tests/evaluate.py --cost                trainmon's own CPU, memory and first frame
+
+Needs what requirements.txt names, and a release build with the fake NVML library:
+    cargo build --release --bins --examples
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import signal
+import sys
+
+TESTS = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(TESTS)
+sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
+
+from evaluation import cost, scoring, slowdown, verdicts  # noqa: E402
+from evaluation.monitor import Monitor  # noqa: E402
+from labels import LABELS, Label, by_name  # noqa: E402
+from launch import Unavailable  # noqa: E402
+
+QUICK_DURATION_S = 8.0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--trainmon", default=os.path.join(ROOT, "target/release/trainmon"), help="the program")
+    parser.add_argument(
+        "--nvml-lib",
+        default=os.path.join(ROOT, "target/release/examples/libfake_nvml.so"),
+        help="the fake NVML library; `none` passes none on",
+    )
+    parser.add_argument("--runs", type=int, default=3, help="of each workload (default: %(default)s)")
+    parser.add_argument("--duration", type=float, default=12.0, help="seconds watched (default: %(default)s)")
+    parser.add_argument("--only", help="names of workloads, separated by commas")
+    parser.add_argument("--held-out", choices=("with", "without", "only"), default="with", help="the held-out third")
+    parser.add_argument("--quick", action="store_true", help="eight workloads, one short run each")
+    parser.add_argument("--no-stacks", action="store_true", help="passed on to trainmon")
+    parser.add_argument("--no-ptrace", action="store_true", help="passed on to trainmon")
+    parser.add_argument("--min-class", type=float, help="exit with 1 when the class accuracy is lower (0 to 1)")
+    parser.add_argument("--json", metavar="FILE", help="write every run here as well")
+    parser.add_argument("--data", help="folder for generated data files (default: under the temporary folder)")
+    parser.add_argument("--slowdown", action="store_true", help="measure what watching costs the target")
+    parser.add_argument("--pairs", type=int, default=8, help="for --slowdown, of each workload")
+    parser.add_argument("--segment", type=float, default=6.0, help="for --slowdown, seconds watched or alone")
+    parser.add_argument("--min-ratio", type=float, help="for --slowdown: exit with 1 when the median is lower")
+    parser.add_argument("--cost", action="store_true", help="measure trainmon's own cost")
+    args = parser.parse_args()
+    if args.runs < 1 or args.pairs < 1 or args.duration <= 0 or args.segment <= 0:
+        parser.error("--runs, --pairs, --duration and --segment must be positive")
+    return args
+
+
+def chosen(args: argparse.Namespace) -> list[Label]:
+    if args.only:
+        return [by_name(name) for name in args.only.split(",")]
+    wanted = {"with": (False, True), "without": (False,), "only": (True,)}[args.held_out]
+    return [label for label in LABELS if label.held_out in wanted and (label.quick or not args.quick)]
+
+
+def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
+    labels = chosen(args)
+    runs, duration = (1, QUICK_DURATION_S) if args.quick else (args.runs, args.duration)
+    results: list[scoring.Result] = []
+    skipped: dict[str, str] = {}
+    interrupted = False
+    print(scoring.ROW_HEAD)
+    try:
+        for label in labels:
+            for number in range(1, runs + 1):
+                try:
+                    result = verdicts.one_run(label, number, monitor, duration, args.data)
+                except Unavailable as error:
+                    skipped[label.name] = str(error)
+                    print(f"{label.name:27}     skipped: {error}", flush=True)
+                    break
+                results.append(result)
+                print(scoring.row(result), flush=True)
+    except KeyboardInterrupt:
+        interrupted = True
+        print("interrupted: the tables cover the runs so far")
+    if not results:
+        print("no workload was run")
+        return 130 if interrupted else 1
+    print(scoring.tables(results))
+    if skipped:
+        print(f"skipped               {', '.join(skipped)}")
+    if args.json:
+        whole = scoring.as_json(results, skipped=skipped, options=list(monitor.options), duration_s=duration)
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump(whole, file, indent=1)
+    if interrupted:
+        return 130
+    accuracy = scoring.summarise(results)["class_accuracy"]
+    if args.min_class is not None and accuracy < args.min_class:
+        print(f"class accuracy {accuracy:.1%} is below {args.min_class:.1%}")
+        return 1
+    return 0
+
+
+def main() -> int:
+    args = arguments()
+    missing = [name for name in ("torch", "numpy", "PIL") if importlib.util.find_spec(name) is None]
+    if missing:
+        return failed(f"{', '.join(missing)} not found; pip install -r tests/requirements.txt")
+    library = None if args.nvml_lib == "none" else args.nvml_lib
+    for path in filter(None, (args.trainmon, library)):
+        if not os.path.exists(path):
+            return failed(f"{path} not found; cargo build --release --bins --examples")
+    passed_on = tuple(name for name, on in (("--no-stacks", args.no_stacks), ("--no-ptrace", args.no_ptrace)) if on)
+    monitor = Monitor(os.path.abspath(args.trainmon), os.path.abspath(library) if library else None, passed_on)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        if args.slowdown:
+            names = args.only.split(",") if args.only else list(slowdown.WORKLOADS)
+            text, ratio = slowdown.report(slowdown.measure(monitor, names, args.pairs, args.segment, args.data))
+            print(text)
+            return 1 if args.min_ratio is not None and (ratio is None or ratio < args.min_ratio) else 0
+        if args.cost:
+            print(cost.report(cost.measure(monitor, max(args.duration, 30.0), args.data)))
+            return 0
+        return evaluate(monitor, args)
+    except KeyboardInterrupt:
+        return 130
+    except (KeyError, RuntimeError, Unavailable) as error:
+        return failed(str(error.args[0]))
+
+
+def failed(message: str) -> int:
+    print(f"evaluate.py: {message}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,207 @@
+"""trainmon's own cost: CPU and memory, headless and with the screen, and the time to its first frame.
+
+The job is one trainer with eight light workers; three hundred idle processes stand beside it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from dataclasses import dataclass
+
+from labels import by_name
+from launch import Launched, cpu_seconds, die_with_parent
+
+from .monitor import Monitor
+
+JOB = "compute-bound-crowd"
+SCREEN = (40, 120)
+#: CPU from here on is the steady state; before lies the start.
+STEADY_FROM_S = 5.0
+#: Ends a synchronised update: the frame is complete.
+END_OF_FRAME = b"\x1b[?2026l"
+#: Without these marks a frame is complete once the terminal has been quiet for so long.
+QUIET_S = 0.03
+ENOUGH_BYTES = 400
+#: Questions that a program may ask its terminal, with a plain terminal's answers.
+ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c"}
+
+
+@dataclass
+class Cost:
+    """What one run took."""
+
+    mode: str
+    seconds: float
+    #: Percent of one core, the whole run and without its start.
+    cpu_pct: float
+    steady_cpu_pct: float | None
+    peak_rss_mib: float | None
+    status: int
+    first_frame_ms: float | None = None
+    bytes_per_s: float | None = None
+
+
+class _Watch:
+    """Follows a process until it ends: peak memory of its own, not of the parent it was forked from."""
+
+    def __init__(self, pid: int):
+        self.pid, self.began = pid, time.monotonic()
+        self.peak_kib: int | None = None
+        self.steady: tuple[float, float] | None = None
+        self.latest: tuple[float, float] | None = None
+
+    def look(self) -> None:
+        try:
+            with open(f"/proc/{self.pid}/status", encoding="utf-8") as file:
+                for line in file:
+                    if line.startswith("VmHWM:"):
+                        self.peak_kib = int(line.split()[1])
+        except (OSError, ValueError):
+            return
+        used, now = cpu_seconds(self.pid), time.monotonic()
+        if used is not None and now - self.began >= STEADY_FROM_S:
+            self.steady = self.steady or (now, used)
+            self.latest = (now, used)
+
+    def cost(self, mode: str, seconds: float, usage, status: int) -> Cost:
+        steady = None
+        if self.steady and self.latest and self.latest[0] - self.steady[0] > 1.0:
+            steady = 100 * (self.latest[1] - self.steady[1]) / (self.latest[0] - self.steady[0])
+        return Cost(
+            mode=mode,
+            seconds=seconds,
+            cpu_pct=100 * (usage.ru_utime + usage.ru_stime) / seconds,
+            steady_cpu_pct=steady,
+            peak_rss_mib=self.peak_kib / 1024 if self.peak_kib else None,
+            status=os.waitstatus_to_exitcode(status),
+        )
+
+
+def headless(monitor: Monitor, job: Launched, seconds: float) -> Cost:
+    log = os.path.join(job.folder, "cost.csv")
+    arguments = ("--pid", str(job.pid), "--log", log, "--duration", f"{seconds:g}s")
+    began = time.monotonic()
+    process = monitor.start(job.device, *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    watch = _Watch(process.pid)
+    try:
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                return watch.cost("headless", time.monotonic() - began, usage, status)
+            if time.monotonic() - began > seconds + 10:
+                raise RuntimeError("trainmon --log did not end after its duration")
+            watch.look()
+            time.sleep(0.25)
+    finally:
+        _end(process)
+
+
+def screen(monitor: Monitor, job: Launched, seconds: float) -> Cost:
+    """Runs the screen in a pseudo terminal, reads all it writes, and quits it with `q`."""
+    outer, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", *SCREEN, 0, 0))
+    parent = os.getpid()
+
+    def prepare() -> None:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        die_with_parent(parent)
+
+    began = time.monotonic()
+    process = subprocess.Popen(
+        monitor.command("--pid", str(job.pid)),
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        start_new_session=True,
+        preexec_fn=prepare,
+        env={**monitor.environment(job.device), "TERM": "xterm-256color"},
+    )
+    os.close(inner)
+    watch = _Watch(process.pid)
+    first: float | None = None
+    last_byte, received, next_look, asked_to_quit = began, 0, began, False
+    start = b""
+    try:
+        while True:
+            now = time.monotonic()
+            ready, _, _ = select.select([outer], [], [], QUIET_S if first is None else 0.25)
+            if ready:
+                try:
+                    piece = os.read(outer, 1 << 16)
+                except OSError:
+                    piece = b""
+                last_byte = time.monotonic()
+                received += len(piece)
+                for question, answer in ANSWERS.items():
+                    if question in piece:
+                        os.write(outer, answer)
+                if first is None:
+                    start += piece
+                    if END_OF_FRAME in start:
+                        first = last_byte - began
+            elif first is None and len(start) >= ENOUGH_BYTES:
+                first = last_byte - began
+            if now >= next_look:
+                watch.look()
+                next_look = now + 0.25
+            if not asked_to_quit and now - began >= seconds:
+                os.write(outer, b"q")
+                asked_to_quit = True
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                took = time.monotonic() - began
+                cost = watch.cost("screen", took, usage, status)
+                cost.first_frame_ms = None if first is None else 1000 * first
+                cost.bytes_per_s = received / took
+                return cost
+            if now - began > seconds + 10:
+                raise RuntimeError("the screen did not end on q")
+    finally:
+        _end(process)
+        os.close(outer)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.returncode is None:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def measure(monitor: Monitor, seconds: float, data: str | None) -> list[Cost]:
+    """Both ways, and three more starts of the screen for its first frame."""
+    label = dataclasses.replace(by_name(JOB), companions=("crowd",))
+    with Launched(label, 2 * seconds + 180, data) as job:
+        job.wait_until_watchable()
+        time.sleep(2.0)
+        costs = [headless(monitor, job, seconds), screen(monitor, job, seconds)]
+        frames = [costs[1].first_frame_ms] + [screen(monitor, job, 1.0).first_frame_ms for _ in range(3)]
+        known = sorted(frame for frame in frames if frame is not None)
+        costs[1].first_frame_ms = known[len(known) // 2] if known else None
+    return costs
+
+
+def report(costs: list[Cost]) -> str:
+    lines = [f"{'mode':10} {'CPU %':>7} {'steady %':>9} {'RSS MiB':>8} {'frame ms':>9} {'bytes/s':>8} {'exit':>5}"]
+    for cost in costs:
+        cells = (
+            f"{cost.cpu_pct:7.2f}",
+            "        -" if cost.steady_cpu_pct is None else f"{cost.steady_cpu_pct:9.2f}",
+            "       -" if cost.peak_rss_mib is None else f"{cost.peak_rss_mib:8.1f}",
+            "        -" if cost.first_frame_ms is None else f"{cost.first_frame_ms:9.0f}",
+            "       -" if cost.bytes_per_s is None else f"{cost.bytes_per_s:8.0f}",
+            f"{cost.status:5}",
+        )
+        lines.append(f"{cost.mode:10} " + " ".join(cells))
+    lines.append("CPU in percent of one core; one trainer, eight workers, three hundred other processes")
+    return "\n".join(lines)

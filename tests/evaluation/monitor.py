@@ -1,0 +1,56 @@
+"""The program under test: where it is, how it is called, and how it sees the simulated device."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+
+from launch import die_with_parent
+
+
+class MonitorFailed(Exception):
+    """trainmon ended with an error, or not at all."""
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """trainmon, with the options that every call gets."""
+
+    program: str
+    nvml_lib: str | None
+    #: Options passed on to each call.
+    options: tuple[str, ...] = ()
+
+    def command(self, *arguments: str) -> list[str]:
+        library = ["--nvml-lib", self.nvml_lib] if self.nvml_lib else []
+        return [self.program, *arguments, *library, *self.options]
+
+    def environment(self, device: str) -> dict[str, str]:
+        return {**os.environ, "TRAINMON_SIMULATED_DEVICE": device, "LC_ALL": "C.UTF-8"}
+
+    def start(self, device: str, *arguments: str, **popen) -> subprocess.Popen[bytes]:
+        parent = os.getpid()
+        return subprocess.Popen(
+            self.command(*arguments),
+            env=self.environment(device),
+            stdin=subprocess.DEVNULL,
+            preexec_fn=lambda: die_with_parent(parent),
+            **popen,
+        )
+
+    def run(self, device: str, *arguments: str, timeout: float) -> bytes:
+        """Standard output of one call; raises MonitorFailed when it fails or hangs."""
+        process = self.start(device, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise MonitorFailed(f"no answer within {timeout:.0f} s") from None
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        if process.returncode != 0:
+            message = errors.decode(errors="replace").strip().splitlines()
+            raise MonitorFailed(f"exit {process.returncode}: {message[-1] if message else 'no message'}")
+        return output

@@ -1,0 +1,314 @@
+"""The table of workloads and of what is true about each: the one place that names their class and cause.
+
+Pure data, standard library only, so that the evaluation can read it without importing torch. `klass` and `cause`
+are words of the verdict. `entry` names the function that runs the workload, `file:function`. `wait` and `busy` are
+the bounds within which the program's own truth must lie for the label to hold; `check.py` measures them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+Share = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Label:
+    """What is true about one workload."""
+
+    name: str
+    klass: str
+    #: The cause, or None where the class has none, or where naming one is not asked for.
+    cause: str | None
+    #: One line for a person.
+    about: str
+    entry: str
+    #: Causes of the same class that are right as well.
+    also_causes: tuple[str, ...] = ()
+    #: Other classes that a careful observer may name too, each with a cause or None for any.
+    also: tuple[tuple[str, str | None], ...] = ()
+    #: Bounds of the share of the main thread's wall time spent waiting for batches.
+    wait: Share | None = None
+    #: Bounds of the share of the time in which the device worked for this job.
+    busy: Share | None = None
+    #: When watching may begin: "stepping", "ready" (the program says so) or "started".
+    start: str = "stepping"
+    #: Seconds to watch, where the usual time is too short.
+    duration: float | None = None
+    #: What the launcher must provide: "real-disk", "cpu-quota=CORES", "read-limit=BYTES_S", "memory-limit=BYTES".
+    needs: tuple[str, ...] = ()
+    #: Processes that run beside the job: see companions.py.
+    companions: tuple[str, ...] = ()
+    #: Whether the share of data wait can be held against the verdict's.
+    wait_scored: bool = True
+    #: The harness stops the job with SIGSTOP before watching.
+    stop: bool = False
+    #: Kept out of the runs that thresholds are calibrated on.
+    held_out: bool = False
+    #: One of the few that the quick evaluation runs.
+    quick: bool = False
+    env: dict[str, str] = field(default_factory=dict)
+
+    def holds(self, wait: float | None, busy: float | None) -> bool:
+        """Whether measured shares lie within the bounds; a share that was not measured does not speak against it."""
+        return _within(wait, self.wait) and _within(busy, self.busy)
+
+    def acceptable(self) -> tuple[tuple[str, str | None], ...]:
+        """Every right answer, the best one first; a cause of None means that any will do."""
+        first = ((self.klass, self.cause),)
+        return first + tuple((self.klass, cause) for cause in self.also_causes) + self.also
+
+
+def _within(value: float | None, bounds: Share | None) -> bool:
+    return bounds is None or value is None or bounds[0] <= value <= bounds[1] + 0.01
+
+
+STARVED: Share = (0.30, 1.0)
+FED: Share = (0.0, 0.08)
+
+LABELS: tuple[Label, ...] = (
+    # --- data-loader -----------------------------------------------------------------------------------------------
+    Label(
+        "too-few-workers", "data-loader", "too-few-workers",
+        "one forked worker computes 60 ms for each 15 ms step; a core is free",
+        "loader_cases:too_few_workers", also_causes=("transform",), wait=STARVED, quick=True,
+    ),
+    Label(
+        "too-few-workers-forkserver", "data-loader", "too-few-workers",
+        "the same with forkserver, where workers are grandchildren",
+        "loader_cases:too_few_workers_forkserver", also_causes=("transform",), wait=STARVED,
+    ),
+    Label(
+        "too-few-workers-spin", "data-loader", "too-few-workers",
+        "a spawned worker; the trainer spins while it waits for the device, as CUDA does by default",
+        "loader_cases:too_few_workers_spin", also_causes=("transform",), wait=STARVED, held_out=True,
+    ),
+    Label(
+        "pinned", "data-loader", "too-few-workers",
+        "one worker and torch's own pin-memory thread, its pinning emulated: the main thread waits in a futex",
+        "loader_cases:pinned", also_causes=("transform",), wait=STARVED,
+    ),
+    Label(
+        "decode", "data-loader", "decode",
+        "one worker decodes JPEG files from the page cache",
+        "loader_cases:decode", also_causes=("too-few-workers", "transform"), wait=STARVED,
+    ),
+    Label(
+        "transform", "data-loader", "transform",
+        "one worker convolves small arrays with numpy",
+        "loader_cases:transform", also_causes=("too-few-workers",), wait=STARVED, held_out=True,
+    ),
+    Label(
+        "in-process-loading", "data-loader", "in-process-loading",
+        "num_workers=0: the main thread reads and decodes JPEG files",
+        "loader_cases:in_process_loading", wait=STARVED, quick=True,
+    ),
+    Label(
+        "collate", "data-loader", "collate",
+        "cheap samples of many small tensors; default_collate and padding in Python cost the most",
+        "loader_cases:collate", also_causes=("too-few-workers", "transform"), wait=STARVED,
+        held_out=True,
+    ),
+    Label(
+        "hand-over", "data-loader", "hand-over",
+        "batches of nested Python lists: pickling them in the feeder thread costs more than making them",
+        "loader_cases:hand_over", also_causes=("too-few-workers",), wait=STARVED, held_out=True,
+    ),
+    Label(
+        "slow-samples", "data-loader", "slow-samples",
+        "two workers; one batch in 25 costs 1.2 s instead of 8 ms",
+        "loader_cases:slow_samples", wait=STARVED, duration=15,
+    ),
+    Label(
+        "worker-imbalance", "data-loader", "worker-imbalance",
+        "two workers over shards: one shard costs 6 ms a batch, the other 110 ms",
+        "loader_cases:worker_imbalance", wait=STARVED,
+    ),
+    Label(
+        "worker-restart", "data-loader", "worker-restart",
+        "short epochs with persistent_workers=False and spawn: each epoch imports everything again",
+        "loader_cases:worker_restart", wait=STARVED, duration=16,
+    ),
+    Label(
+        "too-many-workers", "data-loader", "too-many-workers",
+        "four busy workers for each allowed CPU",
+        "loader_cases:too_many_workers", also=(("cpu", "cores-saturated"),), wait=STARVED,
+    ),
+    # --- io --------------------------------------------------------------------------------------------------------
+    Label(
+        "io-throttled", "io", "io-throttled",
+        "a cgroup limits the job's reads to 4 MB/s; files read cold",
+        "storage_cases:throttled", wait=STARVED, needs=("real-disk", "read-limit=4000000"), quick=True,
+    ),
+    Label(
+        "small-files", "io", "small-files",
+        "small reads at random places of many files, past the page cache",
+        "storage_cases:small_files", also_causes=("disk-bandwidth",), wait=STARVED, needs=("real-disk",),
+        held_out=True,
+    ),
+    Label(
+        "disk-bandwidth", "io", "disk-bandwidth",
+        "two workers read big files past the page cache as fast as the disk gives them",
+        "storage_cases:disk_bandwidth", wait=STARVED, needs=("real-disk",),
+    ),
+    Label(
+        "mmap-cold", "io", "page-cache-miss",
+        "random pages of a mapped array that are never in memory: every access is a major fault",
+        "storage_cases:mmap_cold", also_causes=("disk-bandwidth", "small-files"), wait=STARVED,
+        needs=("real-disk",), held_out=True,
+    ),
+    Label(
+        "page-cache-miss", "io", "page-cache-miss",
+        "the data set does not fit into the memory cgroup: plain reads reach the disk at every epoch",
+        "storage_cases:page_cache_miss", also_causes=("disk-bandwidth", "memory-pressure"), wait=STARVED,
+        needs=("real-disk", "memory-limit=440000000"),
+    ),
+    Label(
+        "network-storage", "io", "network-storage",
+        "three workers fetch each sample over TCP from a slow server",
+        "storage_cases:network_storage", wait=STARVED, companions=("slow-server",),
+    ),
+    Label(
+        "fifo", "io", None,
+        "one worker reads its samples from a slow named pipe",
+        "storage_cases:fifo", wait=STARVED, companions=("fifo-writer",), held_out=True,
+    ),
+    Label(
+        "checkpoint-write", "io", "checkpoint-write",
+        "a large torch.save with fsync every eight steps, while the device idles",
+        "storage_cases:checkpoint_write", wait=FED, busy=(0.0, 0.5), needs=("real-disk",),
+    ),
+    # --- cpu -------------------------------------------------------------------------------------------------------
+    Label(
+        "cores-saturated", "cpu", "cores-saturated",
+        "as many busy workers as cores, and a loop that computes as well",
+        "cpu_cases:cores_saturated", also_causes=("main-thread",), wait=(0.1, 1.0), busy=(0.0, 0.4),
+    ),
+    Label(
+        "main-thread", "cpu", "main-thread",
+        "40 ms of metrics in Python for each 10 ms of device time; batches are ready",
+        "cpu_cases:main_thread", wait=FED, busy=(0.0, 0.4), quick=True,
+    ),
+    Label(
+        "launch-bound", "cpu", "launch-bound",
+        "thousands of tiny kernels a step: the host cannot launch them fast enough",
+        "cpu_cases:launch_bound", also_causes=("main-thread",), wait=FED, busy=(0.0, 0.6),
+        held_out=True,
+    ),
+    Label(
+        "cgroup-throttled", "cpu", "cgroup-throttled",
+        "a CFS quota of half a core; with two cores the workers would keep up",
+        "cpu_cases:cgroup_throttled", wait=(0.15, 1.0), needs=("cpu-quota=0.5",), quick=True,
+    ),
+    Label(
+        "noisy-neighbour", "cpu", "noisy-neighbour",
+        "other processes spin on every core; alone the two workers would keep up",
+        "cpu_cases:noisy_neighbour", wait=(0.15, 1.0), companions=("spinners",),
+        held_out=True,
+    ),
+    Label(
+        "thread-oversubscription", "cpu", "thread-oversubscription",
+        "two workers with eight compute threads each",
+        "cpu_cases:thread_oversubscription", also_causes=("cores-saturated",), wait=(0.15, 1.0),
+    ),
+    Label(
+        "cpu-training", "cpu", "cpu-training",
+        "a real torch model trained on the CPU with a light loader; the device belongs to nobody",
+        "cpu_cases:cpu_training", wait=FED, busy=(0.0, 0.0),
+    ),
+    Label(
+        "host-device-sync", "cpu", "host-device-sync",
+        "a read of one value after each tiny kernel: the device runs dry between them",
+        "cpu_cases:host_device_sync", also=(("gpu", "host-device-sync"), ("cpu", "launch-bound")),
+        wait=FED, busy=(0.2, 0.75),
+    ),
+    # --- gpu -------------------------------------------------------------------------------------------------------
+    Label(
+        "compute-bound-block", "gpu", "compute-bound",
+        "asynchronous launches, the loss read every ten steps in a blocking wait",
+        "gpu_cases:compute_bound_block", wait=FED, busy=(0.93, 1.0), quick=True,
+    ),
+    Label(
+        "compute-bound-spin", "gpu", "compute-bound",
+        "the same with a spinning wait at each step: the main thread looks fully busy",
+        "gpu_cases:compute_bound_spin", wait=FED, busy=(0.9, 1.0),
+        held_out=True,
+    ),
+    Label(
+        "compute-bound-run-ahead", "gpu", "compute-bound",
+        "the host waits for batches most of the time, but the device always has queued work",
+        "gpu_cases:runs_ahead", wait=(0.3, 1.0), busy=(0.93, 1.0), quick=True,
+    ),
+    Label(
+        "compute-bound-crowd", "gpu", "compute-bound",
+        "eight workers with little to do each, the device busy",
+        "gpu_cases:eight_light_workers", wait=FED, busy=(0.9, 1.0), held_out=True,
+    ),
+    Label(
+        "under-filled", "gpu", "under-filled",
+        "utilisation near 100 % at a third of the power: small kernels",
+        "gpu_cases:under_filled", wait=FED, busy=(0.9, 1.0),
+    ),
+    Label(
+        "memory-bandwidth", "gpu", "memory-bandwidth",
+        "memory controller at 96 %, few multiprocessors active",
+        "gpu_cases:memory_bandwidth", wait=FED, busy=(0.9, 1.0), held_out=True,
+    ),
+    Label(
+        "throttled", "gpu", "throttled",
+        "hardware thermal slowdown: clocks at half of their maximum",
+        "gpu_cases:throttled", wait=FED, busy=(0.9, 1.0),
+        held_out=True,
+    ),
+    Label(
+        "shared-gpu", "gpu", "shared-gpu",
+        "another process holds the same device half of the time",
+        "gpu_cases:shared_gpu", wait=FED, busy=(0.35, 0.6), companions=("sleeper",),
+    ),
+    # --- balanced, idle, unknown -----------------------------------------------------------------------------------
+    Label(
+        "balanced", "balanced", None,
+        "the device works 80 to 90 % of the time; data, host and saving cost a few percent each",
+        "other_cases:balanced", also=(("gpu", "compute-bound"),), wait=FED, busy=(0.75, 0.95),
+    ),
+    Label(
+        "hung", "idle", None,
+        "training stopped half-way: the main thread sleeps, the workers have nothing to do",
+        "other_cases:hung", start="ready", wait_scored=False, quick=True,
+    ),
+    Label(
+        "init", "idle", None,
+        "still setting up: imports, then an index of the data set built in Python; no loader yet",
+        "other_cases:init", start="started", also=(("unknown", None),), wait_scored=False,
+    ),
+    Label(
+        "stopped", "idle", None,
+        "stopped by a signal in the middle of training",
+        "loader_cases:too_few_workers", stop=True, wait_scored=False,
+    ),
+    Label(
+        "finished", "idle", None,
+        "training is over: a process that only waits for a queue",
+        "other_cases:finished", start="ready", also=(("unknown", None),), wait_scored=False, held_out=True,
+    ),
+    Label(
+        "web-server", "unknown", None,
+        "a threaded HTTP server under light load: not training at all",
+        "other_cases:web_server", start="ready", also=(("idle", None),), companions=("web-client",),
+        wait_scored=False,
+    ),
+    # --- change ----------------------------------------------------------------------------------------------------
+    Label(
+        "change", "cpu", "main-thread",
+        "too few workers for the first 12 s of stepping, then host-bound: the verdict must follow",
+        "other_cases:change", duration=24, wait_scored=False,
+    ),
+)
+
+
+def by_name(name: str) -> Label:
+    """The label with this name; raises KeyError with the names there are."""
+    for label in LABELS:
+        if label.name == name:
+            return label
+    raise KeyError(f"no workload {name!r}; there are: {', '.join(label.name for label in LABELS)}")

@@ -1,0 +1,263 @@
+"""Starts a workload with everything around it, and takes all of it away again, however the run ends.
+
+`with Launched(label, …) as job:` makes a temporary folder, the simulated device's file, the control groups and the
+companions that the label asks for, and starts `train.py` in a process group of its own that dies with its parent.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import dataset_files
+import limits
+import simulated_gpu
+from labels import Label
+from limits import Unavailable
+from truth import Truth
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+def die_with_parent(parent: int) -> None:
+    """Asks the kernel to kill this process when its parent ends; to be called in the child."""
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+class WorkloadFailed(Exception):
+    """The workload ended, or did not start stepping in time; the message holds the end of its output."""
+
+
+class Launched:
+    """A running workload. `pid` is the training process."""
+
+    def __init__(self, label: Label, seconds: float = 120.0, data: str | None = None):
+        self.label, self.seconds = label, seconds
+        self.data = os.path.abspath(data) if data else dataset_files.default_folder()
+        self.folder = ""
+        self.process: subprocess.Popen[bytes] | None = None
+        self._companions: list[subprocess.Popen[bytes]] = []
+        self._groups: list[limits.Group] = []
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    @property
+    def device(self) -> str:
+        return os.path.join(self.folder, "device.bin")
+
+    def __enter__(self) -> Launched:
+        # A checkpoint must reach a disk: the folder lies beside the data where they lie on one.
+        try:
+            os.makedirs(self.data, exist_ok=True)
+            remove_stale(self.data)
+            self.folder = tempfile.mkdtemp(prefix=f"run-{os.getpid()}-", dir=self.data)
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _start(self) -> None:
+        simulated_gpu.create(self.device)
+        given = []
+        for need in self.label.needs:
+            self._groups.extend(self._meet(need))
+        for role in self.label.companions:
+            companion = self._spawn([os.path.join(HERE, "companions.py"), role, self.folder], [], subprocess.PIPE)
+            self._companions.append(companion)
+            assert companion.stdout is not None
+            given += ["--given", f"{role}={companion.stdout.readline().decode().strip()}"]
+        command = [os.path.join(HERE, "train.py"), self.label.name, "--seconds", str(self.seconds)]
+        command += ["--truth", self._truth_path, "--device", self.device, "--data", self.data, *given]
+        with open(self._output_path, "wb") as output:
+            self.process = self._spawn(command, self._groups, output)
+
+    def _meet(self, need: str) -> list[limits.Group]:
+        what, _, value = need.partition("=")
+        if what == "real-disk":
+            limits.disk_of(self.data)
+            # Made outside of the limits that follow.
+            subprocess.run([sys.executable, os.path.join(HERE, "dataset_files.py"), self.data], check=True)
+            return []
+        if what == "cpu-quota":
+            return [limits.cpu_quota(float(value))]
+        if what == "read-limit":
+            return [limits.read_limit(int(value), self.data)]
+        if what == "memory-limit":
+            return [limits.memory_limit(int(value))]
+        raise ValueError(f"{self.label.name} needs {need!r}, which launch.py does not know")
+
+    def _spawn(self, command: list[str], groups: list[limits.Group], output) -> subprocess.Popen[bytes]:
+        parent = os.getpid()
+
+        def prepare() -> None:
+            die_with_parent(parent)
+            for group in groups:
+                group.join()
+
+        return subprocess.Popen(
+            [sys.executable, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.DEVNULL if output == subprocess.PIPE else subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=prepare,
+            env={**os.environ, **self.label.env},
+            cwd=HERE,
+        )
+
+    @property
+    def _truth_path(self) -> str:
+        return os.path.join(self.folder, "truth.jsonl")
+
+    @property
+    def _output_path(self) -> str:
+        return os.path.join(self.folder, "output.txt")
+
+    def truth(self) -> Truth:
+        """What the workload has written so far."""
+        return Truth.read(self._truth_path)
+
+    def cpu_used(self) -> dict[int, float]:
+        """CPU seconds of the whole machine (key 0) and of each process of the job."""
+        family = [self.pid, *descendants(self.pid)]
+        return {0: host_cpu_seconds(), **{pid: cpu_seconds(pid) or 0.0 for pid in family}}
+
+    def output(self) -> str:
+        """The last lines of what the workload printed."""
+        with open(self._output_path, "rb") as file:
+            return "\n".join(file.read().decode(errors="replace").splitlines()[-12:])
+
+    def wait_until_watchable(self, steps: int = 5, timeout: float = 90.0) -> None:
+        """Waits until the loop steps, or until the moment that the label names."""
+        until = time.monotonic() + timeout
+        while time.monotonic() < until:
+            assert self.process is not None
+            if self.process.poll() is not None:
+                raise WorkloadFailed(f"{self.label.name} ended with {self.process.returncode}:\n{self.output()}")
+            truth = self.truth()
+            if (
+                self.label.start == "started"
+                or (self.label.start == "ready" and "ready" in truth.events)
+                or (self.label.start == "stepping" and len(truth.steps) >= steps)
+            ):
+                return
+            time.sleep(0.1)
+        raise WorkloadFailed(f"{self.label.name} is not stepping after {timeout:.0f} s:\n{self.output()}")
+
+    def truth_until(self, moment: float, patience: float = 6.0) -> Truth:
+        """The truth once it reaches `moment`, or what there is of it after `patience` seconds."""
+        until = time.monotonic() + patience
+        while True:
+            truth = self.truth()
+            if (truth.steps and truth.steps[-1].done >= moment) or time.monotonic() >= until:
+                return truth
+            time.sleep(0.1)
+
+    def __exit__(self, *_error) -> None:
+        for process in [self.process, *self._companions]:
+            if process is not None:
+                end_group(process)
+        for group in self._groups:
+            group.remove()
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def remove_stale(data: str) -> None:
+    """Removes folders of runs that were killed before they could clean up."""
+    for name in os.listdir(data):
+        part = name.split("-")
+        if part[0] == "run" and len(part) == 3 and not os.path.exists(f"/proc/{part[1]}"):
+            shutil.rmtree(os.path.join(data, name), ignore_errors=True)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kills a process that leads a session, and all of the session; returns when they are gone."""
+    process.kill()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+    # What it was just starting when it died may turn up late, so look again.
+    for _ in range(100):
+        left = members_of_session(process.pid)
+        if not left:
+            return
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.03)
+
+
+def members_of_session(session: int) -> list[int]:
+    """Living processes of a session: all that a workload started, in whichever process group."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                if os.getsid(int(name)) == session and not is_zombie(int(name)):
+                    found.append(int(name))
+            except (ProcessLookupError, PermissionError):
+                pass
+    return found
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether the process has ended, though nobody has waited for it yet."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+    except (OSError, IndexError):
+        return True
+
+
+def descendants(pid: int) -> list[int]:
+    """Children, their children, and so on."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", encoding="utf-8") as file:
+                for child in map(int, file.read().split()):
+                    found += [child, *descendants(child)]
+        except OSError:
+            pass
+    return found
+
+
+def host_cpu_seconds() -> float:
+    """CPU time that all processes of this machine have used (user, nice, system)."""
+    with open("/proc/stat", "rb") as file:
+        fields = file.readline().split()
+    return sum(map(int, fields[1:4])) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """User and system time of a process, dead children left out."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+__all__ = ["Launched", "Unavailable", "WorkloadFailed", "cpu_seconds", "descendants", "die_with_parent"]

@@ -1,0 +1,220 @@
+"""Workloads of class io: the job waits for bytes, from a disk or from afar, or for writing them."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import socket
+
+import torch
+from torch.utils.data import IterableDataset
+
+import dataset_files
+from common import Job, gpu_step, loader, one_thread
+from loader_cases import ENDLESS, Computed
+
+PIECE = 1 << 20
+
+
+class ColdFiles:
+    """Reads a piece of a file that is not in the page cache, the plain way."""
+
+    def __init__(self, files: list[str], piece: int):
+        self.files, self.piece = files, piece
+
+    def __len__(self) -> int:
+        return ENDLESS
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        path = self.files[index * 7919 % len(self.files)]
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            # Whatever an earlier run or read-ahead left in memory must not help.
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+            size = os.fstat(descriptor).st_size
+            at = random.randrange(max(1, size - self.piece)) & ~4095
+            read = os.pread(descriptor, self.piece, at)
+        finally:
+            os.close(descriptor)
+        return torch.tensor(len(read))
+
+
+class DirectFiles:
+    """Reads pieces of files with O_DIRECT: what a loader does that knows its data do not fit into memory."""
+
+    def __init__(self, files: list[str], piece: int, pieces: int):
+        self.files, self.piece, self.pieces = files, piece, pieces
+        self.descriptors: dict[str, int] = {}
+        self.buffer: mmap.mmap | None = None
+
+    def __len__(self) -> int:
+        return ENDLESS
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        # An anonymous mapping is aligned to a page, as O_DIRECT wants it; made in the worker, shared with nobody.
+        if self.buffer is None:
+            self.buffer = mmap.mmap(-1, self.piece)
+        total = 0
+        for _ in range(self.pieces):
+            path = self.files[random.randrange(len(self.files))]
+            descriptor = self.descriptors.get(path)
+            if descriptor is None:
+                descriptor = self.descriptors[path] = os.open(path, os.O_RDONLY | os.O_DIRECT)
+            room = os.fstat(descriptor).st_size - self.piece
+            total += os.preadv(descriptor, [self.buffer], random.randrange(room + 1) & ~4095)
+        return torch.tensor(total)
+
+
+class MappedPages:
+    """Touches random pages of mapped files that are never in memory."""
+
+    def __init__(self, files: list[str], pages: int):
+        self.files, self.pages = files, pages
+        self.maps: list[tuple[int, mmap.mmap]] = []
+
+    def __len__(self) -> int:
+        return ENDLESS
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if not self.maps:
+            for path in self.files:
+                descriptor = os.open(path, os.O_RDONLY)
+                mapped = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
+                mapped.madvise(mmap.MADV_RANDOM)
+                self.maps.append((descriptor, mapped))
+        total = 0
+        if index % 16 == 0:
+            # Neither this process nor the page cache may keep what was read: the set is far larger than memory.
+            for descriptor, mapped in self.maps:
+                mapped.madvise(mmap.MADV_DONTNEED)
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        for _ in range(self.pages):
+            mapped = random.choice(self.maps)[1]
+            total += mapped[random.randrange(len(mapped))]
+        return torch.tensor(total)
+
+
+class Sequential:
+    """Whole shards, one after the other, through the page cache."""
+
+    def __init__(self, files: list[str], piece: int):
+        self.files, self.piece = files, piece
+
+    def __len__(self) -> int:
+        return ENDLESS
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        per_file = os.path.getsize(self.files[0]) // self.piece
+        path = self.files[index // per_file % len(self.files)]
+        with open(path, "rb", buffering=0) as file:
+            file.seek(index % per_file * self.piece)
+            return torch.tensor(len(file.read(self.piece)))
+
+
+class FromServer:
+    """Asks a server for each sample."""
+
+    def __init__(self, port: int):
+        self.port = port
+        self.connection: socket.socket | None = None
+
+    def __len__(self) -> int:
+        return ENDLESS
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if self.connection is None:
+            self.connection = socket.create_connection(("127.0.0.1", self.port))
+        self.connection.sendall(index.to_bytes(8, "little"))
+        left = int.from_bytes(self._read(8), "little")
+        return torch.frombuffer(bytearray(self._read(left)), dtype=torch.uint8)
+
+    def _read(self, count: int) -> bytes:
+        parts = []
+        while count:
+            part = self.connection.recv(count)
+            if not part:
+                raise ConnectionError("the sample server closed the connection")
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+
+class FromPipe(IterableDataset):
+    """Samples of a fixed size out of a named pipe."""
+
+    def __init__(self, path: str, size: int):
+        self.path, self.size = path, size
+
+    def __iter__(self):
+        with open(self.path, "rb", buffering=0) as pipe:
+            while True:
+                left, parts = self.size, []
+                while left:
+                    part = pipe.read(left)
+                    if not part:
+                        return
+                    parts.append(part)
+                    left -= len(part)
+                yield torch.frombuffer(bytearray(b"".join(parts)), dtype=torch.uint8)
+
+
+def throttled(job: Job) -> None:
+    """64 KiB pieces, 8 in a batch: at 4 MB/s a batch takes 130 ms."""
+    one_thread()
+    dataset = ColdFiles(dataset_files.shards(job.data), 64 * 1024)
+    job.train(loader(dataset, batch_size=8, num_workers=2), gpu_step(job.take_gpu(), 0.02))
+
+
+def small_files(job: Job) -> None:
+    one_thread()
+    dataset = DirectFiles(dataset_files.small_files(job.data)[:900], 4096, 6)
+    job.train(loader(dataset, batch_size=64, num_workers=1), gpu_step(job.take_gpu(), 0.006))
+
+
+def disk_bandwidth(job: Job) -> None:
+    one_thread()
+    dataset = DirectFiles(dataset_files.shards(job.data), 8 * PIECE, 4)
+    job.train(loader(dataset, batch_size=4, num_workers=2), gpu_step(job.take_gpu(), 0.015))
+
+
+def mmap_cold(job: Job) -> None:
+    one_thread()
+    dataset = MappedPages(dataset_files.shards(job.data), 60)
+    job.train(loader(dataset, batch_size=16, num_workers=1), gpu_step(job.take_gpu(), 0.01))
+
+
+def page_cache_miss(job: Job) -> None:
+    one_thread()
+    dataset = Sequential(dataset_files.shards(job.data), 8 * PIECE)
+    job.train(loader(dataset, batch_size=4, num_workers=1), gpu_step(job.take_gpu(), 0.006))
+
+
+def network_storage(job: Job) -> None:
+    one_thread()
+    dataset = FromServer(int(job.given["slow-server"]))
+    job.train(loader(dataset, batch_size=8, num_workers=3), gpu_step(job.take_gpu(), 0.02))
+
+
+def fifo(job: Job) -> None:
+    one_thread()
+    dataset = FromPipe(job.given["fifo-writer"], 150_000)
+    job.train(loader(dataset, batch_size=4, num_workers=1), gpu_step(job.take_gpu(), 0.02))
+
+
+def checkpoint_write(job: Job) -> None:
+    one_thread()
+    gpu = job.take_gpu()
+    state = {f"layer{number}": torch.randn(1 << 20) for number in range(96)}
+    path = os.path.join(os.path.dirname(job.device), "checkpoint.pt")
+
+    def step(number: int, batch) -> None:
+        gpu_step(gpu, 0.02)(number, batch)
+        if number % 8 == 7:
+            with open(path, "wb") as file:
+                torch.save(state, file)
+                file.flush()
+                os.fsync(file.fileno())
+
+    job.train(loader(Computed(0.0005), batch_size=4, num_workers=1), step)
