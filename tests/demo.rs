@@ -109,7 +109,7 @@ fn a_killed_parent_leaves_nothing_behind() {
         .spawn()
         .unwrap();
     let lines = std::io::BufReader::new(parent.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let line = lines.filter(|line| line.contains("trainer=")).next().unwrap();
+    let line = { lines }.find(|line| line.contains("trainer=")).unwrap();
     let trainer: u32 = line.rsplit('=').next().unwrap().parse().unwrap();
     let workers = tree(trainer);
     assert!(!workers.is_empty());

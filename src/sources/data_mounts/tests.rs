@@ -145,7 +145,7 @@ fn an_ended_process_keeps_what_was_seen() {
 fn turns_reach_every_process() {
     let mut next = 5;
     assert_eq!(in_turn(&[1, 2, 3], &mut next), [3, 1, 2]);
-    assert_eq!(in_turn(&[], &mut next), []);
+    assert!(in_turn(&[], &mut next).is_empty());
 }
 
 #[test]
