@@ -58,7 +58,7 @@ impl Context {
 /// |---|---|
 /// | Running | host busy; checkpoint while it writes a lot |
 /// | LoaderPoll | input wait, whatever else goes on: the call's arguments name it |
-/// | Futex, with a pin thread that is not itself in a futex | the queue of pinned batches may be empty, see below |
+/// | Futex, with a pin thread that is not itself in a futex, where system calls cannot be read | the queue of pinned batches may be empty, see below |
 /// | Poll, with workers and no pin thread | the loader may be what is polled, see below |
 /// | Pipe, Socket | with workers: input wait (other loaders hand batches over this way). Without: input wait for a training process (it reads its data itself), else other |
 /// | DiskRead, Memory | without workers: input wait (loading in process); with workers: other |
@@ -67,7 +67,8 @@ impl Context {
 /// | Child, Stopped, Unknown | other |
 /// | any other blocked state | compute threads of the process running: host busy. Else the device busy: waiting for it. Else other |
 ///
-/// *Futex with a pin thread.* The pin thread (`pt_data_pin`) polls for the next batch nearly all the time, for its
+/// *Futex with a pin thread.* Where system calls can be read, a wait for a pinned batch has shown as LoaderPoll by its
+/// time-out. Where they cannot: the pin thread (`pt_data_pin`) polls for the next batch nearly all the time, for its
 /// outgoing queue has no bound; so "main in futex, pin in poll" is a wait for a batch unless something else explains the
 /// futex. `backward()` does: the caller sleeps in a futex while an autograd thread works, so a running compute thread
 /// makes it host busy. And when every worker has nothing to do while the device is busy, the wait is for the device. The pin
@@ -89,7 +90,7 @@ pub(super) fn kind(point: &LanePoint, context: &Context) -> Kind {
         Wait::DiskRead | Wait::Memory => Kind::InputWait,
         Wait::Pipe | Wait::Socket if context.workers || context.training => Kind::InputWait,
         Wait::Pipe | Wait::Socket | Wait::Child | Wait::Stopped | Wait::Unknown => Kind::Other,
-        Wait::Futex if point.pin.is_some_and(fetching) => match () {
+        Wait::Futex if !context.exact && point.pin.is_some_and(fetching) => match () {
             () if helper => Kind::HostBusy,
             () if context.loader_ahead && context.device_busy() => Kind::DeviceSync,
             () => Kind::InputWait,

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::kept;
 use super::task_files::{self, Syscall};
 use crate::sample::{Access, LanePoint, LaneSample, ProcessId, TrainerLane, Wait, WorkerLane};
@@ -20,6 +22,8 @@ const WORKERS_EVERY: u64 = 3;
 const WRITTEN_EVERY: u64 = 4;
 /// Most workers that one look goes through; more are taken in turns.
 const MOST_WORKERS: usize = 16;
+/// A wait on the queue of pinned batches ends after torch's MP_STATUS_CHECK_INTERVAL of 5 s.
+const LONGEST_QUEUE_WAIT_S: i64 = 5;
 /// Most points kept between two ticks, a minute's worth: more are dropped, oldest kept.
 const MOST_POINTS: usize = 6000;
 
@@ -96,6 +100,8 @@ struct Task {
     syscall: Option<OwnedFd>,
     wchan: Option<OwnedFd>,
     stat: Option<OwnedFd>,
+    /// Memory of the process, open only where the end of a futex wait is wanted.
+    memory: Option<OwnedFd>,
 }
 
 impl Task {
@@ -109,9 +115,7 @@ impl Task {
         }
     }
 
-    /// `pinned`: the thread is a main thread whose batches pass through a pin-memory thread, so its wait for one is a
-    /// wait with a time-out on a queue of its own process.
-    fn look(&self, pinned: bool) -> Wait {
+    fn look(&self) -> Wait {
         let mut room = [0_u8; 256];
         if let Some(syscall) = &self.syscall
             && let Ok(bytes) = kept::read_line(syscall, &mut room)
@@ -120,14 +124,27 @@ impl Task {
             return match parsed {
                 Syscall::Running => Wait::Running,
                 Syscall::Blocked => self.look_at_wchan(false),
-                Syscall::In(number, arguments) if pinned && task_files::is_timed_futex(number, arguments) => {
-                    Wait::LoaderPoll
-                }
+                Syscall::In(number, arguments) if self.waits_for_pinned(number, arguments) => Wait::LoaderPoll,
                 Syscall::In(number, arguments) => task_files::wait_of_syscall(number, arguments)
                     .unwrap_or_else(|| self.look_at_wchan(task_files::is_write_call(number))),
             };
         }
         self.look_at_wchan(false)
+    }
+
+    /// Whether this is a main thread's wait for a batch from its pin-memory thread: a timed wait on a queue of 5 s, where
+    /// a wait for anything else ends sooner or has no end. The time-out stands in the target's memory; reading it does
+    /// not stop the target. In the last second of each 5 s the wait cannot be told from others.
+    fn waits_for_pinned(&self, number: u64, arguments: [u64; 4]) -> bool {
+        let Some(memory) = &self.memory else { return false };
+        let Some((address, realtime)) = task_files::timed_futex(number, arguments) else { return false };
+        let mut seconds = [0_u8; 8];
+        if rustix::io::pread(memory, &mut seconds, address) != Ok(8) {
+            return false;
+        }
+        let clock = if realtime { ClockId::Realtime } else { ClockId::Monotonic };
+        let ahead = i64::from_ne_bytes(seconds).saturating_sub(clock_gettime(clock).tv_sec);
+        (2..=LONGEST_QUEUE_WAIT_S).contains(&ahead)
     }
 
     /// `writing`: the thread is in a write call, so a wait for a page is one for writing.
@@ -196,6 +213,8 @@ impl LaneReader {
             });
             if trainer.pin.as_ref().map(|pin| pin.tid) != wanted.pin {
                 trainer.pin = wanted.pin.map(open);
+                let wanted = trainer.pin.is_some() && !no_syscall;
+                trainer.main.memory = wanted.then(|| kept::open(&root.join(format!("{pid}/mem"))).ok()).flatten();
             }
             if !trainer.helpers.iter().map(|helper| helper.tid).eq(wanted.helpers.iter().copied()) {
                 trainer.helpers = wanted.helpers.iter().map(|tid| open(*tid)).collect();
@@ -232,9 +251,9 @@ impl LaneReader {
             if trainer.points.len() >= MOST_POINTS {
                 continue;
             }
-            let main = trainer.main.look(trainer.pin.is_some());
+            let main = trainer.main.look();
             let helper_running = (!matches!(main, Wait::Running | Wait::LoaderPoll) && !trainer.helpers.is_empty())
-                .then(|| trainer.helpers.iter().any(|helper| helper.look(false) == Wait::Running));
+                .then(|| trainer.helpers.iter().any(|helper| helper.look() == Wait::Running));
             let written_chars = looks
                 .is_multiple_of(WRITTEN_EVERY)
                 .then(|| io_counters(trainer.main_io.as_ref()?, &mut room))
@@ -251,7 +270,7 @@ impl LaneReader {
             trainer.points.push(LanePoint {
                 at_ns: now_ns,
                 main,
-                pin: trainer.pin.as_ref().map(|pin| pin.look(false)),
+                pin: trainer.pin.as_ref().map(Task::look),
                 helper_running,
                 written_chars,
                 batches_requested,
@@ -274,7 +293,7 @@ impl LaneReader {
             if (at + count - start) % count >= MOST_WORKERS {
                 continue;
             }
-            let wait = worker.task.look(false);
+            let wait = worker.task.look();
             if let Some(looks) = worker.lane.looks.get_mut(wait.index()) {
                 *looks += 1;
             }

@@ -203,13 +203,17 @@ pub fn wait_of_syscall(number: u64, arguments: [u64; 4]) -> Option<Wait> {
     None
 }
 
-/// True for a futex wait that ends by itself after a time. `queue.Queue.get(timeout=5)`, with which torch's main thread
-/// waits for the pin-memory thread, gives one; waits for autograd threads, locks and the device have no end set
-/// (futex(2): the fourth argument points to the time-out).
+/// A futex wait with an end, as (address of the `timespec` in the target, whether it counts CLOCK_REALTIME).
+/// `queue.Queue.get(timeout=5)`, with which torch's main thread waits for the pin-memory thread, is one; waits for
+/// autograd threads and locks have no end (futex(2): FUTEX_WAIT_BITSET takes an absolute time as its fourth argument,
+/// FUTEX_CLOCK_REALTIME is 0x100 in the operation).
 #[must_use]
-pub fn is_timed_futex(number: u64, arguments: [u64; 4]) -> bool {
-    let [.., time_out] = arguments;
-    number_of::FUTEX.first() == Some(&number) && time_out != 0
+pub fn timed_futex(number: u64, arguments: [u64; 4]) -> Option<(u64, bool)> {
+    const WAIT_BITSET: u64 = 9;
+    const CLOCK_REALTIME: u64 = 0x100;
+    let [_, operation, _, end] = arguments;
+    let waits = number_of::FUTEX.first() == Some(&number) && operation & 0x7f == WAIT_BITSET;
+    (waits && end != 0).then_some((end, operation & CLOCK_REALTIME != 0))
 }
 
 /// True for the write-like calls: a blocked one on a disk waits for writing, not reading.
@@ -360,8 +364,10 @@ mod tests {
             assert_eq!(of("7 0x7ffd 0x1 0xffffffff 0x0 0x0 0x0 0x7f 0x7f"), Some(Wait::Poll));
             assert_eq!(of("202 0x5 0x189 0x0 0x0 0x0 0x0 0x7f 0x7f"), Some(Wait::Futex));
             assert_eq!(of("0 0x5 0x189 0x0 0x0 0x0 0x0 0x7f 0x7f"), None);
-            assert!(is_timed_futex(202, [0x5, 0x189, 0, 0x7ffd]));
-            assert!(!is_timed_futex(202, [0x5, 0x189, 0, 0]));
+            assert_eq!(timed_futex(202, [0x5, 0x189, 0, 0x7ffd]), Some((0x7ffd, true)));
+            assert_eq!(timed_futex(202, [0x5, 0x89, 0, 0x7ffd]), Some((0x7ffd, false)));
+            assert_eq!(timed_futex(202, [0x5, 0x189, 0, 0]), None);
+            assert_eq!(timed_futex(202, [0x5, 0x80, 0, 0x7ffd]), None);
         }
         assert_eq!(syscall(b"running\n"), Some(Syscall::Running));
         assert_eq!(syscall(b"-1 0x7ffd 0x7f\n"), Some(Syscall::Blocked));

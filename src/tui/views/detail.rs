@@ -67,16 +67,6 @@ fn frame_of(buf: &mut Buffer, area: Rect, title: &str, app: &App) {
 
 fn numbers(p: &ProcessRates, frame: &Frame) -> Vec<String> {
     let mut lines = vec![
-<<<<<<< HEAD
-        format!(
-            "name {}   state {}   parent {}   threads {}",
-            sanitise(&p.comm),
-            state(p.state),
-            p.parent,
-            p.threads
-        ),
-=======
->>>>>>> tui
         format!(
             "name {} · state {} · parent {} · threads {}",
             sanitise(&p.comm),

@@ -204,15 +204,10 @@ fn loader(frame: Option<&Frame>) -> Shown {
         piece(&mut pieces, batches, |v| format!("{} batches/s", format::number(v)));
     }
     let used = mean(|w| w.idle).map(|idle| 1.0 - idle);
-<<<<<<< HEAD
-    let value =
-        if workers.is_empty() { format::UNMEASURED.to_owned() } else { format!("{} used", format::share(used)) };
-=======
     let value = match workers.len() {
         0 => format::UNMEASURED.to_owned(),
         n => format!("{} of {n}", format::share(used)),
     };
->>>>>>> tui
     Shown {
         series: Series::Loader,
         name: "Loader",
