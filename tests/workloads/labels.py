@@ -143,7 +143,8 @@ LABELS: tuple[Label, ...] = (
     Label(
         "small-files", "io", "small-files",
         "small reads from many files, past the page cache, on a disk that another job keeps busy",
-        "storage_cases:small_files", also_causes=("disk-bandwidth",), wait=STARVED, companions=("disk-readers",), needs=("real-disk",),
+        "storage_cases:small_files", also_causes=("disk-bandwidth",), wait=STARVED,
+        companions=("disk-readers",), needs=("real-disk",),
         held_out=True,
     ),
     Label(
@@ -226,7 +227,7 @@ LABELS: tuple[Label, ...] = (
     Label(
         "compute-bound-block", "gpu", "compute-bound",
         "asynchronous launches, the loss read every ten steps in a blocking wait",
-        "gpu_cases:compute_bound_block", wait=FED, busy=(0.93, 1.0), quick=True,
+        "gpu_cases:compute_bound_block", wait=(0.0, 0.25), busy=(0.93, 1.0), quick=True,
     ),
     Label(
         "compute-bound-spin", "gpu", "compute-bound",
