@@ -1,4 +1,4 @@
-"""What watching costs the watched: steps per second with and without trainmon, in pairs, in one and the same process."""
+"""What watching costs the watched: steps per second with and without trainmon, in pairs, in one process."""
 
 from __future__ import annotations
 

@@ -7,7 +7,9 @@ Standard library only. A role that the job must find prints one line when it is 
 
 from __future__ import annotations
 
+import mmap
 import os
+import random
 import socketserver
 import sys
 import threading
@@ -20,6 +22,8 @@ LATENCY_S, SAMPLE_BYTES = 0.025, 120_000
 PIPE_BYTES_S = 6_000_000
 #: Processes that spin, for each core.
 SPINNERS_PER_CORE = 2
+#: Reads that another job on the disk has under way.
+DISK_READERS = 2
 #: Idle processes of a crowd.
 CROWD = 300
 
@@ -85,6 +89,24 @@ def spinners(_place: str) -> None:
         pass
 
 
+def disk_readers(place: str) -> None:
+    """Another job on the same disk: reads past the page cache, several at a time, as fast as they come."""
+    shards = os.path.join(os.path.dirname(place), "shards")
+    files = [os.path.join(shards, name) for name in sorted(os.listdir(shards)) if name.endswith(".bin")]
+
+    def read() -> None:
+        piece = mmap.mmap(-1, 1 << 20)
+        descriptors = [os.open(path, os.O_RDONLY | os.O_DIRECT) for path in files]
+        room = os.path.getsize(files[0]) - len(piece)
+        while True:
+            os.preadv(random.choice(descriptors), [piece], random.randrange(room) & ~4095)
+
+    for _ in range(DISK_READERS):
+        threading.Thread(target=read, daemon=True).start()
+    print(os.getpid(), flush=True)
+    threading.Event().wait()
+
+
 def sleeper(_place: str) -> None:
     print(os.getpid(), flush=True)
     threading.Event().wait()
@@ -109,6 +131,7 @@ ROLES = {
     "fifo-writer": fifo_writer,
     "web-client": web_client,
     "spinners": spinners,
+    "disk-readers": disk_readers,
     "sleeper": sleeper,
 }
 

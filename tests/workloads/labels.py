@@ -142,8 +142,9 @@ LABELS: tuple[Label, ...] = (
     ),
     Label(
         "small-files", "io", "small-files",
-        "small reads at random places of many files, past the page cache",
-        "storage_cases:small_files", also_causes=("disk-bandwidth",), wait=STARVED, needs=("real-disk",),
+        "small reads from many files, past the page cache, on a disk that another job keeps busy",
+        "storage_cases:small_files", also_causes=("disk-bandwidth",), wait=STARVED,
+        companions=("disk-readers",), needs=("real-disk",),
         held_out=True,
     ),
     Label(
@@ -153,15 +154,15 @@ LABELS: tuple[Label, ...] = (
     ),
     Label(
         "mmap-cold", "io", "page-cache-miss",
-        "random pages of a mapped array that are never in memory: every access is a major fault",
+        "random pages of mapped files that are never in memory, each access a major fault, on a busy disk",
         "storage_cases:mmap_cold", also_causes=("disk-bandwidth", "small-files"), wait=STARVED,
-        needs=("real-disk",), held_out=True,
+        companions=("disk-readers",), needs=("real-disk",), held_out=True,
     ),
     Label(
         "page-cache-miss", "io", "page-cache-miss",
-        "the data set does not fit into the memory cgroup: plain reads reach the disk at every epoch",
+        "the data set does not fit into the memory cgroup: reads never stop reaching the (busy) disk",
         "storage_cases:page_cache_miss", also_causes=("disk-bandwidth", "memory-pressure"), wait=STARVED,
-        needs=("real-disk", "memory-limit=440000000"),
+        companions=("disk-readers",), needs=("real-disk", "memory-limit=440000000"),
     ),
     Label(
         "network-storage", "io", "network-storage",
@@ -226,7 +227,7 @@ LABELS: tuple[Label, ...] = (
     Label(
         "compute-bound-block", "gpu", "compute-bound",
         "asynchronous launches, the loss read every ten steps in a blocking wait",
-        "gpu_cases:compute_bound_block", wait=FED, busy=(0.93, 1.0), quick=True,
+        "gpu_cases:compute_bound_block", wait=(0.0, 0.25), busy=(0.93, 1.0), quick=True,
     ),
     Label(
         "compute-bound-spin", "gpu", "compute-bound",
