@@ -51,8 +51,12 @@ fn frame(sequence: u64) -> Frame {
             ..WorkerRates::default()
         })
         .collect();
-    frame.gpus =
-        vec![GpuRates { attached: true, utilization_pct: Some(30.0), job_utilization_pct: Some(30.0), ..GpuRates::default() }];
+    frame.gpus = vec![GpuRates {
+        attached: true,
+        utilization_pct: Some(30.0),
+        job_utilization_pct: Some(30.0),
+        ..GpuRates::default()
+    }];
     frame
 }
 

@@ -19,11 +19,7 @@ struct Job {
 impl Job {
     fn start(children: usize) -> Self {
         let script = format!("i=0; while [ $i -lt {children} ]; do sleep 600 & i=$((i+1)); done; echo ready; wait");
-        let mut shell = Command::new("sh")
-            .args(["-c", &script])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a shell");
+        let mut shell = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().expect("a shell");
         let mut line = String::new();
         let out = shell.stdout.take().expect("piped");
         std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("ready");

@@ -60,7 +60,8 @@ fn data_flows_one_way() {
         for (line, content) in code(&text) {
             for used in content.split("crate::").skip(1) {
                 let used: String = used.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                let known = used == module || allowed.contains(&used.as_str()) || ["text", "errors"].contains(&used.as_str());
+                let known =
+                    used == module || allowed.contains(&used.as_str()) || ["text", "errors"].contains(&used.as_str());
                 if !used.is_empty() && !known {
                     wrong.push(format!("{}:{}: {module} uses {used}", path.display(), line + 1));
                 }
@@ -96,7 +97,9 @@ fn the_diagnosis_knows_no_clock_and_no_runtime() {
 #[test]
 fn only_the_nvml_source_names_the_nvml_crates() {
     for (path, _, text) in files() {
-        let own = path.starts_with("sources/nvml") || path == Path::new("sources/nvml.rs") || path == Path::new("sources/nvml_raw.rs");
+        let own = path.starts_with("sources/nvml")
+            || path == Path::new("sources/nvml.rs")
+            || path == Path::new("sources/nvml_raw.rs");
         for (line, content) in code(&text) {
             assert!(own || !content.contains("nvml_wrapper"), "{}:{}", path.display(), line + 1);
         }

@@ -112,6 +112,7 @@ impl Task {
             syscall: if no_syscall { None } else { file("syscall") },
             wchan: file("wchan"),
             stat: file("stat"),
+            memory: None,
         }
     }
 
