@@ -9,9 +9,9 @@ use std::time::Duration;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use trainmon::rates::{Rates, RatesOptions};
 use trainmon::sample::{
-    Access, BlockDevice, CpuTimes, DataMount, GpuDevice, GpuProcess, GpuSample, HostSample,
-    IoCounters, JobSample, LanePoint, LaneSample, ProcessId, ProcessRole, ProcessSample, Sample,
-    StorageSample, ThreadSample, TrainerLane, UtilizationPoint, Wait, WorkerLane,
+    Access, BlockDevice, CpuTimes, DataMount, GpuDevice, GpuProcess, GpuSample, HostSample, IoCounters, JobSample,
+    LanePoint, LaneSample, ProcessId, ProcessRole, ProcessSample, Sample, StorageSample, ThreadSample, TrainerLane,
+    UtilizationPoint, Wait, WorkerLane,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -22,10 +22,7 @@ const CPUS: u16 = 64;
 const LOOKS: u64 = 50;
 
 fn id(pid: u32) -> ProcessId {
-    ProcessId {
-        pid,
-        start_ticks: pid.into(),
-    }
+    ProcessId { pid, start_ticks: pid.into() }
 }
 
 fn process(pid: u32, tick: u64) -> ProcessSample {
@@ -44,11 +41,7 @@ fn process(pid: u32, tick: u64) -> ProcessSample {
     ProcessSample {
         id: id(pid),
         parent: 1,
-        role: if pid == 1 {
-            ProcessRole::Trainer
-        } else {
-            ProcessRole::Worker
-        },
+        role: if pid == 1 { ProcessRole::Trainer } else { ProcessRole::Worker },
         state: 'S',
         user_ticks: tick * 50,
         rss_bytes: 1 << 30,
@@ -62,42 +55,18 @@ fn process(pid: u32, tick: u64) -> ProcessSample {
 fn lane(processes: u32, tick: u64) -> LaneSample {
     let point = |at: u64| LanePoint {
         at_ns: tick * SECOND + at * SECOND / LOOKS,
-        main: if at.is_multiple_of(3) {
-            Wait::Running
-        } else {
-            Wait::LoaderPoll
-        },
+        main: if at.is_multiple_of(3) { Wait::Running } else { Wait::LoaderPoll },
         pin: None,
         helper_running: Some(false),
         written_chars: at.is_multiple_of(5).then_some(4096),
         batches_requested: at.is_multiple_of(5).then_some(tick * 20 + at / 5),
     };
-    let trainer = TrainerLane {
-        id: id(1),
-        syscall: Access::Ok,
-        feeders: 8,
-        points: (0..LOOKS).map(point).collect(),
-    };
+    let trainer = TrainerLane { id: id(1), syscall: Access::Ok, feeders: 8, points: (0..LOOKS).map(point).collect() };
     let worker = |pid| {
-        let looks = Wait::ALL.map(|wait| {
-            if matches!(wait, Wait::Running | Wait::LoaderPoll) {
-                25
-            } else {
-                0
-            }
-        });
-        WorkerLane {
-            id: id(pid),
-            trainer: 1,
-            looks,
-            idle_looks: 25,
-            batches: Some(tick * 3),
-        }
+        let looks = Wait::ALL.map(|wait| if matches!(wait, Wait::Running | Wait::LoaderPoll) { 25 } else { 0 });
+        WorkerLane { id: id(pid), trainer: 1, looks, idle_looks: 25, batches: Some(tick * 3) }
     };
-    LaneSample {
-        trainers: vec![trainer],
-        workers: (2..=processes).map(worker).collect(),
-    }
+    LaneSample { trainers: vec![trainer], workers: (2..=processes).map(worker).collect() }
 }
 
 fn sample(processes: u32, tick: u64) -> Arc<Sample> {
@@ -112,17 +81,8 @@ fn sample(processes: u32, tick: u64) -> Arc<Sample> {
         ticks_per_second: 100,
         ..JobSample::default()
     };
-    let cpu = |cpu| CpuTimes {
-        cpu,
-        user: tick * 60,
-        idle: tick * 40,
-        ..CpuTimes::default()
-    };
-    let host = HostSample {
-        monotonic_ns,
-        cpus: (0..CPUS).map(cpu).collect(),
-        ..HostSample::default()
-    };
+    let cpu = |cpu| CpuTimes { cpu, user: tick * 60, idle: tick * 40, ..CpuTimes::default() };
+    let host = HostSample { monotonic_ns, cpus: (0..CPUS).map(cpu).collect(), ..HostSample::default() };
     let disk = BlockDevice {
         name: "nvme0n1".into(),
         whole: "nvme0n1".into(),
@@ -131,19 +91,9 @@ fn sample(processes: u32, tick: u64) -> Arc<Sample> {
         busy_ms: tick * 300,
         ..BlockDevice::default()
     };
-    let mount = DataMount {
-        disks: vec!["nvme0n1".into()],
-        ..DataMount::default()
-    };
-    let storage = StorageSample {
-        monotonic_ns,
-        devices: vec![disk],
-        mounts: Some(vec![mount]),
-    };
-    let point = |at: u64| UtilizationPoint {
-        unix_us: (tick * SECOND + at * SECOND / 6) / 1000,
-        pct: 60,
-    };
+    let mount = DataMount { disks: vec!["nvme0n1".into()], ..DataMount::default() };
+    let storage = StorageSample { monotonic_ns, devices: vec![disk], mounts: Some(vec![mount]) };
+    let point = |at: u64| UtilizationPoint { unix_us: (tick * SECOND + at * SECOND / 6) / 1000, pct: 60 };
     let gpu = GpuDevice {
         utilization_pct: Some(60),
         utilization_points: (1..=6).map(point).collect(),
@@ -155,11 +105,7 @@ fn sample(processes: u32, tick: u64) -> Arc<Sample> {
         }],
         ..GpuDevice::default()
     };
-    let gpus = GpuSample {
-        monotonic_ns,
-        devices: vec![gpu],
-        ..GpuSample::default()
-    };
+    let gpus = GpuSample { monotonic_ns, devices: vec![gpu], ..GpuSample::default() };
     Arc::new(Sample {
         sequence: tick,
         unix_ms: i64::try_from(monotonic_ns / 1_000_000).unwrap_or(0),

@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::sample::{
-    GpuSample, HostSample, JobSample, SourceState, SourceStatus, Sources, StorageSample,
-};
+use crate::sample::{GpuSample, HostSample, JobSample, SourceState, SourceStatus, Sources, StorageSample};
 
 /// A call that has been outstanding for longer counts as hung, nanoseconds. NVML calls on a healthy driver take
 /// milliseconds, the first one up to a few seconds where persistence mode is off.
@@ -78,13 +76,13 @@ impl<T> Part<T> {
 
     /// The call has ended with a value.
     pub fn value(&mut self, value: T, tick: u64, now_ns: u64) {
-        *self = Self { value: Some(Arc::new(value)), tick: Some(tick), read_ns: now_ns, since_ns: None, trouble: None };
+        *self =
+            Self { value: Some(Arc::new(value)), tick: Some(tick), read_ns: now_ns, since_ns: None, trouble: None };
     }
 
     /// The call has ended without one. The last value is dropped: it must not be taken for a fresh one.
     pub fn trouble(&mut self, trouble: Trouble, tick: u64, now_ns: u64) {
-        *self =
-            Self { value: None, tick: Some(tick), read_ns: now_ns, since_ns: None, trouble: Some(trouble) };
+        *self = Self { value: None, tick: Some(tick), read_ns: now_ns, since_ns: None, trouble: Some(trouble) };
     }
 
     /// Whether the source has answered for this tick.

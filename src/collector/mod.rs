@@ -144,11 +144,10 @@ impl Collector {
 
     fn own(&self) -> OwnSample {
         let mut room = [0_u8; 128];
-        let rss_pages = self
-            .statm
-            .as_ref()
-            .and_then(|statm| kept::read_line(statm, &mut room).ok())
-            .and_then(|bytes| std::str::from_utf8(bytes).ok()?.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
+        let rss_pages =
+            self.statm.as_ref().and_then(|statm| kept::read_line(statm, &mut room).ok()).and_then(|bytes| {
+                std::str::from_utf8(bytes).ok()?.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
+            });
         OwnSample {
             cpu_ns: Some(clock::own_cpu_ns()),
             rss_bytes: rss_pages.map(|pages| pages.saturating_mul(self.page_size)),

@@ -33,12 +33,7 @@ const RETRY: Duration = Duration::from_secs(30);
 const AFFINITY_EVERY: u64 = 10;
 
 /// Starts all source threads.
-pub(super) fn start(
-    job: JobReader,
-    options: Options,
-    board: &Arc<Board>,
-    stop: &Arc<AtomicBool>,
-) -> io::Result<()> {
+pub(super) fn start(job: JobReader, options: Options, board: &Arc<Board>, stop: &Arc<AtomicBool>) -> io::Result<()> {
     raise_descriptor_limit();
     let (gpu_asked, gpu_asks) = sync_channel(1);
     let (storage_asked, storage_asks) = sync_channel(1);
@@ -60,13 +55,7 @@ pub(super) fn start(
 }
 
 /// The fast lane and the tick. The other threads end when this one drops its senders.
-fn watch_job(
-    mut job: JobReader,
-    options: &Options,
-    board: &Board,
-    stop: &AtomicBool,
-    others: &[SyncSender<u64>],
-) {
+fn watch_job(mut job: JobReader, options: &Options, board: &Board, stop: &AtomicBool, others: &[SyncSender<u64>]) {
     let mut lane = LaneReader::new(&options.roots.proc);
     let mut host = HostReader::new(&options.roots);
     let mut cgroup = CgroupReader::for_process(&options.roots, options.pid);
@@ -125,9 +114,7 @@ fn watch_gpus(options: &Options, board: &Board, asks: &Receiver<u64>) {
     let mut failed_ns: Option<u64> = None;
     while let Ok(tick) = asks.recv() {
         let begun_ns = clock::monotonic_ns();
-        if reader.is_none()
-            && failed_ns.is_some_and(|at| begun_ns.saturating_sub(at) < RETRY.as_nanos() as u64)
-        {
+        if reader.is_none() && failed_ns.is_some_and(|at| begun_ns.saturating_sub(at) < RETRY.as_nanos() as u64) {
             continue;
         }
         board.parts().gpu.begin(begun_ns);

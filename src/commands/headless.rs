@@ -33,7 +33,10 @@ pub async fn run(mut session: Session, mut opened: log::Opened, settings: &LogSe
         history.push(tick.frame);
         let verdict = session.judge(&history, &tick.sample);
         if let (Some(frame), false) = (history.latest(), first && alive) {
-            opened.log.write(frame, &Summary::from(&verdict)).map_err(|error| log::write_error(&settings.path, error))?;
+            opened
+                .log
+                .write(frame, &Summary::from(&verdict))
+                .map_err(|error| log::write_error(&settings.path, error))?;
             rows += 1;
             last = Some(verdict);
             if session.is_over() {

@@ -36,11 +36,14 @@ pub fn run(settings: &Settings, arguments: &RunArgs) -> anyhow::Result<ExitCode>
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?).process_group(0);
         output = Some((path, file));
     } else if settings.log.is_none() {
-        return Err(Failure::usage("the screen needs a terminal; without one use `trainmon run --log FILE -- …`").into());
+        return Err(
+            Failure::usage("the screen needs a terminal; without one use `trainmon run --log FILE -- …`").into()
+        );
     }
-    let mut child = command
-        .spawn()
-        .map_err(|error| Failure { exit: crate::errors::Exit::Failed, message: format!("cannot start {}: {error}", program.to_string_lossy()) })?;
+    let mut child = command.spawn().map_err(|error| Failure {
+        exit: crate::errors::Exit::Failed,
+        message: format!("cannot start {}: {error}", program.to_string_lossy()),
+    })?;
     let watched = super::live::attach(settings, child.id(), None);
     let status = finish(&mut child, screen)?;
     if let Some((path, file)) = output {

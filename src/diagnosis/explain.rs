@@ -74,10 +74,6 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-fn mib_s(rate: f64) -> String {
-    format!("{:.1} MiB/s", rate / f64::from(1 << 20))
-}
-
 /// Upper bound of the speed-up that removing the cause can bring: what the loop waits, and never more than what the
 /// device's busy time leaves.
 fn bound(judgement: &Judgement, window: &Window) -> Option<f64> {
@@ -219,8 +215,7 @@ impl Lines {
     }
 
     fn share(&mut self, signal: &str, value: Option<f64>, threshold: Option<&Threshold>, words: &str) {
-        let text = value.map_or_else(String::new, |value| format!("{words} {}", percent(value)));
-        self.add(signal, value, "share", threshold, text);
+        self.add(signal, value, "share", threshold, words.to_owned());
     }
 }
 
@@ -271,7 +266,7 @@ fn evidence(judgement: &Judgement, window: &Window) -> Vec<Evidence> {
                 main.read_chars_s,
                 "bytes/s",
                 Some(&limit::INLINE_READ),
-                main.read_chars_s.map_or_else(String::new, |rate| format!("trainer reads {}", mib_s(rate))),
+                "the trainer reads through read calls".to_owned(),
             );
         }
     }
@@ -306,13 +301,7 @@ fn evidence(judgement: &Judgement, window: &Window) -> Vec<Evidence> {
         }
     }
     if let Some(workers) = &window.workers {
-        lines.add(
-            "workers",
-            Some(workers.count as f64),
-            "count",
-            None,
-            format!("{} data worker{}", workers.count, plural(workers.count)),
-        );
+        lines.add("workers", Some(workers.count as f64), "count", None, "data workers".to_owned());
         lines.share("workers_busy", Some(workers.busy), Some(&limit::BUSY), "workers on a CPU");
         lines.share("workers_io_wait", Some(workers.io_wait), None, "workers wait for their source");
         lines.share("workers_runnable", Some(workers.runnable), None, "workers queue for a CPU");
@@ -325,16 +314,10 @@ fn evidence(judgement: &Judgement, window: &Window) -> Vec<Evidence> {
         cpu.job,
         "cores",
         None,
-        format!("the job uses {:.1} of {:.0} CPUs", cpu.job.unwrap_or(0.0), cpu.cores.unwrap_or(0.0)),
+        format!("used by the job, of {:.1} that it may use", cpu.cores.unwrap_or(0.0)),
     );
     if cpu.others.is_some_and(|others| others > 0.2) {
-        lines.add(
-            "cpu_others",
-            cpu.others,
-            "cores",
-            None,
-            format!("other processes use {:.1} of them", cpu.others.unwrap_or(0.0)),
-        );
+        lines.add("cpu_others", cpu.others, "cores", None, "used by other processes, of the same CPUs".to_owned());
     }
     if cpu.throttled.is_some_and(|share| share > 0.0) {
         lines.share("cgroup_throttled", cpu.throttled, Some(&limit::THROTTLED), "CFS periods throttled");
@@ -342,37 +325,19 @@ fn evidence(judgement: &Judgement, window: &Window) -> Vec<Evidence> {
     let io = &window.io;
     if judgement.class == Class::Io || io.disk_busy_pct.is_some_and(|pct| pct > 30.0) {
         let known = if io.devices_known { "the data's disk" } else { "the busiest disk" };
-        lines.add(
-            "disk_busy",
-            io.disk_busy_pct,
-            "percent",
-            Some(&limit::DISK_BUSY),
-            format!("{known} is busy {:.0} %", io.disk_busy_pct.unwrap_or(0.0)),
-        );
-        lines.add(
-            "disk_read",
-            io.disk_read_s,
-            "bytes/s",
-            None,
-            format!("it reads {}", mib_s(io.disk_read_s.unwrap_or(0.0))),
-        );
+        lines.add("disk_busy", io.disk_busy_pct, "percent", Some(&limit::DISK_BUSY), format!("{known} is busy"));
+        lines.add("disk_read", io.disk_read_s, "bytes/s", None, format!("read from {known}"));
         lines.add(
             "disk_read_size",
             io.read_size,
             "bytes",
             Some(&limit::SMALL_READ),
-            format!("a read is {:.0} KiB on average", io.read_size.unwrap_or(0.0) / 1024.0),
+            "mean size of a read".to_owned(),
         );
-        lines.add(
-            "disk_await",
-            io.await_ms,
-            "ms",
-            None,
-            format!("an I/O takes {:.1} ms", io.await_ms.unwrap_or(0.0)),
-        );
+        lines.add("disk_await", io.await_ms, "ms", None, "mean time of an I/O".to_owned());
     }
     if let Some(most) = io.limit_bytes_s {
-        lines.add("io_limit", Some(most), "bytes/s", None, format!("the cgroup may read {}", mib_s(most)));
+        lines.add("io_limit", Some(most), "bytes/s", None, "read limit of the cgroup".to_owned());
     }
     if io.psi_memory.is_some_and(|pct| pct > 1.0) {
         lines.add(
@@ -380,7 +345,7 @@ fn evidence(judgement: &Judgement, window: &Window) -> Vec<Evidence> {
             io.psi_memory,
             "percent",
             Some(&limit::MEMORY_PRESSURE),
-            format!("some task waits for memory {:.0} % of the time", io.psi_memory.unwrap_or(0.0)),
+            "some task waits for memory (PSI)".to_owned(),
         );
     }
     lines.0

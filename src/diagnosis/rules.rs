@@ -212,7 +212,8 @@ fn starved(window: &Window, workers: Option<&WorkersWindow>, sure: f64) -> Optio
     if workers.is_some_and(|workers| workers.busy + workers.runnable < 0.3) && wanted < limit::RUN_DELAY.value {
         return None;
     }
-    let strength = ramp(wanted, 0.05, 0.35).max(if full { 0.6 } else { 0.0 });
+    // Full cores without queueing: the work just fits, and who would gain from free cores is less clear.
+    let strength = ramp(wanted, 0.05, 0.35).max(if full { 0.3 } else { 0.0 });
     let confidence = sure * (0.65 + 0.35 * strength);
     let cores = cpu.cores.unwrap_or(1.0).max(1.0);
     let others = cpu.others.unwrap_or(0.0);
@@ -377,7 +378,13 @@ fn device_runs_dry(window: &Window, main: &MainWindow, gpu: &GpuWindow) -> Judge
     }
     let shares = main.shares;
     let host = shares.host_busy;
-    if shares.device_sync >= limit::SYNC.value && idle >= limit::DEVICE_IDLE.value {
+    // What the host holds back is the idle time outside of waits for the device: a loop that waits for the device most
+    // of the time and lets it idle a little is as good as device-bound.
+    if idle < limit::DRY.value && shares.input_wait < 0.05 && shares.checkpoint < 0.05 {
+        let confidence = 0.5 + 0.2 * ramp(idle, limit::DRY.value, limit::DEVICE_IDLE.value);
+        return Judgement::new(Phase::Training, Class::Balanced, None, confidence);
+    }
+    if shares.device_sync >= limit::SYNC.value {
         return Judgement::training(Class::Cpu, "host-device-sync", sure * (0.75 + 0.2 * ramp(host, 0.05, 0.3)));
     }
     if host >= 0.4 {

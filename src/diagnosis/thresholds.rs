@@ -32,6 +32,8 @@ thresholds! {
     DEVICE_IDLE = "device_idle", 0.15, "share", "1 / (1 - 0.15) = 1.18x is the most that is left on the host's side";
     /// Device use above which it counts as busy.
     DEVICE_BUSY = "device_busy", 0.85, "share", "complement of device_idle";
+    /// Device idle time from which the host is looked into; between this and device_idle the loop is balanced.
+    DRY = "dry", 0.22, "share", "1 / (1 - 0.22) = 1.28x at most, shared by several causes; labelled host-bound workloads idle 0.4 and more";
     /// Device use below which nothing runs on it.
     DEVICE_UNUSED = "device_unused", 0.01, "share", "NVML counts whole percent";
     /// Share of device use that belongs to other processes.

@@ -67,7 +67,8 @@ pub struct WorkerLane {
 pub enum Wait {
     /// On a CPU or queueing for one (state R).
     Running,
-    /// In torch's data poll: `poll(fd, 1, 5000)` (MP_STATUS_CHECK_INTERVAL, torch/utils/data/_utils/worker.py).
+    /// In torch's data poll: `poll(fd, 1, 5000)` (MP_STATUS_CHECK_INTERVAL, torch/utils/data/_utils/__init__.py); in a
+    /// main thread with a pin-memory thread also the timed wait on the queue between the two.
     LoaderPoll,
     /// In another poll, select or epoll wait.
     Poll,

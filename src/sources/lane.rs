@@ -109,7 +109,9 @@ impl Task {
         }
     }
 
-    fn look(&self) -> Wait {
+    /// `pinned`: the thread is a main thread whose batches pass through a pin-memory thread, so its wait for one is a
+    /// wait with a time-out on a queue of its own process.
+    fn look(&self, pinned: bool) -> Wait {
         let mut room = [0_u8; 256];
         if let Some(syscall) = &self.syscall
             && let Ok(bytes) = kept::read_line(syscall, &mut room)
@@ -118,6 +120,9 @@ impl Task {
             return match parsed {
                 Syscall::Running => Wait::Running,
                 Syscall::Blocked => self.look_at_wchan(false),
+                Syscall::In(number, arguments) if pinned && task_files::is_timed_futex(number, arguments) => {
+                    Wait::LoaderPoll
+                }
                 Syscall::In(number, arguments) => task_files::wait_of_syscall(number, arguments)
                     .unwrap_or_else(|| self.look_at_wchan(task_files::is_write_call(number))),
             };
@@ -227,9 +232,9 @@ impl LaneReader {
             if trainer.points.len() >= MOST_POINTS {
                 continue;
             }
-            let main = trainer.main.look();
+            let main = trainer.main.look(trainer.pin.is_some());
             let helper_running = (!matches!(main, Wait::Running | Wait::LoaderPoll) && !trainer.helpers.is_empty())
-                .then(|| trainer.helpers.iter().any(|helper| helper.look() == Wait::Running));
+                .then(|| trainer.helpers.iter().any(|helper| helper.look(false) == Wait::Running));
             let written_chars = looks
                 .is_multiple_of(WRITTEN_EVERY)
                 .then(|| io_counters(trainer.main_io.as_ref()?, &mut room))
@@ -246,7 +251,7 @@ impl LaneReader {
             trainer.points.push(LanePoint {
                 at_ns: now_ns,
                 main,
-                pin: trainer.pin.as_ref().map(Task::look),
+                pin: trainer.pin.as_ref().map(|pin| pin.look(false)),
                 helper_running,
                 written_chars,
                 batches_requested,
@@ -269,7 +274,7 @@ impl LaneReader {
             if (at + count - start) % count >= MOST_WORKERS {
                 continue;
             }
-            let wait = worker.task.look();
+            let wait = worker.task.look(false);
             if let Some(looks) = worker.lane.looks.get_mut(wait.index()) {
                 *looks += 1;
             }

@@ -108,8 +108,8 @@ pub enum Syscall {
     Running,
     /// `-1 …`: blocked outside any system call, in a page fault for instance.
     Blocked,
-    /// In this system call, with its first three arguments.
-    In(u64, [u64; 3]),
+    /// In this system call, with its first four arguments.
+    In(u64, [u64; 4]),
 }
 
 /// Parses `/proc/PID/syscall`.
@@ -125,7 +125,7 @@ pub fn syscall(bytes: &[u8]) -> Option<Syscall> {
         return Some(Syscall::Blocked);
     }
     let number = number(first)?;
-    let mut arguments = [0; 3];
+    let mut arguments = [0; 4];
     for argument in &mut arguments {
         *argument = hexadecimal(fields.next()?)?;
     }
@@ -181,10 +181,10 @@ mod number_of {
 /// The wait that a system call means, where the call alone tells; `None` asks for `wchan` (a read may be of a pipe, a
 /// socket or a disk).
 #[must_use]
-pub fn wait_of_syscall(number: u64, arguments: [u64; 3]) -> Option<Wait> {
+pub fn wait_of_syscall(number: u64, arguments: [u64; 4]) -> Option<Wait> {
     use number_of::{CHILD, FLUSH, FUTEX, IOCTL, POLL, POLL_LIKE, SLEEP, SOCKET};
     if POLL.contains(&number) {
-        let [_, descriptors, time_out] = arguments;
+        let [_, descriptors, time_out, _] = arguments;
         let loader = descriptors == 1 && time_out & 0xffff_ffff == LOADER_POLL_MS;
         return Some(if loader { Wait::LoaderPoll } else { Wait::Poll });
     }
@@ -201,6 +201,15 @@ pub fn wait_of_syscall(number: u64, arguments: [u64; 3]) -> Option<Wait> {
         return Some(*wait);
     }
     None
+}
+
+/// True for a futex wait that ends by itself after a time. `queue.Queue.get(timeout=5)`, with which torch's main thread
+/// waits for the pin-memory thread, gives one; waits for autograd threads, locks and the device have no end set
+/// (futex(2): the fourth argument points to the time-out).
+#[must_use]
+pub fn is_timed_futex(number: u64, arguments: [u64; 4]) -> bool {
+    let [.., time_out] = arguments;
+    number_of::FUTEX.first() == Some(&number) && time_out != 0
 }
 
 /// True for the write-like calls: a blocked one on a disk waits for writing, not reading.
@@ -351,6 +360,8 @@ mod tests {
             assert_eq!(of("7 0x7ffd 0x1 0xffffffff 0x0 0x0 0x0 0x7f 0x7f"), Some(Wait::Poll));
             assert_eq!(of("202 0x5 0x189 0x0 0x0 0x0 0x0 0x7f 0x7f"), Some(Wait::Futex));
             assert_eq!(of("0 0x5 0x189 0x0 0x0 0x0 0x0 0x7f 0x7f"), None);
+            assert!(is_timed_futex(202, [0x5, 0x189, 0, 0x7ffd]));
+            assert!(!is_timed_futex(202, [0x5, 0x189, 0, 0]));
         }
         assert_eq!(syscall(b"running\n"), Some(Syscall::Running));
         assert_eq!(syscall(b"-1 0x7ffd 0x7f\n"), Some(Syscall::Blocked));

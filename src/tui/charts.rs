@@ -27,6 +27,8 @@ pub struct Columns {
     sums: [f32; MAX_CELLS * 2],
     weights: [f32; MAX_CELLS * 2],
     used: usize,
+    /// Something was seen before the first column.
+    began_before: bool,
 }
 
 impl Columns {
@@ -37,6 +39,7 @@ impl Columns {
             sums: [0.0; MAX_CELLS * 2],
             weights: [0.0; MAX_CELLS * 2],
             used: window.columns.min(MAX_CELLS * 2),
+            began_before: timeline.began_before(window),
         };
         timeline.spread(window, |column, seconds, point| {
             let Some(v) = value(point) else { return };
@@ -91,7 +94,7 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &Columns, max: f32, style
         return;
     }
     let mut values = columns.values();
-    let mut started = false;
+    let mut started = columns.began_before;
     for x in area.left()..area.right() {
         let (Some(left), Some(right)) = (values.next(), values.next()) else { break };
         if left.is_none() && right.is_none() {
@@ -140,7 +143,7 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, 
             *sum += part * seconds;
         }
     });
-    let mut started = false;
+    let mut started = source.began_before(window);
     for (x, parts) in (area.left()..area.right()).zip(cells.iter().take(window.columns)) {
         let total: f32 = parts.iter().sum();
         if total <= 0.0 {
@@ -181,10 +184,8 @@ pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, th
             *sum += seconds;
         }
     });
-    let mut started = false;
-    for ((x, weights), covered) in
-        (area.left()..area.right()).zip(cells.iter().take(window.columns)).zip(&covered)
-    {
+    let mut started = source.began_before(window);
+    for ((x, weights), covered) in (area.left()..area.right()).zip(cells.iter().take(window.columns)).zip(&covered) {
         let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(b.1));
         match most {
             Some((class, weight)) if *weight > 0.0 => {
@@ -309,7 +310,7 @@ mod tests {
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
         stacked(&mut buf, area, &t, Window::of_cells(NOW, 3.0, 3), Theme { colour: false, ascii: true });
-        assert_eq!(rows(&buf), [" ..", " hh", " WW", " WW"]);
+        assert_eq!(rows(&buf), [" ..", " HH", " WW", " WW"]);
     }
 
     #[test]

@@ -120,7 +120,7 @@ pub fn plan(area: Rect, wants: Wants) -> Option<Plan> {
 /// Gives the rows of the screen to its sections, the most useful first.
 fn give_out(width: u16, height: u16, wants: Wants) -> Rows {
     let workers = u16::try_from(wants.workers).unwrap_or(u16::MAX);
-    let worker_rows = |n: u16| if n == 0 { 0 } else { 1 + n.div_ceil(worker_columns(width)) };
+    let worker_rows = |n: u16| if n == 0 { 0 } else { n.div_ceil(worker_columns(width)).saturating_add(1) };
     let all_workers = worker_rows(workers);
     let processes = u16::try_from(wants.processes).unwrap_or(u16::MAX).max(2).saturating_add(1);
 
@@ -182,7 +182,8 @@ fn band(rect: Rect) -> Band {
     let axis = AXIS.min(rect.width - text);
     let chart = (rect.width - text - axis).min(MAX_CELLS as u16);
     Band {
-        text: Rect { width: text, ..rect },
+        // A blank keeps the text off the axis labels.
+        text: Rect { width: text.saturating_sub(1), ..rect },
         axis: Rect { x: rect.x + text, width: axis, ..rect },
         chart: Rect { x: rect.x + text + axis, width: chart, ..rect },
     }

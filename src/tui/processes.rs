@@ -30,16 +30,8 @@ pub enum Column {
 
 impl Column {
     /// The order in which `s` goes through them.
-    const CYCLE: [Self; 8] = [
-        Self::Role,
-        Self::Cpu,
-        Self::Queue,
-        Self::Memory,
-        Self::Read,
-        Self::GpuMemory,
-        Self::Threads,
-        Self::Pid,
-    ];
+    const CYCLE: [Self; 8] =
+        [Self::Role, Self::Cpu, Self::Queue, Self::Memory, Self::Read, Self::GpuMemory, Self::Threads, Self::Pid];
 
     /// The next column to sort by.
     #[must_use]

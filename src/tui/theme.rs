@@ -141,7 +141,7 @@ impl Theme {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// Title bar, table header, footer keys.
+    /// Title bar, footer keys.
     #[must_use]
     pub fn bar(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
@@ -153,16 +153,22 @@ impl Theme {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// What to do.
+    /// What to do. Vermillion is readable on black and on white.
     #[must_use]
     pub fn advice(self) -> Style {
-        self.fg(YELLOW).add_modifier(Modifier::BOLD)
+        self.fg(VERMILLION).add_modifier(Modifier::BOLD)
     }
 
-    /// Something is wrong with a source, or the target has ended.
+    /// Something is wrong with a source, or a notice.
     #[must_use]
     pub fn warning(self) -> Style {
-        self.fg(VERMILLION).add_modifier(Modifier::BOLD)
+        self.fg(VERMILLION).add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+    }
+
+    /// The heading of the process table.
+    #[must_use]
+    pub fn heading(self) -> Style {
+        Style::new().add_modifier(Modifier::UNDERLINED)
     }
 
     /// Colour of a class.
@@ -229,9 +235,9 @@ impl Theme {
             (Part::Checkpoint, false) => '╳',
             (Part::Other, false) => '·',
             (Part::Wait, true) => 'W',
-            (Part::Sync, true) => 'G',
-            (Part::Host, true) => 'h',
-            (Part::Checkpoint, true) => 'S',
+            (Part::Sync, true) => 'S',
+            (Part::Host, true) => 'H',
+            (Part::Checkpoint, true) => 'C',
             (Part::Other, true) => '.',
         }
     }

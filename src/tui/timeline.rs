@@ -115,6 +115,12 @@ impl Timeline {
         self.points.back()
     }
 
+    /// Whether something was seen before `window` begins: what is missing at its left edge is then a gap.
+    #[must_use]
+    pub fn began_before(&self, window: Window) -> bool {
+        self.points.front().is_some_and(|p| i128::from(p.end_ns) <= window.start_ns())
+    }
+
     /// Walks the points that reach into `window` and calls `visit(column, seconds, point)` for every column that one
     /// of them covers, with the seconds it covers there.
     pub fn spread(&self, window: Window, mut visit: impl FnMut(usize, f32, &Point)) {
@@ -127,15 +133,17 @@ impl Timeline {
             if to <= 0 {
                 break;
             }
-            let length = (f64::from(point.seconds.max(0.0)) * 1e9) as i128;
-            let from = (to - length).max(0);
-            let width = i128::from(window.column_ns);
+            // From here on everything lies inside the window, which is far shorter than 2⁶⁴ ns.
+            let Ok(to) = u64::try_from(to) else { continue };
+            let length = (f64::from(point.seconds.max(0.0)) * 1e9) as u64;
+            let from = to.saturating_sub(length);
+            let width = window.column_ns;
             for column in (from / width) as usize..window.columns {
-                let left = column as i128 * width;
+                let left = width.saturating_mul(column as u64);
                 if left >= to {
                     break;
                 }
-                let covered = to.min(left + width) - from.max(left);
+                let covered = to.min(left.saturating_add(width)) - from.max(left);
                 visit(column, covered as f32 / 1e9, point);
             }
         }

@@ -11,12 +11,7 @@
 //!
 //! Like a driver it takes a utilisation point of each device about every 167 ms into a ring of 120, from a thread that runs
 //! between initialisation and shutdown; `nvmlDeviceGetUtilizationRates` is the last completed point.
-#![allow(
-    unsafe_code,
-    missing_docs,
-    non_snake_case,
-    reason = "exports C functions under NVML's names"
-)]
+#![allow(unsafe_code, missing_docs, non_snake_case, reason = "exports C functions under NVML's names")]
 #![allow(
     clippy::missing_safety_doc,
     clippy::unwrap_used,
@@ -33,9 +28,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nvml_wrapper_sys::bindings as sys;
-use trainmon::sources::simulated_device::{
-    Activity, DeviceState, StateFile, activity, monotonic_ns,
-};
+use trainmon::sources::simulated_device::{Activity, DeviceState, StateFile, activity, monotonic_ns};
 
 type Handle = *mut c_void;
 type Return = sys::nvmlReturn_t;
@@ -88,15 +81,8 @@ impl Library {
     /// The number after `kind:FUNCTION_` in the list of failures.
     fn failure(&self, kind: &str, function: &str) -> Option<u64> {
         self.failures.iter().find_map(|failure| {
-            let (named, number) = failure
-                .strip_prefix(kind)?
-                .strip_prefix(':')?
-                .rsplit_once('_')?;
-            if named == function {
-                number.parse().ok()
-            } else {
-                None
-            }
+            let (named, number) = failure.strip_prefix(kind)?.strip_prefix(':')?.rsplit_once('_')?;
+            if named == function { number.parse().ok() } else { None }
         })
     }
 
@@ -108,10 +94,7 @@ impl Library {
             return;
         }
         self.file = StateFile::open(path).ok().zip(inode);
-        let count = self
-            .file
-            .as_ref()
-            .map_or(0, |(file, _)| file.device_count());
+        let count = self.file.as_ref().map_or(0, |(file, _)| file.device_count());
         self.devices = (0..count).map(|_| Device::default()).collect();
     }
 
@@ -131,20 +114,12 @@ impl Library {
             let Some(device) = self.devices.get_mut(index) else {
                 continue;
             };
-            let seen = device
-                .before
-                .as_ref()
-                .and_then(|(then, then_ns)| activity((then, *then_ns), (&state, now_ns)));
+            let seen =
+                device.before.as_ref().and_then(|(then, then_ns)| activity((then, *then_ns), (&state, now_ns)));
             if let (Some(seen), Some((_, then_ns))) = (seen, device.before) {
-                device.energy_mj +=
-                    state.power_mw(seen.device) as f64 * (now_ns - then_ns) as f64 * 1e-9;
+                device.energy_mj += state.power_mw(seen.device) as f64 * (now_ns - then_ns) as f64 * 1e-9;
                 device.ring.truncate(RING - 1);
-                device.ring.push_front(Point {
-                    unix_us,
-                    seen,
-                    owner: state.owner(),
-                    neighbour: state.neighbour(),
-                });
+                device.ring.push_front(Point { unix_us, seen, owner: state.owner(), neighbour: state.neighbour() });
             }
             device.before = Some((state, now_ns));
         }
@@ -152,9 +127,7 @@ impl Library {
 }
 
 fn unix_us() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_micros() as u64)
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
 fn pct(share: f64) -> c_uint {
@@ -177,47 +150,22 @@ fn enter(function: &str, device: Handle) -> Result<Call, Return> {
         if library.fails("gone") {
             return Err(UNINITIALIZED);
         }
-        if library
-            .failures
-            .iter()
-            .any(|failure| failure.strip_prefix("unsupported:") == Some(function))
-        {
+        if library.failures.iter().any(|failure| failure.strip_prefix("unsupported:") == Some(function)) {
             return Err(NOT_SUPPORTED);
         }
         if let Some(code) = library.failure("fail", function) {
             return Err(code as Return);
         }
         let state = library.state(index).ok_or(UNKNOWN)?;
-        let last = library
-            .devices
-            .get(index)
-            .and_then(|device| device.ring.front())
-            .map(|point| point.seen);
-        let sleep_ms = state
-            .hang_ms
-            .max(library.failure("hang", function).unwrap_or(0));
-        (
-            state,
-            last.unwrap_or_default(),
-            library.fails("garbage"),
-            library.fails("lost"),
-            sleep_ms,
-        )
+        let last = library.devices.get(index).and_then(|device| device.ring.front()).map(|point| point.seen);
+        let sleep_ms = state.hang_ms.max(library.failure("hang", function).unwrap_or(0));
+        (state, last.unwrap_or_default(), library.fails("garbage"), library.fails("lost"), sleep_ms)
     };
     // Outside the lock: one hanging call does not hold up the sampler.
     if sleep_ms > 0 {
         std::thread::sleep(Duration::from_millis(sleep_ms));
     }
-    if lost || state.lost != 0 {
-        Err(GPU_IS_LOST)
-    } else {
-        Ok(Call {
-            index,
-            state,
-            last,
-            garbage,
-        })
-    }
+    if lost || state.lost != 0 { Err(GPU_IS_LOST) } else { Ok(Call { index, state, last, garbage }) }
 }
 
 /// A device call with one out parameter, all ones when garbage is asked for.
@@ -238,18 +186,9 @@ unsafe fn answer<T>(
     }
 }
 
-unsafe fn number(
-    function: &str,
-    device: Handle,
-    out: *mut c_uint,
-    value: impl FnOnce(&Call) -> u64,
-) -> Return {
+unsafe fn number(function: &str, device: Handle, out: *mut c_uint, value: impl FnOnce(&Call) -> u64) -> Return {
     // SAFETY: as in `answer`.
-    unsafe {
-        answer(function, device, out, c_uint::MAX, |call| {
-            value(call).try_into().unwrap_or(c_uint::MAX)
-        })
-    }
+    unsafe { answer(function, device, out, c_uint::MAX, |call| value(call).try_into().unwrap_or(c_uint::MAX)) }
 }
 
 unsafe fn text(out: *mut c_char, length: c_uint, value: &str, garbage: bool) -> Return {
@@ -308,18 +247,9 @@ pub extern "C" fn nvmlInit_v2() -> Return {
         .collect();
     for (failure, code) in [
         ("init_fails", UNKNOWN),
-        (
-            "no_driver",
-            sys::nvmlReturn_enum_NVML_ERROR_DRIVER_NOT_LOADED,
-        ),
-        (
-            "no_permission",
-            sys::nvmlReturn_enum_NVML_ERROR_NO_PERMISSION,
-        ),
-        (
-            "version_mismatch",
-            sys::nvmlReturn_enum_NVML_ERROR_LIB_RM_VERSION_MISMATCH,
-        ),
+        ("no_driver", sys::nvmlReturn_enum_NVML_ERROR_DRIVER_NOT_LOADED),
+        ("no_permission", sys::nvmlReturn_enum_NVML_ERROR_NO_PERMISSION),
+        ("version_mismatch", sys::nvmlReturn_enum_NVML_ERROR_LIB_RM_VERSION_MISMATCH),
     ] {
         if failures.iter().any(|asked| asked == failure) {
             return code;
@@ -331,21 +261,17 @@ pub extern "C" fn nvmlInit_v2() -> Return {
         return SUCCESS;
     }
     let (stop, stopped) = channel();
-    let sampler = std::thread::Builder::new()
-        .name("fake-nvml".into())
-        .spawn(move || {
-            while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-                if let Some(library) = LIBRARY.lock().unwrap().as_mut() {
-                    library.sample();
-                }
+    let sampler = std::thread::Builder::new().name("fake-nvml".into()).spawn(move || {
+        while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+            if let Some(library) = LIBRARY.lock().unwrap().as_mut() {
+                library.sample();
             }
-        });
+        }
+    });
     let mut opened = Library {
         users: 1,
         failures,
-        path: std::env::var_os("TRAINMON_SIMULATED_DEVICE")
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from),
+        path: std::env::var_os("TRAINMON_SIMULATED_DEVICE").filter(|path| !path.is_empty()).map(PathBuf::from),
         file: None,
         devices: Vec::new(),
         stop,
@@ -390,11 +316,7 @@ pub extern "C" fn nvmlErrorString(_code: Return) -> *const c_char {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetDriverVersion(out: *mut c_char, length: c_uint) -> Return {
-    let garbage = LIBRARY
-        .lock()
-        .unwrap()
-        .as_ref()
-        .is_some_and(|library| library.fails("garbage"));
+    let garbage = LIBRARY.lock().unwrap().as_ref().is_some_and(|library| library.fails("garbage"));
     // SAFETY: as in `text`. The end stays: nvml-wrapper reads this one as a C string.
     let done = unsafe { text(out, length - 1, "580.95.05", garbage) };
     if garbage {
@@ -415,21 +337,12 @@ pub unsafe extern "C" fn nvmlDeviceGetCount_v2(count: *mut c_uint) -> Return {
         return code as Return;
     }
     // SAFETY: NVML's callers pass a valid count.
-    unsafe {
-        *count = if library.fails("no_devices") {
-            0
-        } else {
-            library.devices.len() as c_uint
-        }
-    };
+    unsafe { *count = if library.fails("no_devices") { 0 } else { library.devices.len() as c_uint } };
     SUCCESS
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(
-    index: c_uint,
-    device: *mut Handle,
-) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, device: *mut Handle) -> Return {
     let library = LIBRARY.lock().unwrap();
     let Some(library) = library.as_ref() else {
         return UNINITIALIZED;
@@ -446,11 +359,7 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetName(
-    device: Handle,
-    out: *mut c_char,
-    length: c_uint,
-) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetName(device: Handle, out: *mut c_char, length: c_uint) -> Return {
     match enter("nvmlDeviceGetName", device) {
         // SAFETY: as in `text`.
         Ok(call) => unsafe { text(out, length, &call.state.name(), call.garbage) },
@@ -459,11 +368,7 @@ pub unsafe extern "C" fn nvmlDeviceGetName(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetUUID(
-    device: Handle,
-    out: *mut c_char,
-    length: c_uint,
-) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetUUID(device: Handle, out: *mut c_char, length: c_uint) -> Return {
     match enter("nvmlDeviceGetUUID", device) {
         Ok(call) => {
             let uuid = format!("GPU-51a1a7ed-0000-4000-8000-{:012}", call.index);
@@ -497,131 +402,70 @@ numbers! {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetUtilizationRates(
-    device: Handle,
-    out: *mut sys::nvmlUtilization_t,
-) -> Return {
-    let garbage = sys::nvmlUtilization_t {
-        gpu: 101,
-        memory: c_uint::MAX,
-    };
+pub unsafe extern "C" fn nvmlDeviceGetUtilizationRates(device: Handle, out: *mut sys::nvmlUtilization_t) -> Return {
+    let garbage = sys::nvmlUtilization_t { gpu: 101, memory: c_uint::MAX };
     // SAFETY: as in `answer`.
     unsafe {
-        answer(
-            "nvmlDeviceGetUtilizationRates",
-            device,
-            out,
-            garbage,
-            |call| sys::nvmlUtilization_t {
-                gpu: pct(call.last.device),
-                memory: pct(call.last.device * call.state.memory_busy_pct as f64 / 100.0),
-            },
-        )
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(
-    device: Handle,
-    out: *mut sys::nvmlMemory_t,
-) -> Return {
-    let garbage = sys::nvmlMemory_t {
-        total: u64::MAX,
-        free: u64::MAX,
-        used: u64::MAX,
-    };
-    // SAFETY: as in `answer`.
-    unsafe {
-        answer("nvmlDeviceGetMemoryInfo", device, out, garbage, |call| {
-            sys::nvmlMemory_t {
-                total: call.state.memory_total_bytes,
-                free: call
-                    .state
-                    .memory_total_bytes
-                    .saturating_sub(call.state.memory_used_bytes),
-                used: call.state.memory_used_bytes,
-            }
+        answer("nvmlDeviceGetUtilizationRates", device, out, garbage, |call| sys::nvmlUtilization_t {
+            gpu: pct(call.last.device),
+            memory: pct(call.last.device * call.state.memory_busy_pct as f64 / 100.0),
         })
     }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(
-    device: Handle,
-    out: *mut sys::nvmlMemory_v2_t,
-) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: Handle, out: *mut sys::nvmlMemory_t) -> Return {
+    let garbage = sys::nvmlMemory_t { total: u64::MAX, free: u64::MAX, used: u64::MAX };
+    // SAFETY: as in `answer`.
+    unsafe {
+        answer("nvmlDeviceGetMemoryInfo", device, out, garbage, |call| sys::nvmlMemory_t {
+            total: call.state.memory_total_bytes,
+            free: call.state.memory_total_bytes.saturating_sub(call.state.memory_used_bytes),
+            used: call.state.memory_used_bytes,
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: Handle, out: *mut sys::nvmlMemory_v2_t) -> Return {
     // SAFETY: NVML's callers pass a struct that says its own version.
     let version = unsafe { (*out).version };
     if version as usize != size_of::<sys::nvmlMemory_v2_t>() | 2 << 24 {
         return sys::nvmlReturn_enum_NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     }
-    let garbage = sys::nvmlMemory_v2_t {
-        version,
-        total: 1 << 30,
-        reserved: 0,
-        free: 0,
-        used: 1 << 40,
-    };
+    let garbage = sys::nvmlMemory_v2_t { version, total: 1 << 30, reserved: 0, free: 0, used: 1 << 40 };
     // SAFETY: as in `answer`.
     unsafe {
-        answer("nvmlDeviceGetMemoryInfo_v2", device, out, garbage, |call| {
-            sys::nvmlMemory_v2_t {
-                version,
-                total: call.state.memory_total_bytes,
-                reserved: 0,
-                free: call
-                    .state
-                    .memory_total_bytes
-                    .saturating_sub(call.state.memory_used_bytes),
-                used: call.state.memory_used_bytes,
-            }
+        answer("nvmlDeviceGetMemoryInfo_v2", device, out, garbage, |call| sys::nvmlMemory_v2_t {
+            version,
+            total: call.state.memory_total_bytes,
+            reserved: 0,
+            free: call.state.memory_total_bytes.saturating_sub(call.state.memory_used_bytes),
+            used: call.state.memory_used_bytes,
         })
     }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(
-    device: Handle,
-    out: *mut c_ulonglong,
-) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(device: Handle, out: *mut c_ulonglong) -> Return {
     // SAFETY: as in `answer`.
     unsafe {
-        answer(
-            "nvmlDeviceGetTotalEnergyConsumption",
-            device,
-            out,
-            u64::MAX,
-            |call| {
-                let library = LIBRARY.lock().unwrap();
-                let device = library
-                    .as_ref()
-                    .and_then(|library| library.devices.get(call.index));
-                device.map_or(0, |device| device.energy_mj as u64)
-            },
-        )
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetTemperature(
-    device: Handle,
-    _sensor: c_uint,
-    out: *mut c_uint,
-) -> Return {
-    // SAFETY: as in `answer`.
-    unsafe {
-        number("nvmlDeviceGetTemperature", device, out, |call| {
-            call.state.temperature_c
+        answer("nvmlDeviceGetTotalEnergyConsumption", device, out, u64::MAX, |call| {
+            let library = LIBRARY.lock().unwrap();
+            let device = library.as_ref().and_then(|library| library.devices.get(call.index));
+            device.map_or(0, |device| device.energy_mj as u64)
         })
     }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetClockInfo(
-    device: Handle,
-    kind: c_uint,
-    out: *mut c_uint,
-) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetTemperature(device: Handle, _sensor: c_uint, out: *mut c_uint) -> Return {
+    // SAFETY: as in `answer`.
+    unsafe { number("nvmlDeviceGetTemperature", device, out, |call| call.state.temperature_c) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetClockInfo(device: Handle, kind: c_uint, out: *mut c_uint) -> Return {
     // SAFETY: as in `answer`.
     unsafe {
         number("nvmlDeviceGetClockInfo", device, out, |call| match kind {
@@ -632,48 +476,26 @@ pub unsafe extern "C" fn nvmlDeviceGetClockInfo(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(
-    device: Handle,
-    kind: c_uint,
-    out: *mut c_uint,
-) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(device: Handle, kind: c_uint, out: *mut c_uint) -> Return {
     // SAFETY: as in `answer`.
     unsafe {
-        number(
-            "nvmlDeviceGetMaxClockInfo",
-            device,
-            out,
-            |call| match kind {
-                sys::nvmlClockType_enum_NVML_CLOCK_MEM => 6_251,
-                _ => call.state.sm_clock_max_mhz,
-            },
-        )
+        number("nvmlDeviceGetMaxClockInfo", device, out, |call| match kind {
+            sys::nvmlClockType_enum_NVML_CLOCK_MEM => 6_251,
+            _ => call.state.sm_clock_max_mhz,
+        })
     }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksEventReasons(
-    device: Handle,
-    out: *mut c_ulonglong,
-) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksEventReasons(device: Handle, out: *mut c_ulonglong) -> Return {
     // SAFETY: as in `answer`.
     unsafe {
-        answer(
-            "nvmlDeviceGetCurrentClocksEventReasons",
-            device,
-            out,
-            u64::MAX,
-            |call| call.state.clock_event_reasons,
-        )
+        answer("nvmlDeviceGetCurrentClocksEventReasons", device, out, u64::MAX, |call| call.state.clock_event_reasons)
     }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetPcieThroughput(
-    device: Handle,
-    counter: c_uint,
-    out: *mut c_uint,
-) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetPcieThroughput(device: Handle, counter: c_uint, out: *mut c_uint) -> Return {
     if std::env::var_os("FAKE_NVML_SLOW_PCIE").is_some_and(|slow| slow == "1") {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -681,11 +503,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPcieThroughput(
     unsafe {
         number("nvmlDeviceGetPcieThroughput", device, out, |call| {
             let sent = counter == sys::nvmlPcieUtilCounter_enum_NVML_PCIE_UTIL_TX_BYTES;
-            let busy = if sent {
-                call.state.pcie_tx_kib_s
-            } else {
-                call.state.pcie_rx_kib_s
-            };
+            let busy = if sent { call.state.pcie_tx_kib_s } else { call.state.pcie_rx_kib_s };
             (busy as f64 * call.last.device) as u64
         })
     }
@@ -718,11 +536,7 @@ pub unsafe extern "C" fn nvmlDeviceGetDecoderUtilization(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMigMode(
-    device: Handle,
-    current: *mut c_uint,
-    pending: *mut c_uint,
-) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetMigMode(device: Handle, current: *mut c_uint, pending: *mut c_uint) -> Return {
     // SAFETY: as in `answer`.
     unsafe {
         *pending = 0;
@@ -810,17 +624,9 @@ pub unsafe extern "C" fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
 
 fn points_since(index: usize, since_us: u64) -> Vec<Point> {
     let library = LIBRARY.lock().unwrap();
-    let device = library
-        .as_ref()
-        .and_then(|library| library.devices.get(index));
+    let device = library.as_ref().and_then(|library| library.devices.get(index));
     device.map_or_else(Vec::new, |device| {
-        device
-            .ring
-            .iter()
-            .rev()
-            .filter(|point| point.unix_us > since_us)
-            .copied()
-            .collect()
+        device.ring.iter().rev().filter(|point| point.unix_us > since_us).copied().collect()
     })
 }
 
@@ -848,20 +654,14 @@ pub unsafe extern "C" fn nvmlDeviceGetSamples(
             .into_iter()
             .map(|point| sys::nvmlSample_t {
                 timeStamp: point.unix_us,
-                sampleValue: sys::nvmlValue_t {
-                    uiVal: pct(point.seen.device),
-                },
+                sampleValue: sys::nvmlValue_t { uiVal: pct(point.seen.device) },
             })
             .collect();
         if out.is_null() {
             *count = RING as c_uint;
             return SUCCESS;
         }
-        if items.is_empty() {
-            NOT_FOUND
-        } else {
-            list(&items, count, out)
-        }
+        if items.is_empty() { NOT_FOUND } else { list(&items, count, out) }
     }
 }
 
@@ -882,12 +682,8 @@ pub unsafe extern "C" fn nvmlDeviceGetProcessUtilization(
     }
     let points = points_since(call.index, since_us);
     let mean = |pid: Option<u32>, share: fn(&Point) -> (Option<u32>, f64)| {
-        let shares: Vec<f64> = points
-            .iter()
-            .map(share)
-            .filter(|(whose, _)| *whose == pid)
-            .map(|(_, share)| share)
-            .collect();
+        let shares: Vec<f64> =
+            points.iter().map(share).filter(|(whose, _)| *whose == pid).map(|(_, share)| share).collect();
         let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
         Some(sys::nvmlProcessUtilizationSample_t {
             pid: pid?,
@@ -901,9 +697,7 @@ pub unsafe extern "C" fn nvmlDeviceGetProcessUtilization(
     };
     let items: Vec<_> = [
         mean(call.state.owner(), |point| (point.owner, point.seen.owner)),
-        mean(call.state.neighbour(), |point| {
-            (point.neighbour, point.seen.neighbour)
-        }),
+        mean(call.state.neighbour(), |point| (point.neighbour, point.seen.neighbour)),
     ]
     .into_iter()
     .flatten()
@@ -916,10 +710,7 @@ pub unsafe extern "C" fn nvmlDeviceGetProcessUtilization(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlGpmQueryDeviceSupport(
-    device: Handle,
-    out: *mut sys::nvmlGpmSupport_t,
-) -> Return {
+pub unsafe extern "C" fn nvmlGpmQueryDeviceSupport(device: Handle, out: *mut sys::nvmlGpmSupport_t) -> Return {
     match enter("nvmlGpmQueryDeviceSupport", device) {
         Ok(call) => {
             // SAFETY: NVML's callers pass a valid struct.
@@ -962,19 +753,11 @@ pub unsafe extern "C" fn nvmlGpmSampleGet(device: Handle, sample: *mut GpmSample
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlGpmMetricsGet(request: *mut sys::nvmlGpmMetricsGet_t) -> Return {
-    let garbage = LIBRARY
-        .lock()
-        .unwrap()
-        .as_ref()
-        .is_some_and(|library| library.fails("garbage"));
+    let garbage = LIBRARY.lock().unwrap().as_ref().is_some_and(|library| library.fails("garbage"));
     // SAFETY: NVML's callers pass a valid struct with samples of ours.
     let (before, after, request) = unsafe {
         let request = &mut *request;
-        (
-            *request.sample1.cast::<GpmSample>(),
-            *request.sample2.cast::<GpmSample>(),
-            request,
-        )
+        (*request.sample1.cast::<GpmSample>(), *request.sample2.cast::<GpmSample>(), request)
     };
     let (Some((before, then_ns)), Some((after, now_ns))) = (before, after) else {
         return INVALID_ARGUMENT;
@@ -984,12 +767,8 @@ pub unsafe extern "C" fn nvmlGpmMetricsGet(request: *mut sys::nvmlGpmMetricsGet_
         metric.nvmlReturn = SUCCESS;
         metric.value = match metric.metricId {
             _ if garbage => f64::NAN,
-            sys::nvmlGpmMetricId_t_NVML_GPM_METRIC_SM_UTIL => {
-                after.sm_active_pct as f64 * seen.device
-            }
-            sys::nvmlGpmMetricId_t_NVML_GPM_METRIC_DRAM_BW_UTIL => {
-                after.dram_active_pct as f64 * seen.device
-            }
+            sys::nvmlGpmMetricId_t_NVML_GPM_METRIC_SM_UTIL => after.sm_active_pct as f64 * seen.device,
+            sys::nvmlGpmMetricId_t_NVML_GPM_METRIC_DRAM_BW_UTIL => after.dram_active_pct as f64 * seen.device,
             _ => {
                 metric.nvmlReturn = NOT_SUPPORTED;
                 0.0

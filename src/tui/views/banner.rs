@@ -7,7 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{bound, cells, write, write_right};
+use super::{advice_line, cells, write, write_right};
 use crate::diagnosis::verdict::{Class, Phase, Verdict};
 use crate::text::{fit, sanitise, wrap};
 use crate::tui::app::App;
@@ -68,7 +68,8 @@ fn head(buf: &mut Buffer, area: Rect, app: &App) {
     if x + 1 + cells(&right) <= end {
         end = write_right(buf, x, area.y, end, &right, app.theme.dim());
     }
-    let words = if is_pending(verdict) { "the first verdict takes a few seconds" } else { words::verdict_in_words(verdict) };
+    let words =
+        if is_pending(verdict) { "the first verdict takes a few seconds" } else { words::verdict_in_words(verdict) };
     if x + 2 + cells(words) < end {
         write(buf, x + 1, area.y, end, words, app.theme.strong());
     }
@@ -87,7 +88,10 @@ fn pending(app: &App) -> Vec<(String, Style)> {
         return lines;
     }
     vec![
-        ("Watching for the first seconds: the verdict comes when enough has been seen.".to_owned(), app.theme.strong()),
+        (
+            "Watching for the first seconds: the verdict comes when enough has been seen.".to_owned(),
+            app.theme.strong(),
+        ),
         ("The target is neither stopped nor changed.".to_owned(), app.theme.dim()),
     ]
 }
@@ -96,8 +100,9 @@ fn pending(app: &App) -> Vec<(String, Style)> {
 fn below(verdict: &Verdict, theme: Theme, width: usize, rows: usize) -> Vec<(String, Style)> {
     let actions = actions(verdict, theme, width);
     let summary = wrap(&verdict.summary, width);
-    // One row is kept for the action; the summary gets the rest, and its last row says if something was cut.
-    let room = rows.saturating_sub(usize::from(!actions.is_empty())).max(1);
+    // The rows of the first action are kept for it; the summary gets the rest, and says so if something was cut.
+    let first = actions.iter().take_while(|(_, style)| *style == theme.advice()).count().clamp(1, 2);
+    let room = rows.saturating_sub(first.min(actions.len())).max(1);
     let mut lines: Vec<(String, Style)> =
         summary.iter().take(room).map(|line| (line.clone(), theme.strong())).collect();
     if let (true, Some((last, _))) = (summary.len() > room, lines.last_mut()) {
@@ -116,7 +121,8 @@ fn actions(verdict: &Verdict, theme: Theme, width: usize) -> Vec<(String, Style)
     let mut lines = Vec::new();
     let mut advice = verdict.advice.iter();
     if let Some(first) = advice.next() {
-        lines.push((format!("► Do first: {}{}", sanitise(&first.title), bound(first)), theme.advice()));
+        let text = wrap(&advice_line("► Do first: ", first, width), width);
+        lines.extend(text.into_iter().map(|l| (l, theme.advice())));
         lines.extend(wrap(&first.why, width.saturating_sub(2)).into_iter().map(|l| (format!("  {l}"), Style::new())));
     }
     if verdict.class == Class::Unknown || verdict.confidence < 0.5 {
@@ -125,11 +131,12 @@ fn actions(verdict: &Verdict, theme: Theme, width: usize) -> Vec<(String, Style)
     if verdict.class == Class::Balanced && lines.is_empty() {
         lines.push(("► Nothing to do: only a faster model or more devices would help.".to_owned(), theme.advice()));
     }
-    lines.extend(advice.map(|a| (format!("► Then: {}{}", sanitise(&a.title), bound(a)), Style::new())));
+    lines.extend(advice.map(|a| (advice_line("► Then: ", a, width), Style::new())));
     lines.extend(verdict.other_findings.iter().map(|f| {
         let cause = f.cause.as_deref().map(|c| format!(": {}", sanitise(c))).unwrap_or_default();
         (format!("Also {}{cause}: {}", f.class.word(), sanitise(&f.text)), theme.dim())
     }));
+    lines.extend(verdict.evidence.iter().map(|e| (super::findings::evidence_line(e), theme.dim())));
     lines
 }
 

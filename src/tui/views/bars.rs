@@ -4,6 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::{cells, write, write_right};
+use crate::diagnosis::verdict::Phase;
 use crate::text::{fit, sanitise};
 use crate::tui::app::{App, Page};
 use crate::tui::{format, keys};
@@ -14,14 +15,14 @@ pub fn title(buf: &mut Buffer, area: Rect, app: &App) {
     buf.set_style(area, style);
     let mut right = Vec::new();
     if let Some(verdict) = app.verdict() {
-        if app.ended.is_none() {
+        if app.ended.is_none() && verdict.phase != Phase::Unknown {
             right.push(verdict.phase.word().to_owned());
         }
         if verdict.steps.per_s.is_some() {
             right.push(format!("{} steps/s", format::number(verdict.steps.per_s)));
         }
         if verdict.steps.p50_ms.is_some() {
-            right.push(format!("{} ms", format::number(verdict.steps.p50_ms)));
+            right.push(format!("step {} ms", format::number(verdict.steps.p50_ms)));
         }
     }
     if app.page != Page::Overview {
@@ -32,7 +33,8 @@ pub fn title(buf: &mut Buffer, area: Rect, app: &App) {
     }
     let right = format!("{} ", right.join(" · "));
     // The target's name keeps at least a third of the bar.
-    let end = write_right(buf, area.x + area.width / 3, area.y, area.right(), &right, style.patch(app.theme.strong()));
+    let end =
+        write_right(buf, area.x + area.width / 3, area.y, area.right(), &right, style.patch(app.theme.strong()));
     let x = write(buf, area.x, area.y, end, " trainmon ", style.patch(app.theme.strong()));
     if let Some(ended) = &app.ended {
         let text = format!("ENDED: {} (last verdict below)", sanitise(ended));
@@ -50,7 +52,7 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App) {
     let mut end = area.right();
     let own = app.frame().map(|f| (f.own_cpu_pct, f.own_rss_bytes));
     if let Some((cpu @ Some(_), rss)) = own {
-        let text = format!("self {}% {}", format::number(cpu), format::bytes(rss));
+        let text = format!("every {} s, self {}% {}", app.interval_s, format::number(cpu), format::bytes(rss));
         if area.width >= 100 {
             end = write_right(buf, area.x, area.y, area.right(), &text, app.theme.dim());
         }

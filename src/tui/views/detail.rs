@@ -18,7 +18,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     let (Some(process), Some(frame)) = (app.selected(), app.frame()) else { return };
     let width = area.width.saturating_sub(4).min(WIDTH);
     let inner = usize::from(width.saturating_sub(4));
-    let mut lines = numbers(process, frame);
+    let mut lines: Vec<String> = numbers(process, frame).iter().flat_map(|l| wrapped(l, inner)).collect();
     let room = usize::from(area.height.saturating_sub(4)).saturating_sub(lines.len() + 1).max(1);
     let mut command = wrap(&process.command, inner);
     if command.len() > room {
@@ -30,16 +30,16 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     command.push(String::new());
     command.append(&mut lines);
     let height = u16::try_from(command.len() + 2).unwrap_or(u16::MAX).min(area.height);
-    let popup = Rect {
-        x: area.x + (area.width - width) / 2,
-        y: area.y + (area.height - height) / 2,
-        width,
-        height,
-    };
+    let popup = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
     frame_of(buf, popup, &format!(" {} {} ", process.role.word(), process.id.pid), app);
     for (line, y) in command.iter().zip(popup.top() + 1..popup.bottom().saturating_sub(1)) {
         write(buf, popup.x + 2, y, popup.right() - 2, line, ratatui::style::Style::new());
     }
+}
+
+/// One entry as rows; an empty one stays an empty row.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    if text.is_empty() { vec![String::new()] } else { wrap(text, width) }
 }
 
 /// Clears the popup's cells and draws a border around them.
@@ -67,14 +67,30 @@ fn frame_of(buf: &mut Buffer, area: Rect, title: &str, app: &App) {
 
 fn numbers(p: &ProcessRates, frame: &Frame) -> Vec<String> {
     let mut lines = vec![
-        format!("name {}   state {}   parent {}   threads {}", sanitise(&p.comm), state(p.state), p.parent, p.threads),
+<<<<<<< HEAD
         format!(
-            "CPU {} % of a core   queueing for one {} of its runnable time",
+            "name {}   state {}   parent {}   threads {}",
+            sanitise(&p.comm),
+            state(p.state),
+            p.parent,
+            p.threads
+        ),
+=======
+>>>>>>> tui
+        format!(
+            "name {} · state {} · parent {} · threads {}",
+            sanitise(&p.comm),
+            state(p.state),
+            p.parent,
+            p.threads
+        ),
+        format!(
+            "CPU {} % of a core · queueing for one {} of its runnable time",
             format::number(p.cpu_pct),
             format::share(p.run_delay_share)
         ),
-        format!("memory {}   GPU memory {}", format::bytes(Some(p.rss_bytes)), format::bytes(p.gpu_memory_bytes)),
-        format!("reads {} from storage   writes {}", format::rate(p.read_bytes_s), format::rate(p.write_bytes_s)),
+        format!("memory {} · GPU memory {}", format::bytes(Some(p.rss_bytes)), format::bytes(p.gpu_memory_bytes)),
+        format!("reads {} from storage · writes {}", format::rate(p.read_bytes_s), format::rate(p.write_bytes_s)),
     ];
     if let Some(w) = frame.workers.iter().find(|w| w.id == p.id) {
         lines.push(String::new());
@@ -87,7 +103,7 @@ fn numbers(p: &ProcessRates, frame: &Frame) -> Vec<String> {
             format::share(w.idle)
         ));
         lines.push(format!(
-            "{} batches/s   {} read calls/s   {} through read calls   {} major faults/s",
+            "{} batches/s · {} read calls/s · {} through read calls · {} major faults/s",
             format::number(w.batches_s),
             format::number(w.read_calls_s),
             format::rate(w.read_chars_s),
@@ -96,7 +112,8 @@ fn numbers(p: &ProcessRates, frame: &Frame) -> Vec<String> {
     }
     if let Some(t) = frame.trainers.iter().find(|t| t.id == p.id) {
         let seconds = t.seconds_seen.max(f64::MIN_POSITIVE);
-        let share = |s: f64| if t.seconds_seen > 0.0 { format::share(Some(s / seconds)) } else { format::share(None) };
+        let share =
+            |s: f64| if t.seconds_seen > 0.0 { format::share(Some(s / seconds)) } else { format::share(None) };
         lines.push(String::new());
         lines.push(format!(
             "main thread: waits for a batch {}, for the GPU {}, works {}, saves {}, other {}",

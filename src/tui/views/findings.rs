@@ -66,11 +66,7 @@ impl PageOfText {
     fn evidence(&mut self, verdict: &Verdict) {
         self.heading("Evidence");
         for e in &verdict.evidence {
-            let mut text = format!("{}: {}", sanitise(&e.signal), value(e));
-            if !e.text.is_empty() {
-                text = format!("{text} – {}", sanitise(&e.text));
-            }
-            self.text("  •", 4, &text, Style::new());
+            self.text("  •", 4, &evidence_line(e), Style::new());
         }
         if verdict.evidence.is_empty() {
             self.text("", 2, "No number speaks for a verdict yet.", Style::new());
@@ -114,14 +110,21 @@ impl PageOfText {
         if let Some(s) = &verdict.shares {
             let text = format!(
                 "waits for a batch {}, for the GPU {}, works {}, saves {}, other {}",
-                percent(s.input_wait), percent(s.device_sync), percent(s.host_busy), percent(s.checkpoint), percent(s.other)
+                percent(s.input_wait),
+                percent(s.device_sync),
+                percent(s.host_busy),
+                percent(s.checkpoint),
+                percent(s.other)
             );
             self.text("  main thread: ", 15, &text, Style::new());
         }
         if let Some(g) = &verdict.gpu_idle {
             let text = format!(
                 "{}: while it waits for a batch {}, works {}, syncs {}, other {}",
-                percent(g.total), percent(g.while_input_wait), percent(g.while_host_busy), percent(g.while_sync),
+                percent(g.total),
+                percent(g.while_input_wait),
+                percent(g.while_host_busy),
+                percent(g.while_sync),
                 percent(g.while_other)
             );
             self.text("  GPU idle:    ", 15, &text, Style::new());
@@ -136,13 +139,19 @@ impl PageOfText {
         );
         self.text("  steps:       ", 15, &steps, Style::new());
         let own = format!(
-            "{} of one core, {} MiB; watched for {}",
-            format::percent(verdict.own.cpu_pct),
+            "{} % of one core, {} MiB; watched for {}",
+            format::number(verdict.own.cpu_pct),
             format::number(verdict.own.rss_mib),
             format::duration(verdict.observed_s)
         );
         self.text("  trainmon:    ", 15, &own, self.theme.dim());
     }
+}
+
+/// A number that speaks for the verdict, with its threshold.
+pub fn evidence_line(e: &Evidence) -> String {
+    let text = format!("{}: {}", sanitise(&e.signal), value(e));
+    if e.text.is_empty() { text } else { format!("{text} – {}", sanitise(&e.text)) }
 }
 
 /// A value against its threshold.

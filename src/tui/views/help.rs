@@ -19,10 +19,7 @@ pub fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
     for binding in keys::TABLE {
         let mut name = binding.name;
         for text in wrap(binding.help, room) {
-            lines.push(Line::from(vec![
-                Span::styled(format!("  {name:<14}"), theme.strong()),
-                Span::raw(text),
-            ]));
+            lines.push(Line::from(vec![Span::styled(format!("  {name:<14}"), theme.strong()), Span::raw(text)]));
             name = "";
         }
     }

@@ -35,10 +35,30 @@ fn legend(shares: Option<[f64; 5]>, trainers: usize, theme: Theme, long: bool) -
     for (i, part) in Part::ALL.into_iter().enumerate() {
         let share = shares.as_ref().and_then(|s| s.get(i)).map_or("–".to_owned(), |v| format!("{:.0}%", v * 100.0));
         let glyph = theme.part_glyph(part);
-        let text = if long { format!("{glyph} {} {share}", part.word()) } else { format!("{glyph}{} {share}", short(part)) };
+<<<<<<< HEAD
+        let text =
+            if long { format!("{glyph} {} {share}", part.word()) } else { format!("{glyph}{} {share}", short(part)) };
+=======
+        let text = match (long, theme.ascii) {
+            (true, _) => format!("{glyph} {} {share}", part.word()),
+            (false, false) => format!("{glyph}{} {share}", short(part)),
+            // The letters of the ASCII textures are the first letters of these words.
+            (false, true) => format!("{} {share}", short_ascii(part)),
+        };
+>>>>>>> tui
         pieces.push((text, theme.part(part)));
     }
     pieces
+}
+
+fn short_ascii(part: Part) -> &'static str {
+    match part {
+        Part::Wait => "Wait",
+        Part::Sync => "Sync",
+        Part::Host => "Host",
+        Part::Checkpoint => "Ckpt",
+        Part::Other => ".other",
+    }
 }
 
 fn short(part: Part) -> &'static str {

@@ -79,6 +79,14 @@ pub(super) fn text_lines(app: &App, width: u16) -> Vec<Line<'static>> {
     }
 }
 
+/// An advice on one line with its bound: as much of the bound as fits into `width` cells behind the title.
+pub(super) fn advice_line(lead: &str, advice: &Advice, width: usize) -> String {
+    let title = format!("{lead}{}", crate::text::sanitise(&advice.title));
+    let short = advice.speedup_at_most.filter(|s| s.is_finite()).map(|s| format!(" (at most {s:.1}× faster)"));
+    let long = format!("{title}{}", bound(advice));
+    if usize::from(cells(&long)) <= width { long } else { format!("{title}{}", short.unwrap_or_default()) }
+}
+
 /// The bound of an advice as it follows its title: ` (at most 1.7× faster)`.
 pub(super) fn bound(advice: &Advice) -> String {
     match (advice.speedup_at_most.filter(|s| s.is_finite()), advice.predicted_step_ms.filter(|s| s.is_finite())) {

@@ -20,7 +20,10 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
         }
         _ => lines.push((badge, badge_style)),
     }
-    let size = format!("needs {MIN_WIDTH}x{MIN_HEIGHT}, has {}x{}", area.width, area.height);
+    let mut size = format!("needs at least {MIN_WIDTH}x{MIN_HEIGHT}, is {}x{}", area.width, area.height);
+    if size.len() > usize::from(area.width) {
+        size = format!("needs {MIN_WIDTH}x{MIN_HEIGHT}");
+    }
     if let Some(ended) = &app.ended {
         lines.push((format!("ENDED: {}", sanitise(ended)), app.theme.strong()));
     }

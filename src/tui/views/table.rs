@@ -26,7 +26,7 @@ const HEADINGS: [Heading; 9] = [
     Heading { text: "CPU%", width: 5, from: 0, sort: Some(Column::Cpu) },
     Heading { text: "QUE%", width: 5, from: 0, sort: Some(Column::Queue) },
     Heading { text: "MEMORY", width: 8, from: 0, sort: Some(Column::Memory) },
-    Heading { text: "MiB/s", width: 6, from: 0, sort: Some(Column::Read) },
+    Heading { text: "rMiB/s", width: 7, from: 0, sort: Some(Column::Read) },
     Heading { text: "GPU MEM", width: 8, from: 70, sort: Some(Column::GpuMemory) },
     Heading { text: "THR", width: 4, from: 100, sort: Some(Column::Threads) },
 ];
@@ -50,7 +50,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
 }
 
 fn heading(buf: &mut Buffer, area: Rect, app: &App) {
-    let style = app.theme.bar();
+    let style = app.theme.heading();
     buf.set_style(Rect { height: 1, ..area }, style);
     let mut x = area.x;
     for h in HEADINGS.iter().filter(|h| area.width >= h.from) {

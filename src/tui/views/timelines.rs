@@ -3,7 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{flow, write, write_right};
+use super::{cells, flow, write, write_right};
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::sample::{SourceState, SourceStatus};
@@ -18,7 +18,7 @@ use crate::tui::timeline::{self, Point};
 /// The letters of past verdicts.
 pub fn strip(buf: &mut Buffer, band: Band, app: &App) {
     let x = write(buf, band.text.x, band.text.y, band.text.right(), "Verdicts", app.theme.strong());
-    if band.text.width >= 27 {
+    if band.text.width >= 31 {
         write(buf, x + 1, band.text.y, band.text.right(), "Data Io Cpu Gpu z=idle", app.theme.dim());
     }
     charts::strip(buf, band.chart, &app.timeline, app.window(band.chart.width), app.theme);
@@ -30,6 +30,8 @@ struct Shown {
     name: &'static str,
     /// The current value.
     value: String,
+    /// What follows the value where there is room.
+    unit: &'static str,
     /// More numbers, most useful first.
     pieces: Vec<String>,
     /// Stands in the chart's place when there is nothing to draw.
@@ -53,10 +55,9 @@ pub fn draw(buf: &mut Buffer, bands: &[Band; CHARTS], app: &App) {
         };
         text(buf, band.text, shown, app.theme);
         if columns.values().all(|v| v.is_none()) {
-            if frame.is_some() {
-                let message = fit(&shown.empty, usize::from(band.chart.width));
-                write(buf, band.chart.x, band.chart.y, band.chart.right(), &message, app.theme.dim());
-            }
+            let message = if frame.is_some() { shown.empty.as_str() } else { "waiting for the first sample" };
+            let message = fit(message, usize::from(band.chart.width));
+            write(buf, band.chart.x, band.chart.y, band.chart.right(), &message, app.theme.dim());
             continue;
         }
         axis(buf, band.axis, &top, app.theme);
@@ -77,7 +78,10 @@ fn value_of(series: Series) -> fn(&Point) -> Option<f32> {
 fn text(buf: &mut Buffer, area: Rect, shown: &Shown, theme: Theme) {
     let name = theme.series(shown.series).patch(theme.strong());
     let x = write(buf, area.x, area.y, area.right(), shown.name, name);
-    let x = write(buf, (x + 1).max(area.x + 7), area.y, area.right(), &shown.value, theme.strong());
+    let x = (x + 1).max(area.x + 7);
+    let fits = x + cells(&shown.value) + cells(shown.unit) <= area.right();
+    let value = if fits { format!("{}{}", shown.value, shown.unit) } else { shown.value.clone() };
+    let x = write(buf, x, area.y, area.right(), &value, theme.strong());
     if let Some(trouble) = shown.trouble {
         write(buf, x + 1, area.y, area.right(), trouble, theme.warning());
     }
@@ -123,7 +127,9 @@ fn gpu(frame: Option<&Frame>, app: &App) -> Shown {
         pieces.push(format!("{} GPUs", ours.len()));
         piece(&mut pieces, mean.map(|_| low), |_| format!("{low:.0}–{high:.0} %"));
     }
-    let sum = |of: fn(&GpuRates) -> Option<u64>| ours.iter().map(|g| of(g)).sum::<Option<u64>>().filter(|_| !ours.is_empty());
+    let sum = |of: fn(&GpuRates) -> Option<u64>| {
+        ours.iter().map(|g| of(g)).sum::<Option<u64>>().filter(|_| !ours.is_empty())
+    };
     if let Some(used) = sum(|g| g.memory_used_bytes) {
         let total = sum(|g| g.memory_total_bytes);
         let used = format::bytes(Some(used));
@@ -149,6 +155,7 @@ fn gpu(frame: Option<&Frame>, app: &App) -> Shown {
         series: Series::Gpu,
         name: "GPU",
         value: format!("{}{}", format::percent(mean), if simulated { " simulated" } else { "" }),
+        unit: "",
         pieces,
         empty: no_gpu(frame, app),
         trouble: if lost { Some("LOST") } else { trouble(&app.sources.gpu) },
@@ -190,21 +197,34 @@ fn loader(frame: Option<&Frame>) -> Shown {
     };
     let mut pieces = Vec::new();
     if !workers.is_empty() {
-        pieces.push(format!("{} worker{}", workers.len(), if workers.len() == 1 { "" } else { "s" }));
-        piece(&mut pieces, mean(|w| w.io_wait), |v| format!("io {}", format::share(v)));
         piece(&mut pieces, mean(|w| w.busy), |v| format!("cpu {}", format::share(v)));
+        piece(&mut pieces, mean(|w| w.io_wait), |v| format!("io {}", format::share(v)));
         piece(&mut pieces, mean(|w| w.runnable), |v| format!("queue {}", format::share(v)));
         let batches = workers.iter().map(|w| w.batches_s).sum::<Option<f64>>();
         piece(&mut pieces, batches, |v| format!("{} batches/s", format::number(v)));
     }
     let used = mean(|w| w.idle).map(|idle| 1.0 - idle);
-    let value = if workers.is_empty() { format::UNMEASURED.to_owned() } else { format!("{} used", format::share(used)) };
+<<<<<<< HEAD
+    let value =
+        if workers.is_empty() { format::UNMEASURED.to_owned() } else { format!("{} used", format::share(used)) };
+=======
+    let value = match workers.len() {
+        0 => format::UNMEASURED.to_owned(),
+        n => format!("{} of {n}", format::share(used)),
+    };
+>>>>>>> tui
     Shown {
         series: Series::Loader,
         name: "Loader",
         value,
+        unit: match workers.len() {
+            0 => "",
+            1 => " worker",
+            _ => " workers",
+        },
         pieces,
-        empty: "no loader workers seen".to_owned(),
+        empty: if workers.is_empty() { "no loader workers seen" } else { "the workers' time is not known" }
+            .to_owned(),
         trouble: None,
     }
 }
@@ -230,6 +250,7 @@ fn cpu(frame: Option<&Frame>, status: &SourceStatus) -> Shown {
         series: Series::Cpu,
         name: "CPU",
         value,
+        unit: if frame.is_some_and(|f| f.job.cpus_allowed.is_some()) { " CPUs" } else { "" },
         pieces,
         empty: "no CPU numbers yet".to_owned(),
         trouble: trouble(status),
@@ -237,6 +258,7 @@ fn cpu(frame: Option<&Frame>, status: &SourceStatus) -> Shown {
 }
 
 fn io(frame: Option<&Frame>, status: &SourceStatus) -> Shown {
+    let read = frame.and_then(timeline::read_bytes_s);
     let mut pieces = Vec::new();
     if let Some(f) = frame {
         let storage = &f.storage;
@@ -247,17 +269,16 @@ fn io(frame: Option<&Frame>, status: &SourceStatus) -> Shown {
         piece(&mut pieces, busy_net, |v| format!("net {}", format::rate(v)));
         piece(&mut pieces, f.job.write_bytes_s, |v| format!("write {}", format::rate(v)));
         piece(&mut pieces, f.host.psi_io_some_pct, |v| format!("pressure {}", format::percent(v)));
-        pieces.extend(
-            storage.mounts.first().map(|m| format!("{} {}", sanitise(&m.fs_type), sanitise(&m.mount_point))),
-        );
+        pieces
+            .extend(storage.mounts.first().map(|m| format!("{} {}", sanitise(&m.fs_type), sanitise(&m.mount_point))));
     }
     Shown {
         series: Series::Io,
         name: "IO",
-        value: format::rate(frame.and_then(timeline::read_bytes_s)),
+        value: format::rate(read),
+        unit: if read.is_some() { " read" } else { "" },
         pieces,
         empty: "no read rate: the job's I/O counters may not be read".to_owned(),
         trouble: trouble(status),
     }
 }
-

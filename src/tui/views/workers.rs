@@ -11,7 +11,7 @@ use crate::tui::{charts, format, layout};
 
 /// Cells of the PID in front of a bar and of the numbers behind it.
 const BEFORE: u16 = 8;
-const BEHIND: u16 = 17;
+const BEHIND: u16 = 20;
 
 /// Draws a legend and as many workers as fit, side by side where the terminal is wide.
 pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
@@ -46,7 +46,9 @@ fn one(buf: &mut Buffer, area: Rect, worker: &WorkerRates, app: &App) {
     let most = most.max_by(|a, b| a.1.total_cmp(&b.1));
     let text = most.map_or_else(
         || format::UNMEASURED.to_owned(),
-        |(stage, share)| format!("{:>3.0}% {:<5} {}/s", share * 100.0, stage.word(), format::number(worker.batches_s)),
+        |(stage, share)| {
+            format!("{:>3.0}% {:<5} {}/s", share * 100.0, stage.word(), format::number(worker.batches_s))
+        },
     );
     write(buf, bar.right() + 1, area.y, area.right(), &text, app.theme.stage(most.map_or(Stage::Idle, |m| m.0)));
 }

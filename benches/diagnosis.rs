@@ -1,0 +1,82 @@
+//! What one verdict costs with ten minutes of history behind it.
+
+use std::sync::Arc;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use trainmon::diagnosis::{Context, Diagnosis};
+use trainmon::history::{FRAMES, History};
+use trainmon::rates::Frame;
+use trainmon::rates::frame::{GpuRates, TrainerRates, WorkerRates};
+use trainmon::sample::{ProcessId, Sample};
+
+/// A second of a job with eight workers and one device, waiting two thirds of its time.
+fn frame(sequence: u64) -> Frame {
+    let id = |pid| ProcessId { pid, start_ticks: 1 };
+    let mut frame = Frame {
+        sequence,
+        monotonic_ns: sequence * 1_000_000_000,
+        seconds: 1.0,
+        alive: true,
+        state: 'S',
+        ..Frame::default()
+    };
+    frame.job.library = Some("libtorch_cpu".into());
+    frame.job.cpu_pct = Some(400.0);
+    frame.job.cpus_allowed = Some(8);
+    frame.host.allowed_cpu_pct = Some(50.0);
+    frame.trainers = vec![TrainerRates {
+        id: id(10),
+        seconds_seen: 1.0,
+        looks: 50,
+        exact: true,
+        input_wait_s: 0.66,
+        host_busy_s: 0.34,
+        running_s: 0.34,
+        device_idle_s: Some([0.6, 0.0, 0.1, 0.0, 0.0]),
+        wait_lengths_s: vec![0.06; 10],
+        steps: Some(10),
+        step_lengths_s: vec![0.1; 10],
+        ..TrainerRates::default()
+    }];
+    frame.workers = (0..8)
+        .map(|at| WorkerRates {
+            id: id(11 + at),
+            trainer: 10,
+            busy: Some(0.95),
+            io_wait: Some(0.01),
+            runnable: Some(0.02),
+            idle: Some(0.02),
+            active_threads: 1,
+            batches_s: Some(1.25),
+            ..WorkerRates::default()
+        })
+        .collect();
+    frame.gpus =
+        vec![GpuRates { attached: true, utilization_pct: Some(30.0), job_utilization_pct: Some(30.0), ..GpuRates::default() }];
+    frame
+}
+
+fn diagnosis(c: &mut Criterion) {
+    let mut history = History::default();
+    let mut diagnosis = Diagnosis::new(Context::default());
+    let sample = Arc::new(Sample::default());
+    for sequence in 1..=FRAMES as u64 {
+        history.push(frame(sequence));
+        diagnosis.observe(&history, &sample);
+    }
+    c.bench_function("verdict with ten minutes of history", |b| b.iter(|| diagnosis.observe(&history, &sample)));
+    c.bench_function("ten minutes of history, judged second by second", |b| {
+        b.iter(|| {
+            let mut history = History::default();
+            let mut diagnosis = Diagnosis::new(Context::default());
+            for sequence in 1..=FRAMES as u64 {
+                history.push(frame(sequence));
+                diagnosis.observe(&history, &sample);
+            }
+            diagnosis
+        });
+    });
+}
+
+criterion_group!(benches, diagnosis);
+criterion_main!(benches);

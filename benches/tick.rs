@@ -1,0 +1,71 @@
+//! What one tick costs: reading the processes of a job (1, 33 and 1,000 of them) with the fast lane and the host's
+//! files, from the real `/proc`.
+//!
+//! The jobs are sleeping children of the benchmark, so their files are real and nothing else in them moves.
+
+use std::process::{Child, Command, Stdio};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use trainmon::sources::Roots;
+use trainmon::sources::host::HostReader;
+use trainmon::sources::job::JobReader;
+use trainmon::sources::lane::LaneReader;
+
+/// A shell with so many sleeping children below it, ended on drop.
+struct Job {
+    shell: Child,
+}
+
+impl Job {
+    fn start(children: usize) -> Self {
+        let script = format!("i=0; while [ $i -lt {children} ]; do sleep 600 & i=$((i+1)); done; echo ready; wait");
+        let mut shell = Command::new("sh")
+            .args(["-c", &script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let mut line = String::new();
+        let out = shell.stdout.take().expect("piped");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("ready");
+        Self { shell }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let _ = Command::new("pkill").args(["-P", &self.shell.id().to_string()]).status();
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+    }
+}
+
+fn tick(c: &mut Criterion) {
+    let roots = Roots::default();
+    for processes in [1_usize, 33, 1000] {
+        let job = Job::start(processes - 1);
+        let mut reader = JobReader::attach(&roots.proc, job.shell.id(), false).expect("attach");
+        let mut lane = LaneReader::new(&roots.proc);
+        let mut now_ns = 0;
+        c.bench_function(&format!("tick of a job of {processes} processes"), |b| {
+            b.iter(|| {
+                now_ns += 1_000_000_000;
+                let mut sample = reader.read(now_ns);
+                sample.lane = lane.take();
+                lane.follow(reader.lane_plan());
+                sample
+            });
+        });
+        c.bench_function(&format!("look of the fast lane, job of {processes} processes"), |b| {
+            b.iter(|| {
+                now_ns += 20_000_000;
+                lane.look(now_ns);
+                lane.take()
+            });
+        });
+    }
+    let mut host = HostReader::new(&roots);
+    c.bench_function("tick of the host's files", |b| b.iter(|| host.read(1).expect("host")));
+}
+
+criterion_group!(benches, tick);
+criterion_main!(benches);

@@ -1,0 +1,347 @@
+//! Made-up jobs for the screen's tests and benchmark: frames and verdicts as a real run would give them.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::sync::Arc;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use trainmon::diagnosis::Verdict;
+use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Shares, Steps};
+use trainmon::rates::Frame;
+use trainmon::rates::frame::{
+    CpuRates, GpuLink, GpuRates, HostRates, JobRates, MountRates, ProcessRates, StorageRates, TrainerRates,
+    WorkerRates,
+};
+use trainmon::sample::{MountKind, ProcessId, ProcessRole};
+use trainmon::tui::app::{App, Message, Target};
+use trainmon::tui::{Theme, views};
+
+pub const COLOUR: Theme = Theme { colour: true, ascii: false };
+pub const PLAIN: Theme = Theme { colour: false, ascii: false };
+pub const ASCII: Theme = Theme { colour: false, ascii: true };
+
+const MIB: f64 = 1_048_576.0;
+const GIB: u64 = 1 << 30;
+
+/// What the made-up job looks like.
+#[derive(Debug, Clone, Copy)]
+pub struct Job {
+    pub workers: u32,
+    pub gpus: u32,
+    /// Seconds of history.
+    pub seconds: u64,
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        Self { workers: 4, gpus: 1, seconds: 90 }
+    }
+}
+
+pub fn id(pid: u32) -> ProcessId {
+    ProcessId { pid, start_ticks: 77_000 + u64::from(pid) }
+}
+
+/// A wave between 0 and 1, so that charts have something to show.
+fn wave(t: u64, period: f64) -> f64 {
+    0.5 + 0.5 * (t as f64 / period * std::f64::consts::TAU).sin()
+}
+
+/// Second `t` of a job that waits for its workers.
+pub fn frame(t: u64, job: Job) -> Frame {
+    let gpu_pct = 12.0 + 40.0 * wave(t, 7.0);
+    let wait = 0.55 + 0.2 * wave(t, 11.0);
+    let workers: Vec<WorkerRates> = (0..job.workers)
+        .map(|n| WorkerRates {
+            id: id(1301 + n),
+            trainer: 1234,
+            busy: Some(0.93 - 0.05 * f64::from(n % 3)),
+            io_wait: Some(0.02 + 0.05 * f64::from(n % 3)),
+            runnable: Some(0.03),
+            idle: Some(0.02),
+            cpu_pct: Some(96.0),
+            active_threads: 1,
+            batches_s: Some(0.19),
+            read_chars_s: Some(9.0 * MIB),
+            read_calls_s: Some(210.0),
+            read_bytes_s: Some(2.0 * MIB),
+            major_faults_s: Some(0.0),
+            ..WorkerRates::default()
+        })
+        .collect();
+    let mut processes = vec![ProcessRates {
+        id: id(1234),
+        parent: 1200,
+        role: ProcessRole::Trainer,
+        command: Arc::from("python train.py --data /data/imagenet --epochs 90 --batch-size 256"),
+        comm: Arc::from("python"),
+        state: 'S',
+        cpu_pct: Some(31.4),
+        run_delay_share: Some(0.004),
+        rss_bytes: 4 * GIB,
+        read_bytes_s: Some(0.0),
+        write_bytes_s: Some(0.0),
+        threads: 42,
+        gpu_memory_bytes: Some(6 * GIB),
+    }];
+    processes.extend((0..job.workers).map(|n| ProcessRates {
+        id: id(1301 + n),
+        parent: 1234,
+        role: ProcessRole::Worker,
+        command: Arc::from("python train.py --data /data/imagenet --epochs 90 --batch-size 256"),
+        comm: Arc::from("pt_data_worker"),
+        state: if n % 3 == 1 { 'D' } else { 'R' },
+        cpu_pct: Some(96.2 - f64::from(n)),
+        run_delay_share: Some(0.031),
+        rss_bytes: 812 << 20,
+        read_bytes_s: Some(2.0 * MIB),
+        write_bytes_s: Some(0.0),
+        threads: 3,
+        gpu_memory_bytes: None,
+    }));
+    processes.push(ProcessRates {
+        id: id(1290),
+        parent: 1234,
+        role: ProcessRole::Helper,
+        command: Arc::from("python -c from multiprocessing.resource_tracker import main;main(5)"),
+        comm: Arc::from("python"),
+        state: 'S',
+        rss_bytes: 12 << 20,
+        threads: 1,
+        ..ProcessRates::default()
+    });
+    Frame {
+        sequence: t,
+        unix_ms: 1_760_000_000_000 + t as i64 * 1000,
+        monotonic_ns: 5_000_000_000_000 + t * 1_000_000_000,
+        seconds: 1.0,
+        alive: true,
+        state: 'S',
+        job: JobRates {
+            cpu_pct: Some(410.0),
+            run_delay_share: Some(0.03),
+            cpus_allowed: Some(8),
+            rss_bytes: Some(7 * GIB),
+            read_bytes_s: Some((30.0 + 90.0 * wave(t, 13.0)) * MIB),
+            write_bytes_s: Some(0.1 * MIB),
+            process_count: processes.len() as u32,
+            thread_count: 60,
+            age_s: Some(900.0 + t as f64),
+            ..JobRates::default()
+        },
+        trainers: vec![TrainerRates {
+            id: id(1234),
+            seconds_seen: 1.0,
+            looks: 40,
+            exact: true,
+            input_wait_s: wait,
+            device_sync_s: 0.05,
+            host_busy_s: 0.9 - wait,
+            checkpoint_s: 0.0,
+            other_s: 0.05,
+            steps: Some(1),
+            ..TrainerRates::default()
+        }],
+        workers,
+        processes,
+        host: HostRates {
+            cpus: (0..8).map(|cpu| CpuRates { cpu, allowed: true, busy_pct: 55.0, ..CpuRates::default() }).collect(),
+            allowed_cpu_pct: Some(50.0 + 12.0 * wave(t, 5.0)),
+            others_cpu_pct: Some(22.0),
+            steal_pct: Some(0.0),
+            psi_cpu_some_pct: Some(1.2),
+            psi_io_some_pct: Some(3.4),
+            net_rx_bytes_s: Some(0.2 * MIB),
+            ..HostRates::default()
+        },
+        storage: StorageRates {
+            data_devices_known: true,
+            read_bytes_s: Some(60.0 * MIB),
+            utilization_pct: Some(14.0),
+            await_ms: Some(0.8),
+            mounts: vec![MountRates {
+                mount_point: Arc::from("/data"),
+                fs_type: Arc::from("ext4"),
+                kind: MountKind::Local,
+                disks: vec![Arc::from("nvme1n1")],
+                files: 9,
+                ..MountRates::default()
+            }],
+            ..StorageRates::default()
+        },
+        gpus: (0..job.gpus)
+            .map(|index| GpuRates {
+                index,
+                name: Some(Arc::from("NVIDIA A10G")),
+                attached: true,
+                utilization_pct: Some(gpu_pct + f64::from(index)),
+                job_utilization_pct: Some(gpu_pct),
+                memory_used_bytes: Some(6_549_825_000),
+                memory_total_bytes: Some(24_146_608_128),
+                power_w: Some(92.0),
+                power_limit_w: Some(300.0),
+                temperature_c: Some(47),
+                ..GpuRates::default()
+            })
+            .collect(),
+        gpu_link: GpuLink::Processes,
+        own_cpu_pct: Some(0.4),
+        own_rss_bytes: Some(14 << 20),
+        ..Frame::default()
+    }
+}
+
+/// The verdict on [`frame`]s.
+pub fn data_loader() -> Verdict {
+    Verdict {
+        schema: 1,
+        trainmon: "0.1.0".into(),
+        pid: 1234,
+        command: "python train.py".into(),
+        observed_s: 90.0,
+        phase: Phase::Training,
+        class: Class::DataLoader,
+        cause: Some("too-few-workers".into()),
+        confidence: 0.93,
+        summary: "The GPU waits for batches 68 % of the time; 4 workers are 93 % busy and 4 of 8 CPUs are free."
+            .into(),
+        shares: Some(Shares { input_wait: 0.68, device_sync: 0.02, host_busy: 0.24, checkpoint: 0.0, other: 0.06 }),
+        steps: Steps {
+            per_s: Some(0.77),
+            p50_ms: Some(210.0),
+            p95_ms: Some(5480.0),
+            stall_every: Some(4),
+            ..Steps::default()
+        },
+        evidence: vec![
+            evidence("input_wait", 0.68, "share", 0.1, "of the main thread's time went into waiting for a batch"),
+            evidence("workers_busy", 0.93, "share", 0.8, "of the workers' time was spent on a CPU"),
+            evidence("cpus_free", 3.7, "cores", 1.0, "of the 8 allowed CPUs were left over"),
+        ],
+        advice: vec![
+            Advice {
+                title: "Raise num_workers from 4 to 7".into(),
+                why: "Each worker needs 5.2 s for a batch and the loop 0.76 s without waiting: 7 keep up.".into(),
+                speedup_at_most: Some(1.7),
+                predicted_step_ms: Some(760.0),
+            },
+            Advice {
+                title: "Make the transforms cheaper".into(),
+                why: "Beyond 8 CPUs more workers do not help.".into(),
+                speedup_at_most: Some(2.4),
+                predicted_step_ms: None,
+            },
+        ],
+        other_findings: vec![Finding {
+            class: Class::Gpu,
+            cause: Some("under-filled".into()),
+            confidence: 0.4,
+            text: "When the GPU works it draws 31 % of its power limit.".into(),
+        }],
+        not_seen: vec![NotSeen { what: "gpm".into(), why: "the A10G has no GPM".into(), mend: None }],
+        seen: [("nvml".into(), "ok".into()), ("syscall".into(), "ok".into()), ("cgroup".into(), "v2".into())].into(),
+        own: OwnCost { cpu_pct: Some(0.4), rss_mib: Some(14.2) },
+        ..Verdict::default()
+    }
+}
+
+fn evidence(signal: &str, value: f64, unit: &str, threshold: f64, text: &str) -> Evidence {
+    Evidence {
+        signal: signal.into(),
+        value: Some(value),
+        unit: unit.into(),
+        threshold: Some(threshold),
+        text: text.into(),
+    }
+}
+
+/// A verdict that saw too little.
+pub fn unknown() -> Verdict {
+    Verdict {
+        class: Class::Unknown,
+        cause: None,
+        confidence: 0.2,
+        phase: Phase::Unknown,
+        summary: "Waits of the main thread cannot be told apart, and no GPU is seen.".into(),
+        evidence: Vec::new(),
+        advice: Vec::new(),
+        other_findings: Vec::new(),
+        not_seen: vec![
+            NotSeen { what: "nvml".into(), why: "libnvidia-ml.so.1 not found".into(), mend: None },
+            NotSeen {
+                what: "syscall".into(),
+                why: "the kernel lets only root or a parent see it (ptrace_scope 1)".into(),
+                mend: Some("sudo trainmon --pid 1234".into()),
+            },
+        ],
+        ..data_loader()
+    }
+}
+
+/// Any other verdict, by class and cause.
+pub fn other(class: Class, cause: Option<&str>, summary: &str) -> Verdict {
+    Verdict { class, cause: cause.map(Into::into), summary: summary.into(), ..data_loader() }
+}
+
+pub fn target() -> Target {
+    Target { pid: 1234, command: "python train.py --data /data/imagenet --epochs 90 --batch-size 256".into() }
+}
+
+/// A screen on which nothing has happened yet.
+pub fn fresh(theme: Theme, size: (u16, u16)) -> App {
+    App::new(target(), 1.0, theme, size)
+}
+
+/// A screen after a while of a data-loader-bound run.
+pub fn running(theme: Theme, size: (u16, u16), job: Job) -> App {
+    let mut app = fresh(theme, size);
+    let start = Arc::new(Verdict { class: Class::Unknown, phase: Phase::Init, ..unknown() });
+    let gpu = Arc::new(other(Class::Gpu, Some("compute-bound"), "The GPU is busy."));
+    let loader = Arc::new(data_loader());
+    for t in 1..=job.seconds {
+        if (61..65).contains(&t) {
+            continue; // five seconds that were not seen
+        }
+        app.update(Message::Frame(Box::new(frame(t, job))));
+        let verdict = match t {
+            ..5 => &start,
+            5..55 => &loader,
+            55..70 => &gpu,
+            _ => &loader,
+        };
+        app.update(Message::Verdict(Arc::clone(verdict)));
+    }
+    app
+}
+
+/// The screen as a buffer.
+pub fn draw(app: &App, size: (u16, u16)) -> Buffer {
+    let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
+    views::draw(&mut buf, app);
+    buf
+}
+
+/// The rows of a buffer as text, blanks at their ends cut.
+pub fn rows(buf: &Buffer) -> Vec<String> {
+    (buf.area.top()..buf.area.bottom())
+        .map(|y| {
+            let mut row = String::new();
+            let mut skip = 0;
+            for x in buf.area.left()..buf.area.right() {
+                let symbol = buf.cell((x, y)).map_or(" ", |c| c.symbol());
+                if skip > 0 {
+                    skip -= 1;
+                    continue;
+                }
+                skip = unicode_width::UnicodeWidthStr::width(symbol).saturating_sub(1);
+                row.push_str(symbol);
+            }
+            row.trim_end().to_owned()
+        })
+        .collect()
+}
+
+pub fn text(app: &App, size: (u16, u16)) -> String {
+    rows(&draw(app, size)).join("\n")
+}

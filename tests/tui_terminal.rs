@@ -1,0 +1,194 @@
+//! The terminal in a real pseudo-terminal: entered, painted, suspended, and given back as it was, whatever happens.
+//!
+//! The child is this same test program, started again with a mode in its environment.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+
+mod tui_support;
+
+use std::fs::File;
+use std::io::Read;
+
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use rustix::termios::{Termios, tcgetattr};
+use trainmon::tui::terminal::{Options, Terminal};
+use trainmon::tui::views;
+use tui_support::*;
+
+const MODE: &str = "TRAINMON_TEST_CHILD";
+const SIZE: (u16, u16) = (80, 24);
+
+/// What the child did to its terminal.
+struct Seen {
+    bytes: String,
+    screen: vt100::Parser,
+    /// Terminal attributes before and after.
+    modes: (Termios, Termios),
+    success: bool,
+}
+
+impl Seen {
+    fn count(&self, what: &str) -> usize {
+        self.bytes.matches(what).count()
+    }
+
+    /// Cursor, screen, paste mode and line discipline are what they were.
+    fn assert_restored(&self) {
+        let screen = self.screen.screen();
+        assert!(!screen.alternate_screen() && !screen.hide_cursor() && !screen.bracketed_paste(), "{}", self.bytes);
+        let (before, after) = &self.modes;
+        assert_eq!(before.local_modes, after.local_modes);
+        assert_eq!(before.input_modes, after.input_modes);
+        assert_eq!(before.output_modes, after.output_modes);
+    }
+}
+
+/// Runs `program` with `args` in a pseudo-terminal and gathers what it does.
+fn in_terminal(program: &str, args: &[&str], mode: &str) -> Seen {
+    let size = PtySize { rows: SIZE.1, cols: SIZE.0, ..PtySize::default() };
+    let pty = native_pty_system().openpty(size).unwrap();
+    let tty = File::open(pty.master.tty_name().unwrap()).unwrap();
+    let before = tcgetattr(&tty).unwrap();
+    let mut command = CommandBuilder::new(program);
+    command.args(args);
+    command.env(MODE, mode);
+    command.env("TERM", "xterm-256color");
+    command.env("RUST_BACKTRACE", "0");
+    let mut child = pty.slave.spawn_command(command).unwrap();
+    let mut reader = pty.master.try_clone_reader().unwrap();
+    let gather = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        let mut piece = [0; 4096];
+        while let Ok(n) = reader.read(&mut piece) {
+            if n == 0 {
+                break;
+            }
+            all.extend_from_slice(&piece[..n]);
+        }
+        all
+    });
+    let success = child.wait().unwrap().success();
+    let after = tcgetattr(&tty).unwrap();
+    drop((tty, pty.slave, pty.master));
+    let all = gather.join().unwrap();
+    let mut screen = vt100::Parser::new(SIZE.1, SIZE.0, 0);
+    screen.process(&all);
+    Seen { bytes: String::from_utf8_lossy(&all).into_owned(), screen, modes: (before, after), success }
+}
+
+fn child_args() -> [&'static str; 4] {
+    ["child", "--exact", "--ignored", "--test-threads=1"]
+}
+
+fn run(mode: &str) -> Seen {
+    let exe = std::env::current_exe().unwrap();
+    in_terminal(exe.to_str().unwrap(), &child_args(), mode)
+}
+
+#[test]
+#[ignore = "only the other tests of this file start it"]
+fn child() {
+    let Ok(mode) = std::env::var(MODE) else { return };
+    let app = running(COLOUR, SIZE, Job::default());
+    let mut terminal = Terminal::enter(Options { mouse: mode == "mouse" }).unwrap();
+    assert_eq!(terminal.size(), SIZE);
+    terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+    match mode.as_str() {
+        "same" => {
+            for _ in 0..5 {
+                terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+            }
+        }
+        "repaint" => {
+            terminal.repaint();
+            terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+        }
+        "panic" => panic!("the screen fell over"),
+        "panic-elsewhere" => {
+            let _ = std::thread::spawn(|| panic!("a source fell over")).join();
+            terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+        }
+        "suspend" => {
+            terminal.suspend().unwrap();
+            terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+        }
+        "copy" => terminal.copy("wörter").unwrap(),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_terminal_is_given_back_as_it_was() {
+    for mode in ["plain", "mouse"] {
+        let seen = run(mode);
+        assert!(seen.success);
+        seen.assert_restored();
+        assert_eq!(seen.count("\x1b[?1049h"), 1);
+        assert_eq!(seen.count("\x1b[?1003h"), usize::from(mode == "mouse"));
+        assert!(seen.bytes.contains("too-few-workers"));
+    }
+}
+
+#[test]
+fn a_frame_is_one_synchronised_update_and_an_unchanged_one_is_nothing() {
+    assert_eq!(run("same").count("\x1b[?2026h"), 1);
+    let repaint = run("repaint");
+    assert_eq!(repaint.count("\x1b[?2026h"), 2);
+    assert_eq!(repaint.count("\x1b[2J"), 2);
+}
+
+#[test]
+fn a_panic_of_the_screen_restores_before_it_speaks() {
+    let seen = run("panic");
+    assert!(!seen.success);
+    seen.assert_restored();
+    let left = seen.bytes.find("\x1b[?1049l").unwrap();
+    let message = seen.bytes.find("panicked at").unwrap();
+    assert!(left < message);
+    assert!(seen.screen.screen().contents().contains("panicked at"));
+}
+
+#[test]
+fn a_panic_elsewhere_leaves_the_screen_alone() {
+    let seen = run("panic-elsewhere");
+    assert!(seen.success);
+    seen.assert_restored();
+    assert_eq!(seen.count("a source fell over"), 0);
+    assert_eq!(seen.count("\x1b[?1049h"), 1);
+}
+
+#[test]
+fn suspending_without_job_control_comes_straight_back() {
+    // A session leader whose parent is elsewhere: the kernel ignores SIGTSTP there.
+    let seen = run("suspend");
+    assert!(seen.success);
+    seen.assert_restored();
+    assert_eq!(seen.count("\x1b[?1049h"), 2);
+}
+
+#[test]
+fn suspending_hands_the_terminal_to_the_shell_and_fg_brings_the_screen_back() {
+    let exe = std::env::current_exe().unwrap();
+    let script =
+        format!("set -m; {:?} {}; stty -a; echo IN-SHELL; fg >/dev/null; echo AFTER", exe, child_args().join(" "));
+    let seen = in_terminal("bash", &["-c", &script], "suspend");
+    seen.assert_restored();
+    let shell = seen.bytes.find("IN-SHELL").expect(&seen.bytes);
+    let (before, after) = seen.bytes.split_at(shell);
+    assert!(before.contains("\x1b[?1049l") && before.contains(" icanon") && !before.contains("-icanon"), "{before}");
+    assert!(after.contains("\x1b[?1049h") && after.contains("AFTER"), "{after}");
+}
+
+#[test]
+fn a_copy_goes_out_as_osc_52() {
+    assert_eq!(run("copy").count("\x1b]52;c;d8O2cnRlcg==\x1b\\"), 1);
+}
+
+#[test]
+fn without_a_terminal_entering_fails_with_a_reason() {
+    // Under a test runner standard output may be either; only the refusal is of interest.
+    if !rustix::termios::isatty(rustix::stdio::stdout()) {
+        let error = Terminal::enter(Options::default()).unwrap_err();
+        assert!(error.to_string().contains("not a terminal"));
+    }
+}
