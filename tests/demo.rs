@@ -52,7 +52,7 @@ fn each_bottleneck_shows_on_the_device() {
         (Bottleneck::Cpu, 3, 30),
         (Bottleneck::Io, 5, 40),
         (Bottleneck::Gpu, 85, 100),
-        (Bottleneck::Balanced, 60, 99),
+        (Bottleneck::Balanced, 40, 90),
     ] {
         let seen = utilisation(bottleneck);
         println!("{bottleneck:?}: {seen} %");

@@ -1,15 +1,22 @@
 //! `trainmon demo`: start the demo job and attach to it by the ordinary path.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use crate::cli::DemoArgs;
 use crate::config::Settings;
+use crate::errors::Failure;
 
 /// Runs the demo until the user has seen enough.
 ///
 /// # Errors
 /// One line.
 pub fn run(settings: &Settings, arguments: &DemoArgs) -> anyhow::Result<ExitCode> {
+    // Asked before anything starts: the answer must not name a process that ends with us.
+    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if settings.log.is_none() && !terminal {
+        return Err(Failure::usage("the screen needs a terminal; without one use `trainmon demo --log -`").into());
+    }
     let job = crate::demo::start(arguments.bottleneck)?;
     // The job lives until the screen or the log has ended, and ends on every way out of here, panics included.
     super::live::attach(settings, job.pid(), Some(&job.device_path))
