@@ -8,8 +8,10 @@ use super::Context;
 use super::causes;
 use super::rules::Judgement;
 use super::thresholds::{self as limit, Threshold};
-use super::verdict::{Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Steps, Verdict, WorkerVerdict};
-use super::window::Window;
+use super::verdict::{
+    Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Shares, Steps, Verdict, WorkerVerdict,
+};
+use super::window::{MainWindow, Window};
 
 /// Builds the verdict. Session counters (`observed_s`, `first_verdict_s`, `steps.count`) are for the caller.
 pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Window, sample: &Sample) -> Verdict {
@@ -33,7 +35,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Window,
         confidence: round(judgement.confidence, 2),
         summary: summary(judgement, window),
         first_verdict_s: None,
-        shares: window.main.as_ref().map(|main| main.shares),
+        shares: window.main.as_ref().map(|main| shares(judgement, main)),
         gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
         steps: steps(window),
         workers: workers(window),
@@ -62,6 +64,17 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Window,
             rss_mib: sample.own.rss_bytes.map(|bytes| round(bytes as f64 / f64::from(1 << 20), 1)),
         },
     }
+}
+
+/// The five shares. A main thread that loads the batches itself waits for them while it works: without stacks its own
+/// work cannot be told from loading, so all of it counts as loading.
+fn shares(judgement: &Judgement, main: &MainWindow) -> Shares {
+    let mut shares = main.shares;
+    if judgement.cause == Some("in-process-loading") {
+        shares.input_wait += main.running;
+        shares.host_busy -= main.running;
+    }
+    shares
 }
 
 fn round(value: f64, digits: i32) -> f64 {

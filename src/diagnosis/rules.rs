@@ -384,7 +384,8 @@ fn device_runs_dry(window: &Window, main: &MainWindow, gpu: &GpuWindow) -> Judge
         let confidence = 0.5 + 0.2 * ramp(idle, limit::DRY.value, limit::DEVICE_IDLE.value);
         return Judgement::new(Phase::Training, Class::Balanced, None, confidence);
     }
-    if shares.device_sync >= limit::SYNC.value {
+    // Without the syncs host and device would overlap, and the longer of the two would set the pace.
+    if shares.device_sync >= limit::SYNC.value && gpu.job_busy >= host {
         return Judgement::training(Class::Cpu, "host-device-sync", sure * (0.75 + 0.2 * ramp(host, 0.05, 0.3)));
     }
     if host >= 0.4 {
@@ -438,7 +439,10 @@ fn reads_inline(window: &Window, main: &MainWindow) -> bool {
 fn without_device(window: &Window, main: &MainWindow) -> Judgement {
     let cpu = main.cpu_pct.unwrap_or(0.0) / 100.0;
     let sure = 0.75;
-    if let Some(starved) = starved_main(window, main, sure) {
+    // Full cores are what training on the CPU looks like: only what somebody else does to the job goes before it.
+    if let Some(starved) = starved_main(window, main, sure)
+        && starved.cause != Some("cores-saturated")
+    {
         return starved;
     }
     let computing = main.shares.host_busy >= limit::BUSY.value;

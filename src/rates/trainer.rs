@@ -25,6 +25,9 @@ const CHECKPOINT_BYTES: u64 = 1 << 20;
 /// much more is let through: a tenth of the device's busy time, and 2 % of the time seen.
 const SYNC_SLACK: (f64, f64) = (1.1, 0.02);
 
+/// Longest time for which receiving a batch is believed, nanoseconds.
+const FETCH_NS: u64 = 150_000_000;
+
 /// Waits kept for one interval.
 const WAITS: usize = 64;
 
@@ -34,7 +37,36 @@ pub(super) struct Carry {
     last_at_ns: Option<u64>,
     written: Option<u64>,
     waited_s: f64,
+    fetch: Fetch,
     steps: StepCounter,
+}
+
+/// The main thread between its wait for a batch and the step: it receives and unpickles the batch, then hands out the
+/// next index (torch's `_process_data` ends with `_try_put_index`). So while the feeders' count stands where it stood
+/// during the wait, a running main thread is still inside `next()`.
+#[derive(Debug, Default)]
+struct Fetch {
+    count: Option<u64>,
+    since_ns: u64,
+}
+
+impl Fetch {
+    fn is_on(&mut self, point: &LanePoint, kind: Kind) -> bool {
+        if kind == Kind::InputWait {
+            if point.batches_requested.is_some() {
+                *self = Self { count: point.batches_requested, since_ns: point.at_ns };
+            }
+            return false;
+        }
+        let same = self.count.is_some() && point.batches_requested == self.count;
+        // At the end of an epoch no index is handed out any more: the count says nothing for long.
+        let fresh = point.at_ns.saturating_sub(self.since_ns) <= FETCH_NS;
+        let on = kind == Kind::HostBusy && point.main == Wait::Running && same && fresh;
+        if !on {
+            self.count = None;
+        }
+        on
+    }
 }
 
 /// What is the same for all looks of one trainer in one tick.
@@ -142,6 +174,7 @@ fn look_through(lane: &TrainerLane, carry: &mut Carry, around: &Surroundings<'_>
         let seconds = carry.seconds(point.at_ns);
         let device = around.devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
         let kind = kind(point, &Context { device, writing, ..around.context });
+        let kind = if carry.fetch.is_on(point, kind) { Kind::InputWait } else { kind };
         if let Some(total) = kinds.get_mut(kind.index()) {
             *total += seconds;
         }

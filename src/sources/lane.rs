@@ -16,6 +16,8 @@ use crate::sample::{Access, LanePoint, LaneSample, ProcessId, TrainerLane, Wait,
 
 /// The feeders' counters are read at every so many looks.
 const FEEDERS_EVERY: u64 = 2;
+/// With more feeders than this their counters are not read more often than that.
+const MOST_FEEDERS_EVERY_LOOK: usize = 16;
 /// The workers are looked at at every so many looks.
 const WORKERS_EVERY: u64 = 3;
 /// Bytes written by the main thread are read at every so many looks.
@@ -83,6 +85,8 @@ struct Trainer {
     feeders: Vec<(u32, OwnedFd)>,
     main_io: Option<OwnedFd>,
     points: Vec<LanePoint>,
+    /// The feeders' count while the main thread was last seen waiting for a batch, until it moves on.
+    asking: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -211,6 +215,7 @@ impl LaneReader {
                 feeders: Vec::new(),
                 main_io: io(pid),
                 points: Vec::with_capacity(64),
+                asking: None,
             });
             if trainer.pin.as_ref().map(|pin| pin.tid) != wanted.pin {
                 trainer.pin = wanted.pin.map(open);
@@ -260,14 +265,24 @@ impl LaneReader {
                 .then(|| io_counters(trainer.main_io.as_ref()?, &mut room))
                 .flatten()
                 .map(|io| io.write_chars);
-            let batches_requested = (looks.is_multiple_of(FEEDERS_EVERY) && !trainer.feeders.is_empty())
-                .then(|| {
-                    trainer
-                        .feeders
-                        .iter()
-                        .try_fold(0_u64, |sum, (_, fd)| Some(sum + io_counters(fd, &mut room)?.write_calls))
-                })
-                .flatten();
+            // Fetching a batch ends when the next index is handed out: the count is read while that is awaited.
+            let waits = matches!(main, Wait::LoaderPoll | Wait::Poll | Wait::Socket | Wait::Pipe);
+            let fetching = (waits || main == Wait::Running && trainer.asking.is_some())
+                && trainer.feeders.len() <= MOST_FEEDERS_EVERY_LOOK;
+            let batches_requested = ((looks.is_multiple_of(FEEDERS_EVERY) || fetching)
+                && !trainer.feeders.is_empty())
+            .then(|| {
+                trainer
+                    .feeders
+                    .iter()
+                    .try_fold(0_u64, |sum, (_, fd)| Some(sum + io_counters(fd, &mut room)?.write_calls))
+            })
+            .flatten();
+            trainer.asking = match batches_requested {
+                Some(count) if waits => Some(count),
+                Some(count) if main == Wait::Running && trainer.asking == Some(count) => Some(count),
+                _ => None,
+            };
             trainer.points.push(LanePoint {
                 at_ns: now_ns,
                 main,

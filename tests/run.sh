@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Installs what the tests need and runs them all: formatting, clippy, the tests, and a quick part of the evaluation.
+# Needs rustup's cargo with clippy and rustfmt, a C linker, and CPython 3.11 or later. What is missing of Debian's
+# packages is installed when run as root, else named.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+
+need_package() {
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@"
+    else
+        printf 'tests/run.sh: missing %s; install with: sudo apt-get install %s\n' "$*" "$*" >&2
+        exit 1
+    fi
+}
+
+if [ -f "$HOME/.cargo/env" ]; then . "$HOME/.cargo/env"; fi
+if ! command -v cargo >/dev/null; then
+    echo 'tests/run.sh: cargo not found; install Rust from rustup.rs' >&2
+    exit 1
+fi
+command -v cc >/dev/null || need_package build-essential
+command -v pkill >/dev/null || need_package procps
+
+step 'Python packages (torch among them: some 3 GB the first time)'
+python=${PYTHON:-python3}
+venv=${TRAINMON_VENV:-.venv}
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    echo "tests/run.sh: $python is older than 3.11, which torch 2.15 needs; name a newer one with PYTHON=python3.12" >&2
+    exit 1
+fi
+if [ ! -x "$venv/bin/pip" ]; then
+    "$python" -m venv "$venv" 2>/dev/null || { need_package python3-venv; "$python" -m venv --clear "$venv"; }
+fi
+"$venv/bin/pip" install --quiet --no-cache-dir --disable-pip-version-check -r tests/requirements.txt
+
+step 'formatting'
+cargo fmt --all -- --check
+
+step 'clippy'
+cargo clippy --quiet --all-targets -- -D warnings
+
+step 'tests'
+cargo test --quiet
+
+step 'tests of the evaluation'
+"$venv/bin/python" -m unittest discover -s tests -p 'test_*.py'
+
+step 'evaluation, quick part'
+cargo build --quiet --release --bins --examples
+"$venv/bin/python" tests/evaluate.py --quick --min-class 0.75
+
+step 'all passed'
