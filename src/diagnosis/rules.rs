@@ -213,12 +213,15 @@ fn starved(window: &Window, workers: Option<&WorkersWindow>, sure: f64) -> Optio
         return None;
     }
     // Full cores without queueing: the work just fits, and who would gain from free cores is less clear.
-    let strength = ramp(wanted, 0.05, 0.35).max(if full { 0.3 } else { 0.0 });
-    let confidence = sure * (0.65 + 0.35 * strength);
     let cores = cpu.cores.unwrap_or(1.0).max(1.0);
     let others = cpu.others.unwrap_or(0.0);
-    let job = cpu.job.unwrap_or(0.0);
-    if others >= limit::NEIGHBOUR.value * cores && others >= 0.5 * job {
+    let neighbours = others >= limit::NEIGHBOUR.value * cores && others >= 0.5 * cpu.job.unwrap_or(0.0);
+    if neighbours && wanted < limit::RUN_DELAY.value {
+        return None; // they take what the job leaves: nothing of it waits for a CPU
+    }
+    let strength = ramp(wanted, 0.05, 0.35).max(if full { 0.3 } else { 0.0 });
+    let confidence = sure * (0.65 + 0.35 * strength);
+    if neighbours {
         return Some(Judgement::training(Class::Cpu, "noisy-neighbour", confidence));
     }
     let threads = cpu.active_threads.unwrap_or(0.0);
