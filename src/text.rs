@@ -111,6 +111,7 @@ pub fn fit(text: &str, width: usize) -> String {
 }
 
 /// Breaks sanitised `text` into lines of at most `width` cells at spaces, or inside a word that is longer than a line.
+/// A character that is wider than a whole line (they take up to three cells) becomes the replacement character.
 #[must_use]
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
@@ -118,7 +119,11 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut line = String::new();
     let mut used = 0;
     for word in sanitise(text).split(' ').filter(|w| !w.is_empty()) {
-        let word_width: usize = word.chars().map(|c| c.width().unwrap_or(0)).sum();
+        let word = word.chars().map(|c| match c.width().unwrap_or(0) {
+            w if w > width => (REPLACEMENT, 1),
+            w => (c, w),
+        });
+        let word_width: usize = word.clone().map(|(_, w)| w).sum();
         if used > 0 && used + 1 + word_width > width {
             lines.push(std::mem::take(&mut line));
             used = 0;
@@ -127,8 +132,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
             line.push(' ');
             used += 1;
         }
-        for c in word.chars() {
-            let w = c.width().unwrap_or(0);
+        for (c, w) in word {
             if used + w > width && used > 0 {
                 lines.push(std::mem::take(&mut line));
                 used = 0;
@@ -188,6 +192,14 @@ mod tests {
         assert_eq!(wrap("", 4), Vec::<String>::new());
     }
 
+    #[test]
+    fn wrapping_replaces_what_no_line_can_hold() {
+        assert_eq!(wrap("a日b", 1), ["a", "\u{FFFD}", "b"]);
+        // KHMER SIGN BEYYAL takes three cells.
+        assert_eq!(wrap("a\u{17D8}b", 2), ["a\u{FFFD}", "b"]);
+        assert_eq!(wrap("a\u{17D8}b", 3), ["a", "\u{17D8}", "b"]);
+    }
+
     proptest! {
         #[test]
         fn sanitised_text_holds_nothing_dangerous_and_is_stable(text in any::<String>()) {
@@ -209,13 +221,14 @@ mod tests {
         }
 
         #[test]
-        fn wrapped_lines_fit_and_lose_no_word(text in any::<String>(), width in 2usize..60) {
+        fn wrapped_lines_fit_and_lose_no_word(text in "(?s)(.|[\u{17D8}日 a])*", width in 1usize..60) {
             let lines = wrap(&text, width);
             for line in &lines {
                 prop_assert!(line.as_str().width() <= width, "{line:?}");
             }
             let squeeze = |s: &str| s.chars().filter(|c| *c != ' ').collect::<String>();
-            prop_assert_eq!(squeeze(&lines.concat()), squeeze(&sanitise(&text)));
+            let kept = |c: char| if c.width().unwrap_or(0) > width { REPLACEMENT } else { c };
+            prop_assert_eq!(squeeze(&lines.concat()), squeeze(&sanitise(&text)).chars().map(kept).collect::<String>());
         }
     }
 }

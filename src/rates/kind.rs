@@ -135,31 +135,48 @@ mod tests {
     }
 
     #[test]
-    fn pin_thread_fetching_means_a_wait_for_a_batch() {
+    fn pin_thread_fetching_means_a_wait_for_a_batch_where_calls_are_hidden() {
+        let hidden = Context { exact: false, ..WORKERS };
         for pin in [Wait::LoaderPoll, Wait::Poll, Wait::Running, Wait::Pipe, Wait::Socket, Wait::Device] {
             let point = LanePoint { pin: Some(pin), ..at(Wait::Futex) };
-            assert_eq!(kind(&point, &WORKERS), Kind::InputWait, "{pin:?}");
-            assert_eq!(kind(&point, &Context { exact: false, ..WORKERS }), Kind::InputWait, "{pin:?}");
+            assert_eq!(kind(&point, &hidden), Kind::InputWait, "{pin:?}");
+            // Where they are not, a wait for a pinned batch is a LoaderPoll, so this futex is for something else.
+            assert_eq!(kind(&point, &WORKERS), Kind::Other, "{pin:?}");
+            assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), Kind::DeviceSync, "{pin:?}");
+            let point = LanePoint { main: Wait::LoaderPoll, ..point };
+            assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), Kind::InputWait, "{pin:?}");
         }
-        let point = LanePoint { pin: Some(Wait::Futex), ..at(Wait::Futex) };
-        assert_eq!(kind(&point, &WORKERS), Kind::Other);
-        assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), Kind::DeviceSync);
+        for pin in [Wait::Futex, Wait::Stopped, Wait::Unknown] {
+            let point = LanePoint { pin: Some(pin), ..at(Wait::Futex) };
+            for exact in [true, false] {
+                assert_eq!(kind(&point, &Context { exact, ..WORKERS }), Kind::Other, "{pin:?}");
+                let device = Context { workers: true, exact, ..DEVICE };
+                assert_eq!(kind(&point, &device), Kind::DeviceSync, "{pin:?}");
+            }
+        }
     }
 
     #[test]
     fn backward_with_a_pin_thread_is_host_work() {
         let point = LanePoint { pin: Some(Wait::LoaderPoll), helper_running: Some(true), ..at(Wait::Futex) };
-        assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), Kind::HostBusy);
+        for exact in [true, false] {
+            assert_eq!(kind(&point, &Context { workers: true, exact, ..DEVICE }), Kind::HostBusy);
+        }
     }
 
     #[test]
     fn loader_ahead_and_device_busy_is_a_sync() {
         let point = LanePoint { pin: Some(Wait::LoaderPoll), ..at(Wait::Futex) };
-        let ahead = Context { workers: true, loader_ahead: true, ..DEVICE };
+        let ahead = Context { workers: true, loader_ahead: true, exact: false, ..DEVICE };
+        let behind = Context { loader_ahead: false, ..ahead };
         assert_eq!(kind(&point, &ahead), Kind::DeviceSync);
-        assert_eq!(kind(&point, &Context { loader_ahead: false, ..ahead }), Kind::InputWait);
-        assert_eq!(kind(&at(Wait::Poll), &Context { exact: false, ..ahead }), Kind::DeviceSync);
-        assert_eq!(kind(&at(Wait::Poll), &Context { exact: false, loader_ahead: false, ..ahead }), Kind::InputWait);
+        assert_eq!(kind(&point, &behind), Kind::InputWait);
+        assert_eq!(kind(&point, &Context { device: Some(0.04), ..ahead }), Kind::InputWait);
+        assert_eq!(kind(&at(Wait::Poll), &ahead), Kind::DeviceSync);
+        assert_eq!(kind(&at(Wait::Poll), &behind), Kind::InputWait);
+        for context in [ahead, behind] {
+            assert_eq!(kind(&point, &Context { exact: true, ..context }), Kind::DeviceSync);
+        }
     }
 
     #[test]

@@ -31,6 +31,8 @@ const LIBRARIES: [&str; 4] = [
     "/usr/lib/wsl/lib/libnvidia-ml.so.1",
     "/run/opengl-driver/lib/libnvidia-ml.so.1",
 ];
+/// What mends a library that was named and is none.
+const NAME_ANOTHER: &str = "name the driver's libnvidia-ml.so.1 with --nvml-lib, or leave the option out";
 /// Devices read at most; the largest machines hold 16.
 const MOST_DEVICES: u32 = 64;
 /// Least time between two PCIe rates, nanoseconds.
@@ -121,10 +123,14 @@ fn load(path: Option<&Path>) -> Result<Library, GpuError> {
             return Err(GpuError::new(
                 GpuErrorKind::Absent,
                 format!("there is no NVML library at {}", path.display()),
-            ));
+            )
+            .mended_by(NAME_ANOTHER));
         }
-        return Library::open(path.as_os_str())
-            .map_err(|error| explain(&format!("cannot use {} as NVML", path.display()), &error));
+        return Library::open(path.as_os_str()).map_err(|error| {
+            let explained = explain(&format!("cannot use {} as NVML", path.display()), &error);
+            // The driver's own answers have mends of their own.
+            if explained.mend.is_none() { explained.mended_by(NAME_ANOTHER) } else { explained }
+        });
     }
     let mut first = None;
     for name in LIBRARIES {

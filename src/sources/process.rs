@@ -149,6 +149,10 @@ impl Process {
     pub fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         kept::read_into(&self.stat, buffer)?;
         let Some(stat) = task_files::stat(buffer) else { return Err(io::ErrorKind::InvalidData.into()) };
+        // The kernel answers ESRCH for a kept descriptor; another tree than /proc may show the number's next owner.
+        if stat.start_ticks != self.id.start_ticks {
+            return Err(rustix::io::Errno::SRCH.into());
+        }
         let renamed = stat.comm != self.comm.as_bytes();
         if renamed {
             self.comm = text(stat.comm);
