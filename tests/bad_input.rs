@@ -180,11 +180,12 @@ fn write_stat(root: &Path, pid: u32, comm: &str, flags: u64, start: u64) {
 
 #[test]
 fn no_such_process() {
-    for arguments in
-        [&["--log", "-", "--pid", NOBODY][..], &["diagnose", "--pid", NOBODY], &["doctor", "--pid", NOBODY]]
-    {
-        refused(trainmon(arguments), 3, &["no process 4194304", "`trainmon` alone lists"]);
+    for arguments in [&["--log", "-"][..], &["diagnose"], &["diagnose", "--json"]] {
+        let mut command = trainmon(arguments);
+        command.args(["--pid", NOBODY]);
+        refused(command, 3, &["no process 4194304", "`trainmon` alone lists"]);
     }
+    refused(trainmon(&["doctor", "--pid", NOBODY]), 3, &["no process 4194304", "see doctor without --pid"]);
 }
 
 #[test]
@@ -548,6 +549,7 @@ fn on_terminal(program: &str, arguments: &[&str], term: &str, (columns, lines): 
     command.args(arguments);
     command.env("TERM", term);
     command.env("HOME", "/nonexistent");
+    command.cwd("/");
     let mut child = pty.slave.spawn_command(command).unwrap();
     let mut reader = pty.master.try_clone_reader().unwrap();
     let (send, receive) = std::sync::mpsc::channel();
@@ -602,7 +604,7 @@ fn on_terminal(program: &str, arguments: &[&str], term: &str, (columns, lines): 
 fn small_and_simple_terminals() {
     let target = Target::sleeping();
     let arguments = ["--pid", &target.pid(), "-i", "200ms"];
-    for (term, size) in [("xterm-256color", (20, 5)), ("dumb", (80, 24)), ("xterm", (1, 1)), ("", (200, 3))] {
+    for (term, size) in [("xterm-256color", (20, 5)), ("dumb", (80, 24)), ("xterm", (8, 2)), ("", (200, 3))] {
         let screen = on_terminal(PROGRAM, &arguments, term, size, "q");
         assert_eq!(screen.code, 0, "{term}: {}", String::from_utf8_lossy(&screen.bytes));
         assert!(screen.restored, "{term} {size:?}: {}", String::from_utf8_lossy(&screen.bytes));
@@ -667,17 +669,20 @@ fn a_lost_device_is_told() {
     let _owner = SimulatedGpu::create(&device, &[DeviceState::default()]).unwrap();
     let target = Target::sleeping();
     let library = library();
-    for (failure, seen) in [("lost", "gone"), ("gone", "gone"), ("no_driver", "absent"), ("no_permission", "denied")]
-    {
+    let cases = [
+        ("lost", "gone", "gpu0", "nvidia-smi --gpu-reset"),
+        ("gone", "gone", "nvml", "modprobe"),
+        ("no_driver", "absent", "nvml", "modprobe"),
+        ("no_permission", "denied", "nvml", "/dev/nvidiactl"),
+    ];
+    for (failure, seen, what, mend) in cases {
         let mut command = trainmon(&["diagnose", "--json", "-i", "100ms", "-n", "4", "--pid", &target.pid()]);
         command.args(["--nvml-lib", library.to_str().unwrap()]);
         command.env("TRAINMON_SIMULATED_DEVICE", &device).env("FAKE_NVML_FAIL", failure);
         let verdict = verdict(command);
         assert_eq!(verdict["seen"]["nvml"], seen, "{failure}: {verdict:#}");
-        assert!(!not_seen(&verdict, "nvml")["why"].as_str().unwrap().is_empty());
-        if failure != "gone" {
-            assert!(not_seen(&verdict, "nvml")["mend"].is_string(), "{failure}: {verdict:#}");
-        }
+        let entry = not_seen(&verdict, what);
+        assert!(entry["mend"].as_str().is_some_and(|text| text.contains(mend)), "{failure}: {entry:#}");
     }
 }
 

@@ -175,7 +175,8 @@ impl Diagnosis {
     fn count(&mut self, frame: &Frame) {
         if let Some(trainer) = frame.trainers.first() {
             if let Some(steps) = trainer.steps {
-                *self.steps.get_or_insert(0) += steps;
+                let counted = self.steps.get_or_insert(0);
+                *counted = counted.saturating_add(steps);
                 self.known.has_stepped |= steps > 0;
             }
             self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2;

@@ -433,6 +433,19 @@ fn visibility(sample: &Sample, pid: u32) -> (BTreeMap<String, String>, Vec<NotSe
     if sample.gpus.as_ref().is_some_and(|gpus| gpus.simulated) {
         seen.insert("nvml".into(), "simulated".into());
     }
+    // The driver may answer while a device does not.
+    if let Some(gpus) = &sample.gpus {
+        for device in gpus.devices.iter().filter(|device| device.lost) {
+            not_seen.push(NotSeen {
+                what: format!("gpu{}", device.index),
+                why: "the driver has lost the device: it does not answer any more".into(),
+                mend: Some("sudo nvidia-smi --gpu-reset, or reboot".into()),
+            });
+        }
+        if !gpus.devices.is_empty() && gpus.devices.iter().all(|device| device.lost) {
+            seen.insert("nvml".into(), SourceState::Gone.seen().into());
+        }
+    }
     source("disks", &sample.sources.storage, &mut seen, &mut not_seen);
     let Some(job) = &sample.job else { return (seen, not_seen) };
     let mut file = |name: &str, access: Access, what: &str, mend: Option<String>| {

@@ -279,7 +279,10 @@ impl Window {
         let stopped = frames.iter().filter(|frame| matches!(frame.state, 'T' | 't')).count();
         Self {
             seconds: timed.iter().map(|frame| frame.seconds).sum(),
-            looks: timed.iter().flat_map(|frame| &frame.trainers).map(|trainer| trainer.looks).sum(),
+            looks: timed
+                .iter()
+                .flat_map(|frame| &frame.trainers)
+                .fold(0, |sum: u32, trainer| sum.saturating_add(trainer.looks)),
             alive: last.alive,
             state: last.state,
             stopped: stopped as f64 / frames.len().max(1) as f64,
@@ -586,7 +589,7 @@ fn steps_window(frames: &[&Frame]) -> StepsWindow {
         let Some(trainer) = frame.trainers.first() else { continue };
         if let Some(count) = trainer.steps {
             seen = true;
-            steps += count;
+            steps = steps.saturating_add(count);
             seconds += frame.seconds;
         }
         lengths_s.extend(trainer.step_lengths_s.iter().map(|length| f64::from(*length)));

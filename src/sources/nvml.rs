@@ -167,6 +167,10 @@ fn explain(what: &str, error: &NvmlError) -> GpuError {
         }
         NvmlError::GpuLost => (Lost, Some("reboot, or reset the device: sudo nvidia-smi --gpu-reset")),
         NvmlError::ResetRequired => (Lost, Some("sudo nvidia-smi --gpu-reset")),
+        // A driver that was unloaded under us answers this to a library that did initialise.
+        NvmlError::Uninitialized => {
+            (Failed, Some("sudo modprobe nvidia (the driver was unloaded or is being replaced)"))
+        }
         NvmlError::LibRmVersionMismatch => (Failed, Some("reboot: the driver was updated while it was in use")),
         _ => (Failed, None),
     };
