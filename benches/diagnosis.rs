@@ -1,4 +1,5 @@
 //! What one verdict costs with ten minutes of history behind it.
+#![allow(missing_docs, reason = "what criterion's macros make has none")]
 
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 //! files, from the real `/proc`.
 //!
 //! The jobs are sleeping children of the benchmark, so their files are real and nothing else in them moves.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "a benchmark")]
 
 use std::process::{Child, Command, Stdio};
 

@@ -692,7 +692,7 @@ fn a_library_that_is_none() {
     let text_file = folder.path().join("libnvidia-ml.so.1");
     fs::write(&text_file, "no library").unwrap();
     let target = Target::sleeping();
-    for path in ["/nonexistent/libnvidia-ml.so.1", text_file.to_str().unwrap(), "/"] {
+    for path in ["/nonexistent/libnvidia-ml.so.1", text_file.to_str().unwrap(), "/", "libc.so.6"] {
         let verdict = diagnose(&target.pid(), "1s", &["--nvml-lib", path]);
         let nvml = not_seen(&verdict, "nvml");
         assert!(nvml["why"].as_str().unwrap().contains(path), "{nvml:#}");

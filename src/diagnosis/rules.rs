@@ -506,19 +506,17 @@ fn qualify(window: &Window, main: &MainWindow, judgement: &mut Judgement) {
             text: "the hypervisor takes more than a tenth of the CPU time (steal)".into(),
         });
     }
-    if let (Some(workers), true) = (&window.workers, judgement.class == Class::Gpu) {
-        if workers.count > 0 && workers.idle > 0.9 && workers.count as f64 > window.cpu.cores.unwrap_or(f64::MAX) {
-            judgement.others.push(Other {
-                class: Class::DataLoader,
-                cause: "too-many-workers",
-                confidence: 0.3,
-                text: format!(
-                    "{} workers have nothing to do {:.0} % of the time",
-                    workers.count,
-                    workers.idle * 100.0
-                ),
-            });
-        }
+    if let (Some(workers), true) = (&window.workers, judgement.class == Class::Gpu)
+        && workers.count > 0
+        && workers.idle > 0.9
+        && workers.count as f64 > window.cpu.cores.unwrap_or(f64::MAX)
+    {
+        judgement.others.push(Other {
+            class: Class::DataLoader,
+            cause: "too-many-workers",
+            confidence: 0.3,
+            text: format!("{} workers have nothing to do {:.0} % of the time", workers.count, workers.idle * 100.0),
+        });
     }
     judgement.confidence = judgement.confidence.clamp(0.0, 0.99);
 }

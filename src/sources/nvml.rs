@@ -128,8 +128,9 @@ fn load(path: Option<&Path>) -> Result<Library, GpuError> {
         }
         return Library::open(path.as_os_str()).map_err(|error| {
             let explained = explain(&format!("cannot use {} as NVML", path.display()), &error);
-            // The driver's own answers have mends of their own.
-            if explained.mend.is_none() { explained.mended_by(NAME_ANOTHER) } else { explained }
+            // What the driver itself answers has nothing to do with the file.
+            let unfit = matches!(error, NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_));
+            if unfit { explained.mended_by(NAME_ANOTHER) } else { explained }
         });
     }
     let mut first = None;
