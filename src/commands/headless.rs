@@ -7,6 +7,8 @@ use crate::errors::Exit;
 use crate::history::History;
 use crate::outputs::csv::Summary;
 use crate::outputs::{log, text};
+use crate::rates::Frame;
+use crate::sample::SourceState;
 
 use super::session::{Ending, Session};
 
@@ -21,6 +23,9 @@ pub async fn run(mut session: Session, mut opened: log::Opened, settings: &LogSe
     }
     let mut history = History::default();
     let (mut rows, mut last) = (0_u64, None);
+    // The first row fixes the devices of the columns, so rows wait for the driver's first answer, which may take
+    // seconds without persistence mode; a driver that hangs is not waited for.
+    let mut held: Vec<(Frame, Summary)> = Vec::new();
     loop {
         let tick = tokio::select! {
             biased;
@@ -53,4 +58,11 @@ pub async fn run(mut session: Session, mut opened: log::Opened, settings: &LogSe
         eprintln!("trainmon: {rows} row{plural} in {}; {}", settings.path.display(), text::headline(&verdict));
     }
     Ok(Exit::Done.into())
+}
+
+fn write(opened: &mut log::Opened, held: &mut Vec<(Frame, Summary)>, settings: &LogSettings) -> anyhow::Result<()> {
+    for (frame, summary) in held.drain(..) {
+        opened.log.write(&frame, &summary).map_err(|error| log::write_error(&settings.path, error))?;
+    }
+    Ok(())
 }
