@@ -37,21 +37,21 @@ pub async fn run(mut session: Session, mut opened: log::Opened, settings: &LogSe
         let first = tick.frame.seconds <= 0.0;
         history.push(tick.frame);
         let verdict = session.judge(&history, &tick.sample);
+        let mut over = !alive;
         if let (Some(frame), false) = (history.latest(), first && alive) {
-            opened
-                .log
-                .write(frame, &Summary::from(&verdict))
-                .map_err(|error| log::write_error(&settings.path, error))?;
+            held.push((frame.clone(), Summary::from(&verdict)));
             rows += 1;
             last = Some(verdict);
-            if session.is_over() {
-                break;
-            }
+            over |= session.is_over();
         }
-        if !alive {
+        if over || tick.sample.sources.gpu.state != SourceState::Pending {
+            write(&mut opened, &mut held, settings)?;
+        }
+        if over {
             break;
         }
     }
+    write(&mut opened, &mut held, settings)?;
     // On standard output the log itself is what is wanted, and nothing else.
     if let (Some(verdict), false) = (last, settings.path.as_os_str() == "-") {
         let plural = if rows == 1 { "" } else { "s" };
