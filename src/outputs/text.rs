@@ -13,6 +13,8 @@ use crate::text::sanitise;
 pub const WIDTH: usize = 80;
 /// Up to so many workers are listed one by one; more are summed up.
 const WORKERS_LISTED: usize = 8;
+/// Columns for the value of a piece of evidence; a longer one stands before the text.
+const VALUE: usize = 12;
 /// Columns of a full bar.
 const BAR: usize = 30;
 
@@ -323,7 +325,13 @@ impl Page {
             let value = item.value.map_or_else(|| "–".to_owned(), |value| amount(value, &item.unit));
             let text = if item.text.is_empty() { item.signal.replace('_', " ") } else { item.text.clone() };
             let held = item.threshold.map(|value| format!(" (threshold {})", amount(value, &item.unit)));
-            self.text(&format!("  {value:>12}  "), &(text + &held.unwrap_or_default()));
+            let text = text + &held.unwrap_or_default();
+            let value = self.plain(&value);
+            if value.width() <= VALUE {
+                self.text(&format!("  {value:>VALUE$}  "), &text);
+            } else {
+                self.text("  ", &format!("{value}  {text}"));
+            }
         }
     }
 

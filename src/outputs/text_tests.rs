@@ -52,7 +52,7 @@ fn verdict() -> Verdict {
                 value: Some(0.68),
                 unit: "share".to_owned(),
                 threshold: Some(0.1),
-                text: "The main thread waits for a batch 68 % of its time".to_owned(),
+                text: "main thread waits for batches".to_owned(),
             },
             Evidence {
                 signal: "cores_free".to_owned(),
