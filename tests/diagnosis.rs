@@ -386,6 +386,40 @@ fn every_cause_has_a_case() {
     }
 }
 
+/// One steady case for each class and cause: from any of them to any other the verdict follows within ten seconds.
+#[test]
+fn every_change_is_followed() {
+    const BEFORE_S: u64 = 20;
+    const WITHIN_S: u64 = 10;
+    let mut steady: Vec<Case> = cases().into_iter().filter(|case| case.spans.len() == 1).collect();
+    steady.retain(|case| case.spans[0].cycle.is_empty() && case.expect.phase.as_deref() == Some("training"));
+    let mut known = BTreeSet::new();
+    steady.retain(|case| known.insert((case.expect.class, case.expect.cause.clone())));
+    let frames: Vec<Frame> = steady.iter().map(|case| frame(0, &[&case.all, &case.spans[0].set])).collect();
+    let mut late = Vec::new();
+    for (from, before) in steady.iter().zip(&frames) {
+        let mut settled = Judge::new();
+        (0..BEFORE_S).for_each(|at| drop(settled.observe(finish(at, before.clone()))));
+        for (to, after) in steady.iter().zip(&frames) {
+            let mut judge = Judge {
+                diagnosis: settled.diagnosis.clone(),
+                history: settled.history.clone(),
+                sample: Sample::default(),
+            };
+            let mut verdict = Verdict::default();
+            for at in BEFORE_S..BEFORE_S + WITHIN_S {
+                verdict = judge.observe(finish(at, after.clone()));
+            }
+            // That nothing is known any more is believed only once the long window says so too.
+            if Some(verdict.class) != to.expect.class && to.expect.class != Some(Class::Unknown) {
+                late.push(format!("{} -> {}: still {:?} {:?}", from.name, to.name, verdict.class, verdict.cause));
+            }
+        }
+    }
+    assert!(steady.len() > 25, "{}", steady.len());
+    assert!(late.is_empty(), "{} changes of class are followed too late: {late:#?}", late.len());
+}
+
 /// A change to one number of a frame: which one, and what it becomes.
 fn change() -> impl Strategy<Value = (prop::sample::Index, Option<f64>)> {
     let number = prop_oneof![Just(0.0), Just(1.0), 0.0..1.0, 0.0..120.0, 0.0..1e13, Just(1e300),];

@@ -25,7 +25,7 @@ const STEPS: f64 = 6.0;
 const LONGEST_S: f64 = 60.0;
 /// A challenger that the long window agrees with takes over after this time, seconds.
 const AGREED_S: f64 = 1.5;
-/// One that only the short window sees takes over after this time, seconds.
+/// One that only the short window sees takes over after this time, seconds, or half the short window where that is longer.
 const ALONE_S: f64 = 4.0;
 
 /// What the verdict says about the session.
@@ -150,7 +150,9 @@ impl Diagnosis {
         let challenger =
             kept.unwrap_or(Challenger { class: rival.class, cause: rival.cause, since_ns: last.monotonic_ns });
         let held_s = last.monotonic_ns.saturating_sub(challenger.since_ns) as f64 / 1e9;
-        let needed = if agreed || from_nothing { AGREED_S } else { ALONE_S.max(short_s) };
+        // A short window stretched for slow steps holds several of them, so half of it again is proof enough: with the
+        // whole of it the verdict would follow a change in a loop of one-second steps only after twelve seconds.
+        let needed = if agreed || from_nothing { AGREED_S } else { ALONE_S.max(short_s * 0.5) };
         if held_s >= needed {
             // The change began about half a short window before it was first seen.
             let began = challenger.since_ns.saturating_sub((short_s * 0.5e9) as u64);
