@@ -97,8 +97,10 @@ pub struct DiagnoseArgs {
 
 /// `record`.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_help = "A recording is JSON lines in zstd frames: zstdcat FILE | jq reads it, trainmon diagnose --replay \
-                  FILE judges it.")]
+#[command(
+    after_help = "A recording is JSON lines in zstd frames: zstdcat FILE | jq reads it, trainmon diagnose --replay \
+                  FILE judges it."
+)]
 pub struct RecordArgs {
     /// The file to write, or `-` for standard output; an existing one is refused without --force.
     #[arg(short, long, value_name = "FILE|-")]

@@ -83,10 +83,12 @@ fn verdicts_are_those_of_the_labels() {
             || verdict.cause == truth.cause
             || verdict.cause.as_ref().is_some_and(|cause| truth.also_causes.contains(cause));
         let wait = verdict.shares.map(|shares| shares.input_wait);
-        let wait_right = truth
-            .input_wait
-            .is_none_or(|(least, most)| wait.is_some_and(|wait| (least..=most).contains(&wait)));
-        if verdict.class.word() != truth.class || !cause_right || verdict.confidence < truth.min_confidence || !wait_right
+        let wait_right =
+            truth.input_wait.is_none_or(|(least, most)| wait.is_some_and(|wait| (least..=most).contains(&wait)));
+        if verdict.class.word() != truth.class
+            || !cause_right
+            || verdict.confidence < truth.min_confidence
+            || !wait_right
         {
             wrong.push(format!(
                 "{name}: {} {:?} {:.2}, input wait {wait:?}; the truth: {truth:?}",

@@ -17,8 +17,8 @@ use crate::sources::Roots;
 use crate::sources::job::AttachError;
 use crate::text::sanitise;
 
-pub use super::fold::Tick;
 use super::fold::Fold;
+pub use super::fold::Tick;
 
 /// A running attachment.
 #[derive(Debug)]

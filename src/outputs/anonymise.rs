@@ -13,7 +13,8 @@ const KERNELS: [&str; 2] = ["/proc/", "/sys/"];
 
 /// What separates one path from the next, or from what it belongs to (`--data=/mnt/x`, `server:/export`).
 fn separates(c: char) -> bool {
-    c.is_whitespace() || matches!(c, '=' | ':' | ',' | ';' | '"' | '\'' | '`' | '(' | ')' | '[' | ']' | '<' | '>' | '|')
+    c.is_whitespace()
+        || matches!(c, '=' | ':' | ',' | ';' | '"' | '\'' | '`' | '(' | ')' | '[' | ']' | '<' | '>' | '|')
 }
 
 /// The text with each path in it cut to its last part.

@@ -222,7 +222,11 @@ fn last_line(file: &mut File, length: u64) -> io::Result<Option<Vec<u8>>> {
 /// An error of the log, or of `what` else is written, as one line: what, why, what mends it.
 #[must_use]
 pub fn explain(what: &str, path: &Path, error: &io::Error) -> String {
-    let log = if path == Path::new("-") { format!("{what}: standard output") } else { format!("{what} {}", path.display()) };
+    let log = if path == Path::new("-") {
+        format!("{what}: standard output")
+    } else {
+        format!("{what} {}", path.display())
+    };
     let (why, mend) = match error.kind() {
         io::ErrorKind::StorageFull => {
             ("the disk is full", "free some space or write elsewhere; what was written before is whole")
@@ -248,7 +252,11 @@ pub fn write_error(path: &Path, error: io::Error) -> anyhow::Error {
 
 /// The same for `what` else is written.
 pub fn write_error_of(what: &str, path: &Path, error: io::Error) -> anyhow::Error {
-    if error.kind() == io::ErrorKind::BrokenPipe { error.into() } else { anyhow::anyhow!(explain(what, path, &error)) }
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        error.into()
+    } else {
+        anyhow::anyhow!(explain(what, path, &error))
+    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::sample::recording::{Header, LINE_MAX};
 use crate::sample::Sample;
+use crate::sample::recording::{Header, LINE_MAX};
 
 /// A frame is written after this many samples …
 const FRAME_SAMPLES: usize = 5;
