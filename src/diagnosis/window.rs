@@ -586,7 +586,7 @@ fn steps_window(frames: &[&Frame]) -> StepsWindow {
         let Some(trainer) = frame.trainers.first() else { continue };
         if let Some(count) = trainer.steps {
             seen = true;
-            steps += count;
+            steps = steps.saturating_add(count);
             seconds += frame.seconds;
         }
         lengths_s.extend(trainer.step_lengths_s.iter().map(|length| f64::from(*length)));
