@@ -101,11 +101,24 @@ pub fn replay<R: Read>(
     recording: &mut Recording<R>,
     gpus: Option<&[GpuSelector]>,
 ) -> Result<Option<Verdict>, RecordingError> {
-    let header = recording.header();
+    let header = recording.header().clone();
+    judge_all(&header, gpus, recording)
+}
+
+/// The verdict that stands after all of `samples`, recorded under `header`; none without samples. `gpus` as for
+/// [`replay`].
+///
+/// # Errors
+/// The first of the samples that is one.
+pub fn judge_all<E>(
+    header: &Header,
+    gpus: Option<&[GpuSelector]>,
+    samples: impl IntoIterator<Item = Result<Sample, E>>,
+) -> Result<Option<Verdict>, E> {
     let named: Vec<GpuSelector> = header.gpus.iter().filter_map(|gpu| cli::parse_gpu(gpu).ok()).collect();
     let mut fold = Fold::new(context(header), gpus.unwrap_or(&named));
     let mut standing = Standing::default();
-    for sample in recording {
+    for sample in samples {
         let tick = fold.next(Arc::new(sample?));
         if !standing.take(&mut fold, tick) {
             break;
