@@ -79,8 +79,11 @@ fn take(app: &mut App, session: &mut Session, tick: super::session::Tick, pid: u
     let age = tick.frame.job.age_s;
     let mut effects = app.update(Message::Sources(Box::new(tick.sample.sources.clone())));
     effects.extend(app.update(Message::Frame(Box::new(tick.frame))));
-    let verdict = session.judge(app.history(), &tick.sample);
-    effects.extend(app.update(Message::Verdict(Arc::new(verdict))));
+    // The run's last verdict stays on the screen: it says more than that the process has ended.
+    if alive || app.latest_verdict().is_none() {
+        let verdict = session.judge(app.history(), &tick.sample);
+        effects.extend(app.update(Message::Verdict(Arc::new(verdict))));
+    }
     if !alive {
         let after = age.map_or_else(String::new, |age| format!(" after {}", format::duration(age)));
         effects.extend(app.update(Message::TargetEnded { text: format!("process {pid} ended{after}") }));

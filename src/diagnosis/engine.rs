@@ -50,6 +50,8 @@ pub struct Diagnosis {
     begun_ns: Option<u64>,
     known: Known,
     steps: Option<u64>,
+    /// When the last set of workers was started, CLOCK_MONOTONIC nanoseconds.
+    set_started_ns: Option<u64>,
     first_verdict_s: Option<f64>,
     last_sequence: Option<u64>,
 }
@@ -180,8 +182,26 @@ impl Diagnosis {
             }
             self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2;
         }
+        self.count_restarts(frame);
         self.known.has_stepped |=
             frame.gpus.iter().any(|gpu| gpu.attached && gpu.job_utilization_pct.is_some_and(|pct| pct > 5.0));
+    }
+
+    /// Workers that are new in the same second or two belong to one set. A set that follows another one soon, and is
+    /// itself not old yet, makes a restart.
+    fn count_restarts(&mut self, frame: &Frame) {
+        let within =
+            |earlier_ns: u64, seconds: f64| frame.monotonic_ns.saturating_sub(earlier_ns) as f64 / 1e9 < seconds;
+        let new = frame.workers.iter().any(|worker| worker.new) && self.begun_ns != Some(frame.monotonic_ns);
+        match self.set_started_ns {
+            Some(before) if new && !within(before, 2.0) => {
+                self.known.restarts = within(before, limit::RESTART.value);
+                self.set_started_ns = Some(frame.monotonic_ns);
+            }
+            None if new => self.set_started_ns = Some(frame.monotonic_ns),
+            Some(before) if !within(before, limit::RESTART.value) => self.known.restarts = false,
+            _ => {}
+        }
     }
 
     /// Frames of the last `seconds`, of this regime, since the last gap.

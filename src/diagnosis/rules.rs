@@ -44,6 +44,8 @@ pub struct Other {
 pub struct Known {
     /// Steps have been counted, or batches waited for, since attaching.
     pub has_stepped: bool,
+    /// Whole sets of workers were started again and again, the last two within the restart threshold.
+    pub restarts: bool,
 }
 
 impl Judgement {
@@ -87,7 +89,7 @@ pub fn judge(window: &Window, known: Known) -> Judgement {
     if let Some(judgement) = not_training(window, main, known) {
         return judgement;
     }
-    let mut judgement = bottleneck(window, main);
+    let mut judgement = bottleneck(window, main, known);
     qualify(window, main, &mut judgement);
     judgement
 }
@@ -129,7 +131,7 @@ fn torch_steps(window: &Window) -> bool {
     window.steps.count.is_some()
 }
 
-fn bottleneck(window: &Window, main: &MainWindow) -> Judgement {
+fn bottleneck(window: &Window, main: &MainWindow, known: Known) -> Judgement {
     let lost = window.lost_wait();
     let saving = main.shares.checkpoint.min(window.gpu.as_ref().map_or(1.0, |gpu| 1.0 - gpu.job_busy));
     if saving >= limit::CHECKPOINT.value && saving > lost {
@@ -142,7 +144,7 @@ fn bottleneck(window: &Window, main: &MainWindow) -> Judgement {
     }
     if lost >= limit::LOST_WAIT.value {
         return match &window.workers {
-            Some(workers) => waits_for_workers(window, workers, lost),
+            Some(workers) => waits_for_workers(window, workers, lost, known),
             None => waits_in_process(window, main, lost),
         };
     }
@@ -157,7 +159,7 @@ fn wait_confidence(lost: f64) -> f64 {
     0.50 + 0.45 * ramp(lost, limit::LOST_WAIT.value, 0.30)
 }
 
-fn waits_for_workers(window: &Window, workers: &WorkersWindow, lost: f64) -> Judgement {
+fn waits_for_workers(window: &Window, workers: &WorkersWindow, lost: f64, known: Known) -> Judgement {
     let sure = wait_confidence(lost);
     if let Some(starved) = starved(window, Some(workers), sure) {
         return starved;
@@ -169,7 +171,7 @@ fn waits_for_workers(window: &Window, workers: &WorkersWindow, lost: f64) -> Jud
     if active > 0.05 && io_part >= limit::WORKERS_IO.value {
         return storage(window, workers, sure * (0.75 + 0.25 * ramp(io_part, 0.5, 0.7)));
     }
-    let judgement = loader(window, workers, sure);
+    let judgement = loader(window, workers, sure, known);
     if !exact && workers.idle > 0.8 && judgement.cause != Some("worker-restart") {
         return judgement.doubt("workers wait in a poll that may be for an index or for a slow source", 0.6);
     }
@@ -282,10 +284,10 @@ fn disk(window: &Window, confidence: f64) -> Judgement {
 }
 
 /// The workers compute and cores are free.
-fn loader(window: &Window, workers: &WorkersWindow, sure: f64) -> Judgement {
+fn loader(window: &Window, workers: &WorkersWindow, sure: f64, known: Known) -> Judgement {
     let of = |cause, factor: f64| Judgement::training(Class::DataLoader, cause, sure * factor);
     let active = workers.busy + workers.io_wait + workers.runnable;
-    if workers.count > 0 && workers.new >= workers.count.max(2) {
+    if known.restarts || workers.count > 0 && workers.new >= workers.count.max(2) {
         return of("worker-restart", 0.9);
     }
     let (_, busiest, median) = workers.busiest;

@@ -70,6 +70,8 @@ thresholds! {
     WORKERS_IO = "workers_io", 0.50, "share of active time", "the larger half names the resource";
     /// Part of the workers' time without work at which the set as a whole is not the limit.
     WORKERS_IDLE = "workers_idle", 0.40, "share", "workers that wait for room while the loop waits for a batch: order or hand-over, not speed";
+    /// Time between two starts of a set of workers below which restarting them is what the loop waits for.
+    RESTART = "restart", 20.0, "s", "starting a spawned worker takes 2 to 6 s of imports: a tenth of the loop and more at this distance";
     /// Difference between the busiest and the median worker.
     IMBALANCE = "imbalance", 0.35, "share", "measured on labelled workloads: even sets differ by less than 0.15";
     /// Memory pressure.

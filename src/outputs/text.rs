@@ -320,17 +320,10 @@ impl Page {
         }
         self.title("Evidence");
         for item in evidence {
-            // The text says the value already; without one, the signal's name does not.
-            let mut text = item.text.clone();
-            if text.is_empty() {
-                text = item.signal.replace('_', " ");
-                if let Some(value) = item.value {
-                    text += &format!(": {}", amount(value, &item.unit));
-                }
-            }
+            let value = item.value.map_or_else(|| "–".to_owned(), |value| amount(value, &item.unit));
+            let text = if item.text.is_empty() { item.signal.replace('_', " ") } else { item.text.clone() };
             let held = item.threshold.map(|value| format!(" (threshold {})", amount(value, &item.unit)));
-            let held = held.unwrap_or_default();
-            self.text("  - ", &(text + &held));
+            self.text(&format!("  {value:>12}  "), &(text + &held.unwrap_or_default()));
         }
     }
 
@@ -438,6 +431,7 @@ fn amount(value: f64, unit: &str) -> String {
         "percent" => format!("{} %", number(value)),
         "count" | "" => number(value),
         "bytes/s" => format!("{} MiB/s", number(value / f64::from(1 << 20))),
+        "bytes" if value < f64::from(1 << 20) => format!("{} KiB", number(value / 1024.0)),
         "bytes" => format!("{} MiB", number(value / f64::from(1 << 20))),
         unit => format!("{} {unit}", number(value)),
     }

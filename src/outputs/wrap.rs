@@ -1,6 +1,6 @@
 //! Paragraphs for a terminal: text broken at blanks to a width in columns, with a hanging indent.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 /// Breaks `text` at blanks so that every line, its indent included, is at most `width` columns wide. The first line
 /// begins with `first`, the others with blanks of the same width. Words longer than a line are cut through.
@@ -8,31 +8,9 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 pub fn wrap(first: &str, text: &str, width: usize) -> Vec<String> {
     let indent = first.width();
     let room = width.saturating_sub(indent).max(8);
-    let mut lines: Vec<String> = Vec::new();
-    let mut line = String::new();
-    let mut used = 0;
-    for word in text.split_whitespace() {
-        let columns = word.width();
-        if used > 0 && used + 1 + columns > room {
-            lines.push(std::mem::take(&mut line));
-            used = 0;
-        }
-        if used > 0 {
-            line.push(' ');
-            used += 1;
-        }
-        for c in word.chars() {
-            let columns = c.width().unwrap_or(0);
-            if used + columns > room {
-                lines.push(std::mem::take(&mut line));
-                used = 0;
-            }
-            line.push(c);
-            used += columns;
-        }
-    }
-    if !line.is_empty() || lines.is_empty() {
-        lines.push(line);
+    let mut lines = crate::text::wrap(text, room);
+    if lines.is_empty() {
+        lines.push(String::new());
     }
     lines
         .into_iter()

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::bytes;
 use super::kept;
 use super::task_files::{self, Stat};
 use crate::sample::{Access, IoCounters, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
@@ -363,11 +364,11 @@ fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
         bytes.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name)).map(<[u8]>::trim_ascii)
     };
     let first = |line: &[u8]| {
-        line.split(u8::is_ascii_whitespace).find_map(task_files::number).and_then(|value| u32::try_from(value).ok())
+        line.split(u8::is_ascii_whitespace).find_map(bytes::number).and_then(|value| u32::try_from(value).ok())
     };
     let last = |line: &[u8]| {
         line.split(u8::is_ascii_whitespace)
-            .filter_map(task_files::number)
+            .filter_map(bytes::number)
             .next_back()
             .and_then(|value| u32::try_from(value).ok())
     };
@@ -375,5 +376,5 @@ fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
 }
 
 fn numbers(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
-    bytes.split(u8::is_ascii_whitespace).filter_map(task_files::number).filter_map(|value| u32::try_from(value).ok())
+    bytes.split(u8::is_ascii_whitespace).filter_map(bytes::number).filter_map(|value| u32::try_from(value).ok())
 }

@@ -2,6 +2,7 @@
 //!
 //! Formats are those of proc(5) and the kernel's `fs/proc/array.c`, `fs/proc/base.c`.
 
+use super::bytes::number;
 use crate::sample::{IoCounters, Wait};
 
 /// The fields of `/proc/PID/stat` that are used.
@@ -295,18 +296,6 @@ pub fn wait_of_wchan(symbol: &[u8]) -> Option<Wait> {
         Wait::Stopped
     } else {
         Wait::Other
-    })
-}
-
-/// A decimal number filling all of `bytes`.
-#[must_use]
-pub fn number(bytes: &[u8]) -> Option<u64> {
-    if bytes.is_empty() {
-        return None;
-    }
-    bytes.iter().try_fold(0_u64, |sum, byte| {
-        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        sum.checked_mul(10)?.checked_add(u64::from(digit))
     })
 }
 
