@@ -45,6 +45,8 @@ pub struct Cli {
 pub enum Command {
     /// Watch for a while, print one verdict with evidence and advice, and exit.
     Diagnose(DiagnoseArgs),
+    /// Write every sample to a file, so that the run can be judged again later or elsewhere.
+    Record(RecordArgs),
     /// Start a program and attach to it; its exit code is passed on.
     Run(RunArgs),
     /// A small training-like program of our own, attached to; works on a machine without a GPU.
@@ -69,6 +71,7 @@ impl Command {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Diagnose(_) => "diagnose",
+            Self::Record(_) => "record",
             Self::Run(_) => "run",
             Self::Demo(_) => "demo",
             Self::Doctor(_) => "doctor",
@@ -87,6 +90,25 @@ pub struct DiagnoseArgs {
     /// Exit with status 4 when the verdict is one of these classes.
     #[arg(long, value_name = "CLASS[,CLASS]", value_parser = parse_class, value_delimiter = ',')]
     pub fail_on: Vec<Class>,
+    /// Judge a recording of `trainmon record` instead of a running process.
+    #[arg(long, value_name = "FILE")]
+    pub replay: Option<PathBuf>,
+}
+
+/// `record`.
+#[derive(Debug, Clone, Default, Args)]
+#[command(
+    after_help = "A recording is JSON lines in zstd frames: zstdcat FILE | jq reads it, trainmon diagnose --replay \
+                  FILE judges it."
+)]
+pub struct RecordArgs {
+    /// The file to write, or `-` for standard output; an existing one is refused without --force.
+    #[arg(short, long, value_name = "FILE|-")]
+    pub output: PathBuf,
+    /// Leave out the directories in command lines, mounts and control groups, for a recording that is given to others.
+    /// Other arguments stay, and so do the names of programs, disks, network interfaces and GPUs.
+    #[arg(long, visible_alias = "anonymize")]
+    pub anonymise: bool,
 }
 
 /// `run`.
@@ -174,7 +196,7 @@ pub struct Common {
     /// Headless: write one CSV row per interval to this file, or to standard output with `-`.
     #[arg(long, global = true, value_name = "PATH|-", help_heading = "Log")]
     pub log: Option<PathBuf>,
-    /// Overwrite an existing --log file.
+    /// Overwrite an existing --log file or recording.
     #[arg(long, global = true, help_heading = "Log")]
     pub force: bool,
     /// Go on at the end of an existing --log file, whose header must match.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::cli::{self, Command, Common, GpuSelector};
+use crate::cli::{self, Command, Common, DiagnoseArgs, GpuSelector};
 use crate::errors::Failure;
 
 /// How long `diagnose` watches without `--duration`.
@@ -34,6 +34,8 @@ pub struct Settings {
     pub iterations: Option<u64>,
     /// Where the CSV goes; `None` means the screen.
     pub log: Option<LogSettings>,
+    /// What to do where the file of a log or recording exists.
+    pub existing: Existing,
     /// Where trainmon's own messages go.
     pub log_file: Option<PathBuf>,
     /// py-spy may be started (reserved: this version reads no stacks).
@@ -67,6 +69,7 @@ impl Default for Settings {
             duration: None,
             iterations: None,
             log: None,
+            existing: Existing::Refuse,
             log_file: None,
             stacks: true,
             py_spy: None,
@@ -91,7 +94,7 @@ pub struct LogSettings {
     pub existing: Existing,
 }
 
-/// What to do with an existing log file.
+/// What to do with an existing log file or recording.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Existing {
     /// Refuse.
@@ -253,14 +256,12 @@ impl Settings {
         self.mouse &= !common.no_mouse;
         self.ascii |= common.ascii;
         self.readonly |= common.readonly;
-        self.log = common.log.as_ref().map(|path| LogSettings {
-            path: path.clone(),
-            existing: match (common.force, common.append) {
-                (true, _) => Existing::Overwrite,
-                (_, true) => Existing::Append,
-                _ => Existing::Refuse,
-            },
-        });
+        self.existing = match (common.force, common.append) {
+            (true, _) => Existing::Overwrite,
+            (_, true) => Existing::Append,
+            _ => Existing::Refuse,
+        };
+        self.log = common.log.as_ref().map(|path| LogSettings { path: path.clone(), existing: self.existing });
     }
 }
 
@@ -271,8 +272,12 @@ fn check(common: &Common, command: Option<&Command>) -> Result<(), Failure> {
     if common.log.is_some() && !logs {
         return Err(Failure::usage(format!("{word} writes no log: leave --log out")));
     }
+    let records = matches!(command, Some(Command::Record(_)));
+    if records && common.append {
+        return Err(Failure::usage("a recording begins anew: leave --append out"));
+    }
     for (given, name) in [(common.force, "--force"), (common.append, "--append")] {
-        if given && common.log.is_none() {
+        if given && common.log.is_none() && !records {
             return Err(Failure::usage(format!(
                 "{name} says what to do with an existing --log file: give --log PATH too"
             )));
@@ -280,6 +285,17 @@ fn check(common: &Common, command: Option<&Command>) -> Result<(), Failure> {
     }
     if common.log.as_deref() == Some(Path::new("-")) && (common.force || common.append) {
         return Err(Failure::usage("standard output (--log -) is not a file: leave --force and --append out"));
+    }
+    if let Some(Command::Diagnose(DiagnoseArgs { replay: Some(_), .. })) = command {
+        let live = [
+            (common.pid.is_some(), "--pid"),
+            (common.interval.is_some(), "--interval"),
+            (common.duration.is_some(), "--duration"),
+            (common.iterations.is_some(), "--iterations"),
+        ];
+        if let Some((_, name)) = live.iter().find(|(given, _)| *given) {
+            return Err(Failure::usage(format!("a recording is judged as it is (--replay): leave {name} out")));
+        }
     }
     let starts_its_own = matches!(command, Some(Command::Run(_) | Command::Demo(_)));
     if starts_its_own && common.pid.is_some() {

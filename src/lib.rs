@@ -57,6 +57,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
         None => commands::live::run(&settings),
         Some(Command::Diagnose(arguments)) => commands::diagnose::run(&settings, arguments),
+        Some(Command::Record(arguments)) => commands::record::run(&settings, arguments),
         Some(Command::Run(arguments)) => commands::run::run(&settings, arguments),
         Some(Command::Demo(arguments)) => commands::demo::run(&settings, arguments),
         Some(Command::Doctor(arguments)) => commands::doctor::run(&settings, arguments),

@@ -47,6 +47,7 @@ fn help_offers_what_exists_and_nothing_else() {
         let help = text(&output.stdout);
         for wanted in [
             "diagnose",
+            "record",
             "run",
             "demo",
             "doctor",
@@ -78,7 +79,7 @@ fn help_offers_what_exists_and_nothing_else() {
         ] {
             assert!(help.contains(wanted), "{flag}: {wanted} is missing");
         }
-        for absent in ["record", "replay", "report", "compare", "export", "fleet", "demo-trainer", "demo-worker"] {
+        for absent in ["replay", "report", "compare", "export", "fleet", "demo-trainer", "demo-worker"] {
             assert!(!help.split(|c: char| !(c.is_alphanumeric() || c == '-')).any(|word| word == absent), "{absent}");
         }
     }
@@ -86,7 +87,7 @@ fn help_offers_what_exists_and_nothing_else() {
 
 #[test]
 fn every_command_has_help() {
-    for command in ["diagnose", "run", "demo", "doctor", "completions", "man"] {
+    for command in ["diagnose", "record", "run", "demo", "doctor", "completions", "man"] {
         let output = trainmon(&[command, "--help"]);
         assert!(output.status.success(), "{command}");
         assert!(text(&output.stdout).contains("Usage: trainmon"), "{command}");
@@ -110,7 +111,11 @@ fn usage_errors_are_one_line_and_exit_2() {
     refused(&["--fail-on", "io", "-p", "1"], "--fail-on");
     refused(&["demo", "--bottleneck", "coffee"], "coffee");
     refused(&["--forse"], "--force");
-    refused(&["record", "--pid", "1"], "record");
+    refused(&["record", "--pid", "1"], "--output");
+    refused(&["record", "-o", "x.tmz", "--append", "--pid", "1"], "--append");
+    refused(&["record", "-o", "x.tmz", "--log", "x.csv", "--pid", "1"], "writes no log");
+    refused(&["diagnose", "--replay", "x.tmz", "--pid", "1"], "leave --pid out");
+    refused(&["diagnose", "--replay", "x.tmz", "--duration", "5s"], "leave --duration out");
     refused(&["replay", "x"], "replay");
     refused(&["run"], "CMD");
     refused(&["--force", "-p", "1"], "--log PATH");
@@ -120,7 +125,7 @@ fn usage_errors_are_one_line_and_exit_2() {
     refused(&["run", "--pid", "1", "--", "true"], "leave --pid out");
     refused(&["-c", "/nonexistent/trainmon.toml", "-p", "1"], "/nonexistent/trainmon.toml");
     refused(&["completions", "tcsh"], "tcsh");
-    refused(&["man", "record"], "no manual page");
+    refused(&["man", "replay"], "no manual page");
     refused(&["demo-worker", "--bad"], "--bad");
     refused(&["-p", "1", "\u{1b}[31m\nx"], "trainmon");
 }
@@ -223,6 +228,47 @@ fn doctor_for_people_and_programs() {
     let output = trainmon(&["doctor", "--pid", "4194304"]);
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(text(&output.stderr).lines().count(), 1);
+}
+
+/// A recording of this test's own process: nothing it finds matters, only the file.
+#[test]
+fn record_and_diagnose_the_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tmz");
+    let (file, pid) = (path.to_str().unwrap(), std::process::id().to_string());
+    let record = ["record", "-p", &pid, "-o", file, "-i", "100ms", "-n", "3", "--no-stacks"];
+    let output = trainmon(&record);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("4 samples in"), "{}", text(&output.stderr));
+    assert!(output.stdout.is_empty());
+    refused(&record, "the file exists; --force");
+    assert!(trainmon(&[&record[..], &["--force", "--anonymise"]].concat()).status.success());
+
+    let output = trainmon(&["diagnose", "--replay", file, "--json"]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+    let verdict: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(verdict["pid"], std::process::id());
+    assert!(!verdict["command"].as_str().unwrap().contains('/'));
+    assert_eq!(trainmon(&["diagnose", "--replay", file, "--json"]).stdout, output.stdout);
+    let class = verdict["class"].as_str().unwrap();
+    assert_eq!(trainmon(&["diagnose", "--replay", file, "--fail-on", class]).status.code(), Some(4));
+
+    // Cut off in the middle of its last frame.
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() - 3]).unwrap();
+    let said = text(&trainmon(&["diagnose", "--replay", file]).stderr);
+    assert!(said.contains("cut off"), "{said}");
+}
+
+#[test]
+fn what_is_no_recording_is_one_line() {
+    for (path, part) in [("/nonexistent.tmz", "No such file"), (file!(), "not a recording"), ("/", "directory")] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        let output = trainmon(&["diagnose", "--replay", path.to_str().unwrap()]);
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        assert!(said.contains(part) && output.stdout.is_empty(), "{said}");
+    }
 }
 
 #[test]

@@ -11,9 +11,10 @@ import unittest
 TESTS = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
+import record_workloads  # noqa: E402
 import simulated_gpu  # noqa: E402
 from evaluation import scoring  # noqa: E402
-from labels import LABELS  # noqa: E402
+from labels import LABELS, by_name  # noqa: E402
 from truth import Truth  # noqa: E402
 
 
@@ -100,6 +101,31 @@ class Scoring(unittest.TestCase):
         self.assertEqual(scoring.percentile([float(n) for n in range(1, 11)], 0.9), 9.0)
         self.assertEqual(scoring.percentile([4.0], 0.9), 4.0)
         self.assertIsNone(scoring.percentile([], 0.9))
+
+
+class Sidecars(unittest.TestCase):
+    LABEL = by_name("decode")
+
+    def made(self, wait: float | None = 0.6, **verdict) -> dict:
+        said = {"class": "data-loader", "cause": "decode", "confidence": 0.93, "summary": "", "shares": None}
+        return record_workloads.sidecar(self.LABEL, {**said, **verdict}, wait, 8.0)
+
+    def test_the_truth_is_the_labels(self):
+        made = self.made(cause="transform", shares={"input_wait": 0.57})
+        self.assertEqual((made["class"], made["cause"]), (self.LABEL.klass, self.LABEL.cause))
+        self.assertEqual((made["input_wait"], made["min_confidence"]), ([0.52, 0.68], 0.8))
+        self.assertIsNone(self.made(wait=None)["input_wait"])
+
+    def test_other_verdicts_are_refused(self):
+        for verdict in (
+            {"class": "cpu"},
+            {"cause": "collate", "wait": None},
+            {"cause": None, "wait": None},
+            {"shares": {"input_wait": 0.4}},
+            {"shares": None},
+        ):
+            with self.assertRaises(record_workloads.Refused, msg=verdict):
+                self.made(**verdict)
 
 
 class Labels(unittest.TestCase):

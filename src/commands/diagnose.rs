@@ -1,29 +1,30 @@
-//! `trainmon diagnose`: watch, print one verdict, exit.
+//! `trainmon diagnose`: watch, or read a recording; print one verdict, exit.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
+
+use anyhow::Context;
 
 use crate::cli::DiagnoseArgs;
 use crate::config::{DIAGNOSE_DURATION, Settings};
 use crate::diagnosis::Verdict;
 use crate::errors::Exit;
-use crate::history::History;
 use crate::outputs::{json, text};
+use crate::sources::recording::Recording;
 
-use super::session::{Ending, Session, block_on};
+use super::fold::{self, Standing};
+use super::session::{Ending, Session, block_on, time_over};
 
-/// Watches the target and prints its verdict.
+/// Watches the target, or replays a recording of it, and prints the verdict.
 ///
 /// # Errors
 /// One line.
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
-    let pid = super::pick::target(settings)?;
-    let mut settings = settings.clone();
-    if settings.duration.is_none() && settings.iterations.is_none() {
-        settings.duration = Some(DIAGNOSE_DURATION);
-    }
-    let session = Session::attach(&settings, pid, None)?;
-    let verdict = block_on(watch(session))?;
+    let verdict = match &arguments.replay {
+        Some(path) => replay(settings, path)?,
+        None => live(settings)?,
+    };
     let mut out = std::io::stdout().lock();
     if arguments.json {
         json::pretty(&mut out, &verdict)?;
@@ -37,38 +38,44 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
     Ok(if matched { Exit::FailOn } else { Exit::Done }.into())
 }
 
+/// The verdict of a recording. What is missing at its end is told on standard error.
+fn replay(settings: &Settings, path: &Path) -> anyhow::Result<Verdict> {
+    let which = || format!("recording {}", path.display());
+    let mut recording = Recording::open(path).with_context(which)?;
+    let verdict = fold::replay(&mut recording, settings.gpus.as_deref()).with_context(which)?;
+    if let Some(note) = recording.note() {
+        eprintln!("trainmon: {}: {note}", crate::text::sanitise(&which()));
+    }
+    verdict.ok_or_else(|| anyhow::anyhow!("{}: no samples in it: it was stopped before the first", which()))
+}
+
+fn live(settings: &Settings) -> anyhow::Result<Verdict> {
+    let pid = super::pick::target(settings)?;
+    let mut settings = settings.clone();
+    if settings.duration.is_none() && settings.iterations.is_none() {
+        settings.duration = Some(DIAGNOSE_DURATION);
+    }
+    let session = Session::attach(&settings, pid, None)?;
+    block_on(watch(session))
+}
+
 /// Watches until the time is over, the target ends or a signal comes; what was learned until then is the verdict.
 async fn watch(mut session: Session) -> anyhow::Result<Verdict> {
     let mut ending = Ending::listen()?;
-    let mut history = History::default();
-    let mut verdict: Option<Verdict> = None;
+    let mut standing = Standing::default();
     loop {
         let remaining = session.remaining();
-        let time_over = async {
-            match remaining {
-                // A tick that is due at the very end shall still be taken.
-                Some(remaining) => tokio::time::sleep(remaining + std::time::Duration::from_millis(150)).await,
-                None => std::future::pending().await,
-            }
-        };
         let tick = tokio::select! {
             biased;
             () = ending.signalled() => break,
             tick = session.next() => tick,
-            () = time_over => break,
+            () = time_over(remaining) => break,
         };
-        let alive = tick.alive();
         let first = tick.frame.seconds <= 0.0;
-        if !alive && verdict.is_some() {
-            // The run's own verdict says more than that it has ended.
-            break;
-        }
-        history.push(tick.frame);
-        let judged = session.judge(&history, &tick.sample);
-        verdict = Some(judged);
+        let alive = standing.take(session.fold(), tick);
         if !alive || (!first && session.is_over()) {
             break;
         }
     }
-    verdict.ok_or_else(|| anyhow::anyhow!("nothing was seen: stopped before the first sample"))
+    standing.verdict().ok_or_else(|| anyhow::anyhow!("nothing was seen: stopped before the first sample"))
 }

@@ -3,9 +3,11 @@
 pub mod demo;
 pub mod diagnose;
 pub mod doctor;
+pub mod fold;
 pub mod headless;
 pub mod live;
 pub mod pick;
+pub mod record;
 pub mod run;
 pub mod screen;
 pub mod session;

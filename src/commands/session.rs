@@ -7,44 +7,28 @@ use std::time::Duration;
 use jiff::Zoned;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::GpuSelector;
 use crate::collector::{Collector, Options};
 use crate::config::Settings;
-use crate::diagnosis::{Context, Diagnosis, Verdict};
+use crate::diagnosis::{Context, Verdict};
 use crate::errors::Failure;
 use crate::history::History;
-use crate::rates::{Frame, GpuChoice, Rates, RatesOptions};
 use crate::sample::Sample;
 use crate::sources::Roots;
 use crate::sources::job::AttachError;
 use crate::text::sanitise;
 
+use super::fold::Fold;
+pub use super::fold::Tick;
+
 /// A running attachment.
 #[derive(Debug)]
 pub struct Session {
     collector: Collector,
-    rates: Rates,
-    diagnosis: Diagnosis,
+    context: Context,
+    fold: Fold,
     begun: std::time::Instant,
     duration: Option<Duration>,
     frames_left: Option<u64>,
-}
-
-/// What one tick brought.
-#[derive(Debug)]
-pub struct Tick {
-    /// The raw sample.
-    pub sample: Arc<Sample>,
-    /// Its rates.
-    pub frame: Frame,
-}
-
-impl Tick {
-    /// Whether the target is still there.
-    #[must_use]
-    pub fn alive(&self) -> bool {
-        self.sample.job.as_ref().is_none_or(|job| job.alive)
-    }
 }
 
 impl Session {
@@ -65,10 +49,6 @@ impl Session {
             AttachError::Failed(..) => anyhow::Error::from(error),
             error => Failure::no_process(error.to_string()).into(),
         })?;
-        let gpus = settings.gpus.iter().flatten().map(|gpu| match gpu {
-            GpuSelector::Index(index) => GpuChoice::Index(*index),
-            GpuSelector::Uuid(uuid) => GpuChoice::Uuid(uuid.clone()),
-        });
         let context = Context {
             pid,
             command: sanitise(collector.command()).into_owned(),
@@ -76,8 +56,8 @@ impl Session {
         };
         Ok(Self {
             collector,
-            rates: Rates::new(RatesOptions { gpus: gpus.collect() }),
-            diagnosis: Diagnosis::new(context),
+            fold: Fold::new(context.clone(), settings.gpus.as_deref().unwrap_or_default()),
+            context,
             begun: std::time::Instant::now(),
             duration: settings.duration,
             frames_left: settings.iterations,
@@ -90,22 +70,32 @@ impl Session {
         self.collector.command()
     }
 
+    /// What the verdicts say about this session.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Rates and diagnosis.
+    pub fn fold(&mut self) -> &mut Fold {
+        &mut self.fold
+    }
+
     /// Waits for the next tick. Cancel safe.
     pub async fn next(&mut self) -> Tick {
         let sample = Arc::new(self.collector.next().await);
-        let frame = self.rates.next(Arc::clone(&sample));
-        Tick { sample, frame }
+        self.fold.next(sample)
     }
 
     /// Judges the history, whose newest frame is that of `sample`.
     pub fn judge(&mut self, history: &History, sample: &Sample) -> Verdict {
-        self.diagnosis.observe(history, sample)
+        self.fold.judge(history, sample)
     }
 
     /// The mark of the verdict that stands, for the newest frame.
     #[must_use]
     pub fn mark(&self, sequence: u64) -> crate::history::Mark {
-        self.diagnosis.mark(sequence)
+        self.fold.mark(sequence)
     }
 
     /// Counts a frame that was shown or written and tells whether `--duration` or `--iterations` end the session here.
@@ -153,6 +143,15 @@ impl Ending {
             _ = self.terminate.recv() => {}
             _ = self.hang_up.recv() => {}
         }
+    }
+}
+
+/// Waits until `remaining` of a duration is over, for ever where there is none. Cancel safe.
+pub async fn time_over(remaining: Option<Duration>) {
+    match remaining {
+        // A tick that is due at the very end shall still be taken.
+        Some(remaining) => tokio::time::sleep(remaining + Duration::from_millis(150)).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -179,8 +179,7 @@ impl Diagnosis {
     fn count(&mut self, frame: &Frame) {
         if let Some(trainer) = frame.trainers.first() {
             if let Some(steps) = trainer.steps {
-                let counted = self.steps.get_or_insert(0);
-                *counted = counted.saturating_add(steps);
+                self.steps = Some(self.steps.unwrap_or(0).saturating_add(steps));
                 self.known.has_stepped |= steps > 0;
             }
             self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2;
@@ -213,7 +212,8 @@ impl Diagnosis {
         let mut frames: Vec<&Frame> = Vec::new();
         for frame in history.frames().rev() {
             let begins_ns = frame.monotonic_ns.saturating_sub((frame.seconds * 1e9) as u64);
-            let outside = begins_ns + 1_000_000 < from_ns || begins_ns + 1_000_000 < self.regime_ns;
+            let begins_ns = begins_ns.saturating_add(1_000_000);
+            let outside = begins_ns < from_ns || begins_ns < self.regime_ns;
             if outside && !frames.is_empty() {
                 break;
             }

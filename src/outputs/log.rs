@@ -1,4 +1,4 @@
-//! Where the rows go: a new file, the end of an existing one, or standard output. No row is lost or torn.
+//! Where the rows (and recordings) go: a new file, the end of an existing one, or standard output. No row is lost or torn.
 //!
 //! Each `write` of a [`LogOut`] is one row. When the disk is full in the middle of one, a regular file is cut back to
 //! its last whole row before the error is reported.
@@ -74,11 +74,23 @@ pub struct Opened {
 /// # Errors
 /// One line: the file exists, is not a log of ours, cannot be written, or is being written by another trainmon.
 pub fn open(settings: &LogSettings) -> anyhow::Result<Opened> {
-    let path = &settings.path;
-    if path == Path::new("-") {
-        return Ok(Opened { log: CsvLog::new(LogOut::Stdout(io::stdout())), note: None });
+    let LogSettings { path, existing } = settings;
+    let regular = || std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    if *existing == Existing::Append && path != Path::new("-") && regular() {
+        return append(path, create("log", path, *existing)?);
     }
-    let cannot = |error: io::Error| anyhow::anyhow!(explain(path, &error));
+    Ok(Opened { log: CsvLog::new(open_out("log", path, *existing)?), note: None })
+}
+
+/// Opens a place to write to, which is empty or has no end to begin from. `what` names it in errors.
+///
+/// # Errors
+/// One line: the file exists, cannot be written, or is being written by another trainmon.
+pub fn open_out(what: &str, path: &Path, existing: Existing) -> anyhow::Result<LogOut> {
+    if path == Path::new("-") {
+        return Ok(LogOut::Stdout(io::stdout()));
+    }
+    let cannot = |error: io::Error| anyhow::anyhow!(explain(what, path, &error));
     let kind = match std::fs::metadata(path) {
         Ok(metadata) => Some(metadata.file_type()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -86,15 +98,20 @@ pub fn open(settings: &LogSettings) -> anyhow::Result<Opened> {
     };
     match kind {
         Some(kind) if kind.is_dir() => {
-            Err(Failure::usage(format!("log {}: is a directory; name a file in it", path.display())).into())
+            Err(Failure::usage(format!("{what} {}: is a directory; name a file in it", path.display())).into())
         }
         Some(kind) if !kind.is_file() => open_stream(path, kind.is_fifo()).map_err(cannot),
-        _ => open_file(path, settings.existing, kind.is_some()),
+        _ => {
+            let mut file = create(what, path, existing)?;
+            file.set_len(0).map_err(cannot)?;
+            file.rewind().map_err(cannot)?;
+            Ok(LogOut::File { file, good: Some(0) })
+        }
     }
 }
 
 /// Pipes and devices: there is nothing in them to protect, and nothing to cut back.
-fn open_stream(path: &Path, fifo: bool) -> io::Result<Opened> {
+fn open_stream(path: &Path, fifo: bool) -> io::Result<LogOut> {
     // Opening a FIFO for writing waits for a reader, for ever if none comes; without blocking it answers ENXIO.
     let flags = if fifo { OFlags::NONBLOCK.bits() as i32 } else { 0 };
     let file = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
@@ -102,43 +119,39 @@ fn open_stream(path: &Path, fifo: bool) -> io::Result<Opened> {
         let now = rustix::fs::fcntl_getfl(&file)?;
         rustix::fs::fcntl_setfl(&file, now - OFlags::NONBLOCK)?;
     }
-    Ok(Opened { log: CsvLog::new(LogOut::File { file, good: None }), note: None })
+    Ok(LogOut::File { file, good: None })
 }
 
-fn open_file(path: &Path, existing: Existing, exists: bool) -> anyhow::Result<Opened> {
-    let cannot = |error: io::Error| anyhow::anyhow!(explain(path, &error));
+/// Opens a regular file, made where it is missing and locked against other writers; what is in it is left alone.
+fn create(what: &str, path: &Path, existing: Existing) -> anyhow::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
     match existing {
         Existing::Refuse => options.create_new(true),
         Existing::Overwrite | Existing::Append => options.create(true).truncate(false),
     };
-    let mut file = match options.open(path) {
+    let file = match options.open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let append = if what == "log" { "--append goes on at its end, " } else { "" };
             return Err(Failure::usage(format!(
-                "log {}: the file exists; --append goes on at its end, --force overwrites it",
+                "{what} {}: the file exists; {append}--force overwrites it",
                 path.display()
             ))
             .into());
         }
-        Err(error) => return Err(cannot(error)),
+        Err(error) => return Err(anyhow::anyhow!(explain(what, path, &error))),
     };
     // Two writers would tear each other's rows. File systems without locks (some NFS) are taken at their word.
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) {
-        anyhow::bail!("log {}: another trainmon is writing to it; name another file", path.display());
+        anyhow::bail!("{what} {}: another trainmon is writing to it; name another file", path.display());
     }
-    if exists && existing == Existing::Append {
-        return append(path, file);
-    }
-    file.set_len(0).map_err(cannot)?;
-    file.rewind().map_err(cannot)?;
-    Ok(Opened { log: CsvLog::new(LogOut::File { file, good: Some(0) }), note: None })
+    Ok(file)
 }
 
 /// Goes on at the end of a log, once its header is found to be ours and its last row whole.
 fn append(path: &Path, mut file: File) -> anyhow::Result<Opened> {
-    let cannot = |error: io::Error| anyhow::anyhow!(explain(path, &error));
+    let cannot = |error: io::Error| anyhow::anyhow!(explain("log", path, &error));
     let mut length = file.metadata().map_err(cannot)?.len();
     if length == 0 {
         return Ok(Opened { log: CsvLog::new(LogOut::File { file, good: Some(0) }), note: None });
@@ -206,19 +219,22 @@ fn last_line(file: &mut File, length: u64) -> io::Result<Option<Vec<u8>>> {
     Ok((!rest.is_empty()).then_some(rest))
 }
 
-/// An error of the log as one line: what, why, what mends it.
+/// An error of the log, or of `what` else is written, as one line: what, why, what mends it.
 #[must_use]
-pub fn explain(path: &Path, error: &io::Error) -> String {
-    let log =
-        if path == Path::new("-") { "log: standard output".to_owned() } else { format!("log {}", path.display()) };
+pub fn explain(what: &str, path: &Path, error: &io::Error) -> String {
+    let log = if path == Path::new("-") {
+        format!("{what}: standard output")
+    } else {
+        format!("{what} {}", path.display())
+    };
     let (why, mend) = match error.kind() {
         io::ErrorKind::StorageFull => {
-            ("the disk is full", "free some space or log elsewhere; all rows before are whole")
+            ("the disk is full", "free some space or write elsewhere; what was written before is whole")
         }
-        io::ErrorKind::QuotaExceeded => ("the disk quota is used up", "free some space or log elsewhere"),
+        io::ErrorKind::QuotaExceeded => ("the disk quota is used up", "free some space or write elsewhere"),
         io::ErrorKind::FileTooLarge => ("the file-size limit is reached", "raise it (ulimit -f) or start a new file"),
-        io::ErrorKind::ReadOnlyFilesystem => ("the file system is read-only", "log elsewhere"),
-        io::ErrorKind::PermissionDenied => ("no permission to write there", "log to a place that you may write to"),
+        io::ErrorKind::ReadOnlyFilesystem => ("the file system is read-only", "write elsewhere"),
+        io::ErrorKind::PermissionDenied => ("no permission to write there", "name a place that you may write to"),
         io::ErrorKind::NotFound => ("there is no such folder", "make it first"),
         io::ErrorKind::NotADirectory => ("a part of the path is not a folder", "mend the path"),
         _ if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
@@ -231,7 +247,16 @@ pub fn explain(path: &Path, error: &io::Error) -> String {
 
 /// Wraps an error of [`CsvLog::write`]: a closed pipe stays one (it is success), the rest is explained.
 pub fn write_error(path: &Path, error: io::Error) -> anyhow::Error {
-    if error.kind() == io::ErrorKind::BrokenPipe { error.into() } else { anyhow::anyhow!(explain(path, &error)) }
+    write_error_of("log", path, error)
+}
+
+/// The same for `what` else is written.
+pub fn write_error_of(what: &str, path: &Path, error: io::Error) -> anyhow::Error {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        error.into()
+    } else {
+        anyhow::anyhow!(explain(what, path, &error))
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! What trainmon writes: one file for each format, each writing to an `impl Write`.
 
+pub mod anonymise;
 pub mod csv;
 pub mod json;
 pub mod log;
+pub mod recording;
 pub mod text;
 pub mod wrap;

@@ -8,6 +8,7 @@ pub mod gpu;
 pub mod host;
 pub mod job;
 pub mod lane;
+pub mod recording;
 pub mod storage;
 
 use std::sync::Arc;

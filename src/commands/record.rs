@@ -1,0 +1,91 @@
+//! `trainmon record`: every sample into a file, without a screen.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::cli::{GpuSelector, RecordArgs};
+use crate::config::Settings;
+use crate::diagnosis::Verdict;
+use crate::errors::Exit;
+use crate::outputs::{anonymise, log, recording, text};
+use crate::sample::recording::{Header, SCHEMA};
+
+use super::fold::Standing;
+use super::session::{Ending, Session, block_on, time_over};
+
+type Recorder = recording::Recorder<log::LogOut>;
+
+/// Records until the target ends, the time is over, or a signal comes.
+///
+/// # Errors
+/// One line: the process cannot be watched, or the recording cannot be written.
+pub fn run(settings: &Settings, arguments: &RecordArgs) -> anyhow::Result<ExitCode> {
+    let pid = super::pick::target(settings)?;
+    let session = Session::attach(settings, pid, None)?;
+    let mut header = Header {
+        schema: SCHEMA,
+        trainmon: env!("CARGO_PKG_VERSION").to_owned(),
+        pid,
+        command: session.context().command.clone(),
+        started: session.context().started.clone(),
+        interval_s: settings.interval.as_secs_f64(),
+        gpus: settings.gpus.iter().flatten().map(word).collect(),
+    };
+    if arguments.anonymise {
+        header = anonymise::header(&header);
+    }
+    let path = &arguments.output;
+    let out = log::open_out("recording", path, settings.existing)?;
+    let recorder = Recorder::new(out, &header).map_err(|error| cannot_write(path, error))?;
+    block_on(watch(session, recorder, arguments))
+}
+
+async fn watch(mut session: Session, mut recorder: Recorder, arguments: &RecordArgs) -> anyhow::Result<ExitCode> {
+    let path = &arguments.output;
+    let mut ending = Ending::listen()?;
+    let mut standing = Standing::default();
+    loop {
+        let remaining = session.remaining();
+        let tick = tokio::select! {
+            biased;
+            () = ending.signalled() => break,
+            tick = session.next() => tick,
+            () = time_over(remaining) => break,
+        };
+        let written = if arguments.anonymise {
+            recorder.write(&anonymise::sample(&tick.sample))
+        } else {
+            recorder.write(&tick.sample)
+        };
+        written.map_err(|error| cannot_write(path, error))?;
+        let first = tick.frame.seconds <= 0.0;
+        let alive = standing.take(session.fold(), tick);
+        if !alive || (!first && session.is_over()) {
+            break;
+        }
+    }
+    recorder.flush().map_err(|error| cannot_write(path, error))?;
+    // On standard output the recording itself is what is wanted, and nothing else.
+    if path.as_os_str() != "-" {
+        eprintln!("trainmon: {}", summary(path, &recorder, standing.verdict().as_ref()));
+    }
+    Ok(Exit::Done.into())
+}
+
+fn summary(path: &Path, recorder: &Recorder, verdict: Option<&Verdict>) -> String {
+    let plural = if recorder.samples() == 1 { "" } else { "s" };
+    let kib = recorder.bytes().div_ceil(1024);
+    let headline = verdict.map_or_else(String::new, |verdict| format!("; {}", text::headline(verdict)));
+    format!("{} sample{plural} in {} ({kib} KiB){headline}", recorder.samples(), path.display())
+}
+
+fn cannot_write(path: &Path, error: std::io::Error) -> anyhow::Error {
+    log::write_error_of("recording", path, error)
+}
+
+fn word(gpu: &GpuSelector) -> String {
+    match gpu {
+        GpuSelector::Index(index) => index.to_string(),
+        GpuSelector::Uuid(uuid) => uuid.clone(),
+    }
+}

@@ -1,0 +1,146 @@
+//! A sample without the directories of the machine it was taken on, for recordings that are given to others.
+//!
+//! Command lines, mount points and mount sources, control groups and the reasons that sources give keep the last part
+//! of each path. Everything that a verdict rests on stays, so the verdict is the same.
+
+use std::sync::Arc;
+
+use crate::sample::recording::Header;
+use crate::sample::{JobSample, Sample, StorageSample};
+
+/// Paths below these are the kernel's own, the same on every machine.
+const KERNELS: [&str; 2] = ["/proc/", "/sys/"];
+
+/// What separates one path from the next, or from what it belongs to (`--data=/mnt/x`, `server:/export`).
+fn separates(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(c, '=' | ':' | ',' | ';' | '"' | '\'' | '`' | '(' | ')' | '[' | ']' | '<' | '>' | '|')
+}
+
+/// The text with each path in it cut to its last part.
+#[must_use]
+pub fn without_directories(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if separates(first) {
+            result.push(first);
+            rest = rest.get(first.len_utf8()..).unwrap_or("");
+            continue;
+        }
+        let (word, after) = rest.split_at(rest.find(separates).unwrap_or(rest.len()));
+        result.push_str(last_part(word));
+        rest = after;
+    }
+    result
+}
+
+fn last_part(word: &str) -> &str {
+    if KERNELS.iter().any(|kernels| word.starts_with(kernels)) {
+        return word;
+    }
+    let trimmed = word.trim_end_matches('/');
+    match trimmed.rsplit('/').next() {
+        // The root, or no path at all.
+        None | Some("") => word,
+        Some(last) => last,
+    }
+}
+
+/// What follows the last slash; a mount point may hold any character.
+fn base_name(path: &str) -> Arc<str> {
+    last_part(path).into()
+}
+
+/// The header without directories.
+#[must_use]
+pub fn header(header: &Header) -> Header {
+    Header { command: without_directories(&header.command), ..header.clone() }
+}
+
+/// The sample without directories.
+#[must_use]
+pub fn sample(sample: &Sample) -> Sample {
+    let mut sample = sample.clone();
+    sample.job = sample.job.map(|job| Arc::new(of_job(Arc::unwrap_or_clone(job))));
+    sample.storage = sample.storage.map(|storage| Arc::new(of_storage(Arc::unwrap_or_clone(storage))));
+    let sources = &mut sample.sources;
+    for status in [&mut sources.job, &mut sources.host, &mut sources.storage, &mut sources.gpu] {
+        for text in [&mut status.reason, &mut status.mend] {
+            *text = text.take().map(|text| without_directories(&text).into());
+        }
+    }
+    sample
+}
+
+fn of_job(mut job: JobSample) -> JobSample {
+    for process in &mut job.processes {
+        process.command = without_directories(&process.command).into();
+        process.comm = base_name(&process.comm);
+    }
+    job.library = job.library.map(|library| base_name(&library));
+    job.cgroup.path = job.cgroup.path.map(|path| base_name(&path));
+    job
+}
+
+fn of_storage(mut storage: StorageSample) -> StorageSample {
+    for mount in storage.mounts.iter_mut().flatten() {
+        mount.mount_point = base_name(&mount.mount_point);
+        // `server:/export` and `//server/share` name a host.
+        mount.source = base_name(&mount.source);
+    }
+    storage
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sample::{DataMount, ProcessSample};
+
+    #[test]
+    fn command_lines_keep_what_is_no_directory() {
+        for (given, wanted) in [
+            ("/usr/bin/python3 /home/ann/train.py --data=/mnt/a/b/ -j 4", "python3 train.py --data=b -j 4"),
+            ("python -m torch.distributed.run ../x/train.py", "python -m torch.distributed.run train.py"),
+            ("python train.py --lr 1e-4", "python train.py --lr 1e-4"),
+            ("sh -c cd / && ./go", "sh -c cd / && go"),
+            ("cannot load /opt/x/libnvidia-ml.so.1: no such file", "cannot load libnvidia-ml.so.1: no such file"),
+            ("no rights to read /proc/7/syscall", "no rights to read /proc/7/syscall"),
+            ("", ""),
+        ] {
+            assert_eq!(without_directories(given), wanted);
+        }
+    }
+
+    #[test]
+    fn mounts_name_no_host_and_no_directory() {
+        let mount = DataMount {
+            mount_point: "/mnt/my data/set".into(),
+            source: "files.example.org:/export/sets".into(),
+            ..DataMount::default()
+        };
+        let storage = StorageSample { mounts: Some(vec![mount]), ..StorageSample::default() };
+        let process = ProcessSample { command: "/a/b /c/d".into(), ..ProcessSample::default() };
+        let job = JobSample { processes: vec![process], ..JobSample::default() };
+        let before = Sample { storage: Some(Arc::new(storage)), job: Some(Arc::new(job)), ..Sample::default() };
+        let after = sample(&before);
+        let mount = &after.storage.unwrap().mounts.clone().unwrap()[0];
+        assert_eq!((&*mount.mount_point, &*mount.source), ("set", "sets"));
+        assert_eq!(&*after.job.unwrap().processes[0].command, "b d");
+    }
+
+    proptest! {
+        #[test]
+        fn no_directory_is_left_in_any_text(text in "\\PC*|([a-z/ =:.]{0,30})") {
+            let cut = without_directories(&text);
+            for word in cut.split(separates) {
+                let kernels = KERNELS.iter().any(|kernels| word.starts_with(kernels));
+                prop_assert!(kernels || !word.contains('/') || word.trim_matches('/').is_empty(), "{}", word);
+            }
+            prop_assert_eq!(without_directories(&cut), cut);
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! A recording, read back sample by sample. It may come from anywhere: nothing in it is believed to be whole or sane.
+//!
+//! A recording that was cut off, as a crash leaves it, gives the samples that are whole and a note; a line that is not
+//! a sample is an error.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use crate::sample::Sample;
+use crate::sample::recording::{Header, LINE_MAX, SCHEMA};
+
+/// Largest window of a frame that is decompressed, as a power of two: a frame of ours holds at most a sample of 8 MiB
+/// after 4 MiB of others.
+const WINDOW_LOG_MAX: u32 = 25;
+
+/// Why a recording cannot be read. One line each.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// The file cannot be opened or read.
+    #[error("{0}")]
+    Read(#[from] io::Error),
+    /// The file is something else.
+    #[error("not a recording ({0}); `trainmon record` makes one")]
+    Other(String),
+    /// A later shape.
+    #[error("its schema is {0}, and this trainmon reads up to {SCHEMA}; use a newer trainmon")]
+    Schema(u32),
+    /// A line is longer than any of ours.
+    #[error("line {0} is longer than 8 MiB: damaged, or not written by trainmon")]
+    TooLong(u64),
+    /// A line is no sample.
+    #[error("line {line} is not a sample ({why})")]
+    Bad {
+        /// Counted from 1, the header's.
+        line: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// An opened recording: an iterator over its samples, which ends at the first error.
+pub struct Recording<R: Read> {
+    header: Header,
+    lines: Lines<R>,
+    note: Option<String>,
+    over: bool,
+}
+
+impl Recording<File> {
+    /// Opens a file and reads its header.
+    ///
+    /// # Errors
+    /// [`RecordingError`].
+    pub fn open(path: &Path) -> Result<Self, RecordingError> {
+        let file = File::open(path)?;
+        if file.metadata()?.is_dir() {
+            return Err(RecordingError::Other("it is a directory".into()));
+        }
+        Self::new(file)
+    }
+}
+
+impl<R: Read> Recording<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// [`RecordingError`].
+    pub fn new(from: R) -> Result<Self, RecordingError> {
+        let mut lines = Lines::new(from)?;
+        let bytes = match lines.next()? {
+            Line::Whole(bytes) => bytes,
+            Line::Torn(..) => return Err(RecordingError::Other("it ends within its first line".into())),
+            Line::End => return Err(RecordingError::Other("it is empty".into())),
+            Line::Broken(why) => return Err(RecordingError::Other(why)),
+        };
+        let header: Header = serde_json::from_slice(bytes)
+            .map_err(|error| RecordingError::Other(format!("no header: {}", short(&error))))?;
+        if header.schema > SCHEMA {
+            return Err(RecordingError::Schema(header.schema));
+        }
+        Ok(Self { header, lines, note: None, over: false })
+    }
+
+    /// The header.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// After the last sample: what is missing at the end, in one line, where something is.
+    #[must_use]
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    fn read(&mut self) -> Result<Option<Sample>, RecordingError> {
+        let bytes = match self.lines.next()? {
+            Line::Whole(bytes) => bytes,
+            Line::End => return Ok(None),
+            Line::Torn(bytes) => {
+                // Only the line end may be missing.
+                let sample = serde_json::from_slice(bytes).ok();
+                if sample.is_none() {
+                    self.note = Some(self.lines.cut_off());
+                }
+                return Ok(sample);
+            }
+            Line::Broken(why) => {
+                self.note = Some(format!("{} ({why})", self.lines.cut_off()));
+                return Ok(None);
+            }
+        };
+        match serde_json::from_slice(bytes) {
+            Ok(sample) => Ok(Some(sample)),
+            Err(error) => Err(RecordingError::Bad { line: self.lines.number, why: short(&error) }),
+        }
+    }
+}
+
+impl<R: Read> Iterator for Recording<R> {
+    type Item = Result<Sample, RecordingError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over {
+            return None;
+        }
+        let item = self.read().transpose();
+        self.over = !matches!(item, Some(Ok(_)));
+        item
+    }
+}
+
+impl<R: Read> std::fmt::Debug for Recording<R> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Recording").field("header", &self.header).field("note", &self.note).finish()
+    }
+}
+
+/// serde_json quotes what it did not expect, in full.
+fn short(error: &serde_json::Error) -> String {
+    error.to_string().chars().take(160).collect()
+}
+
+enum Line<'a> {
+    /// Without its line end.
+    Whole(&'a [u8]),
+    /// The last line, which has no line end.
+    Torn(&'a [u8]),
+    /// Nothing follows.
+    End,
+    /// What follows is no zstd frame, or not all of one.
+    Broken(String),
+}
+
+/// Decompressed lines of bounded length.
+struct Lines<R: Read> {
+    input: BufReader<zstd::stream::read::Decoder<'static, BufReader<R>>>,
+    line: Vec<u8>,
+    /// Lines read, the current one included.
+    number: u64,
+}
+
+impl<R: Read> Lines<R> {
+    fn new(from: R) -> io::Result<Self> {
+        let mut decoder = zstd::stream::read::Decoder::new(from)?;
+        decoder.window_log_max(WINDOW_LOG_MAX)?;
+        Ok(Self { input: BufReader::new(decoder), line: Vec::new(), number: 0 })
+    }
+
+    fn cut_off(&self) -> String {
+        let samples = self.number.saturating_sub(2);
+        format!("the recording was cut off after {samples} samples; what came last is missing")
+    }
+
+    fn next(&mut self) -> Result<Line<'_>, RecordingError> {
+        self.line.clear();
+        self.number += 1;
+        loop {
+            let room = match self.input.fill_buf() {
+                Ok(room) => room,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // The kernel's errors have a number, zstd's have none.
+                Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
+                Err(error) => return Ok(Line::Broken(error.to_string())),
+            };
+            if room.is_empty() {
+                return Ok(if self.line.is_empty() { Line::End } else { Line::Torn(&self.line) });
+            }
+            let end = room.iter().position(|&b| b == b'\n');
+            let part = room.get(..end.unwrap_or(room.len())).unwrap_or(room);
+            if self.line.len() + part.len() > LINE_MAX {
+                return Err(RecordingError::TooLong(self.number));
+            }
+            self.line.extend_from_slice(part);
+            let used = part.len() + usize::from(end.is_some());
+            self.input.consume(used);
+            if end.is_some() {
+                return Ok(Line::Whole(&self.line));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn header() -> String {
+        serde_json::to_string(&Header { schema: SCHEMA, pid: 7, ..Header::default() }).unwrap() + "\n"
+    }
+
+    fn line(sequence: u64) -> String {
+        serde_json::to_string(&Sample { sequence, ..Sample::default() }).unwrap() + "\n"
+    }
+
+    fn frame(text: &str) -> Vec<u8> {
+        zstd::bulk::compress(text.as_bytes(), 3).unwrap()
+    }
+
+    /// Three frames: the header, two samples, two samples.
+    fn recording() -> Vec<u8> {
+        [frame(&header()), frame(&(line(0) + &line(1))), frame(&(line(2) + &line(3)))].concat()
+    }
+
+    /// Sequences, error and note.
+    fn read(bytes: &[u8]) -> (Vec<u64>, Option<String>, Option<String>) {
+        let mut recording = match Recording::new(bytes) {
+            Ok(recording) => recording,
+            Err(error) => return (Vec::new(), Some(error.to_string()), None),
+        };
+        let (mut sequences, mut problem) = (Vec::new(), None);
+        for sample in recording.by_ref() {
+            match sample {
+                Ok(sample) => sequences.push(sample.sequence),
+                Err(error) => problem = Some(error.to_string()),
+            }
+        }
+        assert!(recording.next().is_none());
+        (sequences, problem, recording.note().map(ToOwned::to_owned))
+    }
+
+    #[test]
+    fn all_frames_are_read() {
+        assert_eq!(read(&recording()), (vec![0, 1, 2, 3], None, None));
+        assert_eq!(Recording::new(&recording()[..]).unwrap().header().pid, 7);
+    }
+
+    #[test]
+    fn a_cut_leaves_the_whole_samples() {
+        let whole = recording();
+        let first = frame(&header()).len();
+        for length in first..whole.len() {
+            let (sequences, problem, note) = read(&whole[..length]);
+            assert_eq!(problem, None, "{length}");
+            assert!(sequences.iter().copied().eq(0..sequences.len() as u64));
+            let at_boundary = length == first || length == first + frame(&(line(0) + &line(1))).len();
+            assert_eq!(note.is_none(), at_boundary, "{length}: {note:?}");
+            if let Some(note) = note {
+                assert!(note.contains(&format!("after {} samples", sequences.len())), "{note}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_end_leaves_the_samples_before() {
+        let mut damaged = recording();
+        damaged.extend_from_slice(&[0; 4096]);
+        let (sequences, problem, note) = read(&damaged);
+        assert_eq!((sequences.len(), problem), (4, None));
+        assert!(note.unwrap().contains("after 4 samples"));
+    }
+
+    #[test]
+    fn a_last_line_without_its_end() {
+        let text = line(1);
+        let bytes = [frame(&header()), frame(&(line(0) + text.trim_end()))].concat();
+        assert_eq!(read(&bytes), (vec![0, 1], None, None));
+        let bytes = [frame(&header()), frame(&(line(0) + &text[..text.len() / 2]))].concat();
+        let (sequences, problem, note) = read(&bytes);
+        assert_eq!((sequences, problem), (vec![0], None));
+        assert!(note.unwrap().contains("after 1 samples"));
+    }
+
+    #[test]
+    fn other_files_are_refused_in_one_line() {
+        for bytes in [
+            &b""[..],
+            b"timestamp,elapsed_s\n1,2\n",
+            b"\x28\xb5\x2f\xfd",
+            &[0; 100],
+            &frame("{}\n"),
+            &frame("[1,2]\n"),
+            &frame("no line end"),
+        ] {
+            let problem = read(bytes).1.unwrap();
+            assert!(problem.contains("not a recording") && problem.lines().count() == 1, "{problem}");
+        }
+        assert!(Recording::open(Path::new("/")).unwrap_err().to_string().contains("directory"));
+        assert!(Recording::open(Path::new("/nonexistent.tmz")).unwrap_err().to_string().contains("No such file"));
+    }
+
+    #[test]
+    fn what_is_no_sample_is_an_error_with_its_line() {
+        for bad in ["{\"sequence\": 1}\n", "\n", "nonsense\n", "{\"sequence\":1e999}\n"] {
+            let (sequences, problem, _) = read(&[frame(&header()), frame(&(line(0) + bad + &line(1)))].concat());
+            let problem = problem.unwrap();
+            assert_eq!(sequences, [0]);
+            assert!(problem.starts_with("line 3 is not a sample") && problem.lines().count() == 1, "{problem}");
+        }
+        let long = format!("{{\"sequence\":\"{}\"}}\n", "x".repeat(5000));
+        assert!(read(&[frame(&header()), frame(&long)].concat()).1.unwrap().len() < 300);
+        let deep = "[".repeat(100_000) + "\n";
+        assert!(read(&[frame(&header()), frame(&deep)].concat()).1.is_some());
+    }
+
+    #[test]
+    fn a_line_has_a_bound() {
+        let bomb = zstd::stream::encode_all(io::repeat(b' ').take(64 << 20), 3).unwrap();
+        assert!(bomb.len() < 100_000);
+        let problem = read(&[frame(&header()), bomb].concat()).1.unwrap();
+        assert!(problem.contains("line 2 is longer than 8 MiB"), "{problem}");
+    }
+
+    #[test]
+    fn a_later_schema_asks_for_a_later_trainmon() {
+        let later = serde_json::to_string(&Header { schema: SCHEMA + 1, ..Header::default() }).unwrap() + "\n";
+        assert!(read(&frame(&later)).1.unwrap().contains("newer trainmon"));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            read(&bytes);
+            let (sequences, ..) = read(&[recording(), bytes].concat());
+            prop_assert!(sequences.len() >= 4);
+        }
+
+        #[test]
+        fn arbitrary_text_in_frames(text in "\\PC*") {
+            read(&frame(&text));
+            read(&[frame(&header()), frame(&text)].concat());
+        }
+
+        #[test]
+        fn damage_anywhere(at in any::<proptest::sample::Index>(), byte in any::<u8>()) {
+            let mut bytes = recording();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            read(&bytes);
+        }
+    }
+}
