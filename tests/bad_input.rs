@@ -441,7 +441,7 @@ fn logs_that_cannot_be_written() {
     } else {
         trainmon(&arguments)
     };
-    refused(as_nobody, 1, &["no permission", "log to a place that you may write to"]);
+    refused(as_nobody, 1, &["no permission", "name a place that you may write to"]);
     assert!(!path.exists());
 }
 
