@@ -429,7 +429,9 @@ fn starved_main(window: &Window, main: &MainWindow, sure: f64) -> Option<Judgeme
         // Queueing without full cores: an affinity mask or other threads on the same core.
         delayed.then(|| {
             let others = window.cpu.others.unwrap_or(0.0);
-            let cause = if others >= limit::NEIGHBOUR.value { "noisy-neighbour" } else { "thread-oversubscription" };
+            let cores = window.cpu.cores.unwrap_or(1.0).max(1.0);
+            let cause =
+                if others >= limit::NEIGHBOUR.value * cores { "noisy-neighbour" } else { "thread-oversubscription" };
             Judgement::training(Class::Cpu, cause, sure * 0.7)
         })
     })
