@@ -150,7 +150,7 @@ fn bottleneck(window: &Window, main: &MainWindow, known: Known) -> Judgement {
     }
     match &window.gpu {
         Some(gpu) => with_device(window, main, gpu),
-        None => without_device(window, main),
+        None => without_device(window, main, known),
     }
 }
 
@@ -443,7 +443,7 @@ fn reads_inline(window: &Window, main: &MainWindow) -> bool {
 }
 
 /// No device is in use.
-fn without_device(window: &Window, main: &MainWindow) -> Judgement {
+fn without_device(window: &Window, main: &MainWindow, known: Known) -> Judgement {
     let cpu = main.cpu_pct.unwrap_or(0.0) / 100.0;
     let sure = 0.75;
     // Full cores are what training on the CPU looks like: only what somebody else does to the job goes before it.
@@ -462,6 +462,13 @@ fn without_device(window: &Window, main: &MainWindow) -> Judgement {
         );
     }
     if computing {
+        // One busy thread, and no sign of a loop: no steps, no workers, no device.
+        if !known.has_stepped && window.workers.is_none() && cpu < limit::COMPUTE_THREADS.value {
+            return Judgement::new(Phase::Unknown, Class::Unknown, None, 0.2).doubt(
+                "one thread computes, without workers, steps or a device: the job sets itself up, or trains on one CPU",
+                1.0,
+            );
+        }
         let judgement = Judgement::training(Class::Cpu, "cpu-training", 0.6 + 0.3 * ramp(cpu, 0.7, 1.5));
         if window.gpu_seen {
             return judgement.doubt("there is a GPU that the job does not use", 0.95);

@@ -86,6 +86,8 @@ thresholds! {
     REFAULT = "refault", 0.30, "share of bytes read", "workingset_refault_file counts pages evicted and needed again (mm/workingset.c)";
     /// Data read by a main thread without workers.
     INLINE_READ = "inline_read", 65536.0, "bytes/s", "more than logs and metrics read; one small picture a second";
+    /// CPU use of a trainer from which several of its threads compute together, as torch's do.
+    COMPUTE_THREADS = "compute_threads", 1.3, "cores", "one thread cannot use more than one; the rest is runtime and feeder threads";
     /// CPU of the whole job below which nothing is being computed.
     INACTIVE = "inactive", 5.0, "percent of a core", "below what any training loop uses";
     /// Age below which a process may still be starting.

@@ -296,3 +296,31 @@ fn only_the_longest_waits_are_kept() {
     keep_longest(&mut short);
     assert_eq!(short, [3.0, 1.0]);
 }
+
+#[test]
+fn receiving_a_batch_is_still_waiting_for_it() {
+    // Each five looks: two in the poll, one running before the next index is handed out, one after, one in a sync.
+    let points = looks(1, |at| {
+        let (step, part) = (at / 5, at % 5);
+        let main = match part {
+            0 | 1 => Wait::LoaderPoll,
+            2 | 3 => Wait::Running,
+            _ => Wait::Futex,
+        };
+        LanePoint { main, batches_requested: Some(100 + step + u64::from(part >= 3)), ..LanePoint::default() }
+    });
+    let frames = run([lane_tick(1, points)]);
+    assert_shares(&frames[0].trainers[0], [0.6, 0.0, 0.2, 0.0, 0.2]);
+}
+
+#[test]
+fn a_count_that_stands_still_for_long_says_nothing() {
+    // The end of an epoch: no index is handed out any more, and the loop works on.
+    let points = looks(1, |at| {
+        let main = if at < 10 { Wait::LoaderPoll } else { Wait::Running };
+        LanePoint { main, batches_requested: Some(7), ..LanePoint::default() }
+    });
+    let frames = run([lane_tick(1, points)]);
+    let trainer = &frames[0].trainers[0];
+    assert!(trainer.input_wait_s < 0.36 && trainer.host_busy_s > 0.63, "{:?}", shares(trainer));
+}

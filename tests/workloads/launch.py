@@ -81,6 +81,9 @@ class Launched:
             assert companion.stdout is not None
             given += ["--given", f"{role}={companion.stdout.readline().decode().strip()}"]
         command = [os.path.join(HERE, "train.py"), self.label.name, "--seconds", str(self.seconds)]
+        if self._groups:
+            # The libraries come from the page cache then: read under the limit, torch alone would take minutes.
+            subprocess.run([sys.executable, "-c", "import PIL.Image, numpy, torch"], check=True, cwd=HERE)
         command += ["--truth", self._truth_path, "--device", self.device, "--data", self.data, *given]
         with open(self._output_path, "wb") as output:
             self.process = self._spawn(command, self._groups, output)
