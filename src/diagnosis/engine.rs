@@ -182,7 +182,8 @@ impl Diagnosis {
                 self.steps = Some(self.steps.unwrap_or(0).saturating_add(steps));
                 self.known.has_stepped |= steps > 0;
             }
-            self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2;
+            // Without workers a wait may be an import that reads from disk.
+            self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2 && !frame.workers.is_empty();
         }
         self.count_restarts(frame);
         self.known.has_stepped |=

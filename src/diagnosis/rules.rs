@@ -115,9 +115,13 @@ fn not_training(window: &Window, main: &MainWindow, known: Known) -> Option<Judg
     }
     // Busy, but with nothing that a training loop does: imports, data set set-up, compilation.
     let young = window.age_s.is_some_and(|age| age < limit::STARTING.value);
-    let no_loop = !stepping && main.shares.input_wait < 0.02 && window.workers.is_none();
+    let loads = main.shares.input_wait - main.disk; // without workers, waits for a disk count as waits for data
+    let no_loop = !stepping && loads < 0.02 && window.workers.is_none();
     let device_silent = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy < limit::DEVICE_UNUSED.value);
-    if no_loop && !known.has_stepped && main.reading < 0.5 && (device_silent || (young && window.gpu.is_none())) {
+    // Imports read files too, but memory grows with them; a loop's stays as it is.
+    let growing = window.growth_s.is_some_and(|rate| rate >= limit::GROWING.value);
+    let reads = main.reading >= 0.5 && !(young && growing);
+    if no_loop && !known.has_stepped && !reads && (device_silent || (young && window.gpu.is_none())) {
         return Some(Judgement::new(Phase::Init, Class::Idle, None, if device_silent { 0.8 } else { 0.6 }));
     }
     // Workers are starting: the loop waits for its first batches.

@@ -90,6 +90,8 @@ thresholds! {
     COMPUTE_THREADS = "compute_threads", 1.3, "cores", "one thread cannot use more than one; the rest is runtime and feeder threads";
     /// CPU of the whole job below which nothing is being computed.
     INACTIVE = "inactive", 5.0, "percent of a core", "below what any training loop uses";
+    /// Growth of resident memory at which a young process is setting itself up.
+    GROWING = "growing", 5242880.0, "bytes/s", "importing torch adds 200 to 500 MiB in some seconds; a training loop's memory stands still";
     /// Age below which a process may still be starting.
     STARTING = "starting", 20.0, "s", "import of torch, data set and model take up to this long";
     /// Bytes written in the window that make a checkpoint.

@@ -44,6 +44,8 @@ pub struct Window {
     pub age_s: Option<f64>,
     /// Number of trainers.
     pub trainers: usize,
+    /// Growth of the job's resident memory, bytes/s.
+    pub growth_s: Option<f64>,
 }
 
 /// The main thread's time.
@@ -296,6 +298,7 @@ impl Window {
             library: last.job.library.clone(),
             age_s: last.job.age_s,
             trainers: last.trainers.len(),
+            growth_s: growth(&timed),
         }
     }
 
@@ -314,6 +317,13 @@ impl Window {
         let per_s = self.steps.per_s.filter(|rate| *rate > 0.0)?;
         Some((1.0 - main.shares.input_wait) / per_s)
     }
+}
+
+fn growth(frames: &[&Frame]) -> Option<f64> {
+    let (first, last) = (frames.first()?, frames.last()?);
+    let seconds = last.monotonic_ns.checked_sub(first.monotonic_ns)? as f64 / 1e9;
+    let grown = last.job.rss_bytes? as f64 - first.job.rss_bytes? as f64;
+    (seconds > 0.5).then(|| grown / seconds)
 }
 
 fn main_window(frames: &[&Frame]) -> Option<MainWindow> {
