@@ -4,6 +4,7 @@
 //! The jobs are sleeping children of the benchmark, so their files are real and nothing else in them moves.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "a benchmark")]
 
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -19,8 +20,15 @@ struct Job {
 
 impl Job {
     fn start(children: usize) -> Self {
-        let script = format!("i=0; while [ $i -lt {children} ]; do sleep 600 & i=$((i+1)); done; echo ready; wait");
-        let mut shell = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().expect("a shell");
+        let script = format!(
+            "i=0; while [ $i -lt {children} ]; do sleep 600 & i=$((i+1)); done; echo ready; wait; exec sleep 600"
+        );
+        let mut shell = Command::new("sh")
+            .args(["-c", &script])
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .expect("a shell");
         let mut line = String::new();
         let out = shell.stdout.take().expect("piped");
         std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("ready");
@@ -30,7 +38,8 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        let _ = Command::new("pkill").args(["-P", &self.shell.id().to_string()]).status();
+        let group = rustix::process::Pid::from_child(&self.shell);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }
