@@ -94,8 +94,6 @@ thresholds! {
     GROWING = "growing", 5242880.0, "bytes/s", "importing torch adds 200 to 500 MiB in some seconds; a training loop's memory stands still";
     /// Age below which a process may still be starting.
     STARTING = "starting", 20.0, "s", "import of torch, data set and model take up to this long";
-    /// Bytes written in the window that make a checkpoint.
-    CONFIDENT = "confident", 0.80, "confidence", "a verdict above this must never be wrong";
     /// Shortest stretch that gives a verdict.
     FIRST_SECONDS = "first_seconds", 2.4, "s", "120 looks: a share of 0.3 is known to within 4 points";
 }
