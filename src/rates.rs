@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn own_cpu_is_over_the_samples_clock() {
         let mut rates = Rates::default();
-        let own = |cpu_ns| OwnSample { cpu_ns: Some(cpu_ns), rss_bytes: Some(9) };
+        let own = |cpu_ns| OwnSample { cpu_ns: Some(cpu_ns), rss_bytes: Some(9), ..OwnSample::default() };
         rates.next(Arc::new(Sample { own: own(0), ..sample(0, 0) }));
         let frame = rates.next(Arc::new(Sample { own: own(20_000_000), ..sample(1, 2000) }));
         assert!(!frame.gap);
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn after_a_gap_rates_come_back() {
-        let own = |cpu_ns| OwnSample { cpu_ns: Some(cpu_ns), rss_bytes: None };
+        let own = |cpu_ns| OwnSample { cpu_ns: Some(cpu_ns), ..OwnSample::default() };
         let mut rates = Rates::default();
         rates.next(Arc::new(Sample { own: own(0), ..sample(0, 0) }));
         let frame = rates.next(Arc::new(Sample { own: own(50), ..sample(5, 1000) }));

@@ -145,6 +145,7 @@ impl Parts {
             host: self.host.status(now_ns, interval_ns),
             storage: self.storage.status(now_ns, interval_ns),
             gpu: self.gpu.status(now_ns, interval_ns),
+            stacks: crate::sample::SourceStatus::default(),
         }
     }
 }

@@ -127,6 +127,7 @@ impl Collector {
             host: parts.host.value.clone(),
             storage: parts.storage.value.clone(),
             gpus: parts.gpu.value.clone(),
+            stacks: None,
             sources: parts.sources(now_ns, interval_ns),
             own: self.own(),
         }
@@ -150,6 +151,7 @@ impl Collector {
             });
         OwnSample {
             cpu_ns: Some(clock::own_cpu_ns()),
+            children_cpu_ns: None,
             rss_bytes: rss_pages.map(|pages| pages.saturating_mul(self.page_size)),
         }
     }

@@ -115,6 +115,12 @@ pub struct Verdict {
     pub gpu_idle: Option<GpuIdle>,
     /// Steps.
     pub steps: Steps,
+    /// The main thread in detail, where stacks were seen.
+    #[serde(default)]
+    pub main_thread: Option<MainThread>,
+    /// The ranks of a distributed run, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<Rank>,
     /// Workers.
     pub workers: Vec<WorkerVerdict>,
     /// The numbers that the verdict rests on.
@@ -177,6 +183,32 @@ pub struct Steps {
     pub stall_every: Option<u32>,
     /// Where the steps were counted: `feeder-writes`.
     pub source: Option<String>,
+}
+
+/// What the main thread was doing, by its stacks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MainThread {
+    /// Share of its wall time by activity (`waiting`, `loading`, `forward`, `backward`, `optimizer`, …); adds up to 1.
+    pub activities: std::collections::BTreeMap<String, f64>,
+    /// Functions of the user's own code by their share of the wall time, largest first, at most five.
+    pub hottest: Vec<Hottest>,
+    /// Lines at which the host waits for the device, largest share first, at most five.
+    pub sync_lines: Vec<Hottest>,
+    /// Stack samples that this rests on.
+    pub samples: u32,
+}
+
+/// One rank of a distributed run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rank {
+    /// PID of its trainer.
+    pub pid: u32,
+    /// Where its main thread's time went.
+    pub shares: Shares,
+    /// Share of its time in collectives, where stacks told.
+    pub collectives: Option<f64>,
+    /// The others wait for this one.
+    pub straggler: bool,
 }
 
 /// A worker's time budget; the four shares add up to 1.

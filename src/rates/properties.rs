@@ -258,7 +258,7 @@ fn samples() -> impl Strategy<Value = Vec<Sample>> {
                 host: host.map(Arc::new),
                 storage: storage.map(Arc::new),
                 gpus: gpus.map(Arc::new),
-                own: OwnSample { cpu_ns: Some(own), rss_bytes: None },
+                own: OwnSample { cpu_ns: Some(own), rss_bytes: None, ..OwnSample::default() },
                 ..Sample::default()
             });
         }

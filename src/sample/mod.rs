@@ -9,6 +9,7 @@ pub mod host;
 pub mod job;
 pub mod lane;
 pub mod recording;
+pub mod stacks;
 pub mod storage;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub use gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 pub use host::{CgroupSample, CpuTimes, HostSample, NetInterface, Pressure};
 pub use job::{IoCounters, JobSample, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
 pub use lane::{LanePoint, LaneSample, TrainerLane, Wait, WorkerLane};
+pub use stacks::{StackCount, StackFrame, StackWindow, StacksSample, ThreadStacks};
 pub use storage::{BlockDevice, DataMount, MountKind, StorageSample};
 
 /// Everything that was read for one tick.
@@ -40,6 +42,9 @@ pub struct Sample {
     pub storage: Option<Arc<StorageSample>>,
     /// The GPUs.
     pub gpus: Option<Arc<GpuSample>>,
+    /// Python stacks that were taken since the last tick; `None` where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stacks: Option<Arc<StacksSample>>,
     /// How each source stands at this tick.
     pub sources: Sources,
     /// What trainmon itself costs.
@@ -57,6 +62,9 @@ pub struct Sources {
     pub storage: SourceStatus,
     /// NVML (or the simulated device).
     pub gpu: SourceStatus,
+    /// Python stacks through py-spy.
+    #[serde(default)]
+    pub stacks: SourceStatus,
 }
 
 /// State of one source, with the reason in words where it is not [`SourceState::Fresh`].
@@ -114,6 +122,9 @@ impl SourceState {
 pub struct OwnSample {
     /// CPU time of all our threads since start, nanoseconds (`clock_gettime(CLOCK_PROCESS_CPUTIME_ID)`).
     pub cpu_ns: Option<u64>,
+    /// CPU time of the helper programs that we started and that have ended (py-spy), nanoseconds.
+    #[serde(default)]
+    pub children_cpu_ns: Option<u64>,
     /// Resident set, bytes.
     pub rss_bytes: Option<u64>,
 }
