@@ -18,6 +18,7 @@ mod gpu;
 mod host;
 mod job;
 mod kind;
+pub mod stacks;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod properties;
@@ -141,6 +142,7 @@ impl Rates {
         } else {
             self.carries.clear();
         }
+        frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref());
         frame.host = host::fold(before, sample, frame.job.cpu_pct);
         frame.storage = storage::fold(before, sample);
         frame.gpu_link = gpu.link;

@@ -9,7 +9,9 @@ use crate::rates::Frame;
 use crate::sample::Sample;
 
 use super::explain;
+use super::ranks;
 use super::rules::{self, Judgement, Known};
+use super::stacks::StacksWindow;
 use super::stats;
 use super::thresholds as limit;
 use super::verdict::{Class, Verdict};
@@ -23,6 +25,10 @@ const SHORT_S: f64 = 4.0;
 const STEPS: f64 = 6.0;
 /// … and at most to this, seconds.
 const LONGEST_S: f64 = 60.0;
+/// Stacks reach back this far, seconds: they are taken seldom while nothing changes.
+const STACKS_S: f64 = 60.0;
+/// Those of the short window; where there are none so new, the newest of each process.
+const SHORT_STACKS_S: f64 = 6.0;
 /// A challenger that the long window agrees with takes over after this time, seconds.
 const AGREED_S: f64 = 1.5;
 /// One that only the short window sees takes over after this time, seconds, or half the short window where that is longer.
@@ -63,6 +69,11 @@ struct Challenger {
     since_ns: u64,
 }
 
+/// What ends or stops the job needs no second look.
+fn is_certain(judged: &Judgement) -> bool {
+    judged.class == Class::Idle && judged.confidence > 0.95
+}
+
 impl Diagnosis {
     /// A diagnosis that has seen nothing yet.
     #[must_use]
@@ -82,21 +93,31 @@ impl Diagnosis {
             self.count(last);
         }
         let long_frames = self.frames(history, last, LONG_S);
-        let long = Window::of(&long_frames);
+        let stack_frames = self.frames(history, last, STACKS_S);
+        let stacks = StacksWindow::of(stack_frames.iter().copied());
+        let ranks = ranks::ranks(&long_frames, &stacks);
+        let only = ranks::straggler(&ranks);
+        let long = Window::of(&long_frames, &stacks, only);
         // Steps longer than the windows need longer windows.
         let stretch = long.steps.quantile_ms(0.95).map_or(0.0, |ms| ms / 1000.0 * STEPS);
         let (long, short_s) = if stretch > SHORT_S {
-            (Window::of(&self.frames(history, last, stretch.clamp(LONG_S, LONGEST_S))), stretch.min(LONGEST_S / 3.0))
+            let frames = self.frames(history, last, stretch.clamp(LONG_S, LONGEST_S));
+            (Window::of(&frames, &stacks, only), stretch.min(LONGEST_S / 3.0))
         } else {
             (long, SHORT_S)
         };
         let judged = rules::judge(&long, self.known);
-        self.decide(history, last, &long, judged, short_s);
+        let newest_ns = last.monotonic_ns.saturating_sub((SHORT_STACKS_S * 1e9) as u64);
+        let newest = StacksWindow::newest(&stack_frames, newest_ns);
+        let short = || Window::of(&self.frames(history, last, short_s), &newest, only);
+        let short = self.needs_short(&judged).then(short);
+        self.decide(last, &long, judged, short.as_ref(), short_s);
         let standing = self.standing.clone().unwrap_or_default();
         if self.first_verdict_s.is_none() && standing.class != Class::Unknown {
             self.first_verdict_s = Some(observed_s);
         }
         let mut verdict = explain::verdict(&self.context, &standing, &long, sample);
+        verdict.ranks = ranks.into_iter().map(|(_, rank)| rank).collect();
         verdict.observed_s = observed_s;
         verdict.first_verdict_s = self.first_verdict_s;
         verdict.steps.count = self.steps;
@@ -118,9 +139,13 @@ impl Diagnosis {
         }
     }
 
-    fn decide(&mut self, history: &History, last: &Frame, long: &Window, judged: Judgement, short_s: f64) {
-        // What ends or stops the job needs no second look.
-        let certain = judged.class == Class::Idle && judged.confidence > 0.95;
+    /// Whether the short window is wanted: not before the first verdict, and not for what needs no second look.
+    fn needs_short(&self, judged: &Judgement) -> bool {
+        self.standing.is_some() && !is_certain(judged)
+    }
+
+    fn decide(&mut self, last: &Frame, long: &Window, judged: Judgement, short: Option<&Window>, short_s: f64) {
+        let certain = is_certain(&judged);
         let Some(standing) = &self.standing else {
             if certain || long.seconds >= limit::FIRST_SECONDS.value {
                 self.standing = Some(judged);
@@ -134,7 +159,7 @@ impl Diagnosis {
             self.take_over(judged, last.monotonic_ns);
             return;
         }
-        let short = rules::judge(&Window::of(&self.frames(history, last, short_s)), self.known);
+        let Some(short) = short.map(|window| rules::judge(window, self.known)) else { return };
         let agreed = !same(&judged) && judged.class == short.class;
         let rival = if same(&short) || short.class == Class::Unknown && judged.class != Class::Unknown {
             if same(&judged) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::rates::stacks::Activity;
 use crate::sample::{Access, Sample, SourceState, SourceStatus};
 
 use super::Context;
@@ -11,6 +12,8 @@ use super::thresholds::{self as limit, Threshold};
 use super::verdict::{
     Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Shares, Steps, Verdict, WorkerVerdict,
 };
+use super::stalls;
+use super::what_if::{self, Loop, Prediction};
 use super::window::{MainWindow, Window};
 
 /// Builds the verdict. Session counters (`observed_s`, `first_verdict_s`, `steps.count`) are for the caller.
@@ -38,7 +41,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Window,
         shares: window.main.as_ref().map(|main| shares(judgement, main)),
         gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
         steps: steps(window),
-        main_thread: None,
+        main_thread: window.main.as_ref().and_then(|main| Some(main.activities.as_ref()?.verdict())),
         ranks: Vec::new(),
         workers: workers(window),
         evidence: evidence(judgement, window),
@@ -72,7 +75,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Window,
 /// work cannot be told from loading, so all of it counts as loading.
 fn shares(judgement: &Judgement, main: &MainWindow) -> Shares {
     let mut shares = main.shares;
-    if judgement.cause == Some("in-process-loading") {
+    if judgement.cause == Some("in-process-loading") && main.activities.is_none() {
         shares.input_wait += main.running;
         shares.host_busy -= main.running;
     }
@@ -95,7 +98,13 @@ fn bound(judgement: &Judgement, window: &Window) -> Option<f64> {
     let main = window.main.as_ref()?;
     let device = window.gpu.as_ref().map(|gpu| gpu.job_busy.max(0.01));
     let vanishing = match (judgement.class, judgement.cause) {
-        (Class::DataLoader, Some("in-process-loading")) => 1.0 - device?,
+        (Class::DataLoader, Some("in-process-loading")) => match &main.activities {
+            Some(seen) => {
+                let cores = window.cpu.cores.unwrap_or(1.0);
+                return Some(round(what_if::workers_for_inline(seen, cores, device.unwrap_or(0.0)).1, 2));
+            }
+            None => 1.0 - device?,
+        },
         (Class::DataLoader | Class::Io, Some(cause)) if cause != "checkpoint-write" => window.lost_wait(),
         (Class::Io, Some("checkpoint-write")) => main.shares.checkpoint,
         (Class::Cpu, Some("cpu-training")) => return None,
@@ -187,7 +196,7 @@ fn steps(window: &Window) -> Steps {
         p50_ms: lengths.quantile_ms(0.5).map(|ms| round(ms, 1)),
         p95_ms: lengths.quantile_ms(0.95).map(|ms| round(ms, 1)),
         count: lengths.count,
-        stall_every: None,
+        stall_every: stalls::period(&window.stalls).map(|period| period.every),
         source: lengths.per_s.map(|_| "feeder-writes".into()),
     }
 }
@@ -206,8 +215,8 @@ fn workers(window: &Window) -> Vec<WorkerVerdict> {
                 runnable: share(2),
                 idle: share(3),
                 batches_per_s: worker.batches_s.map(|rate| round(rate, 3)),
-                stages: None,
-                hottest: None,
+                stages: worker.stages,
+                hottest: worker.hottest.clone(),
             }
         })
         .collect()
@@ -231,6 +240,26 @@ impl Lines {
 
     fn share(&mut self, signal: &str, value: Option<f64>, threshold: Option<&Threshold>, words: &str) {
         self.add(signal, value, "share", threshold, words.to_owned());
+    }
+}
+
+/// What the stacks add about the main thread.
+fn main_evidence(lines: &mut Lines, main: &MainWindow) {
+    let Some(seen) = &main.activities else { return };
+    let parts = [
+        ("loading", seen.inline, "main thread loads batches itself"),
+        ("receiving", seen.share(Activity::Receiving), "main thread takes batches over"),
+        ("loader_start", seen.share(Activity::LoaderStart), "main thread starts workers"),
+        ("queue_wait", seen.share(Activity::QueueWait), "main thread waits for a queue of the program's own"),
+        ("model", seen.of_model(), "main thread in forward, backward, optimizer and copies"),
+        ("report", seen.share(Activity::Report), "main thread logs and reports"),
+        ("collectives", seen.share(Activity::Collective), "main thread in collectives"),
+        ("sync_lines", seen.sync_share(), "main thread at lines that wait for the device"),
+    ];
+    for (signal, share, words) in parts {
+        if share >= 0.01 {
+            lines.share(signal, Some(share), None, words);
+        }
     }
 }
 
@@ -275,6 +304,7 @@ fn evidence(judgement: &Judgement, window: &Window) -> Vec<Evidence> {
             Some(&limit::MAIN_RUN_DELAY),
             "main thread queues for a CPU, of its runnable time",
         );
+        main_evidence(&mut lines, main);
         if window.workers.is_none() {
             lines.add(
                 "main_read",
@@ -321,6 +351,29 @@ fn evidence(judgement: &Judgement, window: &Window) -> Vec<Evidence> {
         lines.share("workers_io_wait", Some(workers.io_wait), None, "workers wait for their source");
         lines.share("workers_runnable", Some(workers.runnable), None, "workers queue for a CPU");
         lines.share("workers_idle", Some(workers.idle), Some(&limit::WORKERS_IDLE), "workers have nothing to do");
+        if let Some(stages) = workers.stages {
+            let parts = [
+                ("workers_load", stages.load, "workers read"),
+                ("workers_decode", stages.decode, "workers decode"),
+                ("workers_transform", stages.transform, "workers transform"),
+                ("workers_collate", stages.collate, "workers collate"),
+                ("workers_hand_over", stages.hand_over, "their threads send batches"),
+            ];
+            for (signal, share, words) in parts {
+                if share >= 0.01 {
+                    lines.share(signal, Some(share), None, words);
+                }
+            }
+        }
+        if let Some(period) = stalls::period(&window.stalls) {
+            lines.add(
+                "stall_every",
+                Some(f64::from(period.every)),
+                "steps",
+                None,
+                format!("a stall of {:.0} ms each time: {} workers take turns", period.stall_s * 1000.0, workers.count),
+            );
+        }
     }
     let cpu = &window.cpu;
     lines.share("cpu_full", cpu.full, Some(&limit::CORES_FULL), "allowed CPUs in use");
@@ -366,19 +419,6 @@ fn evidence(judgement: &Judgement, window: &Window) -> Vec<Evidence> {
     lines.0
 }
 
-/// Workers that would keep up: T / C, where T is what one worker takes for a batch and C a step without waits, capped at
-/// the allowed CPUs; `None` where a rate is missing.
-fn workers_needed(window: &Window) -> Option<(usize, bool)> {
-    let workers = window.workers.as_ref()?;
-    let step_s = window.step_without_wait_s().filter(|step| *step > 0.0)?;
-    let active = workers.busy + workers.io_wait + workers.runnable;
-    let rate = workers.batches_s.filter(|rate| *rate > 0.0)?;
-    let batch_s = active * workers.count as f64 / rate;
-    let needed = (batch_s / step_s).ceil().max(1.0);
-    let cap = window.cpu.cores.unwrap_or(f64::MAX).floor().max(1.0);
-    Some((needed.min(cap) as usize, needed > cap))
-}
-
 fn advice(judgement: &Judgement, window: &Window, bound: Option<f64>) -> Vec<Advice> {
     let Some(cause) = judgement.cause.and_then(|cause| causes::find(judgement.class, cause)) else {
         return visibility_advice(judgement);
@@ -393,18 +433,54 @@ fn advice(judgement: &Judgement, window: &Window, bound: Option<f64>) -> Vec<Adv
             predicted_step_ms: None,
         })
         .collect();
-    if let (Some(first), "too-few-workers", Some(workers)) = (advice.first_mut(), cause.name, &window.workers) {
-        if let Some((needed, capped)) = workers_needed(window).filter(|(needed, _)| *needed > workers.count) {
+    if let Some(first) = advice.first_mut() {
+        sharpen(first, cause.name, window);
+    }
+    advice
+}
+
+/// Gives the first advice the numbers of this run: how many workers, and what that brings.
+fn sharpen(first: &mut Advice, cause: &str, window: &Window) {
+    let most = first.speedup_at_most.unwrap_or(f64::INFINITY);
+    match cause {
+        "too-few-workers" => {
+            let Some(workers) = &window.workers else { return };
+            let found = Loop::of(window).map(|fed| fed.enough_workers());
+            let Some(Prediction { workers: needed, capped, step_s, speedup }) =
+                found.filter(|found| found.workers > workers.count)
+            else {
+                first.title = format!("Raise num_workers from {} to {}", workers.count, workers.count + 1);
+                return;
+            };
             first.title = format!("Raise num_workers from {} to {needed}", workers.count);
+            first.speedup_at_most = Some(round(speedup.min(most), 2)).filter(|speedup| *speedup > 1.0);
+            first.predicted_step_ms = Some(round(step_s * 1000.0, 1));
             if capped {
                 first.why =
                     format!("{}; beyond {needed} the CPUs are full and transforms must get cheaper", first.why);
             }
-        } else {
-            first.title = format!("Raise num_workers from {} to {}", workers.count, workers.count + 1);
         }
+        "in-process-loading" => {
+            let Some(seen) = window.main.as_ref().and_then(|main| main.activities.as_ref()) else { return };
+            let (workers, _) = what_if::workers_for_inline(seen, window.cpu.cores.unwrap_or(1.0), 0.0);
+            first.title = format!("Set num_workers to {workers} in the DataLoader");
+        }
+        "decode" | "transform" | "collate" => {
+            let (Some(fed), Some(stages)) = (Loop::of(window), window.workers.as_ref().and_then(|all| all.stages))
+            else {
+                return;
+            };
+            let of = match cause {
+                "decode" => stages.decode,
+                "transform" => stages.transform,
+                _ => stages.collate,
+            };
+            let active = stages.load + stages.decode + stages.transform + stages.collate;
+            let bound = if active > 0.0 { fed.without_stage(of / active) } else { 1.0 };
+            first.speedup_at_most = Some(round(bound.min(most), 2)).filter(|bound| *bound > 1.0);
+        }
+        _ => {}
     }
-    advice
 }
 
 fn visibility_advice(judgement: &Judgement) -> Vec<Advice> {
@@ -466,11 +542,6 @@ fn visibility(sample: &Sample, pid: u32) -> (BTreeMap<String, String>, Vec<NotSe
     file("io", job.access.io, "steps, reads and writes are not counted", sudo.clone());
     file("fd", job.access.fd, "the disks of the data files are not known", sudo);
     seen.insert("cgroup".into(), job.cgroup.version.as_deref().unwrap_or("absent").into());
-    seen.insert("stacks".into(), "absent".into());
-    not_seen.push(NotSeen {
-        what: "stacks".into(),
-        why: "this version reads no Python stacks, so worker stages and source lines are not named".into(),
-        mend: None,
-    });
+    source("stacks", &sample.sources.stacks, &mut seen, &mut not_seen);
     (seen, not_seen)
 }

@@ -7,6 +7,10 @@
 pub mod causes;
 mod engine;
 mod explain;
+pub mod stacks;
+mod stalls;
+mod what_if;
+mod ranks;
 pub mod rules;
 pub mod stats;
 pub mod thresholds;

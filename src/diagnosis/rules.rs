@@ -4,9 +4,13 @@
 //! where do the workers' seconds go → does it save state → does the device run dry, and what does the host do meanwhile
 //! → the device itself. Each rule compares with a value of [`thresholds`](super::thresholds) only.
 
+use crate::rates::stacks::Activity;
+
+use super::stacks::MainActivities;
 use super::stats::ramp;
 use super::thresholds as limit;
 use super::verdict::{Class, Phase};
+use super::what_if::Loop;
 use super::window::{GpuWindow, MainWindow, Window, WorkersWindow};
 
 /// What the rules say of one window.
@@ -105,6 +109,9 @@ fn not_training(window: &Window, main: &MainWindow, known: Known) -> Option<Judg
                 .doubt("no data workers, no machine-learning library and no GPU in use: not a training process", 1.0),
         );
     }
+    if let Some(judgement) = main.activities.as_ref().and_then(|seen| other_phase(window, seen)) {
+        return Some(judgement);
+    }
     let workers_active = window.workers.as_ref().is_some_and(|workers| workers.busy + workers.io_wait > 0.10);
     let stepping = window.steps.per_s.is_some_and(|rate| rate > 0.0);
     let quiet = job_pct < limit::INACTIVE.value && device_unused && main.running < 0.05;
@@ -116,7 +123,11 @@ fn not_training(window: &Window, main: &MainWindow, known: Known) -> Option<Judg
     // Busy, but with nothing that a training loop does: imports, data set set-up, compilation.
     let young = window.age_s.is_some_and(|age| age < limit::STARTING.value);
     let loads = main.shares.input_wait - main.disk; // without workers, waits for a disk count as waits for data
-    let no_loop = !stepping && loads < 0.02 && window.workers.is_none();
+    // Stacks that show batches being made or a model at work are proof of a loop.
+    let loop_seen = main.activities.as_ref().is_some_and(|seen| {
+        seen.inline + seen.share(Activity::Backward) + seen.share(Activity::Optimizer) >= limit::LOST_WAIT.value
+    });
+    let no_loop = !stepping && loads < 0.02 && window.workers.is_none() && !loop_seen;
     let device_silent = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy < limit::DEVICE_UNUSED.value);
     // Imports read files too, but memory grows with them; a loop's stays as it is.
     let growing = window.growth_s.is_some_and(|rate| rate >= limit::GROWING.value);
@@ -131,12 +142,32 @@ fn not_training(window: &Window, main: &MainWindow, known: Known) -> Option<Judg
     None
 }
 
+/// A phase that the stacks name: importing, compiling, validating.
+fn other_phase(window: &Window, seen: &MainActivities) -> Option<Judgement> {
+    let most = |activity: Activity| seen.share(activity) >= limit::PHASE.value;
+    let phase = if most(Activity::Import) && window.workers.is_none() {
+        Phase::Init
+    } else if most(Activity::Compile) {
+        Phase::Compile
+    } else if seen.validation >= limit::PHASE.value {
+        Phase::Validation
+    } else {
+        return None;
+    };
+    Some(Judgement::new(phase, Class::Idle, None, 0.85))
+}
+
 fn torch_steps(window: &Window) -> bool {
     window.steps.count.is_some()
 }
 
 fn bottleneck(window: &Window, main: &MainWindow, known: Known) -> Judgement {
     let lost = window.lost_wait();
+    let collectives = main.activities.as_ref().map_or(0.0, |seen| seen.share(Activity::Collective));
+    if collectives >= limit::COLLECTIVES.value && collectives > lost {
+        let confidence = 0.55 + 0.35 * ramp(collectives, limit::COLLECTIVES.value, 0.6);
+        return Judgement::training(Class::Gpu, "communication", confidence);
+    }
     let saving = main.shares.checkpoint.min(window.gpu.as_ref().map_or(1.0, |gpu| 1.0 - gpu.job_busy));
     if saving >= limit::CHECKPOINT.value && saving > lost {
         let confidence = 0.55 + 0.4 * ramp(saving, limit::CHECKPOINT.value, 0.35);
@@ -298,6 +329,9 @@ fn loader(window: &Window, workers: &WorkersWindow, sure: f64, known: Known) -> 
     if workers.count >= 2 && busiest - median >= limit::IMBALANCE.value && busiest >= limit::BUSY.value {
         return of("worker-imbalance", 0.95);
     }
+    if hands_over(window, workers) {
+        return of("hand-over", 0.95);
+    }
     if workers.idle >= limit::WORKERS_IDLE.value {
         let longest = window.main.as_ref().and_then(|main| super::stats::quantile(&main.waits_s, 1.0)).unwrap_or(0.0);
         let step = window.step_without_wait_s().unwrap_or(f64::INFINITY);
@@ -308,7 +342,56 @@ fn loader(window: &Window, workers: &WorkersWindow, sure: f64, known: Known) -> 
         return of("hand-over", if active < 0.2 { 0.85 } else { 0.7 });
     }
     let factor = 0.75 + 0.25 * ramp(active, 0.4, limit::BUSY.value);
-    of("too-few-workers", factor)
+    let Some((stage, part)) = largest_stage(workers) else { return of("too-few-workers", factor) };
+    if stage == "collate" && part >= limit::STAGE.value {
+        return of("collate", factor);
+    }
+    let judgement = if part >= limit::STAGE.value && !more_workers_help(window) {
+        of(stage, factor).other(Class::DataLoader, "too-few-workers", 0.4, "more workers would help a little")
+    } else {
+        of("too-few-workers", factor)
+    };
+    if judgement.cause == Some("too-few-workers") && part >= limit::STAGE.value && stage != "load" {
+        let words = format!("{:.0} % of the workers' active time is {stage}", part * 100.0);
+        return judgement.other(Class::DataLoader, stage, part * 0.8, words);
+    }
+    judgement
+}
+
+/// Batches are made, and moving them to the loop costs the most: the main thread spends its wait on receiving them, or the
+/// workers' sending threads are busy while the workers themselves are not.
+fn hands_over(window: &Window, workers: &WorkersWindow) -> bool {
+    let Some(main) = &window.main else { return false };
+    let receiving = main.activities.as_ref().map_or(0.0, |seen| seen.share(Activity::Receiving));
+    if receiving >= limit::RECEIVING.value * main.shares.input_wait.max(limit::LOST_WAIT.value) {
+        return true;
+    }
+    let making = workers.stages.map(|stages| stages.load + stages.decode + stages.transform + stages.collate);
+    workers.stages.zip(making).is_some_and(|(stages, making)| {
+        stages.hand_over >= limit::STAGE.value && stages.hand_over > making
+    })
+}
+
+/// The stage with the largest part of the workers' active time, and that part.
+fn largest_stage(workers: &WorkersWindow) -> Option<(&'static str, f64)> {
+    let stages = workers.stages?;
+    let parts = [
+        ("load", stages.load),
+        ("decode", stages.decode),
+        ("transform", stages.transform),
+        ("collate", stages.collate),
+    ];
+    let active: f64 = parts.iter().map(|(_, share)| share).sum();
+    let (stage, share) = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (active > 0.05).then_some((stage, share / active))
+}
+
+/// Whether the workers that the CPUs can carry would bring most of what can be gained.
+fn more_workers_help(window: &Window) -> bool {
+    let Some(fed) = Loop::of(window) else { return true };
+    let found = fed.enough_workers();
+    let possible = fed.without_waits() - 1.0;
+    found.workers > fed.workers && found.speedup - 1.0 >= limit::WORKERS_HELP.value * possible
 }
 
 /// There are no workers, and the main thread waits for a disk or a source itself.
@@ -317,7 +400,9 @@ fn waits_in_process(window: &Window, main: &MainWindow, lost: f64) -> Judgement 
     if let Some(starved) = starved(window, None, sure) {
         return starved;
     }
-    if main.disk > main.running {
+    // What the loading itself takes: with stacks their share of it, else all that the main thread runs.
+    let loading = main.activities.as_ref().map_or(main.running, |seen| (seen.inline - main.disk).max(0.0));
+    if main.disk > loading {
         return disk(window, sure * 0.9).other(
             Class::DataLoader,
             "in-process-loading",
@@ -325,7 +410,8 @@ fn waits_in_process(window: &Window, main: &MainWindow, lost: f64) -> Judgement 
             "the main thread reads the batches itself: workers would read ahead",
         );
     }
-    Judgement::training(Class::DataLoader, "in-process-loading", sure * 0.85)
+    let factor = if main.activities.is_some() { 1.0 } else { 0.85 };
+    Judgement::training(Class::DataLoader, "in-process-loading", sure * factor)
 }
 
 fn with_device(window: &Window, main: &MainWindow, gpu: &GpuWindow) -> Judgement {
@@ -393,32 +479,46 @@ fn device_runs_dry(window: &Window, main: &MainWindow, gpu: &GpuWindow) -> Judge
         let confidence = 0.5 + 0.2 * ramp(idle, limit::DRY.value, limit::DEVICE_IDLE.value);
         return Judgement::new(Phase::Training, Class::Balanced, None, confidence);
     }
-    // Without the syncs host and device would overlap, and the longer of the two would set the pace.
-    if shares.device_sync >= limit::SYNC.value && gpu.job_busy >= host {
+    // Without the syncs host and device would overlap, and the longer of the two would set the pace. A wait that spins
+    // looks like work; the stacks then show one line that reads a value back.
+    let spinning = main.activities.as_ref().map_or(0.0, MainActivities::sync_share);
+    let sync = shares.device_sync.max(spinning);
+    let working = (host - spinning).max(0.0);
+    if sync >= limit::SYNC.value && gpu.job_busy >= working {
         return Judgement::training(Class::Cpu, "host-device-sync", sure * (0.75 + 0.2 * ramp(host, 0.05, 0.3)));
     }
     if host >= 0.4 {
-        let low_power = gpu.power.is_none_or(|power| power < limit::LOW_POWER.value);
-        let judgement = if gpu.job_busy >= 0.35 && low_power && main.running > 0.8 {
-            Judgement::training(Class::Cpu, "launch-bound", sure * 0.85)
-        } else {
-            Judgement::training(Class::Cpu, "main-thread", sure * (0.8 + 0.2 * ramp(host, 0.4, 0.8)))
-        };
-        if window.workers.is_none() {
-            return judgement.doubt("without stacks, loading in the main thread looks the same", 0.8).other(
-                Class::DataLoader,
-                "in-process-loading",
-                0.4,
-                "there are no data workers: the main thread may be making the batches itself",
-            );
-        }
-        return judgement;
+        return host_holds_back(window, main, gpu, sure);
     }
     if shares.other >= 0.3 {
         return Judgement::new(Phase::Training, Class::Unknown, None, 0.3)
             .doubt("the main thread waits for something that is neither a batch nor the device", 1.0);
     }
     Judgement::new(Phase::Training, Class::Balanced, None, 0.6)
+}
+
+/// The host is what the device waits for: launching, or other work of the loop.
+fn host_holds_back(window: &Window, main: &MainWindow, gpu: &GpuWindow, sure: f64) -> Judgement {
+    let host = main.shares.host_busy;
+    let low_power = gpu.power.is_none_or(|power| power < limit::LOW_POWER.value);
+    let launches = match &main.activities {
+        Some(seen) => seen.of_model() >= seen.outside() * 0.6,
+        None => gpu.job_busy >= 0.35 && low_power && main.running > 0.8,
+    };
+    let judgement = if launches {
+        Judgement::training(Class::Cpu, "launch-bound", sure * 0.85)
+    } else {
+        Judgement::training(Class::Cpu, "main-thread", sure * (0.8 + 0.2 * ramp(host, 0.4, 0.8)))
+    };
+    if window.workers.is_none() && main.activities.is_none() {
+        return judgement.doubt("without stacks, loading in the main thread looks the same", 0.8).other(
+            Class::DataLoader,
+            "in-process-loading",
+            0.4,
+            "there are no data workers: the main thread may be making the batches itself",
+        );
+    }
+    judgement
 }
 
 /// The main thread itself does not get the CPU it wants.
@@ -441,9 +541,9 @@ fn starved_main(window: &Window, main: &MainWindow, sure: f64) -> Option<Judgeme
     })
 }
 
-/// No workers, and the trainer reads data all the time.
+/// No workers, and the trainer reads data all the time. Stacks know better where there are some.
 fn reads_inline(window: &Window, main: &MainWindow) -> bool {
-    window.workers.is_none() && main.reading >= 0.6
+    window.workers.is_none() && main.reading >= 0.6 && main.activities.is_none()
 }
 
 /// No device is in use.
@@ -466,11 +566,26 @@ fn without_device(window: &Window, main: &MainWindow, known: Known) -> Judgement
         );
     }
     if computing {
+        let seen = main.activities.as_ref();
+        let model = seen.map_or(0.0, |seen| seen.of_model());
         // One busy thread, and no sign of a loop: no steps, no workers, no device.
-        if !known.has_stepped && window.workers.is_none() && cpu < limit::COMPUTE_THREADS.value {
+        if model < limit::LOST_WAIT.value
+            && !known.has_stepped && window.workers.is_none() && cpu < limit::COMPUTE_THREADS.value {
             return Judgement::new(Phase::Unknown, Class::Unknown, None, 0.2).doubt(
                 "one thread computes, without workers, steps or a device: the job sets itself up, or trains on one CPU",
                 1.0,
+            );
+        }
+        // A loop of a single thread whose stacks hardly ever stand in the model is Python's own work.
+        if let Some(seen) = seen.filter(|seen| seen.of_model() < 0.3 * seen.outside())
+            && cpu < limit::COMPUTE_THREADS.value
+            && seen.outside() >= limit::BUSY.value
+        {
+            return Judgement::training(Class::Cpu, "main-thread", 0.6).other(
+                Class::Cpu,
+                "cpu-training",
+                0.4,
+                "no device is in use",
             );
         }
         let judgement = Judgement::training(Class::Cpu, "cpu-training", 0.6 + 0.3 * ramp(cpu, 0.7, 1.5));

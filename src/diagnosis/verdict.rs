@@ -58,6 +58,10 @@ pub enum Phase {
     Training,
     /// Saving state.
     Checkpoint,
+    /// Compiling the model.
+    Compile,
+    /// Evaluating on other data.
+    Validation,
     /// Alive, but neither stepping nor computing.
     Idle,
     /// Stopped by a signal or a debugger.
@@ -75,6 +79,8 @@ impl Phase {
             Self::Init => "init",
             Self::Training => "training",
             Self::Checkpoint => "checkpoint",
+            Self::Compile => "compile",
+            Self::Validation => "validation",
             Self::Idle => "idle",
             Self::Stopped => "stopped",
             Self::Finished => "finished",

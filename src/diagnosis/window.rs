@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::rates::Frame;
-use crate::rates::frame::{GpuRates, TrainerRates, WorkerRates};
+use crate::rates::frame::{GpuRates, Stall, TrainerRates, WorkerRates};
 use crate::sample::{MountKind, ProcessId, Wait};
 
-use super::verdict::{GpuIdle, Shares};
+use super::stacks::{self, MainActivities, StacksWindow};
+use super::verdict::{GpuIdle, Hottest, Shares, Stages};
 
 /// The window's numbers.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +47,8 @@ pub struct Window {
     pub trainers: usize,
     /// Growth of the job's resident memory, bytes/s.
     pub growth_s: Option<f64>,
+    /// Waits for a batch of 30 ms and more with their place in the run, oldest first.
+    pub stalls: Vec<Stall>,
 }
 
 /// The main thread's time.
@@ -53,6 +56,8 @@ pub struct Window {
 pub struct MainWindow {
     /// The five shares.
     pub shares: Shares,
+    /// Of the input wait: in the loader's own poll, which needs no guess.
+    pub polled: f64,
     /// Running or queueing.
     pub running: f64,
     /// Waiting for a disk.
@@ -71,8 +76,8 @@ pub struct MainWindow {
     pub reading: f64,
     /// Waits for a batch, seconds each.
     pub waits_s: Vec<f64>,
-    /// Largest and smallest input-wait share among the trainers: ranks that wait for one another differ.
-    pub input_wait_range: (f64, f64),
+    /// What the stacks say of it.
+    pub activities: Option<MainActivities>,
 }
 
 /// Devices of the job.
@@ -139,8 +144,12 @@ pub struct WorkersWindow {
     pub new: usize,
     /// Busiest worker's active share, and the median worker's.
     pub busiest: (u32, f64, f64),
+    /// CPU use of the worker processes together, helper threads included, cores.
+    pub cpu_cores: Option<f64>,
     /// Each worker at the end.
     pub each: Vec<WorkerWindow>,
+    /// Time by stage, mean over the workers, where stacks tell.
+    pub stages: Option<Stages>,
 }
 
 /// One worker.
@@ -152,6 +161,10 @@ pub struct WorkerWindow {
     pub shares: Option<[f64; 4]>,
     /// Batches a second.
     pub batches_s: Option<f64>,
+    /// Time by stage, where stacks tell.
+    pub stages: Option<Stages>,
+    /// Its hottest function.
+    pub hottest: Option<Hottest>,
 }
 
 /// CPUs.
@@ -273,9 +286,10 @@ fn mean_of(frames: &[&Frame], value: impl Fn(&Frame) -> Option<f64>) -> Option<f
 
 impl Window {
     /// Sums up `frames`, oldest first. Frames without a length (the first of a session, or after a gap) count for
-    /// their state only.
+    /// their state only. `stacks` may reach back further than the frames: they are taken seldom. `only` leaves out all
+    /// trainers but that one, and their workers: one rank of several.
     #[must_use]
-    pub fn of(frames: &[&Frame]) -> Self {
+    pub fn of(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>) -> Self {
         let Some(last) = frames.last() else { return Self::default() };
         let timed: Vec<&Frame> = frames.iter().copied().filter(|frame| frame.seconds > 0.0).collect();
         let stopped = frames.iter().filter(|frame| matches!(frame.state, 'T' | 't')).count();
@@ -288,13 +302,18 @@ impl Window {
             alive: last.alive,
             state: last.state,
             stopped: stopped as f64 / frames.len().max(1) as f64,
-            main: main_window(&timed),
+            main: main_window(&timed, stacks, only),
             gpu: gpu_window(&timed),
             gpu_seen: last.gpus.iter().any(|gpu| !gpu.lost),
-            workers: workers_window(&timed),
+            workers: workers_window(&timed, stacks, only),
             cpu: cpu_window(&timed),
             io: io_window(&timed),
-            steps: steps_window(&timed),
+            steps: steps_window(&timed, only),
+            stalls: timed
+                .iter()
+                .filter_map(|frame| trainers(frame, only).next())
+                .flat_map(|trainer| trainer.stalls.iter().copied())
+                .collect(),
             library: last.job.library.clone(),
             age_s: last.job.age_s,
             trainers: last.trainers.len(),
@@ -319,6 +338,16 @@ impl Window {
     }
 }
 
+/// The frame's trainers, or the one asked for.
+fn trainers(frame: &Frame, only: Option<ProcessId>) -> impl Iterator<Item = &TrainerRates> {
+    frame.trainers.iter().filter(move |trainer| only.is_none_or(|only| trainer.id == only))
+}
+
+/// The frame's workers, or those of the trainer asked for.
+fn workers_of(frame: &Frame, only: Option<ProcessId>) -> impl Iterator<Item = &WorkerRates> {
+    frame.workers.iter().filter(move |worker| only.is_none_or(|only| worker.trainer == only.pid))
+}
+
 fn growth(frames: &[&Frame]) -> Option<f64> {
     let (first, last) = (frames.first()?, frames.last()?);
     let seconds = last.monotonic_ns.checked_sub(first.monotonic_ns)? as f64 / 1e9;
@@ -326,16 +355,15 @@ fn growth(frames: &[&Frame]) -> Option<f64> {
     (seconds > 0.5).then(|| grown / seconds)
 }
 
-fn main_window(frames: &[&Frame]) -> Option<MainWindow> {
+fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>) -> Option<MainWindow> {
     let mut sums = [0.0_f64; 5];
-    let (mut seen, mut running, mut disk, mut unreadable) = (0.0, 0.0, 0.0, 0.0);
+    let (mut seen, mut running, mut disk, mut unreadable, mut polled) = (0.0, 0.0, 0.0, 0.0, 0.0);
     let mut exact = true;
     let mut waits_s = Vec::new();
-    let mut by_trainer: BTreeMap<ProcessId, (f64, f64)> = BTreeMap::new();
     let (mut delay, mut cpu, mut read) = (Mean::default(), Mean::default(), Mean::default());
     let mut reading = 0_usize;
     for frame in frames {
-        for trainer in &frame.trainers {
+        for trainer in trainers(frame, only) {
             let TrainerRates { input_wait_s, device_sync_s, host_busy_s, checkpoint_s, other_s, .. } = trainer;
             for (sum, part) in sums.iter_mut().zip([input_wait_s, device_sync_s, host_busy_s, checkpoint_s, other_s])
             {
@@ -346,18 +374,14 @@ fn main_window(frames: &[&Frame]) -> Option<MainWindow> {
             let by_wait = |wait: Wait| f64::from(trainer.by_wait_s.get(wait.index()).copied().unwrap_or(0.0));
             disk += by_wait(Wait::DiskRead) + by_wait(Wait::Memory);
             unreadable += by_wait(Wait::Unknown);
+            polled += if trainer.exact { by_wait(Wait::LoaderPoll) } else { *input_wait_s };
             exact &= trainer.exact || trainer.looks == 0;
             waits_s.extend(trainer.wait_lengths_s.iter().map(|length| f64::from(*length)));
-            let entry = by_trainer.entry(trainer.id).or_default();
-            entry.0 += input_wait_s;
-            entry.1 += trainer.seconds_seen;
             delay.add(trainer.run_delay_share, frame.seconds);
             cpu.add(trainer.cpu_pct, frame.seconds);
             read.add(trainer.read_chars_s, frame.seconds);
         }
-        if frame
-            .trainers
-            .iter()
+        if trainers(frame, only)
             .any(|trainer| trainer.read_chars_s.is_some_and(|rate| rate >= super::thresholds::INLINE_READ.value))
         {
             reading += 1;
@@ -367,10 +391,9 @@ fn main_window(frames: &[&Frame]) -> Option<MainWindow> {
         return None;
     }
     let [input_wait, device_sync, host_busy, checkpoint, other] = sums.map(|sum| sum / seen);
-    let shares_of = by_trainer.values().filter(|(_, seen)| *seen > 0.0).map(|(wait, seen)| wait / seen);
-    let range = shares_of.fold((0.0_f64, 1.0_f64), |(most, least), share| (most.max(share), least.min(share)));
-    Some(MainWindow {
+    let mut window = MainWindow {
         shares: Shares { input_wait, device_sync, host_busy, checkpoint, other },
+        polled: polled / seen,
         running: running / seen,
         disk: disk / seen,
         unreadable: unreadable / seen,
@@ -380,8 +403,10 @@ fn main_window(frames: &[&Frame]) -> Option<MainWindow> {
         read_chars_s: read.get(),
         reading: reading as f64 / frames.len().max(1) as f64,
         waits_s,
-        input_wait_range: range,
-    })
+        activities: None,
+    };
+    window.activities = stacks::refine(&mut window, &stacks.main(only));
+    Some(window)
 }
 
 fn gpu_window(frames: &[&Frame]) -> Option<GpuWindow> {
@@ -467,17 +492,21 @@ fn gpu_idle(frames: &[&Frame], total: f64) -> GpuIdle {
     }
 }
 
-fn workers_window(frames: &[&Frame]) -> Option<WorkersWindow> {
-    let last = frames.last()?;
+fn workers_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>) -> Option<WorkersWindow> {
+    let last: Vec<&WorkerRates> = workers_of(frames.last()?, only).collect();
     // A set that is just being rebuilt may be missing from the last frame.
-    let alive = frames.iter().rev().map(|frame| &frame.workers).find(|workers| !workers.is_empty())?;
+    let alive = frames
+        .iter()
+        .rev()
+        .map(|frame| workers_of(frame, only).collect::<Vec<_>>())
+        .find(|workers| !workers.is_empty())?;
     let mut totals: BTreeMap<ProcessId, [Mean; 4]> = BTreeMap::new();
     let mut batches: BTreeMap<ProcessId, Mean> = BTreeMap::new();
     let mut sums = [Mean::default(); 6];
     let mut threads = Mean::default();
     let mut new = 0;
     for (at, frame) in frames.iter().enumerate() {
-        for worker in &frame.workers {
+        for worker in workers_of(frame, only) {
             let WorkerRates { busy, io_wait, runnable, idle, disk_wait, socket_wait, .. } = worker;
             for (sum, part) in sums.iter_mut().zip([busy, io_wait, runnable, idle, disk_wait, socket_wait]) {
                 sum.add(*part, frame.seconds);
@@ -506,11 +535,28 @@ fn workers_window(frames: &[&Frame]) -> Option<WorkersWindow> {
     let median = super::stats::quantile(&shares, 0.5).unwrap_or(0.0);
     let sum_rate = |rate: &dyn Fn(&WorkerRates) -> Option<f64>| {
         mean_of(frames, |frame| {
-            let rates: Vec<f64> = frame.workers.iter().filter_map(rate).collect();
+            let rates: Vec<f64> = workers_of(frame, only).filter_map(rate).collect();
             (!rates.is_empty()).then(|| rates.iter().sum())
         })
     };
-    let count = if last.workers.is_empty() { alive.len() } else { last.workers.len() };
+    let count = if last.is_empty() { alive.len() } else { last.len() };
+    let pooled = stacks.all_workers();
+    let each: Vec<WorkerWindow> = alive
+        .iter()
+        .map(|worker| {
+            let shares = totals.get(&worker.id).and_then(|parts| {
+                let [busy, io_wait, runnable, idle] = parts.map(Mean::get);
+                Some([busy?, io_wait?, runnable?, idle?])
+            });
+            let batches_s = batches.get(&worker.id).and_then(|mean| mean.get());
+            let mut window = WorkerWindow { pid: worker.id.pid, shares, batches_s, ..WorkerWindow::default() };
+            if let Some((stages, hottest)) = stacks::worker_stages(&window, stacks.workers.get(&worker.id), &pooled) {
+                window.stages = Some(stages);
+                window.hottest = hottest;
+            }
+            window
+        })
+        .collect();
     Some(WorkersWindow {
         count,
         busy,
@@ -524,17 +570,21 @@ fn workers_window(frames: &[&Frame]) -> Option<WorkersWindow> {
         read_chars_s: sum_rate(&|worker| worker.read_chars_s),
         new,
         busiest: (busiest.0, busiest.1, median),
-        each: alive
-            .iter()
-            .map(|worker| WorkerWindow {
-                pid: worker.id.pid,
-                shares: totals.get(&worker.id).and_then(|parts| {
-                    let [busy, io_wait, runnable, idle] = parts.map(Mean::get);
-                    Some([busy?, io_wait?, runnable?, idle?])
-                }),
-                batches_s: batches.get(&worker.id).and_then(|mean| mean.get()),
-            })
-            .collect(),
+        cpu_cores: sum_rate(&|worker| worker.cpu_pct).map(|pct| pct / 100.0),
+        stages: mean_stages(&each),
+        each,
+    })
+}
+
+fn mean_stages(each: &[WorkerWindow]) -> Option<Stages> {
+    let known: Vec<&Stages> = each.iter().filter_map(|worker| worker.stages.as_ref()).collect();
+    let mean = |stage: fn(&Stages) -> f64| super::stats::mean(known.iter().map(|stages| stage(stages)));
+    Some(Stages {
+        load: mean(|stages| stages.load)?,
+        decode: mean(|stages| stages.decode)?,
+        transform: mean(|stages| stages.transform)?,
+        collate: mean(|stages| stages.collate)?,
+        hand_over: mean(|stages| stages.hand_over)?,
     })
 }
 
@@ -590,13 +640,13 @@ fn io_window(frames: &[&Frame]) -> IoWindow {
     }
 }
 
-fn steps_window(frames: &[&Frame]) -> StepsWindow {
+fn steps_window(frames: &[&Frame], only: Option<ProcessId>) -> StepsWindow {
     let (mut steps, mut seconds) = (0_u64, 0.0);
     let mut seen = false;
     let mut lengths_s = Vec::new();
     for frame in frames {
         // Ranks step together: the first trainer speaks for all.
-        let Some(trainer) = frame.trainers.first() else { continue };
+        let Some(trainer) = trainers(frame, only).next() else { continue };
         if let Some(count) = trainer.steps {
             seen = true;
             steps = steps.saturating_add(count);

@@ -124,6 +124,8 @@ fn phase_words(phase: Phase) -> &'static str {
         Phase::Init => "starting up",
         Phase::Training => "training",
         Phase::Checkpoint => "saving state",
+        Phase::Compile => "compiling",
+        Phase::Validation => "validating",
         Phase::Idle => "alive, but not training",
         Phase::Stopped => "stopped by a signal or a debugger",
         Phase::Finished => "has ended",

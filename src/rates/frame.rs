@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::stacks::ProcessStacks;
 use crate::sample::{GpuProcess, MountKind, ProcessId, ProcessRole, Wait};
 
 /// One interval between two samples.
@@ -41,7 +42,9 @@ pub struct Frame {
     pub gpus: Vec<GpuRates>,
     /// How the job's devices were told from others.
     pub gpu_link: GpuLink,
-    /// trainmon's own CPU use, percent of one core.
+    /// What the stacks that ended in the interval say, one entry for each process looked into.
+    pub stacks: Vec<ProcessStacks>,
+    /// trainmon's own CPU use and that of the programs it starts, percent of one core.
     pub own_cpu_pct: Option<f64>,
     /// trainmon's own resident set, bytes.
     pub own_rss_bytes: Option<u64>,
@@ -127,6 +130,8 @@ pub struct TrainerRates {
     pub device_idle_s: Option<[f64; 5]>,
     /// Separate waits for a batch that ended in this interval, seconds each (at most 64, longest kept).
     pub wait_lengths_s: Vec<f32>,
+    /// Waits for a batch of 30 ms and more, with the number of batches that had been asked for by then (at most 64).
+    pub stalls: Vec<Stall>,
     /// Steps begun in the interval (batches requested from the workers).
     pub steps: Option<u64>,
     /// Length of each step that ended in the interval, seconds (at most 256 entries; several steps between two looks
@@ -144,6 +149,15 @@ pub struct TrainerRates {
     pub read_bytes_s: Option<f64>,
     /// Bytes per second written by this process through write calls.
     pub write_chars_s: Option<f64>,
+}
+
+/// A wait for a batch, and where in the run it lies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stall {
+    /// Batches asked for since the workers started: rises by one with each step.
+    pub count: u64,
+    /// How long, seconds.
+    pub seconds: f32,
 }
 
 /// One worker in the interval.

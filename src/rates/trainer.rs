@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::delta::Earlier;
 use super::device::{DeviceUse, Overlap};
-use super::frame::TrainerRates;
+use super::frame::{Stall, TrainerRates};
 use super::gpu::GpuFold;
 use super::job::{JobFold, ProcessDelta};
 use super::kind::{Context, Kind, kind};
@@ -30,6 +30,9 @@ const FETCH_NS: u64 = 150_000_000;
 
 /// Waits kept for one interval.
 const WAITS: usize = 64;
+
+/// Shortest wait that is noted as a stall, seconds: shorter ones lie within the distance of two looks.
+const STALL_S: f64 = 0.030;
 
 /// What spans two ticks, for one trainer.
 #[derive(Debug, Default)]
@@ -189,8 +192,15 @@ fn look_through(lane: &TrainerLane, carry: &mut Carry, around: &Surroundings<'_>
         }
         // A batch that was taken between two looks ends a wait even when both looks saw one.
         let stepped = point.batches_requested.is_some_and(|now| requested.is_some_and(|before| now > before));
+        let before = requested;
         requested = point.batches_requested.or(requested);
         if kind != Kind::InputWait || stepped {
+            if carry.waited_s >= STALL_S
+                && rates.stalls.len() < WAITS
+                && let Some(count) = before
+            {
+                rates.stalls.push(Stall { count, seconds: carry.waited_s as f32 });
+            }
             end_wait(&mut carry.waited_s, &mut rates.wait_lengths_s);
         }
         if kind == Kind::InputWait {

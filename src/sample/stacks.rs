@@ -77,3 +77,18 @@ pub struct StackCount {
     /// Samples.
     pub samples: u32,
 }
+
+/// Whether a file is the user's own code: no installed package, no standard library, nothing built in.
+#[must_use]
+pub fn is_user_code(file: &str) -> bool {
+    if file.is_empty() || file.starts_with('<') {
+        return false;
+    }
+    if ["/site-packages/", "/dist-packages/"].iter().any(|packages| file.contains(packages)) {
+        return false;
+    }
+    // The standard library: `/usr/lib/python3.11/threading.py`.
+    !file.match_indices("/lib/python").any(|(at, found)| {
+        file.get(at + found.len()..).and_then(|rest| rest.chars().next()).is_some_and(|next| next.is_ascii_digit())
+    })
+}

@@ -1,0 +1,165 @@
+//! What a change would bring: the laws of a loop that is fed by workers, solved for another number of them.
+//!
+//! With T the time one worker needs for a batch, C the loop's own time for a step and N workers, a step takes
+//! max(C, T/N). Two floors hold besides: the device's own time for a step, and the CPU time of everything over the CPUs
+//! there are. Every number here is of a steady loop, so what comes out is an upper bound of the gain, not a promise.
+
+use super::stacks::MainActivities;
+use super::window::Window;
+use crate::rates::stacks::Activity;
+
+/// A loop with its workers, in seconds for each step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Loop {
+    /// A step as it is now.
+    pub step_s: f64,
+    /// C: the loop's own time, with what taking a batch over costs.
+    pub own_s: f64,
+    /// T: one worker's time for a batch, without queueing for a CPU.
+    pub batch_s: f64,
+    /// CPU time of workers and trainer for a step.
+    pub cpu_s: f64,
+    /// The device's time for a step; 0 where no device is known.
+    pub device_s: f64,
+    /// CPUs that the job can have.
+    pub cores: f64,
+    /// Workers now.
+    pub workers: usize,
+}
+
+/// What a change leads to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// Workers after it.
+    pub workers: usize,
+    /// More workers would still help, but there are no CPUs for them.
+    pub capped: bool,
+    /// Seconds of a step after it.
+    pub step_s: f64,
+    /// Times faster than now, at least 1.
+    pub speedup: f64,
+}
+
+impl Loop {
+    /// The loop of this window; `None` where steps or workers are not known.
+    #[must_use]
+    pub fn of(window: &Window) -> Option<Self> {
+        let main = window.main.as_ref()?;
+        let workers = window.workers.as_ref().filter(|workers| workers.count > 0)?;
+        let per_s = window.steps.per_s.filter(|rate| *rate > 0.0)?;
+        let step_s = 1.0 / per_s;
+        let rate = workers.batches_s.filter(|rate| *rate > 0.0).unwrap_or(per_s);
+        let received = main.activities.as_ref().map_or(0.0, |seen| seen.share(Activity::Receiving));
+        let trainer_cores = main.cpu_pct.unwrap_or(0.0) / 100.0;
+        let worker_cores = workers.cpu_cores.unwrap_or(workers.busy * workers.count as f64);
+        let others = window.cpu.others.unwrap_or(0.0);
+        Some(Self {
+            step_s,
+            own_s: (1.0 - main.shares.input_wait + received).min(1.0) * step_s,
+            batch_s: (workers.busy + workers.io_wait) * workers.count as f64 / rate,
+            cpu_s: (trainer_cores + worker_cores) / per_s,
+            device_s: window.gpu.as_ref().map_or(0.0, |gpu| gpu.job_busy) * step_s,
+            cores: (window.cpu.cores.unwrap_or(1.0) - others).max(1.0),
+            workers: workers.count,
+        })
+    }
+
+    /// A step with `workers` of them.
+    #[must_use]
+    pub fn step_with(&self, workers: usize) -> f64 {
+        let fed = self.batch_s / workers.max(1) as f64;
+        self.own_s.max(fed).max(self.device_s).max(self.cpu_s / self.cores)
+    }
+
+    /// N*: the workers that keep up, ceil(T/C), capped at the CPUs.
+    #[must_use]
+    pub fn enough_workers(&self) -> Prediction {
+        let target = self.own_s.max(self.device_s).max(1e-6);
+        // A batch time that is a little more than a whole number of steps needs no further worker.
+        let needed = ((self.batch_s / target) - 0.05).ceil().max(1.0);
+        let cap = self.cores.floor().max(1.0).max(self.workers as f64);
+        let workers = needed.min(cap) as usize;
+        self.predict(workers, needed > cap)
+    }
+
+    fn predict(&self, workers: usize, capped: bool) -> Prediction {
+        let step_s = self.step_with(workers).min(self.step_s);
+        Prediction { workers, capped, step_s, speedup: (self.step_s / step_s.max(1e-9)).max(1.0) }
+    }
+
+    /// With nothing but the loop's own time and the device's: what any cure of the input can bring at most.
+    #[must_use]
+    pub fn without_waits(&self) -> f64 {
+        (self.step_s / self.own_s.max(self.device_s).max(1e-9)).max(1.0)
+    }
+
+    /// The gain if a part of the workers' time (0–1 of their active time) took none.
+    #[must_use]
+    pub fn without_stage(&self, part: f64) -> f64 {
+        let left = Self {
+            batch_s: self.batch_s * (1.0 - part.clamp(0.0, 1.0)),
+            cpu_s: self.cpu_s * (1.0 - part.clamp(0.0, 1.0)),
+            ..*self
+        };
+        left.predict(self.workers, false).speedup
+    }
+}
+
+/// Workers for a loop that loads its batches itself: with I the share of loading, ceil(I / (1 − I)), at least one, capped
+/// at the CPUs; and the speed-up at most, 1 / max(1 − I, I / N, device).
+#[must_use]
+pub fn workers_for_inline(main: &MainActivities, cores: f64, device: f64) -> (usize, f64) {
+    let inline = main.inline.clamp(0.0, 0.99);
+    let cap = cores.floor().max(1.0);
+    let workers = ((inline / (1.0 - inline)) - 0.05).ceil().clamp(1.0, cap);
+    let step = (1.0 - inline).max(inline / workers).max(device).max(1.0 / cores.max(1.0));
+    (workers as usize, (1.0 / step).max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fed(batch_s: f64, own_s: f64, workers: usize, cores: f64) -> Loop {
+        let step_s = own_s.max(batch_s / workers as f64);
+        Loop { step_s, own_s, batch_s, cpu_s: own_s + batch_s, device_s: 0.0, cores, workers }
+    }
+
+    #[test]
+    fn workers_that_keep_up() {
+        let found = fed(0.4, 0.1, 2, 8.0).enough_workers();
+        assert_eq!((found.workers, found.capped), (4, false));
+        assert!((found.step_s - 0.1).abs() < 1e-9 && (found.speedup - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn cpus_cap_workers_and_step() {
+        let found = fed(0.8, 0.02, 2, 4.0).enough_workers();
+        assert_eq!((found.workers, found.capped), (4, true));
+        // 0.82 s of CPU a step on four CPUs.
+        assert!((found.step_s - 0.205).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_busy_device_leaves_nothing() {
+        let busy = Loop { device_s: 0.19, ..fed(0.4, 0.1, 2, 8.0) };
+        assert!((busy.enough_workers().speedup - 0.2 / 0.19).abs() < 1e-9);
+        assert!((busy.without_waits() - 0.2 / 0.19).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_stage_that_took_no_time() {
+        let half = fed(0.4, 0.1, 2, 8.0).without_stage(0.5);
+        assert!((half - 2.0).abs() < 1e-9, "{half}");
+        assert!((fed(0.4, 0.1, 2, 8.0).without_stage(0.0) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn loading_moved_out_of_the_loop() {
+        let main = MainActivities { inline: 0.75, ..MainActivities::default() };
+        assert_eq!(workers_for_inline(&main, 8.0, 0.0), (3, 4.0));
+        let (workers, speedup) = workers_for_inline(&main, 2.0, 0.0);
+        assert_eq!(workers, 2);
+        assert!((speedup - 2.0).abs() < 1e-9);
+    }
+}
