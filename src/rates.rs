@@ -18,10 +18,10 @@ mod gpu;
 mod host;
 mod job;
 mod kind;
-pub mod stacks;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod properties;
+pub mod stacks;
 mod steps;
 mod storage;
 #[cfg(test)]

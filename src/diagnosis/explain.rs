@@ -8,11 +8,11 @@ use crate::sample::{Access, Sample, SourceState, SourceStatus};
 use super::Context;
 use super::causes;
 use super::rules::Judgement;
+use super::stalls;
 use super::thresholds::{self as limit, Threshold};
 use super::verdict::{
     Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Shares, Steps, Verdict, WorkerVerdict,
 };
-use super::stalls;
 use super::what_if::{self, Loop, Prediction};
 use super::window::{MainWindow, Window};
 
@@ -371,7 +371,11 @@ fn evidence(judgement: &Judgement, window: &Window) -> Vec<Evidence> {
                 Some(f64::from(period.every)),
                 "steps",
                 None,
-                format!("a stall of {:.0} ms each time: {} workers take turns", period.stall_s * 1000.0, workers.count),
+                format!(
+                    "a stall of {:.0} ms each time: {} workers take turns",
+                    period.stall_s * 1000.0,
+                    workers.count
+                ),
             );
         }
     }

@@ -7,14 +7,14 @@
 pub mod causes;
 mod engine;
 mod explain;
-pub mod stacks;
-mod stalls;
-mod what_if;
 mod ranks;
 pub mod rules;
+pub mod stacks;
+mod stalls;
 pub mod stats;
 pub mod thresholds;
 pub mod verdict;
+mod what_if;
 pub mod window;
 
 pub use engine::{Context, Diagnosis};

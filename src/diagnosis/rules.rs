@@ -367,9 +367,10 @@ fn hands_over(window: &Window, workers: &WorkersWindow) -> bool {
         return true;
     }
     let making = workers.stages.map(|stages| stages.load + stages.decode + stages.transform + stages.collate);
-    workers.stages.zip(making).is_some_and(|(stages, making)| {
-        stages.hand_over >= limit::STAGE.value && stages.hand_over > making
-    })
+    workers
+        .stages
+        .zip(making)
+        .is_some_and(|(stages, making)| stages.hand_over >= limit::STAGE.value && stages.hand_over > making)
 }
 
 /// The stage with the largest part of the workers' active time, and that part.
@@ -570,7 +571,10 @@ fn without_device(window: &Window, main: &MainWindow, known: Known) -> Judgement
         let model = seen.map_or(0.0, |seen| seen.of_model());
         // One busy thread, and no sign of a loop: no steps, no workers, no device.
         if model < limit::LOST_WAIT.value
-            && !known.has_stepped && window.workers.is_none() && cpu < limit::COMPUTE_THREADS.value {
+            && !known.has_stepped
+            && window.workers.is_none()
+            && cpu < limit::COMPUTE_THREADS.value
+        {
             return Judgement::new(Phase::Unknown, Class::Unknown, None, 0.2).doubt(
                 "one thread computes, without workers, steps or a device: the job sets itself up, or trains on one CPU",
                 1.0,

@@ -239,7 +239,8 @@ pub fn refine(main: &mut MainWindow, stacks: &ProcessSum) -> Option<MainActiviti
     let input = polled + weigh(count(&is_input), estimate);
     let saving = count(&|activity| activity == Activity::Checkpoint);
     let lane_saving = if rest > 0.0 { main.shares.checkpoint / rest } else { 0.0 };
-    let checkpoint = if saving > 0 { weigh(saving, lane_saving).max(main.shares.checkpoint) } else { main.shares.checkpoint };
+    let checkpoint =
+        if saving > 0 { weigh(saving, lane_saving).max(main.shares.checkpoint) } else { main.shares.checkpoint };
     let before = main.shares;
     shift(main, input, checkpoint);
     main.running = (main.running - (main.shares.input_wait - before.input_wait).max(0.0)).max(0.0);
@@ -326,18 +327,26 @@ fn sync_lines(stacks: &ProcessSum, part: &dyn Fn(u32) -> f64) -> Vec<Hottest> {
 /// Calls of torch that wait for the device without a Python frame of their own.
 fn reads_back(text: &str) -> bool {
     const CALLS: [&str; 14] = [
-        ".item()", ".cpu()", ".tolist()", ".numpy()", "synchronize(", ".nonzero(", "nonzero(", ".to(\"cpu\"", ".to('cpu'",
-        "float(", "int(", "bool(", "print(", "masked_select(",
+        ".item()",
+        ".cpu()",
+        ".tolist()",
+        ".numpy()",
+        "synchronize(",
+        ".nonzero(",
+        "nonzero(",
+        ".to(\"cpu\"",
+        ".to('cpu'",
+        "float(",
+        "int(",
+        "bool(",
+        "print(",
+        "masked_select(",
     ];
     CALLS.iter().any(|call| text.contains(call))
 }
 
 /// The largest functions, the user's own first, each at its most frequent line.
-fn functions<'a>(
-    places: impl Iterator<Item = &'a Place>,
-    share: &dyn Fn(u32) -> f64,
-    most: usize,
-) -> Vec<Hottest> {
+fn functions<'a>(places: impl Iterator<Item = &'a Place>, share: &dyn Fn(u32) -> f64, most: usize) -> Vec<Hottest> {
     let mut by_function: BTreeMap<(bool, &str, &str), (u32, u32, &Place)> = BTreeMap::new();
     for place in places {
         let entry = by_function.entry((!place.user, &place.file, &place.function)).or_insert((0, 0, place));
@@ -419,7 +428,8 @@ pub fn worker_stages(
     let places = from.places.values().filter(|place| {
         !matches!(place.activity, Activity::Waiting | Activity::Import | Activity::Python | Activity::HandOver)
     });
-    let of_active = |samples: u32| if from_active > 0.0 { round(active * f64::from(samples) / from_active) } else { 0.0 };
+    let of_active =
+        |samples: u32| if from_active > 0.0 { round(active * f64::from(samples) / from_active) } else { 0.0 };
     Some((stages, functions(places, &of_active, 1).pop()))
 }
 
@@ -504,11 +514,13 @@ mod tests {
 
     #[test]
     fn a_blocked_worker_reads() {
-        let worker =
-            WorkerWindow { pid: 1, shares: Some([0.3, 0.5, 0.0, 0.2]), batches_s: None };
+        let worker = WorkerWindow { pid: 1, shares: Some([0.3, 0.5, 0.0, 0.2]), batches_s: None };
         let own = sum_of(
             &[(Activity::Waiting, 20), (Activity::Transform, 70), (Activity::Collate, 10)],
-            vec![place("dilate", 7, Activity::Transform, 60, 60), place("Set.__getitem__", 3, Activity::Transform, 10, 1)],
+            vec![
+                place("dilate", 7, Activity::Transform, 60, 60),
+                place("Set.__getitem__", 3, Activity::Transform, 10, 1),
+            ],
         );
         let (stages, hottest) = worker_stages(&worker, Some(&own), &own).unwrap();
         assert!((stages.load - 0.5).abs() < 0.01 && (stages.transform - 0.2).abs() < 0.01, "{stages:?}");

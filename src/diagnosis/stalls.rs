@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn every_fourth_step() {
-        let found = period(&stalls(&[(8, 0.288), (12, 0.313), (16, 0.3), (18, 0.04), (20, 0.3), (24, 0.31)])).unwrap();
+        let found =
+            period(&stalls(&[(8, 0.288), (12, 0.313), (16, 0.3), (18, 0.04), (20, 0.3), (24, 0.31)])).unwrap();
         assert_eq!(found.every, 4);
         assert!((found.stall_s - 0.3).abs() < 1e-3);
     }

@@ -316,9 +316,7 @@ fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         return Activity::Import;
     }
     // A queue that the program itself reads batches from: a thread of its own fills it.
-    let takes = stack.first().is_some_and(|leaf| {
-        matches!(leaf.mark, Mark::Wait | Mark::Connection | Mark::QueueGet)
-    });
+    let takes = stack.first().is_some_and(|leaf| matches!(leaf.mark, Mark::Wait | Mark::Connection | Mark::QueueGet));
     if takes && has(Mark::QueueGet) {
         return Activity::QueueWait;
     }
@@ -420,12 +418,25 @@ fn stage_by_words(frame: &StackFrame, leaf: bool) -> Option<Activity> {
         return Some(Activity::Transform);
     }
     let text = frame.text.as_deref().filter(|_| leaf)?;
-    const DECODES: [&str; 8] = [
-        "imdecode", "imread(", "decode_jpeg", "decode_png", "decode_image", "read_image", ".decode(", "decompress(",
-    ];
+    const DECODES: [&str; 8] =
+        ["imdecode", "imread(", "decode_jpeg", "decode_png", "decode_image", "read_image", ".decode(", "decompress("];
     const LOADS: [&str; 16] = [
-        ".read(", ".readinto(", ".readline", "open(", "np.load(", "np.fromfile(", "numpy.fromfile(", "fromfile(",
-        "pread(", "preadv(", ".recv(", ".recv_into(", "requests.", "urlopen(", "read_bytes(", "os.read(",
+        ".read(",
+        ".readinto(",
+        ".readline",
+        "open(",
+        "np.load(",
+        "np.fromfile(",
+        "numpy.fromfile(",
+        "fromfile(",
+        "pread(",
+        "preadv(",
+        ".recv(",
+        ".recv_into(",
+        "requests.",
+        "urlopen(",
+        "read_bytes(",
+        "os.read(",
     ];
     if DECODES.iter().any(|call| text.contains(call)) {
         return Some(Activity::Decode);

@@ -78,17 +78,62 @@ pub struct StackCount {
     pub samples: u32,
 }
 
-/// Whether a file is the user's own code: no installed package, no standard library, nothing built in.
+/// Whether a file is the user's own code: it lies outside installed packages and the standard library, and is a file at
+/// all (`<frozen importlib._bootstrap>`, `<string>` and an empty path are not). Code that torch.compile generated is not
+/// the user's either.
 #[must_use]
 pub fn is_user_code(file: &str) -> bool {
+    let packages = ["site-packages", "dist-packages"];
     if file.is_empty() || file.starts_with('<') {
         return false;
     }
-    if ["/site-packages/", "/dist-packages/"].iter().any(|packages| file.contains(packages)) {
-        return false;
+    let mut parent = "";
+    for part in file.split('/') {
+        let library = ["lib", "lib64"].contains(&parent) && is_python_folder(part);
+        if packages.contains(&part) || library || part.starts_with("torchinductor_") {
+            return false;
+        }
+        parent = part;
     }
-    // The standard library: `/usr/lib/python3.11/threading.py`.
-    !file.match_indices("/lib/python").any(|(at, found)| {
-        file.get(at + found.len()..).and_then(|rest| rest.chars().next()).is_some_and(|next| next.is_ascii_digit())
-    })
+    true
+}
+
+/// `python3.11`, `python3.13t`, `python311.zip`: the standard library's place below `lib`.
+fn is_python_folder(part: &str) -> bool {
+    let Some(version) = part.strip_prefix("python") else { return false };
+    let version = version.strip_suffix(".zip").unwrap_or(version);
+    let version = version.strip_suffix('t').unwrap_or(version);
+    version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(|c| c.is_ascii_digit() || c == '.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_user_code;
+
+    #[test]
+    fn user_code_lies_outside_packages_and_the_standard_library() {
+        for own in [
+            "/home/me/train.py",
+            "train.py",
+            "/workspace/lib/data.py",
+            "/srv/lib/python_tools/a.py",
+            "/opt/python3.11/mine.py",
+        ] {
+            assert!(is_user_code(own), "{own}");
+        }
+        for other in [
+            "",
+            "<string>",
+            "<frozen runpy>",
+            "/usr/lib/python3.11/threading.py",
+            "/opt/conda/lib/python3.13t/queue.py",
+            "/usr/lib64/python3.9/queue.py",
+            "/usr/lib/python311.zip/queue.py",
+            "/v/lib/python3.11/site-packages/torch/nn/modules/module.py",
+            "/usr/lib/python3/dist-packages/numpy/core.py",
+            "/tmp/torchinductor_me/ab/cab.py",
+        ] {
+            assert!(!is_user_code(other), "{other}");
+        }
+    }
 }

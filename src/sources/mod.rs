@@ -17,6 +17,7 @@ pub mod nvml;
 mod nvml_raw;
 pub mod process;
 pub mod processes;
+pub mod py_spy;
 pub mod recording;
 pub mod roles;
 pub mod simulated_device;

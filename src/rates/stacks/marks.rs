@@ -140,7 +140,11 @@ const SAMPLES: &[Row] = &[
     ("pyarrow/", &[], Mark::Load),
     ("pandas/io/", &[], Mark::Load),
     ("datasets/table.py", &[], Mark::Load),
-    ("datasets/formatting/formatting.py", &["query_table", "_query_table", "_query_table_with_indices_mapping"], Mark::Load),
+    (
+        "datasets/formatting/formatting.py",
+        &["query_table", "_query_table", "_query_table_with_indices_mapping"],
+        Mark::Load,
+    ),
     ("torch/serialization.py", &["load", "_load", "_legacy_load", "load_tensor", "persistent_load"], Mark::Load),
     ("safetensors/", &["load_file", "safe_open"], Mark::Load),
 ];
@@ -186,7 +190,11 @@ const LOOP: &[Row] = &[
     ("torch/_dynamo/convert_frame.py", &[], Mark::Compile),
     ("torch/_dynamo/symbolic_convert.py", &[], Mark::Compile),
     ("torch/_dynamo/output_graph.py", &[], Mark::Compile),
-    ("torch/_inductor/", &["compile_fx", "compile_fx_inner", "codegen_and_compile", "compile_to_module"], Mark::Compile),
+    (
+        "torch/_inductor/",
+        &["compile_fx", "compile_fx_inner", "codegen_and_compile", "compile_to_module"],
+        Mark::Compile,
+    ),
     ("torch/_inductor/async_compile.py", &[], Mark::Compile),
     ("torch/_inductor/codecache.py", &[], Mark::Compile),
     ("jax/_src/compiler.py", &[], Mark::Compile),
@@ -207,7 +215,11 @@ const LOOP: &[Row] = &[
     ("transformers/trainer_callback.py", &[], Mark::Report),
     ("lightning/pytorch/loops/evaluation_loop.py", &[], Mark::Validation),
     ("pytorch_lightning/loops/evaluation_loop.py", &[], Mark::Validation),
-    ("transformers/trainer.py", &["evaluate", "evaluation_loop", "prediction_loop", "prediction_step"], Mark::Validation),
+    (
+        "transformers/trainer.py",
+        &["evaluate", "evaluation_loop", "prediction_loop", "prediction_step"],
+        Mark::Validation,
+    ),
     ("torch/utils/_contextlib.py", &[], Mark::Validation),
     ("<frozen importlib._bootstrap>", &["_find_and_load", "_load_unlocked", "_find_and_load_unlocked"], Mark::Import),
 ];

@@ -1,0 +1,222 @@
+//! Python stacks of a running process through the external py-spy program: blocking, for a thread of its own.
+//!
+//! Only ever in py-spy's non-blocking mode, which reads the target's memory and never stops it. One window is one run of
+//! the program; costs and failures were measured for 0.3.14 to 0.4.3.
+
+pub mod child;
+pub mod find;
+mod refusal;
+pub mod source_lines;
+pub mod speedscope;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+pub use refusal::Refusal;
+
+use super::kept;
+use super::task_files;
+use crate::sample::{ProcessId, SourceState, StackWindow};
+use child::Ending;
+use source_lines::SourceLines;
+
+/// How long `--version` may take; a shell wrapper (pyenv) takes some tenths of a second.
+const VERSION_TIME: Duration = Duration::from_secs(2);
+/// How much longer than its window a run may take: on a starved machine the start alone takes seconds.
+const EXTRA_TIME: Duration = Duration::from_secs(10);
+/// What is read of the program's messages, bytes.
+const MESSAGES: u64 = 4096;
+/// The oldest version that has `--nonblocking`, `--threads` and speedscope's format.
+const OLDEST: (u32, u32) = (0, 3);
+
+/// The py-spy program, ready to run.
+#[derive(Debug)]
+pub struct PySpy {
+    program: PathBuf,
+    version: String,
+    lines: SourceLines,
+}
+
+impl PySpy {
+    /// Finds the program: `wanted` (from `--py-spy`) and no other where it is given; otherwise on PATH, beside the
+    /// target's interpreter, then in `~/.local/bin`.
+    ///
+    /// # Errors
+    /// [`SourceState::Absent`] when there is none that runs and is recent enough.
+    pub fn find(proc_root: &Path, target: ProcessId, wanted: Option<&Path>) -> Result<Self, Refusal> {
+        if let Some(wanted) = wanted {
+            let program = std::path::absolute(wanted).unwrap_or_else(|_| wanted.to_path_buf());
+            if !find::is_program(&program) {
+                let reason = format!("--py-spy: {} is no program", shown(&program));
+                return Err(Refusal::lasting(SourceState::Absent, reason).mended_by("pip install py-spy"));
+            }
+            return Self::try_program(program);
+        }
+        let mut first = None;
+        for candidate in find::candidates(proc_root, target) {
+            let tried = if candidate.trusted {
+                Self::try_program(candidate.program)
+            } else {
+                let program = shown(&candidate.program);
+                let reason = format!("{program} could have been put there by another user, so it was not run");
+                Err(Refusal::lasting(SourceState::Absent, reason).mended_by(format!("--py-spy {program}")))
+            };
+            match tried {
+                Ok(found) => return Ok(found),
+                Err(refusal) => first = first.or(Some(refusal)),
+            }
+        }
+        Err(first.unwrap_or_else(|| {
+            Refusal::lasting(SourceState::Absent, "py-spy is not installed").mended_by("pip install py-spy")
+        }))
+    }
+
+    fn try_program(program: PathBuf) -> Result<Self, Refusal> {
+        let absent =
+            |reason: String| Refusal::lasting(SourceState::Absent, reason).mended_by("pip install --upgrade py-spy");
+        let name = shown(&program);
+        let never = AtomicBool::new(false);
+        let ran = child::run(&program, &["--version"], VERSION_TIME, speedscope::LARGEST as u64, &never)
+            .map_err(|error| absent(format!("{name} does not start: {error}")))?;
+        match ran.ending {
+            Ending::Exited(status) if status.success() => {}
+            Ending::Exited(_) => return Err(absent(format!("{name} fails: {}", refusal::said(&ran.err(MESSAGES))))),
+            _ => return Err(absent(format!("{name} does not answer"))),
+        }
+        let said = ran.out(MESSAGES);
+        let Some((version, numbers)) = version_of(&said) else {
+            return Err(absent(format!("{name} is no py-spy: it says {}", refusal::said(&said))));
+        };
+        if numbers < OLDEST {
+            let (major, minor) = OLDEST;
+            return Err(absent(format!("{name} is version {version}, which is older than {major}.{minor}")));
+        }
+        Ok(Self { version: version.to_owned(), program, lines: SourceLines::default() })
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Its version (`0.4.3`).
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Samples one process for some seconds. `None` when `stop` was set meanwhile, which is seen within 20 ms or so.
+    ///
+    /// # Errors
+    /// When there is nothing to read, access is refused, or the program failed or hung. Also, for good, when the process
+    /// was found stopped afterwards and had not been before.
+    pub fn record(
+        &mut self,
+        proc_root: &Path,
+        process: ProcessId,
+        seconds: u32,
+        rate_hz: u32,
+        stop: &AtomicBool,
+    ) -> Result<Option<StackWindow>, Refusal> {
+        let (seconds, rate_hz) = (seconds.max(1), rate_hz.max(1));
+        let before = state(proc_root, process).ok_or_else(|| Refusal::gone(process))?;
+        let (duration, rate, pid) = (seconds.to_string(), rate_hz.to_string(), process.pid.to_string());
+        let arguments = [
+            "record",
+            "--nonblocking",
+            "--format",
+            "speedscope",
+            "--duration",
+            &duration,
+            "--rate",
+            &rate,
+            "--idle",
+            "--threads",
+            "--output",
+            child::DOCUMENT,
+            "--pid",
+            &pid,
+        ];
+        let time_out = Duration::from_secs(u64::from(seconds)).saturating_add(EXTRA_TIME);
+        let began_ns = monotonic_ns();
+        let ran = child::run(&self.program, &arguments, time_out, speedscope::LARGEST as u64, stop);
+        let ended_ns = monotonic_ns();
+
+        let after = state(proc_root, process);
+        if is_stopped(after) && !is_stopped(Some(before)) {
+            let reason = format!("process {pid} was stopped while py-spy looked at it, so it is left alone");
+            return Err(Refusal::lasting(SourceState::Denied, reason).mended_by(format!("kill -CONT {pid}")));
+        }
+        let ran = ran.map_err(|error| {
+            Refusal::passing(SourceState::Absent, format!("{} does not start: {error}", shown(&self.program)))
+        })?;
+        match ran.ending {
+            Ending::Stopped => return Ok(None),
+            Ending::TimedOut => {
+                let reason = format!("py-spy did not end within {} s", time_out.as_secs());
+                return Err(Refusal::passing(SourceState::Hung, reason));
+            }
+            Ending::TooMuch => {
+                return Err(Refusal::passing(SourceState::Absent, "py-spy wrote more than 16 MiB"));
+            }
+            Ending::Exited(status) if !status.success() => {
+                if after.is_none() {
+                    return Err(Refusal::gone(process));
+                }
+                let words = ran.err(MESSAGES);
+                let words = if words.trim().is_empty() { format!("it ended with {status}") } else { words };
+                return Err(Refusal::of_words(&words, proc_root, process));
+            }
+            Ending::Exited(_) => {}
+        }
+        let document = ran.document().unwrap_or_default();
+        let window = speedscope::parse(&document, process, began_ns, ended_ns, rate_hz);
+        let mut window =
+            window.map_err(|error| Refusal::passing(SourceState::Absent, refusal::said(&error.to_string())))?;
+        if window.threads.is_empty() {
+            let nothing = Refusal::passing(SourceState::Absent, format!("py-spy got no sample of process {pid}"));
+            return Err(if after.is_none() { Refusal::gone(process) } else { nothing });
+        }
+        self.lines.fill(&mut window, proc_root);
+        Ok(Some(window))
+    }
+}
+
+/// The version and its first two numbers in `py-spy 0.4.3`.
+fn version_of(said: &str) -> Option<(&str, (u32, u32))> {
+    let version = said.trim().strip_prefix("py-spy ")?.split_whitespace().next()?;
+    let version = version.get(..version.len().min(32))?;
+    let mut numbers = version.split('.');
+    let major = numbers.next()?.parse().ok()?;
+    let minor = numbers.next()?.parse().ok()?;
+    Some((version, (major, minor)))
+}
+
+/// State letter of the process; `None` when it has ended or its number is another's now.
+fn state(proc_root: &Path, process: ProcessId) -> Option<char> {
+    let mut buffer = Vec::new();
+    let stat = kept::open(&proc_root.join(process.pid.to_string()).join("stat")).ok()?;
+    kept::read_into(&stat, &mut buffer).ok()?;
+    let stat = task_files::stat(&buffer)?;
+    (stat.start_ticks == process.start_ticks && !matches!(stat.state, 'Z' | 'X' | 'x')).then_some(stat.state)
+}
+
+/// Stopped by a signal or held by a debugger.
+fn is_stopped(state: Option<char>) -> bool {
+    matches!(state, Some('T' | 't'))
+}
+
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+fn shown(path: &Path) -> String {
+    crate::text::fit(&path.to_string_lossy(), 120)
+}
+
+#[cfg(test)]
+mod tests;

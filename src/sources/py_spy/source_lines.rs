@@ -1,0 +1,132 @@
+//! The line of source behind the user's innermost frame, so that a verdict can show it.
+//!
+//! Files are opened inside the target's own root (a container's, perhaps), never following a link out of it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+use crate::sample::stacks::is_user_code;
+use crate::sample::{StackFrame, StackWindow};
+use crate::sources::kept;
+
+/// Stacks of each thread that are given a line, the most frequent.
+const STACKS: usize = 8;
+/// Files whose lines are kept.
+const FILES: usize = 32;
+/// Lines that are kept of one file.
+const LINES: usize = 256;
+/// Larger files are not read, bytes: nobody writes such a program.
+const LARGEST: u64 = 2 << 20;
+/// Longest line, bytes.
+const LONGEST: usize = 200;
+
+/// Lines that were read before, by the file's identity, so that a changed file is read again.
+#[derive(Debug, Default)]
+pub struct SourceLines {
+    /// The file that was used last stands at the end.
+    files: Vec<(Identity, BTreeMap<u32, Option<Arc<str>>>)>,
+}
+
+/// Device, inode, size, and the time of the last change in seconds and nanoseconds.
+type Identity = (u64, u64, u64, i64, i64);
+
+impl SourceLines {
+    /// Gives the user's innermost frames in each thread's most frequent stacks their line of source. Whatever cannot be
+    /// read stays without one.
+    pub fn fill(&mut self, window: &mut StackWindow, proc_root: &Path) {
+        let wanted = wanted(window);
+        if wanted.is_empty() {
+            return;
+        }
+        let folder = proc_root.join(window.process.pid.to_string());
+        let Ok(root) = kept::open_dir(&folder.join("root")) else { return };
+        for (file, frames) in wanted.into_iter().take(FILES) {
+            let Some(opened) = open(&root, &folder, &file) else { continue };
+            let lines: Vec<u32> = frames.iter().filter_map(|&at| Some(window.frames.get(at)?.line)).collect();
+            let texts = self.lines(opened, &lines);
+            for (at, text) in frames.into_iter().zip(texts) {
+                if let Some(frame) = window.frames.get_mut(at) {
+                    frame.text = text;
+                }
+            }
+        }
+    }
+
+    /// The texts of some lines of a file, in their order.
+    fn lines(&mut self, (mut file, identity): (File, Identity), lines: &[u32]) -> Vec<Option<Arc<str>>> {
+        let known = self.files.iter().position(|(known, _)| *known == identity);
+        let (_, mut texts) = known.map(|at| self.files.remove(at)).unwrap_or_default();
+        if lines.iter().any(|line| !texts.contains_key(line)) {
+            let mut bytes = Vec::new();
+            // What was read before an error is still the file's beginning.
+            let _ = (&mut file).take(LARGEST).read_to_end(&mut bytes);
+            if texts.len() + lines.len() > LINES {
+                texts.clear();
+            }
+            let mut rows = bytes.split(|&byte| byte == b'\n');
+            let mut at = 0;
+            let mut ordered = lines.to_vec();
+            ordered.sort_unstable();
+            ordered.dedup();
+            for line in ordered {
+                let row = rows.nth((line.saturating_sub(1).saturating_sub(at)) as usize);
+                at = line;
+                texts.insert(line, row.and_then(trimmed));
+            }
+        }
+        let found = lines.iter().map(|line| texts.get(line).cloned().flatten()).collect();
+        if self.files.len() >= FILES {
+            self.files.remove(0);
+        }
+        self.files.push((identity, texts));
+        found
+    }
+}
+
+/// Which frames of which files are to be given a line, as indices into the window's frames.
+fn wanted(window: &StackWindow) -> BTreeMap<Arc<str>, Vec<usize>> {
+    let mut wanted: BTreeMap<Arc<str>, Vec<usize>> = BTreeMap::new();
+    for stack in window.threads.iter().flat_map(|thread| thread.stacks.iter().take(STACKS)) {
+        let users = |frame: &&StackFrame| frame.line > 0 && is_user_code(&frame.file);
+        let mut frames = stack.frames.iter().map(|&at| at as usize);
+        let found = frames.find_map(|at| Some((at, window.frames.get(at).filter(users)?)));
+        let Some((at, frame)) = found else { continue };
+        let places = wanted.entry(Arc::clone(&frame.file)).or_default();
+        if !places.contains(&at) {
+            places.push(at);
+        }
+    }
+    wanted
+}
+
+/// Opens a source file inside the target's root, if it is one.
+fn open(root: &OwnedFd, folder: &Path, file: &str) -> Option<(File, Identity)> {
+    let path = Path::new(file);
+    // Interpreters before 3.9 name the program as it was typed.
+    let path =
+        if path.is_absolute() { path.to_path_buf() } else { fs::read_link(folder.join("cwd")).ok()?.join(path) };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = rustix::fs::openat2(root, &path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
+    let opened = File::from(opened);
+    let metadata = opened.metadata().ok()?;
+    let identity = (metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec());
+    (metadata.is_file() && metadata.len() <= LARGEST).then_some((opened, identity))
+}
+
+/// A line without its indentation, cut between characters; `None` for an empty one.
+fn trimmed(row: &[u8]) -> Option<Arc<str>> {
+    let text = String::from_utf8_lossy(row.get(..row.len().min(4096))?);
+    let text = text.trim();
+    let end = (0..=LONGEST.min(text.len())).rev().find(|&end| text.is_char_boundary(end))?;
+    text.get(..end).filter(|text| !text.is_empty()).map(Into::into)
+}
+
+#[cfg(test)]
+mod tests;
