@@ -122,7 +122,9 @@ impl Rates {
             state: '?',
             own_cpu_pct: before.and_then(|before| {
                 let seconds = span(Some(before.monotonic_ns), sample.monotonic_ns);
-                rate(sample.own.cpu_ns, before.own.cpu_ns, seconds).map(|ns_per_s| ns_per_s / 1e7)
+                let own = rate(sample.own.cpu_ns, before.own.cpu_ns, seconds)?;
+                let children = rate(sample.own.children_cpu_ns, before.own.children_cpu_ns, seconds).unwrap_or(0.0);
+                Some((own + children) / 1e7)
             }),
             own_rss_bytes: sample.own.rss_bytes,
             ..Frame::default()

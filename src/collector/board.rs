@@ -5,11 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::sample::{GpuSample, HostSample, JobSample, SourceState, SourceStatus, Sources, StorageSample};
+use crate::sample::{
+    GpuSample, HostSample, JobSample, SourceState, SourceStatus, Sources, StackWindow, StacksSample, StorageSample,
+};
 
 /// A call that has been outstanding for longer counts as hung, nanoseconds. NVML calls on a healthy driver take
 /// milliseconds, the first one up to a few seconds where persistence mode is off.
 const HUNG_NS: u64 = 3_000_000_000;
+
+/// Windows of stacks kept until the next sample; with intervals of minutes the first of each are enough.
+const WINDOWS: usize = 16;
 
 /// What is shared between the source threads and the assembler.
 #[derive(Debug, Default)]
@@ -30,10 +35,37 @@ pub struct Parts {
     pub storage: Part<StorageSample>,
     /// GPUs.
     pub gpu: Part<GpuSample>,
+    /// Python stacks.
+    pub stacks: StacksPart,
     /// PIDs of the job, for the sources that look into its processes.
     pub pids: Vec<u32>,
     /// PIDs that NVML lists.
     pub gpu_pids: Vec<u32>,
+}
+
+/// Windows of stacks that no sample holds yet. Each goes into one sample, so they are kept until they are taken.
+#[derive(Debug, Default)]
+pub struct StacksPart {
+    /// Oldest first, at most [`WINDOWS`].
+    windows: Vec<StackWindow>,
+    /// How the source stands.
+    pub status: SourceStatus,
+}
+
+impl StacksPart {
+    /// A window has ended.
+    pub fn add(&mut self, window: StackWindow) {
+        if self.windows.len() < WINDOWS {
+            self.windows.push(window);
+        }
+        self.status = SourceStatus { state: SourceState::Fresh, ..SourceStatus::default() };
+    }
+
+    /// What has ended since the last call.
+    pub fn take(&mut self) -> Option<Arc<StacksSample>> {
+        let windows = std::mem::take(&mut self.windows);
+        (!windows.is_empty()).then(|| Arc::new(StacksSample { windows }))
+    }
 }
 
 /// The latest value of one source.
@@ -145,7 +177,7 @@ impl Parts {
             host: self.host.status(now_ns, interval_ns),
             storage: self.storage.status(now_ns, interval_ns),
             gpu: self.gpu.status(now_ns, interval_ns),
-            stacks: crate::sample::SourceStatus::default(),
+            stacks: self.stacks.status.clone(),
         }
     }
 }

@@ -15,12 +15,13 @@
 
 mod board;
 mod clock;
+mod stacks;
 mod threads;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::sample::{OwnSample, ProcessId, Sample};
@@ -29,6 +30,7 @@ use crate::sources::job::{AttachError, JobReader};
 use crate::sources::kept;
 
 use board::Board;
+pub use stacks::Demand;
 
 /// How long a finished tick waits for sources that are a little late, milliseconds: NVML's PCIe counters take 20 ms
 /// each (nvmlDeviceGetPcieThroughput's window).
@@ -45,6 +47,10 @@ pub struct Options {
     pub interval: Duration,
     /// Never open files that need ptrace attach rights.
     pub no_ptrace: bool,
+    /// Never start py-spy.
+    pub no_stacks: bool,
+    /// The py-spy program, where it is not to be looked for.
+    pub py_spy: Option<PathBuf>,
     /// NVML's library, where it is not the loader's.
     pub nvml_lib: Option<PathBuf>,
     /// The state file of a simulated device, which then takes NVML's place.
@@ -57,10 +63,13 @@ pub struct Options {
 pub struct Collector {
     board: Arc<Board>,
     stop: Arc<AtomicBool>,
+    /// How long the stacks thread rests between two windows, milliseconds.
+    stacks_rest_ms: Arc<AtomicU64>,
     target: ProcessId,
     command: Arc<str>,
     interval: Duration,
     statm: Option<OwnedFd>,
+    stat: Option<OwnedFd>,
     page_size: u64,
     next_tick: u64,
 }
@@ -77,14 +86,17 @@ impl Collector {
         let board = Arc::new(Board::default());
         let stop = Arc::new(AtomicBool::new(false));
         let interval = options.interval;
-        threads::start(job, options, &board, &stop).map_err(|error| AttachError::Failed(target.pid, error))?;
+        let stacks_rest_ms = Arc::new(AtomicU64::new(Demand::Often.rest_ms()));
+        threads::start(job, options, &board, &stop, &stacks_rest_ms).map_err(|error| AttachError::Failed(target.pid, error))?;
         Ok(Self {
             board,
             stop,
+            stacks_rest_ms,
             target,
             command,
             interval,
             statm: kept::open(&PathBuf::from("/proc/self/statm")).ok(),
+            stat: kept::open(&PathBuf::from("/proc/self/stat")).ok(),
             page_size: rustix::param::page_size() as u64,
             next_tick: 0,
         })
@@ -102,6 +114,11 @@ impl Collector {
         &self.command
     }
 
+    /// Says how often stacks are wanted from now on.
+    pub fn want_stacks(&self, demand: Demand) {
+        self.stacks_rest_ms.store(demand.rest_ms(), Ordering::Relaxed);
+    }
+
     /// Waits for the next tick and puts its sample together. Cancel safe.
     ///
     /// When the job's own files hang the sample comes all the same, a little late, and says so in its states.
@@ -114,7 +131,7 @@ impl Collector {
             // What comes later than this is taken at the next tick; the state tells its age.
             let _ = tokio::time::timeout(grace, self.reached(|parts| parts.complete(tick))).await;
         }
-        let parts = self.board.parts();
+        let mut parts = self.board.parts();
         self.next_tick = parts.job.tick.map_or(tick, |answered| answered.max(tick)) + 1;
         let now_ns = clock::monotonic_ns();
         let interval_ns = u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX);
@@ -127,7 +144,7 @@ impl Collector {
             host: parts.host.value.clone(),
             storage: parts.storage.value.clone(),
             gpus: parts.gpu.value.clone(),
-            stacks: None,
+            stacks: parts.stacks.take(),
             sources: parts.sources(now_ns, interval_ns),
             own: self.own(),
         }
@@ -143,6 +160,18 @@ impl Collector {
         }
     }
 
+    /// CPU time of the programs that we started and that have ended: `cutime` and `cstime`, fields 16 and 17 of
+    /// `/proc/self/stat` (proc(5)), in clock ticks.
+    fn children_cpu_ns(&self) -> Option<u64> {
+        let mut room = [0_u8; 512];
+        let line = kept::read_line(self.stat.as_ref()?, &mut room).ok()?;
+        let after_name = std::str::from_utf8(line).ok()?.rsplit_once(") ")?.1;
+        let mut fields = after_name.split_ascii_whitespace().skip(13).map(|field| field.parse::<u64>().ok());
+        let ticks = fields.next()??.saturating_add(fields.next()??);
+        let per_second = rustix::param::clock_ticks_per_second().max(1);
+        Some(ticks.saturating_mul(1_000_000_000 / per_second))
+    }
+
     fn own(&self) -> OwnSample {
         let mut room = [0_u8; 128];
         let rss_pages =
@@ -151,7 +180,7 @@ impl Collector {
             });
         OwnSample {
             cpu_ns: Some(clock::own_cpu_ns()),
-            children_cpu_ns: None,
+            children_cpu_ns: self.children_cpu_ns(),
             rss_bytes: rss_pages.map(|pages| pages.saturating_mul(self.page_size)),
         }
     }

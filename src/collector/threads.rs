@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::board::{Board, Parts, Trouble};
-use super::{Options, clock};
+use super::{Options, clock, stacks};
 use crate::sample::SourceState;
 use crate::sources::cgroup::{CgroupReader, allowed_cpus};
 use crate::sources::gpu::{self, GpuError, GpuErrorKind, GpuReader};
@@ -33,7 +33,13 @@ const RETRY: Duration = Duration::from_secs(30);
 const AFFINITY_EVERY: u64 = 10;
 
 /// Starts all source threads.
-pub(super) fn start(job: JobReader, options: Options, board: &Arc<Board>, stop: &Arc<AtomicBool>) -> io::Result<()> {
+pub(super) fn start(
+    job: JobReader,
+    options: Options,
+    board: &Arc<Board>,
+    stop: &Arc<AtomicBool>,
+    stacks_rest_ms: &Arc<AtomicU64>,
+) -> io::Result<()> {
     raise_descriptor_limit();
     let (gpu_asked, gpu_asks) = sync_channel(1);
     let (storage_asked, storage_asks) = sync_channel(1);
@@ -46,6 +52,15 @@ pub(super) fn start(job: JobReader, options: Options, board: &Arc<Board>, stop: 
         let reader = StorageReader::new(&roots);
         watch_storage(reader, &storage_board, &storage_asks);
     })?;
+    match stacks::switched_off(&options) {
+        Some(status) => board.parts().stacks.status = status,
+        None => {
+            let (options, board, stop) = (options.clone(), Arc::clone(board), Arc::clone(stop));
+            let rest_ms = Arc::clone(stacks_rest_ms);
+            let watch = move || stacks::watch(&options, &board, &stop, &rest_ms);
+            thread::Builder::new().name("tm-stacks".into()).spawn(watch)?;
+        }
+    }
     let job_board = Arc::clone(board);
     let stop = Arc::clone(stop);
     thread::Builder::new()

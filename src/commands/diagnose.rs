@@ -14,7 +14,7 @@ use crate::outputs::{json, text};
 use crate::sources::recording::Recording;
 
 use super::fold::{self, Standing};
-use super::session::{Ending, Session, block_on, time_over};
+use super::session::{Ending, Session, block_on};
 
 /// Watches the target, or replays a recording of it, and prints the verdict.
 ///
@@ -63,16 +63,9 @@ fn live(settings: &Settings) -> anyhow::Result<Verdict> {
 async fn watch(mut session: Session) -> anyhow::Result<Verdict> {
     let mut ending = Ending::listen()?;
     let mut standing = Standing::default();
-    loop {
-        let remaining = session.remaining();
-        let tick = tokio::select! {
-            biased;
-            () = ending.signalled() => break,
-            tick = session.next() => tick,
-            () = time_over(remaining) => break,
-        };
+    while let Some(tick) = session.next_before_end(&mut ending).await {
         let first = tick.frame.seconds <= 0.0;
-        let alive = standing.take(session.fold(), tick);
+        let alive = session.take(&mut standing, tick);
         if !alive || (!first && session.is_over()) {
             break;
         }

@@ -85,6 +85,12 @@ impl Standing {
         alive
     }
 
+    /// The verdict so far.
+    #[must_use]
+    pub fn latest(&self) -> Option<&Verdict> {
+        self.verdict.as_ref()
+    }
+
     /// The verdict, once a sample has been taken.
     #[must_use]
     pub fn verdict(self) -> Option<Verdict> {

@@ -11,7 +11,7 @@ use crate::outputs::{anonymise, log, recording, text};
 use crate::sample::recording::{Header, SCHEMA};
 
 use super::fold::Standing;
-use super::session::{Ending, Session, block_on, time_over};
+use super::session::{Ending, Session, block_on};
 
 type Recorder = recording::Recorder<log::LogOut>;
 
@@ -44,14 +44,7 @@ async fn watch(mut session: Session, mut recorder: Recorder, arguments: &RecordA
     let path = &arguments.output;
     let mut ending = Ending::listen()?;
     let mut standing = Standing::default();
-    loop {
-        let remaining = session.remaining();
-        let tick = tokio::select! {
-            biased;
-            () = ending.signalled() => break,
-            tick = session.next() => tick,
-            () = time_over(remaining) => break,
-        };
+    while let Some(tick) = session.next_before_end(&mut ending).await {
         let written = if arguments.anonymise {
             recorder.write(&anonymise::sample(&tick.sample))
         } else {
@@ -59,7 +52,7 @@ async fn watch(mut session: Session, mut recorder: Recorder, arguments: &RecordA
         };
         written.map_err(|error| cannot_write(path, error))?;
         let first = tick.frame.seconds <= 0.0;
-        let alive = standing.take(session.fold(), tick);
+        let alive = session.take(&mut standing, tick);
         if !alive || (!first && session.is_over()) {
             break;
         }

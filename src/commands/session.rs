@@ -7,8 +7,9 @@ use std::time::Duration;
 use jiff::Zoned;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::collector::{Collector, Options};
+use crate::collector::{Collector, Demand, Options};
 use crate::config::Settings;
+use crate::diagnosis::verdict::{Class, Phase};
 use crate::diagnosis::{Context, Verdict};
 use crate::errors::Failure;
 use crate::history::History;
@@ -17,7 +18,7 @@ use crate::sources::Roots;
 use crate::sources::job::AttachError;
 use crate::text::sanitise;
 
-use super::fold::Fold;
+use super::fold::{Fold, Standing};
 pub use super::fold::Tick;
 
 /// A running attachment.
@@ -29,7 +30,16 @@ pub struct Session {
     begun: std::time::Instant,
     duration: Option<Duration>,
     frames_left: Option<u64>,
+    /// Class and cause that stand, and when they were first seen, seconds since attaching.
+    standing: Option<((Class, Option<String>), f64)>,
 }
+
+/// A session is young for so long: stacks are then taken one after the other.
+const YOUNG_S: f64 = 12.0;
+/// So is a verdict that has changed.
+const CHANGED_S: f64 = 6.0;
+/// Below this confidence a verdict is in doubt.
+const DOUBTFUL: f64 = 0.7;
 
 impl Session {
     /// Attaches to `pid`. `simulated` is the state file of a simulated device in NVML's place.
@@ -42,6 +52,8 @@ impl Session {
             pid,
             interval: settings.interval,
             no_ptrace: !settings.ptrace,
+            no_stacks: !settings.stacks,
+            py_spy: settings.py_spy.clone(),
             nvml_lib: settings.nvml_lib.clone(),
             simulated_device: simulated.map(Path::to_path_buf),
         };
@@ -61,6 +73,7 @@ impl Session {
             begun: std::time::Instant::now(),
             duration: settings.duration,
             frames_left: settings.iterations,
+            standing: None,
         })
     }
 
@@ -76,9 +89,24 @@ impl Session {
         &self.context
     }
 
-    /// Rates and diagnosis.
-    pub fn fold(&mut self) -> &mut Fold {
-        &mut self.fold
+    /// The next tick; `None` when a signal came or `--duration` is over. Cancel safe.
+    pub async fn next_before_end(&mut self, ending: &mut Ending) -> Option<Tick> {
+        let remaining = self.remaining();
+        tokio::select! {
+            biased;
+            () = ending.signalled() => None,
+            tick = self.next() => Some(tick),
+            () = time_over(remaining) => None,
+        }
+    }
+
+    /// Gives the tick to the standing verdict, and tells whether the target lives on.
+    pub fn take(&mut self, standing: &mut Standing, tick: Tick) -> bool {
+        let alive = standing.take(&mut self.fold, tick);
+        if let Some(verdict) = standing.latest() {
+            self.ask_for_stacks(verdict);
+        }
+        alive
     }
 
     /// Waits for the next tick. Cancel safe.
@@ -89,7 +117,23 @@ impl Session {
 
     /// Judges the history, whose newest frame is that of `sample`.
     pub fn judge(&mut self, history: &History, sample: &Sample) -> Verdict {
-        self.fold.judge(history, sample)
+        let verdict = self.fold.judge(history, sample);
+        self.ask_for_stacks(&verdict);
+        verdict
+    }
+
+    /// A settled verdict needs few stacks, a young or doubtful one many.
+    fn ask_for_stacks(&mut self, verdict: &Verdict) {
+        let now = (verdict.class, verdict.cause.clone());
+        if self.standing.as_ref().is_none_or(|(before, _)| *before != now) {
+            self.standing = Some((now, verdict.observed_s));
+        }
+        let since = self.standing.as_ref().map_or(0.0, |(_, since)| verdict.observed_s - since);
+        self.collector.want_stacks(match verdict {
+            _ if verdict.observed_s < YOUNG_S || since < CHANGED_S => Demand::Often,
+            _ if verdict.confidence < DOUBTFUL && verdict.phase == Phase::Training => Demand::NowAndThen,
+            _ => Demand::Seldom,
+        });
     }
 
     /// The mark of the verdict that stands, for the newest frame.
@@ -110,7 +154,7 @@ impl Session {
 
     /// What is left of `--duration`.
     #[must_use]
-    pub fn remaining(&self) -> Option<Duration> {
+    fn remaining(&self) -> Option<Duration> {
         self.duration.map(|duration| duration.saturating_sub(self.begun.elapsed()))
     }
 }
@@ -147,7 +191,7 @@ impl Ending {
 }
 
 /// Waits until `remaining` of a duration is over, for ever where there is none. Cancel safe.
-pub async fn time_over(remaining: Option<Duration>) {
+async fn time_over(remaining: Option<Duration>) {
     match remaining {
         // A tick that is due at the very end shall still be taken.
         Some(remaining) => tokio::time::sleep(remaining + Duration::from_millis(150)).await,

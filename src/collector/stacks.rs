@@ -1,0 +1,217 @@
+//! The stacks thread: which process py-spy looks at next, and how long it rests in between.
+//!
+//! One run at a time, one process each. Trainer and workers take turns; of the workers, the one that has been looked at
+//! least comes next. How long the thread rests is told from outside: a young or doubtful verdict wants many windows, a
+//! settled one few.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::Options;
+use super::board::{Board, StacksPart};
+use crate::sample::{ProcessId, ProcessRole, SourceState, SourceStatus};
+use crate::sources::py_spy::{PySpy, Refusal};
+
+/// Length of a window, seconds: py-spy takes whole ones.
+const WINDOW_S: u32 = 1;
+/// Samples a second of a trainer: its time is split finer than a worker's.
+const TRAINER_HZ: u32 = 40;
+/// Samples a second of a worker.
+const WORKER_HZ: u32 = 25;
+/// Rest of a settled verdict: a run costs 25 to 35 ms of CPU, so one in five seconds is 0.6 % of a core.
+const SELDOM: Duration = Duration::from_secs(4);
+/// Rest of a doubtful one.
+const NOW_AND_THEN: Duration = Duration::from_secs(2);
+/// First rest after a failure that may pass; doubled with each further one.
+const RETRY: Duration = Duration::from_secs(2);
+/// Longest rest after failures.
+const RETRY_MOST: Duration = Duration::from_secs(60);
+/// The thread looks around this often while it rests.
+const STEP: Duration = Duration::from_millis(50);
+
+/// How often stacks are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demand {
+    /// One run after the other: 2 to 3 % of a core.
+    Often,
+    /// A rest of two seconds in between.
+    NowAndThen,
+    /// A rest of four seconds in between.
+    Seldom,
+}
+
+impl Demand {
+    /// The rest, milliseconds.
+    pub(super) fn rest_ms(self) -> u64 {
+        let rest = match self {
+            Self::Often => Duration::ZERO,
+            Self::NowAndThen => NOW_AND_THEN,
+            Self::Seldom => SELDOM,
+        };
+        u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Looks at stacks until `stop`.
+pub(super) fn watch(options: &Options, board: &Arc<Board>, stop: &AtomicBool, rest_ms: &AtomicU64) {
+    let mut turns = Turns::default();
+    let mut py_spy: Option<PySpy> = None;
+    let mut failures = 0_u32;
+    while !stop.load(Ordering::Relaxed) {
+        let Some((trainers, workers)) = processes(board) else {
+            thread::sleep(STEP);
+            continue;
+        };
+        let Some((process, rate_hz)) = turns.next(&trainers, &workers) else {
+            rest(Duration::from_secs(1), stop);
+            continue;
+        };
+        let proc_root = &options.roots.proc;
+        let answer = match &mut py_spy {
+            Some(found) => found.record(proc_root, process, WINDOW_S, rate_hz, stop),
+            None => PySpy::find(proc_root, process, options.py_spy.as_deref())
+                .and_then(|found| py_spy.insert(found).record(proc_root, process, WINDOW_S, rate_hz, stop)),
+        };
+        match answer {
+            Ok(None) => return,
+            Ok(Some(window)) => {
+                failures = 0;
+                board.parts().stacks.add(window);
+                let begun = rest_ms.load(Ordering::Relaxed);
+                rest_while(stop, |passed| {
+                    // More may be wanted meanwhile.
+                    passed < Duration::from_millis(rest_ms.load(Ordering::Relaxed).min(begun))
+                });
+            }
+            Err(refusal) => {
+                let of_trainer = trainers.contains(&process);
+                if refusal.last {
+                    turns.refused.insert(process);
+                }
+                // A worker that has ended since is no failure of the source.
+                if of_trainer || (refusal.state != SourceState::Gone && !refusal.last) {
+                    failures = failures.saturating_add(1);
+                    board.parts().stacks.refused(&refusal);
+                }
+                if py_spy.is_none() && refusal.last {
+                    return; // there is no py-spy
+                }
+                let wait = RETRY.saturating_mul(1 << failures.saturating_sub(1).min(5)).min(RETRY_MOST);
+                rest(if failures == 0 { STEP } else { wait }, stop);
+            }
+        }
+    }
+}
+
+/// Trainers and workers of a job that is alive.
+fn processes(board: &Board) -> Option<(Vec<ProcessId>, Vec<ProcessId>)> {
+    let job = board.parts().job.value.clone().filter(|job| job.alive)?;
+    let of = |role: ProcessRole| {
+        job.processes.iter().filter(move |process| process.role == role).map(|process| process.id).collect()
+    };
+    Some((of(ProcessRole::Trainer), of(ProcessRole::Worker)))
+}
+
+fn rest(time: Duration, stop: &AtomicBool) {
+    rest_while(stop, |passed| passed < time);
+}
+
+fn rest_while(stop: &AtomicBool, still: impl Fn(Duration) -> bool) {
+    let mut passed = Duration::ZERO;
+    while still(passed) && !stop.load(Ordering::Relaxed) {
+        thread::sleep(STEP);
+        passed += STEP;
+    }
+}
+
+/// Who has been looked at how often.
+#[derive(Debug, Default)]
+struct Turns {
+    seen: HashMap<ProcessId, u64>,
+    refused: HashSet<ProcessId>,
+    worker_last: bool,
+}
+
+impl Turns {
+    /// The process to look at next, and at which rate.
+    fn next(&mut self, trainers: &[ProcessId], workers: &[ProcessId]) -> Option<(ProcessId, u32)> {
+        self.seen.retain(|id, _| trainers.contains(id) || workers.contains(id));
+        self.refused.retain(|id| trainers.contains(id) || workers.contains(id));
+        let least = |of: &[ProcessId]| {
+            let known = of.iter().filter(|id| !self.refused.contains(id));
+            known.min_by_key(|id| (self.seen.get(id).copied().unwrap_or(0), id.pid)).copied()
+        };
+        let (trainer, worker) = (least(trainers), least(workers));
+        let take_worker = worker.is_some() && (trainer.is_none() || !self.worker_last && !self.seen.is_empty());
+        self.worker_last = take_worker;
+        let (process, rate_hz) = if take_worker { (worker?, WORKER_HZ) } else { (trainer?, TRAINER_HZ) };
+        *self.seen.entry(process).or_default() += 1;
+        Some((process, rate_hz))
+    }
+}
+
+impl StacksPart {
+    /// py-spy failed or was refused.
+    fn refused(&mut self, refusal: &Refusal) {
+        self.status = SourceStatus {
+            state: refusal.state,
+            reason: Some(refusal.reason.as_str().into()),
+            mend: refusal.mend.as_deref().map(Into::into),
+            age_ms: None,
+        };
+    }
+}
+
+/// The state of stacks that are not wanted at all.
+pub(super) fn switched_off(options: &Options) -> Option<SourceStatus> {
+    let reason = match (options.no_stacks, options.no_ptrace) {
+        (true, _) => "switched off by --no-stacks",
+        (_, true) => "switched off by --no-ptrace",
+        _ => return None,
+    };
+    Some(SourceStatus { state: SourceState::Absent, reason: Some(reason.into()), mend: None, age_ms: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(pids: &[u32]) -> Vec<ProcessId> {
+        pids.iter().map(|pid| ProcessId { pid: *pid, start_ticks: 1 }).collect()
+    }
+
+    #[test]
+    fn trainer_and_workers_take_turns() {
+        let mut turns = Turns::default();
+        let (trainers, workers) = (ids(&[10]), ids(&[20, 21]));
+        let pids: Vec<u32> =
+            (0..6).filter_map(|_| turns.next(&trainers, &workers)).map(|(process, _)| process.pid).collect();
+        assert_eq!(pids, [10, 20, 10, 21, 10, 20]);
+    }
+
+    #[test]
+    fn new_workers_come_first_and_refused_ones_never() {
+        let mut turns = Turns::default();
+        for _ in 0..8 {
+            turns.next(&ids(&[10]), &ids(&[20]));
+        }
+        turns.refused.insert(ids(&[22])[0]);
+        let next: Vec<u32> = (0..2)
+            .filter_map(|_| turns.next(&ids(&[10]), &ids(&[20, 21, 22])))
+            .map(|(process, _)| process.pid)
+            .collect();
+        assert_eq!(next, [10, 21]);
+        assert_eq!(turns.next(&[], &[]), None);
+    }
+
+    #[test]
+    fn without_workers_the_trainer_alone() {
+        let mut turns = Turns::default();
+        for _ in 0..3 {
+            assert_eq!(turns.next(&ids(&[10]), &[]).map(|(process, rate)| (process.pid, rate)), Some((10, 40)));
+        }
+    }
+}
