@@ -23,7 +23,7 @@ fn every_key_is_listed() {
 
 /// The table of the section on verdicts, as it has to stand there.
 fn table() -> String {
-    let mut lines = vec!["| class | cause | the loop is slow because | how far that is confirmed |".to_owned()];
+    let mut lines = vec!["| class | cause | what it means | how far that is confirmed |".to_owned()];
     lines.push("|---|---|---|---|".to_owned());
     for cause in causes::all() {
         let (class, confirmed) = (cause.class.word(), cause.confirmed.words());

@@ -88,7 +88,7 @@ pub(super) const CAUSES: &[Cause] = &[
         signals: &[WORKER_STACKS, WORKER_TIME, CPUS, MAIN_WAIT],
         source: "frames of PIL's ImageFile.load, cv2.imread, torchvision.io and the decode_example of datasets, \
                  wherever they are called from: PIL opens lazily and decodes at first use",
-        confirmed: Confirmed::DataFilesOnly,
+        confirmed: Confirmed::Unconfirmed,
         limits: "needs stacks: without them it is called too-few-workers or cores-saturated; PIL reads and decodes in \
                  one call, so on slow storage part of it is reading",
         advice: &[
@@ -122,7 +122,7 @@ pub(super) const CAUSES: &[Cause] = &[
         source: "time below the data set's __getitem__ that is neither reading nor decoding; the hottest function \
                  names the line. Replacing a 2-D convolution by a boolean dilation took a published example from \
                  1.17 to 0.78 s a step",
-        confirmed: Confirmed::DataFilesOnly,
+        confirmed: Confirmed::Unconfirmed,
         limits: "needs stacks: without them it is called too-few-workers or cores-saturated; a data set that reads in \
                  its own C code looks like a transform",
         advice: &[
@@ -147,7 +147,7 @@ pub(super) const CAUSES: &[Cause] = &[
         signals: &[WORKER_STACKS, WORKER_TIME, MAIN_WAIT],
         source: "frames directly below the fetch of torch/utils/data/_utils/fetch.py without a __getitem__: \
                  collate.py or the user's collate_fn",
-        confirmed: Confirmed::DataFilesOnly,
+        confirmed: Confirmed::Unconfirmed,
         limits: "needs stacks: without them it is called too-few-workers; a lazy data set that decodes at first use \
                  does its reading there too",
         advice: &[

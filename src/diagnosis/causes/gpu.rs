@@ -94,7 +94,7 @@ pub(super) const CAUSES: &[Cause] = &[
         signals: &[MAIN_STACKS, MAIN_WAIT, DEVICE],
         source: "a wait at the end of a step that is bound by the device is healthy; waits within it keep the host from \
                  running ahead, so that the device runs dry as soon as it gets faster",
-        confirmed: Confirmed::DataFilesOnly,
+        confirmed: Confirmed::Unconfirmed,
         limits: "needs stacks; little can be gained while the device is busy, so it is mostly a finding beside another",
         advice: &[
             ("Remove .item(), .cpu() and nonzero() from the step", "each of them waits for the device"),
@@ -189,7 +189,7 @@ pub(super) const CAUSES: &[Cause] = &[
         signals: &[MAIN_STACKS, MAIN_WAIT, DEVICE, POWER],
         source: "frames of torch/distributed/distributed_c10d.py; a rank that waits in a collective kernel reads close \
                  to full utilisation at low power",
-        confirmed: Confirmed::DataFilesOnly,
+        confirmed: Confirmed::Unconfirmed,
         limits: "needs stacks; with NCCL the host launches a collective and goes on, and the wait shows up at the next \
                  synchronisation or as a busy device at low power; ranks on other machines are not seen",
         advice: &[
@@ -199,11 +199,11 @@ pub(super) const CAUSES: &[Cause] = &[
             ),
             (
                 "Let DDP overlap: bucket_cap_mb, gradient_as_bucket_view=True, static_graph=True; compress with bf16 hooks",
-                "exchange that runs during the backward pass costs nothing",
+                "exchange that runs during the backward pass is hidden behind it",
             ),
             (
                 "Check the transport with NCCL_DEBUG=INFO (NVLink or InfiniBand, not sockets)",
-                "a fall-back to TCP is slower by ten times and more",
+                "a fall-back to TCP is many times slower",
             ),
         ],
     },

@@ -169,7 +169,7 @@ pub(super) const CAUSES: &[Cause] = &[
         rule: &[
             "the main thread saves state at least `checkpoint` of its time while the device is idle, and more than it \
              waits for batches",
-            "saving is: waiting for a disk to take data, or writing 1 MiB and more between two looks; with stacks: \
+            "saving is: waiting for a disk to take data, or writing far more than logs and metrics do; with stacks: \
              frames of torch/serialization.py or torch.distributed.checkpoint",
         ],
         thresholds: &[&limit::CHECKPOINT],

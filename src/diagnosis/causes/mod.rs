@@ -29,6 +29,8 @@ pub enum Confirmed {
     FakeDeviceOnly,
     /// Series of numbers written by hand (`tests/diagnosis`).
     DataFilesOnly,
+    /// Nothing yet.
+    Unconfirmed,
 }
 
 impl Confirmed {
@@ -39,6 +41,7 @@ impl Confirmed {
             Self::LabelledWorkloads => "confirmed on labelled real training programs",
             Self::FakeDeviceOnly => "confirmed with a simulated GPU only",
             Self::DataFilesOnly => "checked against hand-made data only",
+            Self::Unconfirmed => "not confirmed yet",
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::diagnosis::thresholds;
+use crate::diagnosis::verdict::Phase;
 
 fn everything() -> Vec<&'static Cause> {
     all().chain(states()).collect()
@@ -23,6 +24,13 @@ fn every_pair_of_class_and_name_is_there_once() {
     assert_eq!(pairs.len(), everything().len());
     for class in Class::ALL {
         assert!(pairs.iter().any(|(of, _)| *of == class), "{class:?}");
+    }
+}
+
+#[test]
+fn every_phase_without_training_is_explained() {
+    for phase in [Phase::Init, Phase::Idle, Phase::Stopped, Phase::Finished] {
+        assert_eq!(named(&format!("idle/{}", phase.word())).len(), 1, "{phase:?}");
     }
 }
 
