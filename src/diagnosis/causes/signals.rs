@@ -24,8 +24,8 @@ pub(super) const READS: &str = "/proc/PID/io (read_bytes, rchar) of the job";
 pub(super) const REFAULTS: &str = "memory.stat of the control group, else /proc/vmstat: workingset_refault_file";
 pub(super) const IO_LIMITS: &str = "io.max of the job's control group, or blkio.throttle.* of version 1";
 pub(super) const MEMORY: &str = "/proc/pressure/memory, and pswpin in /proc/vmstat";
-pub(super) const DEVICE: &str = "NVML utilisation of the device (nvmlDeviceGetSamples, nvmlDeviceGetUtilizationRates), and the job's own \
-    part of it (nvmlDeviceGetProcessUtilization)";
+pub(super) const DEVICE: &str = "NVML utilisation of the device (nvmlDeviceGetSamples, nvmlDeviceGetUtilizationRates), \
+    and the job's own part of it (nvmlDeviceGetProcessUtilization)";
 pub(super) const DEVICE_PROCESSES: &str = "NVML compute processes on the device \
     (nvmlDeviceGetComputeRunningProcesses)";
 pub(super) const POWER: &str = "NVML power draw, against the power limit in force";
