@@ -3,12 +3,15 @@
 //! What the words mean is decided here (durations, GPU lists, class lists), so that a bad value is refused before
 //! anything starts. The values of the configuration file are merged in `config`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, Args, Parser, Subcommand, ValueEnum};
 
+use crate::diagnosis::causes;
 use crate::diagnosis::verdict::Class;
 
 /// Shortest interval between two rows or frames.
@@ -53,6 +56,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// What can be seen from here, what cannot, and the command that mends it.
     Doctor(DoctorArgs),
+    /// What the causes of verdicts mean, how each is recognised, and what to do about it.
+    Explain(ExplainArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -75,6 +80,7 @@ impl Command {
             Self::Run(_) => "run",
             Self::Demo(_) => "demo",
             Self::Doctor(_) => "doctor",
+            Self::Explain(_) => "explain",
             Self::Completions { .. } => "completions",
             Self::Man { .. } => "man",
         }
@@ -133,6 +139,48 @@ pub struct DoctorArgs {
     /// Print the findings as one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `explain`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ExplainArgs {
+    /// A cause, a class, or class/cause where two classes have it; without one, all of them with a line each.
+    #[arg(value_name = "CAUSE", value_parser = CauseName, hide_possible_values = true)]
+    pub cause: Option<String>,
+    /// Print the same as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Takes what [`causes::named`] knows; completions offer the names.
+#[derive(Debug, Clone)]
+struct CauseName;
+
+impl TypedValueParser for CauseName {
+    type Value = String;
+
+    fn parse_ref(&self, command: &clap::Command, _: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        let text = value.to_string_lossy();
+        if !causes::named(&text).is_empty() {
+            return Ok(text.into_owned());
+        }
+        let near = causes::near(&text);
+        let hint = if near.is_empty() {
+            "trainmon explain lists them".to_owned()
+        } else {
+            format!("did you mean {}?", near.join(", "))
+        };
+        let message = format!("no cause is called `{}`: {hint}", crate::text::fit(&text, 40));
+        Err(clap::Error::raw(ErrorKind::InvalidValue, message).with_cmd(command))
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let classes = Class::ALL.iter().map(|class| class.word());
+        let mut names: Vec<_> = classes.chain(causes::all().map(|cause| cause.name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        Some(Box::new(names.into_iter().map(PossibleValue::new)))
+    }
 }
 
 /// What holds the demo back.

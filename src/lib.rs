@@ -61,6 +61,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Run(arguments)) => commands::run::run(&settings, arguments),
         Some(Command::Demo(arguments)) => commands::demo::run(&settings, arguments),
         Some(Command::Doctor(arguments)) => commands::doctor::run(&settings, arguments),
+        Some(Command::Explain(arguments)) => commands::explain::run(arguments),
         Some(Command::Completions { shell }) => commands::shell::completions(*shell),
         Some(Command::Man { page }) => commands::shell::man(page.as_deref()),
     }

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use trainmon::diagnosis::causes;
+
 fn trainmon(arguments: &[&str]) -> Output {
     let home = tempfile::tempdir().unwrap();
     Command::new(env!("CARGO_BIN_EXE_trainmon"))
@@ -51,6 +53,7 @@ fn help_offers_what_exists_and_nothing_else() {
             "run",
             "demo",
             "doctor",
+            "explain",
             "completions",
             "man",
             "--pid",
@@ -87,7 +90,7 @@ fn help_offers_what_exists_and_nothing_else() {
 
 #[test]
 fn every_command_has_help() {
-    for command in ["diagnose", "record", "run", "demo", "doctor", "completions", "man"] {
+    for command in ["diagnose", "record", "run", "demo", "doctor", "explain", "completions", "man"] {
         let output = trainmon(&[command, "--help"]);
         assert!(output.status.success(), "{command}");
         assert!(text(&output.stdout).contains("Usage: trainmon"), "{command}");
@@ -125,6 +128,11 @@ fn usage_errors_are_one_line_and_exit_2() {
     refused(&["run", "--pid", "1", "--", "true"], "leave --pid out");
     refused(&["-c", "/nonexistent/trainmon.toml", "-p", "1"], "/nonexistent/trainmon.toml");
     refused(&["completions", "tcsh"], "tcsh");
+    refused(&["explain", "too-few-worker"], "did you mean too-few-workers");
+    refused(&["explain", "io/decode"], "no cause is called `io/decode`: did you mean decode?");
+    refused(&["explain", "coffee"], "trainmon explain lists them");
+    refused(&["explain", "\u{1b}[31m\nx"], "no cause is called");
+    refused(&["explain", "decode", "--log", "x.csv"], "writes no log");
     refused(&["man", "replay"], "no manual page");
     refused(&["demo-worker", "--bad"], "--bad");
     refused(&["-p", "1", "\u{1b}[31m\nx"], "trainmon");
@@ -169,6 +177,8 @@ fn completions_for_every_shell() {
         assert!(output.status.success());
         let script = text(&output.stdout);
         assert!(script.contains("no-ptrace") && script.contains("diagnose"), "{shell}");
+        // The generators of the other shells leave the values of arguments out.
+        assert!(script.contains("too-few-workers") || !["bash", "zsh"].contains(&shell), "{shell}");
         assert!(!script.contains("demo-worker"), "{shell}");
     }
 }
@@ -188,11 +198,15 @@ fn the_manual() {
     assert!(page.contains(".TH trainmon 1") && page.contains("no\\-ptrace"), "{page}");
     let page = text(&trainmon(&["man", "diagnose"]).stdout);
     assert!(page.contains("fail\\-on"));
+    let page = text(&trainmon(&["man", "explain"]).stdout);
+    assert!(page.contains("CAUSE") && page.contains("\\-\\-json"), "{page}");
 }
 
 #[test]
 fn a_closed_pipe_is_success() {
-    for arguments in [&["man"][..], &["completions", "zsh"], &["--help"], &["doctor"], &["doctor", "--json"]] {
+    for arguments in
+        [&["man"][..], &["completions", "zsh"], &["--help"], &["doctor"], &["doctor", "--json"], &["explain"]]
+    {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = Command::new(env!("CARGO_BIN_EXE_trainmon")).args(arguments).stdout(writer).output().unwrap();
@@ -228,6 +242,41 @@ fn doctor_for_people_and_programs() {
     let output = trainmon(&["doctor", "--pid", "4194304"]);
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(text(&output.stderr).lines().count(), 1);
+}
+
+#[test]
+fn every_cause_is_explained_within_80_columns() {
+    let list = text(&trainmon(&["explain"]).stdout);
+    for cause in causes::all().chain(causes::states()) {
+        let asked = format!("{}/{}", cause.class.word(), cause.name);
+        let output = trainmon(&["explain", &asked]);
+        let page = text(&output.stdout);
+        assert!(output.status.success() && output.stderr.is_empty(), "{asked}: {}", text(&output.stderr));
+        assert!(page.contains("How it is recognised") && page.contains(cause.confirmed.words()), "{page}");
+        assert!(page.lines().chain(list.lines()).all(|line| line.chars().count() <= 80), "{page}");
+        assert!(list.contains(cause.name), "{list}");
+    }
+    let both = text(&trainmon(&["explain", "host-device-sync"]).stdout);
+    assert!(both.contains("cpu/host-device-sync: ") && both.contains("gpu/host-device-sync: "), "{both}");
+    let class = text(&trainmon(&["explain", "io"]).stdout);
+    assert!(class.contains("small-files") && !class.contains("decode"), "{class}");
+    assert_eq!(trainmon(&["explain", "Small_Files"]).stdout, trainmon(&["explain", "io/small-files"]).stdout);
+}
+
+#[test]
+fn explained_for_programs() {
+    let causes_of = |arguments: &[&str]| -> Vec<serde_json::Value> {
+        let report: serde_json::Value = serde_json::from_slice(&trainmon(arguments).stdout).unwrap();
+        assert_eq!(report["schema"], 1);
+        report["causes"].as_array().unwrap().clone()
+    };
+    assert_eq!(causes_of(&["explain", "--json"]).len(), causes::all().chain(causes::states()).count());
+    assert_eq!(causes_of(&["explain", "host-device-sync", "--json"]).len(), 2);
+    let one = &causes_of(&["explain", "--json", "network-storage"])[0];
+    for (key, value) in one.as_object().unwrap() {
+        assert_eq!(value.is_null(), key == "phase", "{key}");
+    }
+    assert_eq!(one["thresholds"][0]["name"], "lost_wait");
 }
 
 /// A recording of this test's own process: nothing it finds matters, only the file.

@@ -5,6 +5,7 @@
 use clap::CommandFactory;
 use trainmon::cli::Cli;
 use trainmon::diagnosis::causes;
+use trainmon::diagnosis::verdict::Class;
 use trainmon::tui::keys;
 
 fn readme() -> String {
@@ -20,14 +21,28 @@ fn every_key_is_listed() {
     }
 }
 
+/// The table of the section on verdicts, as it has to stand there.
+fn table() -> String {
+    let mut lines = vec!["| class | cause | what it means | how far that is confirmed |".to_owned()];
+    lines.push("|---|---|---|---|".to_owned());
+    for cause in causes::all() {
+        let (class, confirmed) = (cause.class.word(), cause.confirmed.words());
+        lines.push(format!("| `{class}` | `{}` | {} | {confirmed} |", cause.name, cause.meaning));
+    }
+    lines.join("\n") + "\n"
+}
+
 #[test]
-fn every_cause_stands_in_the_row_of_its_class() {
-    let readme = readme();
-    for cause in causes::ALL {
-        let start = format!("| `{}` |", cause.class.word());
-        let row = readme.lines().find(|line| line.starts_with(&start)).expect("a row for each class");
-        // The rules give host-device-sync as a CPU matter only; the device's side is there for completeness.
-        assert!(row.contains(cause.name) || cause.name == "host-device-sync", "{} in {row}", cause.name);
+fn the_causes_stand_there_as_in_their_table() {
+    let (readme, table) = (readme(), table());
+    let (_, section) = readme.split_once("## What the verdicts mean\n").expect("the section");
+    let (section, _) = section.split_once("\n## ").expect("a section after it");
+    assert!(section.contains(&table), "what should stand there:\n{table}");
+    for class in Class::ALL {
+        assert!(section.contains(&format!("`{}`", class.word())), "{class:?}");
+    }
+    for state in causes::states().filter(|state| state.class == Class::Idle) {
+        assert!(section.contains(state.name), "{}", state.name);
     }
 }
 

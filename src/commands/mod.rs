@@ -3,6 +3,7 @@
 pub mod demo;
 pub mod diagnose;
 pub mod doctor;
+pub mod explain;
 pub mod fold;
 pub mod headless;
 pub mod live;

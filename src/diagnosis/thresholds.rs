@@ -14,6 +14,31 @@ pub struct Threshold {
     pub source: &'static str,
 }
 
+impl Threshold {
+    /// Value and unit for a person: `10 %`, `50 % of the limit`, `64 KiB`, `20 s`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let (value, unit) = (self.value, self.unit);
+        // Rounded, because 0.07 x 100 is not 7 in binary.
+        let percent = |value: f64, rest: &str| format!("{} %{rest}", (value * 100.0).round() / 100.0);
+        if let Some(rest) = unit.strip_prefix("share") {
+            return percent(value * 100.0, rest);
+        }
+        if let Some(rest) = unit.strip_prefix("percent") {
+            return percent(value, rest);
+        }
+        if let Some(rest) = unit.strip_prefix("bytes") {
+            let (scale, prefix) = match value {
+                value if value >= 1_048_576.0 => (1_048_576.0, "MiB"),
+                value if value >= 1024.0 => (1024.0, "KiB"),
+                _ => (1.0, "bytes"),
+            };
+            return format!("{} {prefix}{rest}", value / scale);
+        }
+        format!("{value} {unit}")
+    }
+}
+
 macro_rules! thresholds {
     ($($(#[$doc:meta])* $constant:ident = $name:literal, $value:literal, $unit:literal, $source:literal;)*) => {
         $($(#[$doc])* pub const $constant: Threshold =
@@ -68,6 +93,12 @@ thresholds! {
     TOO_MANY_WORKERS = "too_many_workers", 2.0, "workers per CPU", "as oversubscribed";
     /// Part of the workers' active time spent waiting for their source.
     WORKERS_IO = "workers_io", 0.50, "share of active time", "the larger half names the resource";
+    /// Part of the workers' active time in one stage (decode, transform) from which that stage is the cause.
+    STAGE = "stage", 0.60, "share of active time", "clearly the larger part: without this stage a worker is 2.5 times as fast and more";
+    /// Part of the workers' active time in collating from which that is the cause.
+    COLLATE = "collate", 0.50, "share of active time", "collating copies what the dataset made: half of the time in copies is unusual";
+    /// Part of the main threads' time in collectives, evenly over the ranks.
+    COLLECTIVES = "collectives", 0.30, "share", "communication that overlaps the backward pass leaves less; without it the loop is 1.4x as fast";
     /// Part of the workers' time without work at which the set as a whole is not the limit.
     WORKERS_IDLE = "workers_idle", 0.40, "share", "workers that wait for room while the loop waits for a batch: order or hand-over, not speed";
     /// Time between two starts of a set of workers below which restarting them is what the loop waits for.
@@ -113,6 +144,23 @@ thresholds! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_in_words() {
+        for (threshold, words) in [
+            (LOST_WAIT, "10 %"),
+            (DRY, "22 %"),
+            (LOW_POWER, "50 % of the limit"),
+            (MEMORY_PRESSURE, "10 %"),
+            (INACTIVE, "5 % of a core"),
+            (SMALL_READ, "64 KiB"),
+            (GROWING, "5 MiB/s"),
+            (RESTART, "20 s"),
+            (OVERSUBSCRIBED, "2 threads per CPU"),
+        ] {
+            assert_eq!(threshold.words(), words);
+        }
+    }
 
     #[test]
     fn every_threshold_has_a_source_and_a_name_of_its_own() {

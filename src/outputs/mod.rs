@@ -2,6 +2,7 @@
 
 pub mod anonymise;
 pub mod csv;
+pub mod explanation;
 pub mod json;
 pub mod log;
 pub mod recording;

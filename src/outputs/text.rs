@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
 use super::wrap::wrap;
-use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{Class, Evidence, GpuIdle, Phase, Shares, Steps, WorkerVerdict};
+use crate::diagnosis::{Verdict, causes};
 use crate::text::sanitise;
 
 /// Widest line.
@@ -61,45 +61,13 @@ pub fn class_words(class: Class) -> &'static str {
     }
 }
 
-/// A cause of the taxonomy in words; a string that is not one of it is shown with blanks for dashes.
+/// A cause in words; a string that is no cause of ours is shown with blanks for dashes.
 #[must_use]
 pub fn cause_words(cause: &str) -> String {
-    let words = match cause {
-        "in-process-loading" => "batches are loaded in the main thread",
-        "too-few-workers" => "too few workers",
-        "decode" => "decoding takes the workers' time",
-        "transform" => "transforms take the workers' time",
-        "collate" => "collating takes the workers' time",
-        "hand-over" => "handing batches over is slow",
-        "worker-imbalance" => "one worker holds up the others",
-        "slow-samples" => "a few samples are very slow",
-        "worker-restart" => "workers are restarted at each epoch",
-        "too-many-workers" => "more workers than CPUs",
-        "disk-bandwidth" => "the disk is at its limit",
-        "small-files" => "many small reads",
-        "network-storage" => "the data comes over the network",
-        "page-cache-miss" => "the data does not fit into memory",
-        "memory-pressure" => "memory is short",
-        "io-throttled" => "a limit holds reads back",
-        "checkpoint-write" => "saving checkpoints",
-        "cores-saturated" => "all allowed cores are full",
-        "main-thread" => "the main thread's own work",
-        "launch-bound" => "the host cannot launch fast enough",
-        "thread-oversubscription" => "far more threads than cores",
-        "cgroup-throttled" => "the CPU quota throttles the job",
-        "noisy-neighbour" => "other processes hold the cores",
-        "cpu-training" => "the model is trained on the CPU",
-        "compute-bound" => "busy computing, which is healthy",
-        "memory-bandwidth" => "device memory is at its limit",
-        "under-filled" => "busy, but barely filled",
-        "host-device-sync" => "the host waits for the device again and again",
-        "copy-bound" => "copies to the device",
-        "throttled" => "the device's clocks are held down",
-        "shared-gpu" => "another process uses the device",
-        "communication" => "waiting for other ranks",
-        other => return sanitise(&other.replace('-', " ")).into_owned(),
-    };
-    words.to_owned()
+    match causes::all().find(|known| known.name == cause) {
+        Some(known) => known.headline.to_owned(),
+        None => sanitise(&cause.replace('-', " ")).into_owned(),
+    }
 }
 
 /// `DATA-LOADER: too few workers (93 % sure)`.

@@ -104,6 +104,7 @@ pub fn sureness(confidence: f64) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::causes;
 
     #[test]
     fn every_class_has_its_own_letter() {
@@ -111,6 +112,14 @@ mod tests {
         letters.sort_unstable();
         letters.dedup();
         assert_eq!(letters.len(), Class::ALL.len());
+    }
+
+    #[test]
+    fn every_cause_has_words() {
+        for cause in causes::all() {
+            assert!(cause_in_words(cause.name).is_some(), "{}", cause.name);
+        }
+        assert!(CAUSES.iter().all(|(name, _)| causes::all().any(|cause| cause.name == *name)));
     }
 
     #[test]

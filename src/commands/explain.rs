@@ -1,0 +1,32 @@
+//! `trainmon explain`: what the causes of verdicts mean, how each is recognised, and what to do. Needs no process.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::cli::ExplainArgs;
+use crate::diagnosis::causes::{self, Cause};
+use crate::errors::Exit;
+use crate::outputs::explanation;
+
+/// Prints the list of classes and causes, those of one class, or everything about one cause.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn run(arguments: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    // A name that does not exist was refused by the command line.
+    let asked: Vec<&Cause> = match &arguments.cause {
+        Some(text) => causes::named(text),
+        None => causes::all().chain(causes::states()).collect(),
+    };
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&explanation::json(asked))? + "\n"
+    } else if asked.len() > 1 && asked.iter().any(|cause| Some(cause.name) != asked.first().map(|first| first.name)) {
+        explanation::list(asked)
+    } else {
+        asked.into_iter().map(explanation::page).collect::<Vec<_>>().join("\n")
+    };
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(Exit::Done.into())
+}

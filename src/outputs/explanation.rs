@@ -1,0 +1,171 @@
+//! What a cause means, how it is recognised and what to do, for a person within 80 columns and as JSON.
+
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
+
+use super::text::WIDTH;
+use super::wrap::wrap;
+use crate::diagnosis::causes::{self, Cause};
+use crate::diagnosis::verdict::Class;
+
+/// One line for each of the causes, below their classes.
+#[must_use]
+pub fn list<'a>(causes: impl IntoIterator<Item = &'a Cause>) -> String {
+    let causes: Vec<&Cause> = causes.into_iter().collect();
+    let names = causes.iter().map(|cause| cause.name.width()).max().unwrap_or_default();
+    let mut lines: Vec<String> = Vec::new();
+    for class in Class::ALL {
+        let of_class: Vec<_> = causes.iter().filter(|cause| cause.class == class).collect();
+        if of_class.is_empty() {
+            continue;
+        }
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend(wrap("", &format!("{}: {}", class.word(), causes::class_meaning(class)), WIDTH));
+        for cause in of_class {
+            // A class without causes says all there is.
+            if cause.name != class.word() || class == Class::Idle {
+                lines.extend(wrap(&format!("  {:names$}  ", cause.name), cause.headline, WIDTH));
+            }
+        }
+    }
+    lines.push(String::new());
+    lines.extend(wrap("", "trainmon explain NAME says how each is recognised and what to do about it", WIDTH));
+    joined(&lines)
+}
+
+/// Everything about one cause.
+#[must_use]
+pub fn page(cause: &Cause) -> String {
+    let mut lines = wrap("", &format!("{}: {}", title(cause), cause.headline), WIDTH);
+    lines.extend(wrap("  ", &sentence(cause.meaning), WIDTH));
+    let mut section = |title: &str, entries: &[(String, String)]| {
+        if !entries.is_empty() {
+            lines.push(String::new());
+            lines.push(title.to_owned());
+            lines.extend(entries.iter().flat_map(|(first, text)| wrap(first, text, WIDTH)));
+        }
+    };
+    let bullets =
+        |texts: &[&str]| texts.iter().map(|text| ("  - ".to_owned(), (*text).to_owned())).collect::<Vec<_>>();
+    section("How it is recognised", &bullets(cause.rule));
+    let width = cause.thresholds.iter().map(|threshold| threshold.name.width()).max().unwrap_or_default();
+    let thresholds: Vec<_> = cause
+        .thresholds
+        .iter()
+        .map(|threshold| {
+            let first = format!("  {:width$}  ", threshold.name);
+            (first, format!("{} ({})", threshold.words(), threshold.source))
+        })
+        .collect();
+    section("Thresholds", &thresholds);
+    section("Where the numbers come from", &bullets(cause.signals));
+    section("Why this rule", &bullets(&[cause.source]));
+    section("How sure that is", &bullets(&[cause.confirmed.words()]));
+    section("What it can be mistaken for", &bullets(&[cause.limits]));
+    let advice: Vec<_> = cause
+        .advice
+        .iter()
+        .enumerate()
+        .flat_map(|(at, (title, why))| {
+            [(format!("  {}. ", at + 1), (*title).to_owned()), ("     ".to_owned(), (*why).to_owned())]
+        })
+        .collect();
+    section("What to do", &advice);
+    joined(&lines)
+}
+
+/// The same as JSON: one object with a list, whatever was asked for.
+#[must_use]
+pub fn json<'a>(causes: impl IntoIterator<Item = &'a Cause>) -> Value {
+    let causes: Vec<Value> = causes.into_iter().map(one).collect();
+    json!({ "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "causes": causes })
+}
+
+fn one(cause: &Cause) -> Value {
+    let named = !matches!(cause.class, Class::Balanced | Class::Idle | Class::Unknown);
+    let advice: Vec<Value> = cause.advice.iter().map(|(title, why)| json!({ "title": title, "why": why })).collect();
+    let thresholds: Vec<Value> = cause
+        .thresholds
+        .iter()
+        .map(|known| json!({ "name": known.name, "value": known.value, "unit": known.unit, "source": known.source }))
+        .collect();
+    json!({
+        "class": cause.class.word(),
+        "cause": named.then_some(cause.name),
+        "phase": (cause.class == Class::Idle).then_some(cause.name),
+        "headline": cause.headline,
+        "meaning": cause.meaning,
+        "rule": cause.rule,
+        "thresholds": thresholds,
+        "signals": cause.signals,
+        "source": cause.source,
+        "confirmed": cause.confirmed,
+        "limits": cause.limits,
+        "advice": advice,
+    })
+}
+
+/// `data-loader / decode`, and the class alone where it has no causes.
+fn title(cause: &Cause) -> String {
+    let class = cause.class.word();
+    if class == cause.name && cause.class != Class::Idle {
+        class.to_owned()
+    } else {
+        format!("{class}/{}", cause.name)
+    }
+}
+
+/// With a capital and a full stop.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}.", letters.as_str())
+}
+
+fn joined(lines: &[String]) -> String {
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::diagnosis::thresholds;
+
+    #[test]
+    fn one_page_as_it_is_printed() {
+        let cause = causes::find(Class::DataLoader, "worker-imbalance").unwrap();
+        insta::assert_snapshot!(page(cause));
+    }
+
+    #[test]
+    fn every_page_fits_and_says_everything() {
+        for cause in causes::all().chain(causes::states()) {
+            let page = page(cause);
+            assert!(page.lines().all(|line| line.width() <= WIDTH), "{page}");
+            let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
+            let texts = cause.rule.iter().chain(cause.signals).chain([&cause.source, &cause.limits]);
+            for text in texts.chain(cause.advice.iter().flat_map(|(title, why)| [title, why])) {
+                assert!(flat.contains(*text), "{}: {text}", cause.name);
+            }
+            for threshold in cause.thresholds {
+                assert!(flat.contains(&format!("{} {} (", threshold.name, threshold.words())), "{flat}");
+            }
+        }
+        assert!(list(causes::all()).lines().all(|line| line.width() <= WIDTH));
+    }
+
+    #[test]
+    fn json_has_the_values_of_the_one_table() {
+        let value = json(causes::named("too-few-workers"));
+        let cause = &value["causes"][0];
+        assert_eq!((&cause["class"], &cause["cause"]), (&json!("data-loader"), &json!("too-few-workers")));
+        assert_eq!(cause["thresholds"][0]["value"], json!(thresholds::LOST_WAIT.value));
+        assert_eq!(cause["confirmed"], json!("labelled-workloads"));
+        assert!(cause["phase"].is_null() && cause["advice"][0]["why"].is_string());
+        let phase = &json(causes::named("idle/init"))["causes"][0];
+        assert_eq!((&phase["cause"], &phase["phase"]), (&Value::Null, &json!("init")));
+    }
+}
