@@ -87,7 +87,8 @@ impl Collector {
         let stop = Arc::new(AtomicBool::new(false));
         let interval = options.interval;
         let stacks_rest_ms = Arc::new(AtomicU64::new(Demand::Often.rest_ms()));
-        threads::start(job, options, &board, &stop, &stacks_rest_ms).map_err(|error| AttachError::Failed(target.pid, error))?;
+        threads::start(job, options, &board, &stop, &stacks_rest_ms)
+            .map_err(|error| AttachError::Failed(target.pid, error))?;
         Ok(Self {
             board,
             stop,

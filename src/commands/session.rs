@@ -18,8 +18,8 @@ use crate::sources::Roots;
 use crate::sources::job::AttachError;
 use crate::text::sanitise;
 
-use super::fold::{Fold, Standing};
 pub use super::fold::Tick;
+use super::fold::{Fold, Standing};
 
 /// A running attachment.
 #[derive(Debug)]

@@ -343,7 +343,7 @@ fn loader(window: &Window, workers: &WorkersWindow, sure: f64, known: Known) -> 
     }
     let factor = 0.75 + 0.25 * ramp(active, 0.4, limit::BUSY.value);
     let Some((stage, part)) = largest_stage(workers) else { return of("too-few-workers", factor) };
-    if stage == "collate" && part >= limit::STAGE.value {
+    if stage == "collate" && part >= limit::COLLATE.value {
         return of("collate", factor);
     }
     let judgement = if part >= limit::STAGE.value && !more_workers_help(window) {
@@ -370,7 +370,7 @@ fn hands_over(window: &Window, workers: &WorkersWindow) -> bool {
     workers
         .stages
         .zip(making)
-        .is_some_and(|(stages, making)| stages.hand_over >= limit::STAGE.value && stages.hand_over > making)
+        .is_some_and(|(stages, making)| stages.hand_over >= limit::BUSY.value && stages.hand_over > making)
 }
 
 /// The stage with the largest part of the workers' active time, and that part.

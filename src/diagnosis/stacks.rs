@@ -151,8 +151,10 @@ pub struct MainActivities {
     pub line: Option<(f64, Place)>,
     /// Stack samples that this rests on.
     pub samples: u32,
-    hottest: Vec<Hottest>,
-    sync_lines: Vec<Hottest>,
+    /// Functions, largest share first.
+    pub hottest: Vec<Hottest>,
+    /// Lines that wait for the device.
+    pub sync_lines: Vec<Hottest>,
 }
 
 impl MainActivities {
@@ -514,7 +516,7 @@ mod tests {
 
     #[test]
     fn a_blocked_worker_reads() {
-        let worker = WorkerWindow { pid: 1, shares: Some([0.3, 0.5, 0.0, 0.2]), batches_s: None };
+        let worker = WorkerWindow { pid: 1, shares: Some([0.3, 0.5, 0.0, 0.2]), ..WorkerWindow::default() };
         let own = sum_of(
             &[(Activity::Waiting, 20), (Activity::Transform, 70), (Activity::Collate, 10)],
             vec![
@@ -532,7 +534,7 @@ mod tests {
 
     #[test]
     fn an_idle_worker_without_stacks_of_its_own_takes_the_others() {
-        let worker = WorkerWindow { pid: 1, shares: Some([0.5, 0.0, 0.0, 0.5]), batches_s: None };
+        let worker = WorkerWindow { pid: 1, shares: Some([0.5, 0.0, 0.0, 0.5]), ..WorkerWindow::default() };
         let others = sum_of(&[(Activity::Decode, 100)], vec![place("decode", 9, Activity::Decode, 100, 0)]);
         let (stages, hottest) = worker_stages(&worker, None, &others).unwrap();
         assert!((stages.decode - 0.5).abs() < 0.01);

@@ -107,10 +107,6 @@ thresholds! {
     IMBALANCE = "imbalance", 0.35, "share", "measured on labelled workloads: even sets differ by less than 0.15";
     /// Difference in waiting for one another between ranks.
     STRAGGLER = "straggler", 0.25, "share", "ranks that are alike wait alike; a quarter of the time is a rank a third slower than the rest";
-    /// Time in collectives, evenly over the ranks.
-    COLLECTIVES = "collectives", 0.30, "share", "as sync, with room for the wait at the end of an even step";
-    /// A stage's part of the workers' active time from which it is the cause.
-    STAGE = "stage", 0.50, "share of active time", "the larger half names the stage";
     /// Part of the possible gain that more workers must bring for their number to be the cause.
     WORKERS_HELP = "workers_help", 0.60, "share of the gain", "else the work itself must get cheaper";
     /// Part of the input wait spent taking batches over.

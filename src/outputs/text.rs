@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
 use super::wrap::wrap;
-use crate::diagnosis::verdict::{Class, Evidence, GpuIdle, Phase, Shares, Steps, WorkerVerdict};
+use crate::diagnosis::verdict::{Class, Evidence, GpuIdle, Hottest, Phase, Shares, Stages, Steps, WorkerVerdict};
 use crate::diagnosis::{Verdict, causes};
 use crate::text::sanitise;
 
@@ -35,7 +35,9 @@ pub fn write(out: &mut impl Write, verdict: &Verdict, style: Style) -> io::Resul
     let mut page = Page { lines: Vec::new(), style };
     page.head(verdict);
     page.time(verdict);
+    page.main_thread(verdict);
     page.workers(&verdict.workers);
+    page.stages(&verdict.workers);
     page.evidence(&verdict.evidence);
     page.advice(verdict);
     page.findings(verdict);
@@ -230,6 +232,70 @@ impl Page {
             self.blank();
             self.text("Steps: ", &facts.join(", "));
         }
+    }
+
+    /// What the stacks say of the main thread: activities beyond waiting, its hottest functions, the lines that wait for
+    /// the device.
+    fn main_thread(&mut self, verdict: &Verdict) {
+        let Some(main) = &verdict.main_thread else { return };
+        let mut activities: Vec<(&String, f64)> =
+            main.activities.iter().map(|(name, share)| (name, *share)).collect();
+        activities.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let words: Vec<String> = activities
+            .iter()
+            .filter(|(_, share)| *share >= 0.01)
+            .map(|(name, share)| format!("{} {} %", name.replace('_', " "), percent(*share)))
+            .collect();
+        if !words.is_empty() {
+            self.title(&format!("What the main thread does ({} stack samples)", main.samples));
+            self.text("  ", &words.join(", "));
+        }
+        self.functions("Hottest of its functions", &main.hottest);
+        self.functions("Lines that wait for the device", &main.sync_lines);
+    }
+
+    fn functions(&mut self, title: &str, functions: &[Hottest]) {
+        if functions.is_empty() {
+            return;
+        }
+        self.title(title);
+        for function in functions {
+            let Hottest { function, file, line, share } = function;
+            self.text(&format!("  {:>4} % ", percent(*share)), &format!("{function} ({file}:{line})"));
+        }
+    }
+
+    /// The workers' stages and the function that takes most of their time.
+    fn stages(&mut self, workers: &[WorkerVerdict]) {
+        let known: Vec<(&WorkerVerdict, &Stages)> =
+            workers.iter().filter_map(|worker| Some((worker, worker.stages.as_ref()?))).collect();
+        if known.is_empty() {
+            return;
+        }
+        self.blank();
+        self.lines.push(format!(
+            "  {:<12}{:>8}{:>12}{:>12}{:>8}{:>12}",
+            "PID", "load", "decode", "transform", "collate", "hand over"
+        ));
+        for (worker, stages) in known.iter().take(WORKERS_LISTED) {
+            let Stages { load, decode, transform, collate, hand_over } = **stages;
+            let share = |share: f64| format!("{} %", percent(share));
+            self.lines.push(format!(
+                "  {:<12}{:>8}{:>12}{:>12}{:>8}{:>12}",
+                worker.pid,
+                share(load),
+                share(decode),
+                share(transform),
+                share(collate),
+                share(hand_over),
+            ));
+        }
+        let mut hottest: Vec<&Hottest> = known.iter().filter_map(|(worker, _)| worker.hottest.as_ref()).collect();
+        hottest.sort_by(|a, b| (&a.file, &a.function).cmp(&(&b.file, &b.function)).then(b.share.total_cmp(&a.share)));
+        hottest.dedup_by(|a, b| a.function == b.function && a.file == b.file);
+        hottest.sort_by(|a, b| b.share.total_cmp(&a.share));
+        let hottest: Vec<Hottest> = hottest.into_iter().take(3).cloned().collect();
+        self.functions("Hottest of the workers' functions", &hottest);
     }
 
     fn workers(&mut self, workers: &[WorkerVerdict]) {

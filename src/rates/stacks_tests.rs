@@ -1,1 +1,227 @@
+use super::*;
+use crate::rates::testing::*;
+use crate::sample::{ProcessSample, StackCount};
 
+const TORCH: &str = "/opt/venv/lib/python3.11/site-packages/torch";
+const PYTHON: &str = "/usr/lib/python3.11";
+
+/// A frame written `file:line function` with the shorthands `T/` for torch and `P/` for the standard library.
+fn frame(text: &str) -> StackFrame {
+    let (place, function) = text.split_once(' ').unwrap();
+    let (file, line) = place.rsplit_once(':').unwrap();
+    let file = match (file.strip_prefix("T/"), file.strip_prefix("P/")) {
+        (Some(rest), _) => format!("{TORCH}/{rest}"),
+        (_, Some(rest)) => format!("{PYTHON}/{rest}"),
+        _ => file.to_owned(),
+    };
+    StackFrame { function: function.into(), file: file.into(), line: line.parse().unwrap(), text: None }
+}
+
+/// A window of one main thread; stacks are leaf first.
+fn window(pid: u32, stacks: &[(&[&str], u32)]) -> StackWindow {
+    let mut window = StackWindow { process: id(pid), rate_hz: 20, ..StackWindow::default() };
+    let mut thread = ThreadStacks { name: "MainThread".into(), tid: Some(pid), stacks: vec![] };
+    for (frames, samples) in stacks {
+        let from = window.frames.len() as u32;
+        window.frames.extend(frames.iter().map(|text| frame(text)));
+        thread.stacks.push(StackCount { frames: (from..window.frames.len() as u32).collect(), samples: *samples });
+    }
+    window.threads.push(thread);
+    window
+}
+
+fn one(role: ProcessRole, frames: &[&str]) -> Activity {
+    let stacks = process_stacks(&window(10, &[(frames, 1)]), role);
+    Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) == 1).unwrap()
+}
+
+fn trainer(frames: &[&str]) -> Activity {
+    one(ProcessRole::Trainer, frames)
+}
+
+fn worker(frames: &[&str]) -> Activity {
+    one(ProcessRole::Worker, frames)
+}
+
+#[test]
+fn waiting_and_receiving() {
+    let loader = [
+        "T/utils/data/dataloader.py:1300 _MultiProcessingDataLoaderIter._try_get_data",
+        "T/utils/data/dataloader.py:720 _BaseDataLoaderIter.__next__",
+        "/home/me/train.py:30 main",
+    ];
+    let wait =
+        [&["P/selectors.py:415 _PollLikeSelector.select", "P/multiprocessing/connection.py:947 wait"], &loader[..]]
+            .concat();
+    assert_eq!(trainer(&wait), Activity::Waiting);
+    let plain =
+        ["P/selectors.py:415 select", "T/utils/data/dataloader.py:1300 _try_get_data", "/home/me/train.py:30 f"];
+    assert_eq!(trainer(&plain), Activity::Waiting, "py-spy before 0.4.3");
+    let pinned = [&["P/threading.py:331 Condition.wait", "P/queue.py:180 Queue.get"], &loader[..]].concat();
+    assert_eq!(trainer(&pinned), Activity::Waiting);
+    let receive = [&["T/multiprocessing/reductions.py:500 rebuild_storage_fd"], &loader[..]].concat();
+    assert_eq!(trainer(&receive), Activity::Receiving);
+    assert_eq!(trainer(&loader), Activity::Receiving, "unpickling has no frame of its own");
+}
+
+#[test]
+fn epoch_start() {
+    let start = [
+        "P/multiprocessing/popen_fork.py:66 Popen._launch",
+        "T/utils/data/dataloader.py:1190 __init__",
+        "T/utils/data/dataloader.py:492 DataLoader.__iter__",
+        "/home/me/train.py:30 main",
+    ];
+    assert_eq!(trainer(&start), Activity::LoaderStart);
+}
+
+#[test]
+fn loading_in_process() {
+    let stack = [
+        "/opt/venv/lib/python3.11/site-packages/PIL/ImageFile.py:390 ImageFile.load",
+        "/home/me/data.py:12 Set.__getitem__",
+        "T/utils/data/_utils/fetch.py:54 _MapDatasetFetcher.fetch",
+        "T/utils/data/dataloader.py:789 _SingleProcessDataLoaderIter._next_data",
+        "T/utils/data/dataloader.py:720 _BaseDataLoaderIter.__next__",
+        "/home/me/train.py:30 main",
+    ];
+    assert_eq!(trainer(&stack), Activity::Decode);
+    let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Trainer);
+    assert_eq!((stacks.inline, stacks.places[0].function.as_ref()), (7, "Set.__getitem__"));
+}
+
+#[test]
+fn steps_of_the_loop() {
+    let closure = [
+        "/home/me/model.py:9 Net.forward",
+        "T/nn/modules/module.py:1700 Module._call_impl",
+        "/home/me/train.py:12 closure",
+        "T/optim/optimizer.py:500 Optimizer.wrapper",
+        "/home/me/train.py:30 main",
+    ];
+    assert_eq!(trainer(&closure), Activity::Forward, "the innermost decides");
+    assert_eq!(trainer(&closure[3..]), Activity::Optimizer);
+    let backward =
+        ["T/autograd/graph.py:820 _engine_run_backward", "T/_tensor.py:640 Tensor.backward", "/home/me/t.py:1 f"];
+    assert_eq!(trainer(&backward), Activity::Backward);
+    assert_eq!(
+        trainer(&["T/distributed/distributed_c10d.py:90 all_reduce", "/home/me/t.py:1 f"]),
+        Activity::Collective
+    );
+    assert_eq!(trainer(&["T/serialization.py:900 save", "/home/me/t.py:1 f"]), Activity::Checkpoint);
+    assert_eq!(trainer(&["T/cuda/__init__.py:1000 synchronize", "/home/me/t.py:1 f"]), Activity::Sync);
+    assert_eq!(trainer(&["P/logging/__init__.py:1 Logger.info", "/home/me/t.py:1 f"]), Activity::Report);
+    assert_eq!(trainer(&["/home/me/t.py:1 f"]), Activity::Python);
+    assert_eq!(trainer(&["<frozen importlib._bootstrap>:1 _find_and_load", "/home/me/t.py:1 f"]), Activity::Import);
+    assert_eq!(trainer(&["P/threading.py:331 wait", "P/queue.py:180 get", "/home/me/t.py:1 f"]), Activity::QueueWait);
+}
+
+const FETCH: [&str; 3] = [
+    "T/utils/data/_utils/fetch.py:54 _MapDatasetFetcher.fetch",
+    "T/utils/data/_utils/worker.py:360 _worker_loop",
+    "P/multiprocessing/process.py:108 BaseProcess.run",
+];
+
+fn in_fetch(frames: &[&'static str]) -> Vec<&'static str> {
+    [frames, &FETCH[..]].concat()
+}
+
+#[test]
+fn stages_of_a_worker() {
+    let item = "/home/me/data.py:20 Set.__getitem__";
+    assert_eq!(worker(&in_fetch(&[item])), Activity::Transform);
+    assert_eq!(
+        worker(&in_fetch(&["/home/me/data.py:5 dilate", item, "T/utils/data/_utils/fetch.py:54 <listcomp>"])),
+        Activity::Transform
+    );
+    assert_eq!(worker(&in_fetch(&["/home/me/data.py:5 read_bytes", item])), Activity::Load);
+    assert_eq!(worker(&in_fetch(&["/home/me/data.py:5 decode_sample", item])), Activity::Decode);
+    assert_eq!(worker(&in_fetch(&["P/tarfile.py:5 TarFile.extractfile", item])), Activity::Load);
+    assert_eq!(worker(&in_fetch(&["T/utils/data/_utils/collate.py:150 collate"])), Activity::Collate);
+    assert_eq!(worker(&in_fetch(&["/home/me/data.py:50 mixup"])), Activity::Collate, "called by fetch itself");
+    assert_eq!(worker(&in_fetch(&["/home/me/data.py:60 Padding.__call__"])), Activity::Collate);
+    assert_eq!(
+        worker(&["P/selectors.py:1 select", "P/multiprocessing/queues.py:113 Queue.get", FETCH[1]]),
+        Activity::Waiting
+    );
+    assert_eq!(worker(&[FETCH[1], FETCH[2]]), Activity::Python);
+}
+
+#[test]
+fn functions_further_out_do_not_name_the_stage() {
+    let stack =
+        ["/home/me/data.py:5 dilate", "/home/me/data.py:9 load_sample", "/home/me/data.py:20 Set.__getitem__"];
+    assert_eq!(worker(&in_fetch(&stack)), Activity::Transform);
+}
+
+#[test]
+fn the_text_of_fetch_tells_data_set_from_collate() {
+    let mut window = window(10, &[(&in_fetch(&["/home/me/data.py:70 samples"]), 3)]);
+    let fetch = window.frames.iter().position(|frame| frame.file.ends_with("fetch.py")).unwrap();
+    window.frames[fetch].text = Some("data.append(next(self.dataset_iter))".into());
+    let stacks = process_stacks(&window, ProcessRole::Worker);
+    assert_eq!(stacks.main.get(Activity::Transform), 3, "a generator of any name");
+    window.frames[fetch].text = Some("return self.collate_fn(data)".into());
+    assert_eq!(process_stacks(&window, ProcessRole::Worker).main.get(Activity::Collate), 3);
+}
+
+#[test]
+fn reading_lines_of_the_users_own() {
+    let mut window = window(10, &[(&in_fetch(&["/home/me/data.py:20 Set.__getitem__"]), 1)]);
+    for (text, activity) in [
+        ("x = np.fromfile(path, np.uint8)", Activity::Load),
+        ("img = cv2.imdecode(x, 1)", Activity::Decode),
+        ("x = x * 2 + 1", Activity::Transform),
+    ] {
+        window.frames[0].text = Some(text.into());
+        assert_eq!(process_stacks(&window, ProcessRole::Worker).main.get(activity), 1, "{text}");
+    }
+}
+
+#[test]
+fn validation_by_framework_decorator_and_name() {
+    let count = |frames: &[&str]| process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer).validation;
+    assert_eq!(count(&["/home/me/t.py:5 check", "T/utils/_contextlib.py:120 no_grad", "/home/me/t.py:1 main"]), 1);
+    assert_eq!(count(&["/home/me/t.py:5 evaluate", "/home/me/t.py:1 main"]), 1);
+    assert_eq!(count(&["/home/me/t.py:5 train_and_evaluate", "/home/me/t.py:1 main"]), 0);
+    assert_eq!(count(&["T/optim/sgd.py:5 step", "T/utils/_contextlib.py:120 no_grad", "/home/me/t.py:1 main"]), 0);
+}
+
+#[test]
+fn the_sending_thread_is_counted_apart() {
+    let mut window = window(10, &[(&in_fetch(&["/home/me/data.py:20 Set.__getitem__"]), 10)]);
+    let from = window.frames.len() as u32;
+    window.frames.extend([
+        frame("P/threading.py:331 Condition.wait"),
+        frame("P/multiprocessing/queues.py:231 Queue._feed"),
+        frame("P/multiprocessing/reduction.py:51 dumps"),
+    ]);
+    window.threads.push(ThreadStacks {
+        name: "QueueFeederThread".into(),
+        tid: Some(11),
+        stacks: vec![
+            StackCount { frames: vec![from, from + 1], samples: 6 },
+            StackCount { frames: vec![from + 2, from + 1], samples: 4 },
+        ],
+    });
+    assert_eq!(process_stacks(&window, ProcessRole::Worker).feeder, (10, 4));
+}
+
+#[test]
+fn only_processes_of_the_job_with_a_role_are_kept() {
+    let roles = [(10, ProcessRole::Trainer), (20, ProcessRole::Worker), (30, ProcessRole::Other)];
+    let processes = roles.map(|(pid, role)| ProcessSample { role, ..process(pid) }).to_vec();
+    let job = job(1000, processes);
+    let windows = [10, 20, 30, 40].map(|pid| window(pid, &[(&["/home/me/t.py:1 f"], 1)])).to_vec();
+    let folded = fold(Some(&StacksSample { windows }), Some(&job));
+    assert_eq!(folded.iter().map(|stacks| stacks.id.pid).collect::<Vec<_>>(), [10, 20]);
+}
+
+#[test]
+fn indices_out_of_range_are_left_out() {
+    let mut window = window(10, &[(&["/home/me/t.py:1 f"], 1)]);
+    window.threads[0].stacks.push(StackCount { frames: vec![99, u32::MAX], samples: 5 });
+    let stacks = process_stacks(&window, ProcessRole::Trainer);
+    assert_eq!(stacks.main.total(), 1);
+    assert_eq!(stacks.places.len(), 1);
+}
