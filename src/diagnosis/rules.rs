@@ -608,6 +608,13 @@ fn qualify(window: &Window, main: &MainWindow, judgement: &mut Judgement) {
         judgement.confidence *= 0.85;
         judgement.doubts.push("/proc/PID/syscall may not be read: any poll counts as a wait for a batch".into());
     }
+    if main.activities.as_ref().is_some_and(|seen| seen.share(Activity::Graph) >= limit::PHASE.value) {
+        judgement.confidence *= 0.7;
+        judgement.doubts.push(
+            "the step runs in one compiled call of TensorFlow: stacks cannot tell its waits for data from its work"
+                .into(),
+        );
+    }
     // n looks know a share to within 0.5 / sqrt(n): 25 looks 10 points, 250 looks 3.
     judgement.confidence *= f64::from(window.looks) / (f64::from(window.looks) + 15.0);
     if let Some(gpu) = &window.gpu {

@@ -21,6 +21,8 @@ const PRIOR: f64 = 6.0;
 /// Samples' weight that all workers together have beside a worker's own: they run the same code, and one of many is
 /// looked into seldom.
 const POOLED: f64 = 8.0;
+/// Waits that only the stacks know of, as a share, from which they are believed against the lane: beyond chance.
+const UNKNOWN_WAIT: f64 = 0.2;
 /// Entries in lists of functions.
 const TOP: usize = 5;
 
@@ -226,10 +228,13 @@ pub fn refine(main: &mut MainWindow, stacks: &ProcessSum) -> Option<MainActiviti
     if total < ENOUGH {
         return None;
     }
+    let waiting = f64::from(stacks.main.get(Activity::Waiting)) / f64::from(total);
     let polled = main.polled.min(main.shares.input_wait).clamp(0.0, 1.0);
+    // Loaders that wait in another way than torch's: the lane does not know their waits.
+    let polled = if waiting - polled > UNKNOWN_WAIT { waiting } else { polled };
     let rest = 1.0 - polled;
     let active = f64::from(stacks.active());
-    let estimate = if rest > 0.0 { (main.shares.input_wait - polled) / rest } else { 0.0 };
+    let estimate = if rest > 0.0 { ((main.shares.input_wait - polled) / rest).max(0.0) } else { 0.0 };
     let part = |samples: u32| {
         if active > 0.0 { rest * f64::from(samples) / active } else { 0.0 }
     };

@@ -60,13 +60,15 @@ pub enum Activity {
     Compile,
     /// Importing modules.
     Import,
+    /// A compiled call that holds the whole step and the fetching of its batch (Keras on TensorFlow).
+    Graph,
     /// Anything else: the user's own code, the framework's.
     Python,
 }
 
 impl Activity {
     /// All of them, in order.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Waiting,
         Self::Receiving,
         Self::LoaderStart,
@@ -86,6 +88,7 @@ impl Activity {
         Self::Report,
         Self::Compile,
         Self::Import,
+        Self::Graph,
         Self::Python,
     ];
     /// How many there are.
@@ -120,6 +123,7 @@ impl Activity {
             Self::Report => "report",
             Self::Compile => "compile",
             Self::Import => "import",
+            Self::Graph => "graph",
             Self::Python => "python",
         }
     }
@@ -306,7 +310,7 @@ fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         return stage(stack, fetch);
     }
     let waits = stack.first().is_some_and(|leaf| leaf.mark == Mark::Wait);
-    if has(Mark::LoaderStart) && !has(Mark::Validation) {
+    if has(Mark::LoaderStart) {
         return Activity::LoaderStart;
     }
     if has(Mark::LoaderNext) {
@@ -329,6 +333,7 @@ fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         Mark::Checkpoint => Some(Activity::Checkpoint),
         Mark::Compile => Some(Activity::Compile),
         Mark::Report => Some(Activity::Report),
+        Mark::Graph => Some(Activity::Graph),
         Mark::Forward => Some(Activity::Forward),
         _ => None,
     });
@@ -450,9 +455,10 @@ fn is_validation(stack: &[Seen<'_>]) -> bool {
     let mut below_context = false;
     stack.iter().rev().any(|seen| {
         let by_context = std::mem::take(&mut below_context) && seen.is_user();
-        below_context = seen.mark == Mark::Validation && seen.frame.file.ends_with("_contextlib.py");
-        let by_framework = seen.mark == Mark::Validation && !below_context;
-        by_context || by_framework || (seen.is_user() && named_for_validation(last_part(&seen.frame.function)))
+        below_context = seen.mark == Mark::NoGrad;
+        by_context
+            || seen.mark == Mark::Validation
+            || (seen.is_user() && named_for_validation(last_part(&seen.frame.function)))
     })
 }
 

@@ -51,8 +51,12 @@ pub(super) enum Mark {
     Compile,
     /// Logging, metrics, progress bars.
     Report,
-    /// A framework's evaluation loop, or a function under `torch.no_grad()`.
+    /// A framework's evaluation loop.
     Validation,
+    /// The wrapper of a function under `torch.no_grad()`.
+    NoGrad,
+    /// A compiled call that holds the whole step.
+    Graph,
     /// Importing.
     Import,
     /// Nothing that is known.
@@ -83,10 +87,10 @@ const LOADER: &[Row] = &[
     ("multiprocessing/connection.py", &[], Mark::Connection),
     ("multiprocessing/popen_fork.py", &["wait", "poll"], Mark::Wait),
     ("/threading.py", &["wait", "acquire", "_wait_for_tstate_lock", "join"], Mark::Wait),
-    // Other loaders; megengine and grain: read.
+    // Other loaders. grain: seen with 0.2.18. megengine: read.
     ("megengine/data/dataloader.py", &[], Mark::LoaderNext),
     ("grain/_src/python/data_loader.py", &["__next__"], Mark::LoaderNext),
-    ("grain/_src/python/dataset/transformations/prefetch.py", &["__next__"], Mark::LoaderNext),
+    ("dataset/transformations/prefetch.py", &["__next__"], Mark::LoaderNext),
     ("tensorflow/python/data/ops/iterator_ops.py", &["__next__", "_next_internal"], Mark::LoaderNext),
 ];
 
@@ -163,7 +167,7 @@ const LOOP: &[Row] = &[
     ("torch/cuda/__init__.py", &["synchronize"], Mark::Sync),
     ("torch/cuda/streams.py", &["synchronize", "wait"], Mark::Sync),
     ("torch/accelerator/__init__.py", &["synchronize"], Mark::Sync),
-    ("jax/_src/array.py", &["block_until_ready", "_value", "__array__"], Mark::Sync),
+    ("jax/_src/array.py", &["block_until_ready", "_value", "__array__", "__float__"], Mark::Sync),
     ("jax/_src/api.py", &["block_until_ready"], Mark::Sync),
     (
         "torch/distributed/distributed_c10d.py",
@@ -172,10 +176,9 @@ const LOOP: &[Row] = &[
     ),
     ("torch/distributed/distributed_c10d.py", &[], Mark::Collective),
     ("torch/distributed/_functional_collectives.py", &[], Mark::Collective),
-    ("lightning/pytorch/strategies/strategy.py", &["batch_to_device"], Mark::Copy),
-    ("pytorch_lightning/strategies/strategy.py", &["batch_to_device"], Mark::Copy),
-    ("lightning/fabric/utilities/apply_func.py", &["move_data_to_device"], Mark::Copy),
-    ("lightning_fabric/utilities/apply_func.py", &["move_data_to_device"], Mark::Copy),
+    ("strategies/strategy.py", &["batch_to_device"], Mark::Copy),
+    ("fabric/utilities/apply_func.py", &["move_data_to_device", "batch_to"], Mark::Copy),
+    ("jax/_src/api.py", &["device_put"], Mark::Copy),
     ("accelerate/utils/operations.py", &["send_to_device"], Mark::Copy),
     ("transformers/trainer.py", &["_prepare_inputs", "_prepare_input"], Mark::Copy),
     ("torch/utils/data/_utils/pin_memory.py", &[], Mark::Copy),
@@ -186,6 +189,8 @@ const LOOP: &[Row] = &[
     ("transformers/modeling_utils.py", &["save_pretrained"], Mark::Checkpoint),
     ("accelerate/accelerator.py", &["save_state", "save_model"], Mark::Checkpoint),
     ("accelerate/checkpointing.py", &[], Mark::Checkpoint),
+    ("transformers/trainer_utils.py", &["rotate_checkpoints"], Mark::Checkpoint),
+    ("keras/src/saving/", &[], Mark::Checkpoint),
     ("callbacks/model_checkpoint.py", &[], Mark::Checkpoint),
     ("torch/_dynamo/convert_frame.py", &[], Mark::Compile),
     ("torch/_dynamo/symbolic_convert.py", &[], Mark::Compile),
@@ -210,17 +215,19 @@ const LOOP: &[Row] = &[
     ("sklearn/metrics/", &[], Mark::Report),
     ("matplotlib/", &[], Mark::Report),
     ("logger_connector/", &[], Mark::Report),
-    ("lightning/pytorch/trainer/call.py", &["_call_callback_hooks"], Mark::Report),
-    ("pytorch_lightning/trainer/call.py", &["_call_callback_hooks"], Mark::Report),
+    ("trainer/call.py", &["_call_callback_hooks"], Mark::Report),
     ("transformers/trainer_callback.py", &[], Mark::Report),
-    ("lightning/pytorch/loops/evaluation_loop.py", &[], Mark::Validation),
-    ("pytorch_lightning/loops/evaluation_loop.py", &[], Mark::Validation),
+    ("keras/src/callbacks/", &[], Mark::Report),
+    ("loops/evaluation_loop.py", &[], Mark::Validation),
     (
         "transformers/trainer.py",
         &["evaluate", "evaluation_loop", "prediction_loop", "prediction_step"],
         Mark::Validation,
     ),
-    ("torch/utils/_contextlib.py", &[], Mark::Validation),
+    ("keras/src/backend/tensorflow/trainer.py", &["evaluate"], Mark::Validation),
+    ("torch/utils/_contextlib.py", &["no_grad", "inference_mode", "decorate_context"], Mark::NoGrad),
+    // Keras on TensorFlow runs the whole step, the fetching of its batch included, in one compiled call.
+    ("tensorflow/python/eager/execute.py", &["quick_execute"], Mark::Graph),
     ("<frozen importlib._bootstrap>", &["_find_and_load", "_load_unlocked", "_find_and_load_unlocked"], Mark::Import),
 ];
 
