@@ -82,7 +82,10 @@ impl PySpy {
         match ran.ending {
             Ending::Exited(status) if status.success() => {}
             Ending::Exited(_) => return Err(absent(format!("{name} fails: {}", refusal::said(&ran.err(MESSAGES))))),
-            _ => return Err(absent(format!("{name} does not answer"))),
+            _ => {
+                let reason = format!("{name} --version did not end within {} s", VERSION_TIME.as_secs());
+                return Err(Refusal::passing(SourceState::Hung, reason));
+            }
         }
         let said = ran.out(MESSAGES);
         let Some((version, numbers)) = version_of(&said) else {
