@@ -110,7 +110,7 @@ impl PySpy {
         &self.version
     }
 
-    /// Samples one process for some seconds. `None` when `stop` was set meanwhile, which is seen within 20 ms or so.
+    /// Samples one process for some seconds. `None` when `stop` was set meanwhile, which is seen within 40 ms or so.
     ///
     /// # Errors
     /// When there is nothing to read, access is refused, or the program failed or hung. Also, for good, when the process

@@ -71,10 +71,10 @@ fn beside_interpreter(folder: &Path) -> Vec<PathBuf> {
     }
     let command = read("cmdline");
     let first = command.split(|&byte| byte == 0).next().unwrap_or_default();
-    if first.contains(&b'/')
-        && let Ok(current) = fs::read_link(folder.join("cwd"))
-    {
-        // The link to the interpreter in a virtual environment; `join` takes an absolute one as it is.
+    if first.contains(&b'/') {
+        // The link to the interpreter in a virtual environment; `join` takes an absolute one as it is. Without the right
+        // to read where the process stands, a relative one stays relative and is left out.
+        let current = fs::read_link(folder.join("cwd")).unwrap_or_default();
         places.extend(current.join(OsStr::from_bytes(first)).parent().map(Path::to_path_buf));
     }
     for variable in read("environ").split(|&byte| byte == 0) {
@@ -129,7 +129,10 @@ mod tests {
 
         fs::write(folder.join("cmdline"), b"python\0train.py\0").unwrap();
         fs::remove_file(folder.join("environ")).unwrap();
+        fs::remove_file(folder.join("cwd")).unwrap();
         assert_eq!(beside_interpreter(&folder), [PathBuf::from("/opt/conda/bin")]);
+        fs::write(folder.join("cmdline"), b"/srv/venv/bin/python\0train.py\0").unwrap();
+        assert_eq!(beside_interpreter(&folder), ["/opt/conda/bin", "/srv/venv/bin"].map(PathBuf::from));
         assert_eq!(beside_interpreter(&root.path().join("8")), Vec::<PathBuf>::new());
     }
 
