@@ -93,7 +93,7 @@ fn both() -> Option<(PathBuf, PathBuf)> {
 fn share(window: &StackWindow, thread: &ThreadStacks, function: &str) -> f64 {
     let all: u32 = thread.stacks.iter().map(|stack| stack.samples).sum();
     let named = |&at: &u32| window.frames[at as usize].function.rsplit('.').next() == Some(function);
-    let with = thread.stacks.iter().filter(|stack| stack.frames.iter().any(|at| named(at)));
+    let with = thread.stacks.iter().filter(|stack| stack.frames.iter().any(named));
     f64::from(with.map(|stack| stack.samples).sum::<u32>()) / f64::from(all)
 }
 

@@ -82,7 +82,10 @@ impl PySpy {
         match ran.ending {
             Ending::Exited(status) if status.success() => {}
             Ending::Exited(_) => return Err(absent(format!("{name} fails: {}", refusal::said(&ran.err(MESSAGES))))),
-            _ => return Err(absent(format!("{name} does not answer"))),
+            _ => {
+                let reason = format!("{name} --version did not end within {} s", VERSION_TIME.as_secs());
+                return Err(Refusal::passing(SourceState::Hung, reason));
+            }
         }
         let said = ran.out(MESSAGES);
         let Some((version, numbers)) = version_of(&said) else {
@@ -107,7 +110,7 @@ impl PySpy {
         &self.version
     }
 
-    /// Samples one process for some seconds. `None` when `stop` was set meanwhile, which is seen within 20 ms or so.
+    /// Samples one process for some seconds. `None` when `stop` was set meanwhile, which is seen within 40 ms or so.
     ///
     /// # Errors
     /// When there is nothing to read, access is refused, or the program failed or hung. Also, for good, when the process

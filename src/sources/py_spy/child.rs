@@ -20,7 +20,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 pub const DOCUMENT: &str = "/proc/self/fd/0";
 
 /// How often the helper's end and the wish to stop are looked for.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(40);
 /// How long a killed helper may take to be reaped; then a thread of its own waits for it.
 const REAP: Duration = Duration::from_millis(500);
 /// Lower priority than the job's: the helper must not take its CPU.

@@ -34,9 +34,13 @@ pub fn candidates(proc_root: &Path, target: ProcessId) -> Vec<Candidate> {
     let runs_as_us = !rustix::process::geteuid().is_root()
         && fs::metadata(&folder).is_ok_and(|folder| folder.uid() == rustix::process::geteuid().as_raw());
 
+    programs(own.chain(theirs).chain(home), runs_as_us)
+}
+
+/// The programs that stand in some folders, each once; a folder is given with whether whoever named it is trusted.
+fn programs(places: impl Iterator<Item = (PathBuf, bool)>, runs_as_us: bool) -> Vec<Candidate> {
     let mut seen = BTreeSet::new();
-    own.chain(theirs)
-        .chain(home)
+    places
         .filter(|(place, _)| place.is_absolute())
         .map(|(place, own)| (place.join(NAME), own))
         .filter(|(program, _)| is_program(program) && seen.insert(program.clone()))
@@ -67,10 +71,10 @@ fn beside_interpreter(folder: &Path) -> Vec<PathBuf> {
     }
     let command = read("cmdline");
     let first = command.split(|&byte| byte == 0).next().unwrap_or_default();
-    if first.contains(&b'/')
-        && let Ok(current) = fs::read_link(folder.join("cwd"))
-    {
-        // The link to the interpreter in a virtual environment; `join` takes an absolute one as it is.
+    if first.contains(&b'/') {
+        // The link to the interpreter in a virtual environment; `join` takes an absolute one as it is. Without the right
+        // to read where the process stands, a relative one stays relative and is left out.
+        let current = fs::read_link(folder.join("cwd")).unwrap_or_default();
         places.extend(current.join(OsStr::from_bytes(first)).parent().map(Path::to_path_buf));
     }
     for variable in read("environ").split(|&byte| byte == 0) {
@@ -96,4 +100,68 @@ fn belongs_to_us(program: &Path) -> bool {
             known && (metadata.mode() & 0o002 == 0 || sticky)
         })
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn program(path: &Path, mode: u32) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn the_targets_interpreter_and_environment_name_places() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("7");
+        fs::create_dir(&folder).unwrap();
+        symlink("/opt/conda/bin/python3.11", folder.join("exe")).unwrap();
+        symlink("/home/me/job", folder.join("cwd")).unwrap();
+        fs::write(folder.join("cmdline"), b".venv/bin/python\0train.py\0").unwrap();
+        fs::write(folder.join("environ"), b"A=1\0VIRTUAL_ENV=/srv/env\0MY_VIRTUAL_ENV=/no\0").unwrap();
+        let places = beside_interpreter(&folder);
+        assert_eq!(places, ["/opt/conda/bin", "/home/me/job/.venv/bin", "/srv/env/bin"].map(PathBuf::from));
+
+        fs::write(folder.join("cmdline"), b"python\0train.py\0").unwrap();
+        fs::remove_file(folder.join("environ")).unwrap();
+        fs::remove_file(folder.join("cwd")).unwrap();
+        assert_eq!(beside_interpreter(&folder), [PathBuf::from("/opt/conda/bin")]);
+        fs::write(folder.join("cmdline"), b"/srv/venv/bin/python\0train.py\0").unwrap();
+        assert_eq!(beside_interpreter(&folder), ["/opt/conda/bin", "/srv/venv/bin"].map(PathBuf::from));
+        assert_eq!(beside_interpreter(&root.path().join("8")), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn only_regular_files_that_may_be_executed_count_and_each_once() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        program(&at("plain/py-spy"), 0o644);
+        program(&at("good/py-spy"), 0o755);
+        fs::create_dir_all(at("folder/py-spy")).unwrap();
+        fs::create_dir(at("pipe")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe/py-spy"), 0o777.into()).unwrap();
+        let places = ["plain", "folder", "pipe", "none", "good", "good"].map(|name| (at(name), true));
+        let places = places.into_iter().chain([(PathBuf::from("relative"), true)]);
+        let found = programs(places, false);
+        assert_eq!(found, [Candidate { program: at("good/py-spy"), trusted: true }]);
+    }
+
+    #[test]
+    fn what_others_could_have_replaced_is_not_trusted_where_the_target_names_it() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        program(&at("safe/py-spy"), 0o755);
+        program(&at("written/py-spy"), 0o757);
+        program(&at("open/py-spy"), 0o755);
+        fs::set_permissions(at("open"), fs::Permissions::from_mode(0o777)).unwrap();
+        let places = || ["safe", "written", "open"].into_iter().map(|name| (at(name), false));
+        let trusted = |runs_as_us| programs(places(), runs_as_us).iter().map(|c| c.trusted).collect::<Vec<_>>();
+        assert_eq!(trusted(false), [true, false, false]);
+        assert_eq!(trusted(true), [true, true, true]);
+    }
 }

@@ -48,6 +48,11 @@ impl Refusal {
     pub(super) fn of_words(words: &str, proc_root: &Path, process: ProcessId) -> Self {
         let has = |part: &str| words.contains(part);
         let pid = process.pid;
+        // Before the rest: its cause reads like a lack of permission.
+        if has("Failed to suspend") {
+            let reason = format!("py-spy cannot look at process {pid} while a debugger does: {}", said(words));
+            return Self::passing(SourceState::Denied, reason);
+        }
         if has("Permission Denied") || has("Permission denied") || has("Operation not permitted") {
             return denied(proc_root, process);
         }
@@ -73,25 +78,28 @@ impl Refusal {
 
 /// The refusal of access, with what mends it here.
 fn denied(proc_root: &Path, process: ProcessId) -> Refusal {
-    let pid = process.pid;
+    let us = rustix::process::geteuid();
+    let owner = fs::metadata(proc_root.join(process.pid.to_string())).map(|metadata| metadata.uid()).ok();
+    let scope = fs::read_to_string(proc_root.join("sys/kernel/yama/ptrace_scope")).unwrap_or_default();
+    let foreign = owner.is_some_and(|owner| owner != us.as_raw());
+    denied_to(us.is_root(), foreign, scope.trim(), process.pid)
+}
+
+/// The same for root or not, another's process or not, and Yama's setting (empty without Yama;
+/// Documentation/admin-guide/LSM/Yama.rst).
+fn denied_to(root: bool, foreign: bool, ptrace_scope: &str, pid: u32) -> Refusal {
     let denied = |why: &str| {
         let reason = format!("the kernel does not let py-spy read the memory of process {pid}{why}");
         Refusal::lasting(SourceState::Denied, reason)
     };
-    let ours = rustix::process::geteuid();
-    if ours.is_root() {
-        return denied(" (CAP_SYS_PTRACE is missing)").mended_by("docker run --cap-add SYS_PTRACE");
-    }
-    let owner = fs::metadata(proc_root.join(pid.to_string())).map(|metadata| metadata.uid()).ok();
-    if owner.is_some_and(|owner| owner != ours.as_raw()) {
-        return denied(" (it is another user's)").mended_by(format!("sudo trainmon --pid {pid}"));
-    }
-    let scope = fs::read_to_string(proc_root.join("sys/kernel/yama/ptrace_scope")).unwrap_or_default();
-    match scope.trim() {
+    let sudo = format!("sudo trainmon --pid {pid}");
+    match ptrace_scope {
+        "3" => denied(" (kernel.yama.ptrace_scope is 3 until the next boot)"),
+        _ if root => denied(" (CAP_SYS_PTRACE is missing)").mended_by("docker run --cap-add SYS_PTRACE"),
+        _ if foreign => denied(" (it is another user's)").mended_by(sudo),
         "1" => denied(" (kernel.yama.ptrace_scope is 1)").mended_by("sudo sysctl kernel.yama.ptrace_scope=0"),
-        "2" => denied(" (kernel.yama.ptrace_scope is 2)").mended_by(format!("sudo trainmon --pid {pid}")),
-        "3" => denied(" (kernel.yama.ptrace_scope is 3, until the next boot)"),
-        _ => denied("").mended_by(format!("sudo trainmon --pid {pid}")),
+        "2" => denied(" (kernel.yama.ptrace_scope is 2)").mended_by(sudo),
+        _ => denied("").mended_by(sudo),
     }
 }
 
@@ -105,4 +113,83 @@ fn is_young(proc_root: &Path, process: ProcessId) -> bool {
     let Ok(uptime) = fs::read_to_string(proc_root.join("uptime")) else { return false };
     let Some(now) = uptime.split(' ').next().and_then(|seconds| seconds.parse::<f64>().ok()) else { return false };
     now - process.start_ticks as f64 / (rustix::param::clock_ticks_per_second() as f64) < YOUNG
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    const OLD: ProcessId = ProcessId { pid: 7, start_ticks: 100 };
+
+    fn of_words(words: &str, process: ProcessId) -> Refusal {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("uptime"), "5000.10 4000.00\n").unwrap();
+        Refusal::of_words(words, root.path(), process)
+    }
+
+    #[test]
+    fn the_words_of_py_spy_are_understood() {
+        let cases = [
+            (
+                "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'",
+                SourceState::Denied,
+                true,
+            ),
+            (
+                "Error: Failed to get process executable name. Check that the process is running.\n\nCaused by:\n    0: Permission denied (os error 13)",
+                SourceState::Denied,
+                true,
+            ),
+            (
+                "Error: Failed to get process executable name. Check that the process is running.\n\nCaused by:\n    0: No such file or directory (os error 2)",
+                SourceState::Absent,
+                true,
+            ),
+            ("Error: No python processes found in process 7 or any of its subprocesses", SourceState::Absent, true),
+            ("Error: Failed to find python version from target process", SourceState::Absent, true),
+            ("Error: Unsupported version of Python: 3.19.0", SourceState::Absent, true),
+            (
+                "Error: Failed to suspend process\nCaused by: EPERM: Operation not permitted",
+                SourceState::Denied,
+                false,
+            ),
+            ("Error: UNW_EBADREG: bad register number", SourceState::Absent, false),
+            ("Error: Failed to copy PyThreadState head pointer", SourceState::Absent, false),
+            ("", SourceState::Absent, false),
+        ];
+        for (words, state, last) in cases {
+            let refusal = of_words(words, OLD);
+            assert_eq!((refusal.state, refusal.last), (state, last), "{words}: {refusal:?}");
+            assert_eq!(refusal.reason.lines().count(), 1);
+        }
+        assert_eq!(of_words("Unsupported version of Python: 4", OLD).mend.unwrap(), "pip install --upgrade py-spy");
+    }
+
+    #[test]
+    fn a_young_process_may_be_starting_its_interpreter() {
+        let ticks = rustix::param::clock_ticks_per_second();
+        let young = ProcessId { pid: 7, start_ticks: 4995 * ticks };
+        assert!(!of_words("Failed to find python version from target process", young).last);
+        let older = ProcessId { pid: 7, start_ticks: 4980 * ticks };
+        assert!(of_words("Failed to find python version from target process", older).last);
+    }
+
+    #[test]
+    fn access_is_mended_where_it_was_refused() {
+        let mend = |root, foreign, scope| denied_to(root, foreign, scope, 7).mend;
+        assert_eq!(mend(true, false, "").unwrap(), "docker run --cap-add SYS_PTRACE");
+        assert_eq!(mend(false, true, "1").unwrap(), "sudo trainmon --pid 7");
+        assert_eq!(mend(false, false, "1").unwrap(), "sudo sysctl kernel.yama.ptrace_scope=0");
+        assert_eq!(mend(false, false, "2").unwrap(), "sudo trainmon --pid 7");
+        assert_eq!(mend(false, false, "").unwrap(), "sudo trainmon --pid 7");
+        assert_eq!(mend(true, false, "3"), None);
+    }
+
+    #[test]
+    fn what_was_said_is_one_safe_line() {
+        assert_eq!(said("\n  Error: a\tb\u{1b}[2J\nmore"), "a b\u{FFFD}[2J");
+        assert!(said(&"x".repeat(10_000)).len() < 200);
+        assert_eq!(said(" \n"), "it said nothing");
+    }
 }

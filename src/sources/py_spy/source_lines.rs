@@ -31,11 +31,14 @@ const LONGEST: usize = 200;
 #[derive(Debug, Default)]
 pub struct SourceLines {
     /// The file that was used last stands at the end.
-    files: Vec<(Identity, BTreeMap<u32, Option<Arc<str>>>)>,
+    files: Vec<(Identity, Texts)>,
 }
 
 /// Device, inode, size, and the time of the last change in seconds and nanoseconds.
 type Identity = (u64, u64, u64, i64, i64);
+
+/// Lines by their numbers from 1; `None` for an empty one and one that does not exist.
+type Texts = BTreeMap<u32, Option<Arc<str>>>;
 
 impl SourceLines {
     /// Gives the user's innermost frames in each thread's most frequent stacks their line of source. Whatever cannot be
