@@ -369,13 +369,8 @@ fn verdicts() {
 }
 
 /// Causes of the table that no file expects as the verdict yet, each with the reason.
-const WITHOUT_A_CASE: &[(&str, &str, &str)] = &[
-    ("data-loader", "decode", "needs stacks in the frames"),
-    ("data-loader", "transform", "needs stacks in the frames"),
-    ("data-loader", "collate", "needs stacks in the frames"),
-    ("gpu", "communication", "needs stacks of several ranks in the frames; without them it is a second finding only"),
-    ("gpu", "host-device-sync", "told apart from cpu/host-device-sync by stacks only"),
-];
+const WITHOUT_A_CASE: &[(&str, &str, &str)] =
+    &[("gpu", "host-device-sync", "told apart from cpu/host-device-sync by stacks only")];
 
 #[test]
 fn every_cause_has_a_case() {
@@ -401,7 +396,7 @@ fn every_cause_has_a_case() {
 }
 
 /// Words in quotes in the rules that are no causes.
-const OTHER_WORDS: &[&str] = &[];
+const OTHER_WORDS: &[&str] = &["load"];
 
 /// The rules' code, without comments and tests: `rules.rs`, and the files of a folder `rules` where there is one.
 fn rules() -> String {
@@ -455,6 +450,19 @@ fn what_is_called_confirmed_has_a_labelled_workload() {
     }
 }
 
+/// A change from a case with stacks to one without them, in which no cheap signal moves much, is none that happens: stacks
+/// do not end where a run changes, and the old ones speak for what looks the same.
+fn only_loses_its_stacks(before: &Frame, after: &Frame) -> bool {
+    let signals = |frame: &Frame| {
+        let trainer = &frame.trainers[0];
+        let worker = frame.workers.first().and_then(|worker| worker.busy).unwrap_or(0.0);
+        let device = frame.gpus.first().and_then(|gpu| gpu.job_utilization_pct).unwrap_or(0.0) / 100.0;
+        [trainer.input_wait_s, trainer.device_sync_s, trainer.host_busy_s, trainer.other_s, worker, device]
+    };
+    let moved = signals(before).iter().zip(signals(after)).any(|(a, b)| (a - b).abs() > 0.25);
+    !before.stacks.is_empty() && after.stacks.is_empty() && !moved
+}
+
 /// One steady case for each class and cause: from any of them to any other the verdict follows within ten seconds.
 #[test]
 fn every_change_is_followed() {
@@ -470,6 +478,9 @@ fn every_change_is_followed() {
         let mut settled = Judge::new();
         (0..BEFORE_S).for_each(|at| drop(settled.observe(finish(at, before.clone()))));
         for (to, after) in steady.iter().zip(&frames) {
+            if only_loses_its_stacks(before, after) {
+                continue;
+            }
             let mut judge = Judge {
                 diagnosis: settled.diagnosis.clone(),
                 history: settled.history.clone(),

@@ -6,6 +6,7 @@
 
 use crate::history::{History, Mark};
 use crate::rates::Frame;
+use crate::rates::frame::{TrainerRates, WorkerRates};
 use crate::sample::Sample;
 
 use super::explain;
@@ -29,6 +30,8 @@ const LONGEST_S: f64 = 60.0;
 const STACKS_S: f64 = 60.0;
 /// Those of the short window; where there are none so new, the newest of each process.
 const SHORT_STACKS_S: f64 = 6.0;
+/// Cheap signals that differ by this much, as a share, have moved.
+const MOVED: f64 = 0.2;
 /// A challenger that the long window agrees with takes over after this time, seconds.
 const AGREED_S: f64 = 1.5;
 /// One that only the short window sees takes over after this time, seconds, or half the short window where that is longer.
@@ -69,6 +72,60 @@ struct Challenger {
     since_ns: u64,
 }
 
+/// The stacks of the short window. Older ones still speak for it while the cheap signals have not moved since.
+fn newest_stacks(all: &[&Frame], short: &[&Frame], last: &Frame) -> StacksWindow {
+    let before = all.get(..all.len().saturating_sub(short.len())).unwrap_or_default();
+    // What they said when the last of the older stacks were taken.
+    let taken = before.iter().rposition(|frame| !frame.stacks.is_empty());
+    let around = taken.and_then(|at| before.get((at + 1).saturating_sub(short.len())..=at)).unwrap_or_default();
+    if let (Some(then), Some(now)) = (Mix::of(around), Mix::of(short))
+        && then.distance(&now) > MOVED
+    {
+        return StacksWindow::of(short.iter().copied());
+    }
+    StacksWindow::newest(all, last.monotonic_ns.saturating_sub((SHORT_STACKS_S * 1e9) as u64))
+}
+
+/// What the cheap signals say of some frames: shares of the main thread, of the workers, and the device's use.
+#[derive(Debug)]
+struct Mix([f64; 9]);
+
+impl Mix {
+    fn of(frames: &[&Frame]) -> Option<Self> {
+        let mut sums = [0.0; 9];
+        let mut seen = 0.0;
+        for frame in frames.iter().filter(|frame| frame.seconds > 0.0) {
+            let mean = |values: &mut dyn Iterator<Item = f64>| stats::mean(values).unwrap_or(0.0);
+            let main = |part: fn(&TrainerRates) -> f64| {
+                mean(&mut frame.trainers.iter().map(|trainer| part(trainer) / trainer.seconds_seen.max(1e-9)))
+            };
+            let worker = |part: fn(&WorkerRates) -> Option<f64>| mean(&mut frame.workers.iter().filter_map(part));
+            let device = frame.gpus.iter().filter(|gpu| gpu.attached).filter_map(|gpu| gpu.job_utilization_pct);
+            let now = [
+                main(|trainer| trainer.input_wait_s),
+                main(|trainer| trainer.device_sync_s),
+                main(|trainer| trainer.host_busy_s),
+                main(|trainer| trainer.checkpoint_s),
+                main(|trainer| trainer.other_s),
+                worker(|worker| worker.busy),
+                worker(|worker| worker.io_wait),
+                worker(|worker| worker.runnable),
+                stats::mean(device).unwrap_or(0.0) / 100.0,
+            ];
+            for (sum, value) in sums.iter_mut().zip(now) {
+                *sum += value * frame.seconds;
+            }
+            seen += frame.seconds;
+        }
+        (seen >= SHORT_S * 0.5).then(|| Self(sums.map(|sum| sum / seen)))
+    }
+
+    /// Largest difference of any share.
+    fn distance(&self, other: &Self) -> f64 {
+        self.0.iter().zip(other.0).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+    }
+}
+
 /// What ends or stops the job needs no second look.
 fn is_certain(judged: &Judgement) -> bool {
     judged.class == Class::Idle && judged.confidence > 0.95
@@ -107,10 +164,11 @@ impl Diagnosis {
             (long, SHORT_S)
         };
         let judged = rules::judge(&long, self.known);
-        let newest_ns = last.monotonic_ns.saturating_sub((SHORT_STACKS_S * 1e9) as u64);
-        let newest = StacksWindow::newest(&stack_frames, newest_ns);
-        let short = || Window::of(&self.frames(history, last, short_s), &newest, only);
-        let short = self.needs_short(&judged).then(short);
+        let short = self.needs_short(&judged).then(|| {
+            let frames = self.frames(history, last, short_s);
+            let newest = newest_stacks(&stack_frames, &frames, last);
+            Window::of(&frames, &newest, only)
+        });
         self.decide(last, &long, judged, short.as_ref(), short_s);
         let standing = self.standing.clone().unwrap_or_default();
         if self.first_verdict_s.is_none() && standing.class != Class::Unknown {

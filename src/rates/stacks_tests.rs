@@ -7,7 +7,7 @@ const PYTHON: &str = "/usr/lib/python3.11";
 
 /// A frame written `file:line function` with the shorthands `T/` for torch and `P/` for the standard library.
 fn frame(text: &str) -> StackFrame {
-    let (place, function) = text.split_once(' ').unwrap();
+    let (place, function) = text.rsplit_once(' ').unwrap();
     let (file, line) = place.rsplit_once(':').unwrap();
     let file = match (file.strip_prefix("T/"), file.strip_prefix("P/")) {
         (Some(rest), _) => format!("{TORCH}/{rest}"),

@@ -53,7 +53,7 @@ pub struct StackFrame {
     pub file: Arc<str>,
     /// Line, from 1; 0 where unknown.
     pub line: u32,
-    /// That line of the source, trimmed, where the file could be read: only for innermost frames of the user's own code.
+    /// That line of the source, trimmed, where the file could be read: for innermost frames of the user's own code, and for torch's `fetch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<Arc<str>>,
 }

@@ -81,14 +81,14 @@ pub(super) const CAUSES: &[Cause] = &[
         rule: &[
             LOST,
             "decoding holds at least `stage` of the workers' active time",
-            "as many workers as the allowed CPUs carry would leave most of the wait; otherwise the cause is \
-             too-few-workers, and this a second finding",
+            "as many workers as the allowed CPUs carry would bring less than `workers_help` of what can be gained; \
+             otherwise the cause is too-few-workers, and this a second finding",
         ],
-        thresholds: &[&limit::LOST_WAIT, &limit::STAGE],
+        thresholds: &[&limit::LOST_WAIT, &limit::STAGE, &limit::WORKERS_HELP],
         signals: &[WORKER_STACKS, WORKER_TIME, CPUS, MAIN_WAIT],
         source: "frames of PIL's ImageFile.load, cv2.imread, torchvision.io and the decode_example of datasets, \
                  wherever they are called from: PIL opens lazily and decodes at first use",
-        confirmed: Confirmed::Unconfirmed,
+        confirmed: Confirmed::DataFilesOnly,
         limits: "needs stacks: without them it is called too-few-workers or cores-saturated; PIL reads and decodes in \
                  one call, so on slow storage part of it is reading",
         advice: &[
@@ -114,15 +114,15 @@ pub(super) const CAUSES: &[Cause] = &[
         rule: &[
             LOST,
             "the user's transforms hold at least `stage` of the workers' active time",
-            "as many workers as the allowed CPUs carry would leave most of the wait; otherwise the cause is \
-             too-few-workers, and this a second finding",
+            "as many workers as the allowed CPUs carry would bring less than `workers_help` of what can be gained; \
+             otherwise the cause is too-few-workers, and this a second finding",
         ],
-        thresholds: &[&limit::LOST_WAIT, &limit::STAGE],
+        thresholds: &[&limit::LOST_WAIT, &limit::STAGE, &limit::WORKERS_HELP],
         signals: &[WORKER_STACKS, WORKER_TIME, CPUS, MAIN_WAIT],
         source: "time below the data set's __getitem__ that is neither reading nor decoding; the hottest function \
                  names the line. Replacing a 2-D convolution by a boolean dilation took a published example from \
                  1.17 to 0.78 s a step",
-        confirmed: Confirmed::Unconfirmed,
+        confirmed: Confirmed::DataFilesOnly,
         limits: "needs stacks: without them it is called too-few-workers or cores-saturated; a data set that reads in \
                  its own C code looks like a transform",
         advice: &[
@@ -147,7 +147,7 @@ pub(super) const CAUSES: &[Cause] = &[
         signals: &[WORKER_STACKS, WORKER_TIME, MAIN_WAIT],
         source: "frames directly below the fetch of torch/utils/data/_utils/fetch.py without a __getitem__: \
                  collate.py or the user's collate_fn",
-        confirmed: Confirmed::Unconfirmed,
+        confirmed: Confirmed::DataFilesOnly,
         limits: "needs stacks: without them it is called too-few-workers; a lazy data set that decodes at first use \
                  does its reading there too",
         advice: &[
@@ -174,9 +174,10 @@ pub(super) const CAUSES: &[Cause] = &[
             LOST,
             "the workers are idle at least `workers_idle` of their time: they wait while the loop waits",
             "neither one worker (imbalance) nor single long batches (slow-samples) explain it",
-            "with stacks: the time lies in the feeder threads, in receiving or in the pin-memory thread",
+            "with stacks, instead: taking batches over holds at least `receiving` of the wait, or the workers' sending \
+             threads are busy at least `busy` of the time and more than the workers themselves",
         ],
-        thresholds: &[&limit::LOST_WAIT, &limit::WORKERS_IDLE],
+        thresholds: &[&limit::LOST_WAIT, &limit::WORKERS_IDLE, &limit::RECEIVING, &limit::BUSY],
         signals: &[MAIN_WAIT, WORKER_TIME, WORKER_STACKS, STEPS],
         source: "torch hands batches over by pickling them in a feeder thread; each tensor goes through shared memory \
                  and is mapped by the receiver, anything else through a pipe byte by byte",

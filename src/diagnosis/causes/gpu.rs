@@ -183,13 +183,14 @@ pub(super) const CAUSES: &[Cause] = &[
         rule: &[
             "several ranks train together",
             "their main threads spend at least `collectives` in collectives, evenly over the ranks",
-            "where it is uneven, the rank that does not wait holds up the others: the verdict is that rank's own cause",
+            "where ranks differ by `straggler` and more, the one that does not wait holds up the others: the verdict is \
+             that rank's own cause",
         ],
-        thresholds: &[&limit::COLLECTIVES],
+        thresholds: &[&limit::COLLECTIVES, &limit::STRAGGLER],
         signals: &[MAIN_STACKS, MAIN_WAIT, DEVICE, POWER],
         source: "frames of torch/distributed/distributed_c10d.py; a rank that waits in a collective kernel reads close \
                  to full utilisation at low power",
-        confirmed: Confirmed::Unconfirmed,
+        confirmed: Confirmed::DataFilesOnly,
         limits: "needs stacks; with NCCL the host launches a collective and goes on, and the wait shows up at the next \
                  synchronisation or as a busy device at low power; ranks on other machines are not seen",
         advice: &[

@@ -61,8 +61,8 @@ pub(super) const STATES: &[Cause] = &[
         name: "compile",
         headline: "compiling the model",
         meaning: "torch.compile works on the first steps, or again after a change of shapes",
-        rule: &["with stacks: the main thread lies in torch/_dynamo or torch/_inductor"],
-        thresholds: &[],
+        rule: &["with stacks: the main thread lies in torch/_dynamo or torch/_inductor at least `phase` of its time"],
+        thresholds: &[&limit::PHASE],
         signals: &[MAIN_STACKS],
         source: "torch.compile documentation: compilation happens at the first call, and again for new shapes",
         confirmed: Confirmed::Unconfirmed,
@@ -78,9 +78,10 @@ pub(super) const STATES: &[Cause] = &[
         headline: "validating",
         meaning: "the loop runs its validation set: no steps are taken",
         rule: &[
-            "with stacks: the main thread lies below a validation or evaluation function of the framework or the user",
+            "with stacks: the main thread lies at least `phase` of its time below an evaluation loop of a framework, a \
+             function under no_grad, or one of the user that is named for it",
         ],
-        thresholds: &[],
+        thresholds: &[&limit::PHASE],
         signals: &[MAIN_STACKS],
         source: "frames of Lightning's evaluation loop, the evaluate of the HF Trainer, or user functions of such names",
         confirmed: Confirmed::Unconfirmed,

@@ -1,4 +1,4 @@
-//! The line of source behind the user's innermost frame, so that a verdict can show it.
+//! The line of source behind the user's innermost frame, so that a verdict can show it, and behind torch's `fetch`.
 //!
 //! Files are opened inside the target's own root (a container's, perhaps), never following a link out of it.
 
@@ -16,6 +16,8 @@ use crate::sample::stacks::is_user_code;
 use crate::sample::{StackFrame, StackWindow};
 use crate::sources::kept;
 
+/// Where torch's workers call the data set and the collate function from.
+const FETCH: &str = "torch/utils/data/_utils/fetch.py";
 /// Stacks of each thread that are given a line, the most frequent.
 const STACKS: usize = 8;
 /// Files whose lines are kept.
@@ -98,12 +100,15 @@ fn wanted(window: &StackWindow) -> BTreeMap<Arc<str>, Vec<usize>> {
     let mut wanted: BTreeMap<Arc<str>, Vec<usize>> = BTreeMap::new();
     for stack in window.threads.iter().flat_map(|thread| thread.stacks.iter().take(STACKS)) {
         let users = |frame: &&StackFrame| frame.line > 0 && is_user_code(&frame.file);
-        let mut frames = stack.frames.iter().map(|&at| at as usize);
-        let found = frames.find_map(|at| Some((at, window.frames.get(at).filter(users)?)));
-        let Some((at, frame)) = found else { continue };
-        let places = wanted.entry(Arc::clone(&frame.file)).or_default();
-        if !places.contains(&at) {
-            places.push(at);
+        // The line of torch's fetch tells whether it calls the data set or the collate function.
+        let fetches = |frame: &&StackFrame| frame.line > 0 && frame.file.ends_with(FETCH);
+        let frames = || stack.frames.iter().filter_map(|&at| Some((at as usize, window.frames.get(at as usize)?)));
+        let found = [frames().find(|(_, frame)| users(frame)), frames().find(|(_, frame)| fetches(frame))];
+        for (at, frame) in found.into_iter().flatten() {
+            let places = wanted.entry(Arc::clone(&frame.file)).or_default();
+            if !places.contains(&at) {
+                places.push(at);
+            }
         }
     }
     wanted
