@@ -16,7 +16,7 @@ sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 import record_workloads  # noqa: E402
 import simulated_gpu  # noqa: E402
 import stages  # noqa: E402
-from evaluation import scoring  # noqa: E402
+from evaluation import recordings, scoring, slowdown, whatif  # noqa: E402
 from labels import LABELS, by_name  # noqa: E402
 from truth import StageClock, Truth, stall_period  # noqa: E402
 
@@ -280,6 +280,81 @@ class Scoring(unittest.TestCase):
         self.assertEqual(scoring.percentile([float(n) for n in range(1, 11)], 0.9), 9.0)
         self.assertEqual(scoring.percentile([4.0], 0.9), 4.0)
         self.assertIsNone(scoring.percentile([], 0.9))
+
+
+class Recordings(unittest.TestCase):
+    def test_lines_across_frames(self):
+        import zstandard
+
+        with tempfile.NamedTemporaryFile(suffix=".tmz") as file:
+            for piece in (b"{}\n", b"1\n2\n", b"3\n"):
+                file.write(zstandard.compress(piece))
+            file.flush()
+            self.assertEqual(recordings.lines_of(file.name), [b"{}", b"1", b"2", b"3"])
+
+    def test_each_beginning_is_judged(self):
+        import zstandard
+
+        class Said:
+            """A trainmon that is right from the third sample on."""
+
+            def run(self, _device: str, *arguments: str, timeout: float) -> bytes:
+                samples = len(recordings.lines_of(arguments[arguments.index("--replay") + 1])) - 1
+                return json.dumps({"class": "cpu" if samples >= 3 else "unknown"}).encode()
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.tmz")
+            lines = ["{}", *(json.dumps({"monotonic_ns": n * 10**9}) for n in (10, 11, 12, 13))]
+            with open(path, "wb") as file:
+                file.write(zstandard.compress("".join(f"{line}\n" for line in lines).encode()))
+            seen = recordings.watched(Said(), "", path)
+        self.assertEqual((seen.begin, seen.end, seen.verdict["class"]), (10.0, 13.0, "cpu"))
+        self.assertEqual(seen.classes, [(10.0, "unknown"), (11.0, "unknown"), (12.0, "cpu"), (13.0, "cpu")])
+
+
+class WhatIf(unittest.TestCase):
+    def test_workers_out_of_titles(self):
+        for title, workers in (
+            ("Raise num_workers from 4 to 7", 7),
+            ("Set num_workers to 2", 2),
+            ("Set num_workers to at least 1 in the DataLoader", 1),
+            ("Set persistent_workers=True", None),
+            ("", None),
+        ):
+            self.assertEqual(whatif.advised_workers(title), workers)
+
+    def test_what_is_changed(self):
+        label, given = whatif.changed(by_name("too-few-workers"), {"title": "Raise num_workers from 1 to 2"})
+        self.assertEqual((label.entry, given), ("loader_cases:too_few_workers", {"workers": "2"}))
+        self.assertIsNone(whatif.changed(by_name("too-few-workers"), {"title": "Make transforms cheaper"}))
+        label, given = whatif.changed(by_name("main-thread"), {"title": "Log less"})
+        self.assertEqual((label.entry, given), ("cpu_cases:main_thread_fixed", {}))
+        label, given = whatif.changed(by_name("cgroup-throttled"), {"title": "Raise the quota"})
+        self.assertEqual((label.needs, given), ((), {}))
+        label, _given = whatif.changed(by_name("io-throttled"), {"title": "Lift the limit"})
+        self.assertEqual(label.needs, ("real-disk",))
+
+    def test_comparing(self):
+        one = whatif.Comparison("w", False, bound=2.1, predicted_step_ms=50.0, before=10.0, after=18.0)
+        self.assertEqual((one.measured, one.predicted, one.right, one.bound_holds), (1.8, 2.0, True, True))
+        wrong = dataclasses.replace(one, predicted_step_ms=40.0, bound=1.6)
+        self.assertEqual((wrong.right, wrong.bound_holds), (False, False))
+        silent = dataclasses.replace(one, predicted_step_ms=None)
+        self.assertEqual((silent.right, silent.bound_holds), (None, True))
+        failed = whatif.Comparison("w", True, why_not="no advice")
+        total = whatif.sums([one, wrong, silent, failed])
+        self.assertEqual((total["predictions"], total["predictions_within"]), (2, 0.5))
+        self.assertEqual((total["bounds"], total["not_compared"]), (3, 1))
+        self.assertIn("ABOVE THE BOUND", whatif.row(wrong))
+        self.assertIn("no advice", whatif.row(failed))
+
+
+class Pauses(unittest.TestCase):
+    def test_gaps_in_a_window(self):
+        truth = written([{"a": 10.0 + n, "b": 10.0 + n, "c": 11.0 + n, "gap": 0.001 * n} for n in range(9)])
+        self.assertAlmostEqual(truth.longest_gap(10.0, 14.5), 0.004)
+        self.assertIsNone(written([{"a": 1.0, "b": 1.0, "c": 2.0}]).longest_gap(0.0, 9.0))
+        self.assertIn("4.00 ms", slowdown.report_pauses({False: [0.004], True: []}))
 
 
 class Sidecars(unittest.TestCase):

@@ -12,8 +12,6 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-import zstandard
-
 from .monitor import Monitor, MonitorFailed
 
 #: Replaying takes milliseconds; a machine busy with other things makes it more.
@@ -35,6 +33,9 @@ class Watched:
 
 def lines_of(path: str) -> list[bytes]:
     """The lines of a recording: the header, then a sample each."""
+    # Here, so that the evaluation can say what is missing before anything starts.
+    import zstandard
+
     with open(path, "rb") as file:
         # Frames follow each other in one file.
         reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
@@ -43,6 +44,8 @@ def lines_of(path: str) -> list[bytes]:
 
 def watched(monitor: Monitor, device: str, path: str, every: bool = True) -> Watched:
     """Replays a recording, and with `every` each of its beginnings. Raises MonitorFailed for one without samples."""
+    import zstandard
+
     header, *samples = lines_of(path)
     if not samples:
         raise MonitorFailed("the recording holds no samples")

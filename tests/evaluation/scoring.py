@@ -50,6 +50,8 @@ class Result:
     cores_of_others: float | None = None
     first_verdict_s: float | None = None
     summary: str = ""
+    #: The verdict's own, first thing first.
+    advice: list[dict[str, Any]] = field(default_factory=list)
     #: Why there is no verdict.
     error: str | None = None
     held_out: bool = False
@@ -103,6 +105,7 @@ def judge(
     result.confidence = verdict.get("confidence")
     result.first_verdict_s = verdict.get("first_verdict_s")
     result.summary = str(verdict.get("summary") or "")
+    result.advice = list(verdict.get("advice") or [])
     result.wait_seen = (verdict.get("shares") or {}).get("input_wait")
     result.gpu_idle_seen = (verdict.get("gpu_idle") or {}).get("total")
     result.steps_seen = (verdict.get("steps") or {}).get("per_s")

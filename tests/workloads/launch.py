@@ -262,14 +262,14 @@ def host_cpu_seconds() -> float:
     return sum(map(int, fields[1:4])) / os.sysconf("SC_CLK_TCK")
 
 
-def cpu_seconds(pid: int) -> float | None:
-    """User and system time of a process, dead children left out."""
+def cpu_seconds(pid: int, children: bool = False) -> float | None:
+    """User and system time of a process; with `children`, that of those of them, and theirs, that ended and were waited for."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11 : 15 if children else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 __all__ = ["Launched", "Unavailable", "WorkloadFailed", "cpu_seconds", "descendants", "die_with_parent"]
