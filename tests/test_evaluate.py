@@ -222,12 +222,13 @@ class Scoring(unittest.TestCase):
         ):
             self.assertEqual(scoring.last_part(name), part)
 
-    def detailed(self, verdict: dict) -> scoring.Result:
+    def detailed(self, verdict: dict, stall_every: int | None = 2) -> scoring.Result:
         truth = written([{"a": 10.0 + n, "b": 10.0 + n + (0.6 if n % 2 else 0.0), "c": 10.9 + n} for n in range(12)])
         text = "".join(f"{9.0 + 2 * n} {n} 0 0 0 0 -\n" for n in range(9))
         truth.stages = {7: StageClock.parse(text), 8: StageClock.parse(text)}
         result = scoring.Result("w", 1, "data-loader", "decode")
-        label = dataclasses.replace(by_name("decode"), hottest=("blur",), hottest_main=("step",), sync_lines=("step",))
+        functions = {"hottest": ("blur",), "hottest_main": ("step",), "sync_lines": ("step",)}
+        label = dataclasses.replace(by_name("decode"), stall_every=stall_every, **functions)
         scoring.judge_details(result, verdict, label, truth, 10.0, 22.0)
         return result
 
@@ -251,6 +252,13 @@ class Scoring(unittest.TestCase):
         self.assertAlmostEqual(total["stage_error_mean"], 0.02)
         self.assertAlmostEqual(total["hottest_accuracy"], 2 / 3)
         self.assertEqual((total["stall_exact"], total["stall_scored"], total["stall_false"]), (1.0, 1, 0))
+
+    def test_a_rhythm_that_label_and_record_tell_differently_is_not_scored(self):
+        for stall_every in (None, 3):
+            result = self.detailed({"steps": {"stall_every": 2}}, stall_every)
+            self.assertIsNone(result.stall_true)
+            total = scoring.summarise([result])
+            self.assertEqual((total["stall_scored"], total["stall_false"]), (0, 0))
 
     def test_a_verdict_without_details_is_not_scored(self):
         result = self.detailed({"workers": [{"pid": 7}], "main_thread": None, "steps": None})
@@ -353,6 +361,7 @@ class Pauses(unittest.TestCase):
     def test_gaps_in_a_window(self):
         truth = written([{"a": 10.0 + n, "b": 10.0 + n, "c": 11.0 + n, "gap": 0.001 * n} for n in range(9)])
         self.assertAlmostEqual(truth.longest_gap(10.0, 14.5), 0.004)
+        self.assertAlmostEqual(truth.longest_gap(14.5, 14.6), 0.004)
         self.assertIsNone(written([{"a": 1.0, "b": 1.0, "c": 2.0}]).longest_gap(0.0, 9.0))
         self.assertIn("4.00 ms", slowdown.report_pauses({False: [0.004], True: []}))
 

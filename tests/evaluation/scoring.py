@@ -64,7 +64,8 @@ class Result:
     #: (function seen, whether it is right) of each worker, of the main thread, of its first synchronising line.
     hottest: list[tuple[str, bool]] = field(default_factory=list)
     hottest_missing: int = 0
-    #: Stalls come every so many steps, by the workload's own record; 0 where that shows no such rhythm.
+    #: Stalls come every so many steps, by the label and the workload's own record; 0 where both know of none, None
+    #: where they differ.
     stall_true: int | None = None
     stall_seen: int | None = None
 
@@ -146,7 +147,9 @@ def judge_details(
         result.busy_true = truth.busy_share(begin, end)
         result.steps_true = truth.steps_per_s(begin, end)
         result.label_held = label.holds(result.wait_true, result.busy_true)
-        result.stall_true = truth.stall_period(begin, end) or 0
+        rhythm = truth.stall_period(begin, end)
+        # Scored only where label and record agree: noise can hide a rhythm, or make one for a while.
+        result.stall_true = (rhythm or 0) if rhythm == label.stall_every else None
     result.stall_seen = (verdict.get("steps") or {}).get("stall_every")
     for worker in verdict.get("workers") or []:
         clock = truth.stages.get(worker.get("pid"))

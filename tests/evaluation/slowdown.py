@@ -1,7 +1,7 @@
 """What watching costs the watched: steps per second with and without trainmon, in pairs, in one process.
 
 One more workload reads the clock all the time in its main thread: its longest gap is the longest time that anything,
-trainmon or not, kept it from running.
+trainmon or not, kept it from running, queueing for a CPU left out.
 """
 
 from __future__ import annotations

@@ -130,13 +130,13 @@ LABELS: tuple[Label, ...] = (
         "cheap samples of many small tensors; default_collate and padding in Python cost the most",
         "loader_cases:collate", also_causes=("too-few-workers", "transform"), wait=STARVED,
         held_out=True,
-        hottest=("pad_and_collate",), fixed="loader_cases:collate",
+        hottest=("pad_and_collate", "<listcomp>"), fixed="loader_cases:collate",
     ),
     Label(
         "hand-over", "data-loader", "hand-over",
         "batches of nested Python lists: pickling them in the feeder thread costs more than making them",
         "loader_cases:hand_over", also_causes=("too-few-workers",), wait=STARVED, held_out=True,
-        hottest=("__getitem__",), fixed="loader_cases:hand_over",
+        hottest=("__getitem__", "<listcomp>"), fixed="loader_cases:hand_over",
     ),
     Label(
         "slow-samples", "data-loader", "slow-samples",
@@ -148,7 +148,7 @@ LABELS: tuple[Label, ...] = (
         "worker-imbalance", "data-loader", "worker-imbalance",
         "two workers over shards: one shard costs 6 ms a batch, the other 110 ms",
         "loader_cases:worker_imbalance", wait=STARVED,
-        hottest=("burn",), fixed="loader_cases:worker_imbalance_fixed",
+        hottest=("burn",), stall_every=2, fixed="loader_cases:worker_imbalance_fixed",
     ),
     Label(
         "worker-restart", "data-loader", "worker-restart",

@@ -157,8 +157,8 @@ class Truth:
         return stall_period([step.wait for step in inside], end - begin)
 
     def longest_gap(self, begin: float, end: float) -> float | None:
-        """The longest time that the loop did not run, in seconds, where its steps can tell."""
-        return max((step.gap for step in self.steps if step.gap and begin <= step.got <= end), default=None)
+        """The longest time that the loop did not run, in seconds, where its steps can tell: of all steps that the window cuts."""
+        return max((step.gap for step in self.steps if step.gap and begin <= step.done and step.got <= end), default=None)
 
     def _at(self, name: str, moment: float) -> float | None:
         """A growing value at a moment, on the line between the steps around it; at the ends, the nearest value."""
