@@ -6,8 +6,8 @@ without: collating lasts from the end of the batch's last marked stage until the
 the feeder thread's taking a batch out of its queue until it looks for the next one.
 
 Each process appends lines to a file of its own, `PREFIX.PID`: CLOCK_MONOTONIC seconds, the seconds so far of each of
-`NAMES`, and the stage that begins at this moment, or `-`. At most one line in `EVERY_S`, and never from a feeder
-thread, whose writes are counted from outside.
+`NAMES`, and the stage that begins at this moment, or `-`. At most one line in `EVERY_S`, and one more where the stage
+that began ends; never from a feeder thread, whose writes are counted from outside.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ class _Book:
         self.made_until: float | None = None
         self._file: int | None = None
         self._written = 0.0
+        #: Whether the last line says that a stage begins.
+        self._open = False
         if prefix:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._file = os.open(f"{prefix}.{os.getpid()}", flags, 0o600)
             self.note(time.monotonic())
 
     def note(self, now: float, begins: str = "-") -> None:
-        if self._file is not None and now - self._written >= EVERY_S:
-            self._written = now
+        # A stage that was seen to begin must be seen to end, or it would seem to last for as long as nothing follows.
+        if self._file is not None and (now - self._written >= EVERY_S or (self._open and begins == "-")):
+            self._written, self._open = now, begins != "-"
             counted = " ".join(f"{seconds:.6f}" for seconds in self.seconds)
             os.write(self._file, f"{now:.6f} {counted} {begins}\n".encode())
 
