@@ -2,6 +2,7 @@
 
     python tests/evaluate.py                       every workload three times: the full table
     python tests/evaluate.py --quick               eight of them once, some two minutes
+    python tests/evaluate.py --what-if             run what the first advice says, and compare with what it predicts
     python tests/evaluate.py --no-ptrace           as an ordinary user under Yama sees it
     python tests/evaluate.py --slowdown            steps per second of the target, watched and alone
     python tests/evaluate.py --cost                trainmon's own CPU, memory and first frame
@@ -23,7 +24,7 @@ TESTS = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(TESTS)
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
-from evaluation import cost, scoring, slowdown, verdicts  # noqa: E402
+from evaluation import cost, scoring, slowdown, verdicts, whatif  # noqa: E402
 from evaluation.monitor import Monitor  # noqa: E402
 from labels import LABELS, Label, by_name  # noqa: E402
 from launch import Unavailable  # noqa: E402
@@ -51,6 +52,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--min-class", type=float, help="exit with 1 when the class accuracy is lower (0 to 1)")
     parser.add_argument("--json", metavar="FILE", help="write every run here as well")
     parser.add_argument("--data", help="folder for generated data files (default: under the temporary folder)")
+    parser.add_argument("--what-if", action="store_true", help="predicted against measured, one run of each workload")
     parser.add_argument("--slowdown", action="store_true", help="measure what watching costs the target")
     parser.add_argument("--pairs", type=int, default=8, help="for --slowdown, of each workload")
     parser.add_argument("--segment", type=float, default=6.0, help="for --slowdown, seconds watched or alone")
@@ -109,9 +111,28 @@ def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
     return 0
 
 
+def what_if(monitor: Monitor, args: argparse.Namespace) -> int:
+    results: list[whatif.Comparison] = []
+    print(whatif.HEAD)
+    for label in chosen(args):
+        if label.fixed is None:
+            continue
+        try:
+            result = whatif.compare(label, monitor, args.duration, args.data)
+        except Unavailable as error:
+            result = whatif.Comparison(label.name, label.held_out, why_not=str(error))
+        results.append(result)
+        print(whatif.row(result), flush=True)
+    print(whatif.report(results))
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump({"summary": whatif.sums(results), "runs": [vars(result) for result in results]}, file, indent=1)
+    return 0
+
+
 def main() -> int:
     args = arguments()
-    missing = [name for name in ("torch", "numpy", "PIL") if importlib.util.find_spec(name) is None]
+    missing = [name for name in ("torch", "numpy", "PIL", "zstandard") if importlib.util.find_spec(name) is None]
     if missing:
         return failed(f"{', '.join(missing)} not found; pip install -r tests/requirements.txt")
     library = None if args.nvml_lib == "none" else args.nvml_lib
@@ -126,12 +147,14 @@ def main() -> int:
         if args.slowdown:
             names = args.only.split(",") if args.only else list(slowdown.WORKLOADS)
             text, ratio = slowdown.report(slowdown.measure(monitor, names, args.pairs, args.segment, args.data))
-            print(text)
+            print(text, flush=True)
+            if not args.only:
+                print(slowdown.report_pauses(slowdown.measure_pauses(monitor, args.pairs, args.segment, args.data)))
             return 1 if args.min_ratio is not None and (ratio is None or ratio < args.min_ratio) else 0
         if args.cost:
-            print(cost.report(cost.measure(monitor, max(args.duration, 30.0), args.data)))
+            print(cost.report(cost.measure(monitor, max(args.duration, cost.LEAST_S), args.data)))
             return 0
-        return evaluate(monitor, args)
+        return what_if(monitor, args) if args.what_if else evaluate(monitor, args)
     except KeyboardInterrupt:
         return 130
     except (KeyError, RuntimeError, Unavailable) as error:

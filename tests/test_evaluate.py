@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -13,9 +15,10 @@ sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
 import record_workloads  # noqa: E402
 import simulated_gpu  # noqa: E402
-from evaluation import scoring  # noqa: E402
+import stages  # noqa: E402
+from evaluation import recordings, scoring, slowdown, whatif  # noqa: E402
 from labels import LABELS, by_name  # noqa: E402
-from truth import Truth  # noqa: E402
+from truth import StageClock, Truth, stall_period  # noqa: E402
 
 
 def written(lines: list[dict], tail: str = "") -> Truth:
@@ -56,6 +59,113 @@ class TruthWindows(unittest.TestCase):
         self.assertEqual(Truth.read("/nonexistent/truth").steps, [])
 
 
+class Stalls(unittest.TestCase):
+    #: Measured: four workers that take 400 ms each, steps of 20 ms.
+    FOUR = [0.288, 0.011, 0.001, 0.002, 0.313, 0.004, 0.0, 0.001] * 4
+
+    def test_measured_waits(self):
+        self.assertEqual(stall_period(self.FOUR, 3.0), 4)
+
+    def test_a_late_one_does_not_hide_the_rhythm(self):
+        self.assertEqual(stall_period([*self.FOUR, 0.001, *self.FOUR], 6.0), 4)
+
+    def test_no_rhythm(self):
+        uneven = [0.3 if n in (3, 4, 11, 13, 22, 29) else 0.001 for n in range(32)]
+        for waits in ([0.3] * 32, [0.001] * 32, uneven, self.FOUR[:5], []):
+            self.assertIsNone(stall_period(waits, 3.0), waits)
+
+    def test_stalls_that_cost_nothing_are_none(self):
+        self.assertIsNone(stall_period(self.FOUR, 600.0))
+        self.assertIsNone(stall_period([wait / 200 for wait in self.FOUR], 0.01))
+
+    def test_rare_ones(self):
+        self.assertEqual(stall_period([1.2 if n % 25 == 24 else 0.001 for n in range(160)], 12.0), 25)
+
+
+class StageClocks(unittest.TestCase):
+    TEXT = (
+        "10.0 0 0 0 0 0 load\n12.0 1.0 0 0.5 0 0 -\n16.0 1.0 0 0.5 0 0 decode\n18.0 1.0 2.0 0.5 0.25 0.125 transform\n"
+    )
+
+    def test_shares_of_windows(self):
+        clock = StageClock.parse(self.TEXT)
+        self.assertEqual(clock.shares(12.0, 16.0), dict.fromkeys(stages.NAMES, 0.0))
+        self.assertAlmostEqual(clock.shares(10.0, 12.0)["load"], 0.5)
+        self.assertAlmostEqual(clock.shares(16.0, 17.0)["decode"], 1.0)
+        self.assertAlmostEqual(clock.shares(10.0, 18.0)["hand_over"], 0.125 / 8)
+
+    def test_the_stage_that_was_begun_last_goes_on(self):
+        shares = StageClock.parse(self.TEXT).shares(16.0, 20.0)
+        self.assertAlmostEqual(shares["transform"], 0.5)
+        self.assertAlmostEqual(shares["decode"], 0.5)
+
+    def test_processes_that_came_late(self):
+        clock = StageClock.parse(self.TEXT)
+        self.assertIsNone(clock.shares(4.0, 18.0))
+        self.assertAlmostEqual(clock.shares(9.0, 18.0)["decode"], 0.25)
+        self.assertIsNone(StageClock.parse("").shares(0.0, 1.0))
+        self.assertEqual(len(StageClock.parse(self.TEXT + "19.0 1.0").entries), 4)
+
+
+class StageBook(unittest.TestCase):
+    """What a loader's processes write is what they did."""
+
+    PROGRAM = """
+import sys, time
+sys.path[:0] = [{workloads!r}]
+import stages
+from multiprocessing import get_context
+
+class Slow:
+    def __reduce__(self):
+        time.sleep(0.05)
+        return (int, (1,))
+
+def work(queue):
+    stages.time_worker(0)
+    for _ in range(4):
+        with stages.LOAD:
+            time.sleep(0.05)
+        with stages.TRANSFORM:
+            time.sleep(0.1)
+        time.sleep(0.02)
+        queue.put(Slow())
+        time.sleep(0.1)
+
+if __name__ == "__main__":
+    context = get_context("fork")
+    queue = context.Queue()
+    with stages.DECODE:
+        time.sleep(0.11)
+    worker = context.Process(target=work, args=(queue,))
+    worker.start()
+    for _ in range(4):
+        queue.get()
+    worker.join()
+    print(worker.pid)
+"""
+
+    def test_a_worker_and_its_parent(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "truth.jsonl")
+            program = self.PROGRAM.format(workloads=os.path.join(TESTS, "workloads"))
+            done = subprocess.run(
+                [sys.executable, "-c", program],
+                env={**os.environ, stages.VARIABLE: path + ".stages"}, capture_output=True, check=True, timeout=60,
+            )  # fmt: skip
+            truth = Truth()
+            truth.read_stages(path)
+        worker = truth.stages.pop(int(done.stdout)).entries[-1][1]
+        (parent,) = truth.stages.values()
+        self.assertGreaterEqual(parent.entries[-1][1][stages.NAMES.index("decode")], 0.11)
+        self.assertEqual(sum(parent.entries[-1][1]), parent.entries[-1][1][stages.NAMES.index("decode")])
+        # The last lines may be up to a tenth of a second behind: at least three rounds are in them.
+        for name, least, most in (
+            ("load", 0.15, 0.6), ("decode", 0.0, 0.0), ("transform", 0.3, 1.2), ("collate", 0.06, 0.4), ("hand_over", 0.1, 0.6)
+        ):  # fmt: skip
+            self.assertTrue(least <= worker[stages.NAMES.index(name)] <= most, (name, worker))
+
+
 class Scoring(unittest.TestCase):
     ANSWERS = (("data-loader", "decode"), ("data-loader", "too-few-workers"), ("cpu", None))
 
@@ -93,6 +203,83 @@ class Scoring(unittest.TestCase):
         self.assertIn("50%", scoring.tables([good, failed]))
         json.dumps(scoring.as_json([good, failed]))
 
+    def test_the_first_right_class_must_stay(self):
+        classes = [(11.0, "unknown"), (12.0, "data-loader"), (13.0, "gpu"), (14.0, "cpu"), (15.0, "data-loader")]
+        self.assertEqual(scoring.first_right(["data-loader", "cpu"], classes, 10.0), 4.0)
+        self.assertIsNone(scoring.first_right(["gpu"], classes, 10.0))
+        self.assertIsNone(scoring.first_right(["unknown"], [(11.0, "unknown")], 10.0))
+        result = scoring.Result("w", 1, "data-loader", "decode")
+        scoring.judge(result, {"class": "data-loader"}, self.ANSWERS, classes, 10.0)
+        self.assertEqual(result.first_right_s, 4.0)
+
+    def test_functions_by_their_last_part(self):
+        for name, part in (
+            ("blur", "blur"),
+            ("Blurred.blur", "blur"),
+            ("job.<locals>.step", "step"),
+            ("Records.__getitem__.<locals>.<listcomp>", "__getitem__"),
+            ("<listcomp>", "<listcomp>"),
+        ):
+            self.assertEqual(scoring.last_part(name), part)
+
+    def detailed(self, verdict: dict, stall_every: int | None = 2) -> scoring.Result:
+        truth = written([{"a": 10.0 + n, "b": 10.0 + n + (0.6 if n % 2 else 0.0), "c": 10.9 + n} for n in range(12)])
+        text = "".join(f"{9.0 + 2 * n} {n} 0 0 0 0 -\n" for n in range(9))
+        truth.stages = {7: StageClock.parse(text), 8: StageClock.parse(text)}
+        result = scoring.Result("w", 1, "data-loader", "decode")
+        functions = {"hottest": ("blur",), "hottest_main": ("step",), "sync_lines": ("step",)}
+        label = dataclasses.replace(by_name("decode"), stall_every=stall_every, **functions)
+        scoring.judge_details(result, verdict, label, truth, 10.0, 22.0)
+        return result
+
+    def test_details(self):
+        seen = dict.fromkeys(stages.NAMES, 0.0)
+        result = self.detailed({
+            "steps": {"stall_every": 2},
+            "workers": [
+                {"pid": 7, "stages": {**seen, "load": 0.4}, "hottest": {"function": "A.blur"}},
+                {"pid": 8, "stages": None, "hottest": None},
+                {"pid": 9, "stages": seen, "hottest": {"function": "select"}},
+            ],
+            "main_thread": {"hottest": [{"function": "f.<locals>.step"}], "sync_lines": []},
+        })  # fmt: skip
+        self.assertEqual((result.stall_true, result.stall_seen), (2, 2))
+        self.assertEqual((len(result.stages), result.stages_missing), (1, 1))
+        self.assertAlmostEqual(max(result.stage_errors), 0.1)
+        self.assertEqual(result.hottest, [("blur", True), ("select", False), ("step", True)])
+        self.assertEqual(result.hottest_missing, 2)
+        total = scoring.summarise([result])
+        self.assertAlmostEqual(total["stage_error_mean"], 0.02)
+        self.assertAlmostEqual(total["hottest_accuracy"], 2 / 3)
+        self.assertEqual((total["stall_exact"], total["stall_scored"], total["stall_false"]), (1.0, 1, 0))
+
+    def test_a_rhythm_that_label_and_record_tell_differently_is_not_scored(self):
+        for stall_every in (None, 3):
+            result = self.detailed({"steps": {"stall_every": 2}}, stall_every)
+            self.assertIsNone(result.stall_true)
+            total = scoring.summarise([result])
+            self.assertEqual((total["stall_scored"], total["stall_false"]), (0, 0))
+
+    def test_a_verdict_without_details_is_not_scored(self):
+        result = self.detailed({"workers": [{"pid": 7}], "main_thread": None, "steps": None})
+        total = scoring.summarise([result])
+        self.assertIsNone(total["stage_error_mean"])
+        self.assertIsNone(total["hottest_accuracy"])
+        self.assertEqual((total["stages_missing"], total["hottest_missing"], total["stall_missing"]), (1, 3, 1))
+        self.assertIn("1 not scored", scoring.tables([result]))
+
+    def test_steps_within(self):
+        results = [scoring.Result("w", n, "cpu", None, steps_true=10.0, steps_seen=seen) for n, seen in
+                   enumerate((10.0, 10.29, 9.5, None))]  # fmt: skip
+        total = scoring.summarise(results)
+        self.assertAlmostEqual(total["steps_within"], 2 / 3)
+        self.assertEqual((total["steps_scored"], total["steps_missing"]), (3, 1))
+
+    def test_the_held_out_have_a_column_of_their_own(self):
+        results = [scoring.Result("a", 1, "cpu", None, class_right=True), scoring.Result("b", 1, "cpu", None, held_out=True)]
+        self.assertRegex(scoring.tables(results), r"class right +50\.0% +0\.0%")
+        self.assertEqual(scoring.as_json(results)["summary_held_out"]["runs"], 1)
+
     def test_null_parts_of_a_verdict(self):
         result = self.judged(**{"class": "data-loader", "shares": None, "gpu_idle": None, "steps": None})
         self.assertIsNone(result.wait_error)
@@ -101,6 +288,82 @@ class Scoring(unittest.TestCase):
         self.assertEqual(scoring.percentile([float(n) for n in range(1, 11)], 0.9), 9.0)
         self.assertEqual(scoring.percentile([4.0], 0.9), 4.0)
         self.assertIsNone(scoring.percentile([], 0.9))
+
+
+class Recordings(unittest.TestCase):
+    def test_lines_across_frames(self):
+        import zstandard
+
+        with tempfile.NamedTemporaryFile(suffix=".tmz") as file:
+            for piece in (b"{}\n", b"1\n2\n", b"3\n"):
+                file.write(zstandard.compress(piece))
+            file.flush()
+            self.assertEqual(recordings.lines_of(file.name), [b"{}", b"1", b"2", b"3"])
+
+    def test_each_beginning_is_judged(self):
+        import zstandard
+
+        class Said:
+            """A trainmon that is right from the third sample on."""
+
+            def run(self, _device: str, *arguments: str, timeout: float) -> bytes:
+                samples = len(recordings.lines_of(arguments[arguments.index("--replay") + 1])) - 1
+                return json.dumps({"class": "cpu" if samples >= 3 else "unknown"}).encode()
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.tmz")
+            lines = ["{}", *(json.dumps({"monotonic_ns": n * 10**9}) for n in (10, 11, 12, 13))]
+            with open(path, "wb") as file:
+                file.write(zstandard.compress("".join(f"{line}\n" for line in lines).encode()))
+            seen = recordings.watched(Said(), "", path)
+        self.assertEqual((seen.begin, seen.end, seen.verdict["class"]), (10.0, 13.0, "cpu"))
+        self.assertEqual(seen.classes, [(10.0, "unknown"), (11.0, "unknown"), (12.0, "cpu"), (13.0, "cpu")])
+
+
+class WhatIf(unittest.TestCase):
+    def test_workers_out_of_titles(self):
+        for title, workers in (
+            ("Raise num_workers from 4 to 7", 7),
+            ("Set num_workers to 2", 2),
+            ("Set num_workers to at least 1 in the DataLoader", 1),
+            ("Set persistent_workers=True", None),
+            ("", None),
+        ):
+            self.assertEqual(whatif.advised_workers(title), workers)
+
+    def test_what_is_changed(self):
+        label, given = whatif.changed(by_name("too-few-workers"), {"title": "Raise num_workers from 1 to 2"})
+        self.assertEqual((label.entry, given), ("loader_cases:too_few_workers", {"workers": "2"}))
+        self.assertIsNone(whatif.changed(by_name("too-few-workers"), {"title": "Make transforms cheaper"}))
+        label, given = whatif.changed(by_name("main-thread"), {"title": "Log less"})
+        self.assertEqual((label.entry, given), ("cpu_cases:main_thread_fixed", {}))
+        label, given = whatif.changed(by_name("cgroup-throttled"), {"title": "Raise the quota"})
+        self.assertEqual((label.needs, given), ((), {}))
+        label, _given = whatif.changed(by_name("io-throttled"), {"title": "Lift the limit"})
+        self.assertEqual(label.needs, ("real-disk",))
+
+    def test_comparing(self):
+        one = whatif.Comparison("w", False, bound=2.1, predicted_step_ms=50.0, before=10.0, after=18.0)
+        self.assertEqual((one.measured, one.predicted, one.right, one.bound_holds), (1.8, 2.0, True, True))
+        wrong = dataclasses.replace(one, predicted_step_ms=40.0, bound=1.6)
+        self.assertEqual((wrong.right, wrong.bound_holds), (False, False))
+        silent = dataclasses.replace(one, predicted_step_ms=None)
+        self.assertEqual((silent.right, silent.bound_holds), (None, True))
+        failed = whatif.Comparison("w", True, why_not="no advice")
+        total = whatif.sums([one, wrong, silent, failed])
+        self.assertEqual((total["predictions"], total["predictions_within"]), (2, 0.5))
+        self.assertEqual((total["bounds"], total["not_compared"]), (3, 1))
+        self.assertIn("ABOVE THE BOUND", whatif.row(wrong))
+        self.assertIn("no advice", whatif.row(failed))
+
+
+class Pauses(unittest.TestCase):
+    def test_gaps_in_a_window(self):
+        truth = written([{"a": 10.0 + n, "b": 10.0 + n, "c": 11.0 + n, "gap": 0.001 * n} for n in range(9)])
+        self.assertAlmostEqual(truth.longest_gap(10.0, 14.5), 0.004)
+        self.assertAlmostEqual(truth.longest_gap(14.5, 14.6), 0.004)
+        self.assertIsNone(written([{"a": 1.0, "b": 1.0, "c": 2.0}]).longest_gap(0.0, 9.0))
+        self.assertIn("4.00 ms", slowdown.report_pauses({False: [0.004], True: []}))
 
 
 class Sidecars(unittest.TestCase):
@@ -132,9 +395,12 @@ class Labels(unittest.TestCase):
     def test_words_names_and_entries(self):
         self.assertEqual(len({label.name for label in LABELS}), len(LABELS))
         for label in LABELS:
-            file, function = label.entry.split(":")
-            with open(os.path.join(TESTS, "workloads", f"{file}.py"), encoding="utf-8") as source:
-                self.assertIn(f"def {function}(job: Job)", source.read(), label.name)
+            for entry in filter(None, (label.entry, label.fixed)):
+                file, function = entry.split(":")
+                with open(os.path.join(TESTS, "workloads", f"{file}.py"), encoding="utf-8") as source:
+                    self.assertIn(f"def {function}(job: Job)", source.read(), label.name)
+            for gone in label.fixed_without:
+                self.assertIn(gone, [*label.companions, *(need.partition("=")[0] for need in label.needs)])
             for klass, _cause in label.acceptable():
                 self.assertIn(klass, scoring.CLASSES)
 

@@ -1,5 +1,6 @@
 """trainmon's own cost: CPU and memory, headless and with the screen, and the time to its first frame.
 
+CPU counts what trainmon starts as well (py-spy): the kernel adds a child's time to its parent's once it has ended.
 The job is one trainer with eight light workers; three hundred idle processes stand beside it.
 """
 
@@ -24,8 +25,10 @@ from .monitor import Monitor
 
 JOB = "compute-bound-crowd"
 SCREEN = (40, 120)
-#: CPU from here on is the steady state; before lies the start.
-STEADY_FROM_S = 5.0
+#: Until here the verdict is young; from the later moment on it is clear, and this is the steady state.
+YOUNG_UNTIL_S, STEADY_FROM_S = 15.0, 20.0
+#: Shorter runs say nothing about the steady state.
+LEAST_S = 50.0
 #: Ends a synchronised update: the frame is complete.
 END_OF_FRAME = b"\x1b[?2026l"
 #: Without these marks a frame is complete once the terminal has been quiet for so long.
@@ -41,8 +44,9 @@ class Cost:
 
     mode: str
     seconds: float
-    #: Percent of one core, the whole run and without its start.
+    #: Percent of one core, children included: the whole run, its start, and without its start.
     cpu_pct: float
+    young_cpu_pct: float | None
     steady_cpu_pct: float | None
     peak_rss_mib: float | None
     status: int
@@ -56,6 +60,7 @@ class _Watch:
     def __init__(self, pid: int):
         self.pid, self.began = pid, time.monotonic()
         self.peak_kib: int | None = None
+        self.young: tuple[float, float] | None = None
         self.steady: tuple[float, float] | None = None
         self.latest: tuple[float, float] | None = None
 
@@ -67,7 +72,9 @@ class _Watch:
                         self.peak_kib = int(line.split()[1])
         except (OSError, ValueError):
             return
-        used, now = cpu_seconds(self.pid), time.monotonic()
+        used, now = cpu_seconds(self.pid, children=True), time.monotonic()
+        if used is not None and now - self.began <= YOUNG_UNTIL_S:
+            self.young = (now, used)
         if used is not None and now - self.began >= STEADY_FROM_S:
             self.steady = self.steady or (now, used)
             self.latest = (now, used)
@@ -80,6 +87,7 @@ class _Watch:
             mode=mode,
             seconds=seconds,
             cpu_pct=100 * (usage.ru_utime + usage.ru_stime) / seconds,
+            young_cpu_pct=100 * self.young[1] / (self.young[0] - self.began) if self.young else None,
             steady_cpu_pct=steady,
             peak_rss_mib=self.peak_kib / 1024 if self.peak_kib else None,
             status=os.waitstatus_to_exitcode(status),
@@ -192,10 +200,11 @@ def measure(monitor: Monitor, seconds: float, data: str | None) -> list[Cost]:
 
 
 def report(costs: list[Cost]) -> str:
-    lines = [f"{'mode':10} {'CPU %':>7} {'steady %':>9} {'RSS MiB':>8} {'frame ms':>9} {'bytes/s':>8} {'exit':>5}"]
+    lines = [f"{'mode':10} {'CPU %':>7} {'young %':>9} {'steady %':>9} {'RSS MiB':>8} {'frame ms':>9} {'bytes/s':>8} {'exit':>5}"]
     for cost in costs:
         cells = (
             f"{cost.cpu_pct:7.2f}",
+            "        -" if cost.young_cpu_pct is None else f"{cost.young_cpu_pct:9.2f}",
             "        -" if cost.steady_cpu_pct is None else f"{cost.steady_cpu_pct:9.2f}",
             "       -" if cost.peak_rss_mib is None else f"{cost.peak_rss_mib:8.1f}",
             "        -" if cost.first_frame_ms is None else f"{cost.first_frame_ms:9.0f}",
@@ -203,5 +212,8 @@ def report(costs: list[Cost]) -> str:
             f"{cost.status:5}",
         )
         lines.append(f"{cost.mode:10} " + " ".join(cells))
+    lines.append(
+        f"young: the first {YOUNG_UNTIL_S:g} s; steady: from {STEADY_FROM_S:g} s on, the verdict being clear; with py-spy where it runs"
+    )
     lines.append("CPU in percent of one core; one trainer, eight workers, three hundred other processes")
     return "\n".join(lines)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import asdict, dataclass
-from typing import Any, Iterable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Iterable
+
+import stages
+
+if TYPE_CHECKING:
+    from labels import Label
+    from truth import Truth
 
 #: A wrong class at this confidence or above is the worst thing that can happen.
 CONFIDENT = 0.8
 CLASSES = ("data-loader", "io", "cpu", "gpu", "balanced", "idle", "unknown")
 NO_VERDICT = "none"
+#: Steps a second are right within this part of the truth.
+STEPS_WITHIN = 0.03
 
 Answers = Iterable[tuple[str, "str | None"]]
 
@@ -42,8 +50,24 @@ class Result:
     cores_of_others: float | None = None
     first_verdict_s: float | None = None
     summary: str = ""
+    #: The verdict's own, first thing first.
+    advice: list[dict[str, Any]] = field(default_factory=list)
     #: Why there is no verdict.
     error: str | None = None
+    held_out: bool = False
+    #: Seconds from starting trainmon to the first right class that stays.
+    first_right_s: float | None = None
+    #: Share of each stage, true and seen, of each worker with both.
+    stages: list[dict[str, tuple[float, float]]] = field(default_factory=list)
+    #: Workers whose stages are known, but not seen.
+    stages_missing: int = 0
+    #: (function seen, whether it is right) of each worker, of the main thread, of its first synchronising line.
+    hottest: list[tuple[str, bool]] = field(default_factory=list)
+    hottest_missing: int = 0
+    #: Stalls come every so many steps, by the label and the workload's own record; 0 where both know of none, None
+    #: where they differ.
+    stall_true: int | None = None
+    stall_seen: int | None = None
 
     @property
     def wait_error(self) -> float | None:
@@ -53,18 +77,36 @@ class Result:
         return self.wait_seen - self.wait_true
 
     @property
+    def steps_error(self) -> float | None:
+        """Part of the true steps a second by which those seen are off."""
+        if not self.steps_true or self.steps_seen is None:
+            return None
+        return abs(self.steps_seen - self.steps_true) / self.steps_true
+
+    @property
+    def stage_errors(self) -> list[float]:
+        return [abs(seen - true) for worker in self.stages for true, seen in worker.values()]
+
+    @property
     def confident_and_wrong(self) -> bool:
         return not self.class_right and (self.confidence or 0.0) >= CONFIDENT
 
 
-def judge(result: Result, verdict: dict[str, Any], acceptable: Answers) -> None:
-    """Fills in what a verdict says, and whether it is right."""
+def judge(
+    result: Result,
+    verdict: dict[str, Any],
+    acceptable: Answers,
+    classes: Iterable[tuple[float, str]] = (),
+    attached: float = 0.0,
+) -> None:
+    """Fills in what a verdict says, and whether it is right; and since when `classes`, (moment, class), were."""
     answers = list(acceptable)
     result.seen_class = str(verdict.get("class"))
     result.seen_cause = verdict.get("cause")
     result.confidence = verdict.get("confidence")
     result.first_verdict_s = verdict.get("first_verdict_s")
     result.summary = str(verdict.get("summary") or "")
+    result.advice = list(verdict.get("advice") or [])
     result.wait_seen = (verdict.get("shares") or {}).get("input_wait")
     result.gpu_idle_seen = (verdict.get("gpu_idle") or {}).get("total")
     result.steps_seen = (verdict.get("steps") or {}).get("per_s")
@@ -78,6 +120,66 @@ def judge(result: Result, verdict: dict[str, Any], acceptable: Answers) -> None:
         result.cause = "right"
     else:
         result.cause = "unnamed" if result.seen_cause is None else "wrong"
+
+
+    if result.class_right and result.true_class != "unknown":
+        result.first_right_s = first_right([klass for klass, _cause in answers], classes, attached)
+
+
+def first_right(right: Iterable[str], classes: Iterable[tuple[float, str]], attached: float) -> float | None:
+    """Seconds from `attached` to the first class that is right and stays so. Not to know is no answer here."""
+    wanted = set(right) - {"unknown"}
+    since: float | None = None
+    for moment, klass in classes:
+        if klass not in wanted:
+            since = None
+        elif since is None:
+            since = moment - attached
+    return since
+
+
+def judge_details(
+    result: Result, verdict: dict[str, Any], label: Label, truth: Truth, begin: float, end: float
+) -> None:
+    """Holds numbers, stages and functions against the truth of a window. What a verdict leaves out is not scored."""
+    if label.wait_scored:
+        result.wait_true = truth.wait_share(begin, end)
+        result.busy_true = truth.busy_share(begin, end)
+        result.steps_true = truth.steps_per_s(begin, end)
+        result.label_held = label.holds(result.wait_true, result.busy_true)
+        rhythm = truth.stall_period(begin, end)
+        # Scored only where label and record agree: noise can hide a rhythm, or make one for a while.
+        result.stall_true = (rhythm or 0) if rhythm == label.stall_every else None
+    result.stall_seen = (verdict.get("steps") or {}).get("stall_every")
+    for worker in verdict.get("workers") or []:
+        clock = truth.stages.get(worker.get("pid"))
+        true = clock.shares(begin, end) if clock else None
+        seen = worker.get("stages")
+        if true is not None and seen is not None:
+            result.stages.append({name: (true[name], float(seen.get(name) or 0.0)) for name in stages.NAMES})
+        elif true is not None:
+            result.stages_missing += 1
+        if label.hottest:
+            judge_function(result, worker.get("hottest"), label.hottest)
+    main = verdict.get("main_thread") or {}
+    if label.hottest_main:
+        judge_function(result, next(iter(main.get("hottest") or []), None), label.hottest_main)
+    if label.sync_lines:
+        judge_function(result, next(iter(main.get("sync_lines") or []), None), label.sync_lines)
+
+
+def judge_function(result: Result, seen: dict[str, Any] | None, right: tuple[str, ...]) -> None:
+    if seen is None:
+        result.hottest_missing += 1
+    else:
+        function = last_part(str(seen.get("function")))
+        result.hottest.append((function, function in right))
+
+
+def last_part(function: str) -> str:
+    """The last dotted part of a qualified name; a comprehension or lambda stands for the function that it is in."""
+    parts = [part for part in function.split(".") if not part.startswith("<")]
+    return parts[-1] if parts else function
 
 
 def percentile(values: list[float], share: float) -> float | None:
@@ -106,9 +208,11 @@ def summarise(results: list[Result]) -> dict[str, Any]:
     with_cause = [result for result in results if result.true_cause is not None]
     errors = [abs(result.wait_error) for result in results if result.wait_error is not None]
     firsts = [r.first_verdict_s for r in results if r.class_right and r.first_verdict_s is not None]
-    steps = [
-        abs(r.steps_seen - r.steps_true) / r.steps_true for r in results if r.steps_true and r.steps_seen is not None
-    ]
+    steps = [result.steps_error for result in results if result.steps_error is not None]
+    stage_errors = [error for result in results for error in result.stage_errors]
+    functions = [right for result in results for _function, right in result.hottest]
+    rhythms = [result for result in results if result.stall_true]
+    first_right_s = [result.first_right_s for result in results if result.first_right_s is not None]
     idles = [
         abs(r.gpu_idle_seen - (1.0 - r.busy_true))
         for r in results
@@ -128,6 +232,23 @@ def summarise(results: list[Result]) -> dict[str, Any]:
         "wait_scored": len(errors),
         "gpu_idle_error_mean": mean(idles),
         "steps_error_median": statistics.median(steps) if steps else None,
+        "steps_within": mean([float(error <= STEPS_WITHIN) for error in steps]),
+        "steps_scored": len(steps),
+        "steps_missing": sum(result.steps_true is not None and result.steps_seen is None for result in results),
+        "stage_error_mean": mean(stage_errors),
+        "stage_error_worst": max(stage_errors, default=None),
+        "stages_scored": sum(len(result.stages) for result in results),
+        "stages_missing": sum(result.stages_missing for result in results),
+        "hottest_accuracy": mean([float(right) for right in functions]),
+        "hottest_scored": len(functions),
+        "hottest_missing": sum(result.hottest_missing for result in results),
+        "stall_exact": mean([float(result.stall_seen == result.stall_true) for result in rhythms]),
+        "stall_scored": len(rhythms),
+        "stall_missing": sum(result.stall_seen is None for result in rhythms),
+        "stall_false": sum(result.stall_true == 0 and result.stall_seen is not None for result in results),
+        "first_right_median_s": statistics.median(first_right_s) if first_right_s else None,
+        "first_right_p90_s": percentile(first_right_s, 0.9),
+        "first_right_scored": len(first_right_s),
         "first_verdict_median_s": statistics.median(firsts) if firsts else None,
         "first_verdict_p90_s": percentile(firsts, 0.9),
     }
@@ -144,6 +265,10 @@ def row(result: Result) -> str:
         right = f"ok, cause {result.cause}"
     if result.confident_and_wrong:
         right = "CONFIDENTLY WRONG"
+    if any(not named_right for _function, named_right in result.hottest):
+        right += f", hottest {'/'.join(sorted({function for function, was in result.hottest if not was}))}"
+    if result.stall_true and result.stall_seen not in (None, result.stall_true):
+        right += f", stalls every {result.stall_seen} instead of {result.stall_true}"
     if not result.label_held:
         right += ", truth outside the label's bounds"
     if result.error is not None:
@@ -151,7 +276,7 @@ def row(result: Result) -> str:
     seen = f"{result.seen_class}/{result.seen_cause or '-'}"
     return (
         f"{result.workload:27} {result.run:>2}  {seen:34} {show(result.confidence):>5} "
-        f"{show(result.wait_true):>6} {show(result.wait_seen):>6} {show(result.first_verdict_s, '.1f'):>6} "
+        f"{show(result.wait_true):>6} {show(result.wait_seen):>6} {show(result.first_right_s, '.1f'):>6} "
         f"{show(result.cores_of_others, '.1f'):>6}  {right}"
     )
 
@@ -174,22 +299,12 @@ def tables(results: list[Result]) -> str:
             share = sum(result.class_right for result in runs) / len(runs)
             cells = "".join(f"{counted.get(name, 0) or '.':>12}" for name in columns)
             lines.append(f"{true:13}{cells}{share:9.0%}")
-    total = summarise(results)
-    lines += [
-        "",
-        f"class accuracy        {show(total['class_accuracy'], '.1%')} of {total['runs']} runs",
-        f"  … label held        {show(total['class_accuracy_label_held'], '.1%')}"
-        f" ({total['label_not_held']} runs in which the truth left the label's bounds)",
-        f"cause accuracy        {show(total['cause_accuracy'], '.1%')} ({total['cause_unnamed']} left unnamed)",
-        f"confident and wrong   {total['confident_and_wrong']} (confidence {CONFIDENT} or more)",
-        f"no verdict            {total['failed']}",
-        f"data-wait error       mean {points(total['wait_error_mean'])}, worst {points(total['wait_error_worst'])}"
-        f" (absolute, over {total['wait_scored']} runs)",
-        f"device-idle error     mean {points(total['gpu_idle_error_mean'])}",
-        f"steps/s error         median {show(total['steps_error_median'], '.1%')}",
-        f"first verdict         median {show(total['first_verdict_median_s'], '.1f')} s,"
-        f" p90 {show(total['first_verdict_p90_s'], '.1f')} s (of runs with the right class)",
-    ]
+    columns_of = {"all": results, "held out": [result for result in results if result.held_out]}
+    sums = [summarise(runs) if runs else None for runs in columns_of.values()]
+    lines += ["", f"{'':24}" + "".join(f"{name:>32}" for name in columns_of)]
+    for name, shown in SUMS:
+        cells = ("-" if total is None else shown(total) for total in sums)
+        lines.append(f"{name:24}" + "".join(f"{cell:>32}" for cell in cells))
     return "\n".join(lines)
 
 
@@ -197,7 +312,53 @@ def points(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} points"
 
 
+def _unscored(missing: int) -> str:
+    return f", {missing} not scored" if missing else ""
+
+
+#: The lines under the confusion table: name, and how its cell is written.
+SUMS = (
+    ("runs", lambda t: str(t["runs"])),
+    ("class right", lambda t: show(t["class_accuracy"], ".1%")),
+    ("… label held", lambda t: f"{show(t['class_accuracy_label_held'], '.1%')} (left bounds: {t['label_not_held']})"),
+    ("cause right", lambda t: f"{show(t['cause_accuracy'], '.1%')} (unnamed: {t['cause_unnamed']})"),
+    (f"wrong, sure ({CONFIDENT}+)", lambda t: str(t["confident_and_wrong"])),
+    ("no verdict", lambda t: str(t["failed"])),
+    ("data-wait error, mean", lambda t: f"{points(t['wait_error_mean'])} of {t['wait_scored']}"),
+    ("… worst", lambda t: points(t["wait_error_worst"])),
+    ("device-idle error, mean", lambda t: points(t["gpu_idle_error_mean"])),
+    ("steps/s error, median", lambda t: show(t["steps_error_median"], ".1%")),
+    (
+        f"… within {STEPS_WITHIN:.0%}",
+        lambda t: f"{show(t['steps_within'], '.0%')} of {t['steps_scored']}{_unscored(t['steps_missing'])}",
+    ),
+    (
+        "stall period exact",
+        lambda t: f"{show(t['stall_exact'], '.0%')} of {t['stall_scored']} (unseen: {t['stall_missing']},"
+        f" false: {t['stall_false']})",
+    ),
+    (
+        "stage error, mean",
+        lambda t: f"{points(t['stage_error_mean'])} of {t['stages_scored']}{_unscored(t['stages_missing'])}",
+    ),
+    ("… worst", lambda t: points(t["stage_error_worst"])),
+    (
+        "hottest function right",
+        lambda t: f"{show(t['hottest_accuracy'], '.0%')} of {t['hottest_scored']}{_unscored(t['hottest_missing'])}",
+    ),
+    ("first right class, median", lambda t: f"{show(t['first_right_median_s'], '.1f')} s of {t['first_right_scored']}"),
+    ("… 90th percentile", lambda t: f"{show(t['first_right_p90_s'], '.1f')} s"),
+)
+
+
 def as_json(results: list[Result], **more: Any) -> dict[str, Any]:
     """Everything, for a machine."""
     runs = [{**asdict(result), "wait_error": result.wait_error} for result in results]
-    return {**more, "summary": summarise(results), "confusion": confusion(results), "runs": runs}
+    held_out = [result for result in results if result.held_out]
+    return {
+        **more,
+        "summary": summarise(results),
+        "summary_held_out": summarise(held_out) if held_out else None,
+        "confusion": confusion(results),
+        "runs": runs,
+    }

@@ -1,7 +1,12 @@
-"""What watching costs the watched: steps per second with and without trainmon, in pairs, in one process."""
+"""What watching costs the watched: steps per second with and without trainmon, in pairs, in one process.
+
+One more workload reads the clock all the time in its main thread: its longest gap is the longest time that anything,
+trainmon or not, kept it from running, queueing for a CPU left out.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import statistics
@@ -15,6 +20,8 @@ from .monitor import Monitor
 
 #: Loops that need every core, or the whole of one, feel a monitor first.
 WORKLOADS = ("cores-saturated", "main-thread", "too-few-workers", "compute-bound-block")
+#: Workload to borrow the label of, and the entry that notes pauses.
+PAUSES, PAUSES_ENTRY = "main-thread", "step_cases:notes_pauses"
 #: What attaching itself costs is not what this measures; it is over by then.
 SKIP_S = 0.5
 
@@ -38,6 +45,37 @@ def measure(monitor: Monitor, names: list[str], pairs: int, segment: float, data
                 if alone and watched:
                     ratios[name].append(watched / alone)
     return ratios
+
+
+def measure_pauses(
+    monitor: Monitor, pairs: int, segment: float, data: str | None
+) -> dict[bool, list[float]]:
+    """Longest gaps in seconds, one for each segment, alone (False) and watched (True), attaching included."""
+    label = dataclasses.replace(by_name(PAUSES), entry=PAUSES_ENTRY, wait=None, busy=None)
+    gaps: dict[bool, list[float]] = {False: [], True: []}
+    with Launched(label, pairs * 2 * (segment + 3) + 120, data) as job:
+        job.wait_until_watchable()
+        time.sleep(2.0)
+        windows = []
+        for pair in range(pairs):
+            for watched in (True, False) if pair % 2 else (False, True):
+                began = time.monotonic()
+                windows.append((watched, began, _segment(monitor, job, watched, segment)[1]))
+        truth = job.truth_until(time.monotonic())
+        for watched, begin, end in windows:
+            gap = truth.longest_gap(begin, end)
+            if gap is not None:
+                gaps[watched].append(gap)
+    return gaps
+
+
+def report_pauses(gaps: dict[bool, list[float]]) -> str:
+    lines = ["", f"{'longest pause':24} {'runs':>5} {'median':>10} {'most':>10}   of a main thread that reads the clock"]
+    for watched, found in gaps.items():
+        name = "watched" if watched else "alone"
+        if found:
+            lines.append(f"{name:24} {len(found):>5} {1e3 * statistics.median(found):7.2f} ms {1e3 * max(found):7.2f} ms")
+    return "\n".join(lines)
 
 
 def _segment(monitor: Monitor, job: Launched, watched: bool, seconds: float) -> tuple[float, float]:

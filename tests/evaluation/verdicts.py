@@ -1,8 +1,11 @@
-"""Runs `trainmon diagnose` against workloads, each in a process of its own, and judges what it says."""
+"""Has trainmon watch workloads, each in a process of its own, and judges what it says.
+
+One live process watches: `trainmon record`. Its verdict, and the class at each moment before, come out of the
+recording afterwards, so that nothing but one trainmon costs the machine anything while the workload runs.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -10,8 +13,9 @@ import time
 from labels import Label
 from launch import Launched, WorkloadFailed
 
+from . import recordings
 from .monitor import Monitor, MonitorFailed
-from .scoring import Result, judge
+from .scoring import Result, judge, judge_details
 
 #: Steps settle for so long before watching begins: the first batches come out of empty queues.
 SETTLE_S = 1.0
@@ -26,7 +30,7 @@ def one_run(label: Label, number: int, monitor: Monitor, duration: float, data: 
 
     Raises limits.Unavailable where this machine cannot run the workload.
     """
-    result = Result(label.name, number, label.klass, label.cause)
+    result = Result(label.name, number, label.klass, label.cause, held_out=label.held_out)
     watched = label.duration or duration
     with Launched(label, watched + SPARE_S, data) as job:
         try:
@@ -35,23 +39,19 @@ def one_run(label: Label, number: int, monitor: Monitor, duration: float, data: 
                 time.sleep(SETTLE_S)
             if label.stop:
                 os.killpg(job.pid, signal.SIGSTOP)
-            arguments = ("diagnose", "--pid", str(job.pid), "--duration", f"{watched:g}s", "--json")
+            path = os.path.join(job.folder, "run.tmz")
+            arguments = ("record", "--pid", str(job.pid), "--duration", f"{watched:g}s", "-o", path)
             began, before = time.monotonic(), job.cpu_used()
-            output = monitor.run(job.device, *arguments, timeout=watched + PATIENCE_S)
+            monitor.run(job.device, *arguments, timeout=watched + PATIENCE_S)
             end, after = time.monotonic(), job.cpu_used()
             used = {pid: now - before[pid] for pid, now in after.items() if pid in before}
             result.cores_of_others = (2 * used[0] - sum(used.values())) / (end - began)
-            verdict = json.loads(output)
-            judge(result, verdict, label.acceptable())
-            begin = end - float(verdict.get("observed_s") or watched)
-            if label.wait_scored:
-                truth = job.truth_until(end)
-                result.wait_true = truth.wait_share(begin, end)
-                result.busy_true = truth.busy_share(begin, end)
-                result.label_held = label.holds(result.wait_true, result.busy_true)
-                result.steps_true = truth.steps_per_s(begin, end)
+            truth = job.whole_truth_until(end, steps=label.wait_scored)
+            seen = recordings.watched(monitor, job.device, path, every=label.settled)
+            judge(result, seen.verdict, label.acceptable(), seen.classes if label.settled else [], began)
+            judge_details(result, seen.verdict, label, truth, seen.begin, seen.end)
         except (MonitorFailed, WorkloadFailed) as error:
             result.error = str(error)
-        except (ValueError, AttributeError, TypeError) as error:
-            result.error = f"not a verdict: {error}"
+        except (ValueError, AttributeError, TypeError, KeyError) as error:
+            result.error = f"not a verdict: {type(error).__name__}: {error}"
     return result

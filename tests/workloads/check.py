@@ -1,4 +1,7 @@
-"""Verifies the labels: runs workloads for some seconds each and holds their own truth against the label's bounds.
+"""Verifies the labels: runs workloads for some seconds each and holds their own truth against the label.
+
+Shares of waiting and device time lie in the label's bounds; processes that load have noted their stages, and no stage
+but handing over lies outside of the rest's time; stalls come in the label's rhythm, and no rhythm is left unlabelled.
 
     python tests/workloads/check.py [--only NAME,NAME] [--seconds 6]
 """
@@ -13,9 +16,17 @@ import time
 
 from labels import LABELS, Label, by_name
 from launch import Launched, Unavailable, WorkloadFailed
+from stages import NAMES
+from truth import Truth
 
 
-def measure(label: Label, seconds: float, data: str | None) -> dict[str, float | None]:
+#: A process's own clock and ours may differ by this much; so may sums of shares from 1.
+SLACK = 0.05
+#: A loop that waits this much of its time for batches has somebody who makes them.
+WAITS = 0.3
+
+
+def measure(label: Label, seconds: float, data: str | None) -> dict[str, object]:
     """Shares of the truth, and the cores that the trainer and its children used, over `seconds`."""
     with Launched(label, seconds + 90, data) as job:
         job.wait_until_watchable()
@@ -28,7 +39,7 @@ def measure(label: Label, seconds: float, data: str | None) -> dict[str, float |
         after = job.cpu_used()
         end = time.monotonic()
         scored = label.wait is not None
-        truth = job.truth_until(end) if scored else job.truth()
+        truth = job.whole_truth_until(end, steps=scored)
 
         used = {pid: (now - before[pid]) / (end - begin) for pid, now in after.items() if pid in before}
 
@@ -40,7 +51,32 @@ def measure(label: Label, seconds: float, data: str | None) -> dict[str, float |
         "main": used[job.pid],
         "workers": sum(cores for pid, cores in used.items() if pid not in (0, job.pid)),
         "others": used[0] - sum(cores for pid, cores in used.items() if pid),
+        **stage_means(truth, begin, end),
+        "stalls": truth.stall_period(begin, end) if scored else None,
     }
+
+
+def stage_means(truth: Truth, begin: float, end: float) -> dict[str, float]:
+    """Mean share of each stage over the processes that load; nothing where there is none."""
+    shares = [known for clock in truth.stages.values() if (known := clock.shares(begin, end))]
+    return {name: sum(one[name] for one in shares) / len(shares) for name in NAMES} if shares else {}
+
+
+def complaints(label: Label, found: dict[str, object]) -> list[str]:
+    """What of a measured truth does not fit the label."""
+    wrong = []
+    if not label.holds(found["wait"], found["busy"]):
+        wrong.append(f"wait {label.wait}, busy {label.busy}")
+    own = [found.get(name) for name in NAMES[:-1]]
+    if any(share is not None and not -SLACK <= share <= 1 + SLACK for share in [*own, found.get("hand_over")]):
+        wrong.append("a stage takes more than all of the time")
+    if None not in own and sum(own) > 1 + SLACK:
+        wrong.append("load, decode, transform and collate take more than all of the time")
+    if label.hottest and (None in own or sum(own) + found["hand_over"] < WAITS):
+        wrong.append("the workers' hottest function is named, but they note no work")
+    if label.stall_every != found["stalls"] and label.stall_every is not None:
+        wrong.append(f"stalls every {found['stalls']} steps, not {label.stall_every}")
+    return wrong
 
 
 def main() -> int:
@@ -51,8 +87,9 @@ def main() -> int:
     args = parser.parse_args()
     labels = [by_name(name) for name in args.only.split(",")] if args.only else list(LABELS)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    columns = ("wait", "busy", "sync", "steps/s", "main", "workers", "others")
-    print(f"{'workload':28}" + "".join(f"{column:>9}" for column in columns) + "   (the last three: cores used)")
+    columns = ("wait", "busy", "sync", "steps/s", "main", "workers", "others", *NAMES, "stalls")
+    print(f"{'workload':28}" + "".join(f"{column[:9]:>10}" for column in columns))
+    print(f"{'':28}{'':40}{'(cores used)':>30}{'(share of a worker, mean)':>50}{'(every)':>10}")
     wrong = 0
     for label in labels:
         try:
@@ -64,10 +101,10 @@ def main() -> int:
             print(f"{label.name:28}  FAILED: {error}", flush=True)
             wrong += 1
             continue
-        holds = label.holds(found["wait"], found["busy"])
-        wrong += not holds
-        cells = "".join("        -" if found[c] is None else f"{found[c]:9.2f}" for c in columns)
-        print(f"{label.name:28}{cells}   {'ok' if holds else f'OFF: wait {label.wait}, busy {label.busy}'}", flush=True)
+        off = complaints(label, found)
+        wrong += bool(off)
+        cells = "".join(f"{'-':>10}" if found.get(c) is None else f"{found[c]:10.2f}" for c in columns)
+        print(f"{label.name:28}{cells}   {'OFF: ' + '; '.join(off) if off else 'ok'}", flush=True)
     print("all labels hold" if not wrong else f"{wrong} labels do not hold")
     return 1 if wrong else 0
 

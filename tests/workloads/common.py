@@ -2,7 +2,8 @@
 
 The truth is one JSON object a line. First a header, then one line a step with CLOCK_MONOTONIC seconds
 `a` (began to ask for a batch), `b` (has the batch), `c` (step done), `busy` (device seconds so far) and
-`sync` (seconds spent waiting for the device so far); and events, `{"event": …, "t": …}`.
+`sync` (seconds spent waiting for the device so far); and events, `{"event": …, "t": …}`. What the stages of
+loading take goes to files beside it: see stages.py.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable
 
+import stages
 from labels import Label
 from simulated_gpu import SimulatedGpu
 
@@ -50,13 +52,15 @@ class TruthWriter:
         self._put({"event": event, "t": time.monotonic(), **more})
         self.flush()
 
-    def step(self, asked: float, got: float, done: float, gpu: SimulatedGpu | None) -> None:
-        """Notes a step."""
+    def step(self, asked: float, got: float, done: float, gpu: SimulatedGpu | None, gap: float | None = None) -> None:
+        """Notes a step. `gap` is the longest time in it that the loop did not run, where it can tell."""
         self.steps += 1
         line: dict[str, Any] = {"a": round(asked, 6), "b": round(got, 6), "c": round(done, 6)}
         if gpu is not None:
             line["busy"] = round(gpu.busy_s(), 6)
             line["sync"] = round(gpu.synced_s, 6)
+        if gap is not None:
+            line["gap"] = round(gap, 6)
         self._put(line)
         if done - self._flushed >= FLUSH_S or self.steps <= FLUSH_FIRST_STEPS:
             self.flush()
@@ -82,6 +86,8 @@ class Job:
     #: What the launcher started for this run: addresses, process ids.
     given: dict[str, str]
     gpu: SimulatedGpu | None = None
+    #: The longest time in the current step that the loop did not run: for steps that can tell.
+    gap: float | None = None
     _until: float = 0.0
 
     def __post_init__(self) -> None:
@@ -94,6 +100,10 @@ class Job:
     def seconds_left(self) -> float:
         """Seconds until the time is up."""
         return max(0.0, self._until - time.monotonic())
+
+    def workers(self, usual: int) -> int:
+        """How many workers the loader gets: the workload's own number, unless this run tries another one."""
+        return int(self.given.get("workers", usual))
 
     def take_gpu(self, sync: str = "block", **fields: int) -> SimulatedGpu:
         """Claims the simulated device."""
@@ -122,8 +132,10 @@ class Job:
                 except StopIteration:
                     break
                 got = time.monotonic()
+                # In this process only where it made the batch itself.
+                stages.batch_made()
                 step(number, batch)
-                self.truth.step(asked, got, time.monotonic(), self.gpu)
+                self.truth.step(asked, got, time.monotonic(), self.gpu, self.gap)
                 number += 1
                 asked = time.monotonic()
         self.truth.flush()
@@ -151,6 +163,7 @@ def loader(dataset: Any, **options: Any) -> Any:
 
     if options.get("num_workers", 0) > 0:
         options.setdefault("persistent_workers", True)
+        options.setdefault("worker_init_fn", stages.time_worker)
     return DataLoader(dataset, **options)
 
 

@@ -6,23 +6,28 @@ import os
 
 import torch
 
+import stages
 from common import Job, burn, gpu_step, loader, one_thread
 from gpu_cases import light_loader
 from loader_cases import ENDLESS, Computed
 
 
 class ManyThreads:
-    """Samples that cost matrix products on eight compute threads."""
+    """Samples that cost matrix products, on so many compute threads."""
+
+    def __init__(self, threads: int):
+        self.threads = threads
 
     def __len__(self) -> int:
         return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        torch.set_num_threads(8)
-        matrix = torch.full((384, 384), 0.5 + index % 3)
-        for _ in range(6):
-            matrix = torch.tanh(matrix @ matrix)
-        return matrix[:4, :4].clone()
+        with stages.TRANSFORM:
+            torch.set_num_threads(self.threads)
+            matrix = torch.full((384, 384), 0.5 + index % 3)
+            for _ in range(6):
+                matrix = torch.tanh(matrix @ matrix)
+            return matrix[:4, :4].clone()
 
 
 def cores_saturated(job: Job) -> None:
@@ -35,7 +40,7 @@ def cores_saturated(job: Job) -> None:
         burn(0.02)
         device(number, batch)
 
-    job.train(loader(Computed(0.02 * cores / 2), batch_size=4, num_workers=cores), step)
+    job.train(loader(Computed(0.02 * cores / 2), batch_size=4, num_workers=job.workers(cores)), step)
 
 
 def main_thread(job: Job) -> None:
@@ -47,6 +52,11 @@ def main_thread(job: Job) -> None:
         update_metrics()
 
     job.train(light_loader(), step)
+
+
+def main_thread_fixed(job: Job) -> None:
+    """Without the metrics."""
+    job.train(light_loader(), gpu_step(job.take_gpu(), 0.01))
 
 
 def update_metrics() -> None:
@@ -68,6 +78,12 @@ def launch_bound(job: Job) -> None:
     job.train(light_loader(), step)
 
 
+def launch_bound_fixed(job: Job) -> None:
+    """The same device work in few launches, as a captured graph replays it."""
+    gpu = job.take_gpu(power_busy_mw=190_000, memory_busy_pct=6, sm_active_pct=8, dram_active_pct=4)
+    job.train(light_loader(), gpu_step(gpu, 0.024))
+
+
 def host_device_sync(job: Job) -> None:
     gpu = job.take_gpu(power_busy_mw=220_000, memory_busy_pct=10, sm_active_pct=15, dram_active_pct=8)
 
@@ -80,23 +96,43 @@ def host_device_sync(job: Job) -> None:
     job.train(light_loader(), step)
 
 
+def host_device_sync_fixed(job: Job) -> None:
+    """One read at the end of the step instead of one after each kernel."""
+    gpu = job.take_gpu(power_busy_mw=220_000, memory_busy_pct=10, sm_active_pct=15, dram_active_pct=8)
+
+    def step(_number: int, _batch) -> None:
+        for _ in range(60):
+            gpu.launch(0.0004)
+            burn(0.0003)
+        gpu.synchronize()
+
+    job.train(light_loader(), step)
+
+
 def cgroup_throttled(job: Job) -> None:
     one_thread()
-    job.train(loader(Computed(0.006), batch_size=4, num_workers=2), gpu_step(job.take_gpu(), 0.012))
+    job.train(loader(Computed(0.006), batch_size=4, num_workers=job.workers(2)), gpu_step(job.take_gpu(), 0.012))
 
 
 def noisy_neighbour(job: Job) -> None:
     one_thread()
     cores = len(os.sched_getaffinity(0))
     cost = 0.015 * cores * 0.75
-    job.train(loader(Computed(cost / 4), batch_size=4, num_workers=cores), gpu_step(job.take_gpu(), 0.015))
+    job.train(loader(Computed(cost / 4), batch_size=4, num_workers=job.workers(cores)), gpu_step(job.take_gpu(), 0.015))
 
 
 def thread_oversubscription(job: Job) -> None:
     one_thread()
-    feed = loader(
-        ManyThreads(), batch_size=4, num_workers=len(os.sched_getaffinity(0)), multiprocessing_context="spawn"
-    )
+    workers = job.workers(len(os.sched_getaffinity(0)))
+    feed = loader(ManyThreads(8), batch_size=4, num_workers=workers, multiprocessing_context="spawn")
+    job.train(feed, gpu_step(job.take_gpu(), 0.006))
+
+
+def thread_oversubscription_fixed(job: Job) -> None:
+    """The same work on one thread for each worker."""
+    one_thread()
+    workers = job.workers(len(os.sched_getaffinity(0)))
+    feed = loader(ManyThreads(1), batch_size=4, num_workers=workers, multiprocessing_context="spawn")
     job.train(feed, gpu_step(job.take_gpu(), 0.006))
 
 

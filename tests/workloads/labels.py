@@ -2,7 +2,8 @@
 
 Pure data, standard library only, so that the evaluation can read it without importing torch. `klass` and `cause`
 are words of the verdict. `entry` names the function that runs the workload, `file:function`. `wait` and `busy` are
-the bounds within which the program's own truth must lie for the label to hold; `check.py` measures them.
+the bounds within which the program's own truth must lie for the label to hold; `check.py` measures them. Functions
+are named by the last part of their name alone.
 """
 
 from __future__ import annotations
@@ -48,6 +49,20 @@ class Label:
     #: One of the few that the quick evaluation runs.
     quick: bool = False
     env: dict[str, str] = field(default_factory=dict)
+    #: User functions of which each is right as the one that the workers spend most of their time in.
+    hottest: tuple[str, ...] = ()
+    #: The same of the main thread.
+    hottest_main: tuple[str, ...] = ()
+    #: User functions of which each holds the line that makes the host wait for the device.
+    sync_lines: tuple[str, ...] = ()
+    #: A stall comes every so many steps, by the law of too few workers in turn.
+    stall_every: int | None = None
+    #: The workload without what holds it back, `file:function`; the same entry where advice gives a number of workers.
+    fixed: str | None = None
+    #: What of `needs` (without the value) and `companions` the changed workload does without.
+    fixed_without: tuple[str, ...] = ()
+    #: Whether the label is true from the beginning; else the time to the first right class is not scored.
+    settled: bool = True
 
     def holds(self, wait: float | None, busy: float | None) -> bool:
         """Whether measured shares lie within the bounds; a share that was not measured does not speak against it."""
@@ -72,73 +87,93 @@ LABELS: tuple[Label, ...] = (
         "too-few-workers", "data-loader", "too-few-workers",
         "one forked worker computes 60 ms for each 15 ms step; a core is free",
         "loader_cases:too_few_workers", also_causes=("transform",), wait=STARVED, quick=True,
+        hottest=("burn",), fixed="loader_cases:too_few_workers",
     ),
     Label(
         "too-few-workers-forkserver", "data-loader", "too-few-workers",
         "the same with forkserver, where workers are grandchildren",
         "loader_cases:too_few_workers_forkserver", also_causes=("transform",), wait=STARVED,
+        hottest=("burn",), fixed="loader_cases:too_few_workers_forkserver",
     ),
     Label(
         "too-few-workers-spin", "data-loader", "too-few-workers",
         "a spawned worker; the trainer spins while it waits for the device, as CUDA does by default",
         "loader_cases:too_few_workers_spin", also_causes=("transform",), wait=STARVED, held_out=True,
+        hottest=("burn",), fixed="loader_cases:too_few_workers_spin",
     ),
     Label(
         "pinned", "data-loader", "too-few-workers",
         "one worker and torch's own pin-memory thread, its pinning emulated: the main thread waits in a futex",
         "loader_cases:pinned", also_causes=("transform",), wait=STARVED,
+        hottest=("burn",), fixed="loader_cases:pinned",
     ),
     Label(
         "decode", "data-loader", "decode",
         "one worker decodes JPEG files from the page cache",
         "loader_cases:decode", also_causes=("too-few-workers", "transform"), wait=STARVED,
+        hottest=("__getitem__",), fixed="loader_cases:decode",
     ),
     Label(
         "transform", "data-loader", "transform",
         "one worker convolves small arrays with numpy",
         "loader_cases:transform", also_causes=("too-few-workers",), wait=STARVED, held_out=True,
+        hottest=("blur",), fixed="loader_cases:transform",
     ),
     Label(
         "in-process-loading", "data-loader", "in-process-loading",
         "num_workers=0: the main thread reads and decodes JPEG files",
         "loader_cases:in_process_loading", wait=STARVED, quick=True,
+        hottest_main=("__getitem__",), fixed="loader_cases:in_process_loading",
     ),
     Label(
         "collate", "data-loader", "collate",
         "cheap samples of many small tensors; default_collate and padding in Python cost the most",
         "loader_cases:collate", also_causes=("too-few-workers", "transform"), wait=STARVED,
         held_out=True,
+        hottest=("pad_and_collate", "<listcomp>"), fixed="loader_cases:collate",
     ),
     Label(
         "hand-over", "data-loader", "hand-over",
         "batches of nested Python lists: pickling them in the feeder thread costs more than making them",
         "loader_cases:hand_over", also_causes=("too-few-workers",), wait=STARVED, held_out=True,
+        hottest=("__getitem__", "<listcomp>"), fixed="loader_cases:hand_over",
     ),
     Label(
         "slow-samples", "data-loader", "slow-samples",
         "two workers; one batch in 25 costs 1.2 s instead of 8 ms",
         "loader_cases:slow_samples", wait=STARVED, duration=15,
+        hottest=("burn",), fixed="loader_cases:slow_samples_fixed",
     ),
     Label(
         "worker-imbalance", "data-loader", "worker-imbalance",
         "two workers over shards: one shard costs 6 ms a batch, the other 110 ms",
         "loader_cases:worker_imbalance", wait=STARVED,
+        hottest=("burn",), stall_every=2, fixed="loader_cases:worker_imbalance_fixed",
     ),
     Label(
         "worker-restart", "data-loader", "worker-restart",
         "short epochs with persistent_workers=False and spawn: each epoch imports everything again",
         "loader_cases:worker_restart", wait=STARVED, duration=16,
+        fixed="loader_cases:worker_restart_fixed",
     ),
     Label(
         "too-many-workers", "data-loader", "too-many-workers",
         "four busy workers for each allowed CPU",
         "loader_cases:too_many_workers", also=(("cpu", "cores-saturated"),), wait=STARVED,
+        hottest=("burn",), fixed="loader_cases:too_many_workers",
+    ),
+    Label(
+        "stalls-2-busy", "data-loader", "too-few-workers",
+        "two workers compute 120 ms for each batch, a step takes 20: every second step stalls",
+        "step_cases:stalls_2_busy", also_causes=("transform",), also=(("cpu", "cores-saturated"),), wait=STARVED,
+        hottest=("burn",), stall_every=2, fixed="step_cases:stalls_2_busy",
     ),
     # --- io --------------------------------------------------------------------------------------------------------
     Label(
         "io-throttled", "io", "io-throttled",
         "a cgroup limits the job's reads to 4 MB/s; files read cold",
         "storage_cases:throttled", wait=STARVED, needs=("real-disk", "read-limit=4000000"), quick=True,
+        hottest=("__getitem__",), fixed="storage_cases:throttled", fixed_without=("read-limit",),
     ),
     Label(
         "small-files", "io", "small-files",
@@ -146,82 +181,115 @@ LABELS: tuple[Label, ...] = (
         "storage_cases:small_files", also_causes=("disk-bandwidth",), wait=STARVED,
         companions=("disk-readers",), needs=("real-disk",),
         held_out=True,
+        hottest=("__getitem__",), fixed="storage_cases:small_files",
     ),
     Label(
         "disk-bandwidth", "io", "disk-bandwidth",
         "two workers read big files past the page cache as fast as the disk gives them",
         "storage_cases:disk_bandwidth", wait=STARVED, needs=("real-disk",),
+        hottest=("__getitem__",), fixed="storage_cases:disk_bandwidth",
     ),
     Label(
         "mmap-cold", "io", "page-cache-miss",
         "random pages of mapped files that are never in memory, each access a major fault, on a busy disk",
         "storage_cases:mmap_cold", also_causes=("disk-bandwidth", "small-files"), wait=STARVED,
         companions=("disk-readers",), needs=("real-disk",), held_out=True,
+        hottest=("__getitem__",), fixed="storage_cases:mmap_cold",
     ),
     Label(
         "page-cache-miss", "io", "page-cache-miss",
         "the data set does not fit into the memory cgroup: reads never stop reaching the (busy) disk",
         "storage_cases:page_cache_miss", also_causes=("disk-bandwidth", "memory-pressure"), wait=STARVED,
         companions=("disk-readers",), needs=("real-disk", "memory-limit=440000000"),
+        hottest=("__getitem__",), fixed="storage_cases:page_cache_miss",
     ),
     Label(
         "network-storage", "io", "network-storage",
         "three workers fetch each sample over TCP from a slow server",
         "storage_cases:network_storage", wait=STARVED, companions=("slow-server",),
+        hottest=("_read",), stall_every=3, fixed="storage_cases:network_storage",
+    ),
+    Label(
+        "stalls-2", "io", "network-storage",
+        "two workers wait 200 ms on a server for each batch, a step takes 30: every second step stalls",
+        "step_cases:stalls_2", wait=STARVED, companions=("slow-server",),
+        hottest=("_read",), stall_every=2, fixed="step_cases:stalls_2",
+    ),
+    Label(
+        "stalls-3", "io", "network-storage",
+        "three workers wait 200 ms on a server for each batch, a step takes 30: every third step stalls",
+        "step_cases:stalls_3", wait=STARVED, companions=("slow-server",), held_out=True,
+        hottest=("_read",), stall_every=3, fixed="step_cases:stalls_3",
+    ),
+    Label(
+        "stalls-4", "io", "network-storage",
+        "four workers wait 200 ms on a server for each batch, a step takes 20: every fourth step stalls",
+        "step_cases:stalls_4", wait=STARVED, companions=("slow-server",), quick=True,
+        hottest=("_read",), stall_every=4, fixed="step_cases:stalls_4",
     ),
     Label(
         "fifo", "io", None,
         "one worker reads its samples from a slow named pipe",
         "storage_cases:fifo", wait=STARVED, companions=("fifo-writer",), held_out=True,
+        hottest=("__iter__",),
     ),
     Label(
         "checkpoint-write", "io", "checkpoint-write",
         "a large torch.save with fsync every eight steps, while the device idles",
         "storage_cases:checkpoint_write", wait=FED, busy=(0.0, 0.5), needs=("real-disk",),
+        fixed="storage_cases:checkpoint_write_fixed",
     ),
     # --- cpu -------------------------------------------------------------------------------------------------------
     Label(
         "cores-saturated", "cpu", "cores-saturated",
         "as many busy workers as cores, and a loop that computes as well",
         "cpu_cases:cores_saturated", also_causes=("main-thread",), wait=(0.1, 1.0), busy=(0.0, 0.4),
+        hottest=("burn",), hottest_main=("burn",),
     ),
     Label(
         "main-thread", "cpu", "main-thread",
         "40 ms of metrics in Python for each 10 ms of device time; batches are ready",
         "cpu_cases:main_thread", wait=FED, busy=(0.0, 0.4), quick=True,
+        hottest_main=("burn", "update_metrics"), fixed="cpu_cases:main_thread_fixed",
     ),
     Label(
         "launch-bound", "cpu", "launch-bound",
         "thousands of tiny kernels a step: the host cannot launch them fast enough",
         "cpu_cases:launch_bound", also_causes=("main-thread",), wait=FED, busy=(0.0, 0.6),
         held_out=True,
+        hottest_main=("step", "launch", "_enqueue"), fixed="cpu_cases:launch_bound_fixed",
     ),
     Label(
         "cgroup-throttled", "cpu", "cgroup-throttled",
         "a CFS quota of half a core; with two cores the workers would keep up",
         "cpu_cases:cgroup_throttled", wait=(0.15, 1.0), needs=("cpu-quota=0.5",), quick=True,
+        hottest=("burn",), fixed="cpu_cases:cgroup_throttled", fixed_without=("cpu-quota",),
     ),
     Label(
         "noisy-neighbour", "cpu", "noisy-neighbour",
         "other processes spin on every core; alone the two workers would keep up",
         "cpu_cases:noisy_neighbour", wait=(0.15, 1.0), companions=("spinners",),
         held_out=True,
+        hottest=("burn",), fixed="cpu_cases:noisy_neighbour", fixed_without=("spinners",),
     ),
     Label(
         "thread-oversubscription", "cpu", "thread-oversubscription",
         "two workers with eight compute threads each",
         "cpu_cases:thread_oversubscription", also_causes=("cores-saturated",), wait=(0.15, 1.0),
+        hottest=("__getitem__",), fixed="cpu_cases:thread_oversubscription_fixed",
     ),
     Label(
         "cpu-training", "cpu", "cpu-training",
         "a real torch model trained on the CPU with a light loader; the device belongs to nobody",
         "cpu_cases:cpu_training", wait=FED, busy=(0.0, 0.0),
+        hottest_main=("step",),
     ),
     Label(
         "host-device-sync", "cpu", "host-device-sync",
         "a read of one value after each tiny kernel: the device runs dry between them",
         "cpu_cases:host_device_sync", also=(("gpu", "host-device-sync"), ("cpu", "launch-bound")),
         wait=FED, busy=(0.2, 0.75),
+        sync_lines=("step", "synchronize", "_wait_until"), fixed="cpu_cases:host_device_sync_fixed",
     ),
     # --- gpu -------------------------------------------------------------------------------------------------------
     Label(
@@ -244,6 +312,16 @@ LABELS: tuple[Label, ...] = (
         "compute-bound-crowd", "gpu", "compute-bound",
         "eight workers with little to do each, the device busy",
         "gpu_cases:eight_light_workers", wait=FED, busy=(0.9, 1.0), held_out=True,
+    ),
+    Label(
+        "steps-of-5-ms", "gpu", "compute-bound",
+        "very short steps: the device works all but a tenth of the time",
+        "step_cases:steps_of_5_ms", also=(("balanced", None),), wait=(0.0, 0.2), busy=(0.75, 1.0), held_out=True,
+    ),
+    Label(
+        "steps-of-3-s", "gpu", "compute-bound",
+        "very long steps, the device busy",
+        "step_cases:steps_of_3_s", start="ready", wait=FED, busy=(0.9, 1.0), duration=24,
     ),
     Label(
         "under-filled", "gpu", "under-filled",
@@ -303,6 +381,7 @@ LABELS: tuple[Label, ...] = (
         "change", "cpu", "main-thread",
         "too few workers for the first 12 s of stepping, then host-bound: the verdict must follow",
         "other_cases:change", duration=24, wait_scored=False,
+        settled=False,
     ),
 )
 

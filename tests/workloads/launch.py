@@ -41,8 +41,10 @@ class WorkloadFailed(Exception):
 class Launched:
     """A running workload. `pid` is the training process."""
 
-    def __init__(self, label: Label, seconds: float = 120.0, data: str | None = None):
-        self.label, self.seconds = label, seconds
+    def __init__(
+        self, label: Label, seconds: float = 120.0, data: str | None = None, given: dict[str, str] | None = None
+    ):
+        self.label, self.seconds, self.given = label, seconds, given or {}
         self.data = os.path.abspath(data) if data else dataset_files.default_folder()
         self.folder = ""
         self.process: subprocess.Popen[bytes] | None = None
@@ -72,7 +74,7 @@ class Launched:
 
     def _start(self) -> None:
         simulated_gpu.create(self.device)
-        given = []
+        given = [word for key, value in self.given.items() for word in ("--given", f"{key}={value}")]
         for need in self.label.needs:
             self._groups.extend(self._meet(need))
         for role in self.label.companions:
@@ -81,6 +83,7 @@ class Launched:
             assert companion.stdout is not None
             given += ["--given", f"{role}={companion.stdout.readline().decode().strip()}"]
         command = [os.path.join(HERE, "train.py"), self.label.name, "--seconds", str(self.seconds)]
+        command += ["--entry", self.label.entry]
         if self._groups:
             # The libraries come from the page cache then: read under the limit, torch alone would take minutes.
             subprocess.run([sys.executable, "-c", "import PIL.Image, numpy, torch"], check=True, cwd=HERE)
@@ -133,6 +136,12 @@ class Launched:
     def truth(self) -> Truth:
         """What the workload has written so far."""
         return Truth.read(self._truth_path)
+
+    def whole_truth_until(self, moment: float, steps: bool = True) -> Truth:
+        """The truth once it reaches `moment`, with the stages of each process. `steps`: whether the loop still steps."""
+        truth = self.truth_until(moment) if steps else self.truth()
+        truth.read_stages(self._truth_path)
+        return truth
 
     def cpu_used(self) -> dict[int, float]:
         """CPU seconds of the whole machine (key 0) and of each process of the job."""
@@ -253,14 +262,14 @@ def host_cpu_seconds() -> float:
     return sum(map(int, fields[1:4])) / os.sysconf("SC_CLK_TCK")
 
 
-def cpu_seconds(pid: int) -> float | None:
-    """User and system time of a process, dead children left out."""
+def cpu_seconds(pid: int, children: bool = False) -> float | None:
+    """User and system time of a process; with `children`, that of those of them, and theirs, that ended and were waited for."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11 : 15 if children else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 __all__ = ["Launched", "Unavailable", "WorkloadFailed", "cpu_seconds", "descendants", "die_with_parent"]

@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 import dataset_files
+import stages
 from common import Job, burn, gpu_step, loader, one_thread
 
 #: Long enough that no run meets the end of an epoch.
@@ -27,8 +28,9 @@ class Computed:
 
     def __getitem__(self, index: int) -> torch.Tensor:
         slow = self.slow_every and index % self.slow_every == self.slow_every - 1
-        burn(self.slow if slow else self.cheap)
-        return torch.full((3, 32, 32), float(index % 7))
+        with stages.TRANSFORM:
+            burn(self.slow if slow else self.cheap)
+            return torch.full((3, 32, 32), float(index % 7))
 
 
 class Changing(Computed):
@@ -56,9 +58,15 @@ class Pictures:
     def __getitem__(self, index: int) -> torch.Tensor:
         from PIL import Image
 
-        with Image.open(self.files[index % len(self.files)]) as picture:
-            small = picture.convert("RGB").resize((224, 224))
-        return torch.from_numpy(numpy.asarray(small).copy()).permute(2, 0, 1)
+        with stages.LOAD:
+            picture = Image.open(self.files[index % len(self.files)])
+        with picture:
+            # Pillow decodes as late as it can: here.
+            with stages.DECODE:
+                whole = picture.convert("RGB")
+            with stages.TRANSFORM:
+                small = whole.resize((224, 224), Image.Resampling.BILINEAR, reducing_gap=2.0)
+                return torch.from_numpy(numpy.asarray(small).copy()).permute(2, 0, 1)
 
 
 class Blurred:
@@ -68,7 +76,8 @@ class Blurred:
         return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        return torch.from_numpy(self.blur(numpy.random.default_rng(index).random((160, 160), dtype=numpy.float32)))
+        with stages.TRANSFORM:
+            return torch.from_numpy(self.blur(numpy.random.default_rng(index).random((160, 160), dtype=numpy.float32)))
 
     def blur(self, image: numpy.ndarray) -> numpy.ndarray:
         total = numpy.zeros_like(image)
@@ -85,7 +94,8 @@ class Fields:
         return ENDLESS
 
     def __getitem__(self, index: int) -> dict:
-        return {"tokens": list(range(120 + index % 80)), **{f"field{n}": FIELD for n in range(24)}}
+        with stages.TRANSFORM:
+            return {"tokens": list(range(120 + index % 80)), **{f"field{n}": FIELD for n in range(24)}}
 
 
 FIELD = torch.zeros(4)
@@ -114,7 +124,8 @@ class Records:
         return ENDLESS
 
     def __getitem__(self, _index: int) -> list:
-        return [dict(entry) for entry in self.record]
+        with stages.TRANSFORM:
+            return [dict(entry) for entry in self.record]
 
 
 def as_they_are(samples: list) -> list:
@@ -131,31 +142,34 @@ class Shards(IterableDataset):
         worker = get_worker_info()
         cost = self.slow if worker.id == worker.num_workers - 1 else self.fast
         while True:
-            burn(cost)
-            yield torch.zeros(3, 32, 32)
+            with stages.TRANSFORM:
+                burn(cost)
+                sample = torch.zeros(3, 32, 32)
+            yield sample
 
 
 def too_few_workers(job: Job) -> None:
     one_thread()
-    job.train(loader(Computed(0.015), batch_size=4, num_workers=1), gpu_step(job.take_gpu(), 0.015))
+    job.train(loader(Computed(0.015), batch_size=4, num_workers=job.workers(1)), gpu_step(job.take_gpu(), 0.015))
 
 
 def too_few_workers_forkserver(job: Job) -> None:
     one_thread()
-    feed = loader(Computed(0.015), batch_size=4, num_workers=1, multiprocessing_context="forkserver")
+    feed = loader(Computed(0.015), batch_size=4, num_workers=job.workers(1), multiprocessing_context="forkserver")
     job.train(feed, gpu_step(job.take_gpu(), 0.015))
 
 
 def too_few_workers_spin(job: Job) -> None:
     one_thread()
-    feed = loader(Computed(0.02), batch_size=4, num_workers=1, multiprocessing_context="spawn")
+    feed = loader(Computed(0.02), batch_size=4, num_workers=job.workers(1), multiprocessing_context="spawn")
     job.train(feed, gpu_step(job.take_gpu(sync="spin"), 0.03))
 
 
 def pinned(job: Job) -> None:
     one_thread()
     emulate_pinning()
-    job.train(loader(Computed(0.015), batch_size=4, num_workers=1, pin_memory=True), gpu_step(job.take_gpu(), 0.015))
+    feed = loader(Computed(0.015), batch_size=4, num_workers=job.workers(1), pin_memory=True)
+    job.train(feed, gpu_step(job.take_gpu(), 0.015))
 
 
 def emulate_pinning() -> None:
@@ -170,56 +184,77 @@ def emulate_pinning() -> None:
 def decode(job: Job) -> None:
     one_thread()
     files = dataset_files.jpegs(job.data)
-    job.train(loader(Pictures(files), batch_size=4, num_workers=1), gpu_step(job.take_gpu(), 0.012))
+    job.train(loader(Pictures(files), batch_size=4, num_workers=job.workers(1)), gpu_step(job.take_gpu(), 0.012))
 
 
 def transform(job: Job) -> None:
     one_thread()
-    job.train(loader(Blurred(), batch_size=2, num_workers=1), gpu_step(job.take_gpu(), 0.012))
+    job.train(loader(Blurred(), batch_size=2, num_workers=job.workers(1)), gpu_step(job.take_gpu(), 0.012))
 
 
 def in_process_loading(job: Job) -> None:
     one_thread()
     files = dataset_files.jpegs(job.data)
-    job.train(loader(Pictures(files), batch_size=4, num_workers=0), gpu_step(job.take_gpu(), 0.02))
+    job.train(loader(Pictures(files), batch_size=4, num_workers=job.workers(0)), gpu_step(job.take_gpu(), 0.02))
 
 
 def collate(job: Job) -> None:
     one_thread()
-    feed = loader(Fields(), batch_size=256, num_workers=1, collate_fn=pad_and_collate)
+    feed = loader(Fields(), batch_size=256, num_workers=job.workers(1), collate_fn=pad_and_collate)
     job.train(feed, gpu_step(job.take_gpu(), 0.008))
 
 
 def hand_over(job: Job) -> None:
     one_thread()
-    feed = loader(Records(), batch_size=16, num_workers=1, collate_fn=as_they_are)
+    feed = loader(Records(), batch_size=16, num_workers=job.workers(1), collate_fn=as_they_are)
     job.train(feed, gpu_step(job.take_gpu(), 0.005))
 
 
 def slow_samples(job: Job) -> None:
     one_thread()
     dataset = Computed(0.002, slow=1.2, slow_every=100)
-    job.train(loader(dataset, batch_size=4, num_workers=2), gpu_step(job.take_gpu(), 0.02))
+    job.train(loader(dataset, batch_size=4, num_workers=job.workers(2)), gpu_step(job.take_gpu(), 0.02))
+
+
+def slow_samples_fixed(job: Job) -> None:
+    """All samples cost the usual."""
+    one_thread()
+    job.train(loader(Computed(0.002), batch_size=4, num_workers=job.workers(2)), gpu_step(job.take_gpu(), 0.02))
 
 
 def worker_imbalance(job: Job) -> None:
     one_thread()
     dataset = Shards(fast=0.0015, slow=0.0275)
-    job.train(loader(dataset, batch_size=4, num_workers=2), gpu_step(job.take_gpu(), 0.02))
+    job.train(loader(dataset, batch_size=4, num_workers=job.workers(2)), gpu_step(job.take_gpu(), 0.02))
+
+
+def worker_imbalance_fixed(job: Job) -> None:
+    """The same work, spread evenly."""
+    one_thread()
+    dataset = Shards(fast=0.0145, slow=0.0145)
+    job.train(loader(dataset, batch_size=4, num_workers=job.workers(2)), gpu_step(job.take_gpu(), 0.02))
 
 
 def worker_restart(job: Job) -> None:
     one_thread()
+    job.train(short_epochs(job, persistent=False), gpu_step(job.take_gpu(), 0.02))
+
+
+def worker_restart_fixed(job: Job) -> None:
+    """The workers stay from epoch to epoch."""
+    one_thread()
+    job.train(short_epochs(job, persistent=True), gpu_step(job.take_gpu(), 0.02))
+
+
+def short_epochs(job: Job, persistent: bool):
     dataset = Computed(0.001, length=4 * 40)
-    feed = loader(
-        dataset, batch_size=4, num_workers=1, persistent_workers=False, multiprocessing_context="spawn"
-    )
-    job.train(feed, gpu_step(job.take_gpu(), 0.02))
+    spawn = {"multiprocessing_context": "spawn", "persistent_workers": persistent}
+    return loader(dataset, batch_size=4, num_workers=job.workers(1), **spawn)
 
 
 def too_many_workers(job: Job) -> None:
     one_thread()
-    workers = 4 * len(os.sched_getaffinity(0))
+    workers = job.workers(4 * len(os.sched_getaffinity(0)))
     # In all, the batches cost three steps' worth of every core.
     cost = 0.01 * 3 * len(os.sched_getaffinity(0))
     job.train(loader(Computed(cost / 4), batch_size=4, num_workers=workers), gpu_step(job.take_gpu(), 0.01))

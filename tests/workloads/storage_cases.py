@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import IterableDataset
 
 import dataset_files
+import stages
 from common import Job, gpu_step, loader, one_thread
 from loader_cases import ENDLESS, Computed
 
@@ -27,18 +28,19 @@ class ColdFiles:
         return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        path = self.files[index * 7919 % len(self.files)]
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            # Whatever an earlier run or read-ahead left in memory must not help.
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-            size = os.fstat(descriptor).st_size
-            at = random.randrange(max(1, size - self.piece)) & ~4095
-            read = os.pread(descriptor, self.piece, at)
-        finally:
-            os.close(descriptor)
-        return torch.tensor(len(read))
+        with stages.LOAD:
+            path = self.files[index * 7919 % len(self.files)]
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                # Whatever an earlier run or read-ahead left in memory must not help.
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+                size = os.fstat(descriptor).st_size
+                at = random.randrange(max(1, size - self.piece)) & ~4095
+                read = os.pread(descriptor, self.piece, at)
+            finally:
+                os.close(descriptor)
+            return torch.tensor(len(read))
 
 
 class DirectFiles:
@@ -53,18 +55,19 @@ class DirectFiles:
         return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        # An anonymous mapping is aligned to a page, as O_DIRECT wants it; made in the worker, shared with nobody.
-        if self.buffer is None:
-            self.buffer = mmap.mmap(-1, self.piece)
-        total = 0
-        for _ in range(self.pieces):
-            path = self.files[random.randrange(len(self.files))]
-            descriptor = self.descriptors.get(path)
-            if descriptor is None:
-                descriptor = self.descriptors[path] = os.open(path, os.O_RDONLY | os.O_DIRECT)
-            room = os.fstat(descriptor).st_size - self.piece
-            total += os.preadv(descriptor, [self.buffer], random.randrange(room + 1) & ~4095)
-        return torch.tensor(total)
+        with stages.LOAD:
+            # An anonymous mapping is aligned to a page, as O_DIRECT wants it; made in the worker, shared with nobody.
+            if self.buffer is None:
+                self.buffer = mmap.mmap(-1, self.piece)
+            total = 0
+            for _ in range(self.pieces):
+                path = self.files[random.randrange(len(self.files))]
+                descriptor = self.descriptors.get(path)
+                if descriptor is None:
+                    descriptor = self.descriptors[path] = os.open(path, os.O_RDONLY | os.O_DIRECT)
+                room = os.fstat(descriptor).st_size - self.piece
+                total += os.preadv(descriptor, [self.buffer], random.randrange(room + 1) & ~4095)
+            return torch.tensor(total)
 
 
 class MappedPages:
@@ -78,22 +81,23 @@ class MappedPages:
         return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        if not self.maps:
-            for path in self.files:
-                descriptor = os.open(path, os.O_RDONLY)
-                mapped = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
-                mapped.madvise(mmap.MADV_RANDOM)
-                self.maps.append((descriptor, mapped))
-        total = 0
-        if index % 16 == 0:
-            # Neither this process nor the page cache may keep what was read: the set is far larger than memory.
-            for descriptor, mapped in self.maps:
-                mapped.madvise(mmap.MADV_DONTNEED)
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        for _ in range(self.pages):
-            mapped = random.choice(self.maps)[1]
-            total += mapped[random.randrange(len(mapped))]
-        return torch.tensor(total)
+        with stages.LOAD:
+            if not self.maps:
+                for path in self.files:
+                    descriptor = os.open(path, os.O_RDONLY)
+                    mapped = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
+                    mapped.madvise(mmap.MADV_RANDOM)
+                    self.maps.append((descriptor, mapped))
+            total = 0
+            if index % 16 == 0:
+                # Neither this process nor the page cache may keep what was read: the set is far larger than memory.
+                for descriptor, mapped in self.maps:
+                    mapped.madvise(mmap.MADV_DONTNEED)
+                    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            for _ in range(self.pages):
+                mapped = random.choice(self.maps)[1]
+                total += mapped[random.randrange(len(mapped))]
+            return torch.tensor(total)
 
 
 class Buffered:
@@ -107,15 +111,16 @@ class Buffered:
         return ENDLESS
 
     def __getitem__(self, _index: int) -> torch.Tensor:
-        if not self.descriptors:
-            self.descriptors = [os.open(path, os.O_RDONLY) for path in self.files]
-            for descriptor in self.descriptors:
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-        room = os.path.getsize(self.files[0]) - self.piece
-        total = 0
-        for _ in range(self.pieces):
-            total += len(os.pread(random.choice(self.descriptors), self.piece, random.randrange(room) & ~4095))
-        return torch.tensor(total)
+        with stages.LOAD:
+            if not self.descriptors:
+                self.descriptors = [os.open(path, os.O_RDONLY) for path in self.files]
+                for descriptor in self.descriptors:
+                    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+            room = os.path.getsize(self.files[0]) - self.piece
+            total = 0
+            for _ in range(self.pieces):
+                total += len(os.pread(random.choice(self.descriptors), self.piece, random.randrange(room) & ~4095))
+            return torch.tensor(total)
 
 
 class FromServer:
@@ -129,11 +134,12 @@ class FromServer:
         return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        if self.connection is None:
-            self.connection = socket.create_connection(("127.0.0.1", self.port))
-        self.connection.sendall(index.to_bytes(8, "little"))
-        left = int.from_bytes(self._read(8), "little")
-        return torch.frombuffer(bytearray(self._read(left)), dtype=torch.uint8)
+        with stages.LOAD:
+            if self.connection is None:
+                self.connection = socket.create_connection(("127.0.0.1", self.port))
+            self.connection.sendall(index.to_bytes(8, "little"))
+            left = int.from_bytes(self._read(8), "little")
+            return torch.frombuffer(bytearray(self._read(left)), dtype=torch.uint8)
 
     def _read(self, count: int) -> bytes:
         parts = []
@@ -156,38 +162,40 @@ class FromPipe(IterableDataset):
         with open(self.path, "rb", buffering=0) as pipe:
             while True:
                 left, parts = self.size, []
-                while left:
-                    part = pipe.read(left)
-                    if not part:
-                        return
-                    parts.append(part)
-                    left -= len(part)
-                yield torch.frombuffer(bytearray(b"".join(parts)), dtype=torch.uint8)
+                with stages.LOAD:
+                    while left:
+                        part = pipe.read(left)
+                        if not part:
+                            return
+                        parts.append(part)
+                        left -= len(part)
+                    sample = torch.frombuffer(bytearray(b"".join(parts)), dtype=torch.uint8)
+                yield sample
 
 
 def throttled(job: Job) -> None:
     """64 KiB pieces, 8 in a batch: at 4 MB/s a batch takes 130 ms."""
     one_thread()
     dataset = ColdFiles(dataset_files.shards(job.data), 64 * 1024)
-    job.train(loader(dataset, batch_size=8, num_workers=2), gpu_step(job.take_gpu(), 0.02))
+    job.train(loader(dataset, batch_size=8, num_workers=job.workers(2)), gpu_step(job.take_gpu(), 0.02))
 
 
 def small_files(job: Job) -> None:
     one_thread()
     dataset = DirectFiles(dataset_files.small_files(job.data)[:900], 4096, 1)
-    job.train(loader(dataset, batch_size=64, num_workers=1), gpu_step(job.take_gpu(), 0.006))
+    job.train(loader(dataset, batch_size=64, num_workers=job.workers(1)), gpu_step(job.take_gpu(), 0.006))
 
 
 def disk_bandwidth(job: Job) -> None:
     one_thread()
     dataset = DirectFiles(dataset_files.shards(job.data), 8 * PIECE, 4)
-    job.train(loader(dataset, batch_size=4, num_workers=2), gpu_step(job.take_gpu(), 0.015))
+    job.train(loader(dataset, batch_size=4, num_workers=job.workers(2)), gpu_step(job.take_gpu(), 0.015))
 
 
 def mmap_cold(job: Job) -> None:
     one_thread()
     dataset = MappedPages(dataset_files.shards(job.data), 6)
-    job.train(loader(dataset, batch_size=16, num_workers=1), gpu_step(job.take_gpu(), 0.01))
+    job.train(loader(dataset, batch_size=16, num_workers=job.workers(1)), gpu_step(job.take_gpu(), 0.01))
 
 
 def page_cache_miss(job: Job) -> None:
@@ -196,19 +204,25 @@ def page_cache_miss(job: Job) -> None:
     for path in files:
         # Pages that an earlier run left behind are charged to nobody and would be hits.
         dataset_files.evict(path)
-    job.train(loader(Buffered(files, 16 * 1024, 4), batch_size=16, num_workers=1), gpu_step(job.take_gpu(), 0.006))
+    job.train(loader(Buffered(files, 16 * 1024, 4), batch_size=16, num_workers=job.workers(1)), gpu_step(job.take_gpu(), 0.006))
 
 
 def network_storage(job: Job) -> None:
     one_thread()
     dataset = FromServer(int(job.given["slow-server"]))
-    job.train(loader(dataset, batch_size=8, num_workers=3), gpu_step(job.take_gpu(), 0.02))
+    job.train(loader(dataset, batch_size=8, num_workers=job.workers(3)), gpu_step(job.take_gpu(), 0.02))
 
 
 def fifo(job: Job) -> None:
     one_thread()
     dataset = FromPipe(job.given["fifo-writer"], 150_000)
-    job.train(loader(dataset, batch_size=4, num_workers=1), gpu_step(job.take_gpu(), 0.02))
+    job.train(loader(dataset, batch_size=4, num_workers=job.workers(1)), gpu_step(job.take_gpu(), 0.02))
+
+
+def checkpoint_write_fixed(job: Job) -> None:
+    """Nothing is saved, as when another thread did it for nothing."""
+    one_thread()
+    job.train(loader(Computed(0.0005), batch_size=4, num_workers=1), gpu_step(job.take_gpu(), 0.02))
 
 
 def checkpoint_write(job: Job) -> None:
@@ -225,4 +239,4 @@ def checkpoint_write(job: Job) -> None:
                 file.flush()
                 os.fsync(file.fileno())
 
-    job.train(loader(Computed(0.0005), batch_size=4, num_workers=1), step)
+    job.train(loader(Computed(0.0005), batch_size=4, num_workers=job.workers(1)), step)

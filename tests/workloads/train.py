@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 
+import stages
 from common import Job, TruthWriter
 from labels import by_name
 
@@ -18,11 +19,14 @@ from labels import by_name
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run one workload in this process.")
     parser.add_argument("name")
+    parser.add_argument("--entry", help="FILE:FUNCTION to run instead of the workload's own: the workload, changed")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to train (default: %(default)s)")
     parser.add_argument("--truth", help="file for the truth, JSON lines")
     parser.add_argument("--device", help="file of the simulated device (default: one in the system's temporary folder)")
     parser.add_argument("--data", help="folder for generated data files")
-    parser.add_argument("--given", action="append", default=[], metavar="KEY=VALUE", help="what run.py started")
+    parser.add_argument(
+        "--given", action="append", default=[], metavar="KEY=VALUE", help="what run.py started; workers=N: how many"
+    )
     args = parser.parse_args()
     label = by_name(args.name)
     if args.device is None:
@@ -33,7 +37,9 @@ def main() -> int:
         from dataset_files import default_folder
 
         args.data = default_folder()
-    file, function = label.entry.split(":")
+    file, function = (args.entry or label.entry).split(":")
+    if args.truth:
+        os.environ[stages.VARIABLE] = os.path.abspath(args.truth) + ".stages"
     truth = TruthWriter(args.truth, label)
     job = Job(
         label=label,

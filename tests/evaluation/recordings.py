@@ -1,0 +1,65 @@
+"""Recordings of `trainmon record`, cut short: what trainmon would have said had it been asked earlier.
+
+A live run is watched by one process alone. What it recorded gives the verdict, and each beginning of it the verdict
+of that moment: replaying is exact.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from .monitor import Monitor, MonitorFailed
+
+#: Replaying takes milliseconds; a machine busy with other things makes it more.
+REPLAY_PATIENCE_S = 20.0
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What one recording says."""
+
+    #: CLOCK_MONOTONIC seconds of the first and the last sample.
+    begin: float
+    end: float
+    #: The verdict of the whole.
+    verdict: dict[str, Any]
+    #: (moment of the newest sample, class), one for each sample.
+    classes: list[tuple[float, str]]
+
+
+def lines_of(path: str) -> list[bytes]:
+    """The lines of a recording: the header, then a sample each."""
+    # Here, so that the evaluation can say what is missing before anything starts.
+    import zstandard
+
+    with open(path, "rb") as file:
+        # Frames follow each other in one file.
+        reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        return [line for line in io.BufferedReader(reader).read().split(b"\n") if line]
+
+
+def watched(monitor: Monitor, device: str, path: str, every: bool = True) -> Watched:
+    """Replays a recording, and with `every` each of its beginnings. Raises MonitorFailed for one without samples."""
+    import zstandard
+
+    header, *samples = lines_of(path)
+    if not samples:
+        raise MonitorFailed("the recording holds no samples")
+    moments = [json.loads(sample)["monotonic_ns"] / 1e9 for sample in samples]
+    verdict = replayed(monitor, device, path)
+    classes = []
+    cut = os.path.join(os.path.dirname(path), "beginning.tmz")
+    for number, moment in enumerate(moments[:-1] if every else [], start=1):
+        with open(cut, "wb") as file:
+            file.write(zstandard.compress(b"\n".join([header, *samples[:number], b""]), 1))
+        classes.append((moment, str(replayed(monitor, device, cut).get("class"))))
+    classes.append((moments[-1], str(verdict.get("class"))))
+    return Watched(moments[0], moments[-1], verdict, classes)
+
+
+def replayed(monitor: Monitor, device: str, path: str) -> dict[str, Any]:
+    return json.loads(monitor.run(device, "diagnose", "--replay", path, "--json", timeout=REPLAY_PATIENCE_S))
