@@ -36,7 +36,7 @@ class Label:
     #: Seconds to watch, where the usual time is too short.
     duration: float | None = None
     #: What the launcher must provide: "real-disk", "cpu-quota=CORES", "read-limit=BYTES_S", "memory-limit=BYTES",
-    #: "package=NAME" (an optional Python package), "cpus=N".
+    #: "package=NAME" (an optional Python package), "cpus=N", "compiler" (C++).
     needs: tuple[str, ...] = ()
     #: Processes that run beside the job: see companions.py.
     companions: tuple[str, ...] = ()
@@ -482,7 +482,7 @@ LABELS: tuple[Label, ...] = (
         "memory-pressure", "io", "memory-pressure",
         "memory kept by the job leaves its control group too little for the files that it needs again and again",
         "more_cases:memory_pressure", also_causes=("page-cache-miss", "disk-bandwidth"), wait=STARVED,
-        needs=("real-disk", "memory-limit=440000000"),
+        companions=("disk-readers",), needs=("real-disk", "memory-limit=440000000"),
     ),
     # --- phases ----------------------------------------------------------------------------------------------------
     Label(
@@ -494,6 +494,7 @@ LABELS: tuple[Label, ...] = (
         "compile-warm-up", "idle", None,
         "torch.compile works on one model after another before the first step",
         "more_cases:compile_warm_up", start="ready", also=(("unknown", None),), wait_scored=False,
+        needs=("compiler",),
     ),
     Label(
         "imports", "idle", None,

@@ -106,6 +106,10 @@ class Launched:
             if importlib.util.find_spec(value) is None:
                 raise Unavailable(f"{value} not found; pip install -r tests/requirements-frameworks.txt")
             return []
+        if what == "compiler":
+            if not (shutil.which("g++") or shutil.which("c++")):
+                raise Unavailable("no C++ compiler found; install g++")
+            return []
         if what == "cpus":
             if len(os.sched_getaffinity(0)) < int(value):
                 raise Unavailable(f"needs {value} CPUs")
