@@ -399,7 +399,7 @@ LABELS: tuple[Label, ...] = (
     Label(
         "spawn-pinned", "data-loader", "too-few-workers",
         "one spawned worker and the pin-memory thread, its pinning emulated",
-        "more_cases:spawn_pinned", also_causes=("transform",), wait=STARVED, held_out=True,
+        "more_cases:spawn_pinned", also_causes=("transform",), wait=STARVED,
     ),
     Label(
         "epoch-restarts-fork", "data-loader", "worker-restart",
