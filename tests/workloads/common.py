@@ -28,6 +28,7 @@ class TruthWriter:
     """The file that a workload writes its own truth to. Without a path nothing is written."""
 
     def __init__(self, path: str | None, label: Label):
+        self.path = path
         self._file = open(path, "w", encoding="utf-8") if path else None
         self._lines: list[str] = []
         self._flushed = 0.0

@@ -36,7 +36,8 @@ class Label:
     start: str = "stepping"
     #: Seconds to watch, where the usual time is too short.
     duration: float | None = None
-    #: What the launcher must provide: "real-disk", "cpu-quota=CORES", "read-limit=BYTES_S", "memory-limit=BYTES".
+    #: What the launcher must provide: "real-disk", "cpu-quota=CORES", "read-limit=BYTES_S", "memory-limit=BYTES",
+    #: "package=NAME" (an optional Python package), "cpus=N", "compiler" (C++).
     needs: tuple[str, ...] = ()
     #: Processes that run beside the job: see companions.py.
     companions: tuple[str, ...] = ()
@@ -382,6 +383,202 @@ LABELS: tuple[Label, ...] = (
         "too few workers for the first 12 s of stepping, then host-bound: the verdict must follow",
         "other_cases:change", duration=24, wait_scored=False,
         settled=False,
+    ),
+    # --- several ranks ---------------------------------------------------------------------------------------------
+    Label(
+        "rank-straggler-loader", "data-loader", "too-few-workers",
+        "two gloo ranks under torchrun; one rank's only worker is slow, the other rank waits in all_reduce",
+        "rank_cases:straggler_loader", also_causes=("transform",), wait=STARVED, wait_scored=False,
+    ),
+    Label(
+        "rank-straggler-decode", "data-loader", "decode",
+        "the same with JPEG decoding, and a device that looks busy while a rank waits, as NCCL's does",
+        "rank_cases:straggler_decode", also_causes=("too-few-workers", "transform"), wait=STARVED,
+        wait_scored=False, held_out=True,
+    ),
+    Label(
+        "rank-straggler-storage", "io", "network-storage",
+        "two ranks of torch.multiprocessing; one rank's samples come from a slow server",
+        "rank_cases:straggler_storage", wait=STARVED, wait_scored=False, companions=("slow-server",),
+        held_out=True,
+    ),
+    Label(
+        "rank-straggler-main-thread", "cpu", "main-thread",
+        "two ranks of torch.multiprocessing; one rank's loop does 45 ms of Python more, the other's device looks busy",
+        "rank_cases:straggler_main_thread", wait=FED, busy=(0.0, 0.5), wait_scored=False,
+    ),
+    Label(
+        "rank-communication", "gpu", "communication",
+        "two ranks under torchrun, none late: the collective takes most of the step, at low power",
+        "rank_cases:communication", also=(("unknown", None),), wait=FED, busy=(0.85, 1.0), wait_scored=False,
+    ),
+    # --- frameworks ------------------------------------------------------------------------------------------------
+    Label(
+        "lightning-too-few-workers", "data-loader", "too-few-workers",
+        "Lightning's Trainer with one slow worker",
+        "framework_cases:lightning_too_few_workers", also_causes=("transform",), wait=STARVED,
+        needs=("package=lightning",),
+    ),
+    Label(
+        "lightning-callback", "cpu", "main-thread",
+        "Lightning's Trainer; a callback computes metrics in Python after each step",
+        "framework_cases:lightning_callback", wait=FED, busy=(0.0, 0.5), needs=("package=lightning",),
+        held_out=True,
+    ),
+    Label(
+        "hf-trainer-too-few-workers", "data-loader", "too-few-workers",
+        "the Trainer of transformers with one slow worker",
+        "framework_cases:hf_trainer_too_few_workers", also_causes=("transform",), wait=STARVED,
+        needs=("package=transformers", "package=accelerate"), held_out=True,
+    ),
+    Label(
+        "hf-trainer-callback", "cpu", "main-thread",
+        "the Trainer of transformers; a callback computes metrics in Python after each step",
+        "framework_cases:hf_trainer_callback", wait=FED, busy=(0.0, 0.5),
+        needs=("package=transformers", "package=accelerate"),
+    ),
+    Label(
+        "accelerate-too-few-workers", "data-loader", "too-few-workers",
+        "a loop with Accelerate, which fetches one batch ahead; one slow worker",
+        "framework_cases:accelerate_too_few_workers", also_causes=("transform",), wait=STARVED,
+        needs=("package=accelerate",),
+    ),
+    Label(
+        "accelerate-metrics", "cpu", "main-thread",
+        "a loop with Accelerate that gathers and computes metrics in Python after each step",
+        "framework_cases:accelerate_metrics", wait=FED, busy=(0.0, 0.5), needs=("package=accelerate",),
+    ),
+    Label(
+        "datasets-decode", "data-loader", "decode",
+        "a data set of `datasets`: JPEG bytes in mapped Arrow files, decoded by decode_example in one worker",
+        "framework_cases:datasets_decode", also_causes=("too-few-workers",), wait=STARVED,
+        needs=("package=datasets",),
+    ),
+    Label(
+        "datasets-columns", "data-loader", None,
+        "a data set of `datasets`: rows of mapped Arrow files formatted as tensors in one worker",
+        "framework_cases:datasets_columns", wait=STARVED, needs=("package=datasets",), held_out=True,
+    ),
+    # --- other loaders and loops -----------------------------------------------------------------------------------
+    Label(
+        "mixup-collate", "data-loader", "collate",
+        "one worker; collate_fn mixes samples number by number in Python lists",
+        "more_cases:mixup_collate", also_causes=("too-few-workers",), wait=STARVED,
+    ),
+    Label(
+        "dilation", "cpu", "cores-saturated",
+        "a worker for each core convolves masks; a step would need tens of workers",
+        "more_cases:dilation", also=(("data-loader", "transform"),), wait=STARVED,
+    ),
+    Label(
+        "decode-all-cores", "cpu", "cores-saturated",
+        "a worker for each core decodes JPEG files and cannot keep up",
+        "more_cases:decode_all_cores", also=(("data-loader", "decode"),), wait=STARVED, held_out=True,
+    ),
+    Label(
+        "spawn-pinned", "data-loader", "too-few-workers",
+        "one spawned worker and the pin-memory thread, its pinning emulated",
+        "more_cases:spawn_pinned", also_causes=("transform",), wait=STARVED,
+    ),
+    Label(
+        "epoch-restarts-fork", "data-loader", "worker-restart",
+        "short epochs with persistent_workers=False and fork: each epoch's worker builds its index again",
+        "more_cases:epoch_restarts_fork", wait=STARVED, duration=14,
+    ),
+    Label(
+        "iterable-text", "data-loader", "too-few-workers",
+        "an IterableDataset that cuts text into tokens in one worker",
+        "more_cases:iterable_text", also_causes=("transform",), wait=STARVED,
+    ),
+    Label(
+        "batched-getitems", "data-loader", "transform",
+        "a BatchSampler and a data set with __getitems__, standardised in Python by one worker",
+        "more_cases:batched_getitems", also_causes=("too-few-workers",), wait=STARVED, held_out=True,
+    ),
+    Label(
+        "user-prefetcher", "data-loader", "too-few-workers",
+        "a thread of the user's takes batches from a loader with one slow worker: the main thread waits for a queue",
+        "more_cases:user_prefetcher", also_causes=("transform",), wait=STARVED,
+    ),
+    Label(
+        "loader-timeout", "data-loader", "too-few-workers",
+        "one slow worker and DataLoader(timeout=90): the main thread polls with another time limit",
+        "more_cases:loader_timeout", also_causes=("transform",), wait=STARVED, held_out=True,
+    ),
+    Label(
+        "inline-synthetic", "data-loader", "in-process-loading",
+        "num_workers=0: the main thread makes samples with numpy and reads no file",
+        "more_cases:inline_synthetic", wait=STARVED,
+    ),
+    Label(
+        "own-generator", "data-loader", "in-process-loading",
+        "no loader at all: a generator makes each batch when the loop asks for it",
+        "more_cases:own_generator", also=(("cpu", "main-thread"),), wait=STARVED, held_out=True,
+    ),
+    Label(
+        "cpu-training-threads", "cpu", "cpu-training",
+        "a transformer trained on the CPU by as many threads as there are CPUs",
+        "more_cases:cpu_training_threads", wait=FED, held_out=True,
+    ),
+    Label(
+        "cpu-training-inline", "cpu", "cpu-training",
+        "num_workers=0 with cheap batches: the time goes into a model on the CPU",
+        "more_cases:cpu_training_inline", wait=(0.0, 0.15),
+    ),
+    Label(
+        "heavy-logging", "cpu", "main-thread",
+        "the loop writes thousands of JSON lines to a file after each step",
+        "more_cases:heavy_logging", wait=FED, busy=(0.0, 0.5),
+    ),
+    Label(
+        "sync-one-line", "cpu", "host-device-sync",
+        "a spinning wait on one line after each of twelve kernels a step, and some Python between",
+        "more_cases:sync_one_line", also=(("gpu", "host-device-sync"),), wait=FED, busy=(0.3, 0.75),
+    ),
+    Label(
+        "python-many-lines", "cpu", "main-thread",
+        "Python on many lines, longer than the work of the device beside it",
+        "more_cases:python_many_lines", wait=FED, busy=(0.2, 0.6), held_out=True,
+    ),
+    Label(
+        "copy-bound", "gpu", "copy-bound",
+        "blocking copies fill the bus for most of each step, and the device idles meanwhile",
+        "more_cases:copy_bound", wait=FED, busy=(0.1, 0.3),
+    ),
+    Label(
+        "pinned-job", "cpu", "cores-saturated",
+        "a job whose affinity allows one CPU while others are free: its worker and its loop share it",
+        "more_cases:pinned_job", wait=(0.15, 1.0), needs=("cpus=2",),
+    ),
+    Label(
+        "pinned-workers", "cpu", "cores-saturated",
+        "two workers that worker_init_fn puts on the same CPU while another is free",
+        "more_cases:pinned_workers",
+        also=(("cpu", "thread-oversubscription"), ("data-loader", "too-many-workers")),
+        wait=(0.15, 1.0), needs=("cpus=2",), held_out=True,
+    ),
+    Label(
+        "memory-pressure", "io", "memory-pressure",
+        "memory kept by the job leaves its control group too little for the files that it needs again and again",
+        "more_cases:memory_pressure", also_causes=("page-cache-miss", "disk-bandwidth"), wait=STARVED,
+        companions=("disk-readers",), needs=("real-disk", "memory-limit=440000000"),
+    ),
+    # --- phases ----------------------------------------------------------------------------------------------------
+    Label(
+        "validation", "idle", None,
+        "a long validation under torch.no_grad after two seconds of training",
+        "more_cases:validation", start="ready", wait_scored=False,
+    ),
+    Label(
+        "compile-warm-up", "idle", None,
+        "torch.compile works on one model after another before the first step",
+        "more_cases:compile_warm_up", start="ready", also=(("unknown", None),), wait_scored=False,
+        needs=("compiler",),
+    ),
+    Label(
+        "imports", "idle", None,
+        "imports large modules that were never compiled before; no loader, no device yet",
+        "more_cases:imports", start="started", also=(("unknown", None),), wait_scored=False, held_out=True,
     ),
 )
 

@@ -7,6 +7,7 @@ companions that the label asks for, and starts `train.py` in a process group of 
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import shutil
 import signal
@@ -104,6 +105,18 @@ class Launched:
             return [limits.read_limit(int(value), self.data)]
         if what == "memory-limit":
             return [limits.memory_limit(int(value))]
+        if what == "package":
+            if importlib.util.find_spec(value) is None:
+                raise Unavailable(f"{value} not found; pip install -r tests/requirements-frameworks.txt")
+            return []
+        if what == "compiler":
+            if not (shutil.which("g++") or shutil.which("c++")):
+                raise Unavailable("no C++ compiler found; install g++")
+            return []
+        if what == "cpus":
+            if len(os.sched_getaffinity(0)) < int(value):
+                raise Unavailable(f"needs {value} CPUs")
+            return []
         raise ValueError(f"{self.label.name} needs {need!r}, which launch.py does not know")
 
     def _spawn(self, command: list[str], groups: list[limits.Group], output) -> subprocess.Popen[bytes]:

@@ -78,31 +78,33 @@ DEFAULTS = {
 MAX_QUEUED_LAUNCHES = 1024
 
 
-def create(path: str, name: str = "Simulated H200") -> None:
-    """Writes a file with one idle device that nobody owns."""
+def create(path: str, name: str = "Simulated H200", devices: int = 1) -> None:
+    """Writes a file with idle devices that nobody owns."""
     content = bytearray(FILE_BYTES)
     content[0:8] = MAGIC
     content[8:12] = VERSION.to_bytes(4, "little")
-    content[12:16] = (1).to_bytes(4, "little")
-    for field, value in {**DEFAULTS, "owner_memory_bytes": 0, "memory_used_bytes": GIB}.items():
-        at = RECORD_BYTES + FIELDS[field]
-        content[at : at + 8] = value.to_bytes(8, "little")
+    content[12:16] = devices.to_bytes(4, "little")
     encoded = name.encode()[: NAME_BYTES - 1]
-    at = RECORD_BYTES + NAME_OFFSET
-    content[at : at + len(encoded)] = encoded
+    for index in range(devices):
+        record = RECORD_BYTES * (1 + index)
+        for field, value in {**DEFAULTS, "owner_memory_bytes": 0, "memory_used_bytes": GIB}.items():
+            at = record + FIELDS[field]
+            content[at : at + 8] = value.to_bytes(8, "little")
+        at = record + NAME_OFFSET
+        content[at : at + len(encoded)] = encoded
     with open(path + ".new", "wb") as file:
         file.write(content)
     os.replace(path + ".new", path)
 
 
 class SimulatedGpu:
-    """The only device of a file, owned by this process.
+    """A device of a file (the first, unless told otherwise), owned by this process.
 
     `sync` says how waiting for the device looks from outside: "block" sleeps in a futex (CUDA with blocking
     synchronisation), "spin" burns a core (CUDA's default). Not safe to use from several threads.
     """
 
-    def __init__(self, path: str, sync: str = "block", **fields: int):
+    def __init__(self, path: str, sync: str = "block", index: int = 0, **fields: int):
         if sync not in ("block", "spin"):
             raise ValueError(f"sync is {sync!r}; it must be 'block' or 'spin'")
         if not os.path.exists(path):
@@ -112,7 +114,7 @@ class SimulatedGpu:
         self.launches = 0
         self._file = open(path, "r+b")
         self._map = mmap.mmap(self._file.fileno(), FILE_BYTES)
-        record = memoryview(self._map)[RECORD_BYTES : 2 * RECORD_BYTES]
+        record = memoryview(self._map)[RECORD_BYTES * (1 + index) : RECORD_BYTES * (2 + index)]
         # A typed view stores eight bytes at once, which struct.pack_into does not.
         self._words = record.cast("Q")
         self._enqueued = 0

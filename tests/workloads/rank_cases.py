@@ -1,0 +1,224 @@
+"""Workloads of several ranks: two trainers under one process that exchange gradients with gloo at each step.
+
+The watched process is the launcher (torchrun's agent, or the parent of torch.multiprocessing); the ranks are its
+children, each with a simulated device of its own. The rank that holds the others up writes the truth. Gloo waits in
+the host; where a rank is to look as under NCCL, `on_device` keeps its device busy at low power while it waits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any, Callable
+
+import dataset_files
+import simulated_gpu
+from common import Job, TruthWriter, burn, loader, one_thread
+from labels import by_name
+from simulated_gpu import SimulatedGpu
+
+RANKS = 2
+#: The rank that is slow, where one is.
+SLOW = 1
+#: A collective kernel keeps a device at 100 % utilisation and far from its power limit.
+COMPUTING = {"power_busy_mw": 600_000, "sm_active_pct": 85}
+COLLECTIVE = {"power_busy_mw": 130_000, "sm_active_pct": 6}
+
+
+class ContinuedTruth(TruthWriter):
+    """Goes on with a truth file whose header is there already; without a path, writes nothing."""
+
+    def __init__(self, path: str | None, label: Any):
+        super().__init__(None, label)
+        self._file = open(path, "a", encoding="utf-8") if path else None
+        self._lines.clear()
+
+
+def end_with_rank(_worker: int) -> None:
+    """For loader workers: launchers give ranks sessions of their own, so that nobody else would end them."""
+    from launch import die_with_parent
+
+    die_with_parent(os.getppid())
+
+
+def feed(dataset: Any, workers: int = 1) -> Any:
+    return loader(dataset, batch_size=4, num_workers=workers, worker_init_fn=end_with_rank)
+
+
+def all_reduce(_gpu: SimulatedGpu, gradients: Any) -> None:
+    """What gloo does: the main thread waits in the call, the device has nothing to do."""
+    import torch.distributed as dist
+
+    dist.all_reduce(gradients)
+
+
+def on_device(gpu: SimulatedGpu, gradients: Any) -> None:
+    """What NCCL looks like: a kernel occupies the device, at low power, until all ranks have come."""
+    import torch.distributed as dist
+
+    work = dist.all_reduce(gradients, async_op=True)
+    gpu.set(**COLLECTIVE)
+    while not work.is_completed():
+        gpu.launch(0.001)
+        gpu.synchronize()
+    gpu.set(**COMPUTING)
+
+
+def train(
+    job: Job, dataset: Any, seconds: float, exchange: Callable[[SimulatedGpu, Any], None], extra: Callable[[], None] | None
+) -> None:
+    """Steps of `seconds` on the rank's device, an exchange of gradients, and `extra` work on the host."""
+    import torch
+
+    one_thread()
+    gpu = job.gpu = SimulatedGpu(job.device, index=int(os.environ["RANK"]), **COMPUTING)
+    gradients = torch.zeros(1 << 16)
+
+    def step(_number: int, _batch: Any) -> None:
+        for _ in range(4):
+            gpu.launch(seconds / 4)
+        gpu.synchronize()
+        if extra is not None:
+            extra()
+        exchange(gpu, gradients)
+
+    job.train(feed(dataset), step)
+
+
+def slow() -> bool:
+    return int(os.environ["RANK"]) == SLOW
+
+
+def loader_rank(job: Job) -> None:
+    from loader_cases import Computed
+
+    train(job, Computed(0.015 if slow() else 0.0005), 0.015, all_reduce, None)
+
+
+def decode_rank(job: Job) -> None:
+    from loader_cases import Computed, Pictures
+
+    files = dataset_files.jpegs(job.data)
+    train(job, Pictures(files) if slow() else Computed(0.0005), 0.012, on_device, None)
+
+
+def storage_rank(job: Job) -> None:
+    from loader_cases import Computed
+    from storage_cases import FromServer
+
+    train(job, FromServer(int(job.given["slow-server"])) if slow() else Computed(0.0005), 0.02, all_reduce, None)
+
+
+def main_thread_rank(job: Job) -> None:
+    from loader_cases import Computed
+
+    train(job, Computed(0.0005), 0.012, on_device, write_report if slow() else None)
+
+
+def write_report() -> None:
+    """Bookkeeping that only one rank does, 45 ms of it."""
+    burn(0.045)
+
+
+def communication_rank(job: Job) -> None:
+    """No rank is late: the exchange itself takes 50 ms of the device, after 10 ms of computing."""
+    from loader_cases import Computed
+
+    def exchange(gpu: SimulatedGpu, gradients: Any) -> None:
+        on_device(gpu, gradients)
+        gpu.set(**COLLECTIVE)
+        gpu.launch(0.05)
+        gpu.synchronize()
+        gpu.set(**COMPUTING)
+
+    train(job, Computed(0.0005), 0.01, exchange, None)
+
+
+def straggler_loader(job: Job) -> None:
+    torchrun(job, loader_rank)
+
+
+def straggler_decode(job: Job) -> None:
+    torchrun(job, decode_rank)
+
+
+def straggler_storage(job: Job) -> None:
+    spawn(job, storage_rank)
+
+
+def straggler_main_thread(job: Job) -> None:
+    spawn(job, main_thread_rank)
+
+
+def communication(job: Job) -> None:
+    torchrun(job, communication_rank)
+
+
+def words(job: Job, run: Callable[[Job], None]) -> list[str]:
+    """The command line that `rank` reads again."""
+    given = [word for key, value in job.given.items() for word in ("--given", f"{key}={value}")]
+    truth = ["--truth", job.truth.path] if job.truth.path else []
+    return [run.__name__, job.label.name, str(job.seconds_left()), job.device, job.data, *truth, *given]
+
+
+def torchrun(job: Job, run: Callable[[Job], None]) -> None:
+    """This process becomes torchrun, which starts the ranks."""
+    simulated_gpu.create(job.device, devices=RANKS)
+    job.truth.flush()
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
+    os.execv(sys.executable, [*command, os.path.abspath(__file__), *words(job, run)])
+
+
+def spawn(job: Job, run: Callable[[Job], None]) -> None:
+    """This process starts the ranks with torch.multiprocessing and waits for them."""
+    import tempfile
+
+    import torch.multiprocessing
+
+    simulated_gpu.create(job.device, devices=RANKS)
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(job.device)) as meeting:
+        arguments = (words(job, run), f"file://{meeting}/ranks")
+        torch.multiprocessing.spawn(spawned, args=arguments, nprocs=RANKS)
+
+
+def spawned(number: int, arguments: list[str], meeting: str) -> None:
+    os.environ.update(RANK=str(number), WORLD_SIZE=str(RANKS))
+    rank(arguments, meeting)
+
+
+def rank(arguments: list[str], meeting: str = "env://") -> None:
+    """One rank, in its own process."""
+    import torch.distributed as dist
+
+    from launch import die_with_parent
+
+    parser = argparse.ArgumentParser()
+    for word in ("run", "label", "seconds", "device", "data"):
+        parser.add_argument(word)
+    parser.add_argument("--truth")
+    parser.add_argument("--given", action="append", default=[])
+    args = parser.parse_args(arguments)
+    die_with_parent(os.getppid())
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    number, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("gloo", init_method=meeting, rank=number, world_size=size)
+    label = by_name(args.label)
+    job = Job(
+        label=label,
+        seconds=float(args.seconds),
+        data=args.data,
+        device=args.device,
+        truth=ContinuedTruth(args.truth if slow() else None, label),
+        given=dict(item.split("=", 1) for item in args.given),
+    )
+    try:
+        globals()[args.run](job)
+    except RuntimeError:
+        # The other rank may leave its loop one step before this one.
+        if not job.over():
+            raise
+
+
+if __name__ == "__main__":
+    rank(sys.argv[1:])
