@@ -254,10 +254,10 @@ pub struct Common {
     #[arg(long, global = true, value_name = "PATH", help_heading = "Log")]
     pub log_file: Option<PathBuf>,
 
-    /// Never start py-spy (reserved: stacks are not read by this version).
+    /// Never start py-spy: no worker stages and no source lines
     #[arg(long, global = true, help_heading = "Sources")]
     pub no_stacks: bool,
-    /// The py-spy program (reserved: stacks are not read by this version).
+    /// The py-spy program, where it is neither on the path nor beside the target's interpreter
     #[arg(long, global = true, value_name = "PATH", help_heading = "Sources")]
     pub py_spy: Option<PathBuf>,
     /// Never read what needs the right to attach with ptrace (/proc/PID/syscall).

@@ -38,7 +38,7 @@ pub struct Settings {
     pub existing: Existing,
     /// Where trainmon's own messages go.
     pub log_file: Option<PathBuf>,
-    /// py-spy may be started (reserved: this version reads no stacks).
+    /// py-spy may be started.
     pub stacks: bool,
     /// The py-spy program, where it is not the one on the path.
     pub py_spy: Option<PathBuf>,

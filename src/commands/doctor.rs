@@ -12,7 +12,9 @@ use crate::cli::DoctorArgs;
 use crate::config::Settings;
 use crate::errors::{Exit, Failure};
 use crate::outputs::wrap::wrap;
+use crate::sample::ProcessId;
 use crate::sources::gpu::{GpuError, GpuErrorKind};
+use crate::sources::py_spy::PySpy;
 use crate::text::sanitise;
 
 /// How long the driver may take to answer (seconds without persistence mode).
@@ -394,16 +396,37 @@ fn gpu_finding(answer: Option<Result<GpuFacts, GpuError>>) -> Finding {
     }
 }
 
+/// The py-spy that would be used: for a process, also the one beside its interpreter.
 fn py_spy(settings: &Settings, environment: &impl Fn(&str) -> Option<OsString>) -> Finding {
+    if let Some(pid) = settings.pid {
+        let target = ProcessId { pid, start_ticks: 0 };
+        return match PySpy::find(&settings.proc_root, target, settings.py_spy.as_deref()) {
+            Ok(found) => Finding::new(
+                "py-spy",
+                State::Ok,
+                format!("{}, version {}", found.program().display(), found.version()),
+            ),
+            Err(refusal) => {
+                let finding = Finding::new("py-spy", State::Absent, refusal.reason);
+                match refusal.mend {
+                    Some(mend) => finding.mended_by(mend),
+                    None => finding,
+                }
+            }
+        };
+    }
     let found = match &settings.py_spy {
         Some(path) => Some(path.clone()).filter(|path| path.is_file()),
         None => on_path("py-spy", environment),
     };
     match found {
-        Some(path) => {
-            Finding::new("py-spy", State::Ok, format!("{}; stacks are not read by this version", path.display()))
-        }
-        None => Finding::new("py-spy", State::Absent, "not found; this version does not need it"),
+        Some(path) => Finding::new("py-spy", State::Ok, path.display().to_string()),
+        None => Finding::new(
+            "py-spy",
+            State::Absent,
+            "not on the path: worker stages and source lines are named only where the target's own environment has it",
+        )
+        .mended_by("pip install py-spy"),
     }
 }
 

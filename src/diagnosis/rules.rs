@@ -392,7 +392,8 @@ fn more_workers_help(window: &Window) -> bool {
     let Some(fed) = Loop::of(window) else { return true };
     let found = fed.enough_workers();
     let possible = fed.without_waits() - 1.0;
-    found.workers > fed.workers && found.speedup - 1.0 >= limit::WORKERS_HELP.value * possible
+    let most = found.speedup - 1.0 >= limit::WORKERS_HELP.value * possible || found.speedup >= limit::HELPFUL.value;
+    found.workers > fed.workers && most
 }
 
 /// There are no workers, and the main thread waits for a disk or a source itself.

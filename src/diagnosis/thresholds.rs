@@ -109,6 +109,8 @@ thresholds! {
     STRAGGLER = "straggler", 0.25, "share", "ranks that are alike wait alike; a quarter of the time is a rank a third slower than the rest";
     /// Part of the possible gain that more workers must bring for their number to be the cause.
     WORKERS_HELP = "workers_help", 0.60, "share of the gain", "else the work itself must get cheaper";
+    /// Speed-up by more workers that is worth it whatever else could be gained.
+    HELPFUL = "helpful", 1.5, "times", "half as fast again for one changed number comes before any rewriting";
     /// Part of the input wait spent taking batches over.
     RECEIVING = "receiving", 0.50, "share of input wait", "the larger half names the cause";
     /// Share of the main thread's samples in a phase that is no training.

@@ -48,7 +48,8 @@ impl Loop {
         let workers = window.workers.as_ref().filter(|workers| workers.count > 0)?;
         let per_s = window.steps.per_s.filter(|rate| *rate > 0.0)?;
         let step_s = 1.0 / per_s;
-        let rate = workers.batches_s.filter(|rate| *rate > 0.0).unwrap_or(per_s);
+        // In a steady loop as many batches are made as are taken; a window begins and ends in the middle of some.
+        let rate = per_s;
         let received = main.activities.as_ref().map_or(0.0, |seen| seen.share(Activity::Receiving));
         let trainer_cores = main.cpu_pct.unwrap_or(0.0) / 100.0;
         let worker_cores = workers.cpu_cores.unwrap_or(workers.busy * workers.count as f64);

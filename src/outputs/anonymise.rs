@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use crate::sample::recording::Header;
-use crate::sample::{JobSample, Sample, StorageSample};
+use crate::sample::stacks::is_user_code;
+use crate::sample::{JobSample, Sample, StacksSample, StorageSample};
 
 /// Paths below these are the kernel's own, the same on every machine.
 const KERNELS: [&str; 2] = ["/proc/", "/sys/"];
@@ -64,8 +65,10 @@ pub fn sample(sample: &Sample) -> Sample {
     let mut sample = sample.clone();
     sample.job = sample.job.map(|job| Arc::new(of_job(Arc::unwrap_or_clone(job))));
     sample.storage = sample.storage.map(|storage| Arc::new(of_storage(Arc::unwrap_or_clone(storage))));
+    sample.stacks = sample.stacks.map(|stacks| Arc::new(of_stacks(Arc::unwrap_or_clone(stacks))));
     let sources = &mut sample.sources;
-    for status in [&mut sources.job, &mut sources.host, &mut sources.storage, &mut sources.gpu] {
+    let all = [&mut sources.job, &mut sources.host, &mut sources.storage, &mut sources.gpu, &mut sources.stacks];
+    for status in all {
         for text in [&mut status.reason, &mut status.mend] {
             *text = text.take().map(|text| without_directories(&text).into());
         }
@@ -81,6 +84,24 @@ fn of_job(mut job: JobSample) -> JobSample {
     job.library = job.library.map(|library| base_name(&library));
     job.cgroup.path = job.cgroup.path.map(|path| base_name(&path));
     job
+}
+
+fn of_stacks(mut stacks: StacksSample) -> StacksSample {
+    for frame in stacks.windows.iter_mut().flat_map(|window| &mut window.frames) {
+        frame.file = code_file(&frame.file);
+        frame.text = frame.text.take().map(|text| without_directories(&text).into());
+    }
+    stacks
+}
+
+/// A file of code: from the folder of installed packages or the standard library on, which is the same on every machine;
+/// of the user's own code the name alone.
+fn code_file(path: &str) -> Arc<str> {
+    if is_user_code(path) {
+        return base_name(path);
+    }
+    let known = ["/site-packages/", "/dist-packages/", "/lib/python", "/lib64/python"];
+    known.iter().filter_map(|part| path.rfind(part)).min().and_then(|at| path.get(at..)).unwrap_or(path).into()
 }
 
 fn of_storage(mut storage: StorageSample) -> StorageSample {
@@ -130,6 +151,22 @@ mod tests {
         let mount = &after.storage.unwrap().mounts.clone().unwrap()[0];
         assert_eq!((&*mount.mount_point, &*mount.source), ("set", "sets"));
         assert_eq!(&*after.job.unwrap().processes[0].command, "b d");
+    }
+
+    #[test]
+    fn code_is_still_told_apart() {
+        for (given, wanted) in [
+            ("/home/ann/project/train.py", "train.py"),
+            (
+                "/home/ann/v/lib/python3.11/site-packages/torch/optim/sgd.py",
+                "/lib/python3.11/site-packages/torch/optim/sgd.py",
+            ),
+            ("/home/ann/.pyenv/lib/python3.11/threading.py", "/lib/python3.11/threading.py"),
+            ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>"),
+        ] {
+            assert_eq!(&*code_file(given), wanted);
+            assert_eq!(is_user_code(given), is_user_code(wanted));
+        }
     }
 
     proptest! {

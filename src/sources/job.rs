@@ -423,7 +423,10 @@ fn find_worker_feeder(process: &mut Process, buffer: &mut Vec<u8>) {
     }
     let mut tids: Vec<u32> =
         process.threads.iter().filter(|thread| thread.role == ThreadRole::Other).map(|thread| thread.tid).collect();
-    tids.sort_unstable();
+    // In the order in which they began: thread IDs rise, and begin anew once the kernel runs out of them. The feeder thread
+    // comes before the one that hands out descriptors, which writes as well.
+    let pid = process.id.pid;
+    tids.sort_unstable_by_key(|tid| (*tid < pid, *tid));
     let feeder = tids.into_iter().find(|tid| process.thread_io(*tid, buffer).is_some_and(|io| io.write_calls > 0));
     if let Some(thread) = process.threads.iter_mut().find(|thread| Some(thread.tid) == feeder) {
         thread.role = ThreadRole::Feeder;

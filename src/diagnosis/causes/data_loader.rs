@@ -81,10 +81,10 @@ pub(super) const CAUSES: &[Cause] = &[
         rule: &[
             LOST,
             "decoding holds at least `stage` of the workers' active time",
-            "as many workers as the allowed CPUs carry would bring less than `workers_help` of what can be gained; \
-             otherwise the cause is too-few-workers, and this a second finding",
+            "as many workers as the allowed CPUs carry would bring less than `workers_help` of what can be gained \
+             and make it less than `helpful` as fast; otherwise the cause is too-few-workers, and this a second finding",
         ],
-        thresholds: &[&limit::LOST_WAIT, &limit::STAGE, &limit::WORKERS_HELP],
+        thresholds: &[&limit::LOST_WAIT, &limit::STAGE, &limit::WORKERS_HELP, &limit::HELPFUL],
         signals: &[WORKER_STACKS, WORKER_TIME, CPUS, MAIN_WAIT],
         source: "frames of PIL's ImageFile.load, cv2.imread, torchvision.io and the decode_example of datasets, \
                  wherever they are called from: PIL opens lazily and decodes at first use",
@@ -114,10 +114,10 @@ pub(super) const CAUSES: &[Cause] = &[
         rule: &[
             LOST,
             "the user's transforms hold at least `stage` of the workers' active time",
-            "as many workers as the allowed CPUs carry would bring less than `workers_help` of what can be gained; \
-             otherwise the cause is too-few-workers, and this a second finding",
+            "as many workers as the allowed CPUs carry would bring less than `workers_help` of what can be gained \
+             and make it less than `helpful` as fast; otherwise the cause is too-few-workers, and this a second finding",
         ],
-        thresholds: &[&limit::LOST_WAIT, &limit::STAGE, &limit::WORKERS_HELP],
+        thresholds: &[&limit::LOST_WAIT, &limit::STAGE, &limit::WORKERS_HELP, &limit::HELPFUL],
         signals: &[WORKER_STACKS, WORKER_TIME, CPUS, MAIN_WAIT],
         source: "time below the data set's __getitem__ that is neither reading nor decoding; the hottest function \
                  names the line. Replacing a 2-D convolution by a boolean dilation took a published example from \
