@@ -55,6 +55,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Window,
                 confidence: round(other.confidence.clamp(0.0, 1.0), 2),
                 text: other.text.clone(),
             })
+            .chain(next_limit(judgement, window))
             .chain(judgement.doubts.iter().filter(|_| judgement.class != Class::Unknown).map(|doubt| Finding {
                 class: judgement.class,
                 cause: None,
@@ -80,6 +81,35 @@ fn shares(judgement: &Judgement, main: &MainWindow) -> Shares {
         shares.host_busy -= main.running;
     }
     shares
+}
+
+/// What would hold the loop back once its waits for batches are gone.
+fn next_limit(judgement: &Judgement, window: &Window) -> Option<Finding> {
+    let main = window.main.as_ref()?;
+    let lost = window.lost_wait();
+    let waits = matches!(judgement.class, Class::DataLoader | Class::Io | Class::Cpu);
+    if !waits || lost < limit::LOST_WAIT.value || lost > 0.97 {
+        return None;
+    }
+    let rest = 1.0 - lost;
+    let (class, cause, text) = match &window.gpu {
+        Some(gpu) if gpu.job_busy / rest >= limit::DEVICE_BUSY.value => {
+            let busy = percent((gpu.job_busy / rest).min(1.0));
+            (
+                Class::Gpu,
+                "compute-bound",
+                format!("next: without these waits the GPU would be busy {busy} of the time"),
+            )
+        }
+        _ if main.shares.host_busy / rest >= 0.5 => {
+            let host = percent((main.shares.host_busy / rest).min(1.0));
+            let text = format!("next: without these waits the loop's own work on the host takes {host} of the time");
+            (Class::Cpu, "main-thread", text)
+        }
+        _ => return None,
+    };
+    let confidence = round(judgement.confidence * 0.6, 2);
+    Some(Finding { class, cause: Some(cause.into()), confidence, text })
 }
 
 fn round(value: f64, digits: i32) -> f64 {

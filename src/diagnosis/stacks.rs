@@ -11,6 +11,7 @@ use crate::rates::Frame;
 use crate::rates::stacks::{Activities, Activity, Place, ProcessStacks};
 use crate::sample::{ProcessId, ProcessRole};
 
+use super::thresholds as limit;
 use super::verdict::{Hottest, MainThread, Stages};
 use super::window::{MainWindow, WorkerWindow};
 
@@ -52,9 +53,10 @@ impl ProcessSum {
             let known = self
                 .places
                 .entry((Arc::clone(&place.file), place.line, place.activity))
-                .or_insert_with(|| Place { samples: 0, leaf: 0, ..place.clone() });
+                .or_insert_with(|| Place { samples: 0, leaf: 0, blocked: 0, ..place.clone() });
             known.samples = known.samples.saturating_add(place.samples);
             known.leaf = known.leaf.saturating_add(place.leaf);
+            known.blocked = known.blocked.saturating_add(place.blocked);
         }
     }
 
@@ -130,10 +132,15 @@ fn sum<'a>(parts: impl Iterator<Item = &'a ProcessSum>) -> ProcessSum {
         out.feeder.0 = out.feeder.0.saturating_add(part.feeder.0);
         out.feeder.1 = out.feeder.1.saturating_add(part.feeder.1);
         for (key, place) in &part.places {
-            let known =
-                out.places.entry(key.clone()).or_insert_with(|| Place { samples: 0, leaf: 0, ..place.clone() });
+            let known = out.places.entry(key.clone()).or_insert_with(|| Place {
+                samples: 0,
+                leaf: 0,
+                blocked: 0,
+                ..place.clone()
+            });
             known.samples = known.samples.saturating_add(place.samples);
             known.leaf = known.leaf.saturating_add(place.leaf);
+            known.blocked = known.blocked.saturating_add(place.blocked);
         }
     }
     out
@@ -277,7 +284,7 @@ pub fn refine(main: &mut MainWindow, stacks: &ProcessSum) -> Option<MainActiviti
             &|samples| round(part(samples)),
             TOP,
         ),
-        sync_lines: sync_lines(stacks, &part),
+        sync_lines: sync_lines(stacks, &part, before.device_sync),
         shares,
     })
 }
@@ -306,22 +313,25 @@ fn shift(main: &mut MainWindow, input: f64, checkpoint: f64) {
     shares.input_wait -= wanted.max(0.0);
 }
 
-/// Lines at which the host waits for the device: calls that are there for it, and lines of the user's that are leaves again
-/// and again while their text reads a value back.
-fn sync_lines(stacks: &ProcessSum, part: &dyn Fn(u32) -> f64) -> Vec<Hottest> {
-    let mut lines: Vec<(&Place, u32)> = stacks
-        .places
-        .values()
-        .filter_map(|place| match place.activity {
-            Activity::Sync => Some((place, place.samples)),
+/// Lines at which the host waits for the device: calls that are there for it, lines that are leaves again and again while
+/// their text reads a value back, and, where the lane saw waits for the device, lines that were blocked.
+fn sync_lines(stacks: &ProcessSum, part: &dyn Fn(u32) -> f64, device_sync: f64) -> Vec<Hottest> {
+    let samples = |place: &Place| {
+        if place.activity == Activity::Sync || named_for_sync(&place.function) {
+            return place.samples;
+        }
+        let candidate = matches!(
+            place.activity,
             Activity::Python | Activity::Forward | Activity::Optimizer | Activity::Copy | Activity::Report
-                if place.user && place.leaf > 0 && place.text.as_deref().is_some_and(reads_back) =>
-            {
-                Some((place, place.leaf))
-            }
-            _ => None,
-        })
-        .collect();
+        );
+        if !(candidate && place.user) {
+            return 0;
+        }
+        let read_back = if place.text.as_deref().is_some_and(reads_back) { place.leaf } else { 0 };
+        read_back.max(if device_sync >= limit::LOST_WAIT.value { place.blocked } else { 0 })
+    };
+    let places = stacks.places.values().filter(|place| !is_input(place.activity));
+    let mut lines: Vec<(&Place, u32)> = places.map(|place| (place, samples(place))).collect();
     lines.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| (&a.0.file, a.0.line).cmp(&(&b.0.file, b.0.line))));
     lines
         .into_iter()
@@ -329,6 +339,12 @@ fn sync_lines(stacks: &ProcessSum, part: &dyn Fn(u32) -> f64) -> Vec<Hottest> {
         .map(|(place, samples)| hottest(place, round(part(samples))))
         .filter(|line| line.share >= 0.005)
         .collect()
+}
+
+/// `synchronize`, `sync_device`, `cuda_sync`.
+fn named_for_sync(function: &str) -> bool {
+    let name = function.rsplit('.').next().unwrap_or(function);
+    name.split('_').any(|word| matches!(word, "synchronize" | "sync"))
 }
 
 /// Calls of torch that wait for the device without a Python frame of their own.
@@ -470,6 +486,7 @@ mod tests {
             user: true,
             samples,
             leaf,
+            blocked: 0,
         }
     }
 

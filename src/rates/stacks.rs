@@ -196,6 +196,9 @@ pub struct Place {
     pub samples: u32,
     /// Of them: nothing was called from there, as far as Python tells.
     pub leaf: u32,
+    /// Of them: blocked in a wait of the standard library that was called from there.
+    #[serde(default)]
+    pub blocked: u32,
 }
 
 /// One process over one window of its sampler.
@@ -236,7 +239,7 @@ fn process_stacks(window: &StackWindow, role: ProcessRole) -> ProcessStacks {
     let marks: Vec<Mark> = window.frames.iter().map(mark).collect();
     let mut out = ProcessStacks { id: window.process, role, ..ProcessStacks::default() };
     let main = main_thread(window);
-    let mut places: HashMap<(usize, Activity), (u32, u32)> = HashMap::new();
+    let mut places: HashMap<(usize, Activity), [u32; 3]> = HashMap::new();
     for stack in main.map_or(&[][..], |thread| &thread.stacks) {
         let seen: Vec<Seen<'_>> = stack
             .frames
@@ -263,9 +266,11 @@ fn process_stacks(window: &StackWindow, role: ProcessRole) -> ProcessStacks {
             }
         }
         if let Some((place, leaf)) = place(&seen) {
-            let count = places.entry((place, activity)).or_default();
-            count.0 = count.0.saturating_add(stack.samples);
-            count.1 = count.1.saturating_add(if leaf { stack.samples } else { 0 });
+            let blocked = seen.first().is_some_and(|first| first.mark == Mark::Wait);
+            let counts = places.entry((place, activity)).or_default();
+            for (count, counts_here) in counts.iter_mut().zip([true, leaf, blocked]) {
+                *count = count.saturating_add(if counts_here { stack.samples } else { 0 });
+            }
         }
     }
     out.places = ranked(window, places);
@@ -481,10 +486,10 @@ fn place(stack: &[Seen<'_>]) -> Option<(usize, bool)> {
     Some((stack.get(at)?.at, at == 0))
 }
 
-fn ranked(window: &StackWindow, places: HashMap<(usize, Activity), (u32, u32)>) -> Vec<Place> {
+fn ranked(window: &StackWindow, places: HashMap<(usize, Activity), [u32; 3]>) -> Vec<Place> {
     let mut ranked: Vec<Place> = places
         .into_iter()
-        .filter_map(|((at, activity), (samples, leaf))| {
+        .filter_map(|((at, activity), [samples, leaf, blocked])| {
             let frame = window.frames.get(at)?;
             Some(Place {
                 function: Arc::clone(&frame.function),
@@ -495,6 +500,7 @@ fn ranked(window: &StackWindow, places: HashMap<(usize, Activity), (u32, u32)>) 
                 user: is_user_code(&frame.file),
                 samples,
                 leaf,
+                blocked,
             })
         })
         .collect();
