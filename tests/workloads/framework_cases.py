@@ -122,6 +122,38 @@ def lightning_callback(job: Job) -> None:
     lightning(job, LIGHT_S, 0.01, confusion)
 
 
+def lightning_validation(job: Job) -> None:
+    """Twenty steps of training, then a validation that lasts for the rest of the run."""
+    import lightning as L
+
+    class Module(L.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = Regression(job, 0.012)
+
+        def training_step(self, batch: dict[str, torch.Tensor], _number: int) -> torch.Tensor:
+            return self.model(**batch)["loss"]
+
+        def validation_step(self, batch: dict[str, torch.Tensor], _number: int) -> None:
+            self.log("validation_loss", self.model(**batch)["loss"])
+            burn(0.008)
+
+        def on_validation_start(self) -> None:
+            job.truth.event("ready")
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.AdamW(self.parameters())
+
+    one_thread()
+    trainer = L.Trainer(
+        accelerator="cpu", max_epochs=1, limit_train_batches=20, num_sanity_val_steps=0, logger=False,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+        default_root_dir=os.path.dirname(job.device),
+    )
+    light = loader(Rows(LIGHT_S), batch_size=4, num_workers=1)
+    trainer.fit(Module(), light, loader(Rows(LIGHT_S), batch_size=4, num_workers=1))
+
+
 def hf_trainer(job: Job, cost: float, seconds: float, after_step: Callable[[], None] | None) -> None:
     from transformers import Trainer, TrainerCallback, TrainingArguments
 

@@ -312,6 +312,11 @@ LABELS: tuple[Label, ...] = (
         "rank_cases:straggler_loader", also_causes=("transform",), wait=STARVED, wait_scored=False,
     ),
     Label(
+        "rank-straggler-ddp", "data-loader", "too-few-workers",
+        "the same with DistributedDataParallel: the other rank waits within backward",
+        "rank_cases:straggler_ddp", also_causes=("transform",), wait=STARVED, wait_scored=False,
+    ),
+    Label(
         "rank-straggler-decode", "data-loader", "decode",
         "the same with JPEG decoding, and a device that looks busy while a rank waits, as NCCL's does",
         "rank_cases:straggler_decode", also_causes=("too-few-workers", "transform"), wait=STARVED,
@@ -489,6 +494,12 @@ LABELS: tuple[Label, ...] = (
         "validation", "idle", None,
         "a long validation under torch.no_grad after two seconds of training",
         "more_cases:validation", start="ready", wait_scored=False,
+    ),
+    Label(
+        "lightning-validation", "idle", None,
+        "a long validation by Lightning's Trainer after twenty steps of training",
+        "framework_cases:lightning_validation", start="ready", wait_scored=False, needs=("package=lightning",),
+        held_out=True,
     ),
     Label(
         "compile-warm-up", "idle", None,
