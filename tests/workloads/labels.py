@@ -319,7 +319,7 @@ LABELS: tuple[Label, ...] = (
     Label(
         "rank-straggler-decode", "data-loader", "decode",
         "the same with JPEG decoding, and a device that looks busy while a rank waits, as NCCL's does",
-        "rank_cases:straggler_decode", also_causes=("too-few-workers", "transform"), wait=STARVED,
+        "rank_cases:straggler_decode", also_causes=("too-few-workers",), wait=STARVED,
         wait_scored=False, held_out=True,
     ),
     Label(
@@ -381,8 +381,8 @@ LABELS: tuple[Label, ...] = (
         needs=("package=datasets",),
     ),
     Label(
-        "datasets-columns", "data-loader", None,
-        "a data set of `datasets`: rows of mapped Arrow files formatted as tensors in one worker",
+        "datasets-columns", "data-loader", "hand-over",
+        "a data set of `datasets`: batches of twelve tensors, a file descriptor fetched for each by the main thread",
         "framework_cases:datasets_columns", wait=STARVED, needs=("package=datasets",), held_out=True,
     ),
     # --- other loaders and loops -----------------------------------------------------------------------------------

@@ -97,10 +97,11 @@ def loader_rank(job: Job) -> None:
 
 
 def decode_rank(job: Job) -> None:
-    from loader_cases import Computed, Pictures
+    from loader_cases import Computed
+    from more_cases import Photographs
 
     files = dataset_files.jpegs(job.data)
-    train(job, Pictures(files) if slow() else Computed(0.0005), 0.012, on_device, None)
+    train(job, Photographs(files) if slow() else Computed(0.0005), 0.007, on_device, None)
 
 
 def storage_rank(job: Job) -> None:
