@@ -122,6 +122,38 @@ def lightning_callback(job: Job) -> None:
     lightning(job, LIGHT_S, 0.01, confusion)
 
 
+def lightning_validation(job: Job) -> None:
+    """Twenty steps of training, then a validation that lasts for the rest of the run."""
+    import lightning as L
+
+    class Module(L.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = Regression(job, 0.012)
+
+        def training_step(self, batch: dict[str, torch.Tensor], _number: int) -> torch.Tensor:
+            return self.model(**batch)["loss"]
+
+        def validation_step(self, batch: dict[str, torch.Tensor], _number: int) -> None:
+            self.log("validation_loss", self.model(**batch)["loss"])
+            burn(0.008)
+
+        def on_validation_start(self) -> None:
+            job.truth.event("ready")
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.AdamW(self.parameters())
+
+    one_thread()
+    trainer = L.Trainer(
+        accelerator="cpu", max_epochs=1, limit_train_batches=20, num_sanity_val_steps=0, logger=False,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+        default_root_dir=os.path.dirname(job.device),
+    )
+    light = loader(Rows(LIGHT_S), batch_size=4, num_workers=1)
+    trainer.fit(Module(), light, loader(Rows(LIGHT_S), batch_size=4, num_workers=1))
+
+
 def hf_trainer(job: Job, cost: float, seconds: float, after_step: Callable[[], None] | None) -> None:
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
@@ -197,7 +229,7 @@ def again_and_again(dataset: Any) -> Any:
 
 def small_picture(rows: dict[str, list]) -> dict[str, list]:
     """For `set_transform`: the pictures are decoded when they are taken from the rows."""
-    pictures = [picture.convert("RGB").resize((224, 224)) for picture in rows["image"]]
+    pictures = [picture.convert("RGB").crop((400, 300, 624, 524)) for picture in rows["image"]]
     return {"pixels": [torch.from_numpy(numpy.asarray(picture).copy()) for picture in pictures]}
 
 
@@ -216,11 +248,12 @@ def datasets_decode(job: Job) -> None:
     rows = arrow_folder(job, "arrow-pictures", make)
     rows.set_transform(small_picture)
     batches = loader(rows, batch_size=4, num_workers=1, sampler=again_and_again(rows))
-    job.train(batches, gpu_step(job.take_gpu(), 0.012))
+    job.train(batches, gpu_step(job.take_gpu(), 0.008))
 
 
 def datasets_columns(job: Job) -> None:
-    """Columns of numbers out of mapped Arrow files, formatted as tensors row by row."""
+    """Columns of numbers out of mapped Arrow files. The worker is fast enough; but a batch is twelve tensors, and the main
+    thread fetches a file descriptor for each of them."""
     import datasets
 
     def make() -> Any:

@@ -316,8 +316,8 @@ LABELS: tuple[Label, ...] = (
     ),
     Label(
         "steps-of-5-ms", "gpu", "compute-bound",
-        "very short steps: the device works all but a tenth of the time",
-        "step_cases:steps_of_5_ms", also=(("balanced", None),), wait=(0.0, 0.2), busy=(0.75, 1.0), held_out=True,
+        "very short steps, the device always busy: each reads the loss of two steps ago",
+        "step_cases:steps_of_5_ms", wait=(0.0, 0.3), busy=(0.93, 1.0), held_out=True,
     ),
     Label(
         "steps-of-3-s", "gpu", "compute-bound",
@@ -391,9 +391,14 @@ LABELS: tuple[Label, ...] = (
         "rank_cases:straggler_loader", also_causes=("transform",), wait=STARVED, wait_scored=False,
     ),
     Label(
+        "rank-straggler-ddp", "data-loader", "too-few-workers",
+        "the same with DistributedDataParallel: the other rank waits within backward",
+        "rank_cases:straggler_ddp", also_causes=("transform",), wait=STARVED, wait_scored=False,
+    ),
+    Label(
         "rank-straggler-decode", "data-loader", "decode",
         "the same with JPEG decoding, and a device that looks busy while a rank waits, as NCCL's does",
-        "rank_cases:straggler_decode", also_causes=("too-few-workers", "transform"), wait=STARVED,
+        "rank_cases:straggler_decode", also_causes=("too-few-workers",), wait=STARVED,
         wait_scored=False, held_out=True,
     ),
     Label(
@@ -455,8 +460,8 @@ LABELS: tuple[Label, ...] = (
         needs=("package=datasets",),
     ),
     Label(
-        "datasets-columns", "data-loader", None,
-        "a data set of `datasets`: rows of mapped Arrow files formatted as tensors in one worker",
+        "datasets-columns", "data-loader", "hand-over",
+        "a data set of `datasets`: batches of twelve tensors, a file descriptor fetched for each by the main thread",
         "framework_cases:datasets_columns", wait=STARVED, needs=("package=datasets",), held_out=True,
     ),
     # --- other loaders and loops -----------------------------------------------------------------------------------
@@ -568,6 +573,12 @@ LABELS: tuple[Label, ...] = (
         "validation", "idle", None,
         "a long validation under torch.no_grad after two seconds of training",
         "more_cases:validation", start="ready", wait_scored=False,
+    ),
+    Label(
+        "lightning-validation", "idle", None,
+        "a long validation by Lightning's Trainer after twenty steps of training",
+        "framework_cases:lightning_validation", start="ready", wait_scored=False, needs=("package=lightning",),
+        held_out=True,
     ),
     Label(
         "compile-warm-up", "idle", None,

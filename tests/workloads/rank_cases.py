@@ -97,10 +97,11 @@ def loader_rank(job: Job) -> None:
 
 
 def decode_rank(job: Job) -> None:
-    from loader_cases import Computed, Pictures
+    from loader_cases import Computed
+    from more_cases import Photographs
 
     files = dataset_files.jpegs(job.data)
-    train(job, Pictures(files) if slow() else Computed(0.0005), 0.012, on_device, None)
+    train(job, Photographs(files) if slow() else Computed(0.0005), 0.007, on_device, None)
 
 
 def storage_rank(job: Job) -> None:
@@ -133,6 +134,32 @@ def communication_rank(job: Job) -> None:
         gpu.set(**COMPUTING)
 
     train(job, Computed(0.0005), 0.01, exchange, None)
+
+
+def ddp_rank(job: Job) -> None:
+    """A real DistributedDataParallel: its hooks reduce the gradients within backward, where the other rank waits."""
+    import torch
+
+    from loader_cases import Computed
+
+    one_thread()
+    gpu = job.gpu = SimulatedGpu(job.device, index=int(os.environ["RANK"]), **COMPUTING)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3 * 32 * 32, 16))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step(_number: int, batch: Any) -> None:
+        gpu.launch(0.015)
+        loss = model(batch.flatten(1)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        gpu.synchronize()
+
+    job.train(feed(Computed(0.015 if slow() else 0.0005)), step)
+
+
+def straggler_ddp(job: Job) -> None:
+    torchrun(job, ddp_rank)
 
 
 def straggler_loader(job: Job) -> None:
