@@ -81,6 +81,13 @@ fn installed(name: &str) -> Option<PathBuf> {
     places.first().map(|place| place.join(name))
 }
 
+/// Every py-spy that is installed: the current one, and an older one in a folder of its own beside the environment's `bin`
+/// (`requirements-older.txt`), which names functions without their class.
+fn every_py_spy() -> Vec<PathBuf> {
+    let older = env::var_os("VIRTUAL_ENV").map(|place| Path::new(&place).join("older/bin/py-spy"));
+    installed("py-spy").into_iter().chain(older.filter(|path| path.is_file())).collect()
+}
+
 fn both() -> Option<(PathBuf, PathBuf)> {
     let found = installed("py-spy").zip(installed("python3"));
     if found.is_none() {
@@ -99,10 +106,16 @@ fn share(window: &StackWindow, thread: &ThreadStacks, function: &str) -> f64 {
 
 #[test]
 fn a_window_shows_the_hot_function_and_its_line_and_never_stops_the_program() {
-    let Some((py_spy, python)) = both() else { return };
-    let target = Target::start(&python);
+    let Some((_, python)) = both() else { return };
+    for py_spy in every_py_spy() {
+        a_window_of(&py_spy, &python);
+    }
+}
+
+fn a_window_of(py_spy: &Path, python: &Path) {
+    let target = Target::start(python);
     let proc_root = Path::new("/proc");
-    let mut reader = PySpy::find(proc_root, target.id, Some(&py_spy)).unwrap();
+    let mut reader = PySpy::find(proc_root, target.id, Some(py_spy)).unwrap();
 
     // Looks at every thread's state as fast as it can while the window is taken.
     let over = Arc::new(AtomicBool::new(false));

@@ -35,6 +35,9 @@ if [ ! -x "$venv/bin/pip" ]; then
     "$python" -m venv "$venv" 2>/dev/null || { need_package python3-venv; "$python" -m venv --clear "$venv"; }
 fi
 "$venv/bin/pip" install --quiet --no-cache-dir --disable-pip-version-check -r tests/requirements.txt
+# An older py-spy names functions without their class: its stacks are tested too.
+"$venv/bin/pip" install --quiet --no-cache-dir --disable-pip-version-check --upgrade --target "$venv/older" \
+    -r tests/requirements-older.txt
 
 step 'formatting'
 cargo fmt --all -- --check
@@ -43,7 +46,7 @@ step 'clippy'
 cargo clippy --quiet --all-targets -- -D warnings
 
 step 'tests'
-cargo test --quiet
+VIRTUAL_ENV="$(cd "$venv" && pwd)" cargo test --quiet
 
 step 'tests of the evaluation'
 "$venv/bin/python" -m unittest discover -s tests -p 'test_*.py'
