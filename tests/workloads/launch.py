@@ -138,7 +138,7 @@ class Launched:
         return Truth.read(self._truth_path)
 
     def whole_truth_until(self, moment: float, steps: bool = True) -> Truth:
-        """The truth once it reaches `moment`, with the stages of each process. `steps`: whether the loop still steps."""
+        """The truth once it reaches `moment`, with each process's stages. `steps`: whether the loop still steps."""
         truth = self.truth_until(moment) if steps else self.truth()
         truth.read_stages(self._truth_path)
         return truth
@@ -266,7 +266,7 @@ def host_cpu_seconds() -> float:
 
 
 def cpu_seconds(pid: int, children: bool = False) -> float | None:
-    """User and system time of a process; with `children`, that of those of them, and theirs, that ended and were waited for."""
+    """User and system time of a process; with `children`, that of all it started that ended and was waited for."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

@@ -123,7 +123,7 @@ def cpu_quota(cores: float) -> Group:
 
 
 def read_limit(bytes_s: int, path: str) -> Group:
-    """To be imposed once the job steps: where libraries are not in the page cache, its imports alone would take minutes."""
+    """To be imposed once the job steps: with libraries out of the page cache, its imports alone would take minutes."""
     disk = disk_of(path)
     v1 = {"blkio.throttle.read_bps_device": f"{disk} {bytes_s}"}
     return Group("blkio", v1, {"io.max": f"{disk} rbps={bytes_s}"}, later=True)
