@@ -161,7 +161,8 @@ if __name__ == "__main__":
         self.assertEqual(sum(parent.entries[-1][1]), parent.entries[-1][1][stages.NAMES.index("decode")])
         # The last lines may be up to a tenth of a second behind: at least three rounds are in them.
         for name, least, most in (
-            ("load", 0.15, 0.6), ("decode", 0.0, 0.0), ("transform", 0.3, 1.2), ("collate", 0.06, 0.4), ("hand_over", 0.1, 0.6)
+            ("load", 0.15, 0.6), ("decode", 0.0, 0.0), ("transform", 0.3, 1.2), ("collate", 0.06, 0.4),
+            ("hand_over", 0.1, 0.6),
         ):  # fmt: skip
             self.assertTrue(least <= worker[stages.NAMES.index(name)] <= most, (name, worker))
 
@@ -276,7 +277,8 @@ class Scoring(unittest.TestCase):
         self.assertEqual((total["steps_scored"], total["steps_missing"]), (3, 1))
 
     def test_the_held_out_have_a_column_of_their_own(self):
-        results = [scoring.Result("a", 1, "cpu", None, class_right=True), scoring.Result("b", 1, "cpu", None, held_out=True)]
+        right = scoring.Result("a", 1, "cpu", None, class_right=True)
+        results = [right, scoring.Result("b", 1, "cpu", None, held_out=True)]
         self.assertRegex(scoring.tables(results), r"class right +50\.0% +0\.0%")
         self.assertEqual(scoring.as_json(results)["summary_held_out"]["runs"], 1)
 

@@ -200,7 +200,9 @@ def measure(monitor: Monitor, seconds: float, data: str | None) -> list[Cost]:
 
 
 def report(costs: list[Cost]) -> str:
-    lines = [f"{'mode':10} {'CPU %':>7} {'young %':>9} {'steady %':>9} {'RSS MiB':>8} {'frame ms':>9} {'bytes/s':>8} {'exit':>5}"]
+    columns = (("CPU %", 7), ("young %", 9), ("steady %", 9), ("RSS MiB", 8), ("frame ms", 9), ("bytes/s", 8))
+    columns += (("exit", 5),)
+    lines = [f"{'mode':10} " + " ".join(f"{name:>{width}}" for name, width in columns)]
     for cost in costs:
         cells = (
             f"{cost.cpu_pct:7.2f}",
@@ -213,7 +215,8 @@ def report(costs: list[Cost]) -> str:
         )
         lines.append(f"{cost.mode:10} " + " ".join(cells))
     lines.append(
-        f"young: the first {YOUNG_UNTIL_S:g} s; steady: from {STEADY_FROM_S:g} s on, the verdict being clear; with py-spy where it runs"
+        f"young: the first {YOUNG_UNTIL_S:g} s; steady: from {STEADY_FROM_S:g} s on, the verdict being clear;"
+        " py-spy included where it runs"
     )
     lines.append("CPU in percent of one core; one trainer, eight workers, three hundred other processes")
     return "\n".join(lines)

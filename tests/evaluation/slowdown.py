@@ -70,11 +70,12 @@ def measure_pauses(
 
 
 def report_pauses(gaps: dict[bool, list[float]]) -> str:
-    lines = ["", f"{'longest pause':24} {'runs':>5} {'median':>10} {'most':>10}   of a main thread that reads the clock"]
+    lines = ["", f"{'longest pause':24} {'runs':>5} {'median':>10} {'most':>10}   of a thread that reads the clock"]
     for watched, found in gaps.items():
         name = "watched" if watched else "alone"
         if found:
-            lines.append(f"{name:24} {len(found):>5} {1e3 * statistics.median(found):7.2f} ms {1e3 * max(found):7.2f} ms")
+            median, most = 1e3 * statistics.median(found), 1e3 * max(found)
+            lines.append(f"{name:24} {len(found):>5} {median:7.2f} ms {most:7.2f} ms")
     return "\n".join(lines)
 
 

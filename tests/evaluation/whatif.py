@@ -1,6 +1,7 @@
 """Does what trainmon predicts come true? Runs workloads, then what its first advice makes of them, and compares.
 
-A label's `fixed` names the changed workload. Where that is the workload itself, the advice must give a number of workers.
+A label's `fixed` names the changed workload. Where that is the workload itself, the advice must give the number of
+workers.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ def compare(label: Label, monitor: Monitor, duration: float, data: str | None) -
     seen = verdicts.one_run(label, 1, monitor, duration, data)
     result.before, result.others_before = seen.steps_true, seen.cores_of_others
     if seen.error is not None or not seen.class_right or not seen.advice:
-        result.why_not = seen.error or ("no advice" if seen.class_right else f"verdict {seen.seen_class}/{seen.seen_cause}")
+        said = f"verdict {seen.seen_class}/{seen.seen_cause}"
+        result.why_not = seen.error or ("no advice" if seen.class_right else said)
         return result
     advice = seen.advice[0]
     result.title = str(advice.get("title") or "")
@@ -147,8 +149,9 @@ def row(one: Comparison) -> str:
         said = {True: "right", False: "WRONG", None: "no prediction"}[one.right]
         said += {True: "", False: ", ABOVE THE BOUND", None: ", no bound"}[one.bound_holds]
     return (
-        f"{one.workload:27} {show(one.before):>8} {show(one.after):>8} {show(one.measured):>9} {show(one.predicted):>9} "
-        f"{show(one.bound):>8} {show(one.others_before, '.1f'):>4} {show(one.others_after, '.1f'):>4}  {said}"
+        f"{one.workload:27} {show(one.before):>8} {show(one.after):>8} {show(one.measured):>9} "
+        f"{show(one.predicted):>9} {show(one.bound):>8} "
+        f"{show(one.others_before, '.1f'):>4} {show(one.others_after, '.1f'):>4}  {said}"
         + (f" ({one.title})" if one.title else "")
     )
 
@@ -170,7 +173,8 @@ def report(results: list[Comparison]) -> str:
     for name, some in (("all", results), ("held out", [one for one in results if one.held_out])):
         total = sums(some)
         lines.append(
-            f"{name:10} within {WITHIN:.0%}: {show(total['predictions_within'], '.0%')} of {total['predictions']} predictions;"
-            f" bounds held: {show(total['bounds_held'], '.0%')} of {total['bounds']}; not compared: {total['not_compared']}"
+            f"{name:10} within {WITHIN:.0%}: {show(total['predictions_within'], '.0%')} of {total['predictions']}"
+            f" predictions; bounds held: {show(total['bounds_held'], '.0%')} of {total['bounds']};"
+            f" not compared: {total['not_compared']}"
         )
     return "\n".join(lines)

@@ -86,7 +86,7 @@ class Launched:
         command = [os.path.join(HERE, "train.py"), self.label.name, "--seconds", str(self.seconds)]
         command += ["--entry", self.label.entry]
         if self._groups:
-            # The libraries come from the page cache then: read under the limit, torch alone would take minutes.
+            # The libraries come from the page cache then: what is imported later is cheap under the limit too.
             subprocess.run([sys.executable, "-c", "import PIL.Image, numpy, torch"], check=True, cwd=HERE)
         command += ["--truth", self._truth_path, "--device", self.device, "--data", self.data, *given]
         with open(self._output_path, "wb") as output:
@@ -151,7 +151,7 @@ class Launched:
         return Truth.read(self._truth_path)
 
     def whole_truth_until(self, moment: float, steps: bool = True) -> Truth:
-        """The truth once it reaches `moment`, with the stages of each process. `steps`: whether the loop still steps."""
+        """The truth once it reaches `moment`, with each process's stages. `steps`: whether the loop still steps."""
         truth = self.truth_until(moment) if steps else self.truth()
         truth.read_stages(self._truth_path)
         return truth
@@ -179,7 +179,10 @@ class Launched:
                 or (self.label.start == "ready" and "ready" in truth.events)
                 or (self.label.start == "stepping" and len(truth.steps) >= steps)
             ):
-                return
+                if not any([group.impose() for group in self._groups]):
+                    return
+                # What was ready before the limit is used up first.
+                steps += len(truth.steps)
             time.sleep(0.1)
         raise WorkloadFailed(f"{self.label.name} is not stepping after {timeout:.0f} s:\n{self.output()}")
 
@@ -276,7 +279,7 @@ def host_cpu_seconds() -> float:
 
 
 def cpu_seconds(pid: int, children: bool = False) -> float | None:
-    """User and system time of a process; with `children`, that of those of them, and theirs, that ended and were waited for."""
+    """User and system time of a process; with `children`, that of all it started that ended and was waited for."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

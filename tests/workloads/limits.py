@@ -33,19 +33,23 @@ def disk_of(path: str) -> str:
 
 
 class Group:
-    """One control group of one controller, in the place that the machine's version of cgroups has for it."""
+    """One control group of one controller, in the place that the machine's version of cgroups has for it.
 
-    def __init__(self, controller: str, v1_files: dict[str, str], v2_files: dict[str, str]):
+    Its limit holds from the start, or with `later` from `impose` on.
+    """
+
+    def __init__(self, controller: str, v1_files: dict[str, str], v2_files: dict[str, str], later: bool = False):
         self.path = ""
+        self._files: dict[str, str] = {}
         try:
             parent, files = self._place(controller, v1_files, v2_files)
             remove_stale(parent)
             path = os.path.join(parent, f"{PREFIX}{os.getpid()}-{controller}")
             os.mkdir(path)
             self.path = path
-            for name, value in files.items():
-                with open(os.path.join(path, name), "w", encoding="utf-8") as file:
-                    file.write(value)
+            self._files = files
+            if not later:
+                self.impose()
         except OSError as error:
             self.remove()
             raise Unavailable(f"cannot limit {controller} by a control group ({error}); run as root") from error
@@ -68,6 +72,15 @@ class Group:
                     file.write(f"+{v2_name}")
             return point, v2_files
         raise Unavailable(f"no control group hierarchy with {controller} is mounted")
+
+    def impose(self) -> bool:
+        """Lets the limit hold from now on; whether it did not before."""
+        new = bool(self._files)
+        for name, value in self._files.items():
+            with open(os.path.join(self.path, name), "w", encoding="utf-8") as file:
+                file.write(value)
+        self._files = {}
+        return new
 
     def join(self) -> None:
         """Puts the calling process in; to be called in the child, before exec."""
@@ -110,10 +123,10 @@ def cpu_quota(cores: float) -> Group:
 
 
 def read_limit(bytes_s: int, path: str) -> Group:
+    """To be imposed once the job steps: with libraries out of the page cache, its imports alone would take minutes."""
     disk = disk_of(path)
-    return Group(
-        "blkio", {"blkio.throttle.read_bps_device": f"{disk} {bytes_s}"}, {"io.max": f"{disk} rbps={bytes_s}"}
-    )
+    v1 = {"blkio.throttle.read_bps_device": f"{disk} {bytes_s}"}
+    return Group("blkio", v1, {"io.max": f"{disk} rbps={bytes_s}"}, later=True)
 
 
 def memory_limit(limit_bytes: int) -> Group:

@@ -1,6 +1,6 @@
-"""How much of its time each process spends loading, decoding, transforming, collating and handing over, by its own clock.
+"""How much of its time each process spends loading, decoding, transforming, collating and handing over.
 
-Data sets mark their stages (`with stages.TRANSFORM: …`); a loader of `common.loader` times the rest by itself. No frame
+Data sets mark stages (`with stages.TRANSFORM: …`); a loader of `common.loader` times the rest by itself. No frame
 of this file is on the stack while something is timed, so that whoever looks at stacks sees the program as it would be
 without: collating lasts from the end of the batch's last marked stage until the batch is queued, handing over from
 the feeder thread's taking a batch out of its queue until it looks for the next one.

@@ -1,4 +1,4 @@
-"""Workloads for the step counter: stalls at every N-th step, very short and very long steps, and a loop that notes pauses."""
+"""Workloads about steps: stalls at every N-th, very short and very long ones, and a loop that notes pauses."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def stalls_4(job: Job) -> None:
 
 
 def stalls_2_busy(job: Job) -> None:
-    """The same law with two workers that compute for 120 ms each batch. One batch ahead each: that keeps them in step."""
+    """The same law with two workers that compute 120 ms for each batch. One batch ahead each keeps them in step."""
     one_thread()
     feed = loader(Computed(0.03), batch_size=4, num_workers=job.workers(2), prefetch_factor=1)
     job.train(feed, gpu_step(job.take_gpu(), 0.02))
 
 
 def steps_of_5_ms(job: Job) -> None:
-    """Each step reads the loss of two steps ago: fetching a batch takes a fifth of a step, and the device never runs dry."""
+    """Each step reads the loss of two steps ago: a batch takes a fifth of a step, and the device never runs dry."""
     one_thread()
     gpu = job.take_gpu()
 

@@ -204,7 +204,8 @@ def page_cache_miss(job: Job) -> None:
     for path in files:
         # Pages that an earlier run left behind are charged to nobody and would be hits.
         dataset_files.evict(path)
-    job.train(loader(Buffered(files, 16 * 1024, 4), batch_size=16, num_workers=job.workers(1)), gpu_step(job.take_gpu(), 0.006))
+    feed = loader(Buffered(files, 16 * 1024, 4), batch_size=16, num_workers=job.workers(1))
+    job.train(feed, gpu_step(job.take_gpu(), 0.006))
 
 
 def network_storage(job: Job) -> None:

@@ -38,7 +38,7 @@ STALL_REGULAR = 0.8
 
 
 def stall_period(waits: list[float], seconds: float) -> int | None:
-    """The N of stalls that come every N-th step, 2 or more; None where there is no such rhythm. `seconds`: of all steps."""
+    """The N, 2 or more, of stalls that come every N-th step; None without such a rhythm. `seconds`: of all steps."""
     at_least = max(LONG_LEAST, int(len(waits) * LONG_SHARE))
     if len(waits) < 2 * at_least:
         return None
@@ -157,8 +157,9 @@ class Truth:
         return stall_period([step.wait for step in inside], end - begin)
 
     def longest_gap(self, begin: float, end: float) -> float | None:
-        """The longest time that the loop did not run, in seconds, where its steps can tell: of all steps that the window cuts."""
-        return max((step.gap for step in self.steps if step.gap and begin <= step.done and step.got <= end), default=None)
+        """The longest time that the loop did not run, in seconds, in the window's steps; None if they cannot tell."""
+        gaps = [step.gap for step in self.steps if step.gap and begin <= step.done and step.got <= end]
+        return max(gaps, default=None)
 
     def _at(self, name: str, moment: float) -> float | None:
         """A growing value at a moment, on the line between the steps around it; at the ends, the nearest value."""
