@@ -57,10 +57,11 @@ fn collectives(sum: &ProcessSum) -> Option<f64> {
     (total >= ENOUGH).then(|| f64::from(sum.main.get(Activity::Collective)) / f64::from(total))
 }
 
-/// Time in which the rank may be waiting for others: by its stacks, or, without them, blocked in what is neither data nor
-/// work.
+/// Time in which the rank may be waiting for others: in collectives by its stacks, or blocked in what is neither data nor
+/// work. Reductions in the hooks of a backward pass have no frame of their own, so the larger of the two counts.
 fn waits_for_others(rank: &Rank, by_stacks: bool) -> f64 {
-    rank.collectives.filter(|_| by_stacks).unwrap_or(rank.shares.other + rank.shares.device_sync)
+    let blocked = rank.shares.other + rank.shares.device_sync;
+    rank.collectives.filter(|_| by_stacks).map_or(blocked, |share| share.max(blocked))
 }
 
 fn mark_straggler(ranks: &mut [(ProcessId, Rank)]) {

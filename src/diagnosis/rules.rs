@@ -175,6 +175,12 @@ fn bottleneck(window: &Window, main: &MainWindow, known: Known) -> Judgement {
         if main.shares.checkpoint > 0.5 {
             judgement.phase = Phase::Checkpoint;
         }
+        // Without stacks, and without waits for the disk, a loop that writes a long log looks the same.
+        if main.activities.is_none() && main.disk_write < 0.3 * main.shares.checkpoint {
+            return judgement
+                .doubt("the main thread writes a lot, which may be a log as well as a checkpoint", 0.75)
+                .other(Class::Cpu, "main-thread", 0.4, "what it writes may be a log: see which files grow");
+        }
         return judgement;
     }
     if lost >= limit::LOST_WAIT.value {
@@ -423,13 +429,18 @@ fn with_device(window: &Window, main: &MainWindow, gpu: &GpuWindow) -> Judgement
         return Judgement::training(Class::Gpu, "shared-gpu", confidence);
     }
     if gpu.job_busy >= limit::DEVICE_BUSY.value {
-        return device_bound(main, gpu);
+        return device_bound(window, main, gpu);
+    }
+    // Copies are no kernels: a device that is fed over a full link is idle by its utilisation.
+    if gpu.pcie.is_some_and(|pcie| pcie >= limit::PCIE_BUSY.value) {
+        let sure = 0.55 + 0.3 * ramp(gpu.pcie.unwrap_or(0.0), limit::PCIE_BUSY.value, 0.9);
+        return Judgement::training(Class::Gpu, "copy-bound", sure);
     }
     device_runs_dry(window, main, gpu)
 }
 
 /// The device is busy: which part of it.
-fn device_bound(main: &MainWindow, gpu: &GpuWindow) -> Judgement {
+fn device_bound(window: &Window, main: &MainWindow, gpu: &GpuWindow) -> Judgement {
     let sure = 0.65 + 0.3 * ramp(gpu.job_busy, limit::DEVICE_BUSY.value, 0.95);
     let of = |cause, factor: f64| Judgement::training(Class::Gpu, cause, sure * factor);
     if gpu.throttled >= limit::GPU_THROTTLED.value && gpu.reasons & !0x4 != 0 {
@@ -452,6 +463,19 @@ fn device_bound(main: &MainWindow, gpu: &GpuWindow) -> Judgement {
                 "launch-bound",
                 0.5,
                 "the main thread is on a CPU all the time: it may be launching many tiny kernels",
+            );
+        }
+        // A rank that waits in a collective kernel is busy at low power too.
+        if window.trainers > 1 {
+            let collectives = main.activities.as_ref().map_or(0.0, |seen| seen.share(Activity::Collective));
+            if collectives >= limit::LOST_WAIT.value {
+                return of("communication", 0.7);
+            }
+            return of("under-filled", 0.7).other(
+                Class::Gpu,
+                "communication",
+                0.5,
+                "several ranks: a collective that waits keeps a device busy at low power as well",
             );
         }
         return of("under-filled", 0.9);

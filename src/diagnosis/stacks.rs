@@ -251,10 +251,15 @@ pub fn refine(main: &mut MainWindow, stacks: &ProcessSum) -> Option<MainActiviti
     };
     let weigh = |samples: u32, prior: f64| rest * (f64::from(samples) + PRIOR * prior) / (active + PRIOR);
     let input = polled + weigh(count(&is_input), estimate);
+    // The lane takes a main thread that writes a lot for one that saves state; stacks know a heavy log from that.
     let saving = count(&|activity| activity == Activity::Checkpoint);
-    let lane_saving = if rest > 0.0 { main.shares.checkpoint / rest } else { 0.0 };
-    let checkpoint =
-        if saving > 0 { weigh(saving, lane_saving).max(main.shares.checkpoint) } else { main.shares.checkpoint };
+    let written = main.disk_write.min(main.shares.checkpoint);
+    let checkpoint = if saving > 0 {
+        let lane = if rest > 0.0 { main.shares.checkpoint / rest } else { 0.0 };
+        weigh(saving, lane).max(written)
+    } else {
+        written
+    };
     let before = main.shares;
     shift(main, input, checkpoint);
     main.running = (main.running - (main.shares.input_wait - before.input_wait).max(0.0)).max(0.0);

@@ -62,6 +62,8 @@ pub struct MainWindow {
     pub running: f64,
     /// Waiting for a disk.
     pub disk: f64,
+    /// Waiting for written data to reach a disk.
+    pub disk_write: f64,
     /// Share of looks that could not be read.
     pub unreadable: f64,
     /// Waits were told apart by `syscall`.
@@ -358,6 +360,7 @@ fn growth(frames: &[&Frame]) -> Option<f64> {
 fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>) -> Option<MainWindow> {
     let mut sums = [0.0_f64; 5];
     let (mut seen, mut running, mut disk, mut unreadable, mut polled) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    let mut disk_write = 0.0;
     let mut exact = true;
     let mut waits_s = Vec::new();
     let (mut delay, mut cpu, mut read) = (Mean::default(), Mean::default(), Mean::default());
@@ -374,6 +377,7 @@ fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>
             let by_wait = |wait: Wait| f64::from(trainer.by_wait_s.get(wait.index()).copied().unwrap_or(0.0));
             disk += by_wait(Wait::DiskRead) + by_wait(Wait::Memory);
             unreadable += by_wait(Wait::Unknown);
+            disk_write += by_wait(Wait::DiskWrite);
             polled += if trainer.exact { by_wait(Wait::LoaderPoll) } else { *input_wait_s };
             exact &= trainer.exact || trainer.looks == 0;
             waits_s.extend(trainer.wait_lengths_s.iter().map(|length| f64::from(*length)));
@@ -396,6 +400,7 @@ fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>
         polled: polled / seen,
         running: running / seen,
         disk: disk / seen,
+        disk_write: disk_write / seen,
         unreadable: unreadable / seen,
         exact,
         run_delay: delay.get(),

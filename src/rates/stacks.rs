@@ -342,8 +342,12 @@ fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         Mark::Forward => Some(Activity::Forward),
         _ => None,
     });
-    // A hook of the backward pass or of a module that reduces gradients or saves: the purpose, not the caller.
-    known.unwrap_or(Activity::Python)
+    let saves = || stack.iter().any(|seen| seen.is_user() && named_for_saving(last_part(&seen.frame.function)));
+    match known {
+        Some(Activity::Report) | None if saves() => Activity::Checkpoint,
+        Some(activity) => activity,
+        None => Activity::Python,
+    }
 }
 
 /// What a data worker's main thread was doing; `stack` is leaf first.
@@ -465,6 +469,16 @@ fn is_validation(stack: &[Seen<'_>]) -> bool {
             || seen.mark == Mark::Validation
             || (seen.is_user() && named_for_validation(last_part(&seen.frame.function)))
     })
+}
+
+/// `save_checkpoint`, `checkpoint`, `save_state`, `snapshot_model`.
+fn named_for_saving(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let mut words = name.split('_').filter(|word| !word.is_empty());
+    let first = words.clone().next();
+    words.any(|word| matches!(word, "checkpoint" | "ckpt"))
+        || matches!(first, Some("save" | "snapshot"))
+            && ["state", "model", "weights", "snapshot"].iter().any(|what| name.contains(what))
 }
 
 fn named_for_validation(name: &str) -> bool {
