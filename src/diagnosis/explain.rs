@@ -11,7 +11,7 @@ use super::rules::Judgement;
 use super::stalls;
 use super::thresholds::{self as limit, Threshold};
 use super::verdict::{
-    Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Shares, Steps, Verdict, WorkerVerdict,
+    Advice, Class, Evidence, Finding, Hottest, NotSeen, OwnCost, Phase, Shares, Steps, Verdict, WorkerVerdict,
 };
 use super::what_if::{self, Loop, Prediction};
 use super::window::{MainWindow, Window};
@@ -193,10 +193,36 @@ fn summary(judgement: &Judgement, window: &Window) -> String {
             text.push_str(&format!(", {} waiting for their source", percent(workers.io_wait)));
         }
     }
+    if let Some(place) = place(judgement, window) {
+        text.push_str(&format!("; {place}"));
+    }
     if !text.ends_with('.') {
         text.push('.');
     }
     text
+}
+
+/// Where in the code the time goes, for causes that a line of code can mend.
+fn place(judgement: &Judgement, window: &Window) -> Option<String> {
+    let seen = window.main.as_ref().and_then(|main| main.activities.as_ref());
+    let main = || seen.and_then(|seen| seen.hottest.first());
+    let workers = || {
+        let each =
+            window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());
+        each.max_by(|a, b| a.share.total_cmp(&b.share).then_with(|| b.line.cmp(&a.line)))
+    };
+    let (words, found) = match (judgement.class, judgement.cause?) {
+        (_, "host-device-sync") => ("it waits in", seen.and_then(|seen| seen.sync_lines.first())),
+        (_, "in-process-loading" | "main-thread" | "launch-bound" | "cpu-training") => ("most of it in", main()),
+        (
+            Class::DataLoader,
+            "too-few-workers" | "decode" | "transform" | "collate" | "slow-samples" | "worker-imbalance",
+        )
+        | (Class::Cpu, "cores-saturated") => ("most of it in", workers().or_else(main)),
+        _ => return None,
+    };
+    let Hottest { function, file, line, share } = found.filter(|found| found.share >= 0.1)?;
+    Some(format!("{words} {function} ({file}:{line}, {})", percent(*share)))
 }
 
 fn waits(window: &Window) -> String {

@@ -368,7 +368,10 @@ fn loader(window: &Window, workers: &WorkersWindow, sure: f64, known: Known) -> 
 /// workers' sending threads are busy while the workers themselves are not.
 fn hands_over(window: &Window, workers: &WorkersWindow) -> bool {
     let Some(main) = &window.main else { return false };
-    let receiving = main.activities.as_ref().map_or(0.0, |seen| seen.share(Activity::Receiving));
+    // Workers that rest make all of it the hand-over's; with busy ones a part of it is waiting for them.
+    let resting = workers.idle >= limit::WORKERS_IDLE.value;
+    let all = main.activities.as_ref().map_or(0.0, |seen| seen.share(Activity::Receiving));
+    let receiving = if resting { all } else { window.receiving() };
     if receiving >= limit::RECEIVING.value * main.shares.input_wait.max(limit::LOST_WAIT.value) {
         return true;
     }

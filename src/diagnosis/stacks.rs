@@ -224,12 +224,17 @@ fn is_input(activity: Activity) -> bool {
     )
 }
 
+/// Whether it lies in the `next()` of the loader's iterator: making the iterator does not.
+fn in_next(activity: Activity) -> bool {
+    is_input(activity) && activity != Activity::LoaderStart
+}
+
 /// Corrects the main thread's shares by its stacks, and says what it did. `None`, and nothing changed, where there are too
 /// few samples.
 ///
 /// With Lp the lane's share in the data poll, the rest 1 − Lp is split by the samples that are no waits for a batch. What
-/// the loader has of them (receiving, starting workers, loading in the process itself) is input wait too; the lane's own
-/// estimate counts like [`PRIOR`] samples.
+/// `next()` has of them (receiving, loading in the process itself) is input wait too; the lane's own estimate counts like
+/// [`PRIOR`] samples.
 pub fn refine(main: &mut MainWindow, stacks: &ProcessSum) -> Option<MainActivities> {
     let total = stacks.main.total();
     if total < ENOUGH {
@@ -237,8 +242,11 @@ pub fn refine(main: &mut MainWindow, stacks: &ProcessSum) -> Option<MainActiviti
     }
     let waiting = f64::from(stacks.main.get(Activity::Waiting)) / f64::from(total);
     let polled = main.polled.min(main.shares.input_wait).clamp(0.0, 1.0);
-    // Loaders that wait in another way than torch's: the lane does not know their waits.
-    let polled = if waiting - polled > UNKNOWN_WAIT { waiting } else { polled };
+    // Loaders that wait in another way than torch's: the lane does not know their waits. And where the thread queues for a
+    // CPU after its wait is over, the lane sees it running while the code still stands in the wait.
+    let queues = (main.run_delay.unwrap_or(0.0) * 4.0).clamp(0.0, 1.0);
+    let polled =
+        if waiting - polled > UNKNOWN_WAIT { waiting } else { polled + queues * (waiting - polled).max(0.0) };
     let rest = 1.0 - polled;
     let active = f64::from(stacks.active());
     let estimate = if rest > 0.0 { ((main.shares.input_wait - polled) / rest).max(0.0) } else { 0.0 };
@@ -250,7 +258,7 @@ pub fn refine(main: &mut MainWindow, stacks: &ProcessSum) -> Option<MainActiviti
         all.map(|activity| stacks.main.get(activity)).sum::<u32>()
     };
     let weigh = |samples: u32, prior: f64| rest * (f64::from(samples) + PRIOR * prior) / (active + PRIOR);
-    let input = polled + weigh(count(&is_input), estimate);
+    let input = polled + weigh(count(&in_next), estimate);
     // The lane takes a main thread that writes a lot for one that saves state; stacks know a heavy log from that.
     let saving = count(&|activity| activity == Activity::Checkpoint);
     let written = main.disk_write.min(main.shares.checkpoint);

@@ -6,7 +6,6 @@
 
 use super::stacks::MainActivities;
 use super::window::Window;
-use crate::rates::stacks::Activity;
 
 /// A loop with its workers, in seconds for each step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,13 +49,12 @@ impl Loop {
         let step_s = 1.0 / per_s;
         // In a steady loop as many batches are made as are taken; a window begins and ends in the middle of some.
         let rate = per_s;
-        let received = main.activities.as_ref().map_or(0.0, |seen| seen.share(Activity::Receiving));
         let trainer_cores = main.cpu_pct.unwrap_or(0.0) / 100.0;
         let worker_cores = workers.cpu_cores.unwrap_or(workers.busy * workers.count as f64);
         let others = window.cpu.others.unwrap_or(0.0);
         Some(Self {
             step_s,
-            own_s: (1.0 - main.shares.input_wait + received).min(1.0) * step_s,
+            own_s: (1.0 - main.shares.input_wait + window.receiving()).min(1.0) * step_s,
             batch_s: (workers.busy + workers.io_wait) * workers.count as f64 / rate,
             cpu_s: (trainer_cores + worker_cores) / per_s,
             device_s: window.gpu.as_ref().map_or(0.0, |gpu| gpu.job_busy) * step_s,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::rates::Frame;
 use crate::rates::frame::{GpuRates, Stall, TrainerRates, WorkerRates};
+use crate::rates::stacks::Activity;
 use crate::sample::{MountKind, ProcessId, Wait};
 
 use super::stacks::{self, MainActivities, StacksWindow};
@@ -64,6 +65,8 @@ pub struct MainWindow {
     pub disk: f64,
     /// Waiting for written data to reach a disk.
     pub disk_write: f64,
+    /// Waiting on a socket: a batch's descriptors are asked of its worker through one.
+    pub socket: f64,
     /// Share of looks that could not be read.
     pub unreadable: f64,
     /// Waits were told apart by `syscall`.
@@ -327,8 +330,19 @@ impl Window {
     /// most the device's idle time.
     #[must_use]
     pub fn lost_wait(&self) -> f64 {
-        let wait = self.main.as_ref().map_or(0.0, |main| main.shares.input_wait);
+        // Starting workers is no wait for a batch, but lost for the same reason.
+        let starts =
+            |main: &MainWindow| main.activities.as_ref().map_or(0.0, |seen| seen.share(Activity::LoaderStart));
+        let wait = self.main.as_ref().map_or(0.0, |main| (main.shares.input_wait + starts(main)).min(1.0));
         self.gpu.as_ref().map_or(wait, |gpu| wait.min(1.0 - gpu.job_busy))
+    }
+
+    /// Share of the main thread's time in the work of taking batches over: what the stacks say, without the time blocked
+    /// on a worker that is too busy to hand out its descriptors.
+    #[must_use]
+    pub fn receiving(&self) -> f64 {
+        let Some(main) = &self.main else { return 0.0 };
+        main.activities.as_ref().map_or(0.0, |seen| (seen.share(Activity::Receiving) - main.socket).max(0.0))
     }
 
     /// Seconds of one step without its waits for data.
@@ -360,7 +374,7 @@ fn growth(frames: &[&Frame]) -> Option<f64> {
 fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>) -> Option<MainWindow> {
     let mut sums = [0.0_f64; 5];
     let (mut seen, mut running, mut disk, mut unreadable, mut polled) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    let mut disk_write = 0.0;
+    let (mut disk_write, mut socket) = (0.0, 0.0);
     let mut exact = true;
     let mut waits_s = Vec::new();
     let (mut delay, mut cpu, mut read) = (Mean::default(), Mean::default(), Mean::default());
@@ -378,6 +392,7 @@ fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>
             disk += by_wait(Wait::DiskRead) + by_wait(Wait::Memory);
             unreadable += by_wait(Wait::Unknown);
             disk_write += by_wait(Wait::DiskWrite);
+            socket += by_wait(Wait::Socket);
             polled += if trainer.exact { by_wait(Wait::LoaderPoll) } else { *input_wait_s };
             exact &= trainer.exact || trainer.looks == 0;
             waits_s.extend(trainer.wait_lengths_s.iter().map(|length| f64::from(*length)));
@@ -401,6 +416,7 @@ fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>
         running: running / seen,
         disk: disk / seen,
         disk_write: disk_write / seen,
+        socket: socket / seen,
         unreadable: unreadable / seen,
         exact,
         run_delay: delay.get(),

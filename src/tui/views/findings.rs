@@ -4,7 +4,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::bound;
-use crate::diagnosis::verdict::{Evidence, Verdict};
+use crate::diagnosis::verdict::{Evidence, Hottest, Stages, Verdict};
 use crate::text::{sanitise, wrap};
 use crate::tui::app::App;
 use crate::tui::format;
@@ -129,6 +129,7 @@ impl PageOfText {
             );
             self.text("  GPU idle:    ", 15, &text, Style::new());
         }
+        self.code(verdict);
         let s = &verdict.steps;
         let steps = format!(
             "{} a second, median {} ms, 95th percentile {} ms{}",
@@ -145,6 +146,49 @@ impl PageOfText {
             format::duration(verdict.observed_s)
         );
         self.text("  trainmon:    ", 15, &own, self.theme.dim());
+    }
+}
+
+/// What stacks say, as lines: a label and a text.
+impl PageOfText {
+    fn code(&mut self, verdict: &Verdict) {
+        let percent = |share: f64| format::share(Some(share));
+        let place = |hottest: &Hottest| {
+            let Hottest { function, file, line, share } = hottest;
+            format!("{} {} ({}:{line})", percent(*share), sanitise(function), sanitise(file))
+        };
+        if let Some(main) = &verdict.main_thread {
+            let mut activities: Vec<(&String, &f64)> = main.activities.iter().collect();
+            activities.sort_by(|a, b| b.1.total_cmp(a.1));
+            let words = activities.iter().filter(|(_, share)| **share >= 0.01);
+            let words: Vec<String> = words
+                .map(|(name, share)| format!("{} {}", sanitise(name).replace('_', " "), percent(**share)))
+                .collect();
+            self.text("  it does:     ", 15, &words.join(", "), Style::new());
+            let list = |places: &[Hottest]| places.iter().map(place).collect::<Vec<_>>().join(", ");
+            if !main.hottest.is_empty() {
+                self.text("  hottest:     ", 15, &list(&main.hottest), Style::new());
+            }
+            if !main.sync_lines.is_empty() {
+                self.text("  sync lines:  ", 15, &list(&main.sync_lines), Style::new());
+            }
+        }
+        for worker in &verdict.workers {
+            let Some(stages) = &worker.stages else { continue };
+            let Stages { load, decode, transform, collate, hand_over } = *stages;
+            let mut text = format!(
+                "load {}, decode {}, transform {}, collate {}, hand over {}",
+                percent(load),
+                percent(decode),
+                percent(transform),
+                percent(collate),
+                percent(hand_over)
+            );
+            if let Some(hottest) = &worker.hottest {
+                text.push_str(&format!("; hottest {}", place(hottest)));
+            }
+            self.text(&format!("  {:<13}", worker.pid), 15, &text, Style::new());
+        }
     }
 }
 
