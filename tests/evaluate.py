@@ -51,6 +51,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--no-ptrace", action="store_true", help="passed on to trainmon")
     parser.add_argument("--min-class", type=float, help="exit with 1 when the class accuracy is lower (0 to 1)")
     parser.add_argument("--json", metavar="FILE", help="write every run here as well")
+    parser.add_argument("--keep", metavar="DIR", help="keep the recordings there that are fit for tests/recordings")
     parser.add_argument("--data", help="folder for generated data files (default: under the temporary folder)")
     parser.add_argument("--what-if", action="store_true", help="predicted against measured, one run of each workload")
     parser.add_argument("--slowdown", action="store_true", help="measure what watching costs the target")
@@ -82,7 +83,7 @@ def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
         for label in labels:
             for number in range(1, runs + 1):
                 try:
-                    result = verdicts.one_run(label, number, monitor, duration, args.data)
+                    result = verdicts.one_run(label, number, monitor, duration, args.data, args.keep)
                 except Unavailable as error:
                     skipped[label.name] = str(error)
                     print(f"{label.name:27}     skipped: {error}", flush=True)

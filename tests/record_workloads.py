@@ -3,9 +3,8 @@
     python tests/record_workloads.py --out tests/recordings                    all but the held-out third
     python tests/record_workloads.py --only decode,init --out tests/recordings
 
-Beside each NAME.tmz lies NAME.json with what is true about the run: the label's class and causes, and bounds of the
-share of time spent waiting for data, around what the workload itself measured. A recording whose verdict is not the
-label's is reported and not kept. Needs what requirements.txt names, and:
+See evaluation/keeping.py for what is kept; `evaluate.py --keep DIR` keeps the recordings that it judges as well. Needs
+what requirements.txt names, and:
     cargo build --bins --examples
 """
 
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import signal
 import sys
@@ -24,22 +22,11 @@ TESTS = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(TESTS)
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
+from evaluation import keeping  # noqa: E402
 from evaluation.monitor import Monitor, MonitorFailed  # noqa: E402
 from evaluation.verdicts import PATIENCE_S, SETTLE_S, SPARE_S  # noqa: E402
 from labels import LABELS, Label, by_name  # noqa: E402
 from launch import Launched, Unavailable, WorkloadFailed  # noqa: E402
-
-#: The share of waiting that a verdict shows may lie this far from the workload's own.
-WAIT_MARGIN = 0.08
-#: Confidence may fall this far below the one at recording before the test fails.
-CONFIDENCE_MARGIN = 0.1
-#: Larger recordings are not kept.
-LARGEST_KIB = 48
-
-
-class Refused(Exception):
-    """The recording does not show what the label says."""
-
 
 def record(label: Label, monitor: Monitor, duration: float, data: str | None, out: str) -> str:
     """Records one workload into `out`; one line about it."""
@@ -56,44 +43,10 @@ def record(label: Label, monitor: Monitor, duration: float, data: str | None, ou
         )  # fmt: skip
         end = time.monotonic()
         wait = job.truth_until(end).wait_share(end - duration, end) if label.wait_scored else None
-        if not label.holds(wait, None):
-            raise Refused(f"the label does not hold: waited {wait:.2f} of the time")
         verdict = json.loads(monitor.run(job.device, "diagnose", "--replay", path, "--json", timeout=PATIENCE_S))
-        truth = sidecar(label, verdict, wait, duration)
-        with open(path, "rb") as file:
-            content = file.read()
-    if len(content) > LARGEST_KIB * 1024:
-        raise Refused(f"{len(content) / 1024:.0f} KiB are more than {LARGEST_KIB}")
-    with open(os.path.join(out, f"{label.name}.tmz"), "wb") as file:
-        file.write(content)
-    with open(os.path.join(out, f"{label.name}.json"), "w", encoding="utf-8") as file:
-        json.dump(truth, file, indent=2)
-        file.write("\n")
+        size = keeping.keep(label, path, verdict, wait, duration, out)
     said = f"{verdict['class']}/{verdict['cause']} {verdict['confidence']:.2f}"
-    return f"{said:32} {len(content) / 1024:5.1f} KiB"
-
-
-def sidecar(label: Label, verdict: dict, wait: float | None, duration: float) -> dict:
-    """What is true about a recorded run; raises Refused where the verdict is another."""
-    causes = [label.cause, *label.also_causes]
-    said = f"{verdict['class']}/{verdict['cause']}"
-    if verdict["class"] != label.klass or (label.cause is not None and verdict["cause"] not in causes):
-        raise Refused(f"the verdict is {said}: {verdict['summary']}")
-    bounds = None
-    if wait is not None:
-        bounds = [round(max(0.0, wait - WAIT_MARGIN), 2), round(min(1.0, wait + WAIT_MARGIN), 2)]
-        seen = (verdict["shares"] or {}).get("input_wait")
-        if seen is None or not bounds[0] <= seen <= bounds[1]:
-            raise Refused(f"the verdict is {said}, but sees a wait of {seen} where the workload waited {wait:.2f}")
-    confidence = float(verdict["confidence"] or 0.0)
-    return {
-        "class": label.klass,
-        "cause": label.cause,
-        "also_causes": list(label.also_causes),
-        "min_confidence": math.floor(max(0.0, confidence - CONFIDENCE_MARGIN) * 20) / 20,
-        "input_wait": bounds,
-        "source": f"workload {label.name}, {duration:g} s: {label.about}",
-    }
+    return f"{said:32} {size / 1024:5.1f} KiB"
 
 
 def main() -> int:
@@ -129,7 +82,7 @@ def main() -> int:
         for label in labels:
             try:
                 said = record(label, monitor, label.duration or args.duration, args.data, args.out)
-            except (Refused, Unavailable, WorkloadFailed, MonitorFailed) as error:
+            except (keeping.Refused, Unavailable, WorkloadFailed, MonitorFailed) as error:
                 refused += 1
                 said = f"not kept: {error}"
             print(f"{label.name:27} {said}", flush=True)

@@ -390,6 +390,12 @@ impl Page {
                 self.text("     ", &advice.why);
             }
         }
+        if let Some(cause) = &verdict.cause {
+            self.text(
+                "  ",
+                &format!("How this is told, and its limits: trainmon explain {}/{cause}", verdict.class.word()),
+            );
+        }
     }
 
     fn findings(&mut self, verdict: &Verdict) {

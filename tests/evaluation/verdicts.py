@@ -13,7 +13,7 @@ import time
 from labels import Label
 from launch import Launched, WorkloadFailed
 
-from . import recordings
+from . import keeping, recordings
 from .monitor import Monitor, MonitorFailed
 from .scoring import Result, judge, judge_details
 
@@ -25,9 +25,12 @@ PATIENCE_S = 20.0
 SPARE_S = 120.0
 
 
-def one_run(label: Label, number: int, monitor: Monitor, duration: float, data: str | None) -> Result:
+def one_run(
+    label: Label, number: int, monitor: Monitor, duration: float, data: str | None, kept: str | None = None
+) -> Result:
     """Starts the workload, watches it, and judges the verdict. A failure is a result too; see `error`.
 
+    The first run's recording is kept in the folder `kept`, where that is given and the recording is a test.
     Raises limits.Unavailable where this machine cannot run the workload.
     """
     result = Result(label.name, number, label.klass, label.cause, held_out=label.held_out)
@@ -41,6 +44,8 @@ def one_run(label: Label, number: int, monitor: Monitor, duration: float, data: 
                 os.killpg(job.pid, signal.SIGSTOP)
             path = os.path.join(job.folder, "run.tmz")
             arguments = ("record", "--pid", str(job.pid), "--duration", f"{watched:g}s", "-o", path)
+            if kept:
+                arguments += ("--anonymise",)
             began, before = time.monotonic(), job.cpu_used()
             monitor.run(job.device, *arguments, timeout=watched + PATIENCE_S)
             end, after = time.monotonic(), job.cpu_used()
@@ -50,6 +55,11 @@ def one_run(label: Label, number: int, monitor: Monitor, duration: float, data: 
             seen = recordings.watched(monitor, job.device, path, every=label.settled)
             judge(result, seen.verdict, label.acceptable(), seen.classes if label.settled else [], began)
             judge_details(result, seen.verdict, label, truth, seen.begin, seen.end)
+            if kept and number == 1 and not label.held_out:
+                try:
+                    keeping.keep(label, path, seen.verdict, result.wait_true, watched, kept)
+                except keeping.Refused as refused:
+                    print(f"{'':27}     not kept: {refused}")
         except (MonitorFailed, WorkloadFailed) as error:
             result.error = str(error)
         except (ValueError, AttributeError, TypeError, KeyError) as error:

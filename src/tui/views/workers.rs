@@ -47,8 +47,25 @@ fn one(buf: &mut Buffer, area: Rect, worker: &WorkerRates, app: &App) {
     let text = most.map_or_else(
         || format::UNMEASURED.to_owned(),
         |(stage, share)| {
-            format!("{:>3.0}% {:<5} {}/s", share * 100.0, stage.word(), format::number(worker.batches_s))
+            let rate = format::number(worker.batches_s);
+            match stage_by_stacks(worker.id.pid, app).filter(|_| matches!(stage, Stage::Busy | Stage::Io)) {
+                Some(name) => format!("{:>3.0}% {name:<9} {rate}/s", share * 100.0),
+                None => format!("{:>3.0}% {:<5} {rate}/s", share * 100.0, stage.word()),
+            }
         },
     );
     write(buf, bar.right() + 1, area.y, area.right(), &text, app.theme.stage(most.map_or(Stage::Idle, |m| m.0)));
+}
+
+/// What the worker does most, where stacks tell.
+fn stage_by_stacks(pid: u32, app: &App) -> Option<&'static str> {
+    let worker = app.verdict()?.workers.iter().find(|worker| worker.pid == pid)?;
+    let stages = worker.stages.as_ref()?;
+    let parts = [
+        ("load", stages.load),
+        ("decode", stages.decode),
+        ("transform", stages.transform),
+        ("collate", stages.collate),
+    ];
+    parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, share)| *share > 0.05).map(|(name, _)| name)
 }
