@@ -43,7 +43,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Window,
         steps: steps(window),
         main_thread: window.main.as_ref().and_then(|main| Some(main.activities.as_ref()?.verdict())),
         ranks: Vec::new(),
-        workers: workers(window),
+        workers: workers(window, judgement.phase == Phase::Stopped),
         evidence: evidence(judgement, window),
         advice: advice(judgement, window, bound),
         other_findings: judgement
@@ -257,7 +257,8 @@ fn steps(window: &Window) -> Steps {
     }
 }
 
-fn workers(window: &Window) -> Vec<WorkerVerdict> {
+/// Stopped workers stand somewhere, but are in no stage.
+fn workers(window: &Window, stopped: bool) -> Vec<WorkerVerdict> {
     let Some(workers) = &window.workers else { return Vec::new() };
     workers
         .each
@@ -271,8 +272,8 @@ fn workers(window: &Window) -> Vec<WorkerVerdict> {
                 runnable: share(2),
                 idle: share(3),
                 batches_per_s: worker.batches_s.map(|rate| round(rate, 3)),
-                stages: worker.stages,
-                hottest: worker.hottest.clone(),
+                stages: worker.stages.filter(|_| !stopped),
+                hottest: worker.hottest.clone().filter(|_| !stopped),
             }
         })
         .collect()

@@ -468,17 +468,14 @@ fn device_bound(window: &Window, main: &MainWindow, gpu: &GpuWindow) -> Judgemen
                 "the main thread is on a CPU all the time: it may be launching many tiny kernels",
             );
         }
-        // A rank that waits in a collective kernel is busy at low power too.
+        // A rank that waits in a collective kernel is busy at low power as well, and so are all of them where the exchange
+        // itself is slow.
         if window.trainers > 1 {
-            let collectives = main.activities.as_ref().map_or(0.0, |seen| seen.share(Activity::Collective));
-            if collectives >= limit::LOST_WAIT.value {
-                return of("communication", 0.7);
-            }
-            return of("under-filled", 0.7).other(
+            return of("communication", 0.65).other(
                 Class::Gpu,
-                "communication",
+                "under-filled",
                 0.5,
-                "several ranks: a collective that waits keeps a device busy at low power as well",
+                "kernels too small for the device look the same: see whether a single rank is busy at low power too",
             );
         }
         return of("under-filled", 0.9);
@@ -510,9 +507,10 @@ fn device_runs_dry(window: &Window, main: &MainWindow, gpu: &GpuWindow) -> Judge
     }
     // Without the syncs host and device would overlap, and the longer of the two would set the pace. A wait that spins
     // looks like work; the stacks then show one line that reads a value back.
-    let spinning = main.activities.as_ref().map_or(0.0, MainActivities::sync_share);
-    let sync = shares.device_sync.max(spinning);
-    let working = (host - spinning).max(0.0);
+    let lines = main.activities.as_ref().map_or(0.0, MainActivities::sync_share);
+    let sync = shares.device_sync.max(lines);
+    // What of it was blocked is no work already.
+    let working = (host - (sync - shares.device_sync)).max(0.0);
     if sync >= limit::SYNC.value && gpu.job_busy >= working {
         return Judgement::training(Class::Cpu, "host-device-sync", sure * (0.75 + 0.2 * ramp(host, 0.05, 0.3)));
     }

@@ -330,7 +330,7 @@ fn shift(main: &mut MainWindow, input: f64, checkpoint: f64) {
 /// their text reads a value back, and, where the lane saw waits for the device, lines that were blocked.
 fn sync_lines(stacks: &ProcessSum, part: &dyn Fn(u32) -> f64, device_sync: f64) -> Vec<Hottest> {
     let samples = |place: &Place| {
-        if place.activity == Activity::Sync || named_for_sync(&place.function) {
+        if place.activity == Activity::Sync {
             return place.samples;
         }
         let candidate = matches!(
@@ -354,29 +354,21 @@ fn sync_lines(stacks: &ProcessSum, part: &dyn Fn(u32) -> f64, device_sync: f64) 
         .collect()
 }
 
-/// `synchronize`, `sync_device`, `cuda_sync`.
-fn named_for_sync(function: &str) -> bool {
-    let name = function.rsplit('.').next().unwrap_or(function);
-    name.split('_').any(|word| matches!(word, "synchronize" | "sync"))
-}
-
-/// Calls of torch that wait for the device without a Python frame of their own.
+/// Calls of torch and JAX that wait for the device without a Python frame of their own. `float()`, `bool()` and `print()`
+/// of a tensor do too, but of anything else they do not.
 fn reads_back(text: &str) -> bool {
-    const CALLS: [&str; 14] = [
+    const CALLS: [&str; 11] = [
         ".item()",
         ".cpu()",
         ".tolist()",
         ".numpy()",
         "synchronize(",
         ".nonzero(",
-        "nonzero(",
+        "torch.nonzero(",
         ".to(\"cpu\"",
         ".to('cpu'",
-        "float(",
-        "int(",
-        "bool(",
-        "print(",
         "masked_select(",
+        "block_until_ready(",
     ];
     CALLS.iter().any(|call| text.contains(call))
 }

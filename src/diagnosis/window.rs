@@ -308,7 +308,7 @@ impl Window {
             state: last.state,
             stopped: stopped as f64 / frames.len().max(1) as f64,
             main: main_window(&timed, stacks, only),
-            gpu: gpu_window(&timed),
+            gpu: gpu_window(&timed, only),
             gpu_seen: last.gpus.iter().any(|gpu| !gpu.lost),
             workers: workers_window(&timed, stacks, only),
             cpu: cpu_window(&timed),
@@ -430,14 +430,19 @@ fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>
     Some(window)
 }
 
-fn gpu_window(frames: &[&Frame]) -> Option<GpuWindow> {
+fn gpu_window(frames: &[&Frame], only: Option<ProcessId>) -> Option<GpuWindow> {
     let last = frames.last()?;
-    let attached: Vec<&GpuRates> = last.gpus.iter().filter(|gpu| gpu.attached).collect();
+    // One rank's devices, where it is known which they are; else all of the job's.
+    let own: Option<u32> = only
+        .map(|only| only.pid)
+        .filter(|pid| last.gpus.iter().any(|gpu| gpu.attached && gpu.job_pids.contains(pid)));
+    let is_used = |gpu: &&GpuRates| gpu.attached && own.is_none_or(|pid| gpu.job_pids.contains(&pid));
+    let attached: Vec<&GpuRates> = last.gpus.iter().filter(is_used).collect();
     let first = attached.first()?;
     let over = |value: &dyn Fn(&GpuRates) -> Option<f64>| {
         let mut mean = Mean::default();
         for frame in frames {
-            for gpu in frame.gpus.iter().filter(|gpu| gpu.attached) {
+            for gpu in frame.gpus.iter().filter(is_used) {
                 mean.add(value(gpu), frame.seconds);
             }
         }
@@ -448,7 +453,7 @@ fn gpu_window(frames: &[&Frame]) -> Option<GpuWindow> {
     let mut by_device: BTreeMap<u32, Mean> = BTreeMap::new();
     let (mut throttled, mut readings, mut reasons) = (0_usize, 0_usize, 0_u64);
     for frame in frames {
-        for gpu in frame.gpus.iter().filter(|gpu| gpu.attached) {
+        for gpu in frame.gpus.iter().filter(is_used) {
             by_device.entry(gpu.index).or_default().add(gpu.utilization_pct, frame.seconds);
             if let Some(mask) = gpu.clock_event_reasons {
                 readings += 1;
@@ -467,7 +472,7 @@ fn gpu_window(frames: &[&Frame]) -> Option<GpuWindow> {
         name: first.name.clone(),
         busy,
         job_busy,
-        idle: gpu_idle(frames, 1.0 - job_busy),
+        idle: gpu_idle(frames, 1.0 - job_busy, only),
         power: over(&|gpu| Some(gpu.power_w? / gpu.power_limit_w.filter(|limit| *limit > 0.0)?)),
         memory_busy: over(&|gpu| gpu.memory_utilization_pct).map(|pct| pct / 100.0),
         sm_active: over(&|gpu| gpu.sm_active_pct).map(|pct| pct / 100.0),
@@ -489,10 +494,10 @@ fn gpu_window(frames: &[&Frame]) -> Option<GpuWindow> {
 /// HW power brake 0x80 (nvml.h, `nvmlClocksEventReason*`). Idle (0x1) and applied clocks (0x2) do not.
 pub const THROTTLING: u64 = 0x4 | 0x8 | 0x20 | 0x40 | 0x80;
 
-fn gpu_idle(frames: &[&Frame], total: f64) -> GpuIdle {
+fn gpu_idle(frames: &[&Frame], total: f64, only: Option<ProcessId>) -> GpuIdle {
     let mut sums = [0.0_f64; 5];
     let mut seen = 0.0;
-    for trainer in frames.iter().flat_map(|frame| &frame.trainers) {
+    for trainer in frames.iter().flat_map(|frame| trainers(frame, only)) {
         if let Some(parts) = trainer.device_idle_s {
             for (sum, part) in sums.iter_mut().zip(parts) {
                 *sum += part;

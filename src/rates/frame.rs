@@ -405,6 +405,8 @@ pub struct GpuRates {
     pub decoder_pct: Option<u32>,
     /// Processes that are not the job's.
     pub others: Vec<GpuProcess>,
+    /// PIDs of the job on it, where NVML's PIDs are of our namespace.
+    pub job_pids: Vec<u32>,
 }
 
 /// How the job's devices were told from others.

@@ -151,6 +151,7 @@ struct Use {
     job_utilization_pct: Option<f64>,
     job_memory_bytes: Option<u64>,
     others: Vec<GpuProcess>,
+    job_pids: Vec<u32>,
 }
 
 impl Use {
@@ -175,6 +176,7 @@ impl Use {
             job_utilization_pct: own_utilization.filter(|_| attached),
             job_memory_bytes: total(own.iter().map(|process| process.memory_bytes)),
             others: if unmatchable { Vec::new() } else { others },
+            job_pids: if unmatchable { Vec::new() } else { own.iter().map(|process| process.pid).collect() },
         }
     }
 }
@@ -230,6 +232,7 @@ fn rates(
         encoder_pct: device.encoder_pct.filter(|pct| fresh && *pct <= 100),
         decoder_pct: device.decoder_pct.filter(|pct| fresh && *pct <= 100),
         others: used.others.clone(),
+        job_pids: used.job_pids.clone(),
     }
 }
 

@@ -346,6 +346,7 @@ fn of_trainer(stack: &[Seen<'_>]) -> Activity {
     match known {
         Some(Activity::Report) | None if saves() => Activity::Checkpoint,
         Some(activity) => activity,
+        None if near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function))) => Activity::Sync,
         None => Activity::Python,
     }
 }
@@ -469,6 +470,26 @@ fn is_validation(stack: &[Seen<'_>]) -> bool {
             || seen.mark == Mark::Validation
             || (seen.is_user() && named_for_validation(last_part(&seen.frame.function)))
     })
+}
+
+/// The three innermost frames of the user's own code: what is further out is the loop, not what it waits in.
+fn near_leaf<'a, 'b>(stack: &'b [Seen<'a>]) -> impl Iterator<Item = &'b Seen<'a>> {
+    stack.iter().filter(|seen| seen.is_user()).take(3)
+}
+
+/// A wrapper of the user's own around the wait for the device.
+fn named_for_sync(name: &str) -> bool {
+    const NAMES: [&str; 8] = [
+        "synchronize",
+        "sync",
+        "cuda_sync",
+        "cuda_synchronize",
+        "gpu_sync",
+        "device_sync",
+        "sync_device",
+        "device_synchronize",
+    ];
+    NAMES.contains(&name.trim_start_matches('_'))
 }
 
 /// `save_checkpoint`, `checkpoint`, `save_state`, `snapshot_model`.

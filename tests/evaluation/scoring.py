@@ -153,7 +153,9 @@ def judge_details(
     result.stall_seen = (verdict.get("steps") or {}).get("stall_every")
     for worker in verdict.get("workers") or []:
         clock = truth.stages.get(worker.get("pid"))
-        true = clock.shares(begin, end) if clock else None
+        # Over a run that changes, or stands still, the verdict's window is not the whole one.
+        steady = label.wait_scored or label.klass in ("data-loader", "io")
+        true = clock.shares(begin, end) if clock and clock.marked and steady else None
         seen = worker.get("stages")
         if true is not None and seen is not None:
             result.stages.append({name: (true[name], float(seen.get(name) or 0.0)) for name in stages.NAMES})

@@ -70,6 +70,11 @@ class StageClock:
         clock.entries.sort(key=lambda entry: entry[0])
         return clock
 
+    @property
+    def marked(self) -> bool:
+        """Whether the data set marks stages at all: frameworks' and other people's do not."""
+        return bool(self.entries) and any(self.entries[-1][1][: stages.NAMES.index("hand_over")])
+
     def _at(self, moment: float) -> list[float]:
         """Seconds by stage up to a moment. After the last line the stage that began there is taken to last."""
         before = self.entries[0]

@@ -182,11 +182,12 @@ pub(super) const CAUSES: &[Cause] = &[
         meaning: "the ranks spend their time in collectives",
         rule: &[
             "several ranks train together",
-            "their main threads spend at least `collectives` in collectives, evenly over the ranks",
+            "their main threads spend at least `collectives` in collectives, evenly over the ranks; or their devices are \
+             busy at less than `low_power`, as they are while a collective waits",
             "where ranks differ by `straggler` and more, the one that does not wait holds up the others: the verdict is \
              that rank's own cause",
         ],
-        thresholds: &[&limit::COLLECTIVES, &limit::STRAGGLER],
+        thresholds: &[&limit::COLLECTIVES, &limit::LOW_POWER, &limit::STRAGGLER],
         signals: &[MAIN_STACKS, MAIN_WAIT, DEVICE, POWER],
         source: "frames of torch/distributed/distributed_c10d.py; a rank that waits in a collective kernel reads close \
                  to full utilisation at low power",
