@@ -13,7 +13,7 @@ import unittest
 TESTS = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
-import record_workloads  # noqa: E402
+from evaluation import keeping  # noqa: E402
 import simulated_gpu  # noqa: E402
 import stages  # noqa: E402
 from evaluation import recordings, scoring, slowdown, whatif  # noqa: E402
@@ -373,7 +373,7 @@ class Sidecars(unittest.TestCase):
 
     def made(self, wait: float | None = 0.6, **verdict) -> dict:
         said = {"class": "data-loader", "cause": "decode", "confidence": 0.93, "summary": "", "shares": None}
-        return record_workloads.sidecar(self.LABEL, {**said, **verdict}, wait, 8.0)
+        return keeping.sidecar(self.LABEL, {**said, **verdict}, wait, 8.0)
 
     def test_the_truth_is_the_labels(self):
         made = self.made(cause="transform", shares={"input_wait": 0.57})
@@ -389,7 +389,7 @@ class Sidecars(unittest.TestCase):
             {"shares": {"input_wait": 0.4}},
             {"shares": None},
         ):
-            with self.assertRaises(record_workloads.Refused, msg=verdict):
+            with self.assertRaises(keeping.Refused, msg=verdict):
                 self.made(**verdict)
 
 

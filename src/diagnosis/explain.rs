@@ -131,7 +131,8 @@ fn bound(judgement: &Judgement, window: &Window) -> Option<f64> {
         (Class::DataLoader, Some("in-process-loading")) => match &main.activities {
             Some(seen) => {
                 let cores = window.cpu.cores.unwrap_or(1.0);
-                return Some(round(what_if::workers_for_inline(seen, cores, device.unwrap_or(0.0)).1, 2));
+                let used = main.cpu_pct.unwrap_or(100.0) / 100.0;
+                return Some(round(what_if::workers_for_inline(seen, used, cores, device.unwrap_or(0.0)).1, 2));
             }
             None => 1.0 - device?,
         },
@@ -523,7 +524,7 @@ fn sharpen(first: &mut Advice, cause: &str, window: &Window) {
         }
         "in-process-loading" => {
             let Some(seen) = window.main.as_ref().and_then(|main| main.activities.as_ref()) else { return };
-            let (workers, _) = what_if::workers_for_inline(seen, window.cpu.cores.unwrap_or(1.0), 0.0);
+            let (workers, _) = what_if::workers_for_inline(seen, 1.0, window.cpu.cores.unwrap_or(1.0), 0.0);
             first.title = format!("Set num_workers to {workers} in the DataLoader");
         }
         "decode" | "transform" | "collate" => {

@@ -76,7 +76,8 @@ impl Loop {
         let target = self.own_s.max(self.device_s).max(1e-6);
         // A batch time that is a little more than a whole number of steps needs no further worker.
         let needed = ((self.batch_s / target) - 0.05).ceil().max(1.0);
-        let cap = self.cores.floor().max(1.0).max(self.workers as f64);
+        // A core that others use a little of carries a worker all the same.
+        let cap = (self.cores + 0.5).floor().max(1.0).max(self.workers as f64);
         let workers = needed.min(cap) as usize;
         self.predict(workers, needed > cap)
     }
@@ -105,13 +106,14 @@ impl Loop {
 }
 
 /// Workers for a loop that loads its batches itself: with I the share of loading, ceil(I / (1 − I)), at least one, capped
-/// at the CPUs; and the speed-up at most, 1 / max(1 − I, I / N, device).
+/// at the CPUs; and the speed-up at most, 1 / max(1 − I, I / N, device, CPU), where the last is the trainer's CPU use over
+/// the CPUs there are.
 #[must_use]
-pub fn workers_for_inline(main: &MainActivities, cores: f64, device: f64) -> (usize, f64) {
+pub fn workers_for_inline(main: &MainActivities, used: f64, cores: f64, device: f64) -> (usize, f64) {
     let inline = main.inline.clamp(0.0, 0.99);
-    let cap = cores.floor().max(1.0);
+    let cap = (cores + 0.5).floor().max(1.0);
     let workers = ((inline / (1.0 - inline)) - 0.05).ceil().clamp(1.0, cap);
-    let step = (1.0 - inline).max(inline / workers).max(device).max(1.0 / cores.max(1.0));
+    let step = (1.0 - inline).max(inline / workers).max(device).max(used / cores.max(1.0));
     (workers as usize, (1.0 / step).max(1.0))
 }
 
@@ -156,8 +158,8 @@ mod tests {
     #[test]
     fn loading_moved_out_of_the_loop() {
         let main = MainActivities { inline: 0.75, ..MainActivities::default() };
-        assert_eq!(workers_for_inline(&main, 8.0, 0.0), (3, 4.0));
-        let (workers, speedup) = workers_for_inline(&main, 2.0, 0.0);
+        assert_eq!(workers_for_inline(&main, 1.0, 8.0, 0.0), (3, 4.0));
+        let (workers, speedup) = workers_for_inline(&main, 1.0, 2.0, 0.0);
         assert_eq!(workers, 2);
         assert!((speedup - 2.0).abs() < 1e-9);
     }
