@@ -32,7 +32,7 @@ use trainmon::rates::Frame;
 use trainmon::rates::frame::{
     GpuLink, GpuRates, HostRates, JobRates, MountRates, StorageRates, TrainerRates, WorkerRates,
 };
-use trainmon::sample::{MountKind, ProcessId, Sample, Wait};
+use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample, Wait};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -331,6 +331,17 @@ fn sound(verdict: &Verdict, whence: &str) {
             assert!(bound <= most + 0.005 + 1e-9, "{whence}: {bound} where {idle:?} leaves {most}");
         }
     }
+    if let Some(main) = &verdict.main_thread {
+        let sum: f64 = main.activities.values().sum();
+        assert!(
+            (sum - 1.0).abs() < 0.02 && main.activities.values().all(|share| (-1e-9..=1.001).contains(share)),
+            "{whence}: {main:?}"
+        );
+    }
+    for stages in verdict.workers.iter().filter_map(|worker| worker.stages) {
+        let all = [stages.load, stages.decode, stages.transform, stages.collate, stages.hand_over];
+        assert!(all.iter().all(|share| (-1e-9..=1.01).contains(share)), "{whence}: {stages:?}");
+    }
     assert!(!verdict.summary.is_empty() && verdict.summary.lines().count() == 1, "{whence}");
     if verdict.class == Class::Unknown || verdict.class == Class::Idle || verdict.class == Class::Balanced {
         assert_eq!(verdict.cause, None, "{whence}");
@@ -500,6 +511,19 @@ fn every_change_is_followed() {
     assert!(late.is_empty(), "{} changes of class are followed too late: {late:#?}", late.len());
 }
 
+/// A trainer's and a worker's stacks with something of everything.
+fn some_stacks() -> Value {
+    let place = json!({ "function": "f\u{1b}[31m", "file": "/x/\u{202e}y.py", "line": 7, "text": "x.item()", "activity": "python",
+        "user": true, "samples": 9, "leaf": 4, "blocked": 2 });
+    json!([
+        { "id": { "pid": 100, "start_ticks": 100 }, "role": "trainer", "validation": 3, "inline": 4, "feeder": [0, 0],
+          "main": { "waiting": 9, "receiving": 3, "transform": 4, "python": 9, "sync": 2, "checkpoint": 1, "collective": 5 },
+          "places": [place] },
+        { "id": { "pid": 1301, "start_ticks": 1301 }, "role": "worker", "feeder": [20, 3],
+          "main": { "waiting": 5, "load": 3, "decode": 8, "transform": 4, "collate": 2 }, "places": [] },
+    ])
+}
+
 /// A change to one number of a frame: which one, and what it becomes.
 fn change() -> impl Strategy<Value = (prop::sample::Index, Option<f64>)> {
     let number = prop_oneof![Just(0.0), Just(1.0), 0.0..1.0, 0.0..120.0, 0.0..1e13, Just(1e300),];
@@ -526,6 +550,7 @@ fn changed(
 ) -> Frame {
     let mut value = serde_json::to_value(busy_device()).unwrap();
     merge(&mut value, &json!({ "trainers": counts.0, "workers": counts.1, "gpus": counts.2 }));
+    merge(&mut value, &json!({ "stacks": some_stacks() }));
     merge(&mut value, &json!({ "alive": flags.0, "state": flags.2, "trainers": { "exact": flags.1 } }));
     let mut paths = Vec::new();
     leaves(&value, "", &mut paths);
@@ -545,6 +570,7 @@ fn changed(
         }
     }
     let mut frame: Frame = serde_json::from_value(value).unwrap();
+    frame.stacks.retain(|stacks| !(counts.0 == 0 && stacks.role != ProcessRole::Worker));
     for trainer in &mut frame.trainers {
         // What the fold of samples promises: shares of an interval, adding up.
         let [input, sync, host, checkpoint, other] =

@@ -22,7 +22,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crate::sample::{OwnSample, ProcessId, Sample};
 use crate::sources::Roots;
@@ -35,6 +36,9 @@ pub use stacks::Demand;
 /// How long a finished tick waits for sources that are a little late, milliseconds: NVML's PCIe counters take 20 ms
 /// each (nvmlDeviceGetPcieThroughput's window).
 const GRACE_MS: u64 = 60;
+
+/// How long the end waits for a running py-spy to be ended.
+const STACKS_END: Duration = Duration::from_millis(500);
 
 /// What to collect.
 #[derive(Debug, Clone)]
@@ -65,6 +69,7 @@ pub struct Collector {
     stop: Arc<AtomicBool>,
     /// How long the stacks thread rests between two windows, milliseconds.
     stacks_rest_ms: Arc<AtomicU64>,
+    stacks_thread: Option<JoinHandle<()>>,
     target: ProcessId,
     command: Arc<str>,
     interval: Duration,
@@ -87,12 +92,13 @@ impl Collector {
         let stop = Arc::new(AtomicBool::new(false));
         let interval = options.interval;
         let stacks_rest_ms = Arc::new(AtomicU64::new(Demand::Often.rest_ms()));
-        threads::start(job, options, &board, &stop, &stacks_rest_ms)
+        let stacks_thread = threads::start(job, options, &board, &stop, &stacks_rest_ms)
             .map_err(|error| AttachError::Failed(target.pid, error))?;
         Ok(Self {
             board,
             stop,
             stacks_rest_ms,
+            stacks_thread,
             target,
             command,
             interval,
@@ -190,5 +196,10 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        // A py-spy that is running is ended by its thread, which looks for `stop` every 40 ms: it must not outlive us.
+        let until = Instant::now() + STACKS_END;
+        while self.stacks_thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }

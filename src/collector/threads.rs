@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -32,14 +32,14 @@ const RETRY: Duration = Duration::from_secs(30);
 /// The affinity mask is read every so many ticks.
 const AFFINITY_EVERY: u64 = 10;
 
-/// Starts all source threads.
+/// Starts all source threads. What comes back is the one that runs py-spy, where that is wanted.
 pub(super) fn start(
     job: JobReader,
     options: Options,
     board: &Arc<Board>,
     stop: &Arc<AtomicBool>,
     stacks_rest_ms: &Arc<AtomicU64>,
-) -> io::Result<()> {
+) -> io::Result<Option<JoinHandle<()>>> {
     raise_descriptor_limit();
     let (gpu_asked, gpu_asks) = sync_channel(1);
     let (storage_asked, storage_asks) = sync_channel(1);
@@ -52,21 +52,24 @@ pub(super) fn start(
         let reader = StorageReader::new(&roots);
         watch_storage(reader, &storage_board, &storage_asks);
     })?;
-    match stacks::switched_off(&options) {
-        Some(status) => board.parts().stacks.status = status,
+    let stacks = match stacks::switched_off(&options) {
+        Some(status) => {
+            board.parts().stacks.status = status;
+            None
+        }
         None => {
             let (options, board, stop) = (options.clone(), Arc::clone(board), Arc::clone(stop));
             let rest_ms = Arc::clone(stacks_rest_ms);
             let watch = move || stacks::watch(&options, &board, &stop, &rest_ms);
-            thread::Builder::new().name("tm-stacks".into()).spawn(watch)?;
+            Some(thread::Builder::new().name("tm-stacks".into()).spawn(watch)?)
         }
-    }
+    };
     let job_board = Arc::clone(board);
     let stop = Arc::clone(stop);
     thread::Builder::new()
         .name("tm-job".into())
         .spawn(move || watch_job(job, &options, &job_board, &stop, &[gpu_asked, storage_asked]))?;
-    Ok(())
+    Ok(stacks)
 }
 
 /// The fast lane and the tick. The other threads end when this one drops its senders.

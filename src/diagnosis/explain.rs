@@ -139,6 +139,11 @@ fn bound(judgement: &Judgement, window: &Window) -> Option<f64> {
         (Class::DataLoader | Class::Io, Some(cause)) if cause != "checkpoint-write" => window.lost_wait(),
         (Class::Io, Some("checkpoint-write")) => main.shares.checkpoint,
         (Class::Cpu, Some("cpu-training")) => return None,
+        // Starved of CPUs everything is slow, the waits and the work: what the job could use, over what it gets.
+        (Class::Cpu, Some("cgroup-throttled" | "noisy-neighbour")) => {
+            let used = window.cpu.job.filter(|used| *used > 0.05)?;
+            1.0 - used / window.cpu.allowed?.max(used)
+        }
         (Class::Cpu, _) => {
             if window.lost_wait() >= limit::LOST_WAIT.value {
                 window.lost_wait()

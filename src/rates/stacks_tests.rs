@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::rates::testing::*;
 use crate::sample::{ProcessSample, StackCount};
@@ -224,4 +226,40 @@ fn indices_out_of_range_are_left_out() {
     let stacks = process_stacks(&window, ProcessRole::Trainer);
     assert_eq!(stacks.main.total(), 1);
     assert_eq!(stacks.places.len(), 1);
+}
+
+fn any_name() -> impl Strategy<Value = Arc<str>> {
+    let known =
+        ["torch/utils/data/_utils/fetch.py", "torch/utils/data/dataloader.py", "/queue.py", "/home/me/t.py", ""];
+    prop_oneof!["\\PC{0,20}", "(/|[a-z_.]){0,30}", prop::sample::select(known.to_vec()).prop_map(str::to_owned)]
+        .prop_map(Into::into)
+}
+
+fn any_window() -> impl Strategy<Value = StackWindow> {
+    let frame = (any_name(), any_name(), any::<u32>(), prop::option::of(any_name()))
+        .prop_map(|(function, file, line, text)| StackFrame { function, file, line, text });
+    let stack = (prop::collection::vec(0_u32..14, 0..9), any::<u32>())
+        .prop_map(|(frames, samples)| StackCount { frames, samples });
+    let name = prop_oneof![Just("MainThread".to_owned()), "\\PC{0,9}"];
+    let thread = (name, prop::option::of(0_u32..30), prop::collection::vec(stack, 0..6))
+        .prop_map(|(name, tid, stacks)| ThreadStacks { name: name.into(), tid, stacks });
+    (prop::collection::vec(frame, 0..12), prop::collection::vec(thread, 0..4))
+        .prop_map(|(frames, threads)| StackWindow { process: id(10), frames, threads, ..StackWindow::default() })
+}
+
+proptest! {
+    /// Whatever the sampler says, counts stay bounded by what it counted.
+    #[test]
+    fn any_window_is_read(window in any_window()) {
+        for role in [ProcessRole::Trainer, ProcessRole::Worker] {
+            let stacks = process_stacks(&window, role);
+            let most = main_thread(&window).map_or(0, |thread| thread.stacks.iter().fold(0, |sum: u32, stack| sum.saturating_add(stack.samples)));
+            prop_assert!(stacks.main.total() <= most);
+            prop_assert!(stacks.places.len() <= PLACES);
+            prop_assert!(stacks.feeder.1 <= stacks.feeder.0);
+            for place in &stacks.places {
+                prop_assert!(place.leaf <= place.samples && place.blocked <= place.samples);
+            }
+        }
+    }
 }
