@@ -346,6 +346,7 @@ fn of_trainer(stack: &[Seen<'_>]) -> Activity {
     match known {
         Some(Activity::Report) | None if saves() => Activity::Checkpoint,
         Some(activity) => activity,
+        None if makes_batches(stack).is_some() => sample_stage(stack),
         None if near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function))) => Activity::Sync,
         None => Activity::Python,
     }
@@ -470,6 +471,25 @@ fn is_validation(stack: &[Seen<'_>]) -> bool {
             || seen.mark == Mark::Validation
             || (seen.is_user() && named_for_validation(last_part(&seen.frame.function)))
     })
+}
+
+/// A loader of the user's own in the training process: the outermost of its frames. Iterators and data sets are called through
+/// special methods; plain functions are known by names like `get_batch` or `load_sample`.
+fn makes_batches(stack: &[Seen<'_>]) -> Option<usize> {
+    stack.iter().rposition(|seen| seen.is_user() && named_for_batches(last_part(&seen.frame.function)))
+}
+
+fn named_for_batches(name: &str) -> bool {
+    if ["__next__", "__getitem__", "__getitems__", "__iter__", "batches", "dataloader", "data_loader"].contains(&name)
+    {
+        return true;
+    }
+    const VERBS: [&str; 9] = ["get", "next", "load", "read", "fetch", "make", "generate", "iter", "iterate"];
+    const THINGS: [&str; 9] =
+        ["batch", "batches", "minibatch", "minibatches", "sample", "samples", "example", "examples", "dataset"];
+    let name = name.trim_start_matches('_').to_ascii_lowercase();
+    let mut words = name.split('_');
+    words.next().is_some_and(|first| VERBS.contains(&first)) && words.any(|word| THINGS.contains(&word))
 }
 
 /// The three innermost frames of the user's own code: what is further out is the loop, not what it waits in.

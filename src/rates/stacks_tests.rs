@@ -118,6 +118,29 @@ fn steps_of_the_loop() {
     assert_eq!(trainer(&["P/threading.py:331 wait", "P/queue.py:180 get", "/home/me/t.py:1 f"]), Activity::QueueWait);
 }
 
+#[test]
+fn loaders_of_the_users_own() {
+    let count = |frames: &[&str]| {
+        let stacks = process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer);
+        (stacks.inline, Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) == 1).unwrap())
+    };
+    assert_eq!(count(&["/home/me/t.py:5 get_batch", "/home/me/t.py:1 main"]), (1, Activity::Transform));
+    assert_eq!(
+        count(&["/home/me/t.py:5 decode", "/home/me/t.py:9 Stream.__next__", "/home/me/t.py:1 main"]),
+        (1, Activity::Decode)
+    );
+    assert_eq!(
+        count(&["/home/me/t.py:5 read_file", "/home/me/t.py:9 _load_samples", "/home/me/t.py:1 main"]),
+        (1, Activity::Load)
+    );
+    assert_eq!(count(&["/home/me/t.py:5 train_batch", "/home/me/t.py:1 main"]), (0, Activity::Python));
+    assert_eq!(count(&["/home/me/t.py:5 prepare_batch", "/home/me/t.py:1 main"]), (0, Activity::Python));
+    assert_eq!(
+        count(&["T/nn/modules/module.py:1 _call_impl", "/home/me/t.py:5 get_batch_loss"]),
+        (0, Activity::Forward)
+    );
+}
+
 const FETCH: [&str; 3] = [
     "T/utils/data/_utils/fetch.py:54 _MapDatasetFetcher.fetch",
     "T/utils/data/_utils/worker.py:360 _worker_loop",

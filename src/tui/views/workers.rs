@@ -11,7 +11,7 @@ use crate::tui::{charts, format, layout};
 
 /// Cells of the PID in front of a bar and of the numbers behind it.
 const BEFORE: u16 = 8;
-const BEHIND: u16 = 20;
+const BEHIND: u16 = 22;
 
 /// Draws a legend and as many workers as fit, side by side where the terminal is wide.
 pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
