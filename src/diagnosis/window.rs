@@ -673,9 +673,10 @@ fn steps_window(frames: &[&Frame], only: Option<ProcessId>) -> StepsWindow {
     for frame in frames {
         // Ranks step together: the first trainer speaks for all.
         let Some(trainer) = trainers(frame, only).next() else { continue };
-        if let Some(count) = trainer.steps {
-            seen = true;
-            steps = steps.saturating_add(count);
+        seen |= trainer.steps.is_some();
+        // Between two sets of workers there is nothing to count, but the time passes.
+        if seen {
+            steps = steps.saturating_add(trainer.steps.unwrap_or(0));
             seconds += frame.seconds;
         }
         lengths_s.extend(trainer.step_lengths_s.iter().map(|length| f64::from(*length)));

@@ -2,8 +2,8 @@
 //!
 //! An index is handed out when the loop takes a batch, so the counter rises by one each step, but for the start of an
 //! epoch: the loader then hands out `prefetch_factor × num_workers` indices at once, and the same number of steps at
-//! the end of the epoch hand out none. The burst is not counted (it would read as a second of very fast steps), so a
-//! short epoch's steps are undercounted by it. With persistent workers the set of feeders stays and the burst
+//! the end of the epoch hand out none. The burst is not counted when it comes (it would read as a second of very fast
+//! steps) but when the next set of workers begins, for by then those steps have been taken. With persistent workers the set of feeders stays and the burst
 //! cannot be told from the run of quick steps that follows a stall: there it is counted.
 
 /// prefetch_factor's default in torch's `DataLoader`: indices handed out to each worker when an epoch starts.
@@ -31,6 +31,8 @@ pub(super) struct StepCounter {
     last: Option<(u64, u64)>,
     last_rise: Option<u64>,
     settling_since: Option<u64>,
+    /// Indices handed out by this set's burst, whose steps come at the end of the epoch; `None` where it was not seen.
+    burst: Option<u64>,
 }
 
 impl StepCounter {
@@ -48,6 +50,8 @@ impl StepCounter {
                 continue;
             };
             let Some(rise) = count.checked_sub(before) else {
+                let taken = self.burst.take().unwrap_or(PREFETCH.saturating_mul(feeders.into())).min(before);
+                out.steps = Some(out.steps.unwrap_or(0).saturating_add(taken));
                 self.last_rise = None;
                 self.settling_since = Some(at);
                 continue;
@@ -58,6 +62,7 @@ impl StepCounter {
                     continue;
                 }
                 self.settling_since = None;
+                self.burst = Some(before);
             }
             out.steps.get_or_insert(0);
             if rise > 0 && burst == Some(position) {
@@ -140,8 +145,10 @@ mod tests {
         fold(&mut counter, 4, &[(0, 100), (100, 101)]);
         // Next epoch: the set is new, 16 indices go out at once over three readings.
         let out = fold(&mut counter, 4, &[(200, 3), (220, 11), (240, 16), (260, 16), (700, 17), (800, 18)]);
-        assert_eq!(out.steps, Some(2));
+        assert_eq!(out.steps, Some(8 + 2), "the eight that the old set's burst had handed out, and two");
         assert_eq!(out.lengths, [0.1]);
+        let out = fold(&mut counter, 4, &[(900, 18), (1000, 4), (1020, 16), (1040, 16), (1400, 16)]);
+        assert_eq!(out.steps, Some(16), "as many as the burst that was seen");
     }
 
     #[test]
@@ -160,7 +167,7 @@ mod tests {
         assert_eq!(out.steps, Some(2));
         // It ends: the sum falls back, nothing is made of it.
         let out = fold(&mut counter, 4, &[(400, 103), (420, 103), (500, 104)]);
-        assert_eq!(out.steps, Some(1));
+        assert_eq!(out.steps, Some(8 + 1), "the second loader's burst ends with it");
     }
 
     #[test]
@@ -169,7 +176,7 @@ mod tests {
         fold(&mut counter, 4, &[(0, 900)]);
         let readings: Vec<_> = (0..20).map(|i| (100 + i * 100, 8 + i * 50)).collect();
         let out = fold(&mut counter, 4, &readings);
-        assert_eq!(out.steps, Some(15 * 50));
+        assert_eq!(out.steps, Some(8 + 15 * 50));
         assert_eq!(out.lengths.len(), LENGTHS);
     }
 
