@@ -15,7 +15,7 @@ use super::thresholds as limit;
 use super::verdict::{Rank, Shares};
 
 /// Samples of a rank's main thread from which its share of collectives is believed.
-const ENOUGH: u32 = 15;
+const ENOUGH: u64 = 15;
 
 /// The ranks with their time, in the order of their PIDs; empty for a single trainer.
 #[must_use]
@@ -54,7 +54,7 @@ pub fn straggler(ranks: &[(ProcessId, Rank)]) -> Option<ProcessId> {
 
 fn collectives(sum: &ProcessSum) -> Option<f64> {
     let total = sum.main.total();
-    (total >= ENOUGH).then(|| f64::from(sum.main.get(Activity::Collective)) / f64::from(total))
+    (total >= ENOUGH).then(|| f64::from(sum.main.get(Activity::Collective)) / total as f64)
 }
 
 /// Time in which the rank may be waiting for others: in collectives by its stacks, or blocked in what is neither data nor

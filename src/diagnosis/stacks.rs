@@ -10,14 +10,15 @@ use std::sync::Arc;
 use crate::rates::Frame;
 use crate::rates::stacks::{Activities, Activity, Place, ProcessStacks};
 use crate::sample::{ProcessId, ProcessRole};
+use crate::text::sanitise;
 
 use super::thresholds as limit;
-use super::verdict::{Hottest, MainThread, Stages};
+use super::verdict::{Hottest, MainThread, Shares, Stages};
 use super::window::{MainWindow, WorkerWindow};
 
 /// Samples of a main thread from which its stacks are believed, and how many samples' weight the lane's own estimate
 /// keeps beside them.
-const ENOUGH: u32 = 15;
+const ENOUGH: u64 = 15;
 const PRIOR: f64 = 6.0;
 /// Samples' weight that all workers together have beside a worker's own: they run the same code, and one of many is
 /// looked into seldom.
@@ -62,8 +63,8 @@ impl ProcessSum {
 
     /// Samples of the main thread that were not waits for a batch (trainer) or for work (worker).
     #[must_use]
-    pub fn active(&self) -> u32 {
-        self.main.total().saturating_sub(self.main.get(Activity::Waiting))
+    pub fn active(&self) -> u64 {
+        self.main.total().saturating_sub(self.main.get(Activity::Waiting).into())
     }
 }
 
@@ -240,7 +241,7 @@ pub fn refine(main: &mut MainWindow, stacks: &ProcessSum) -> Option<MainActiviti
     if total < ENOUGH {
         return None;
     }
-    let waiting = f64::from(stacks.main.get(Activity::Waiting)) / f64::from(total);
+    let waiting = f64::from(stacks.main.get(Activity::Waiting)) / total as f64;
     let polled = main.polled.min(main.shares.input_wait).clamp(0.0, 1.0);
     // Loaders that wait in another way than torch's: the lane does not know their waits. And where the thread queues for a
     // CPU after its wait is over, the lane sees it running while the code still stands in the wait.
@@ -248,16 +249,16 @@ pub fn refine(main: &mut MainWindow, stacks: &ProcessSum) -> Option<MainActiviti
     let polled =
         if waiting - polled > UNKNOWN_WAIT { waiting } else { polled + queues * (waiting - polled).max(0.0) };
     let rest = 1.0 - polled;
-    let active = f64::from(stacks.active());
+    let active = stacks.active() as f64;
     let estimate = if rest > 0.0 { ((main.shares.input_wait - polled) / rest).max(0.0) } else { 0.0 };
     let part = |samples: u32| {
         if active > 0.0 { rest * f64::from(samples) / active } else { 0.0 }
     };
     let count = |wanted: &dyn Fn(Activity) -> bool| {
         let all = Activity::ALL.into_iter().filter(|activity| *activity != Activity::Waiting && wanted(*activity));
-        all.map(|activity| stacks.main.get(activity)).sum::<u32>()
+        all.map(|activity| u64::from(stacks.main.get(activity))).sum::<u64>()
     };
-    let weigh = |samples: u32, prior: f64| rest * (f64::from(samples) + PRIOR * prior) / (active + PRIOR);
+    let weigh = |samples: u64, prior: f64| rest * (samples as f64 + PRIOR * prior) / (active + PRIOR);
     let input = polled + weigh(count(&in_next), estimate);
     // The lane takes a main thread that writes a lot for one that saves state; stacks know a heavy log from that.
     let saving = count(&|activity| activity == Activity::Checkpoint);
@@ -279,19 +280,19 @@ pub fn refine(main: &mut MainWindow, stacks: &ProcessSum) -> Option<MainActiviti
         .filter(|(_, share)| *share > 0.0)
         .collect();
     shares.insert(Activity::Waiting, 1.0 - shares.values().sum::<f64>());
-    let outside: u32 = count(&|activity| !is_input(activity));
+    let outside: u64 = count(&|activity| !is_input(activity));
     let own = stacks.places.values().filter(|place| !is_input(place.activity));
     let line = own
         .clone()
         .filter(|place| place.user && place.leaf > 0)
         .max_by_key(|place| (place.leaf, std::cmp::Reverse(place.line)))
         .filter(|_| outside > 0)
-        .map(|place| (f64::from(place.leaf) / f64::from(outside), place.clone()));
+        .map(|place| (f64::from(place.leaf) / outside as f64, place.clone()));
     Some(MainActivities {
-        inline: part(stacks.inline),
-        validation: f64::from(stacks.validation) / f64::from(total),
+        inline: part(stacks.inline).min(1.0),
+        validation: (f64::from(stacks.validation) / total as f64).min(1.0),
         line,
-        samples: total,
+        samples: u32::try_from(total).unwrap_or(u32::MAX),
         hottest: functions(
             stacks.places.values().filter(|place| !loader_only(place.activity)),
             &|samples| round(part(samples)),
@@ -322,8 +323,13 @@ fn shift(main: &mut MainWindow, input: f64, checkpoint: f64) {
             break;
         }
     }
-    // Nothing was left to take it from.
-    shares.input_wait -= wanted.max(0.0);
+    // Where nothing was left to take it from, the parts are made to fit.
+    let Shares { input_wait, device_sync, host_busy, checkpoint, other } = shares;
+    let mut parts = [input_wait, device_sync, host_busy, checkpoint, other];
+    let sum: f64 = parts.iter().map(|part| part.max(0.0)).sum();
+    if sum > 0.0 {
+        parts.iter_mut().for_each(|part| **part = part.max(0.0) / sum);
+    }
 }
 
 /// Lines at which the host waits for the device: calls that are there for it, lines that are leaves again and again while
@@ -400,8 +406,8 @@ fn functions<'a>(places: impl Iterator<Item = &'a Place>, share: &dyn Fn(u32) ->
 
 fn hottest(place: &Place, share: f64) -> Hottest {
     Hottest {
-        function: place.function.to_string(),
-        file: place.file.rsplit('/').next().unwrap_or_default().to_owned(),
+        function: sanitise(&place.function).into_owned(),
+        file: sanitise(place.file.rsplit('/').next().unwrap_or_default()).into_owned(),
         line: place.line,
         share,
     }
@@ -425,7 +431,7 @@ pub fn worker_stages(
     if pooled.main.total() < 10 {
         return None;
     }
-    let [_, io_wait, _, idle] = worker.shares?;
+    let [_, io_wait, _, idle] = worker.shares?.map(|share| share.clamp(0.0, 1.0));
     let idle = idle_share(own, idle);
     let active = 1.0 - idle;
     let own_active: f64 = PARTS.iter().map(|part| count(own, *part)).sum::<f64>() + started(own);
@@ -443,7 +449,7 @@ pub fn worker_stages(
         blocked -= taken;
     }
     let (looked, sent) = if own.feeder.0 >= 20 { own.feeder } else { pooled.feeder };
-    let sending = if looked > 0 { f64::from(sent) / f64::from(looked) } else { 0.0 };
+    let sending = if looked > 0 { (f64::from(sent) / f64::from(looked)).min(1.0) } else { 0.0 };
     let stages = Stages {
         load: round(load),
         decode: round(decode),
@@ -468,7 +474,7 @@ fn started(sum: &ProcessSum) -> f64 {
 /// The lane takes a futex for idleness; the stacks know better where they are many and say something else.
 fn idle_share(own: &ProcessSum, lane: f64) -> f64 {
     let total = own.main.total();
-    let seen = f64::from(own.main.get(Activity::Waiting)) / f64::from(total.max(1));
+    let seen = f64::from(own.main.get(Activity::Waiting)) / total.max(1) as f64;
     if total >= 20 && (seen - lane).abs() > 0.25 { seen } else { lane }
 }
 

@@ -666,6 +666,9 @@ fn io_window(frames: &[&Frame]) -> IoWindow {
     }
 }
 
+/// Share of frames with new workers from which sets come and go too fast for their steps to be counted.
+const QUICK_SETS: f64 = 0.6;
+
 fn steps_window(frames: &[&Frame], only: Option<ProcessId>) -> StepsWindow {
     let (mut steps, mut seconds) = (0_u64, 0.0);
     let mut seen = false;
@@ -681,8 +684,11 @@ fn steps_window(frames: &[&Frame], only: Option<ProcessId>) -> StepsWindow {
         }
         lengths_s.extend(trainer.step_lengths_s.iter().map(|length| f64::from(*length)));
     }
+    // Feeder threads are looked for once a tick: whole sets of workers that live hardly longer go unseen.
+    let new = frames.iter().filter(|frame| workers_of(frame, only).any(|worker| worker.new)).count();
+    let followed = (new as f64) < QUICK_SETS * frames.len() as f64;
     StepsWindow {
-        per_s: (seen && seconds > 0.0).then(|| steps as f64 / seconds),
+        per_s: (seen && followed && seconds > 0.0).then(|| steps as f64 / seconds),
         count: seen.then_some(steps),
         lengths_s,
     }

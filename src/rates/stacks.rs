@@ -158,8 +158,8 @@ impl Activities {
 
     /// Samples in all.
     #[must_use]
-    pub fn total(&self) -> u32 {
-        self.0.iter().fold(0, |sum, samples| sum.saturating_add(*samples))
+    pub fn total(&self) -> u64 {
+        self.0.iter().map(|samples| u64::from(*samples)).sum()
     }
 
     /// Adds samples.
