@@ -92,7 +92,7 @@ fn hostile_names_never_reach_the_terminal() {
     let verdict = verdict(&output);
     assert_eq!(verdict["seen"]["stacks"], "ok", "{verdict:#}");
     assert_eq!(verdict["main_thread"]["activities"]["python"], 1.0);
-    assert!(verdict["main_thread"]["hottest"][0]["function"].as_str().unwrap().len() <= 256);
+    assert!(verdict["main_thread"]["hottest"][0]["function"].as_str().unwrap().chars().count() <= 256);
     let printed = diagnose(&target, &py_spy, &[]);
     assert!(printed.status.success());
     for output in [output.stdout, printed.stdout] {

@@ -176,6 +176,7 @@ pub(super) fn switched_off(options: &Options) -> Option<SourceStatus> {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 

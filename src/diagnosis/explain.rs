@@ -88,7 +88,7 @@ fn next_limit(judgement: &Judgement, window: &Window) -> Option<Finding> {
     let main = window.main.as_ref()?;
     let lost = window.lost_wait();
     let waits = matches!(judgement.class, Class::DataLoader | Class::Io | Class::Cpu);
-    if !waits || lost < limit::LOST_WAIT.value || lost > 0.97 {
+    if !waits || !(limit::LOST_WAIT.value..=0.97).contains(&lost) {
         return None;
     }
     let rest = 1.0 - lost;

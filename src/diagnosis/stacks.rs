@@ -381,27 +381,35 @@ fn reads_back(text: &str) -> bool {
 
 /// The largest functions, the user's own first, each at its most frequent line.
 fn functions<'a>(places: impl Iterator<Item = &'a Place>, share: &dyn Fn(u32) -> f64, most: usize) -> Vec<Hottest> {
-    let mut by_function: BTreeMap<(bool, &str, &str), (u32, u32, &Place)> = BTreeMap::new();
+    let mut by_function: BTreeMap<(bool, &str, &str), Function<'_>> = BTreeMap::new();
     for place in places {
-        let entry = by_function.entry((!place.user, &place.file, &place.function)).or_insert((0, 0, place));
-        entry.0 = entry.0.saturating_add(place.samples);
-        if place.samples > entry.1 {
-            (entry.1, entry.2) = (place.samples, place);
+        let key = (!place.user, &*place.file, &*place.function);
+        let function = by_function.entry(key).or_insert(Function { samples: 0, most: 0, place });
+        function.samples = function.samples.saturating_add(place.samples);
+        if place.samples > function.most {
+            (function.most, function.place) = (place.samples, place);
         }
     }
-    let mut ranked: Vec<((bool, &str, &str), (u32, u32, &Place))> = by_function.into_iter().collect();
+    let mut ranked: Vec<Function<'_>> = by_function.into_values().collect();
     // A library's function is named only where it holds far more than any of the user's: by default it is theirs that can
-    // be changed.
-    ranked.sort_by(|(a, left), (b, right)| {
-        let weight = |other: bool, samples: u32| if other { samples / 3 } else { samples };
-        weight(b.0, right.0).cmp(&weight(a.0, left.0)).then_with(|| a.cmp(b))
+    // be changed. Equal ones stay in the order of their names.
+    ranked.sort_by_key(|function| {
+        let weight = if function.place.user { function.samples } else { function.samples / 3 };
+        std::cmp::Reverse(weight)
     });
     ranked
         .into_iter()
         .take(most)
-        .map(|(_, (samples, _, place))| hottest(place, share(samples)))
+        .map(|function| hottest(function.place, share(function.samples)))
         .filter(|function| function.share >= 0.005)
         .collect()
+}
+
+/// A function's samples, and its most frequent line with those of that line.
+struct Function<'a> {
+    samples: u32,
+    most: u32,
+    place: &'a Place,
 }
 
 fn hottest(place: &Place, share: f64) -> Hottest {
