@@ -307,11 +307,11 @@ impl Lines {
 }
 
 /// What the stacks add about the main thread.
-fn main_evidence(lines: &mut Lines, main: &MainWindow) {
+fn main_evidence(lines: &mut Lines, main: &MainWindow, receiving: f64) {
     let Some(seen) = &main.activities else { return };
     let parts = [
         ("loading", seen.inline, "main thread loads batches itself"),
-        ("receiving", seen.share(Activity::Receiving), "main thread takes batches over"),
+        ("receiving", receiving, "main thread works at taking batches over"),
         ("loader_start", seen.share(Activity::LoaderStart), "main thread starts workers"),
         ("queue_wait", seen.share(Activity::QueueWait), "main thread waits for a queue of the program's own"),
         ("model", seen.of_model(), "main thread in forward, backward, optimizer and copies"),
@@ -367,7 +367,7 @@ fn evidence(judgement: &Judgement, window: &Window) -> Vec<Evidence> {
             Some(&limit::MAIN_RUN_DELAY),
             "main thread queues for a CPU, of its runnable time",
         );
-        main_evidence(&mut lines, main);
+        main_evidence(&mut lines, main, window.receiving());
         if window.workers.is_none() {
             lines.add(
                 "main_read",

@@ -147,7 +147,7 @@ pub(super) const CAUSES: &[Cause] = &[
         signals: &[WORKER_STACKS, WORKER_TIME, MAIN_WAIT],
         source: "frames directly below the fetch of torch/utils/data/_utils/fetch.py without a __getitem__: \
                  collate.py or the user's collate_fn",
-        confirmed: Confirmed::DataFilesOnly,
+        confirmed: Confirmed::LabelledWorkloads,
         limits: "needs stacks: without them it is called too-few-workers; a lazy data set that decodes at first use \
                  does its reading there too",
         advice: &[

@@ -106,12 +106,16 @@ pub(super) const CAUSES: &[Cause] = &[
         name: "copy-bound",
         headline: "copies to the device",
         meaning: "copies over PCIe keep the device busy",
-        rule: &[BUSY, "the PCIe link is in use at least `pcie_busy`", "the device draws less than `low_power`"],
-        thresholds: &[&limit::DEVICE_BUSY, &limit::PCIE_BUSY, &limit::LOW_POWER],
+        rule: &[
+            "the PCIe link is in use at least `pcie_busy`",
+            "the device is busy less than `device_busy` of the time, for copies are no kernels; or it is busy and draws \
+             less than `low_power`",
+        ],
+        thresholds: &[&limit::PCIE_BUSY, &limit::DEVICE_BUSY, &limit::LOW_POWER],
         signals: &[PCIE, DEVICE, POWER],
         source: "nvmlDeviceGetPcieThroughput samples 20 ms for each query; the link carries generation x width, less \
                  10 to 20 percent for its protocol",
-        confirmed: Confirmed::DataFilesOnly,
+        confirmed: Confirmed::FakeDeviceOnly,
         limits: "a short sample now and then: bursts are missed or overstated; copies that wait for pageable memory \
                  leave the link idle and are not found",
         advice: &[
@@ -191,7 +195,7 @@ pub(super) const CAUSES: &[Cause] = &[
         signals: &[MAIN_STACKS, MAIN_WAIT, DEVICE, POWER],
         source: "frames of torch/distributed/distributed_c10d.py; a rank that waits in a collective kernel reads close \
                  to full utilisation at low power",
-        confirmed: Confirmed::DataFilesOnly,
+        confirmed: Confirmed::FakeDeviceOnly,
         limits: "needs stacks; with NCCL the host launches a collective and goes on, and the wait shows up at the next \
                  synchronisation or as a busy device at low power; ranks on other machines are not seen",
         advice: &[

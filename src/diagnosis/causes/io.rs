@@ -131,7 +131,7 @@ pub(super) const CAUSES: &[Cause] = &[
         thresholds: &[&limit::LOST_WAIT, &limit::MEMORY_PRESSURE, &limit::SWAP_IN],
         signals: &[MEMORY, MAIN_WAIT, WORKER_TIME],
         source: "kernel Documentation/accounting/psi.rst: `some` is the share of time in which a task waits for memory",
-        confirmed: Confirmed::DataFilesOnly,
+        confirmed: Confirmed::LabelledWorkloads,
         limits: "the numbers are the machine's: another job may be the one that is short of memory",
         advice: &[
             (

@@ -65,7 +65,7 @@ pub(super) const STATES: &[Cause] = &[
         thresholds: &[&limit::PHASE],
         signals: &[MAIN_STACKS],
         source: "torch.compile documentation: compilation happens at the first call, and again for new shapes",
-        confirmed: Confirmed::Unconfirmed,
+        confirmed: Confirmed::LabelledWorkloads,
         limits: "needs stacks: without them it looks like work of the main thread",
         advice: &[(
             "If it comes back during training: mark_dynamic, dynamic=True, or pad to few shapes (TORCH_LOGS=recompiles)",
@@ -84,7 +84,7 @@ pub(super) const STATES: &[Cause] = &[
         thresholds: &[&limit::PHASE],
         signals: &[MAIN_STACKS],
         source: "frames of Lightning's evaluation loop, the evaluate of the HF Trainer, or user functions of such names",
-        confirmed: Confirmed::Unconfirmed,
+        confirmed: Confirmed::LabelledWorkloads,
         limits: "needs stacks; a loop with validation inline under no name of its own counts as training",
         advice: &[("Validate less often, or on a part of the set", "the model does not learn meanwhile")],
     },
