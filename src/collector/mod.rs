@@ -123,7 +123,15 @@ impl Collector {
 
     /// Says how often stacks are wanted from now on.
     pub fn want_stacks(&self, demand: Demand) {
-        self.stacks_rest_ms.store(demand.rest_ms(), Ordering::Relaxed);
+        if self.stacks_rest_ms.swap(demand.rest_ms(), Ordering::Relaxed) != demand.rest_ms() {
+            self.wake_stacks();
+        }
+    }
+
+    fn wake_stacks(&self) {
+        if let Some(thread) = &self.stacks_thread {
+            thread.thread().unpark();
+        }
     }
 
     /// Waits for the next tick and puts its sample together. Cancel safe.
@@ -196,6 +204,7 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.wake_stacks();
         // A py-spy that is running is ended by its thread, which looks for `stop` every 40 ms: it must not outlive us.
         let until = Instant::now() + STACKS_END;
         while self.stacks_thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {

@@ -8,11 +8,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Options;
 use super::board::{Board, StacksPart};
-use crate::sample::{ProcessId, ProcessRole, SourceState, SourceStatus};
+use crate::sample::{JobSample, ProcessId, ProcessRole, SourceState, SourceStatus};
 use crate::sources::py_spy::{PySpy, Refusal};
 
 /// Length of a window, seconds: py-spy takes whole ones.
@@ -29,7 +29,7 @@ const NOW_AND_THEN: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_secs(2);
 /// Longest rest after failures.
 const RETRY_MOST: Duration = Duration::from_secs(60);
-/// The thread looks around this often while it rests.
+/// Rest where there is nothing to wait for but the next tick.
 const STEP: Duration = Duration::from_millis(50);
 
 /// How often stacks are wanted.
@@ -61,12 +61,17 @@ pub(super) fn watch(options: &Options, board: &Arc<Board>, stop: &AtomicBool, re
     let mut py_spy: Option<PySpy> = None;
     let mut failures = 0_u32;
     while !stop.load(Ordering::Relaxed) {
-        let Some((trainers, workers)) = processes(board) else {
-            thread::sleep(STEP);
+        let job = board.parts().job.value.clone();
+        let Some(job) = job else {
+            rest(stop, || STEP); // the first sample comes at once
             continue;
         };
+        if !job.alive {
+            return;
+        }
+        let (trainers, workers) = (of_role(&job, ProcessRole::Trainer), of_role(&job, ProcessRole::Worker));
         let Some((process, rate_hz)) = turns.next(&trainers, &workers) else {
-            rest(Duration::from_secs(1), stop);
+            rest(stop, || Duration::from_secs(1));
             continue;
         };
         let proc_root = &options.roots.proc;
@@ -81,10 +86,8 @@ pub(super) fn watch(options: &Options, board: &Arc<Board>, stop: &AtomicBool, re
                 failures = 0;
                 board.parts().stacks.add(window);
                 let begun = rest_ms.load(Ordering::Relaxed);
-                rest_while(stop, |passed| {
-                    // More may be wanted meanwhile.
-                    passed < Duration::from_millis(rest_ms.load(Ordering::Relaxed).min(begun))
-                });
+                // More may be wanted meanwhile.
+                rest(stop, || Duration::from_millis(rest_ms.load(Ordering::Relaxed).min(begun)));
             }
             Err(refusal) => {
                 let of_trainer = trainers.contains(&process);
@@ -100,30 +103,24 @@ pub(super) fn watch(options: &Options, board: &Arc<Board>, stop: &AtomicBool, re
                     return; // there is no py-spy
                 }
                 let wait = RETRY.saturating_mul(1 << failures.saturating_sub(1).min(5)).min(RETRY_MOST);
-                rest(if failures == 0 { STEP } else { wait }, stop);
+                rest(stop, || if failures == 0 { STEP } else { wait });
             }
         }
     }
 }
 
-/// Trainers and workers of a job that is alive.
-fn processes(board: &Board) -> Option<(Vec<ProcessId>, Vec<ProcessId>)> {
-    let job = board.parts().job.value.clone().filter(|job| job.alive)?;
-    let of = |role: ProcessRole| {
-        job.processes.iter().filter(move |process| process.role == role).map(|process| process.id).collect()
-    };
-    Some((of(ProcessRole::Trainer), of(ProcessRole::Worker)))
+fn of_role(job: &JobSample, role: ProcessRole) -> Vec<ProcessId> {
+    job.processes.iter().filter(|process| process.role == role).map(|process| process.id).collect()
 }
 
-fn rest(time: Duration, stop: &AtomicBool) {
-    rest_while(stop, |passed| passed < time);
-}
-
-fn rest_while(stop: &AtomicBool, still: impl Fn(Duration) -> bool) {
-    let mut passed = Duration::ZERO;
-    while still(passed) && !stop.load(Ordering::Relaxed) {
-        thread::sleep(STEP);
-        passed += STEP;
+/// Rests for as long as `wanted` says, which may change meanwhile: whoever changes it, or sets `stop`, wakes this thread.
+fn rest(stop: &AtomicBool, wanted: impl Fn() -> Duration) {
+    let begun = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        match wanted().checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) {
+            Some(left) => thread::park_timeout(left),
+            None => return,
+        }
     }
 }
 

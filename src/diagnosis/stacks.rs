@@ -45,20 +45,31 @@ pub struct ProcessSum {
 
 impl ProcessSum {
     fn add(&mut self, stacks: &ProcessStacks) {
-        self.main.merge(&stacks.main);
-        self.validation = self.validation.saturating_add(stacks.validation);
-        self.inline = self.inline.saturating_add(stacks.inline);
-        self.feeder.0 = self.feeder.0.saturating_add(stacks.feeder.0);
-        self.feeder.1 = self.feeder.1.saturating_add(stacks.feeder.1);
-        for place in &stacks.places {
-            let known = self
-                .places
-                .entry((Arc::clone(&place.file), place.line, place.activity))
-                .or_insert_with(|| Place { samples: 0, leaf: 0, blocked: 0, ..place.clone() });
-            known.samples = known.samples.saturating_add(place.samples);
-            known.leaf = known.leaf.saturating_add(place.leaf);
-            known.blocked = known.blocked.saturating_add(place.blocked);
-        }
+        let ProcessStacks { main, validation, inline, feeder, .. } = stacks;
+        self.add_counts(main, *validation, *inline, *feeder);
+        stacks.places.iter().for_each(|place| self.add_place(place));
+    }
+
+    fn add_sum(&mut self, other: &Self) {
+        self.add_counts(&other.main, other.validation, other.inline, other.feeder);
+        other.places.values().for_each(|place| self.add_place(place));
+    }
+
+    fn add_counts(&mut self, main: &Activities, validation: u32, inline: u32, feeder: (u32, u32)) {
+        self.main.merge(main);
+        self.validation = self.validation.saturating_add(validation);
+        self.inline = self.inline.saturating_add(inline);
+        self.feeder = (self.feeder.0.saturating_add(feeder.0), self.feeder.1.saturating_add(feeder.1));
+    }
+
+    fn add_place(&mut self, place: &Place) {
+        let known = self
+            .places
+            .entry((Arc::clone(&place.file), place.line, place.activity))
+            .or_insert_with(|| Place { samples: 0, leaf: 0, blocked: 0, ..place.clone() });
+        known.samples = known.samples.saturating_add(place.samples);
+        known.leaf = known.leaf.saturating_add(place.leaf);
+        known.blocked = known.blocked.saturating_add(place.blocked);
     }
 
     /// Samples of the main thread that were not waits for a batch (trainer) or for work (worker).
@@ -82,13 +93,13 @@ impl StacksWindow {
     pub fn of<'a>(frames: impl IntoIterator<Item = &'a Frame>) -> Self {
         let mut out = Self::default();
         for stacks in frames.into_iter().flat_map(|frame| &frame.stacks) {
-            let sums = match stacks.role {
-                ProcessRole::Worker => &mut out.workers,
-                _ => &mut out.trainers,
-            };
-            sums.entry(stacks.id).or_default().add(stacks);
+            out.of_role(stacks.role).entry(stacks.id).or_default().add(stacks);
         }
         out
+    }
+
+    fn of_role(&mut self, role: ProcessRole) -> &mut BTreeMap<ProcessId, ProcessSum> {
+        if role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers }
     }
 
     /// Sums up the stacks of frames that end after `from_ns`, and the newest ones of each process that has none there.
@@ -99,10 +110,7 @@ impl StacksWindow {
         for frame in frames.iter().rev() {
             let old = frame.monotonic_ns < from_ns;
             for stacks in &frame.stacks {
-                let sums = match stacks.role {
-                    ProcessRole::Worker => &mut out.workers,
-                    _ => &mut out.trainers,
-                };
+                let sums = out.of_role(stacks.role);
                 if !(old && sums.contains_key(&stacks.id)) {
                     sums.entry(stacks.id).or_default().add(stacks);
                 }
@@ -126,24 +134,7 @@ impl StacksWindow {
 
 fn sum<'a>(parts: impl Iterator<Item = &'a ProcessSum>) -> ProcessSum {
     let mut out = ProcessSum::default();
-    for part in parts {
-        out.main.merge(&part.main);
-        out.validation = out.validation.saturating_add(part.validation);
-        out.inline = out.inline.saturating_add(part.inline);
-        out.feeder.0 = out.feeder.0.saturating_add(part.feeder.0);
-        out.feeder.1 = out.feeder.1.saturating_add(part.feeder.1);
-        for (key, place) in &part.places {
-            let known = out.places.entry(key.clone()).or_insert_with(|| Place {
-                samples: 0,
-                leaf: 0,
-                blocked: 0,
-                ..place.clone()
-            });
-            known.samples = known.samples.saturating_add(place.samples);
-            known.leaf = known.leaf.saturating_add(place.leaf);
-            known.blocked = known.blocked.saturating_add(place.blocked);
-        }
-    }
+    parts.for_each(|part| out.add_sum(part));
     out
 }
 

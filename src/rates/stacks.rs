@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sample::stacks::is_user_code;
+use crate::sample::stacks::{is_installed, is_user_code};
 use crate::sample::{JobSample, ProcessId, ProcessRole, StackFrame, StackWindow, StacksSample, ThreadStacks};
 use marks::{Mark, last_part, mark};
 
@@ -346,7 +346,7 @@ fn of_trainer(stack: &[Seen<'_>]) -> Activity {
     match known {
         Some(Activity::Report) | None if saves() => Activity::Checkpoint,
         Some(activity) => activity,
-        None if makes_batches(stack).is_some() => sample_stage(stack),
+        None if makes_batches(stack) => sample_stage(stack),
         None if near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function))) => Activity::Sync,
         None => Activity::Python,
     }
@@ -473,10 +473,10 @@ fn is_validation(stack: &[Seen<'_>]) -> bool {
     })
 }
 
-/// A loader of the user's own in the training process: the outermost of its frames. Iterators and data sets are called through
+/// A loader of the user's own in the training process. Iterators and data sets are called through
 /// special methods; plain functions are known by names like `get_batch` or `load_sample`.
-fn makes_batches(stack: &[Seen<'_>]) -> Option<usize> {
-    stack.iter().rposition(|seen| seen.is_user() && named_for_batches(last_part(&seen.frame.function)))
+fn makes_batches(stack: &[Seen<'_>]) -> bool {
+    stack.iter().any(|seen| seen.is_user() && named_for_batches(last_part(&seen.frame.function)))
 }
 
 fn named_for_batches(name: &str) -> bool {
@@ -533,10 +533,8 @@ fn named_for_validation(name: &str) -> bool {
 /// The frame that a stack is put down to: the innermost one of the user's own code, else the innermost outside the
 /// standard library, else the leaf; and whether it is the leaf.
 fn place(stack: &[Seen<'_>]) -> Option<(usize, bool)> {
-    let installed = |seen: &&Seen<'_>| {
-        ["/site-packages/", "/dist-packages/"].iter().any(|packages| seen.frame.file.contains(packages))
-    };
-    let found = stack.iter().position(Seen::is_user).or_else(|| stack.iter().position(|seen| installed(&seen)));
+    let installed = || stack.iter().position(|seen| is_installed(&seen.frame.file));
+    let found = stack.iter().position(Seen::is_user).or_else(installed);
     let at = found.unwrap_or(0);
     Some((stack.get(at)?.at, at == 0))
 }

@@ -83,19 +83,24 @@ pub struct StackCount {
 /// the user's either.
 #[must_use]
 pub fn is_user_code(file: &str) -> bool {
-    let packages = ["site-packages", "dist-packages"];
-    if file.is_empty() || file.starts_with('<') {
+    if file.is_empty() || file.starts_with('<') || is_installed(file) {
         return false;
     }
     let mut parent = "";
     for part in file.split('/') {
         let library = ["lib", "lib64"].contains(&parent) && is_python_folder(part);
-        if packages.contains(&part) || library || part.starts_with("torchinductor_") {
+        if library || part.starts_with("torchinductor_") {
             return false;
         }
         parent = part;
     }
     true
+}
+
+/// Whether a file belongs to an installed package.
+#[must_use]
+pub fn is_installed(file: &str) -> bool {
+    file.split('/').any(|part| matches!(part, "site-packages" | "dist-packages"))
 }
 
 /// `python3.11`, `python3.13t`, `python311.zip`: the standard library's place below `lib`.
