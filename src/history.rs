@@ -1,4 +1,6 @@
-//! Fixed-capacity rings of frames and verdict marks, with explicit gaps.
+//! Fixed-capacity rings of frames and verdict marks, with explicit gaps; [`archive`] keeps an hour of them, packed.
+
+pub mod archive;
 
 use std::collections::VecDeque;
 

@@ -1,0 +1,360 @@
+//! An hour of whole moments — frame and verdict — in bounded memory, so that the screen can go back to any of them.
+//!
+//! The newest moments are kept as they are, since they are asked for most. Older ones go sixteen at a time into a
+//! compressed block: neighbouring moments are much alike, so a block is far smaller than its moments one by one. Blocks
+//! are dropped whole from the old end. What is needed to move about (when, which class) is kept beside the blocks for
+//! every moment, so that only the moment that is shown is ever unpacked.
+//!
+//! A clock that goes backwards, as in a recording that goes on after a reboot, begins a new series: [`Archive::at`]
+//! looks only there, the older moments can still be stepped to.
+
+use std::collections::VecDeque;
+use std::mem::size_of;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::diagnosis::verdict::{Class, Phase, Verdict};
+use crate::rates::Frame;
+
+/// Moments in a block: more pack better, fewer load faster.
+const BLOCK: usize = 16;
+
+/// zstd's level: at 1 an hour is a tenth larger than at 3, and packing takes half the time.
+const LEVEL: i32 = 1;
+
+/// Most bytes that a block may unpack to: beyond what [`Limits::bytes`] lets in, so only a damaged block has more.
+const MOST_UNPACKED: usize = 256 << 20;
+
+/// Names a moment for as long as it is kept: counts from 0, never used again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MomentId(pub u64);
+
+/// What was seen and said at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Moment {
+    /// The frame.
+    pub frame: Frame,
+    /// The verdict that stood, once there was one.
+    pub verdict: Option<Arc<Verdict>>,
+    /// Since when its class and cause had stood, CLOCK_MONOTONIC nanoseconds.
+    pub since_ns: Option<u64>,
+}
+
+/// What is known of a moment without unpacking it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stamp {
+    /// Which moment.
+    pub id: MomentId,
+    /// CLOCK_MONOTONIC at the end of its interval, nanoseconds.
+    pub monotonic_ns: u64,
+    /// Length of its interval, seconds; 0 for the first of a session.
+    pub seconds: f64,
+    /// Wall clock at its end, milliseconds since 1970.
+    pub unix_ms: i64,
+    /// The series is broken before it.
+    pub gap: bool,
+    /// Class of its verdict.
+    pub class: Option<Class>,
+    /// Cause of its verdict.
+    pub cause: Option<Arc<str>>,
+    /// Phase of its verdict.
+    pub phase: Option<Phase>,
+}
+
+/// How much is kept. The newest moment always is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Time back from the newest moment; a block that reaches over it is kept whole.
+    pub span: Duration,
+    /// Memory, bytes.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { span: Duration::from_secs(3600), bytes: 24 << 20 }
+    }
+}
+
+/// Moments that are packed together.
+#[derive(Debug)]
+struct Block {
+    /// Where in the unpacked bytes each moment ends.
+    ends: Vec<usize>,
+    packed: Vec<u8>,
+}
+
+impl Block {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.ends.len() * size_of::<usize>() + self.packed.len()
+    }
+}
+
+/// The moments kept, oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct Archive {
+    limits: Limits,
+    /// One for each moment, of blocks and recent ones alike.
+    stamps: VecDeque<Stamp>,
+    blocks: VecDeque<Arc<Block>>,
+    /// Not packed, with their weights in bytes.
+    recent: VecDeque<(Moment, usize)>,
+    /// Moments whose class or cause is not that of the last judged moment before them.
+    changes: VecDeque<MomentId>,
+    /// Class and cause before the newest moment.
+    before: Option<(Class, Option<Arc<str>>)>,
+    /// First moment of the newest series.
+    series: MomentId,
+    next: MomentId,
+    block_bytes: usize,
+    recent_bytes: usize,
+}
+
+impl Archive {
+    /// An archive of nothing yet.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Takes in the newest moment, for which there is no verdict yet.
+    pub fn push(&mut self, frame: &Frame) {
+        let id = self.next;
+        self.next = MomentId(id.0 + 1);
+        if let Some(last) = self.stamps.back() {
+            if let Some(class) = last.class {
+                self.before = Some((class, last.cause.clone()));
+            }
+            if frame.monotonic_ns < last.monotonic_ns {
+                self.series = id;
+            }
+        }
+        self.stamps.push_back(Stamp {
+            id,
+            monotonic_ns: frame.monotonic_ns,
+            seconds: frame.seconds,
+            unix_ms: frame.unix_ms,
+            gap: frame.gap,
+            class: None,
+            cause: None,
+            phase: None,
+        });
+        let weight = weight_of_frame(frame);
+        self.recent_bytes += weight;
+        self.recent.push_back((Moment { frame: frame.clone(), ..Moment::default() }, weight));
+        self.pack();
+        self.shrink();
+    }
+
+    /// Notes the verdict of the newest moment; its class and cause have stood since `since_ns`.
+    pub fn judge(&mut self, verdict: &Arc<Verdict>, since_ns: Option<u64>) {
+        let (Some(stamp), Some((moment, weight))) = (self.stamps.back_mut(), self.recent.back_mut()) else { return };
+        let grown = weight_of_frame(&moment.frame) + weight_of_verdict(verdict);
+        self.recent_bytes = (self.recent_bytes + grown).saturating_sub(*weight);
+        *weight = grown;
+        moment.verdict = Some(Arc::clone(verdict));
+        moment.since_ns = since_ns;
+        let (class, cause) = (verdict.class, verdict.cause.as_deref());
+        let same_cause = self.before.as_ref().and_then(|(_, before)| before.as_ref());
+        stamp.cause = cause.map(|c| same_cause.filter(|b| ***b == *c).map_or_else(|| Arc::from(c), Arc::clone));
+        stamp.class = Some(class);
+        stamp.phase = Some(verdict.phase);
+        if self.changes.back() == Some(&stamp.id) {
+            self.changes.pop_back();
+        }
+        if self.before.as_ref().is_some_and(|(c, why)| *c != class || why.as_deref() != cause) {
+            self.changes.push_back(stamp.id);
+        }
+        self.shrink();
+    }
+
+    /// The oldest moment kept.
+    #[must_use]
+    pub fn first(&self) -> Option<&Stamp> {
+        self.stamps.front()
+    }
+
+    /// The newest moment.
+    #[must_use]
+    pub fn last(&self) -> Option<&Stamp> {
+        self.stamps.back()
+    }
+
+    /// Moments kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.stamps.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.stamps.is_empty()
+    }
+
+    /// Memory that the moments take, bytes; of those not packed an estimate.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.block_bytes + self.recent_bytes + self.stamps.len() * size_of::<Stamp>()
+    }
+
+    /// What is known of a moment, while it is kept.
+    #[must_use]
+    pub fn stamp(&self, id: MomentId) -> Option<&Stamp> {
+        self.stamps.get(self.place(id)?)
+    }
+
+    /// The moment whose interval holds `monotonic_ns`, else the one that ends nearest to it.
+    #[must_use]
+    pub fn at(&self, monotonic_ns: u64) -> Option<MomentId> {
+        let start = self.place(self.series).unwrap_or(0);
+        let from = start + self.ends_before(start, monotonic_ns);
+        let before = from.checked_sub(1).filter(|place| *place >= start).and_then(|place| self.stamps.get(place));
+        let (Some(after), Some(before)) = (self.stamps.get(from), before) else {
+            return self.stamps.get(from).or(before).map(|s| s.id);
+        };
+        let length_ns = (after.seconds.max(0.0) * 1e9) as u64;
+        let inside = after.monotonic_ns.saturating_sub(length_ns) < monotonic_ns;
+        let nearer = after.monotonic_ns - monotonic_ns <= monotonic_ns - before.monotonic_ns;
+        Some(if inside || nearer { after.id } else { before.id })
+    }
+
+    /// How many of the stamps from `start` on end before `monotonic_ns`; they are in order there.
+    fn ends_before(&self, start: usize, monotonic_ns: u64) -> usize {
+        let (mut low, mut high) = (start, self.stamps.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.stamps.get(middle).is_some_and(|s| s.monotonic_ns < monotonic_ns) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low - start
+    }
+
+    /// The moment `by` moments after this one, or before it; the first or last where there are not so many, also for
+    /// a moment that is no longer kept.
+    #[must_use]
+    pub fn step(&self, id: MomentId, by: i64) -> Option<MomentId> {
+        let (first, last) = (self.first()?.id, self.last()?.id);
+        Some(MomentId(id.0.saturating_add_signed(by)).clamp(first, last))
+    }
+
+    /// The next moment after this one, or the last before it, at which class or cause became others.
+    #[must_use]
+    pub fn change(&self, id: MomentId, forward: bool) -> Option<MomentId> {
+        let place = if forward {
+            self.changes.partition_point(|c| *c <= id)
+        } else {
+            self.changes.partition_point(|c| *c < id).checked_sub(1)?
+        };
+        self.changes.get(place).copied()
+    }
+
+    /// The whole moment, while it is kept.
+    #[must_use]
+    pub fn load(&self, id: MomentId) -> Option<Moment> {
+        let place = self.place(id)?;
+        let packed = self.stamps.len() - self.recent.len();
+        if let Some(place) = place.checked_sub(packed) {
+            return self.recent.get(place).map(|(moment, _)| moment.clone());
+        }
+        // All blocks but the newest may have any number of moments, since a heavy one is packed early.
+        let mut place = place;
+        for block in &self.blocks {
+            match place.checked_sub(block.ends.len()) {
+                Some(rest) => place = rest,
+                None => return unpack(block, place),
+            }
+        }
+        None
+    }
+
+    fn place(&self, id: MomentId) -> Option<usize> {
+        let first = self.stamps.front()?.id;
+        usize::try_from(id.0.checked_sub(first.0)?).ok().filter(|place| *place < self.stamps.len())
+    }
+
+    /// Packs the oldest of the recent moments once there are many, or heavy ones. The newest is not packed: its verdict
+    /// may be still to come.
+    fn pack(&mut self) {
+        let heavy = self.recent_bytes > self.limits.bytes / 4;
+        if self.recent.len() < 2 * BLOCK && !heavy {
+            return;
+        }
+        let count = BLOCK.min(self.recent.len().saturating_sub(1));
+        if count == 0 {
+            return;
+        }
+        let block = pack(self.recent.iter().take(count).map(|(moment, _)| moment));
+        for (_, weight) in self.recent.drain(..count) {
+            self.recent_bytes = self.recent_bytes.saturating_sub(weight);
+        }
+        self.block_bytes += block.bytes();
+        self.blocks.push_back(Arc::new(block));
+    }
+
+    /// Drops what is over the limits from the old end, but never the newest moment.
+    fn shrink(&mut self) {
+        while self.stamps.len() > 1 {
+            let oldest = self.blocks.front().map_or(1, |block| block.ends.len());
+            if self.bytes() <= self.limits.bytes && !self.is_too_old(oldest.saturating_sub(1)) {
+                break;
+            }
+            match self.blocks.pop_front() {
+                Some(block) => self.block_bytes = self.block_bytes.saturating_sub(block.bytes()),
+                None => {
+                    let weight = self.recent.pop_front().map_or(0, |(_, weight)| weight);
+                    self.recent_bytes = self.recent_bytes.saturating_sub(weight);
+                }
+            }
+            self.stamps.drain(..oldest.min(self.stamps.len()));
+            let first = self.stamps.front().map_or(self.next, |s| s.id);
+            let gone = self.changes.partition_point(|c| *c < first);
+            self.changes.drain(..gone);
+        }
+    }
+
+    /// Whether the moment at this place lies further back than is kept. Moments of an older series, whose time cannot
+    /// be held against today's, are as old as the start of this one.
+    fn is_too_old(&self, place: usize) -> bool {
+        let (Some(last), Some(stamp)) = (self.stamps.back(), self.stamps.get(place)) else { return false };
+        let stamp = if stamp.id < self.series { self.stamp(self.series).unwrap_or(last) } else { stamp };
+        u128::from(last.monotonic_ns.saturating_sub(stamp.monotonic_ns)) > self.limits.span.as_nanos()
+    }
+}
+
+fn pack<'a>(moments: impl Iterator<Item = &'a Moment>) -> Block {
+    let mut plain = Vec::new();
+    let mut ends = Vec::new();
+    for moment in moments {
+        let whole = (&moment.frame, moment.verdict.as_deref(), moment.since_ns);
+        // What cannot be written down loads as nothing: an empty piece.
+        let start = plain.len();
+        if serde_json::to_writer(&mut plain, &whole).is_err() {
+            plain.truncate(start);
+        }
+        ends.push(plain.len());
+    }
+    Block { ends, packed: zstd::bulk::compress(&plain, LEVEL).unwrap_or_default() }
+}
+
+fn unpack(block: &Block, place: usize) -> Option<Moment> {
+    let end = *block.ends.get(place)?;
+    let start = place.checked_sub(1).map_or(Some(0), |p| block.ends.get(p).copied())?;
+    let plain = zstd::bulk::decompress(&block.packed, (*block.ends.last()?).min(MOST_UNPACKED)).ok()?;
+    let (frame, verdict, since_ns): (Frame, Option<Verdict>, Option<u64>) =
+        serde_json::from_slice(plain.get(start..end)?).ok()?;
+    Some(Moment { frame, verdict: verdict.map(Arc::new), since_ns })
+}
+
+/// Memory of a frame, bytes, near enough.
+fn weight_of_frame(frame: &Frame) -> usize {
+    size_of::<Moment>() + frame.processes.len() * 256 + frame.workers.len() * 256
+}
+
+/// Memory of a verdict, bytes, near enough.
+fn weight_of_verdict(verdict: &Verdict) -> usize {
+    size_of::<Verdict>() + verdict.workers.len() * 256
+}
