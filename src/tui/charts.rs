@@ -204,10 +204,10 @@ pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, style: Style) {
     if area.width < 8 || area.height == 0 || !span_s.is_finite() || span_s <= 0.0 {
         return;
     }
-    let step = [5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0]
+    let step = [1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1200.0]
         .into_iter()
         .find(|s| f64::from(area.width) * s / span_s >= 9.0)
-        .unwrap_or(600.0);
+        .unwrap_or(1800.0);
     buf.set_stringn(area.right() - 3, area.y, "now", 3, style);
     let mut free = area.right() - 3;
     for mark in 1..=64 {
@@ -278,7 +278,7 @@ mod tests {
         let area = Rect::new(0, 0, cells, height);
         let mut buf = Buffer::empty(area);
         let theme = Theme { colour: false, ascii };
-        let columns = Columns::gather(t, Window::of_cells(NOW, f64::from(cells), cells), |p| p.cpu);
+        let columns = Columns::gather(t, Window::of_cells(NOW, f64::from(cells), cells), |p| p.cpu.get());
         timeline(&mut buf, area, &columns, 100.0, Style::new(), theme);
         rows(&buf)
     }
@@ -367,7 +367,7 @@ mod tests {
             let area = Rect::new(x, y, width, height);
             let theme = Theme { colour: true, ascii };
             let window = Window::of_cells(NOW, 60.0, width);
-            let columns = Columns::gather(&t, window, |p| p.cpu);
+            let columns = Columns::gather(&t, window, |p| p.cpu.get());
             timeline(&mut buf, area, &columns, max, Style::new(), theme);
             stacked(&mut buf, area, &t, window, theme);
             strip(&mut buf, area, &t, window, theme);

@@ -2,104 +2,69 @@
 //!
 //! A point stands for the time from `end_ns − seconds` to `end_ns`. Time that no point covers, and a value that a point
 //! does not have, is a gap and is drawn as one.
+//!
+//! Beside the points themselves there are ever coarser levels, in which neighbours are merged into runs. A draw walks
+//! the coarsest one whose runs are still short against a column, so an hour at ten points a second costs as much as a
+//! minute; and since a run takes the place of many points, coarse levels reach further back than the points do.
+
+mod point;
+mod runs;
+mod window;
+
+pub use point::{GPUS, Percent, Point, Small, parts, read_bytes_s};
+pub use window::Window;
 
 use std::collections::VecDeque;
 
 use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
+use runs::Level;
 
-/// Points kept: ten minutes at ten a second.
-pub const POINTS: usize = 6000;
+/// Points kept, and runs of each coarser level: twenty minutes at ten a second, more than three hours at one.
+pub const POINTS: usize = 12_000;
 
-/// The drawn values of one frame.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Point {
-    /// Sequence of the frame.
-    pub sequence: u64,
-    /// CLOCK_MONOTONIC at the end of the interval, nanoseconds.
-    pub end_ns: u64,
-    /// Length of the interval, seconds.
-    pub seconds: f32,
-    /// Mean utilisation of the job's devices, percent.
-    pub gpu: Option<f32>,
-    /// Use of the allowed CPUs, percent.
-    pub cpu: Option<f32>,
-    /// Bytes per second fetched from storage.
-    pub io: Option<f32>,
-    /// Mean share of time in which the workers had something to do, percent.
-    pub loader: Option<f32>,
-    /// Shares of the main threads' time: wait, sync, host, checkpoint, other.
-    pub parts: Option<[f32; 5]>,
-    /// The class that stood at this frame.
-    pub class: Option<Class>,
-}
+/// Longest runs of the coarser levels, nanoseconds: 1, 3, 10 and 30 s with a twentieth of slack, since intervals are
+/// never quite as long as they were meant to be. A factor of about three from one to the next lets a draw find one
+/// whose runs are between a sixth and a half of its column.
+const RUNS_NS: [u64; 4] = [1_050_000_000, 3_150_000_000, 10_500_000_000, 31_500_000_000];
 
-impl Point {
-    /// Takes the drawn values out of a frame.
-    #[must_use]
-    pub fn of(frame: &Frame) -> Self {
-        Self {
-            sequence: frame.sequence,
-            end_ns: frame.monotonic_ns,
-            seconds: frame.seconds as f32,
-            gpu: mean(frame.gpus.iter().filter(|g| g.attached && !g.lost).map(|g| g.utilization_pct)),
-            cpu: finite(frame.host.allowed_cpu_pct),
-            io: finite(read_bytes_s(frame)),
-            loader: mean(frame.workers.iter().map(|w| w.idle.map(|idle| (1.0 - idle) * 100.0))),
-            parts: parts(frame).map(|p| p.map(|v| v as f32)),
-            class: None,
-        }
-    }
-}
-
-/// Bytes per second that the job fetches from storage: its own counters, else those of the devices its data lies on.
-#[must_use]
-pub fn read_bytes_s(frame: &Frame) -> Option<f64> {
-    let devices = frame.storage.read_bytes_s.filter(|_| frame.storage.data_devices_known);
-    frame.job.read_bytes_s.or(devices)
-}
-
-/// Shares of the main threads' time over all trainers: wait, sync, host, checkpoint, other; 0–1 each.
-#[must_use]
-pub fn parts(frame: &Frame) -> Option<[f64; 5]> {
-    let mut sums = [0.0; 5];
-    for t in &frame.trainers {
-        let values = [t.input_wait_s, t.device_sync_s, t.host_busy_s, t.checkpoint_s, t.other_s];
-        for (sum, value) in sums.iter_mut().zip(values) {
-            *sum += if value.is_finite() { value.max(0.0) } else { 0.0 };
-        }
-    }
-    let total: f64 = sums.iter().sum();
-    (total > 0.0).then(|| sums.map(|s| s / total))
-}
-
-fn finite(value: Option<f64>) -> Option<f32> {
-    value.map(|v| v as f32).filter(|v| v.is_finite())
-}
-
-/// Mean of the values that are there; nothing when none is.
-fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f32> {
-    let (mut sum, mut count) = (0.0, 0u32);
-    for v in values.flatten().filter(|v| v.is_finite()) {
-        sum += v;
-        count += 1;
-    }
-    (count > 0).then(|| (sum / f64::from(count)) as f32)
-}
-
-/// The points of the recent past, oldest first.
-#[derive(Debug, Clone, Default)]
+/// The points of the recent past.
+#[derive(Debug, Clone)]
 pub struct Timeline {
+    /// As they came, oldest first. The newest is in no run yet: its class may be still to come.
     points: VecDeque<Point>,
+    /// Coarser and coarser.
+    levels: [Level; RUNS_NS.len()],
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self { points: VecDeque::new(), levels: RUNS_NS.map(Level::new) }
+    }
 }
 
 impl Timeline {
     /// Adds the values of a frame, dropping the oldest when full.
     pub fn push(&mut self, frame: &Frame) {
+        let mut point = Point::of(frame);
+        if let Some(last) = self.points.back() {
+            if point.end_ns < last.end_ns {
+                // The clock went backwards: what was has no place on this axis any more.
+                *self = Self::default();
+            }
+        }
+        if let Some(last) = self.points.back() {
+            point.follow(last);
+            // What a level is done with goes on to the next coarser one.
+            let mut done = Some(*last);
+            for level in &mut self.levels {
+                done = done.and_then(|point| level.push(&point));
+            }
+        }
         if self.points.len() >= POINTS {
             self.points.pop_front();
         }
-        self.points.push_back(Point::of(frame));
+        self.points.push_back(point);
     }
 
     /// Notes the class that stands at the latest frame.
@@ -115,77 +80,60 @@ impl Timeline {
         self.points.back()
     }
 
+    /// Start of the oldest time that is kept and end of the newest, CLOCK_MONOTONIC nanoseconds.
+    #[must_use]
+    pub fn range(&self) -> Option<(u64, u64)> {
+        let newest = self.points.back()?.end_ns;
+        let oldest = self.levels.iter().filter_map(Level::first).chain(self.points.front());
+        Some((oldest.map(|p| p.start_ns).min()?.min(newest), newest))
+    }
+
     /// Whether something was seen before `window` begins: what is missing at its left edge is then a gap.
     #[must_use]
     pub fn began_before(&self, window: Window) -> bool {
-        self.points.front().is_some_and(|p| i128::from(p.end_ns) <= window.start_ns())
+        let mut oldest = self.levels.iter().filter_map(Level::first).chain(self.points.front());
+        oldest.any(|p| i128::from(p.end_ns) <= window.start_ns())
     }
 
-    /// Walks the points that reach into `window` and calls `visit(column, seconds, point)` for every column that one
-    /// of them covers, with the seconds it covers there.
+    /// Walks what reaches into `window` and calls `visit(column, seconds, point)` for every column that a point, or a
+    /// run of points, covers, with the seconds it covers there.
+    ///
+    /// Runs are no longer than half a column; only where finer ones are not kept any more do longer ones stand in.
     pub fn spread(&self, window: Window, mut visit: impl FnMut(usize, f32, &Point)) {
-        let start = window.start_ns();
-        for point in self.points.iter().rev() {
-            if point.end_ns > window.end_ns {
-                continue;
+        let coarse = RUNS_NS.iter().take_while(|run| **run <= window.column_ns / 2).count();
+        // What starts at or after this has been walked.
+        let mut walked_ns = u64::MAX;
+        if coarse == 0 {
+            walk(&self.points, window, &mut walked_ns, &mut visit);
+        } else if let Some(latest) = self.points.back() {
+            // The newest point and the runs that still grow are in no coarser level yet.
+            window.cover(latest, walked_ns, &mut visit);
+            walked_ns = latest.start_ns;
+        }
+        for (i, level) in self.levels.iter().enumerate() {
+            if let Some(open) = level.open() {
+                window.cover(open, walked_ns, &mut visit);
+                walked_ns = walked_ns.min(open.start_ns);
             }
-            let to = i128::from(point.end_ns) - start;
-            if to <= 0 {
-                break;
-            }
-            // From here on everything lies inside the window, which is far shorter than 2⁶⁴ ns.
-            let Ok(to) = u64::try_from(to) else { continue };
-            let length = (f64::from(point.seconds.max(0.0)) * 1e9) as u64;
-            let from = to.saturating_sub(length);
-            let width = window.column_ns;
-            for column in (from / width) as usize..window.columns {
-                let left = width.saturating_mul(column as u64);
-                if left >= to {
-                    break;
-                }
-                let covered = to.min(left.saturating_add(width)) - from.max(left);
-                visit(column, covered as f32 / 1e9, point);
+            if i + 1 >= coarse {
+                walk(level.closed(), window, &mut walked_ns, &mut visit);
             }
         }
     }
 }
 
-/// A stretch of time cut into equal columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    /// End of the last column, CLOCK_MONOTONIC nanoseconds.
-    pub edge_ns: u64,
-    /// Points that end after this are not shown (a pause keeps them back).
-    pub end_ns: u64,
-    /// Length of a column, nanoseconds, at least 1.
-    pub column_ns: u64,
-    /// Number of columns.
-    pub columns: usize,
-}
-
-impl Window {
-    /// The window of `span_s` seconds that ends at `now_ns`, in `cells` terminal cells.
-    ///
-    /// Its right edge lies on a whole cell of absolute time, so that a point stays in its cell from draw to draw
-    /// and the picture moves by whole cells: fewer bytes over ssh, and no flicker from resampling.
-    #[must_use]
-    pub fn of_cells(now_ns: u64, span_s: f64, cells: u16) -> Self {
-        let cells = cells.max(1);
-        let column_ns = ((span_s * 1e9) as u64 / u64::from(cells)).max(2) & !1;
-        let edge_ns = now_ns.div_ceil(column_ns).saturating_mul(column_ns);
-        Self { edge_ns, end_ns: now_ns, column_ns, columns: usize::from(cells) }
+/// Walks the points, which are in order and do not overlap, from the end of the window back to its start.
+fn walk(points: &VecDeque<Point>, window: Window, walked_ns: &mut u64, visit: &mut impl FnMut(usize, f32, &Point)) {
+    let Some(first) = points.front() else { return };
+    let end_ns = window.end_ns.min(*walked_ns);
+    // The first one past the end may begin before it.
+    let shown = (points.partition_point(|p| p.end_ns <= end_ns) + 1).min(points.len());
+    for point in points.range(..shown).rev() {
+        if !window.cover(point, *walked_ns, visit) {
+            break;
+        }
     }
-
-    /// The same window with two columns in each cell, as braille has.
-    #[must_use]
-    pub fn halved(self) -> Self {
-        Self { column_ns: self.column_ns / 2, columns: self.columns * 2, ..self }
-    }
-
-    /// Start of the first column; before the clock's zero on a machine that has just been started.
-    fn start_ns(self) -> i128 {
-        i128::from(self.edge_ns) - i128::from(self.column_ns) * self.columns as i128
-    }
+    *walked_ns = first.start_ns.min(*walked_ns);
 }
 
 #[cfg(test)]
@@ -230,8 +178,8 @@ mod tests {
 
     #[test]
     fn a_mean_of_nothing_is_nothing() {
-        assert_eq!(mean([None, Some(f64::NAN)].into_iter()), None);
-        assert_eq!(mean([None, Some(4.0), Some(6.0)].into_iter()), Some(5.0));
+        assert_eq!(point::mean([None, Some(f64::NAN)].into_iter()).get(), None);
+        assert_eq!(point::mean([None, Some(4.0), Some(6.0)].into_iter()).get(), Some(5.0));
     }
 
     proptest! {

@@ -67,10 +67,10 @@ pub fn draw(buf: &mut Buffer, bands: &[Band; CHARTS], app: &App) {
 
 fn value_of(series: Series) -> fn(&Point) -> Option<f32> {
     match series {
-        Series::Gpu => |p| p.gpu,
-        Series::Cpu => |p| p.cpu,
-        Series::Io => |p| p.io,
-        Series::Loader => |p| p.loader,
+        Series::Gpu => |p| p.gpu.get(),
+        Series::Cpu => |p| p.cpu.get(),
+        Series::Io => |p| p.io.get(),
+        Series::Loader => |p| p.loader.get(),
     }
 }
 

@@ -1,0 +1,80 @@
+//! The stretch of time that a chart shows, and which of its columns a moment lies in.
+
+use super::Point;
+
+/// A stretch of time cut into equal columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// End of the last column, CLOCK_MONOTONIC nanoseconds.
+    pub edge_ns: u64,
+    /// Points that end after this are not shown (a pause keeps them back).
+    pub end_ns: u64,
+    /// Length of a column, nanoseconds, at least 1.
+    pub column_ns: u64,
+    /// Number of columns.
+    pub columns: usize,
+}
+
+impl Window {
+    /// The window of `span_s` seconds that ends at `now_ns`, in `cells` terminal cells.
+    ///
+    /// Its right edge lies on a whole cell of absolute time, so that a point stays in its cell from draw to draw
+    /// and the picture moves by whole cells: fewer bytes over ssh, and no flicker from resampling.
+    #[must_use]
+    pub fn of_cells(now_ns: u64, span_s: f64, cells: u16) -> Self {
+        let cells = cells.max(1);
+        let column_ns = ((span_s * 1e9) as u64 / u64::from(cells)).max(2) & !1;
+        let edge_ns = now_ns.div_ceil(column_ns).saturating_mul(column_ns);
+        Self { edge_ns, end_ns: now_ns, column_ns, columns: usize::from(cells) }
+    }
+
+    /// The same window with two columns in each cell, as braille has.
+    #[must_use]
+    pub fn halved(self) -> Self {
+        Self { column_ns: self.column_ns / 2, columns: self.columns * 2, ..self }
+    }
+
+    /// Start of the first column; before the clock's zero on a machine that has just been started.
+    pub(super) fn start_ns(self) -> i128 {
+        i128::from(self.edge_ns) - i128::from(self.column_ns) * self.columns as i128
+    }
+
+    /// The column that shows the time up to `ns`, as that of a point that ends there; `None` outside the window.
+    #[must_use]
+    pub fn cell_of(self, ns: u64) -> Option<u16> {
+        let into = u64::try_from(i128::from(ns) - self.start_ns() - 1).ok()?;
+        let column = into / self.column_ns.max(1);
+        u16::try_from(column).ok().filter(|column| usize::from(*column) < self.columns)
+    }
+
+    /// Start and end of a column, nanoseconds; the clock's zero for what lies before it.
+    #[must_use]
+    pub fn ns_of(self, cell: u16) -> (u64, u64) {
+        let start = self.start_ns() + i128::from(self.column_ns) * i128::from(cell);
+        let clamp = |ns: i128| u64::try_from(ns.max(0)).unwrap_or(u64::MAX);
+        (clamp(start), clamp(start + i128::from(self.column_ns)))
+    }
+
+    /// Calls `visit` for every column that the part of `point` before `before_ns` covers. False once the point lies
+    /// before the window, as then all older ones do.
+    pub(super) fn cover(self, point: &Point, before_ns: u64, visit: &mut impl FnMut(usize, f32, &Point)) -> bool {
+        let start = self.start_ns();
+        let end = point.end_ns.min(before_ns).min(self.end_ns);
+        let Ok(to) = u64::try_from(i128::from(end) - start) else { return false };
+        // From here on everything lies inside the window, which is far shorter than 2⁶⁴ ns.
+        let from = u64::try_from(i128::from(point.start_ns) - start).unwrap_or(0);
+        if from >= to {
+            return to > 0;
+        }
+        let width = self.column_ns;
+        for column in (from / width) as usize..self.columns {
+            let left = width.saturating_mul(column as u64);
+            if left >= to {
+                break;
+            }
+            let covered = to.min(left.saturating_add(width)).saturating_sub(from.max(left));
+            visit(column, covered as f32 / 1e9, point);
+        }
+        true
+    }
+}
