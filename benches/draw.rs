@@ -13,7 +13,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use trainmon::tui::app::Message;
+use trainmon::tui::{Message, News};
 use trainmon::tui::views;
 use tui_support::*;
 
@@ -35,7 +35,7 @@ fn draw_sizes(c: &mut Criterion) {
 
         // A second later: drawing, finding what changed, and encoding it.
         let before = draw(&app, size);
-        app.update(Message::Frame(Box::new(frame(591, job))));
+        tell(&mut app, News::Frame(Box::new(frame(591, job))));
         let mut bytes = Vec::with_capacity(65_536);
         c.bench_function(&format!("draw, compare and encode {}x{}", size.0, size.1), |b| {
             b.iter(|| {
@@ -55,7 +55,7 @@ fn update(c: &mut Criterion) {
     c.bench_function("take in a frame of 34 processes", |b| {
         b.iter_batched_ref(
             || (app.clone(), Box::new(frame(301, job))),
-            |(app, frame)| app.update(Message::Frame(std::mem::take(frame))),
+            |(app, frame)| tell(&mut app, News::Frame(std::mem::take(frame))),
             BatchSize::LargeInput,
         );
     });

@@ -50,6 +50,8 @@ pub enum Command {
     Diagnose(DiagnoseArgs),
     /// Write every sample to a file, so that the run can be judged again later or elsewhere.
     Record(RecordArgs),
+    /// Look at a recording: the same screen, over time.
+    Replay(ReplayArgs),
     /// Start a program and attach to it; its exit code is passed on.
     Run(RunArgs),
     /// A small training-like program of our own, attached to; works on a machine without a GPU.
@@ -77,6 +79,7 @@ impl Command {
         match self {
             Self::Diagnose(_) => "diagnose",
             Self::Record(_) => "record",
+            Self::Replay(_) => "replay",
             Self::Run(_) => "run",
             Self::Demo(_) => "demo",
             Self::Doctor(_) => "doctor",
@@ -115,6 +118,14 @@ pub struct RecordArgs {
     /// Other arguments stay, and so do the names of programs, disks, network interfaces and GPUs.
     #[arg(long, visible_alias = "anonymize")]
     pub anonymise: bool,
+}
+
+/// `replay`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ReplayArgs {
+    /// A recording of `trainmon record`.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
 }
 
 /// `run`.

@@ -286,16 +286,18 @@ fn check(common: &Common, command: Option<&Command>) -> Result<(), Failure> {
     if common.log.as_deref() == Some(Path::new("-")) && (common.force || common.append) {
         return Err(Failure::usage("standard output (--log -) is not a file: leave --force and --append out"));
     }
-    if let Some(Command::Diagnose(DiagnoseArgs { replay: Some(_), .. })) = command {
-        let live = [
-            (common.pid.is_some(), "--pid"),
-            (common.interval.is_some(), "--interval"),
-            (common.duration.is_some(), "--duration"),
-            (common.iterations.is_some(), "--iterations"),
-        ];
-        if let Some((_, name)) = live.iter().find(|(given, _)| *given) {
-            return Err(Failure::usage(format!("a recording is judged as it is (--replay): leave {name} out")));
-        }
+    let replays = matches!(
+        command,
+        Some(Command::Replay(_) | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. }))
+    );
+    let live = [
+        (common.pid.is_some(), "--pid"),
+        (common.interval.is_some(), "--interval"),
+        (common.duration.is_some(), "--duration"),
+        (common.iterations.is_some(), "--iterations"),
+    ];
+    if let Some((_, name)) = live.iter().find(|(given, _)| replays && *given) {
+        return Err(Failure::usage(format!("a recording is taken as it is: leave {name} out")));
     }
     let starts_its_own = matches!(command, Some(Command::Run(_) | Command::Demo(_)));
     if starts_its_own && common.pid.is_some() {

@@ -36,6 +36,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Failed (1).
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Failed, message: message.into() }
+    }
+
     /// Bad usage (2).
     pub fn usage(message: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, message: message.into() }

@@ -59,6 +59,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Diagnose(arguments)) => commands::diagnose::run(&settings, arguments),
         Some(Command::Record(arguments)) => commands::record::run(&settings, arguments),
         Some(Command::Run(arguments)) => commands::run::run(&settings, arguments),
+        Some(Command::Replay(arguments)) => commands::playing::run(&settings, arguments),
         Some(Command::Demo(arguments)) => commands::demo::run(&settings, arguments),
         Some(Command::Doctor(arguments)) => commands::doctor::run(&settings, arguments),
         Some(Command::Explain(arguments)) => commands::explain::run(arguments),

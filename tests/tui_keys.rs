@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
 use trainmon::diagnosis::verdict::Class;
-use trainmon::tui::app::{App, Effect, Message};
+use trainmon::tui::{App, Effect, JobKey, Message, News};
 use trainmon::tui::keys;
 use tui_support::*;
 
@@ -148,12 +148,12 @@ fn any_message() -> impl Strategy<Value = Message> {
         1 => any::<char>().prop_map(|c| key(KeyCode::Char(c))),
         2 => (0u16..300, 0u16..100).prop_map(|(w, h)| Message::Resize(w, h)),
         3 => (0u64..500, 0u32..12, 0u32..3).prop_map(|(t, workers, gpus)| {
-            Message::Frame(Box::new(frame(t, Job { workers, gpus, seconds: 0 })))
+            Message::Job(JobKey::default(), News::Frame(Box::new(frame(t, Job { workers, gpus, seconds: 0 })))
         }),
         2 => prop::sample::select(Class::ALL.to_vec())
-            .prop_map(|c| Message::Verdict(Arc::new(other(c, None, "why")))),
-        1 => Just(Message::Verdict(Arc::new(unknown()))),
-        1 => ".{0,40}".prop_map(|text| Message::TargetEnded { text }),
+            .prop_map(|c| Message::Job(JobKey::default(), News::Verdict(Arc::new(other(c, None, "why")))),
+        1 => Just(Message::Job(JobKey::default(), News::Verdict(Arc::new(unknown()))),
+        1 => ".{0,40}".prop_map(|text| Message::Job(JobKey::default(), News::Ended { text })),
         1 => ".{0,40}".prop_map(Message::Notice),
         1 => (0u16..300, 0u16..100, any::<bool>()).prop_map(|(column, row, up)| Message::Mouse(MouseEvent {
             kind: if up { MouseEventKind::ScrollUp } else { MouseEventKind::Down(MouseButton::Left) },

@@ -10,7 +10,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Modifier;
 use trainmon::diagnosis::verdict::{Class, Phase};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
-use trainmon::tui::app::{App, Message};
+use trainmon::tui::{App, JobKey, Message, News};
 use tui_support::*;
 
 const SIZES: [(u16, u16); 6] = [(20, 5), (40, 10), (60, 15), (80, 24), (120, 40), (200, 60)];
@@ -21,7 +21,7 @@ fn press(app: &mut App, code: KeyCode) {
 
 fn with_verdict(size: (u16, u16), verdict: trainmon::diagnosis::Verdict) -> App {
     let mut app = running(PLAIN, size, Job::default());
-    app.update(Message::Verdict(Arc::new(verdict)));
+    tell(&mut app, News::Verdict(Arc::new(verdict)));
     app
 }
 
@@ -141,7 +141,7 @@ fn without_a_gpu_the_reason_stands_in_its_place() {
         reason: Some(Arc::from("libnvidia-ml.so.1 not found")),
         ..SourceStatus::default()
     };
-    app.update(Message::Sources(Box::new(Sources { gpu, ..Sources::default() })));
+    tell(&mut app, News::Sources(Box::new(Sources { gpu, ..Sources::default() })));
     let screen = text(&app, size);
     assert!(screen.contains("no GPU seen: libnvidia-ml.so.1 not found"), "{screen}");
     insta::assert_snapshot!("no_gpu", screen);
@@ -152,7 +152,7 @@ fn a_hung_source_is_named() {
     let size = (80, 24);
     let mut app = running(PLAIN, size, Job::default());
     let gpu = SourceStatus { state: SourceState::Hung, ..SourceStatus::default() };
-    app.update(Message::Sources(Box::new(Sources { gpu, ..Sources::default() })));
+    tell(&mut app, News::Sources(Box::new(Sources { gpu, ..Sources::default() })));
     assert!(text(&app, size).contains("HUNG"));
 }
 
@@ -172,7 +172,7 @@ fn what_was_not_measured_is_a_dash() {
     for p in &mut empty.processes {
         (p.cpu_pct, p.run_delay_share, p.read_bytes_s) = (None, None, None);
     }
-    app.update(Message::Frame(Box::new(empty)));
+    tell(&mut app, News::Frame(Box::new(empty)));
     let screen = text(&app, size);
     insta::assert_snapshot!("unmeasured", screen);
     assert!(!screen.contains(" 0 %") && !screen.contains("0 MiB/s"), "{screen}");
@@ -191,7 +191,7 @@ fn many_gpus_show_their_spread_and_many_workers_are_counted() {
 fn the_end_of_the_target_is_said_and_the_verdict_stays() {
     let size = (80, 24);
     let mut app = running(PLAIN, size, Job::default());
-    app.update(Message::TargetEnded { text: "exited after 12 m\x1b[2J".into() });
+    tell(&mut app, News::Ended { text: "exited after 12 m\x1b[2J".into() });
     let screen = text(&app, size);
     assert!(screen.contains("ENDED: exited after 12 m"), "{screen}");
     assert!(screen.contains("too-few-workers"), "{screen}");
@@ -212,9 +212,9 @@ fn pause_freezes_the_picture_while_data_flows() {
     let before = text(&app, size);
     assert!(before.contains("PAUSED"));
     for t in 91..200 {
-        let effects = app.update(Message::Frame(Box::new(frame(t, Job::default()))));
+        let effects = tell(&mut app, News::Frame(Box::new(frame(t, Job::default()))));
         assert!(effects.is_empty(), "a paused screen need not be drawn");
-        app.update(Message::Verdict(Arc::new(other(Class::Gpu, None, "changed"))));
+        tell(&mut app, News::Verdict(Arc::new(other(Class::Gpu, None, "changed"))));
     }
     assert_eq!(text(&app, size), before);
     assert_eq!(app.history().frames().len(), 86 + 109);
@@ -245,7 +245,7 @@ fn hostile_names_reach_no_cell_raw() {
                 }
                 f.gpus[0].name = Some(Arc::clone(&long));
                 f.storage.mounts[0].mount_point = Arc::clone(&long);
-                app.update(Message::Frame(Box::new(f)));
+                tell(&mut app, News::Frame(Box::new(f)));
                 let mut v = unknown();
                 v.summary = name.repeat(5);
                 v.cause = Some(name.into());
@@ -253,7 +253,7 @@ fn hostile_names_reach_no_cell_raw() {
                 v.not_seen[1].mend = Some(name.into());
                 v.advice = data_loader().advice;
                 v.advice[0].title = name.into();
-                app.update(Message::Verdict(Arc::new(v)));
+                tell(&mut app, News::Verdict(Arc::new(v)));
                 for key in ["", "\n", "2", "?"] {
                     for c in key.chars() {
                         press(&mut app, if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) });

@@ -121,8 +121,7 @@ pub fn judge_all<E>(
     gpus: Option<&[GpuSelector]>,
     samples: impl IntoIterator<Item = Result<Sample, E>>,
 ) -> Result<Option<Verdict>, E> {
-    let named: Vec<GpuSelector> = header.gpus.iter().filter_map(|gpu| cli::parse_gpu(gpu).ok()).collect();
-    let mut fold = Fold::new(context(header), gpus.unwrap_or(&named));
+    let mut fold = fold_of(header, gpus);
     let mut standing = Standing::default();
     for sample in samples {
         let tick = fold.next(Arc::new(sample?));
@@ -131,6 +130,13 @@ pub fn judge_all<E>(
         }
     }
     Ok(standing.verdict())
+}
+
+/// A fold for the samples recorded under `header`. `gpus` as for [`replay`].
+#[must_use]
+pub fn fold_of(header: &Header, gpus: Option<&[GpuSelector]>) -> Fold {
+    let named: Vec<GpuSelector> = header.gpus.iter().filter_map(|gpu| cli::parse_gpu(gpu).ok()).collect();
+    Fold::new(context(header), gpus.unwrap_or(&named))
 }
 
 /// What a recording's header says about the session.

@@ -30,11 +30,17 @@ pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow
         let opened = log::open(log_settings)?;
         return block_on(headless::run(session, opened, log_settings));
     }
-    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        return Err(Failure::usage(format!(
-            "the screen needs a terminal; without one use `trainmon --pid {pid} --log -` or `trainmon diagnose --pid {pid}`"
-        ))
-        .into());
-    }
+    terminal_or(&format!("trainmon --pid {pid} --log -` or `trainmon diagnose --pid {pid}"))?;
     block_on(async { screen::run(Session::attach(settings, pid, simulated)?, settings, pid).await })
+}
+
+/// Refuses to draw where there is no terminal.
+///
+/// # Errors
+/// Usage, with the command that does without one.
+pub fn terminal_or(instead: &str) -> Result<(), Failure> {
+    if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("the screen needs a terminal; without one use `{instead}`")))
 }

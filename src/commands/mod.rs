@@ -1,5 +1,6 @@
 //! One file for each command: they wire sources, diagnosis and outputs together.
 
+pub mod deeds;
 pub mod demo;
 pub mod diagnose;
 pub mod doctor;
@@ -8,11 +9,13 @@ pub mod fold;
 pub mod headless;
 pub mod live;
 pub mod pick;
+pub mod playing;
 pub mod record;
 pub mod run;
 pub mod screen;
 pub mod session;
 pub mod shell;
+pub mod watching;
 
 /// The answer of a call that may hang (a driver, a file system), or none when it takes longer than `time_out`. The
 /// thread of a call that hangs is left to itself.

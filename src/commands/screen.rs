@@ -1,7 +1,7 @@
-//! The live screen: the loop between terminal, collector and state.
+//! The live screen: the loop between terminal, collectors and state.
 
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::time::Instant;
 
 use crossterm::event::EventStream;
 use tokio::signal::unix::{SignalKind, signal};
@@ -9,27 +9,73 @@ use tokio_stream::StreamExt;
 
 use crate::config::Settings;
 use crate::errors::Exit;
-use crate::tui::app::Effect;
-use crate::tui::{App, Message, Target, Terminal, Theme, format, terminal, views};
+use crate::history::archive::Limits;
+use crate::tui::{App, Effect, Job, JobKey, Message, Options, Target, Terminal, Theme, terminal, views};
 
+use super::playing::Player;
 use super::session::{Ending, Session};
+use super::watching::Watching;
+use super::{deeds, watching};
 
 /// Shows the screen until the user leaves it. When the target ends the screen stays.
 ///
 /// # Errors
 /// One line when the terminal cannot be used.
-pub async fn run(mut session: Session, settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
+pub async fn run(session: Session, settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
+    let target = Target { pid, command: session.command().to_owned() };
+    let options = options(settings);
+    let job = Job::new(JobKey::default(), target, settings.interval.as_secs_f64(), options.limits);
+    show(job, options, settings, Feed::Live(Watching::new(session, pid))).await
+}
+
+/// Shows a recording.
+///
+/// # Errors
+/// One line when the terminal cannot be used.
+pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitCode> {
+    let options = Options { may_signal: false, limits: super::playing::LIMITS, ..options(settings) };
+    let header = player.header();
+    let target = Target { pid: header.pid, command: header.command.clone() };
+    let job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
+    show(job, options, settings, Feed::Recorded(Box::new(player))).await
+}
+
+fn options(settings: &Settings) -> Options {
+    Options {
+        theme: Theme::detect(!settings.color, settings.ascii, |name| std::env::var(name).ok()),
+        limits: Limits::default(),
+        mouse: settings.mouse,
+        ..Options::default()
+    }
+}
+
+/// Where the news come from.
+enum Feed {
+    Live(Watching),
+    Recorded(Box<Player>),
+}
+
+impl Feed {
+    /// The next news of a job, taken in. Cancel safe.
+    async fn next(&mut self) -> watching::Arrived<'_> {
+        match self {
+            Self::Live(watching) => watching.next().await,
+            Self::Recorded(player) => player.next().await,
+        }
+    }
+}
+
+async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -> anyhow::Result<ExitCode> {
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
-    let theme = Theme::detect(!settings.color, settings.ascii, |name| std::env::var(name).ok());
-    let mut terminal = Terminal::enter(terminal::Options { mouse: settings.mouse })?;
-    let target = Target { pid, command: session.command().to_owned() };
-    let mut app = App::new(target, settings.interval.as_secs_f64(), theme, terminal.size());
+    let mut terminal = Terminal::enter(terminal::Options { mouse: options.mouse })?;
+    let mut app = App::new(job, options, terminal.size());
     terminal.draw(|buffer| views::draw(buffer, &app))?;
     let mut events = EventStream::new();
-    let mut ended = false;
+    let mut shown_at = Instant::now();
     loop {
-        let effects = tokio::select! {
+        let due = app.due_s();
+        let mut effects = tokio::select! {
             biased;
             () = ending.signalled() => app.update(Message::Quit),
             _ = continued.recv() => {
@@ -41,17 +87,19 @@ pub async fn run(mut session: Session, settings: &Settings, pid: u32) -> anyhow:
                 // The terminal has gone: nobody is left to show anything to.
                 Some(Err(_)) | None => app.update(Message::Quit),
             },
-            tick = session.next(), if !ended => {
-                ended = !tick.alive();
-                let over = tick.frame.seconds > 0.0 && session.is_over();
-                take(&mut app, &mut session, tick, pid, over)
-            }
+            arrived = feed.next() => arrived.tell(&mut app),
+            () = wait(due) => app.update(Message::Advance(shown_at.elapsed().as_secs_f64())),
         };
-        for effect in &effects {
+        if due.is_none() || effects.contains(&Effect::Redraw) {
+            shown_at = Instant::now();
+        }
+        let mut next = 0;
+        while let Some(effect) = effects.get(next).cloned() {
+            next += 1;
             match effect {
                 Effect::Quit => {
                     drop(terminal);
-                    if let Some(verdict) = app.latest_verdict() {
+                    if let Some(verdict) = app.job().latest_verdict() {
                         // What was learned stays in the scrollback.
                         println!("{}", crate::outputs::text::headline(verdict));
                     }
@@ -65,8 +113,34 @@ pub async fn run(mut session: Session, settings: &Settings, pid: u32) -> anyhow:
                     terminal.suspend()?;
                     events = EventStream::new();
                 }
-                Effect::Copy(text) => terminal.copy(text)?,
+                Effect::Copy(text) => terminal.copy(&text)?,
+                Effect::Mouse(on) => terminal.mouse(on)?,
+                Effect::Save(export, text) => {
+                    effects.extend(app.update(Message::Notice(deeds::save(app.job().target.pid, export, &text))));
+                }
+                Effect::Signal(process, signal) => {
+                    let text = deeds::signal(&settings.proc_root, process, signal);
+                    effects.extend(app.update(Message::Notice(text)));
+                }
+                Effect::Renice(process, nice) => {
+                    let text = deeds::renice(&settings.proc_root, process, nice);
+                    effects.extend(app.update(Message::Notice(text)));
+                }
+                Effect::Attach(pid) => {
+                    if let Feed::Live(watching) = &mut feed {
+                        let message = watching.attach(settings, pid);
+                        effects.extend(app.update(message));
+                    }
+                }
+                Effect::Detach(key) => {
+                    if let Feed::Live(watching) = &mut feed {
+                        watching.detach(key);
+                    }
+                }
             }
+        }
+        if let Feed::Live(watching) = &mut feed {
+            watching.want(&app);
         }
         if !effects.is_empty() {
             terminal.draw(|buffer| views::draw(buffer, &app))?;
@@ -74,22 +148,10 @@ pub async fn run(mut session: Session, settings: &Settings, pid: u32) -> anyhow:
     }
 }
 
-fn take(app: &mut App, session: &mut Session, tick: super::session::Tick, pid: u32, over: bool) -> Vec<Effect> {
-    let alive = tick.alive();
-    let age = tick.frame.job.age_s;
-    let mut effects = app.update(Message::Sources(Box::new(tick.sample.sources.clone())));
-    effects.extend(app.update(Message::Frame(Box::new(tick.frame))));
-    // The run's last verdict stays on the screen: it says more than that the process has ended.
-    if alive || app.latest_verdict().is_none() {
-        let verdict = session.judge(app.history(), &tick.sample);
-        effects.extend(app.update(Message::Verdict(Arc::new(verdict))));
+/// Waits for so many seconds, for ever where none are given. Cancel safe.
+async fn wait(seconds: Option<f64>) {
+    match seconds {
+        Some(seconds) => tokio::time::sleep(std::time::Duration::from_secs_f64(seconds.clamp(0.0, 60.0))).await,
+        None => std::future::pending().await,
     }
-    if !alive {
-        let after = age.map_or_else(String::new, |age| format!(" after {}", format::duration(age)));
-        effects.extend(app.update(Message::TargetEnded { text: format!("process {pid} ended{after}") }));
-    }
-    if over {
-        effects.extend(app.update(Message::Quit));
-    }
-    effects
 }

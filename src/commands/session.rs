@@ -30,6 +30,8 @@ pub struct Session {
     begun: std::time::Instant,
     duration: Option<Duration>,
     frames_left: Option<u64>,
+    /// Somebody looks at the stacks.
+    watched: bool,
     /// Class and cause that stand, and when they were first seen, seconds since attaching.
     standing: Option<((Class, Option<String>), f64)>,
 }
@@ -73,6 +75,7 @@ impl Session {
             begun: std::time::Instant::now(),
             duration: settings.duration,
             frames_left: settings.iterations,
+            watched: false,
             standing: None,
         })
     }
@@ -122,6 +125,14 @@ impl Session {
         verdict
     }
 
+    /// Stacks are wanted one window after the other, or as the verdict needs them.
+    pub fn want_often(&mut self, often: bool) {
+        if often && !self.watched {
+            self.collector.want_stacks(Demand::Often);
+        }
+        self.watched = often;
+    }
+
     /// A settled verdict needs few stacks, a young or doubtful one many.
     fn ask_for_stacks(&mut self, verdict: &Verdict) {
         let now = (verdict.class, verdict.cause.clone());
@@ -130,7 +141,7 @@ impl Session {
         }
         let since = self.standing.as_ref().map_or(0.0, |(_, since)| verdict.observed_s - since);
         self.collector.want_stacks(match verdict {
-            _ if verdict.observed_s < YOUNG_S || since < CHANGED_S => Demand::Often,
+            _ if self.watched || verdict.observed_s < YOUNG_S || since < CHANGED_S => Demand::Often,
             _ if verdict.confidence < DOUBTFUL && verdict.phase == Phase::Training => Demand::NowAndThen,
             _ => Demand::Seldom,
         });

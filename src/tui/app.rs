@@ -1,232 +1,147 @@
 //! What the screen knows, and how every event changes it. Pure: no I/O, no clock, no terminal.
 //!
 //! The loop that owns the terminal turns events into [`Message`]s, hands them to [`App::update`], does the [`Effect`]s
-//! that come back, and draws with [`super::views::draw`] when one of them is [`Effect::Redraw`].
+//! that come back, and draws with [`super::views::draw`] when any came.
 //!
 //! ```text
-//! ┌ title ─────────────────────────────────────────────┐
-//! │ banner: class, cause, how sure, since when         │
-//! │         one sentence of why; what to do first      │
-//! │ verdicts │ letters, one per stretch of time        │
-//! │ main     │ stacked: wait, sync, host, saving, other│
-//! │ GPU      │ timeline                                │ all on one
-//! │ loader   │ timeline                                │ time axis
-//! │ CPU      │ timeline                                │
-//! │ IO       │ timeline                                │
-//! │          │ ruler                                   │
-//! │ workers: one bar each, where there is room         │
-//! │ processes                                          │
-//! └ keys ──────────────────────────────────────────────┘
+//! ┌ title: program, target, phase, steps; PAUSED or REPLAY with the moment shown ┐
+//! │ banner: class, cause, how sure, since when                                   │
+//! │         one sentence of why; what to do first                                │
+//! │ the page: on the overview                                                    │
+//! │   verdicts │ letters, one per stretch of time                                │
+//! │   main     │ stacked: wait, sync, host, saving, other                        │
+//! │   GPU      │ timeline                                 │ all on one time axis, │
+//! │   loader   │ timeline                                 │ with one cursor       │
+//! │   CPU, IO  │ timelines                                                       │
+//! │            │ ruler                                                           │
+//! │   workers: one bar each                                                      │
+//! └ pages and keys ──────────────────────────────────────────────────────────────┘
 //! ```
 
-use std::sync::Arc;
-
-use crossterm::event::{Event, KeyEvent, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 
-use super::keys::{self, Action};
+use super::job::Job;
+use super::jobs::JobList;
+use super::keys::{Action, Keymap};
 use super::layout::{self, Wants};
-use super::processes::Table;
+use super::message::{Effect, Export, JobKey, Message, Needs, News};
+use super::page::Page;
+use super::pages::{Pages, Reply, Seen, lines};
+use super::popup::{Choice, Item, Menu, Outcome, Popup, Prompt};
 use super::theme::Theme;
-use super::timeline::{Timeline, Window};
+use super::timeline::Window;
 use super::views;
-use super::words;
-use crate::diagnosis::verdict::{Class, Verdict};
-use crate::history::{History, Mark};
+use crate::diagnosis::verdict::Verdict;
+use crate::history::archive::Limits;
 use crate::rates::Frame;
 use crate::rates::frame::ProcessRates;
 use crate::sample::Sources;
 
 /// Lengths of time that the charts can show, seconds.
-pub const SCALES: [f64; 5] = [30.0, 60.0, 120.0, 300.0, 600.0];
+pub const SCALES: [f64; 8] = [10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
+
+/// Place of the scale that the charts begin with.
+const SCALE: usize = 2;
 
 /// Rows that a turn of the mouse wheel moves.
 const WHEEL: isize = 3;
 
-/// Something that happened.
-#[derive(Debug, Clone)]
-pub enum Message {
-    /// A key was pressed.
-    Key(KeyEvent),
-    /// The mouse did something.
-    Mouse(MouseEvent),
-    /// Text was pasted; nothing on the screen takes text yet, so it is dropped.
-    Paste(String),
-    /// The terminal has this many columns and rows now.
-    Resize(u16, u16),
-    /// A new interval.
-    Frame(Box<Frame>),
-    /// The verdict that stands at the newest frame. Comes after its frame.
-    Verdict(Arc<Verdict>),
-    /// How the sources stand.
-    Sources(Box<Sources>),
-    /// The target has ended; `text` says how. The screen stays.
-    TargetEnded {
-        /// One line: "exited after 12 m", "killed by signal 9".
-        text: String,
-    },
-    /// One line for the footer, until the next key.
-    Notice(String),
-    /// End the program.
-    Quit,
-}
-
-impl Message {
-    /// The message of a terminal event, if it has one.
-    #[must_use]
-    pub fn of_event(event: Event) -> Option<Self> {
-        match event {
-            Event::Key(key) => Some(Self::Key(key)),
-            Event::Mouse(mouse) => Some(Self::Mouse(mouse)),
-            Event::Paste(text) => Some(Self::Paste(text)),
-            Event::Resize(columns, rows) => Some(Self::Resize(columns, rows)),
-            Event::FocusGained | Event::FocusLost => None,
-        }
-    }
-}
-
-/// Something for the loop to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// Leave the screen and end.
-    Quit,
-    /// Draw.
-    Redraw,
-    /// Forget what the terminal shows, then draw.
-    Repaint,
-    /// Leave the screen, stop the process, and come back when it is continued.
-    Suspend,
-    /// Put this text on the clipboard.
-    Copy(String),
-}
-
-/// What the attached process is called.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Target {
-    /// PID.
-    pub pid: u32,
-    /// Command line, raw.
-    pub command: String,
-}
-
-/// A screenful.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Page {
-    /// Verdict, timelines, processes.
-    #[default]
-    Overview,
-    /// Everything the verdict rests on.
-    Findings,
-    /// The keys.
-    Help,
-}
-
-impl Page {
-    /// All pages, in the order of Tab.
-    pub const ALL: [Self; 3] = [Self::Overview, Self::Findings, Self::Help];
-
-    /// Its name in the title bar.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Overview => "Overview",
-            Self::Findings => "Findings",
-            Self::Help => "Help",
-        }
-    }
-
-    fn after(self, steps: usize) -> Self {
-        let here = Self::ALL.iter().position(|p| *p == self).unwrap_or(0);
-        Self::ALL.get((here + steps) % Self::ALL.len()).copied().unwrap_or_default()
-    }
-}
-
-/// What is shown while the screen stands still; the data behind it keeps coming.
-#[derive(Debug, Clone)]
-struct Frozen {
-    frame: Option<Box<Frame>>,
-    verdict: Option<Arc<Verdict>>,
-    since_ns: Option<u64>,
-    now_ns: u64,
+/// What the screen is set to.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Colours and glyphs.
+    pub theme: Theme,
+    /// Which key does what.
+    pub keymap: Keymap,
+    /// How much of the past is kept.
+    pub limits: Limits,
+    /// Signals and nice values may be sent.
+    pub may_signal: bool,
+    /// The mouse is reported.
+    pub mouse: bool,
+    /// Few bytes: for thin lines.
+    pub low_bandwidth: bool,
 }
 
 /// Everything the screen knows.
 #[derive(Debug, Clone)]
 pub struct App {
-    pub(in crate::tui) target: Target,
-    pub(in crate::tui) theme: Theme,
-    pub(in crate::tui) interval_s: f64,
-    pub(in crate::tui) timeline: Timeline,
-    pub(in crate::tui) sources: Sources,
+    pub(in crate::tui) options: Options,
     pub(in crate::tui) page: Page,
-    pub(in crate::tui) detail: bool,
-    pub(in crate::tui) table: Table,
-    /// First line shown of a page of text.
-    pub(in crate::tui) scroll: usize,
-    pub(in crate::tui) ended: Option<String>,
+    pub(in crate::tui) pages: Pages,
+    pub(in crate::tui) popup: Option<Popup>,
     pub(in crate::tui) notice: Option<String>,
-    history: History,
-    verdict: Option<Arc<Verdict>>,
-    since_ns: Option<u64>,
-    frozen: Option<Frozen>,
+    jobs: Vec<Job>,
+    current: usize,
+    /// First line shown of each page that scrolls.
+    scroll: [usize; Page::ALL.len()],
     scale: usize,
     size: (u16, u16),
 }
 
 impl App {
-    /// A screen of `size` (columns, rows) for a target of which nothing has been seen yet; `interval_s` is the time
-    /// between samples.
+    /// A screen of `size` (columns, rows) for one job.
     #[must_use]
-    pub fn new(target: Target, interval_s: f64, theme: Theme, size: (u16, u16)) -> Self {
+    pub fn new(job: Job, options: Options, size: (u16, u16)) -> Self {
         Self {
-            target,
-            theme,
-            interval_s,
-            timeline: Timeline::default(),
-            sources: Sources::default(),
+            options,
             page: Page::default(),
-            detail: false,
-            table: Table::default(),
-            scroll: 0,
-            ended: None,
+            pages: Pages::default(),
+            popup: None,
             notice: None,
-            history: History::default(),
-            verdict: None,
-            since_ns: None,
-            frozen: None,
-            scale: 1,
+            jobs: vec![job],
+            current: 0,
+            scroll: [0; Page::ALL.len()],
+            scale: SCALE,
             size,
         }
     }
 
-    /// The frames and marks so far, for the diagnosis.
+    /// The job that is shown.
     #[must_use]
-    pub fn history(&self) -> &History {
-        &self.history
+    pub fn job(&self) -> &Job {
+        // There is always one: the last cannot be closed.
+        #[allow(clippy::indexing_slicing, reason = "current is kept below the length, which is at least 1")]
+        &self.jobs[self.current]
+    }
+
+    fn job_mut(&mut self) -> &mut Job {
+        #[allow(clippy::indexing_slicing, reason = "as above")]
+        &mut self.jobs[self.current]
+    }
+
+    /// All jobs, in the order in which they were attached to.
+    #[must_use]
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    /// A job by its key.
+    #[must_use]
+    pub fn job_of(&self, key: JobKey) -> Option<&Job> {
+        self.jobs.iter().find(|job| job.key == key)
     }
 
     /// The frame on the screen.
     #[must_use]
     pub fn frame(&self) -> Option<&Frame> {
-        self.frozen.as_ref().map_or_else(|| self.history.latest(), |f| f.frame.as_deref())
+        self.job().frame()
     }
 
     /// The verdict on the screen.
     #[must_use]
     pub fn verdict(&self) -> Option<&Verdict> {
-        self.frozen.as_ref().map_or(self.verdict.as_deref(), |f| f.verdict.as_deref())
+        self.job().verdict().map(AsRef::as_ref)
     }
 
-    /// The newest verdict, pause or not.
-    #[must_use]
-    pub fn latest_verdict(&self) -> Option<&Arc<Verdict>> {
-        self.verdict.as_ref()
+    /// How the sources of the job stand.
+    pub(in crate::tui) fn sources(&self) -> &Sources {
+        &self.job().sources
     }
 
-    /// Whether the screen stands still.
-    #[must_use]
-    pub fn paused(&self) -> bool {
-        self.frozen.is_some()
+    pub(in crate::tui) fn theme(&self) -> Theme {
+        self.options.theme
     }
 
     /// Seconds that the charts show.
@@ -235,70 +150,84 @@ impl App {
         SCALES.get(self.scale).copied().unwrap_or(60.0)
     }
 
-    /// The moment at the right edge of the charts, CLOCK_MONOTONIC nanoseconds.
-    pub(in crate::tui) fn now_ns(&self) -> u64 {
-        match &self.frozen {
-            Some(frozen) => frozen.now_ns,
-            None => self.timeline.latest().map_or(0, |p| p.end_ns),
-        }
-    }
-
-    /// Seconds for which the verdict on the screen has stood.
-    pub(in crate::tui) fn verdict_age_s(&self) -> Option<f64> {
-        let since = self.frozen.as_ref().map_or(self.since_ns, |f| f.since_ns)?;
-        Some(self.now_ns().saturating_sub(since) as f64 / 1e9)
-    }
-
     /// The time that charts of `cells` cells show.
     pub(in crate::tui) fn window(&self, cells: u16) -> Window {
-        Window::of_cells(self.now_ns(), self.span_s(), cells)
+        Window::of_cells(self.job().edge_ns(), self.span_s(), cells)
     }
 
-    /// What the layout has to make room for.
+    /// First line shown of the page that is up.
+    pub(in crate::tui) fn top(&self) -> usize {
+        self.scroll.get(self.page.index()).copied().unwrap_or(0)
+    }
+
+    /// What the overview's layout has to make room for.
     pub(in crate::tui) fn wants(&self) -> Wants {
-        self.frame().map_or_else(Wants::default, |f| Wants { workers: f.workers.len(), processes: f.processes.len() })
+        self.frame().map_or_else(Wants::default, |f| Wants { workers: f.workers.len(), ranks: f.trainers.len() })
+    }
+
+    /// What the pages may look at.
+    pub(in crate::tui) fn seen(&self) -> Seen<'_> {
+        Seen { job: self.job(), body: self.body(), may_signal: self.options.may_signal }
+    }
+
+    fn area(&self) -> Rect {
+        Rect::new(0, 0, self.size.0, self.size.1)
+    }
+
+    fn body(&self) -> Rect {
+        layout::body(self.area())
     }
 
     /// The selected process.
     pub(in crate::tui) fn selected(&self) -> Option<&ProcessRates> {
-        self.table.process(self.frame())
+        self.pages.processes.selected(&self.seen())
+    }
+
+    /// What the screen needs beyond the ordinary samples.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        Needs {
+            stacks: self.page == Page::Stacks,
+            neighbours: self.page == Page::Cpu,
+            candidates: matches!(self.popup, Some(Popup::Jobs(_))),
+        }
+    }
+
+    /// Seconds until a replay wants [`Message::Advance`]; none while none plays.
+    #[must_use]
+    pub fn due_s(&self) -> Option<f64> {
+        self.job().due_s()
     }
 
     /// Takes in what happened and says what is to be done about it.
     pub fn update(&mut self, message: Message) -> Vec<Effect> {
         match message {
-            Message::Key(key) => {
-                let had_notice = self.notice.take().is_some();
-                match keys::action(key) {
-                    Some(action) => self.act(action),
-                    None if had_notice => vec![Effect::Redraw],
-                    None => Vec::new(),
-                }
-            }
+            Message::Key(key) => self.key(key),
             Message::Mouse(mouse) => self.mouse(mouse),
-            Message::Paste(_) => Vec::new(),
+            Message::Paste(text) => self.paste(&text),
             Message::Resize(columns, rows) => {
                 self.size = (columns, rows);
-                self.keep_in_view();
+                self.refresh();
                 vec![Effect::Redraw]
             }
-            Message::Frame(frame) => self.take_frame(*frame),
-            Message::Verdict(verdict) => self.take_verdict(verdict),
-            Message::Sources(sources) => {
-                let changed = [
-                    (&self.sources.job, &sources.job),
-                    (&self.sources.host, &sources.host),
-                    (&self.sources.storage, &sources.storage),
-                    (&self.sources.gpu, &sources.gpu),
-                ]
-                .into_iter()
-                .any(|(a, b)| a.state != b.state || a.reason != b.reason);
-                self.sources = *sources;
-                if changed && !self.paused() { vec![Effect::Redraw] } else { Vec::new() }
-            }
-            Message::TargetEnded { text } => {
-                self.ended = Some(text);
+            Message::Job(key, news) => self.news(key, news),
+            Message::Attached(key, target) => {
+                let interval_s = self.job().interval_s;
+                self.jobs.push(Job::new(key, target, interval_s, self.options.limits));
+                self.switch(self.jobs.len() - 1);
                 vec![Effect::Redraw]
+            }
+            Message::Candidates(list) => {
+                let Some(Popup::Jobs(jobs)) = &mut self.popup else { return Vec::new() };
+                jobs.candidates = Some(list);
+                vec![Effect::Redraw]
+            }
+            Message::Advance(seconds) => {
+                if self.job_mut().advance(seconds) {
+                    self.refresh();
+                    return vec![Effect::Redraw];
+                }
+                Vec::new()
             }
             Message::Notice(text) => {
                 self.notice = Some(text);
@@ -308,165 +237,321 @@ impl App {
         }
     }
 
-    fn take_frame(&mut self, frame: Frame) -> Vec<Effect> {
-        self.timeline.push(&frame);
-        self.history.push(frame);
-        if self.paused() {
-            return Vec::new();
-        }
-        self.table.refresh(self.history.latest());
-        self.keep_in_view();
-        vec![Effect::Redraw]
-    }
-
-    fn take_verdict(&mut self, verdict: Arc<Verdict>) -> Vec<Effect> {
-        let now = self.timeline.latest().map_or(0, |p| p.end_ns);
-        let same = self.verdict.as_ref().is_some_and(|v| v.class == verdict.class && v.cause == verdict.cause);
-        if !same || self.since_ns.is_none() {
-            self.since_ns = Some(now);
-        }
-        self.timeline.mark(verdict.class);
-        if let Some(latest) = self.history.latest() {
-            self.history.mark(Mark {
-                sequence: latest.sequence,
-                class: verdict.class,
-                cause: verdict.cause.as_deref().and_then(words::known_cause),
-                phase: verdict.phase,
-                confidence: verdict.confidence,
-            });
-        }
-        self.verdict = Some(verdict);
-        if self.paused() { Vec::new() } else { vec![Effect::Redraw] }
-    }
-
-    fn act(&mut self, action: Action) -> Vec<Effect> {
-        match action {
-            Action::Quit => return vec![Effect::Quit],
-            Action::Suspend => return vec![Effect::Suspend],
-            Action::Redraw => return vec![Effect::Repaint],
-            Action::Copy => return self.copy(),
-            Action::Close => self.close(),
-            Action::Help => self.go(if self.page == Page::Help { Page::Overview } else { Page::Help }),
-            Action::Overview => self.go(Page::Overview),
-            Action::Findings => self.go(Page::Findings),
-            Action::NextPage => self.go(self.page.after(1)),
-            Action::PreviousPage => self.go(self.page.after(Page::ALL.len() - 1)),
-            Action::Pause => self.pause(),
-            Action::ZoomIn => self.scale = self.scale.saturating_sub(1),
-            Action::ZoomOut => self.scale = (self.scale + 1).min(SCALES.len() - 1),
-            Action::Up => self.scroll_by(-1),
-            Action::Down => self.scroll_by(1),
-            Action::PageUp => self.scroll_by(-self.page_rows()),
-            Action::PageDown => self.scroll_by(self.page_rows()),
-            Action::Top => self.scroll_by(isize::MIN),
-            Action::Bottom => self.scroll_by(isize::MAX),
-            Action::NextSort => self.sort_by(self.table.sort.column.next()),
-            Action::Sort(column) => self.sort_by(column),
-            Action::Reverse => {
-                self.table.sort.reversed = !self.table.sort.reversed;
-                self.resort();
+    fn news(&mut self, key: JobKey, news: News) -> Vec<Effect> {
+        let shown = self.job().key == key;
+        let Some(job) = self.jobs.iter_mut().find(|job| job.key == key) else { return Vec::new() };
+        let before = job.cursor().map(|stamp| stamp.id);
+        let redraw = match news {
+            News::Frame(frame) => {
+                job.take_frame(*frame);
+                !job.stands() || before.is_none()
             }
-            Action::Detail => {
-                if self.page == Page::Overview {
-                    self.detail = !self.detail && self.selected().is_some();
+            News::Verdict(verdict) => {
+                job.take_verdict(verdict);
+                !job.stands() || job.cursor().map(|s| s.id) == job.archive().last().map(|s| s.id)
+            }
+            News::Sources(sources) => {
+                let changed = [
+                    (&job.sources.job, &sources.job),
+                    (&job.sources.host, &sources.host),
+                    (&job.sources.storage, &sources.storage),
+                    (&job.sources.gpu, &sources.gpu),
+                    (&job.sources.stacks, &sources.stacks),
+                ]
+                .into_iter()
+                .any(|(a, b)| a.state != b.state || a.reason != b.reason);
+                job.sources = *sources;
+                changed && !job.stands()
+            }
+            News::Ended { text } => {
+                job.ended = Some(text);
+                true
+            }
+            News::Loaded(note) => {
+                if let Some(replay) = &mut job.replay {
+                    replay.loaded = true;
                 }
+                if note.is_some() {
+                    self.notice = note;
+                }
+                true
             }
-        }
-        vec![Effect::Redraw]
-    }
-
-    /// Closes the popup, or else the page that lies over the overview.
-    fn close(&mut self) {
-        if self.detail {
-            self.detail = false;
-        } else {
-            self.go(Page::Overview);
-        }
-    }
-
-    fn go(&mut self, page: Page) {
-        self.page = page;
-        self.detail = false;
-        self.scroll = 0;
-    }
-
-    fn pause(&mut self) {
-        self.frozen = match self.frozen {
-            Some(_) => None,
-            None => Some(Frozen {
-                frame: self.history.latest().cloned().map(Box::new),
-                verdict: self.verdict.clone(),
-                since_ns: self.since_ns,
-                now_ns: self.now_ns(),
-            }),
         };
-        self.resort();
-    }
-
-    fn sort_by(&mut self, column: super::processes::Column) {
-        if self.table.sort.column != column {
-            self.table.sort = super::processes::Sort { column, reversed: false };
+        // The list of jobs shows the others' verdicts.
+        let redraw = redraw && (shown || matches!(self.popup, Some(Popup::Jobs(_))));
+        if redraw && shown {
+            self.refresh();
         }
-        self.resort();
+        if redraw { vec![Effect::Redraw] } else { Vec::new() }
     }
 
-    /// Orders the rows of the frame on the screen.
-    fn resort(&mut self) {
-        let frame = self.frozen.as_ref().map_or_else(|| self.history.latest(), |f| f.frame.as_deref());
-        self.table.refresh(frame);
-        self.keep_in_view();
-    }
-
-    /// Rows of the process table that are visible, header not counted.
-    fn table_rows(&self) -> usize {
-        let area = Rect::new(0, 0, self.size.0, self.size.1);
-        layout::plan(area, self.wants()).map_or(1, |p| usize::from(p.table.height.saturating_sub(1)))
-    }
-
-    fn page_rows(&self) -> isize {
-        let rows = match self.page {
-            Page::Overview => self.table_rows(),
-            Page::Findings | Page::Help => usize::from(views::text_rows(self.size.1)),
-        };
-        isize::try_from(rows).unwrap_or(isize::MAX).max(1)
-    }
-
-    fn scroll_by(&mut self, rows: isize) {
-        if self.page == Page::Overview {
-            let row = self.table.selected.saturating_add_signed(rows);
-            let frame = self.frozen.as_ref().map_or_else(|| self.history.latest(), |f| f.frame.as_deref());
-            self.table.select(frame, row);
-        } else {
-            self.scroll = self.scroll.saturating_add_signed(rows);
+    /// The pages follow the frame on the screen and the size of the terminal.
+    fn refresh(&mut self) {
+        let body = self.body();
+        let Self { jobs, current, pages, options, .. } = self;
+        if let Some(job) = jobs.get(*current) {
+            pages.refresh(&Seen { job, body, may_signal: options.may_signal });
         }
         self.keep_in_view();
     }
 
     fn keep_in_view(&mut self) {
-        self.table.scroll_to_selected(self.table_rows());
-        if self.page != Page::Overview {
-            let lines = views::text_lines(self, self.size.0).len();
-            self.scroll = self.scroll.min(lines.saturating_sub(usize::from(views::text_rows(self.size.1))));
+        let rows = views::content_rows(self);
+        let visible = usize::from(self.body().height);
+        if let Some(top) = self.scroll.get_mut(self.page.index()) {
+            *top = (*top).min(rows.saturating_sub(visible));
         }
+    }
+
+    fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        if key.kind == KeyEventKind::Release {
+            return Vec::new();
+        }
+        let had_notice = self.notice.take().is_some();
+        let always = key.modifiers.contains(KeyModifiers::CONTROL)
+            && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
+        if !always && let Some(effects) = self.popup_key(key) {
+            return effects;
+        }
+        match self.options.keymap.action(key) {
+            Some(action) => self.act(action),
+            None if had_notice => vec![Effect::Redraw],
+            None => Vec::new(),
+        }
+    }
+
+    /// What a key does to the popup; none where it is not the popup's.
+    fn popup_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        let outcome = match self.popup.as_mut()? {
+            Popup::Detail => match key.code {
+                KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q') => Outcome::Close,
+                _ => return None,
+            },
+            Popup::Menu(menu) => menu.key(key),
+            Popup::Confirm(confirm) => confirm.key(key),
+            Popup::Prompt(prompt) => prompt.key(key),
+            Popup::Jobs(_) => return self.jobs_key(key),
+        };
+        Some(self.outcome(outcome))
+    }
+
+    fn outcome(&mut self, outcome: Outcome) -> Vec<Effect> {
+        match outcome {
+            Outcome::Nothing => return Vec::new(),
+            Outcome::Changed => {}
+            Outcome::Close => self.popup = None,
+            Outcome::Confirmed(effect) => {
+                self.popup = None;
+                return vec![effect, Effect::Redraw];
+            }
+            Outcome::Chosen(choice) => {
+                self.popup = None;
+                return self.choose(choice);
+            }
+            Outcome::Typed { done } => {
+                self.typed();
+                if done {
+                    self.popup = None;
+                }
+            }
+        }
+        vec![Effect::Redraw]
+    }
+
+    /// Tells the page what the prompt holds now.
+    fn typed(&mut self) {
+        let body = self.body();
+        let Self { jobs, current, pages, popup, options, .. } = self;
+        if let (Some(Popup::Prompt(Prompt { purpose, text, .. })), Some(job)) = (&*popup, jobs.get(*current)) {
+            pages.typed(*purpose, text, &Seen { job, body, may_signal: options.may_signal });
+        }
+    }
+
+    fn paste(&mut self, text: &str) -> Vec<Effect> {
+        let Some(Popup::Prompt(prompt)) = &mut self.popup else { return Vec::new() };
+        prompt.paste(text);
+        self.typed();
+        vec![Effect::Redraw]
+    }
+
+    fn choose(&mut self, choice: Choice) -> Vec<Effect> {
+        match choice {
+            Choice::Export(export) => self.export(export),
+            Choice::Ask(confirm) => {
+                self.popup = Some(Popup::Confirm(confirm));
+                vec![Effect::Redraw]
+            }
+        }
+    }
+
+    fn act(&mut self, action: Action) -> Vec<Effect> {
+        let span_s = self.span_s();
+        match action {
+            Action::Quit => return vec![Effect::Quit],
+            Action::Suspend => return vec![Effect::Suspend],
+            Action::Redraw => return vec![Effect::Repaint],
+            Action::Copy => return self.copy(),
+            Action::Mouse => {
+                self.options.mouse = !self.options.mouse;
+                let text = if self.options.mouse { "the mouse is ours" } else { "the mouse is the terminal's: select" };
+                self.notice = Some(text.to_owned());
+                return vec![Effect::Mouse(self.options.mouse), Effect::Redraw];
+            }
+            Action::Close if self.popup.is_some() => self.popup = None,
+            Action::Close => self.go(Page::Overview),
+            Action::Go(Page::Help) if self.page == Page::Help => self.go(Page::Overview),
+            Action::Go(page) => self.go(page),
+            Action::NextPage => self.go(self.page.after(1)),
+            Action::PreviousPage => self.go(self.page.after(Page::ALL.len() - 1)),
+            Action::ZoomIn => self.zoom(self.scale.saturating_sub(1)),
+            Action::ZoomOut => self.zoom((self.scale + 1).min(SCALES.len() - 1)),
+            Action::Pause => self.travel(|job| job.pause()),
+            Action::StepBack => self.travel(|job| job.step(-1, span_s)),
+            Action::StepForward => self.travel(|job| job.step(1, span_s)),
+            Action::FarBack => self.travel(|job| job.move_by(-span_s / 10.0, span_s)),
+            Action::FarForward => self.travel(|job| job.move_by(span_s / 10.0, span_s)),
+            Action::Oldest => self.travel(|job| job.first(span_s)),
+            Action::Newest => self.travel(|job| job.last(span_s)),
+            Action::Bottom if self.job().stands() && self.job().replay.is_none() => self.travel(|job| job.last(span_s)),
+            Action::PreviousChange => self.change(false),
+            Action::NextChange => self.change(true),
+            Action::Slower => self.travel(|job| job.change_speed(false)),
+            Action::Faster => self.travel(|job| job.change_speed(true)),
+            Action::Jobs => self.popup = Some(Popup::Jobs(JobList::default())),
+            Action::NextJob => self.switch((self.current + 1) % self.jobs.len()),
+            Action::Export => self.popup = Some(export_menu()),
+            other => return self.page_act(other),
+        }
+        vec![Effect::Redraw]
+    }
+
+    /// Gives an action to the page that is up.
+    fn page_act(&mut self, action: Action) -> Vec<Effect> {
+        let body = self.body();
+        let Self { jobs, current, pages, options, page, .. } = self;
+        let Some(job) = jobs.get(*current) else { return Vec::new() };
+        let seen = Seen { job, body, may_signal: options.may_signal };
+        let reply = match page {
+            Page::Processes => pages.processes.act(action, &seen),
+            Page::Stacks => pages.stacks.act(action, &seen),
+            _ => Reply::Ignored,
+        };
+        self.reply(reply, action)
+    }
+
+    fn reply(&mut self, reply: Reply, action: Action) -> Vec<Effect> {
+        match reply {
+            Reply::Changed => {}
+            Reply::Open(popup) => self.popup = Some(popup),
+            Reply::Notice(text) => self.notice = Some(text),
+            Reply::Do(effect) => return vec![effect, Effect::Redraw],
+            Reply::Ignored => {
+                if let Some(by) = lines(action, self.body().height) {
+                    self.scroll_by(by);
+                }
+            }
+        }
+        vec![Effect::Redraw]
+    }
+
+    fn scroll_by(&mut self, by: isize) {
+        if let Some(top) = self.scroll.get_mut(self.page.index()) {
+            *top = top.saturating_add_signed(by);
+        }
+        self.keep_in_view();
+    }
+
+    fn go(&mut self, page: Page) {
+        self.page = page;
+        self.popup = None;
+        self.refresh();
+    }
+
+    fn zoom(&mut self, scale: usize) {
+        self.scale = scale;
+        let span_s = self.span_s();
+        self.job_mut().rescale(span_s);
+    }
+
+    /// Moves in time, and lets the pages follow.
+    fn travel(&mut self, go: impl FnOnce(&mut Job)) {
+        go(self.job_mut());
+        self.refresh();
+    }
+
+    fn change(&mut self, forward: bool) {
+        let span_s = self.span_s();
+        let found = self.job_mut().next_change(forward, span_s);
+        if !found {
+            let text = if forward { "no later change of verdict" } else { "no earlier change of verdict" };
+            self.notice = Some(text.to_owned());
+        }
+        self.refresh();
+    }
+
+    /// Shows another job.
+    fn switch(&mut self, to: usize) {
+        self.current = to.min(self.jobs.len().saturating_sub(1));
+        self.popup = None;
+        self.refresh();
+    }
+
+    fn jobs_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        match key.code {
+            KeyCode::Esc | KeyCode::Char('q') => self.popup = None,
+            _ => return Some(Vec::new()),
+        }
+        Some(vec![Effect::Redraw])
     }
 
     fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
         match mouse.kind {
-            MouseEventKind::ScrollUp => self.scroll_by(-WHEEL),
-            MouseEventKind::ScrollDown => self.scroll_by(WHEEL),
-            MouseEventKind::Down(MouseButton::Left) if self.page == Page::Overview => {
-                let area = Rect::new(0, 0, self.size.0, self.size.1);
-                let Some(plan) = layout::plan(area, self.wants()) else { return Vec::new() };
-                let Some(row) = mouse.row.checked_sub(plan.table.y + 1) else { return Vec::new() };
-                if mouse.row >= plan.table.bottom() {
-                    return Vec::new();
-                }
-                let row = self.table.top + usize::from(row);
-                let frame = self.frozen.as_ref().map_or_else(|| self.history.latest(), |f| f.frame.as_deref());
-                self.table.select(frame, row);
-            }
-            _ => return Vec::new(),
+            MouseEventKind::ScrollUp => self.wheel(-WHEEL),
+            MouseEventKind::ScrollDown => self.wheel(WHEEL),
+            MouseEventKind::Down(MouseButton::Left) => self.click(mouse.column, mouse.row),
+            MouseEventKind::Drag(MouseButton::Left) => self.seek(mouse.column, mouse.row),
+            _ => Vec::new(),
         }
+    }
+
+    fn wheel(&mut self, by: isize) -> Vec<Effect> {
+        let action = if by < 0 { Action::Up } else { Action::Down };
+        let mut effects = Vec::new();
+        for _ in 0..by.unsigned_abs() {
+            effects = self.page_act(action);
+        }
+        effects
+    }
+
+    fn click(&mut self, column: u16, row: u16) -> Vec<Effect> {
+        if self.popup.is_some() {
+            return Vec::new();
+        }
+        if row + 1 == self.size.1 {
+            let Some(page) = views::tab_at(self, self.size.0, column) else { return Vec::new() };
+            self.go(page);
+            return vec![Effect::Redraw];
+        }
+        let body = self.body();
+        if self.page != Page::Overview && !body.contains((column, row).into()) {
+            return Vec::new();
+        }
+        if self.page == Page::Processes {
+            let Self { jobs, current, pages, options, .. } = self;
+            let Some(job) = jobs.get(*current) else { return Vec::new() };
+            let seen = Seen { job, body, may_signal: options.may_signal };
+            let reply = pages.processes.click(row, &seen);
+            return self.reply(reply, Action::Enter);
+        }
+        self.seek(column, row)
+    }
+
+    /// A click on a chart looks at that moment.
+    fn seek(&mut self, column: u16, row: u16) -> Vec<Effect> {
+        let Some(chart) = views::chart_at(self, self.area(), column, row) else { return Vec::new() };
+        let (_, end) = self.window(chart.width).ns_of(column - chart.x);
+        let span_s = self.span_s();
+        self.travel(|job| job.seek(end, span_s));
         vec![Effect::Redraw]
     }
 
@@ -475,31 +560,27 @@ impl App {
             self.notice = Some("no verdict to copy yet".to_owned());
             return vec![Effect::Redraw];
         };
-        let text = verdict_text(verdict, &self.target);
+        let text = views::verdict_text(verdict, &self.job().target);
         self.notice = Some("verdict copied to the clipboard".to_owned());
         vec![Effect::Copy(text), Effect::Redraw]
     }
+
+    fn export(&mut self, export: Export) -> Vec<Effect> {
+        let Some(text) = views::export(self, export) else {
+            self.notice = Some("no verdict to save yet".to_owned());
+            return vec![Effect::Redraw];
+        };
+        vec![Effect::Save(export, text), Effect::Redraw]
+    }
 }
 
-/// The verdict as a few lines for a message to a colleague.
-fn verdict_text(verdict: &Verdict, target: &Target) -> String {
-    use crate::text::sanitise;
-
-    let mut lines = vec![format!("trainmon: PID {} {}", target.pid, sanitise(&target.command))];
-    let cause = verdict.cause.as_deref().map(|c| format!(" / {}", sanitise(c))).unwrap_or_default();
-    lines.push(format!(
-        "{}{cause} (confidence {})",
-        verdict.class.word(),
-        super::format::share(Some(verdict.confidence))
-    ));
-    if verdict.class != Class::Unknown || !verdict.summary.is_empty() {
-        lines.push(sanitise(&verdict.summary).into_owned());
-    }
-    for advice in &verdict.advice {
-        let bound = views::bound(advice);
-        lines.push(format!("- {}{bound}", sanitise(&advice.title)));
-    }
-    lines.extend(verdict.evidence.iter().map(|e| format!("  {}", sanitise(&e.text))));
-    lines.extend(verdict.not_seen.iter().map(|n| format!("  not seen: {}: {}", sanitise(&n.what), sanitise(&n.why))));
-    lines.join("\n")
+fn export_menu() -> Popup {
+    let item = |key, text: &str, export| Item { key: Some(key), text: text.to_owned(), choice: Choice::Export(export) };
+    Popup::Menu(Menu {
+        title: "Save into the working directory".to_owned(),
+        items: vec![
+            item('j', "the verdict as JSON", Export::Json),
+        ],
+        selected: 0,
+    })
 }

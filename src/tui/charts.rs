@@ -229,13 +229,14 @@ pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, style: Style) {
     }
 }
 
-/// Draws a worker's time as one bar: busy, waiting for data, queueing for a CPU, idle. Nothing where nothing is known.
-pub fn bar(buf: &mut Buffer, area: Rect, shares: [Option<f64>; 4], theme: Theme) {
+/// Draws one bar of parts, each as long as its share of their sum; dashes where nothing is known.
+pub fn split(buf: &mut Buffer, area: Rect, parts: impl Iterator<Item = (char, Style, f64)> + Clone, theme: Theme) {
     let area = area.intersection(buf.area);
     if area.is_empty() {
         return;
     }
-    let total: f64 = shares.iter().flatten().filter(|v| v.is_finite()).sum();
+    let amount = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
+    let total: f64 = parts.clone().map(|(.., value)| amount(value)).sum();
     if total <= 0.0 {
         for x in area.left()..area.right() {
             put(buf, x, area.y, theme.gap_glyph(), theme.dim());
@@ -244,14 +245,21 @@ pub fn bar(buf: &mut Buffer, area: Rect, shares: [Option<f64>; 4], theme: Theme)
     }
     let mut filled = 0.0;
     let mut x = area.left();
-    for (stage, share) in Stage::ALL.into_iter().zip(shares) {
-        filled += share.filter(|v| v.is_finite()).unwrap_or(0.0) / total;
+    for (glyph, style, value) in parts {
+        filled += amount(value) / total;
         let end = area.left() + (filled * f64::from(area.width)).round().min(f64::from(area.width)) as u16;
         while x < end {
-            put(buf, x, area.y, theme.stage_glyph(stage), theme.stage(stage));
+            put(buf, x, area.y, glyph, style);
             x += 1;
         }
     }
+}
+
+/// Draws a worker's time as one bar: busy, waiting for data, queueing for a CPU, idle. Nothing where nothing is known.
+pub fn bar(buf: &mut Buffer, area: Rect, shares: [Option<f64>; 4], theme: Theme) {
+    let stages = Stage::ALL.into_iter().zip(shares);
+    let parts = stages.map(|(stage, share)| (theme.stage_glyph(stage), theme.stage(stage), share.unwrap_or(0.0)));
+    split(buf, area, parts, theme);
 }
 
 #[cfg(test)]

@@ -1,22 +1,50 @@
 //! The one table of keys. The dispatcher, the help page and the footer all read it, so they cannot disagree.
 //!
-//! Keys are where the fingers of people who use htop and nvtop expect them.
+//! Keys are where the fingers of people who use htop and nvtop expect them. An action has one key everywhere; a page that
+//! has no use for it lets it pass.
+
+use std::fmt;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use super::page::Page;
 use super::processes::Column;
 
 /// What a key does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Ends the program.
     Quit,
     /// Closes what lies on top; never ends the program.
     Close,
-    /// Shows or hides the help page.
-    Help,
-    /// Freezes the screen, or lets it run on.
+    /// Goes to a page.
+    Go(Page),
+    /// Goes to the next page.
+    NextPage,
+    /// Goes to the page before.
+    PreviousPage,
+    /// Stops the picture, or lets it run on.
     Pause,
+    /// Shows the moment before.
+    StepBack,
+    /// Shows the moment after.
+    StepForward,
+    /// Goes back by a tenth of the charts.
+    FarBack,
+    /// Goes forward by a tenth of the charts.
+    FarForward,
+    /// Goes to the change of verdict before.
+    PreviousChange,
+    /// Goes to the next change of verdict.
+    NextChange,
+    /// Goes to the oldest moment kept.
+    Oldest,
+    /// Goes to the newest moment.
+    Newest,
+    /// Plays a recording slower.
+    Slower,
+    /// Plays a recording faster.
+    Faster,
     /// Shows less time, larger.
     ZoomIn,
     /// Shows more time.
@@ -33,41 +61,59 @@ pub enum Action {
     Top,
     /// Moves to the bottom.
     Bottom,
+    /// Opens what is selected.
+    Enter,
     /// Sorts by the next column.
     NextSort,
     /// Sorts by a column.
     Sort(Column),
     /// Turns the order round.
     Reverse,
-    /// Shows the selected process in full.
-    Detail,
-    /// Goes to the next page.
-    NextPage,
-    /// Goes to the page before.
-    PreviousPage,
-    /// Goes to the overview.
-    Overview,
-    /// Goes to the findings.
-    Findings,
+    /// Shows processes as a tree, or flat.
+    Tree,
+    /// Shows threads, or hides them.
+    Threads,
+    /// Looks for a process.
+    Search,
+    /// Shows only the processes that match.
+    Filter,
+    /// Sends a signal to the selected process.
+    Kill,
+    /// Gives the selected process more CPU time (a lower nice value).
+    NiceLess,
+    /// Gives the selected process less CPU time (a higher nice value).
+    NiceMore,
+    /// Opens the settings.
+    Setup,
+    /// Opens the list of jobs.
+    Jobs,
+    /// Shows the next attached job.
+    NextJob,
+    /// Opens the menu of what can be saved.
+    Export,
     /// Copies the verdict to the clipboard.
     Copy,
+    /// Leaves the mouse to the terminal, or takes it.
+    Mouse,
     /// Paints the screen anew.
     Redraw,
     /// Stops the program until the shell continues it.
     Suspend,
 }
 
-/// A key with its modifiers. Shift is not looked at: it is in the character already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A key with its modifiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Chord {
     /// The key.
     pub code: KeyCode,
     /// Whether Control is held.
     pub control: bool,
+    /// Whether Shift is held: for keys that are no characters; a character has it in itself.
+    pub shift: bool,
 }
 
 const fn key(code: KeyCode) -> Chord {
-    Chord { code, control: false }
+    Chord { code, control: false, shift: false }
 }
 
 const fn ch(c: char) -> Chord {
@@ -75,110 +121,197 @@ const fn ch(c: char) -> Chord {
 }
 
 const fn ctrl(c: char) -> Chord {
-    Chord { code: KeyCode::Char(c), control: true }
+    Chord { code: KeyCode::Char(c), control: true, shift: false }
+}
+
+const fn shift(code: KeyCode) -> Chord {
+    Chord { code, control: false, shift: true }
 }
 
 impl Chord {
     fn is(self, event: KeyEvent) -> bool {
         let held = event.modifiers;
+        let shift_counts = !matches!(event.code, KeyCode::Char(_) | KeyCode::BackTab);
         self.code == event.code
             && self.control == held.contains(KeyModifiers::CONTROL)
+            && (!shift_counts || self.shift == held.contains(KeyModifiers::SHIFT))
             && !held.intersects(KeyModifiers::ALT | KeyModifiers::SUPER | KeyModifiers::META)
+    }
+
+    /// The event of pressing it.
+    #[must_use]
+    pub fn event(self) -> KeyEvent {
+        let mut held = KeyModifiers::NONE;
+        held.set(KeyModifiers::CONTROL, self.control);
+        held.set(KeyModifiers::SHIFT, self.shift);
+        KeyEvent::new(self.code, held)
+    }
+}
+
+impl fmt::Display for Chord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.control {
+            f.write_str("Ctrl-")?;
+        }
+        if self.shift {
+            f.write_str("Shift-")?;
+        }
+        match self.code {
+            KeyCode::Char(' ') => f.write_str("Space"),
+            KeyCode::Char(c) if self.control => write!(f, "{}", c.to_ascii_uppercase()),
+            KeyCode::Char(c) => write!(f, "{c}"),
+            KeyCode::F(n) => write!(f, "F{n}"),
+            KeyCode::Up => f.write_str("Up"),
+            KeyCode::Down => f.write_str("Down"),
+            KeyCode::Left => f.write_str("Left"),
+            KeyCode::Right => f.write_str("Right"),
+            KeyCode::PageUp => f.write_str("PgUp"),
+            KeyCode::PageDown => f.write_str("PgDn"),
+            KeyCode::BackTab => f.write_str("Shift-Tab"),
+            other => write!(f, "{other}"),
+        }
     }
 }
 
 /// One line of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Binding {
-    /// The keys that do it.
+    /// Its word in the configuration.
+    pub id: &'static str,
+    /// The keys that do it, unless the configuration says otherwise.
     pub keys: &'static [Chord],
-    /// The keys as people write them.
-    pub name: &'static str,
     /// What it does, for the help page.
     pub help: &'static str,
-    /// Key and word for the footer, where it belongs there.
-    pub footer: Option<(&'static str, &'static str)>,
     /// What it does.
     pub action: Action,
 }
 
-const fn bind(
-    keys: &'static [Chord],
-    name: &'static str,
-    help: &'static str,
-    footer: Option<(&'static str, &'static str)>,
-    action: Action,
-) -> Binding {
-    Binding { keys, name, help, footer, action }
+const fn bind(id: &'static str, keys: &'static [Chord], help: &'static str, action: Action) -> Binding {
+    Binding { id, keys, help, action }
 }
 
-/// All keys, in the order of the help page; the footer shows those with a footer word, as many as fit.
+/// All keys, in the order of the help page.
 pub const TABLE: &[Binding] = &[
+    bind("quit", &[ch('q'), key(KeyCode::F(10)), ctrl('c')], "quit; the target runs on", Action::Quit),
+    bind("help", &[ch('?'), ch('h'), key(KeyCode::F(1)), ch('8')], "this help", Action::Go(Page::Help)),
+    bind("close", &[key(KeyCode::Esc)], "close what lies on top; never quits", Action::Close),
+    bind("overview", &[ch('1')], "overview: the verdict, what to do first, every timeline", Action::Go(Page::Overview)),
+    bind("gpu", &[ch('2')], "GPU: each device in full", Action::Go(Page::Gpu)),
+    bind("cpu", &[ch('3')], "CPU: cores, queues, quota, pressure, threads, neighbours", Action::Go(Page::Cpu)),
+    bind("io", &[ch('4')], "IO: disks, mounts, page cache, network", Action::Go(Page::Io)),
+    bind("processes", &[ch('5')], "processes of the job", Action::Go(Page::Processes)),
+    bind("stacks", &[ch('6')], "stacks: hottest functions of trainer and workers, sync lines", Action::Go(Page::Stacks)),
     bind(
-        &[ch('q'), key(KeyCode::F(10)), ctrl('c')],
-        "q F10 Ctrl-C",
-        "quit; the target runs on",
-        Some(("q", "quit")),
-        Action::Quit,
-    ),
-    bind(&[ch('?'), ch('h'), key(KeyCode::F(1))], "? h F1", "this help", Some(("?", "help")), Action::Help),
-    bind(&[ch('1')], "1", "overview", None, Action::Overview),
-    bind(
-        &[ch('2')],
-        "2",
+        "findings",
+        &[ch('7')],
         "findings: evidence with thresholds, advice, what was not seen and what mends it",
-        Some(("2", "why")),
-        Action::Findings,
+        Action::Go(Page::Findings),
     ),
-    bind(&[key(KeyCode::Tab)], "Tab", "next page", Some(("Tab", "page")), Action::NextPage),
-    bind(&[key(KeyCode::BackTab)], "Shift-Tab", "page before", None, Action::PreviousPage),
-    bind(
-        &[ch(' '), ch('Z'), ch('z')],
-        "Space Z",
-        "pause: the picture stands, data keeps coming",
-        Some(("Space", "pause")),
-        Action::Pause,
-    ),
-    bind(&[ch('+'), ch('=')], "+ =", "show less time, larger", Some(("+-", "zoom")), Action::ZoomIn),
-    bind(&[ch('-'), ch('_')], "-", "show more time", None, Action::ZoomOut),
-    bind(&[key(KeyCode::Up), ch('k')], "Up k", "up one line", None, Action::Up),
-    bind(&[key(KeyCode::Down), ch('j')], "Down j", "down one line", None, Action::Down),
-    bind(&[key(KeyCode::PageUp), ctrl('b')], "PgUp", "up one page", None, Action::PageUp),
-    bind(&[key(KeyCode::PageDown), ctrl('f')], "PgDn", "down one page", None, Action::PageDown),
-    bind(&[key(KeyCode::Home), ch('g')], "Home", "to the top", None, Action::Top),
-    bind(&[key(KeyCode::End), ch('G')], "End", "to the bottom", None, Action::Bottom),
-    bind(
-        &[key(KeyCode::Enter)],
-        "Enter",
-        "the selected process: full command line and numbers",
-        Some(("Enter", "process")),
-        Action::Detail,
-    ),
-    bind(
-        &[ch('s'), key(KeyCode::F(6))],
-        "s F6",
-        "sort processes by the next column",
-        Some(("s", "sort")),
-        Action::NextSort,
-    ),
-    bind(&[ch('P')], "P", "sort by CPU", None, Action::Sort(Column::Cpu)),
-    bind(&[ch('M')], "M", "sort by memory", None, Action::Sort(Column::Memory)),
-    bind(&[ch('N')], "N", "sort by PID", None, Action::Sort(Column::Pid)),
-    bind(&[ch('T')], "T", "sort by threads", None, Action::Sort(Column::Threads)),
-    bind(&[ch('I')], "I", "reverse the order", None, Action::Reverse),
-    bind(&[ch('c')], "c", "copy the verdict (OSC 52: works over ssh)", Some(("c", "copy")), Action::Copy),
-    bind(&[ctrl('l')], "Ctrl-L", "paint the screen anew", None, Action::Redraw),
-    bind(&[ctrl('z')], "Ctrl-Z", "stop trainmon; fg brings it back", None, Action::Suspend),
-    bind(&[key(KeyCode::Esc)], "Esc", "close what lies on top; never quits", None, Action::Close),
+    bind("next-page", &[key(KeyCode::Tab)], "next page", Action::NextPage),
+    bind("previous-page", &[key(KeyCode::BackTab)], "page before", Action::PreviousPage),
+    bind("pause", &[ch(' '), ch('Z'), ch('z')], "stop the picture while data keeps coming; play a recording", Action::Pause),
+    bind("step-back", &[key(KeyCode::Left)], "back by one sample: every number and chart at that moment", Action::StepBack),
+    bind("step-forward", &[key(KeyCode::Right)], "forward by one sample", Action::StepForward),
+    bind("far-back", &[shift(KeyCode::Left), ch(',')], "back by a tenth of the charts", Action::FarBack),
+    bind("far-forward", &[shift(KeyCode::Right), ch('.')], "forward by a tenth of the charts", Action::FarForward),
+    bind("previous-change", &[ch('[')], "to the change of verdict before", Action::PreviousChange),
+    bind("next-change", &[ch(']')], "to the next change of verdict", Action::NextChange),
+    bind("oldest", &[ch('{')], "to the oldest moment kept", Action::Oldest),
+    bind("newest", &[ch('}')], "back to the newest moment, live (so does End)", Action::Newest),
+    bind("slower", &[ch('<')], "play a recording slower", Action::Slower),
+    bind("faster", &[ch('>')], "play a recording faster", Action::Faster),
+    bind("zoom-in", &[ch('+'), ch('=')], "show less time, larger", Action::ZoomIn),
+    bind("zoom-out", &[ch('-'), ch('_')], "show more time, up to an hour", Action::ZoomOut),
+    bind("up", &[key(KeyCode::Up), ch('k')], "up one line", Action::Up),
+    bind("down", &[key(KeyCode::Down), ch('j')], "down one line", Action::Down),
+    bind("page-up", &[key(KeyCode::PageUp), ctrl('b')], "up one page", Action::PageUp),
+    bind("page-down", &[key(KeyCode::PageDown), ctrl('f')], "down one page", Action::PageDown),
+    bind("top", &[key(KeyCode::Home), ch('g')], "to the top", Action::Top),
+    bind("bottom", &[key(KeyCode::End), ch('G')], "to the bottom; back to live where the picture stands", Action::Bottom),
+    bind("enter", &[key(KeyCode::Enter)], "a process in full; fold or unfold functions", Action::Enter),
+    bind("sort", &[ch('s'), key(KeyCode::F(6))], "sort processes by the next column", Action::NextSort),
+    bind("sort-cpu", &[ch('P')], "sort by CPU", Action::Sort(Column::Cpu)),
+    bind("sort-memory", &[ch('M')], "sort by memory", Action::Sort(Column::Memory)),
+    bind("sort-pid", &[ch('N')], "sort by PID", Action::Sort(Column::Pid)),
+    bind("sort-threads", &[ch('T')], "sort by threads", Action::Sort(Column::Threads)),
+    bind("reverse", &[ch('I')], "reverse the order", Action::Reverse),
+    bind("tree", &[ch('t'), key(KeyCode::F(5))], "processes as a tree, or flat", Action::Tree),
+    bind("threads", &[ch('H')], "show the threads of processes", Action::Threads),
+    bind("search", &[ch('/'), key(KeyCode::F(3))], "search the processes", Action::Search),
+    bind("filter", &[key(KeyCode::F(4)), ch('\\')], "show only the processes that match", Action::Filter),
+    bind("nice-less", &[key(KeyCode::F(7))], "lower nice value of the selected process, after asking", Action::NiceLess),
+    bind("nice-more", &[key(KeyCode::F(8))], "higher nice value, after asking", Action::NiceMore),
+    bind("kill", &[key(KeyCode::F(9))], "send a signal to the selected process, after asking", Action::Kill),
+    bind("jobs", &[ch('o')], "jobs: switch to another, attach to one more", Action::Jobs),
+    bind("next-job", &[ch('J')], "next attached job", Action::NextJob),
+    bind("setup", &[key(KeyCode::F(2)), ch('C')], "settings: theme, columns, low bandwidth", Action::Setup),
+    bind("export", &[ch('e')], "save the verdict (Markdown, JSON) or the screen (SVG)", Action::Export),
+    bind("copy", &[ch('c')], "copy the verdict (OSC 52: works over ssh)", Action::Copy),
+    bind("mouse", &[ch('m')], "leave the mouse to the terminal, or take it back", Action::Mouse),
+    bind("redraw", &[ctrl('l')], "paint the screen anew", Action::Redraw),
+    bind("suspend", &[ctrl('z')], "stop trainmon; fg brings it back", Action::Suspend),
 ];
 
-/// What a key press does, if anything. A release does nothing.
-#[must_use]
-pub fn action(event: KeyEvent) -> Option<Action> {
-    if event.kind == KeyEventKind::Release {
-        return None;
+/// Which key does what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keymap {
+    /// The keys of each line of [`TABLE`], in its order.
+    keys: Vec<Vec<Chord>>,
+}
+
+impl Default for Keymap {
+    fn default() -> Self {
+        Self { keys: TABLE.iter().map(|binding| binding.keys.to_vec()).collect() }
     }
-    TABLE.iter().find(|b| b.keys.iter().any(|k| k.is(event))).map(|b| b.action)
+}
+
+impl Keymap {
+    /// What a key press does, if anything. A release does nothing.
+    #[must_use]
+    pub fn action(&self, event: KeyEvent) -> Option<Action> {
+        if event.kind == KeyEventKind::Release {
+            return None;
+        }
+        self.lines().find(|(_, keys)| keys.iter().any(|key| key.is(event))).map(|(binding, _)| binding.action)
+    }
+
+    /// The lines of the table with their keys.
+    pub fn lines(&self) -> impl Iterator<Item = (&'static Binding, &[Chord])> {
+        TABLE.iter().zip(self.keys.iter().map(Vec::as_slice))
+    }
+
+    /// The first key of an action, as people write it.
+    #[must_use]
+    pub fn key_of(&self, action: Action) -> Option<String> {
+        let (_, keys) = self.lines().find(|(binding, _)| binding.action == action)?;
+        keys.first().map(ToString::to_string)
+    }
+}
+
+/// Actions and their words for the footer of a page, the most useful first.
+#[must_use]
+pub fn footer(page: Page) -> &'static [(Action, &'static str)] {
+    match page {
+        Page::Processes => &[
+            (Action::Enter, "process"),
+            (Action::NextSort, "sort"),
+            (Action::Tree, "tree"),
+            (Action::Filter, "filter"),
+            (Action::Search, "search"),
+            (Action::Threads, "threads"),
+            (Action::Kill, "signal"),
+        ],
+        Page::Stacks => &[(Action::Enter, "fold"), (Action::Pause, "pause"), (Action::StepBack, "back")],
+        _ => &[
+            (Action::Pause, "pause"),
+            (Action::StepBack, "back"),
+            (Action::ZoomOut, "zoom"),
+            (Action::PreviousChange, "change"),
+            (Action::Jobs, "jobs"),
+            (Action::Export, "save"),
+            (Action::Copy, "copy"),
+        ],
+    }
 }
 
 #[cfg(test)]
@@ -186,11 +319,27 @@ pub fn action(event: KeyEvent) -> Option<Action> {
 mod tests {
     use super::*;
 
+    fn action(event: KeyEvent) -> Option<Action> {
+        Keymap::default().action(event)
+    }
+
     #[test]
-    fn no_key_is_bound_twice() {
+    fn no_key_and_no_word_is_bound_twice() {
         let all: Vec<Chord> = TABLE.iter().flat_map(|b| b.keys).copied().collect();
         for (i, a) in all.iter().enumerate() {
             assert!(!all.iter().skip(i + 1).any(|b| a == b), "{a:?} is bound twice");
+        }
+        for (i, a) in TABLE.iter().enumerate() {
+            assert!(!TABLE.iter().skip(i + 1).any(|b| a.id == b.id || a.action == b.action), "{} twice", a.id);
+        }
+    }
+
+    #[test]
+    fn every_key_is_found_by_its_event() {
+        for binding in TABLE {
+            for chord in binding.keys {
+                assert_eq!(action(chord.event()), Some(binding.action), "{chord}");
+            }
         }
     }
 
@@ -200,6 +349,8 @@ mod tests {
         let shifted = KeyEvent::new(KeyCode::Char('P'), KeyModifiers::SHIFT);
         assert_eq!(action(plain), Some(Action::Sort(Column::Cpu)));
         assert_eq!(action(shifted), action(plain));
+        let far = KeyEvent::new(KeyCode::Left, KeyModifiers::SHIFT);
+        assert_eq!(action(far), Some(Action::FarBack));
     }
 
     #[test]

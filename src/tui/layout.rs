@@ -15,13 +15,13 @@ pub const MIN_HEIGHT: u16 = 15;
 /// Timelines drawn one below the other: GPU, loader, CPU, storage.
 pub const CHARTS: usize = 4;
 
-/// Rows that each section would like.
+/// What the sections of the overview would like to show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wants {
     /// Workers of the job.
     pub workers: usize,
-    /// Processes of the job.
-    pub processes: usize,
+    /// Ranks: trainers under the target.
+    pub ranks: usize,
 }
 
 /// The sections of the overview.
@@ -39,11 +39,11 @@ pub struct Plan {
     pub charts: [Band; CHARTS],
     /// The time axis of all bands above.
     pub ruler: Rect,
+    /// One bar for each rank, where there are several.
+    pub ranks: Option<Rect>,
     /// One bar for each worker.
     pub workers: Option<Rect>,
-    /// The processes, header included.
-    pub table: Rect,
-    /// Keys.
+    /// Pages and keys.
     pub footer: Rect,
 }
 
@@ -61,33 +61,47 @@ pub struct Band {
 /// Width of the axis labels, one blank included.
 const AXIS: u16 = 5;
 
+/// Highest timeline worth its rows.
+const CHART_MAX: u16 = 8;
+
 /// Heights of the sections while rows are given out.
 #[derive(Debug, Clone, Copy)]
 struct Rows {
     banner: u16,
     main: u16,
     chart: u16,
+    ranks: u16,
     workers: u16,
-    table: u16,
 }
 
 impl Rows {
     /// Title, strip, ruler and footer take one row each.
     fn total(self) -> u16 {
         let charts = self.chart.saturating_mul(CHARTS as u16);
-        [self.banner, self.main, charts, self.workers, self.table].into_iter().fold(4, u16::saturating_add)
+        [self.banner, self.main, charts, self.ranks, self.workers].into_iter().fold(4, u16::saturating_add)
     }
 }
 
-/// Rows of the verdict banner in a terminal of `height` rows on the pages that show little else.
+/// Rows of the verdict banner in a terminal of `height` rows on every page but the overview.
 #[must_use]
 pub fn banner_rows(height: u16) -> u16 {
-    if height < 20 { 3 } else { 4 }
+    match height {
+        0..20 => 2,
+        20..40 => 3,
+        _ => 4,
+    }
 }
 
-/// How many worker bars stand side by side in `width` cells.
+/// Where a page other than the overview is drawn: between the banner and the footer.
 #[must_use]
-pub fn worker_columns(width: u16) -> u16 {
+pub fn body(area: Rect) -> Rect {
+    let above = 1 + banner_rows(area.height);
+    Rect { y: area.y + above.min(area.height), height: area.height.saturating_sub(above + 1), ..area }
+}
+
+/// How many bars of workers or ranks stand side by side in `width` cells.
+#[must_use]
+pub fn bar_columns(width: u16) -> u16 {
     (width / 40).max(1)
 }
 
@@ -104,66 +118,68 @@ pub fn plan(area: Rect, wants: Wants) -> Option<Plan> {
         y += height;
         rect
     };
-    Some(Plan {
+    let mut plan = Plan {
         title: take(1),
         banner: take(rows.banner),
         strip: band(take(1)),
         main: band(take(rows.main)),
         charts: std::array::from_fn(|_| band(take(rows.chart))),
         ruler: band(take(1)).chart,
+        ranks: Some(take(rows.ranks)).filter(|r| r.height > 0),
         workers: Some(take(rows.workers)).filter(|r| r.height > 0),
-        table: take(rows.table),
-        footer: take(1),
-    })
+        footer: Rect::default(),
+    };
+    plan.footer = Rect { y: area.bottom() - 1, height: 1, ..area };
+    Some(plan)
 }
 
 /// Gives the rows of the screen to its sections, the most useful first.
 fn give_out(width: u16, height: u16, wants: Wants) -> Rows {
-    let workers = u16::try_from(wants.workers).unwrap_or(u16::MAX);
-    let worker_rows = |n: u16| if n == 0 { 0 } else { n.div_ceil(worker_columns(width)).saturating_add(1) };
-    let all_workers = worker_rows(workers);
-    let processes = u16::try_from(wants.processes).unwrap_or(u16::MAX).max(2).saturating_add(1);
-
-    let mut rows = Rows { banner: 3, main: 1, chart: 1, workers: 0, table: 3 };
+    let bars = |count: usize| {
+        let count = u16::try_from(count).unwrap_or(u16::MAX);
+        if count == 0 { 0 } else { count.div_ceil(bar_columns(width)).saturating_add(1) }
+    };
+    let workers = bars(wants.workers);
+    let ranks = if wants.ranks > 1 { bars(wants.ranks) } else { 0 };
+    let mut rows = Rows { banner: 3, main: 1, chart: 1, ranks: 0, workers: 0 };
     let steps = [
         Rows { banner: 4, ..rows },
-        Rows { table: 5, ..rows },
+        Rows { ranks: ranks.min(5), ..rows },
+        Rows { workers: workers.min(3), ..rows },
         Rows { chart: 2, ..rows },
         Rows { main: 3, ..rows },
+        Rows { workers: workers.min(5), ..rows },
         // 80×24 ends here.
         Rows { banner: 5, ..rows },
-        Rows { workers: all_workers.min(4), ..rows },
-        Rows { table: 7, ..rows },
         Rows { chart: 3, ..rows },
         Rows { banner: 6, main: 4, ..rows },
-        Rows { workers: all_workers.min(9), ..rows },
-        Rows { table: 10, ..rows },
+        Rows { ranks, ..rows },
+        Rows { workers: workers.min(9), ..rows },
         Rows { chart: 4, ..rows },
         Rows { main: 6, ..rows },
-        Rows { banner: 7, ..rows },
-        Rows { table: processes.min(16), ..rows },
+        Rows { banner: 8, ..rows },
         Rows { chart: 5, main: 8, ..rows },
-        Rows { workers: all_workers, ..rows },
-        Rows { table: processes, ..rows },
+        Rows { workers, ..rows },
+        Rows { banner: 10, ..rows },
     ];
     for step in steps {
         let grown = Rows {
             banner: rows.banner.max(step.banner),
             main: rows.main.max(step.main),
             chart: rows.chart.max(step.chart),
+            ranks: rows.ranks.max(step.ranks),
             workers: rows.workers.max(step.workers),
-            // No more rows than there are processes, but never less than the smallest screen has.
-            table: rows.table.max(step.table.min(processes.max(5))),
         };
         if grown.total() <= height {
             rows = grown;
         }
     }
     let spare = height.saturating_sub(rows.total());
-    let charts = (spare / (CHARTS as u16 + 1)).min(4);
-    rows.chart += charts;
-    rows.main += charts;
-    rows.table += height.saturating_sub(rows.total());
+    let more = (spare / (CHARTS as u16 + 1)).min(CHART_MAX.saturating_sub(rows.chart));
+    rows.chart += more;
+    rows.main += more;
+    let spare = height.saturating_sub(rows.total());
+    rows.main += spare.min(4);
     rows
 }
 
@@ -177,7 +193,9 @@ fn text_width(width: u16) -> u16 {
     }
 }
 
-fn band(rect: Rect) -> Band {
+/// Cuts a full-width row range into text, axis and chart, in the overview's columns.
+#[must_use]
+pub fn band(rect: Rect) -> Band {
     let text = text_width(rect.width).min(rect.width);
     let axis = AXIS.min(rect.width - text);
     let chart = (rect.width - text - axis).min(MAX_CELLS as u16);
@@ -197,22 +215,28 @@ mod tests {
     use super::*;
 
     fn at(width: u16, height: u16) -> Plan {
-        plan(Rect::new(0, 0, width, height), Wants { workers: 4, processes: 6 }).unwrap()
+        plan(Rect::new(0, 0, width, height), Wants { workers: 4, ranks: 1 }).unwrap()
     }
 
     #[test]
     fn the_smallest_usual_terminal_has_everything_that_matters() {
         let p = at(80, 24);
-        assert_eq!(p.banner.height, 4);
+        assert_eq!(p.banner.height, 5);
         assert!(p.charts.iter().all(|c| c.chart.height == 2));
         assert_eq!(p.main.chart.height, 3);
-        assert!(p.table.height >= 5);
+        assert_eq!(p.workers.unwrap().height, 3);
         assert_eq!(p.footer.bottom(), 24);
     }
 
     #[test]
+    fn eight_ranks_leave_room_for_the_rest() {
+        let p = plan(Rect::new(0, 0, 80, 24), Wants { workers: 32, ranks: 8 }).unwrap();
+        assert_eq!(p.ranks.unwrap().height, 5);
+        assert!(p.workers.unwrap().height >= 2 && p.banner.height >= 4);
+    }
+
+    #[test]
     fn larger_terminals_are_used() {
-        assert!(at(120, 40).workers.is_some());
         assert!(at(200, 60).charts.iter().all(|c| c.chart.height >= 4));
         assert!(plan(Rect::new(0, 0, 20, 5), Wants::default()).is_none());
     }
@@ -220,21 +244,23 @@ mod tests {
     proptest! {
         #[test]
         fn sections_tile_the_screen(
-            width in 0u16..700, height in 0u16..300, workers in 0usize..100_000, processes in 0usize..100_000,
+            width in 0u16..700, height in 0u16..300, workers in 0usize..100_000, ranks in 0usize..100_000,
         ) {
             let area = Rect::new(0, 0, width, height);
-            if let Some(p) = plan(area, Wants { workers, processes }) {
+            if let Some(p) = plan(area, Wants { workers, ranks }) {
                 let mut y = 0;
                 let bands = [p.strip.chart, p.main.chart].into_iter().chain(p.charts.map(|c| c.chart));
-                let below = p.workers.into_iter().chain([p.table, p.footer]);
+                let below = p.ranks.into_iter().chain(p.workers);
                 for r in [p.title, p.banner].into_iter().chain(bands).chain([p.ruler]).chain(below) {
                     prop_assert_eq!(r.y, y);
                     y = r.bottom();
                     prop_assert!(r.right() <= width);
                 }
-                prop_assert_eq!(y, height);
-                prop_assert!(p.table.height >= 3 && p.ruler.width >= 30);
+                prop_assert!(y < height && p.footer.y + 1 == height);
+                prop_assert!(p.ruler.width >= 30);
             }
+            let body = body(area);
+            prop_assert!(body.bottom() <= height);
         }
     }
 }

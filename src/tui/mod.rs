@@ -7,8 +7,14 @@
 pub mod app;
 pub mod charts;
 pub mod format;
+pub mod job;
+pub mod jobs;
 pub mod keys;
 pub mod layout;
+pub mod message;
+pub mod page;
+pub mod pages;
+pub mod popup;
 pub mod processes;
 pub mod terminal;
 pub mod theme;
@@ -16,6 +22,8 @@ pub mod timeline;
 pub mod views;
 pub mod words;
 
-pub use app::{App, Effect, Message, Target};
+pub use app::{App, Options};
+pub use job::Job;
+pub use message::{Effect, JobKey, Message, News, Target};
 pub use terminal::Terminal;
 pub use theme::Theme;

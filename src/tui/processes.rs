@@ -7,7 +7,7 @@ use crate::rates::frame::ProcessRates;
 use crate::sample::{ProcessId, ProcessRole};
 
 /// A column that the table can be sorted by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Column {
     /// Trainers, workers, launchers, helpers, others; by PID among themselves.
     #[default]

@@ -157,6 +157,17 @@ impl Terminal {
         self.write()
     }
 
+    /// Reports the mouse from now on, or leaves it to the terminal.
+    ///
+    /// # Errors
+    /// When the terminal cannot be written to.
+    pub fn mouse(&mut self, on: bool) -> io::Result<()> {
+        self.options.mouse = on;
+        self.bytes.clear();
+        if on { queue(&mut self.bytes, EnableMouseCapture)? } else { queue(&mut self.bytes, DisableMouseCapture)? }
+        self.write()
+    }
+
     /// Gives the terminal back, stops the process group as Ctrl-Z does, and takes the terminal again once the shell
     /// has continued it.
     ///

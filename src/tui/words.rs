@@ -89,6 +89,13 @@ pub fn letter(class: Class) -> char {
     }
 }
 
+/// A wall clock time in the local zone: `14:03:27`.
+#[must_use]
+pub fn clock(unix_ms: i64) -> String {
+    let Ok(moment) = jiff::Timestamp::from_millisecond(unix_ms) else { return "–".to_owned() };
+    moment.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string()
+}
+
 /// How sure a confidence is, in one word.
 #[must_use]
 pub fn sureness(confidence: f64) -> &'static str {

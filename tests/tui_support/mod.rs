@@ -14,8 +14,7 @@ use trainmon::rates::frame::{
     WorkerRates,
 };
 use trainmon::sample::{MountKind, ProcessId, ProcessRole};
-use trainmon::tui::app::{App, Message, Target};
-use trainmon::tui::{Theme, views};
+use trainmon::tui::{App, JobKey, Message, News, Options, Target, Theme, views};
 
 pub const COLOUR: Theme = Theme { colour: true, ascii: false };
 pub const PLAIN: Theme = Theme { colour: false, ascii: false };
@@ -290,7 +289,13 @@ pub fn target() -> Target {
 
 /// A screen on which nothing has happened yet.
 pub fn fresh(theme: Theme, size: (u16, u16)) -> App {
-    App::new(target(), 1.0, theme, size)
+    let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, trainmon::history::archive::Limits::default());
+    App::new(job, Options { theme, ..Options::default() }, size)
+}
+
+/// Tells the screen something about its first job.
+pub fn tell(app: &mut App, news: News) -> Vec<trainmon::tui::Effect> {
+    app.update(Message::Job(JobKey::default(), news))
 }
 
 /// A screen after a while of a data-loader-bound run.
@@ -303,14 +308,14 @@ pub fn running(theme: Theme, size: (u16, u16), job: Job) -> App {
         if (61..65).contains(&t) {
             continue; // five seconds that were not seen
         }
-        app.update(Message::Frame(Box::new(frame(t, job))));
+        tell(&mut app, News::Frame(Box::new(frame(t, job))));
         let verdict = match t {
             ..5 => &start,
             5..55 => &loader,
             55..70 => &gpu,
             _ => &loader,
         };
-        app.update(Message::Verdict(Arc::clone(verdict)));
+        tell(&mut app, News::Verdict(Arc::clone(verdict)));
     }
     app
 }

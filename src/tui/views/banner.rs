@@ -23,10 +23,10 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     let width = area.width.saturating_sub(2);
     let rows = usize::from(area.height.saturating_sub(1));
     let lines = match app.verdict() {
-        Some(verdict) => below(verdict, app.theme, usize::from(width), rows),
+        Some(verdict) => below(verdict, app.theme(), usize::from(width), rows),
         None => pending(app),
     };
-    let edge = app.verdict().map_or_else(|| app.theme.dim(), |v| edge_style(v, app.theme));
+    let edge = app.verdict().map_or_else(|| app.theme().dim(), |v| edge_style(v, app.theme()));
     for y in area.top() + 1..area.bottom() {
         write(buf, area.x, y, area.right(), "▌", edge);
     }
@@ -43,11 +43,11 @@ pub fn is_pending(verdict: &Verdict) -> bool {
 /// The text of the badge: class and cause, in the exact words of the taxonomy.
 pub fn badge(app: &App) -> (String, Style) {
     match app.verdict() {
-        None => (" attaching ".to_owned(), app.theme.bar()),
-        Some(v) if is_pending(v) => (" watching ".to_owned(), app.theme.bar()),
+        None => (" attaching ".to_owned(), app.theme().bar()),
+        Some(v) if is_pending(v) => (" watching ".to_owned(), app.theme().bar()),
         Some(v) => {
             let cause = v.cause.as_deref().map(|c| format!(": {}", sanitise(c))).unwrap_or_default();
-            (format!(" {}{cause} ", v.class.word()), app.theme.badge(v.class))
+            (format!(" {}{cause} ", v.class.word()), app.theme().badge(v.class))
         }
     }
 }
@@ -58,20 +58,20 @@ fn head(buf: &mut Buffer, area: Rect, app: &App) {
     let text = fit(&text, usize::from(area.width));
     let x = write(buf, area.x, area.y, area.right(), &text, style);
     let Some(verdict) = app.verdict() else {
-        write(buf, x + 1, area.y, area.right(), &format!("to PID {} …", app.target.pid), app.theme.strong());
+        write(buf, x + 1, area.y, area.right(), &format!("to PID {} …", app.job().target.pid), app.theme().strong());
         return;
     };
-    let age = app.verdict_age_s().map(|s| format!("for {}", format::duration(s))).unwrap_or_default();
+    let age = app.job().verdict_age_s().map(|s| format!("for {}", format::duration(s))).unwrap_or_default();
     let sure = format!("{} {}, {age}", words::sureness(verdict.confidence), format::share(Some(verdict.confidence)));
     let right = if is_pending(verdict) { format!("watched {}", format::duration(verdict.observed_s)) } else { sure };
     let mut end = area.right();
     if x + 1 + cells(&right) <= end {
-        end = write_right(buf, x, area.y, end, &right, app.theme.dim());
+        end = write_right(buf, x, area.y, end, &right, app.theme().dim());
     }
     let words =
         if is_pending(verdict) { "the first verdict takes a few seconds" } else { words::verdict_in_words(verdict) };
     if x + 2 + cells(words) < end {
-        write(buf, x + 1, area.y, end, words, app.theme.strong());
+        write(buf, x + 1, area.y, end, words, app.theme().strong());
     }
 }
 
@@ -82,17 +82,17 @@ fn edge_style(verdict: &Verdict, theme: Theme) -> Style {
 
 /// Before the first verdict.
 fn pending(app: &App) -> Vec<(String, Style)> {
-    if let Some(reason) = &app.sources.job.reason {
-        let mut lines = vec![(format!("The target: {}", sanitise(reason)), app.theme.strong())];
-        lines.extend(app.sources.job.mend.as_ref().map(|m| (format!("► Try: {}", sanitise(m)), app.theme.advice())));
+    if let Some(reason) = &app.sources().job.reason {
+        let mut lines = vec![(format!("The target: {}", sanitise(reason)), app.theme().strong())];
+        lines.extend(app.sources().job.mend.as_ref().map(|m| (format!("► Try: {}", sanitise(m)), app.theme().advice())));
         return lines;
     }
     vec![
         (
             "Watching for the first seconds: the verdict comes when enough has been seen.".to_owned(),
-            app.theme.strong(),
+            app.theme().strong(),
         ),
-        ("The target is neither stopped nor changed.".to_owned(), app.theme.dim()),
+        ("The target is neither stopped nor changed.".to_owned(), app.theme().dim()),
     ]
 }
 

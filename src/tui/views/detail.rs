@@ -3,7 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{write, write_right};
+use super::write;
 use crate::rates::Frame;
 use crate::rates::frame::ProcessRates;
 use crate::text::{sanitise, wrap};
@@ -30,8 +30,8 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     command.push(String::new());
     command.append(&mut lines);
     let height = u16::try_from(command.len() + 2).unwrap_or(u16::MAX).min(area.height);
-    let popup = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
-    frame_of(buf, popup, &format!(" {} {} ", process.role.word(), process.id.pid), app);
+    let popup = super::popups::place(area, width, height);
+    super::popups::frame(buf, popup, &format!(" {} {} ", process.role.word(), process.id.pid), " Esc closes ", app);
     for (line, y) in command.iter().zip(popup.top() + 1..popup.bottom().saturating_sub(1)) {
         write(buf, popup.x + 2, y, popup.right() - 2, line, ratatui::style::Style::new());
     }
@@ -40,29 +40,6 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
 /// One entry as rows; an empty one stays an empty row.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     if text.is_empty() { vec![String::new()] } else { wrap(text, width) }
-}
-
-/// Clears the popup's cells and draws a border around them.
-fn frame_of(buf: &mut Buffer, area: Rect, title: &str, app: &App) {
-    for y in area.top()..area.bottom() {
-        for x in area.left()..area.right() {
-            if let Some(cell) = buf.cell_mut((x, y)) {
-                cell.reset();
-                let sides = (y == area.top(), y + 1 == area.bottom(), x == area.left(), x + 1 == area.right());
-                cell.set_char(match sides {
-                    (true, _, true, _) => '╭',
-                    (true, _, _, true) => '╮',
-                    (_, true, true, _) => '╰',
-                    (_, true, _, true) => '╯',
-                    (true, ..) | (_, true, ..) => '─',
-                    (_, _, true, _) | (_, _, _, true) => '│',
-                    _ => ' ',
-                });
-            }
-        }
-    }
-    write(buf, area.x + 2, area.y, area.right(), title, app.theme.strong());
-    write_right(buf, area.x, area.bottom().saturating_sub(1), area.right() - 2, " Esc closes ", app.theme.dim());
 }
 
 fn numbers(p: &ProcessRates, frame: &Frame) -> Vec<String> {

@@ -15,7 +15,7 @@ pub fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
     let Some(verdict) = app.verdict() else {
         return vec![Line::from("Nothing has been found yet: the first verdict takes a few seconds.")];
     };
-    let mut page = PageOfText { lines: Vec::new(), width: usize::from(width), theme: app.theme };
+    let mut page = PageOfText { lines: Vec::new(), width: usize::from(width), theme: app.theme() };
     page.advice(verdict);
     page.evidence(verdict);
     page.others(verdict);

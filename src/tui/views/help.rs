@@ -6,21 +6,28 @@ use crate::diagnosis::verdict::Class;
 use crate::text::wrap;
 use crate::tui::app::App;
 use crate::tui::theme::{Part, Stage};
-use crate::tui::{keys, words};
+use crate::tui::words;
 
 /// Cells of the column with the keys.
 const KEYS: usize = 16;
 
 /// All lines of the page.
 pub fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
-    let theme = app.theme;
+    let theme = app.theme();
     let room = usize::from(width).saturating_sub(KEYS);
     let mut lines = vec![Line::from(Span::styled("Keys", theme.strong()))];
-    for binding in keys::TABLE {
-        let mut name = binding.name;
-        for text in wrap(binding.help, room) {
-            lines.push(Line::from(vec![Span::styled(format!("  {name:<14}"), theme.strong()), Span::raw(text)]));
-            name = "";
+    for (binding, keys) in app.options.keymap.lines().filter(|(_, keys)| !keys.is_empty()) {
+        let names: Vec<String> = keys.iter().map(ToString::to_string).collect();
+        let mut names = wrap(&names.join(" "), KEYS - 3).into_iter();
+        let mut texts = wrap(binding.help, room).into_iter();
+        loop {
+            let (name, text) = (names.next(), texts.next());
+            if name.is_none() && text.is_none() {
+                break;
+            }
+            let name = format!("  {:<width$}", name.unwrap_or_default(), width = KEYS - 2);
+            let text = Span::raw(text.unwrap_or_default());
+            lines.push(Line::from(vec![Span::styled(name, theme.strong()), text]));
         }
     }
     lines.push(Line::default());
@@ -57,6 +64,6 @@ fn meaning(class: Class) -> &'static str {
         Class::Gpu => "the device is the limit",
         Class::Balanced => "no resource costs more than a few percent",
         Class::Idle => "not training now; the phase says why",
-        Class::Unknown => "too little could be seen; page 2 says what mends it",
+        Class::Unknown => "too little could be seen; the findings say what mends it",
     }
 }

@@ -16,13 +16,13 @@ pub fn draw(buf: &mut Buffer, band: Band, app: &App) {
     let shares = frame.and_then(timeline::parts);
     let trainers = frame.map_or(0, |f| f.trainers.len());
     // The long legend where it fits, else the short one.
-    let long = legend(shares, trainers, app.theme, true);
+    let long = legend(shares, trainers, app.theme(), true);
     if flow_rows(band.text.width, &long) <= band.text.height {
         flow(buf, band.text, &long);
     } else {
-        flow(buf, band.text, &legend(shares, trainers, app.theme, false));
+        flow(buf, band.text, &legend(shares, trainers, app.theme(), false));
     }
-    charts::stacked(buf, band.chart, &app.timeline, app.window(band.chart.width), app.theme);
+    charts::stacked(buf, band.chart, &app.job().timeline, app.window(band.chart.width), app.theme());
 }
 
 fn legend(shares: Option<[f64; 5]>, trainers: usize, theme: Theme, long: bool) -> Vec<(String, Style)> {

@@ -2,11 +2,18 @@
 
 mod banner;
 mod bars;
+mod cpu;
 mod detail;
 mod findings;
+mod gpu;
 mod help;
+mod io;
+mod jobs;
 mod main_thread;
+mod popups;
+mod ranks;
 mod small;
+mod stacks;
 mod table;
 mod timelines;
 mod workers;
@@ -16,11 +23,13 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use super::app::{App, Page};
+use super::app::App;
 use super::charts;
 use super::layout::{self, Plan};
+use super::message::{Export, Target};
+use super::page::Page;
 use super::theme;
-use crate::diagnosis::verdict::Advice;
+use crate::diagnosis::verdict::{Advice, Verdict};
 
 /// Draws the whole screen into `buf`, which must be empty.
 pub fn draw(buf: &mut Buffer, app: &App) {
@@ -28,9 +37,9 @@ pub fn draw(buf: &mut Buffer, app: &App) {
     match layout::plan(area, app.wants()) {
         None => small::draw(buf, area, app),
         Some(plan) if app.page == Page::Overview => overview(buf, &plan, app),
-        Some(_) => text_page(buf, area, app),
+        Some(_) => other_page(buf, area, app),
     }
-    if app.theme.ascii {
+    if app.theme().ascii {
         fold_to_ascii(buf);
     }
 }
@@ -41,42 +50,99 @@ fn overview(buf: &mut Buffer, plan: &Plan, app: &App) {
     timelines::strip(buf, plan.strip, app);
     main_thread::draw(buf, plan.main, app);
     timelines::draw(buf, &plan.charts, app);
-    charts::ruler(buf, plan.ruler, app.span_s(), app.theme.dim());
+    charts::ruler(buf, plan.ruler, app.span_s(), app.theme().dim());
+    if let Some(area) = plan.ranks {
+        ranks::draw(buf, area, app);
+    }
     if let Some(area) = plan.workers {
         workers::draw(buf, area, app);
     }
-    table::draw(buf, plan.table, app);
     bars::footer(buf, plan.footer, app);
-    if app.detail {
-        detail::draw(buf, buf.area, app);
-    }
+    popups::draw(buf, buf.area, app);
 }
 
-/// Findings and help: the verdict on top, below it text that scrolls.
-fn text_page(buf: &mut Buffer, area: Rect, app: &App) {
-    let banner = layout::banner_rows(area.height);
+/// Every page but the overview: the verdict on top, the page's body, the footer.
+fn other_page(buf: &mut Buffer, area: Rect, app: &App) {
     bars::title(buf, Rect { height: 1, ..area }, app);
+    let banner = layout::banner_rows(area.height);
     banner::draw(buf, Rect { y: area.y + 1, height: banner, ..area }, app);
-    let body = Rect { y: area.y + 1 + banner, height: text_rows(area.height), ..area };
-    let lines = text_lines(app, area.width);
-    for (line, y) in lines.iter().skip(app.scroll).zip(body.top()..body.bottom()) {
-        buf.set_line(body.x, y, line, body.width);
+    let body = layout::body(area);
+    match app.page {
+        Page::Overview => {}
+        Page::Gpu => gpu::draw(buf, body, app),
+        Page::Cpu => cpu::draw(buf, body, app),
+        Page::Io => io::draw(buf, body, app),
+        Page::Processes => table::draw(buf, body, app),
+        Page::Stacks => stacks::draw(buf, body, app),
+        Page::Findings | Page::Help => {
+            for (line, y) in text_lines(app, body.width).iter().skip(app.top()).zip(body.top()..body.bottom()) {
+                buf.set_line(body.x, y, line, body.width);
+            }
+        }
     }
     bars::footer(buf, Rect { y: area.bottom() - 1, height: 1, ..area }, app);
+    popups::draw(buf, area, app);
 }
 
-/// Rows of text that a page of text shows on a terminal of `height` rows.
-pub(super) fn text_rows(height: u16) -> u16 {
-    height.saturating_sub(2 + layout::banner_rows(height)).max(1)
+/// Rows that the page that is up would like: what it scrolls through.
+pub(super) fn content_rows(app: &App) -> usize {
+    match app.page {
+        Page::Overview | Page::Processes => 0,
+        Page::Gpu => gpu::rows(app),
+        Page::Cpu => cpu::rows(app),
+        Page::Io => io::rows(app),
+        Page::Stacks => stacks::rows(app),
+        Page::Findings | Page::Help => text_lines(app, app.seen().body.width).len(),
+    }
 }
 
 /// The lines of the page that is up, where it is a page of text.
-pub(super) fn text_lines(app: &App, width: u16) -> Vec<Line<'static>> {
+fn text_lines(app: &App, width: u16) -> Vec<Line<'static>> {
     match app.page {
-        Page::Overview => Vec::new(),
         Page::Findings => findings::lines(app, width),
         Page::Help => help::lines(app, width),
+        _ => Vec::new(),
     }
+}
+
+/// The page whose tab is at this column of the footer.
+pub(super) fn tab_at(app: &App, width: u16, column: u16) -> Option<Page> {
+    bars::tab_at(app, width, column)
+}
+
+/// The chart at this cell of the overview.
+pub(super) fn chart_at(app: &App, area: Rect, column: u16, row: u16) -> Option<Rect> {
+    let plan = layout::plan(area, app.wants()).filter(|_| app.page == Page::Overview)?;
+    let bands = [plan.strip, plan.main].into_iter().chain(plan.charts).map(|band| band.chart);
+    bands.chain([plan.ruler]).find(|chart| chart.contains((column, row).into()))
+}
+
+/// What is saved, where there is something to save.
+pub(super) fn export(app: &App, export: Export) -> Option<String> {
+    match export {
+        Export::Json => serde_json::to_string_pretty(app.verdict()?).ok().map(|text| text + "\n"),
+        Export::Markdown | Export::Svg => None,
+    }
+}
+
+/// The verdict as a few lines for a message to a colleague.
+pub(super) fn verdict_text(verdict: &Verdict, target: &Target) -> String {
+    use crate::text::sanitise;
+
+    let mut lines = vec![format!("trainmon: PID {} {}", target.pid, sanitise(&target.command))];
+    let cause = verdict.cause.as_deref().map(|c| format!(" / {}", sanitise(c))).unwrap_or_default();
+    lines.push(format!(
+        "{}{cause} (confidence {})",
+        verdict.class.word(),
+        super::format::share(Some(verdict.confidence))
+    ));
+    if !verdict.summary.is_empty() {
+        lines.push(sanitise(&verdict.summary).into_owned());
+    }
+    lines.extend(verdict.advice.iter().map(|advice| format!("- {}{}", sanitise(&advice.title), bound(advice))));
+    lines.extend(verdict.evidence.iter().map(|e| format!("  {}", sanitise(&e.text))));
+    lines.extend(verdict.not_seen.iter().map(|n| format!("  not seen: {}: {}", sanitise(&n.what), sanitise(&n.why))));
+    lines.join("\n")
 }
 
 /// An advice on one line with its bound: as much of the bound as fits into `width` cells behind the title.

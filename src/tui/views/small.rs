@@ -16,7 +16,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     match badge.split_once(": ") {
         Some((class, cause)) if badge.len() > usize::from(area.width) => {
             lines.push((format!("{class} "), badge_style));
-            lines.push((cause.to_owned(), app.theme.strong()));
+            lines.push((cause.to_owned(), app.theme().strong()));
         }
         _ => lines.push((badge, badge_style)),
     }
@@ -24,15 +24,15 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     if size.len() > usize::from(area.width) {
         size = format!("needs {MIN_WIDTH}x{MIN_HEIGHT}");
     }
-    if let Some(ended) = &app.ended {
-        lines.push((format!("ENDED: {}", sanitise(ended)), app.theme.strong()));
+    if let Some(ended) = &app.job().ended {
+        lines.push((format!("ENDED: {}", sanitise(ended)), app.theme().strong()));
     }
     if let Some(advice) = app.verdict().and_then(|v| v.advice.first()) {
-        lines.push((format!("► {}{}", sanitise(&advice.title), bound(advice)), app.theme.advice()));
+        lines.push((format!("► {}{}", sanitise(&advice.title), bound(advice)), app.theme().advice()));
     }
     lines.truncate(usize::from(area.height.saturating_sub(1)).max(1));
-    lines.push((size, app.theme.dim()));
-    lines.push(("q quits".to_owned(), app.theme.dim()));
+    lines.push((size, app.theme().dim()));
+    lines.push(("q quits".to_owned(), app.theme().dim()));
     for ((text, style), y) in lines.iter().zip(area.top()..area.bottom()) {
         write(buf, area.x, y, area.right(), &fit(text, usize::from(area.width)), *style);
     }

@@ -39,24 +39,24 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     heading(buf, area, app);
     let Some(frame) = app.frame() else { return };
     let visible = usize::from(area.height - 1);
-    let rows = app.table.rows.iter().enumerate().skip(app.table.top).take(visible);
+    let rows = app.pages.processes.table.rows.iter().enumerate().skip(app.pages.processes.table.top).take(visible);
     for ((row, index), y) in rows.zip(area.top() + 1..) {
         let Some(process) = frame.processes.get(*index) else { continue };
         line(buf, Rect { y, height: 1, ..area }, process);
-        if row == app.table.selected {
-            buf.set_style(Rect { y, height: 1, ..area }, app.theme.selected());
+        if row == app.pages.processes.table.selected {
+            buf.set_style(Rect { y, height: 1, ..area }, app.theme().selected());
         }
     }
 }
 
 fn heading(buf: &mut Buffer, area: Rect, app: &App) {
-    let style = app.theme.heading();
+    let style = app.theme().heading();
     buf.set_style(Rect { height: 1, ..area }, style);
     let mut x = area.x;
     for h in HEADINGS.iter().filter(|h| area.width >= h.from) {
-        let sorted = h.sort == Some(app.table.sort.column);
-        let style = if sorted { style.patch(app.theme.strong()) } else { style };
-        let text = match (sorted, app.table.sort.reversed) {
+        let sorted = h.sort == Some(app.pages.processes.table.sort.column);
+        let style = if sorted { style.patch(app.theme().strong()) } else { style };
+        let text = match (sorted, app.pages.processes.table.sort.reversed) {
             (false, _) => h.text.to_owned(),
             (true, false) => format!("{}↓", h.text),
             (true, true) => format!("{}↑", h.text),
@@ -70,7 +70,7 @@ fn heading(buf: &mut Buffer, area: Rect, app: &App) {
     }
     let count = app.frame().map_or(0, |f| f.processes.len());
     let place = if count > usize::from(area.height - 1) {
-        format!("{}/{count}", app.table.selected + 1)
+        format!("{}/{count}", app.pages.processes.table.selected + 1)
     } else {
         String::new()
     };

@@ -17,11 +17,11 @@ use crate::tui::timeline::{self, Point};
 
 /// The letters of past verdicts.
 pub fn strip(buf: &mut Buffer, band: Band, app: &App) {
-    let x = write(buf, band.text.x, band.text.y, band.text.right(), "Verdicts", app.theme.strong());
+    let x = write(buf, band.text.x, band.text.y, band.text.right(), "Verdicts", app.theme().strong());
     if band.text.width >= 31 {
-        write(buf, x + 1, band.text.y, band.text.right(), "Data Io Cpu Gpu z=idle", app.theme.dim());
+        write(buf, x + 1, band.text.y, band.text.right(), "Data Io Cpu Gpu z=idle", app.theme().dim());
     }
-    charts::strip(buf, band.chart, &app.timeline, app.window(band.chart.width), app.theme);
+    charts::strip(buf, band.chart, &app.job().timeline, app.window(band.chart.width), app.theme());
 }
 
 /// What one timeline shows.
@@ -43,25 +43,25 @@ struct Shown {
 /// GPU, loader, CPU and storage, one below the other.
 pub fn draw(buf: &mut Buffer, bands: &[Band; CHARTS], app: &App) {
     let frame = app.frame();
-    let shown = [gpu(frame, app), loader(frame), cpu(frame, &app.sources.host), io(frame, &app.sources.storage)];
+    let shown = [gpu(frame, app), loader(frame), cpu(frame, &app.sources().host), io(frame, &app.sources().storage)];
     for (band, shown) in bands.iter().zip(&shown) {
         let window = app.window(band.chart.width);
-        let columns = Columns::gather(&app.timeline, window, value_of(shown.series));
+        let columns = Columns::gather(&app.job().timeline, window, value_of(shown.series));
         let (max, top) = if shown.series == Series::Io {
             let max = charts::nice_bytes(f64::from(columns.max()));
             (max as f32, format::short_bytes(max))
         } else {
             (100.0, "100%".to_owned())
         };
-        text(buf, band.text, shown, app.theme);
+        text(buf, band.text, shown, app.theme());
         if columns.values().all(|v| v.is_none()) {
             let message = if frame.is_some() { shown.empty.as_str() } else { "waiting for the first sample" };
             let message = fit(message, usize::from(band.chart.width));
-            write(buf, band.chart.x, band.chart.y, band.chart.right(), &message, app.theme.dim());
+            write(buf, band.chart.x, band.chart.y, band.chart.right(), &message, app.theme().dim());
             continue;
         }
-        axis(buf, band.axis, &top, app.theme);
-        charts::timeline(buf, band.chart, &columns, max, app.theme.series(shown.series), app.theme);
+        axis(buf, band.axis, &top, app.theme());
+        charts::timeline(buf, band.chart, &columns, max, app.theme().series(shown.series), app.theme());
     }
 }
 
@@ -158,7 +158,7 @@ fn gpu(frame: Option<&Frame>, app: &App) -> Shown {
         unit: "",
         pieces,
         empty: no_gpu(frame, app),
-        trouble: if lost { Some("LOST") } else { trouble(&app.sources.gpu) },
+        trouble: if lost { Some("LOST") } else { trouble(&app.sources().gpu) },
     }
 }
 
@@ -185,7 +185,7 @@ fn no_gpu(frame: Option<&Frame>, app: &App) -> String {
             what.contains("nvml") || what.contains("gpu")
         })
     });
-    let reason = app.sources.gpu.reason.as_deref().or(told.map(|n| n.why.as_str()));
+    let reason = app.sources().gpu.reason.as_deref().or(told.map(|n| n.why.as_str()));
     reason.map_or_else(|| "no GPU seen".to_owned(), |r| format!("no GPU seen: {r}"))
 }
 

@@ -16,13 +16,13 @@ const BEHIND: u16 = 22;
 /// Draws a legend and as many workers as fit, side by side where the terminal is wide.
 pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     let workers = app.frame().map(|f| f.workers.as_slice()).unwrap_or_default();
-    let theme = app.theme;
+    let theme = app.theme();
     let mut x = write(buf, area.x, area.y, area.right(), "Workers", theme.strong()) + 1;
     for stage in Stage::ALL {
         let text = format!("{} {}", theme.stage_glyph(stage), stage.word());
         x = write(buf, x + 1, area.y, area.right(), &text, theme.stage(stage));
     }
-    let columns = layout::worker_columns(area.width);
+    let columns = layout::bar_columns(area.width);
     let width = area.width / columns;
     let rows = area.height.saturating_sub(1);
     let room = usize::from(rows) * usize::from(columns);
@@ -38,10 +38,10 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
 
 fn one(buf: &mut Buffer, area: Rect, worker: &WorkerRates, app: &App) {
     let pid = format!("{:>7} ", worker.id.pid);
-    write(buf, area.x, area.y, area.right(), &pid, app.theme.dim());
+    write(buf, area.x, area.y, area.right(), &pid, app.theme().dim());
     let shares = [worker.busy, worker.io_wait, worker.runnable, worker.idle];
     let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
-    charts::bar(buf, bar, shares, app.theme);
+    charts::bar(buf, bar, shares, app.theme());
     let most = Stage::ALL.into_iter().zip(shares).filter_map(|(s, v)| v.map(|v| (s, v)));
     let most = most.max_by(|a, b| a.1.total_cmp(&b.1));
     let text = most.map_or_else(
@@ -54,7 +54,7 @@ fn one(buf: &mut Buffer, area: Rect, worker: &WorkerRates, app: &App) {
             }
         },
     );
-    write(buf, bar.right() + 1, area.y, area.right(), &text, app.theme.stage(most.map_or(Stage::Idle, |m| m.0)));
+    write(buf, bar.right() + 1, area.y, area.right(), &text, app.theme().stage(most.map_or(Stage::Idle, |m| m.0)));
 }
 
 /// What the worker does most, where stacks tell.

@@ -1,0 +1,356 @@
+//! One attached job, or one recording, as the screen knows it: its past, and which moment of it is looked at.
+//!
+//! Without a cursor the newest moment is shown and the charts run on. With one the picture stands at its moment, while
+//! data keeps coming behind it; in a replay the cursor plays through the recording.
+
+use std::sync::Arc;
+
+use super::message::{JobKey, Target};
+use super::timeline::Timeline;
+use super::words;
+use crate::diagnosis::verdict::Verdict;
+use crate::history::archive::{Archive, Limits, Moment, MomentId, Stamp};
+use crate::history::{History, Mark};
+use crate::rates::Frame;
+use crate::sample::Sources;
+
+/// Speeds of a replay.
+pub const SPEEDS: [f64; 7] = [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0];
+/// Longest wait for the next moment of a replay, seconds: a night's gap is not sat through.
+const WAIT_MAX_S: f64 = 3.0;
+/// Shortest, seconds: 30 pictures a second.
+const WAIT_MIN_S: f64 = 0.033;
+
+/// The moment looked at.
+#[derive(Debug, Clone)]
+struct Cursor {
+    id: MomentId,
+    moment: Box<Moment>,
+    /// Right edge of the charts, CLOCK_MONOTONIC nanoseconds.
+    edge_ns: u64,
+}
+
+/// How a recording is played.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Replay {
+    /// It runs.
+    pub playing: bool,
+    /// Place in [`SPEEDS`].
+    speed: usize,
+    /// Seconds since the moment shown was reached.
+    waited_s: f64,
+    /// All of the recording has been read.
+    pub loaded: bool,
+}
+
+impl Replay {
+    /// Seconds of the recording in a second.
+    #[must_use]
+    pub fn speed(&self) -> f64 {
+        SPEEDS.get(self.speed).copied().unwrap_or(1.0)
+    }
+}
+
+/// A job and its past.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Names it.
+    pub key: JobKey,
+    /// The process.
+    pub target: Target,
+    /// Seconds between two samples.
+    pub interval_s: f64,
+    /// What the charts draw.
+    pub timeline: Timeline,
+    /// How the sources stand.
+    pub sources: Sources,
+    /// How it has ended.
+    pub ended: Option<String>,
+    /// It is a recording.
+    pub replay: Option<Replay>,
+    history: History,
+    archive: Archive,
+    verdict: Option<Arc<Verdict>>,
+    since_ns: Option<u64>,
+    cursor: Option<Cursor>,
+}
+
+impl Job {
+    /// A job of which nothing has been seen yet.
+    #[must_use]
+    pub fn new(key: JobKey, target: Target, interval_s: f64, limits: Limits) -> Self {
+        Self {
+            key,
+            target,
+            interval_s,
+            timeline: Timeline::default(),
+            sources: Sources::default(),
+            ended: None,
+            replay: None,
+            history: History::default(),
+            archive: Archive::new(limits),
+            verdict: None,
+            since_ns: None,
+            cursor: None,
+        }
+    }
+
+    /// A recording: it is played from its first moment on.
+    #[must_use]
+    pub fn recording(mut self) -> Self {
+        self.replay = Some(Replay { playing: true, speed: 1, waited_s: 0.0, loaded: false });
+        self
+    }
+
+    /// The frames and marks so far, for the diagnosis.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The moments so far.
+    #[must_use]
+    pub fn archive(&self) -> &Archive {
+        &self.archive
+    }
+
+    /// The frame on the screen.
+    #[must_use]
+    pub fn frame(&self) -> Option<&Frame> {
+        self.cursor.as_ref().map_or_else(|| self.history.latest(), |cursor| Some(&cursor.moment.frame))
+    }
+
+    /// The verdict on the screen.
+    #[must_use]
+    pub fn verdict(&self) -> Option<&Arc<Verdict>> {
+        self.cursor.as_ref().map_or(self.verdict.as_ref(), |cursor| cursor.moment.verdict.as_ref())
+    }
+
+    /// The newest verdict, wherever the cursor stands.
+    #[must_use]
+    pub fn latest_verdict(&self) -> Option<&Arc<Verdict>> {
+        self.verdict.as_ref()
+    }
+
+    /// Whether the picture stands at a moment of the past.
+    #[must_use]
+    pub fn stands(&self) -> bool {
+        self.cursor.is_some()
+    }
+
+    /// The moment that is looked at, where the picture stands.
+    #[must_use]
+    pub fn cursor(&self) -> Option<&Stamp> {
+        self.archive.stamp(self.cursor.as_ref()?.id)
+    }
+
+    /// CLOCK_MONOTONIC nanoseconds of the moment shown.
+    #[must_use]
+    pub fn moment_ns(&self) -> u64 {
+        self.frame().map_or(0, |frame| frame.monotonic_ns)
+    }
+
+    /// The right edge of the charts.
+    #[must_use]
+    pub fn edge_ns(&self) -> u64 {
+        match &self.cursor {
+            Some(cursor) => cursor.edge_ns,
+            None => self.timeline.latest().map_or(0, |point| point.end_ns),
+        }
+    }
+
+    /// Seconds for which the verdict on the screen has stood by then.
+    #[must_use]
+    pub fn verdict_age_s(&self) -> Option<f64> {
+        let since = self.cursor.as_ref().map_or(self.since_ns, |cursor| cursor.moment.since_ns)?;
+        Some(self.moment_ns().saturating_sub(since) as f64 / 1e9)
+    }
+
+    /// Takes in a new interval.
+    pub fn take_frame(&mut self, frame: Frame) {
+        self.timeline.push(&frame);
+        self.archive.push(&frame);
+        self.history.push(frame);
+        if self.replay.is_some() && self.cursor.is_none() {
+            self.go_to(self.archive.first().map(|stamp| stamp.id), None);
+        }
+    }
+
+    /// Takes in the verdict that stands at the newest frame.
+    pub fn take_verdict(&mut self, verdict: Arc<Verdict>) {
+        let Some(latest) = self.history.latest() else { return };
+        let same = self.verdict.as_ref().is_some_and(|v| v.class == verdict.class && v.cause == verdict.cause);
+        if !same || self.since_ns.is_none() {
+            self.since_ns = Some(latest.monotonic_ns);
+        }
+        self.timeline.mark(verdict.class);
+        let mark = Mark {
+            sequence: latest.sequence,
+            class: verdict.class,
+            cause: verdict.cause.as_deref().and_then(words::known_cause),
+            phase: verdict.phase,
+            confidence: verdict.confidence,
+        };
+        self.history.mark(mark);
+        self.archive.judge(&verdict, self.since_ns);
+        self.verdict = Some(verdict);
+        // The first moment of a recording is on the screen before it is judged.
+        if let Some(cursor) = &self.cursor
+            && self.archive.last().is_some_and(|last| last.id == cursor.id)
+        {
+            let (id, edge) = (cursor.id, cursor.edge_ns);
+            self.go_to(Some(id), Some(edge));
+        }
+    }
+
+    /// Stops the picture, or lets it run on: at the newest moment, or through a recording from where it stands.
+    pub fn pause(&mut self) {
+        if let Some(replay) = &mut self.replay {
+            replay.playing = !replay.playing;
+            replay.waited_s = 0.0;
+            let at_end = self.cursor.as_ref().map(|c| c.id) == self.archive.last().map(|s| s.id);
+            if replay.playing && replay.loaded && at_end {
+                self.go_to(self.archive.first().map(|stamp| stamp.id), None);
+            }
+        } else if self.cursor.is_some() {
+            self.cursor = None;
+        } else {
+            self.go_to(self.archive.last().map(|stamp| stamp.id), None);
+        }
+    }
+
+    /// Moves by so many moments; past the newest one a live picture runs on.
+    pub fn step(&mut self, by: i64, span_s: f64) {
+        let Some(here) = self.here() else { return };
+        self.travel(self.archive.step(here, by), span_s);
+    }
+
+    /// Moves by a stretch of time, seconds.
+    pub fn move_by(&mut self, seconds: f64, span_s: f64) {
+        let Some(here) = self.here() else { return };
+        let to = self.moment_ns() as f64 + seconds * 1e9;
+        let to = self.archive.at(to.clamp(0.0, 1.8e19) as u64);
+        // Over a long gap, or with a long interval, a small move is at least a step.
+        let to = if to == Some(here) { self.archive.step(here, seconds.signum() as i64) } else { to };
+        self.travel(to, span_s);
+    }
+
+    /// Moves to the next moment at which the verdict changed, or the one before.
+    pub fn next_change(&mut self, forward: bool, span_s: f64) -> bool {
+        let to = self.here().and_then(|here| self.archive.change(here, forward));
+        self.travel(to, span_s);
+        to.is_some()
+    }
+
+    /// Moves to the moment at this time.
+    pub fn seek(&mut self, monotonic_ns: u64, span_s: f64) {
+        self.travel(self.archive.at(monotonic_ns), span_s);
+    }
+
+    /// Moves to the oldest moment kept.
+    pub fn first(&mut self, span_s: f64) {
+        self.travel(self.archive.first().map(|stamp| stamp.id), span_s);
+    }
+
+    /// Moves to the newest moment; a live picture runs on from there.
+    pub fn last(&mut self, span_s: f64) {
+        if self.replay.is_some() {
+            self.travel(self.archive.last().map(|stamp| stamp.id), span_s);
+        } else {
+            self.cursor = None;
+        }
+    }
+
+    /// Plays faster or slower.
+    pub fn change_speed(&mut self, faster: bool) {
+        if let Some(replay) = &mut self.replay {
+            let speed = if faster { replay.speed + 1 } else { replay.speed.saturating_sub(1) };
+            replay.speed = speed.min(SPEEDS.len() - 1);
+        }
+    }
+
+    /// Seconds until a replay wants to go on; none while it stands.
+    #[must_use]
+    pub fn due_s(&self) -> Option<f64> {
+        let replay = self.replay.filter(|replay| replay.playing)?;
+        let next = self.archive.stamp(self.archive.step(self.here()?, 1)?)?;
+        if Some(next.id) == self.here() {
+            // At the end of what has been read: more may come.
+            return None;
+        }
+        let wait = next.monotonic_ns.saturating_sub(self.moment_ns()) as f64 / 1e9 / replay.speed();
+        Some((wait.min(WAIT_MAX_S) - replay.waited_s).max(WAIT_MIN_S))
+    }
+
+    /// Lets a replay go on by so many seconds of the viewer's time. True when another moment is shown.
+    pub fn advance(&mut self, seconds: f64) -> bool {
+        let (Some(mut replay), Some(start)) = (self.replay.filter(|replay| replay.playing), self.here()) else {
+            return false;
+        };
+        let mut here = start;
+        let mut now = self.moment_ns();
+        replay.waited_s += seconds.clamp(0.0, 60.0);
+        while let Some(next) = self.archive.step(here, 1).and_then(|id| self.archive.stamp(id)) {
+            let wait = next.monotonic_ns.saturating_sub(now) as f64 / 1e9 / replay.speed();
+            let wait = wait.min(WAIT_MAX_S);
+            if next.id == here || replay.waited_s + 1e-9 < wait {
+                break;
+            }
+            replay.waited_s -= wait;
+            (here, now) = (next.id, next.monotonic_ns);
+        }
+        if self.archive.last().is_some_and(|last| last.id == here) {
+            replay.playing &= !replay.loaded;
+            replay.waited_s = 0.0;
+        }
+        self.replay = Some(replay);
+        if here != start {
+            self.go_to(Some(here), None);
+        }
+        here != start
+    }
+
+    /// The charts' scale has changed: the cursor stays in the picture.
+    pub fn rescale(&mut self, span_s: f64) {
+        if let Some(id) = self.cursor.as_ref().map(|cursor| cursor.id) {
+            self.show(id, span_s);
+        }
+    }
+
+    fn here(&self) -> Option<MomentId> {
+        self.cursor.as_ref().map(|cursor| cursor.id).or_else(|| self.archive.last().map(|stamp| stamp.id))
+    }
+
+    /// A person has moved: a replay stops, and a live picture runs on once it has come to the newest moment.
+    fn travel(&mut self, to: Option<MomentId>, span_s: f64) {
+        let Some(to) = to else { return };
+        if let Some(replay) = &mut self.replay {
+            replay.waited_s = 0.0;
+        } else if self.cursor.is_some() && self.archive.last().is_some_and(|last| last.id == to) {
+            self.cursor = None;
+            return;
+        }
+        self.show(to, span_s);
+    }
+
+    /// Puts the cursor on a moment, and moves the charts no more than is needed to have it in them.
+    fn show(&mut self, to: MomentId, span_s: f64) {
+        let Some(at) = self.archive.stamp(to).map(|stamp| stamp.monotonic_ns) else { return };
+        let span_ns = (span_s.max(1.0) * 1e9) as u64;
+        let newest = self.archive.last().map_or(at, |last| last.monotonic_ns);
+        let mut edge = self.edge_ns().max(at).min(newest.max(at));
+        // A cursor at the very left would have nothing before it: keep a tenth.
+        let from = at.saturating_sub(span_ns / 10);
+        if edge.saturating_sub(span_ns) > from {
+            edge = from.saturating_add(span_ns);
+        }
+        self.go_to(Some(to), Some(edge));
+    }
+
+    /// Shows a moment; without an edge it stands at the right end of the charts.
+    fn go_to(&mut self, id: Option<MomentId>, edge_ns: Option<u64>) {
+        let Some((id, moment)) = id.and_then(|id| Some((id, self.archive.load(id)?))) else { return };
+        let edge_ns = edge_ns.unwrap_or(moment.frame.monotonic_ns);
+        self.cursor = Some(Cursor { id, moment: Box::new(moment), edge_ns });
+    }
+}

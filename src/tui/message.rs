@@ -1,0 +1,141 @@
+//! What happens to the screen, and what the screen wants done.
+
+use std::sync::Arc;
+
+use crossterm::event::{Event, KeyEvent, MouseEvent};
+
+use super::jobs::Candidate;
+use crate::diagnosis::verdict::Verdict;
+use crate::rates::Frame;
+use crate::sample::{ProcessId, Sources};
+
+/// Names an attached job for as long as the screen is up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobKey(pub u32);
+
+/// Something that happened.
+#[derive(Debug, Clone)]
+pub enum Message {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// The mouse did something.
+    Mouse(MouseEvent),
+    /// Text was pasted: for a prompt, if one is open.
+    Paste(String),
+    /// The terminal has this many columns and rows now.
+    Resize(u16, u16),
+    /// Something about an attached job.
+    Job(JobKey, News),
+    /// A job has been attached to; it is shown from now on.
+    Attached(JobKey, Target),
+    /// The processes that may be training, best first: for the list of jobs.
+    Candidates(Vec<Candidate>),
+    /// So many seconds have passed: a replay goes on.
+    Advance(f64),
+    /// One line for the footer, until the next key.
+    Notice(String),
+    /// End the program.
+    Quit,
+}
+
+/// Something about an attached job.
+#[derive(Debug, Clone)]
+pub enum News {
+    /// A new interval.
+    Frame(Box<Frame>),
+    /// The verdict that stands at the newest frame. Comes after its frame.
+    Verdict(Arc<Verdict>),
+    /// How the sources stand.
+    Sources(Box<Sources>),
+    /// The target has ended; `text` says how. The screen stays.
+    Ended {
+        /// One line: "process 1234 ended after 12 m".
+        text: String,
+    },
+    /// A recording has been read to its end; a note where something is missing there.
+    Loaded(Option<String>),
+}
+
+impl Message {
+    /// The message of a terminal event, if it has one.
+    #[must_use]
+    pub fn of_event(event: Event) -> Option<Self> {
+        match event {
+            Event::Key(key) => Some(Self::Key(key)),
+            Event::Mouse(mouse) => Some(Self::Mouse(mouse)),
+            Event::Paste(text) => Some(Self::Paste(text)),
+            Event::Resize(columns, rows) => Some(Self::Resize(columns, rows)),
+            Event::FocusGained | Event::FocusLost => None,
+        }
+    }
+}
+
+/// What the attached process is called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Target {
+    /// PID.
+    pub pid: u32,
+    /// Command line, raw.
+    pub command: String,
+}
+
+/// Something for the loop to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Leave the screen and end.
+    Quit,
+    /// Draw.
+    Redraw,
+    /// Forget what the terminal shows, then draw.
+    Repaint,
+    /// Leave the screen, stop the process, and come back when it is continued.
+    Suspend,
+    /// Put this text on the clipboard.
+    Copy(String),
+    /// Write a file into the working directory, and say so.
+    Save(Export, String),
+    /// Report the mouse, or leave it to the terminal.
+    Mouse(bool),
+    /// Watch this process as well.
+    Attach(u32),
+    /// Stop watching this job.
+    Detach(JobKey),
+    /// Send a signal, which a person has confirmed.
+    Signal(ProcessId, i32),
+    /// Set the nice value, which a person has confirmed.
+    Renice(ProcessId, i32),
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Export {
+    /// The verdict as Markdown.
+    Markdown,
+    /// The verdict as JSON.
+    Json,
+    /// The screen as SVG.
+    Svg,
+}
+
+impl Export {
+    /// End of the file's name.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Markdown => "md",
+            Self::Json => "json",
+            Self::Svg => "svg",
+        }
+    }
+}
+
+/// What the screen needs beyond the ordinary samples, as long as it is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Fresh stacks, one window after the other.
+    pub stacks: bool,
+    /// The heaviest processes beside the job.
+    pub neighbours: bool,
+    /// The list of processes that may be training.
+    pub candidates: bool,
+}
