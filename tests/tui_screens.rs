@@ -217,7 +217,7 @@ fn pause_freezes_the_picture_while_data_flows() {
         tell(&mut app, News::Verdict(Arc::new(other(Class::Gpu, None, "changed"))));
     }
     assert_eq!(text(&app, size), before);
-    assert_eq!(app.history().frames().len(), 86 + 109);
+    assert_eq!(app.job().history().frames().len(), 86 + 109);
     press(&mut app, KeyCode::Char(' '));
     let after = text(&app, size);
     assert!(after.contains("changed") && !after.contains("PAUSED"), "{after}");
