@@ -160,6 +160,7 @@ impl Collector {
             storage: parts.storage.value.clone(),
             gpus: parts.gpu.value.clone(),
             stacks: parts.stacks.take(),
+            neighbours: parts.neighbours.clone(),
             sources: parts.sources(now_ns, interval_ns),
             own: self.own(),
         }

@@ -1,7 +1,7 @@
 //! A sample without the directories of the machine it was taken on, for recordings that are given to others.
 //!
 //! Command lines, mount points and mount sources, control groups and the reasons that sources give keep the last part
-//! of each path. Everything that a verdict rests on stays, so the verdict is the same.
+//! of each path. The names of data files, and processes that are not the job's, are left out. Everything that a verdict rests on stays, so the verdict is the same.
 
 use std::sync::Arc;
 
@@ -66,6 +66,8 @@ pub fn sample(sample: &Sample) -> Sample {
     sample.job = sample.job.map(|job| Arc::new(of_job(Arc::unwrap_or_clone(job))));
     sample.storage = sample.storage.map(|storage| Arc::new(of_storage(Arc::unwrap_or_clone(storage))));
     sample.stacks = sample.stacks.map(|stacks| Arc::new(of_stacks(Arc::unwrap_or_clone(stacks))));
+    // Other people's work.
+    sample.neighbours = None;
     let sources = &mut sample.sources;
     let all = [&mut sources.job, &mut sources.host, &mut sources.storage, &mut sources.gpu, &mut sources.stacks];
     for status in all {
@@ -80,6 +82,9 @@ fn of_job(mut job: JobSample) -> JobSample {
     for process in &mut job.processes {
         process.command = without_directories(&process.command).into();
         process.comm = base_name(&process.comm);
+        for thread in &mut process.threads {
+            thread.name = base_name(&thread.name);
+        }
     }
     job.library = job.library.map(|library| base_name(&library));
     job.cgroup.path = job.cgroup.path.map(|path| base_name(&path));
@@ -109,6 +114,7 @@ fn of_storage(mut storage: StorageSample) -> StorageSample {
         mount.mount_point = base_name(&mount.mount_point);
         // `server:/export` and `//server/share` name a host.
         mount.source = base_name(&mount.source);
+        mount.examples.clear();
     }
     storage
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::GpuChoice;
 use super::delta::{delta, span};
 use super::device::DeviceUse;
-use super::frame::{GpuLink, GpuRates};
+use super::frame::{GpuLink, GpuProcessRates, GpuRates};
 use crate::sample::{GpuDevice, GpuProcess, GpuSample, JobSample, Sample};
 
 /// Bytes per second of one PCIe lane, one way, by generation from 1, after line coding
@@ -152,6 +152,7 @@ struct Use {
     job_memory_bytes: Option<u64>,
     others: Vec<GpuProcess>,
     job_pids: Vec<u32>,
+    processes: Vec<GpuProcessRates>,
 }
 
 impl Use {
@@ -168,6 +169,9 @@ impl Use {
             .iter()
             .partition(|process| pids.contains(&process.pid) || unmatchable && device.processes.len() == 1);
         let alone = others.is_empty();
+        let known = !unmatchable || device.processes.len() == 1;
+        let mut processes = shown(&own, known.then_some(true));
+        processes.extend(shown(&others, known.then_some(false)));
         let own_utilization = total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from)))
             .map(|pct| (pct as f64).min(100.0))
             .or(utilization_pct.filter(|_| alone));
@@ -176,9 +180,24 @@ impl Use {
             job_utilization_pct: own_utilization.filter(|_| attached),
             job_memory_bytes: total(own.iter().map(|process| process.memory_bytes)),
             others: if unmatchable { Vec::new() } else { others },
+            processes,
             job_pids: if unmatchable { Vec::new() } else { own.iter().map(|process| process.pid).collect() },
         }
     }
+}
+
+/// Processes as they are shown, those with the most memory first.
+fn shown(of: &[GpuProcess], ours: Option<bool>) -> Vec<GpuProcessRates> {
+    let mut sorted = of.to_vec();
+    sorted.sort_unstable_by_key(|process| (std::cmp::Reverse(process.memory_bytes), process.pid));
+    let rates = |process: GpuProcess| GpuProcessRates {
+        pid: process.pid,
+        ours,
+        memory_bytes: process.memory_bytes,
+        sm_utilization_pct: process.sm_utilization_pct.filter(|pct| *pct <= 100),
+        compute: process.compute,
+    };
+    sorted.into_iter().map(rates).collect()
 }
 
 /// Sum of what is known; `None` where nothing is.
@@ -222,10 +241,18 @@ fn rates(
         temperature_c: device.temperature_c,
         sm_clock_mhz: device.sm_clock_mhz,
         sm_clock_max_mhz: device.sm_clock_max_mhz,
+        memory_clock_mhz: device.memory_clock_mhz,
+        memory_clock_max_mhz: device.memory_clock_max_mhz,
         clock_event_reasons: device.clock_event_reasons,
         pcie_rx_bytes_s: device.pcie_rx_kib_s.filter(|_| fresh).map(|kib| f64::from(kib) * 1024.0),
         pcie_tx_bytes_s: device.pcie_tx_kib_s.filter(|_| fresh).map(|kib| f64::from(kib) * 1024.0),
         pcie_capacity_bytes_s: pcie_capacity(device),
+        pcie_generation: device.pcie_generation,
+        pcie_width: device.pcie_width,
+        pcie_generation_max: device.pcie_generation_max,
+        pcie_width_max: device.pcie_width_max,
+        ecc_uncorrected: device.ecc_uncorrected,
+        mig: device.mig,
         sm_active_pct: share(gpm.and_then(|gpm| gpm.sm_active_pct)),
         tensor_active_pct: share(gpm.and_then(|gpm| gpm.tensor_active_pct)),
         dram_active_pct: share(gpm.and_then(|gpm| gpm.dram_active_pct)),
@@ -233,6 +260,14 @@ fn rates(
         decoder_pct: device.decoder_pct.filter(|pct| fresh && *pct <= 100),
         others: used.others.clone(),
         job_pids: used.job_pids.clone(),
+        processes: used
+            .processes
+            .iter()
+            .map(|process| GpuProcessRates {
+                sm_utilization_pct: process.sm_utilization_pct.filter(|_| fresh),
+                ..*process
+            })
+            .collect(),
     }
 }
 

@@ -47,6 +47,7 @@ fn thread() -> impl Strategy<Value = ThreadSample> {
         role: ThreadRole::Other,
         on_cpu_ns,
         run_delay_ns,
+        ..ThreadSample::default()
     })
 }
 

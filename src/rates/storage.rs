@@ -54,7 +54,8 @@ pub(super) fn fold(before: Option<&Sample>, sample: &Sample) -> StorageRates {
         out.read_size_bytes = (sum.reads > 0.0).then(|| sum.read_sectors * SECTOR / sum.reads);
     }
     let before_mounts = before.and_then(|before| before.mounts.as_deref()).unwrap_or_default();
-    out.mounts = storage.mounts.iter().flatten().map(|mount| mount_rates(mount, before_mounts, seconds)).collect();
+    let rates_of = |mount| mount_rates(mount, before_mounts, seconds, &out.devices);
+    out.mounts = storage.mounts.iter().flatten().map(rates_of).collect();
     out
 }
 
@@ -77,7 +78,8 @@ struct Moved {
     read_sectors: f64,
     writes: f64,
     written_sectors: f64,
-    io_ms: f64,
+    read_ms: f64,
+    write_ms: f64,
     busy_ms: f64,
     weighted_ms: f64,
 }
@@ -91,7 +93,8 @@ impl Moved {
             read_sectors: moved(|device| device.read_sectors)?,
             writes: moved(|device| device.writes)?,
             written_sectors: moved(|device| device.written_sectors)?,
-            io_ms: moved(|device| device.read_ms)? + moved(|device| device.write_ms)?,
+            read_ms: moved(|device| device.read_ms)?,
+            write_ms: moved(|device| device.write_ms)?,
             busy_ms: moved(|device| device.busy_ms)?,
             weighted_ms: moved(|device| device.weighted_ms)?,
         })
@@ -102,15 +105,15 @@ impl Moved {
         self.read_sectors += other.read_sectors;
         self.writes += other.writes;
         self.written_sectors += other.written_sectors;
-        self.io_ms += other.io_ms;
+        self.read_ms += other.read_ms;
+        self.write_ms += other.write_ms;
         self.busy_ms += other.busy_ms;
         self.weighted_ms += other.weighted_ms;
     }
 
     /// Mean time of an I/O; none without any.
     fn await_ms(&self) -> Option<f64> {
-        let ios = self.reads + self.writes;
-        (ios > 0.0).then(|| self.io_ms / ios)
+        mean(self.read_ms + self.write_ms, self.reads + self.writes)
     }
 
     fn rates(&self, name: &Arc<str>, data: bool, seconds: f64) -> DeviceRates {
@@ -122,13 +125,26 @@ impl Moved {
             reads_s: self.reads / seconds,
             writes_s: self.writes / seconds,
             await_ms: self.await_ms(),
+            read_await_ms: mean(self.read_ms, self.reads),
+            write_await_ms: mean(self.write_ms, self.writes),
             queue: self.weighted_ms / 1e3 / seconds,
             utilization_pct: (self.busy_ms / 10.0 / seconds).min(100.0),
         }
     }
 }
 
-fn mount_rates(mount: &DataMount, before: &[DataMount], seconds: Option<f64>) -> MountRates {
+/// Milliseconds of each; none without any.
+fn mean(ms: f64, count: f64) -> Option<f64> {
+    (count > 0.0).then(|| ms / count)
+}
+
+fn mount_rates(mount: &DataMount, before: &[DataMount], seconds: Option<f64>, devices: &[DeviceRates]) -> MountRates {
+    // Known only where it is for every disk underneath.
+    let of_disks = |bytes_s: fn(&DeviceRates) -> f64| {
+        let of_disk = |disk: &Arc<str>| devices.iter().find(|device| device.name == *disk).map(bytes_s);
+        let sum = mount.disks.iter().map(of_disk).sum::<Option<f64>>();
+        sum.filter(|_| !mount.disks.is_empty())
+    };
     let was = before.iter().find(|was| was.mount_point == mount.mount_point && was.source == mount.source);
     let ops = delta(mount.nfs_read_ops, was.and_then(|was| was.nfs_read_ops));
     let rtt_ms = delta(mount.nfs_read_rtt_ms, was.and_then(|was| was.nfs_read_rtt_ms));
@@ -139,6 +155,9 @@ fn mount_rates(mount: &DataMount, before: &[DataMount], seconds: Option<f64>) ->
         kind: mount.kind,
         disks: mount.disks.clone(),
         files: mount.files,
+        examples: mount.examples.clone(),
+        disks_read_bytes_s: of_disks(|device| device.read_bytes_s),
+        disks_write_bytes_s: of_disks(|device| device.write_bytes_s),
         nfs_read_bytes_s: rate(mount.nfs_read_bytes, was.and_then(|was| was.nfs_read_bytes), seconds),
         nfs_read_rtt_ms: rtt.filter(|_| seconds.is_some()),
     }

@@ -52,6 +52,7 @@ pub struct Process {
 struct Latest {
     state: char,
     threads: u32,
+    nice: i32,
     minor_faults: u64,
     major_faults: u64,
     user_ticks: u64,
@@ -67,6 +68,8 @@ pub struct Thread {
     pub tid: u32,
     /// Role by name; feeders are found by their counters.
     pub role: ThreadRole,
+    /// Name, raw; that of the main thread is the process's.
+    pub name: Arc<str>,
     /// Start, clock ticks after boot, where it was needed.
     pub start_ticks: Option<u64>,
     /// Time on a CPU since start, nanoseconds.
@@ -220,6 +223,7 @@ impl Process {
             comm: Arc::clone(&self.comm),
             command: Arc::clone(&self.command),
             uid: self.uid,
+            nice: Some(latest.nice),
             state: latest.state,
             user_ticks: latest.user_ticks,
             system_ticks: latest.system_ticks,
@@ -234,6 +238,7 @@ impl Process {
                 .map(|thread| ThreadSample {
                     tid: thread.tid,
                     role: thread.role,
+                    name: Arc::clone(if thread.role == ThreadRole::Main { &self.comm } else { &thread.name }),
                     on_cpu_ns: thread.on_cpu_ns,
                     run_delay_ns: thread.run_delay_ns,
                 })
@@ -274,6 +279,7 @@ impl Process {
             self.threads.push(Thread {
                 tid,
                 role,
+                name: Arc::clone(&self.comm),
                 start_ticks: None,
                 on_cpu_ns: None,
                 run_delay_ns: None,
@@ -292,9 +298,14 @@ impl Process {
                 thread.name_looks -= 1;
                 if let Ok(fd) = kept::open(&self.folder.join(format!("task/{}/comm", thread.tid)))
                     && kept::read_into(&fd, buffer).is_ok()
-                    && thread.role != ThreadRole::Feeder
                 {
-                    thread.role = role_of_name(buffer.trim_ascii());
+                    let name = buffer.strip_suffix(b"\n").unwrap_or(buffer);
+                    if thread.name.as_bytes() != name {
+                        thread.name = text(name);
+                    }
+                    if thread.role != ThreadRole::Feeder {
+                        thread.role = role_of_name(name.trim_ascii());
+                    }
                 }
             }
             let Some(schedstat) = &thread.schedstat else { continue };
@@ -324,6 +335,7 @@ impl Latest {
         Self {
             state: stat.state,
             threads: stat.threads,
+            nice: stat.nice,
             minor_faults: stat.minor_faults,
             major_faults: stat.major_faults,
             user_ticks: stat.user_ticks,
