@@ -364,7 +364,7 @@ fn text(bytes: &[u8]) -> Arc<str> {
 }
 
 /// Command line with its arguments joined by spaces, cut at [`LONGEST_COMMAND`]; empty for kernel threads.
-fn command(folder: &Path) -> Arc<str> {
+pub(super) fn command(folder: &Path) -> Arc<str> {
     let Ok(fd) = kept::open(&folder.join("cmdline")) else { return "".into() };
     let mut room = vec![0_u8; LONGEST_COMMAND];
     let Ok(bytes) = kept::read_line(&fd, &mut room) else { return "".into() };
@@ -374,7 +374,7 @@ fn command(folder: &Path) -> Arc<str> {
 }
 
 /// Owner and innermost PID from `status`, read once.
-fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
+pub(super) fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
     let Ok(bytes) = fs::read(folder.join("status")) else { return (None, None) };
     let field = |name: &[u8]| {
         bytes.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name)).map(<[u8]>::trim_ascii)
