@@ -125,7 +125,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sample::{DataMount, ProcessSample};
+    use crate::sample::{DataMount, ProcessSample, ThreadSample};
 
     #[test]
     fn command_lines_keep_what_is_no_directory() {
@@ -147,16 +147,26 @@ mod tests {
         let mount = DataMount {
             mount_point: "/mnt/my data/set".into(),
             source: "files.example.org:/export/sets".into(),
+            examples: vec!["/mnt/my data/set/patient-7.npy".into()],
             ..DataMount::default()
         };
         let storage = StorageSample { mounts: Some(vec![mount]), ..StorageSample::default() };
-        let process = ProcessSample { command: "/a/b /c/d".into(), ..ProcessSample::default() };
+        let thread = ThreadSample { name: "/e/f".into(), ..ThreadSample::default() };
+        let process =
+            ProcessSample { command: "/a/b /c/d".into(), threads: vec![thread], ..ProcessSample::default() };
         let job = JobSample { processes: vec![process], ..JobSample::default() };
-        let before = Sample { storage: Some(Arc::new(storage)), job: Some(Arc::new(job)), ..Sample::default() };
+        let before = Sample {
+            storage: Some(Arc::new(storage)),
+            job: Some(Arc::new(job)),
+            neighbours: Some(Arc::default()),
+            ..Sample::default()
+        };
         let after = sample(&before);
         let mount = &after.storage.unwrap().mounts.clone().unwrap()[0];
-        assert_eq!((&*mount.mount_point, &*mount.source), ("set", "sets"));
-        assert_eq!(&*after.job.unwrap().processes[0].command, "b d");
+        assert_eq!((&*mount.mount_point, &*mount.source, &mount.examples[..]), ("set", "sets", &[][..]));
+        let process = &after.job.unwrap().processes[0];
+        assert_eq!((&*process.command, &*process.threads[0].name), ("b d", "f"));
+        assert!(after.neighbours.is_none());
     }
 
     #[test]

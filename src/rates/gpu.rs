@@ -321,6 +321,10 @@ mod tests {
         GpuProcess { pid, memory_bytes: Some(memory), sm_utilization_pct: sm, compute: true }
     }
 
+    fn shown(rates: &GpuRates) -> Vec<(u32, Option<bool>)> {
+        rates.processes.iter().map(|process| (process.pid, process.ours)).collect()
+    }
+
     fn flags(out: &GpuFold) -> Vec<bool> {
         out.rates.iter().map(|gpu| gpu.attached).collect()
     }
@@ -380,6 +384,8 @@ mod tests {
         assert_eq!(rates.job_utilization_pct, Some(25.0));
         assert_eq!(rates.job_memory_bytes, Some(12));
         assert_eq!(rates.others.len(), 1);
+        assert_eq!(shown(rates), [(11, Some(true)), (10, Some(true)), (99, Some(false))]);
+        assert_eq!((rates.processes[1].memory_bytes, rates.processes[1].sm_utilization_pct), (Some(5), Some(20)));
         assert!((out.attached[0].busy(0) - 0.25).abs() < 1e-9, "the device's use is cut to the job's part");
         assert_eq!(out.memory_by_pid().get(&11), Some(&7));
     }
@@ -403,9 +409,11 @@ mod tests {
         let out = one(vec![gpu.clone()], job.clone());
         let rates = &out.rates[0];
         assert_eq!((rates.others.len(), rates.job_memory_bytes, rates.job_utilization_pct), (0, Some(6), Some(30.0)));
+        assert_eq!(shown(rates), [(54_321, Some(true))]);
         gpu.processes.push(on(54_400, 7, Some(30)));
         let rates = one(vec![gpu], job).rates.remove(0);
         assert_eq!((rates.others.len(), rates.job_memory_bytes, rates.job_utilization_pct), (0, None, None));
+        assert_eq!(shown(&rates), [(54_400, None), (54_321, None)]);
     }
 
     #[test]
@@ -435,9 +443,11 @@ mod tests {
         let mut gpu = device(0);
         gpu.gpm = Some(Gpm { sm_active_pct: Some(5.0), ..Gpm::default() });
         gpu.memory_used_bytes = Some(3);
+        gpu.processes = vec![on(10, 5, Some(20))];
         let sample = with(1000, vec![gpu.clone()], job(1000, vec![]));
         let rates = fold(&[], Some(&sample), &sample, Some(&sample)).rates.remove(0);
         assert_eq!((rates.utilization_pct, rates.sm_active_pct, rates.memory_used_bytes), (None, None, Some(3)));
+        assert_eq!((rates.processes[0].memory_bytes, rates.processes[0].sm_utilization_pct), (Some(5), None));
         gpu.lost = true;
         let rates = one(vec![gpu], job(0, vec![])).rates.remove(0);
         assert_eq!((rates.utilization_pct, rates.lost), (None, true));

@@ -197,9 +197,16 @@ mod tests {
         let names = ["eth0", "docker0", "veth12", "br-9"];
         let rates = between(at(1, &names), at(3, &names), vec![], None);
         assert!(close(rates.net_rx_bytes_s, 100.0) && close(rates.net_tx_bytes_s, 10.0));
+        let eth0 = NetRates { name: "eth0".into(), rx_bytes_s: Some(100.0), tx_bytes_s: Some(10.0) };
+        assert_eq!(rates.net, [eth0]);
         let rates = between(at(1, &["bond0"]), at(3, &["bond0"]), vec![], None);
         assert!(close(rates.net_rx_bytes_s, 100.0));
-        assert_eq!(between(at(3, &["eth0"]), at(1, &["eth0"]), vec![], None).net_rx_bytes_s, None);
+        let back = between(at(3, &["eth0"]), at(1, &["eth0"]), vec![], None);
+        assert_eq!((back.net_rx_bytes_s, back.net[0].rx_bytes_s), (None, None));
+        let many: Vec<String> = (0..100).map(|at| format!("eth{at}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let rates = between(at(1, &many), at(3, &many), vec![], None);
+        assert!(rates.net.len() == MOST_NETS && close(rates.net_rx_bytes_s, 10_000.0));
         assert_eq!(between(at(1, &[]), at(3, &["eth0"]), vec![], None).net_rx_bytes_s, None);
     }
 }

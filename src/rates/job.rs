@@ -292,8 +292,11 @@ mod tests {
             io: io(3),
             user_ticks: 30,
             system_ticks: 20,
+            minor_faults: 9,
             major_faults: 4,
             rss_bytes: 7,
+            nice: Some(-5),
+            uid: Some(1000),
             threads: vec![thread(10, ThreadRole::Main, 300, 100), thread(11, ThreadRole::Other, 5, 5)],
             ..process(10)
         };
@@ -305,7 +308,11 @@ mod tests {
         assert!(close(frame.job.read_chars_s, 200.0) && close(frame.job.write_chars_s, 400.0));
         assert!(close(frame.job.read_calls_s, 2.0) && close(frame.job.major_faults_s, 4.0));
         assert_eq!((frame.job.rss_bytes, frame.job.process_count, frame.job.thread_count), (Some(7), 1, 1));
-        assert!(close(frame.processes[0].cpu_pct, 50.0));
+        let shown = &frame.processes[0];
+        assert!(close(shown.cpu_pct, 50.0) && close(shown.cpu_time_s, 0.5));
+        assert!(close(shown.minor_faults_s, 9.0) && close(shown.major_faults_s, 4.0));
+        assert!(close(shown.read_chars_s, 200.0));
+        assert_eq!((shown.nice, shown.uid), (Some(-5), Some(1000)));
         assert_eq!(frame.state, 'S');
     }
 

@@ -210,6 +210,13 @@ mod tests {
         assert!(close(out.utilization_pct, 25.0) && close(out.read_size_bytes, 32_768.0));
         let names: Vec<_> = out.devices.iter().map(|device| (device.name.as_ref(), device.data)).collect();
         assert_eq!(names, [("nvme0n1", true), ("sda", false)]);
+        assert_eq!((out.devices[0].read_await_ms, out.devices[0].write_await_ms), (Some(3.0), Some(3.0)));
+        let mount = &out.mounts[0];
+        assert!(close(mount.disks_read_bytes_s, 1_638_400.0) && close(mount.disks_write_bytes_s, 25_600.0));
+        let two = fold(Some(&at(1000, devices(1), None)), &at(3000, devices(2), on(&["nvme0n1", "sda"])));
+        assert!(close(two.mounts[0].disks_read_bytes_s, 4.0 * 1_638_400.0));
+        let missing = fold(Some(&at(1000, devices(1), None)), &at(3000, devices(2), on(&["nvme0n1", "sdz"])));
+        assert_eq!(missing.mounts[0].disks_read_bytes_s, None, "one of its disks is not known");
         let out = fold(Some(&at(1000, devices(1), None)), &at(3000, devices(2), None));
         assert!(!out.data_devices_known && close(out.reads_s, 200.0) && close(out.utilization_pct, 75.0));
         assert!(close(out.await_ms, 3.0));
@@ -238,7 +245,7 @@ mod tests {
             fold(Some(&at(0, vec![device("sdb", 0, 1)], None)), &sample),
         ] {
             assert!(out.devices.is_empty() && out.read_bytes_s.is_none() && out.utilization_pct.is_none());
-            assert_eq!(out.mounts.len(), 1);
+            assert_eq!((out.mounts.len(), out.mounts[0].disks_read_bytes_s), (1, None));
         }
     }
 
@@ -246,6 +253,7 @@ mod tests {
     fn idle_disk_has_rates_but_no_await() {
         let out = fold(Some(&at(0, vec![device("sda", 0, 1)], None)), &at(1000, vec![device("sda", 0, 1)], None));
         assert_eq!((out.reads_s, out.await_ms, out.read_size_bytes), (Some(0.0), None, None));
+        assert_eq!((out.devices[0].read_await_ms, out.devices[0].write_await_ms), (None, None));
     }
 
     #[test]
@@ -263,5 +271,6 @@ mod tests {
         assert!(close(out.mounts[0].nfs_read_bytes_s, 1000.0) && close(out.mounts[0].nfs_read_rtt_ms, 7.0));
         let out = fold(Some(&at(0, vec![], mount(3))), &at(2000, vec![], mount(3)));
         assert_eq!((out.mounts[0].nfs_read_bytes_s, out.mounts[0].nfs_read_rtt_ms), (Some(0.0), None));
+        assert_eq!(out.mounts[0].disks_read_bytes_s, None, "no disks, no sum");
     }
 }

@@ -136,3 +136,23 @@ pub struct Gpm {
     /// DRAM bandwidth used.
     pub dram_active_pct: Option<f64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn clock_events_in_words() {
+        assert_eq!(clock_event_words(0x4 | 0x40).collect::<Vec<_>>(), ["power-cap", "hw-thermal"]);
+        assert_eq!(clock_event_words(0x200).count(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_word_for_each_known_bit(mask: u64) {
+            prop_assert_eq!(clock_event_words(mask).count(), (mask & 0x1ff).count_ones() as usize);
+        }
+    }
+}

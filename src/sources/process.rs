@@ -394,3 +394,33 @@ pub(super) fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
 fn numbers(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
     bytes.split(u8::is_ascii_whitespace).filter_map(bytes::number).filter_map(|value| u32::try_from(value).ok())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn threads_have_names_and_the_process_its_nice_value() {
+        let (done, wait) = channel::<()>();
+        let (named, is_named) = channel();
+        let named = thread::Builder::new().name("pt_autograd_7".into()).spawn(move || {
+            named.send(()).unwrap();
+            let _ = wait.recv();
+        });
+        is_named.recv().unwrap();
+        let mut buffer = Vec::new();
+        let process = Process::open(Path::new("/proc"), std::process::id(), &mut buffer).unwrap();
+        drop(done);
+        named.unwrap().join().unwrap();
+        let sample = process.sample(4096);
+        let thread = sample.threads.iter().find(|thread| &*thread.name == "pt_autograd_7").unwrap();
+        assert_eq!(thread.role, ThreadRole::Autograd);
+        let main = sample.threads.iter().find(|thread| thread.role == ThreadRole::Main).unwrap();
+        assert_eq!(main.name, sample.comm);
+        assert_eq!(sample.nice, rustix::process::getpriority_process(None).ok());
+    }
+}
