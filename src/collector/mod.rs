@@ -227,3 +227,62 @@ impl Drop for Collector {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    /// A shell that keeps a CPU busy, ended on drop.
+    struct Busy(Child);
+
+    impl Busy {
+        fn start() -> Self {
+            Self(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+        }
+    }
+
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn neighbours_are_in_the_samples_while_they_are_wanted() {
+        let (job, neighbour) = (Busy::start(), Busy::start());
+        let options = Options {
+            roots: Roots::default(),
+            pid: job.0.id(),
+            interval: Duration::from_millis(200),
+            no_ptrace: true,
+            no_stacks: true,
+            py_spy: None,
+            nvml_lib: Some("/nowhere/libnvidia-ml.so.1".into()),
+            simulated_device: None,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut collector = Collector::attach(options).unwrap();
+            assert!(collector.next().await.neighbours.is_none());
+            collector.want_neighbours(true);
+            let until = Instant::now() + Duration::from_secs(60);
+            loop {
+                assert!(Instant::now() < until);
+                let Some(seen) = collector.next().await.neighbours else { continue };
+                assert!(seen.processes.iter().all(|process| process.id.pid != job.0.id()), "{seen:?}");
+                let busy = seen.processes.iter().find(|process| process.id.pid == neighbour.0.id());
+                if busy.is_some_and(|busy| busy.command.starts_with("sh -c while") && seen.window_ns > 0) {
+                    break;
+                }
+            }
+            collector.want_neighbours(false);
+            while collector.next().await.neighbours.is_some() {
+                assert!(Instant::now() < until);
+            }
+        });
+    }
+}
