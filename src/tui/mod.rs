@@ -10,6 +10,7 @@ pub mod format;
 pub mod keys;
 pub mod layout;
 pub mod processes;
+pub mod svg;
 pub mod terminal;
 pub mod theme;
 pub mod timeline;
