@@ -19,6 +19,7 @@
 //! ```
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use jiff::tz::TimeZone;
 use ratatui::layout::Rect;
 
 use super::job::Job;
@@ -48,7 +49,7 @@ const SCALE: usize = 2;
 const WHEEL: isize = 3;
 
 /// What the screen is set to.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Colours and glyphs.
     pub theme: Theme,
@@ -62,6 +63,22 @@ pub struct Options {
     pub mouse: bool,
     /// Few bytes: for thin lines.
     pub low_bandwidth: bool,
+    /// The zone of the clock times shown.
+    pub zone: TimeZone,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            theme: Theme::default(),
+            keymap: Keymap::default(),
+            limits: Limits::default(),
+            may_signal: false,
+            mouse: false,
+            low_bandwidth: false,
+            zone: TimeZone::UTC,
+        }
+    }
 }
 
 /// Everything the screen knows.
