@@ -13,6 +13,7 @@ use std::mem::size_of;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::{packed, weight};
 use crate::diagnosis::verdict::{Class, Phase, Verdict};
 use crate::rates::Frame;
 
@@ -139,7 +140,7 @@ impl Archive {
             cause: None,
             phase: None,
         });
-        let weight = weight_of_frame(frame);
+        let weight = weight::of_frame(frame);
         self.recent_bytes += weight;
         self.recent.push_back((Moment { frame: frame.clone(), ..Moment::default() }, weight));
         self.pack();
@@ -149,7 +150,7 @@ impl Archive {
     /// Notes the verdict of the newest moment; its class and cause have stood since `since_ns`.
     pub fn judge(&mut self, verdict: &Arc<Verdict>, since_ns: Option<u64>) {
         let (Some(stamp), Some((moment, weight))) = (self.stamps.back_mut(), self.recent.back_mut()) else { return };
-        let grown = weight_of_frame(&moment.frame) + weight_of_verdict(verdict);
+        let grown = weight::of_frame(&moment.frame) + weight::of_verdict(verdict);
         self.recent_bytes = (self.recent_bytes + grown).saturating_sub(*weight);
         *weight = grown;
         moment.verdict = Some(Arc::clone(verdict));
@@ -332,7 +333,7 @@ fn pack<'a>(moments: impl Iterator<Item = &'a Moment>) -> Block {
         let whole = (&moment.frame, moment.verdict.as_deref(), moment.since_ns);
         // What cannot be written down loads as nothing: an empty piece.
         let start = plain.len();
-        if serde_json::to_writer(&mut plain, &whole).is_err() {
+        if packed::pack(&mut plain, &whole).is_err() {
             plain.truncate(start);
         }
         ends.push(plain.len());
@@ -345,16 +346,11 @@ fn unpack(block: &Block, place: usize) -> Option<Moment> {
     let start = place.checked_sub(1).map_or(Some(0), |p| block.ends.get(p).copied())?;
     let plain = zstd::bulk::decompress(&block.packed, (*block.ends.last()?).min(MOST_UNPACKED)).ok()?;
     let (frame, verdict, since_ns): (Frame, Option<Verdict>, Option<u64>) =
-        serde_json::from_slice(plain.get(start..end)?).ok()?;
+        packed::unpack(plain.get(start..end)?).ok()?;
     Some(Moment { frame, verdict: verdict.map(Arc::new), since_ns })
 }
 
-/// Memory of a frame, bytes, near enough.
-fn weight_of_frame(frame: &Frame) -> usize {
-    size_of::<Moment>() + frame.processes.len() * 256 + frame.workers.len() * 256
-}
-
-/// Memory of a verdict, bytes, near enough.
-fn weight_of_verdict(verdict: &Verdict) -> usize {
-    size_of::<Verdict>() + verdict.workers.len() * 256
-}
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#[path = "archive_tests.rs"]
+mod tests;
