@@ -186,9 +186,13 @@ fn cost_of_an_hour() {
         .collect();
     all.sort_unstable();
     println!("load: median {:?}, longest {:?}", all[all.len() / 2], all[all.len() - 1]);
-    let mut bytes = Vec::new();
-    packed::pack(&mut bytes, &moments[7]).unwrap();
-    println!("a moment: {} bytes packed, {} as JSON", bytes.len(), serde_json::to_vec(&moments[7]).unwrap().len());
+    let mut plain = Packed::default();
+    packed::pack(&mut plain, &moments[7]).unwrap();
+    let (bytes, floats) = (plain.bytes.len(), plain.floats.len());
+    println!(
+        "a moment: {bytes} bytes and {floats} of floats, {} as JSON",
+        serde_json::to_vec(&moments[7]).unwrap().len()
+    );
 }
 
 fn value(frame: &Frame) -> serde_json::Value {
