@@ -587,3 +587,97 @@ impl<'de> de::VariantAccess<'de> for &mut Unpacker<'de> {
         de::Deserializer::deserialize_struct(self, "", fields, visitor)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+    use crate::diagnosis::verdict::{Rank, Verdict};
+    use crate::rates::Frame;
+    use crate::rates::stacks::{Activity, ProcessStacks};
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    enum Kind {
+        Plain,
+        One(i64),
+        Two(u8, String),
+        Named { x: Option<f32>, y: char },
+    }
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Holder {
+        flag: bool,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        kinds: Vec<Kind>,
+        map: BTreeMap<String, (i8, u64)>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last: Option<f64>,
+        unit: (),
+    }
+
+    fn holder() -> impl Strategy<Value = Holder> {
+        let kind = prop_oneof![
+            Just(Kind::Plain),
+            any::<i64>().prop_map(Kind::One),
+            any::<(u8, String)>().prop_map(|(a, b)| Kind::Two(a, b)),
+            any::<(Option<f32>, char)>().prop_map(|(x, y)| Kind::Named { x, y }),
+        ];
+        let map = prop::collection::btree_map(".*", any::<(i8, u64)>(), 0..4);
+        (any::<bool>(), prop::collection::vec(kind, 0..4), map, any::<Option<f64>>())
+            .prop_map(|(flag, kinds, map, last)| Holder { flag, kinds, map, last, unit: () })
+    }
+
+    fn there_and_back<T: Serialize + DeserializeOwned>(value: &T) -> T {
+        let mut packed = Packed::default();
+        pack(&mut packed, value).unwrap();
+        unpack(&packed.bytes, &packed.floats).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_comes_back(value in holder()) {
+            prop_assert_eq!(there_and_back(&value), value);
+        }
+
+        #[test]
+        fn damage_never_panics(
+            bytes in prop::collection::vec(any::<u8>(), 0..300), floats in prop::collection::vec(any::<u8>(), 0..100),
+            at in any::<prop::sample::Index>(), byte in any::<u8>(),
+        ) {
+            let _ = unpack::<Frame>(&bytes, &floats);
+            let _ = unpack::<Verdict>(&bytes, &floats);
+            let mut packed = Packed::default();
+            pack(&mut packed, &(Frame::default(), Verdict::default())).unwrap();
+            let at = at.index(packed.bytes.len());
+            packed.bytes[at] = byte;
+            let _ = unpack::<(Frame, Verdict)>(&packed.bytes, &packed.floats);
+            packed.bytes.truncate(at);
+            prop_assert!(unpack::<(Frame, Verdict)>(&packed.bytes, &packed.floats).is_err());
+        }
+    }
+
+    #[test]
+    fn numbers_that_json_cannot_say_come_back() {
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, f64::MIN_POSITIVE] {
+            let frame = there_and_back(&Frame { seconds: value, own_cpu_pct: Some(value), ..Frame::default() });
+            assert_eq!(frame.seconds.to_bits(), value.to_bits());
+            assert_eq!(frame.own_cpu_pct.map(f64::to_bits), Some(value.to_bits()));
+        }
+    }
+
+    #[test]
+    fn what_a_derive_leaves_out_and_what_it_converts_come_back() {
+        let alone = Verdict { pid: 7, ..Verdict::default() };
+        assert_eq!(there_and_back(&alone), alone);
+        let ranks = Verdict { ranks: vec![Rank { pid: 3, ..Rank::default() }; 2], ..alone };
+        assert_eq!(there_and_back(&ranks), ranks);
+        let mut stacks = ProcessStacks::default();
+        stacks.main.add(Activity::Decode, 9);
+        assert_eq!(there_and_back(&stacks), stacks);
+    }
+}
