@@ -259,7 +259,7 @@ impl Archive {
         if let Some(place) = place.checked_sub(packed) {
             return self.recent.get(place).map(|(moment, _)| moment.clone());
         }
-        // All blocks but the newest may have any number of moments, since a heavy one is packed early.
+        // Blocks differ in length: heavy moments are packed early.
         let mut place = place;
         for block in &self.blocks {
             match place.checked_sub(block.ends.len()) {
