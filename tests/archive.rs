@@ -74,6 +74,7 @@ fn busy(t: u64, noise: &mut Noise) -> Frame {
             write_bytes_s: Some(0.0),
             threads: 3,
             gpu_memory_bytes: None,
+            ..ProcessRates::default()
         })
         .collect();
     let cpus = (0..64).map(|cpu| CpuRates {

@@ -18,11 +18,17 @@ pub(super) fn of_frame(frame: &Frame) -> usize {
         + lists(&frame.trainers, |t: &TrainerRates| {
             size_of_val(&*t.wait_lengths_s) + size_of_val(&*t.step_lengths_s) + size_of_val(&*t.stalls)
         })
+        + lists(&frame.threads, |t| t.name.len())
+        + lists(&frame.thread_roles, |_| 0)
+        + frame.neighbours.as_ref().map_or(0, |n| lists(&n.processes, |p| p.comm.len() + p.command.len()))
         + lists(&frame.host.cpus, |_| 0)
-        + lists(&frame.gpus, |g: &GpuRates| size_of_val(&*g.others) + size_of_val(&*g.job_pids))
+        + lists(&frame.host.net, |n| n.name.len())
+        + lists(&frame.gpus, |g: &GpuRates| {
+            size_of_val(&*g.others) + size_of_val(&*g.job_pids) + size_of_val(&*g.processes)
+        })
         + lists(&frame.storage.devices, |d| d.name.len())
         + lists(&frame.storage.mounts, |m: &MountRates| {
-            m.mount_point.len() + m.fs_type.len() + lists(&m.disks, |d: &Arc<str>| d.len())
+            m.mount_point.len() + m.fs_type.len() + lists(&m.disks, |d: &Arc<str>| d.len()) + lists(&m.examples, |e| e.len())
         })
         + lists(&frame.stacks, |s: &ProcessStacks| {
             lists(&s.places, |p| p.function.len() + p.file.len() + p.text.as_ref().map_or(0, |text| text.len()))
