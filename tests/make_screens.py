@@ -54,7 +54,10 @@ class Screen:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             if select.select([self.master], [], [], left)[0]:
-                os.read(self.master, 65536)
+                try:
+                    os.read(self.master, 65536)
+                except OSError:  # it has ended
+                    return
 
     def press(self, keys: bytes) -> None:
         for key in keys:
@@ -102,7 +105,7 @@ def main() -> None:
     if unknown:
         sys.exit(f"no screen is called {unknown[0]}: there are {', '.join(SCREENS)}")
     for name in arguments.names or SCREENS:
-        make(name, arguments.trainmon)
+        make(name, str(Path(arguments.trainmon).resolve()))
 
 
 if __name__ == "__main__":
