@@ -1,14 +1,161 @@
-//! The page of devices.
+//! The page of devices: each one in full where there is room, one line each where there are many, their use over time,
+//! and the processes on them.
+//!
+//! ```text
+//! │ facts: how many, how far apart, what is wrong                    │
+//! │ devices: four, three or one line each  │ timeline, if wide       │
+//! │ timelines below each other, if not; memory and power for few     │
+//! │ ruler                                                            │
+//! └ processes, ours marked ──────────────────────────────────────────┘
+//! ```
+
+mod absent;
+mod device;
+mod facts;
+mod plan;
+mod processes;
+mod words;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use super::sheet::{self, Sheet};
+use super::{cells, flow, write};
+use crate::rates::Frame;
+use crate::rates::frame::GpuRates;
 use crate::tui::app::App;
+use crate::tui::charts::{self, Columns};
+use crate::tui::format;
+use crate::tui::layout::Band;
+use crate::tui::theme::Series;
+use crate::tui::timeline::Point;
+use plan::Plan;
 
 /// Rows that the page would like.
-pub fn rows(_app: &App) -> usize {
-    0
+pub fn rows(app: &App) -> usize {
+    let body = app.seen().body;
+    match devices(app) {
+        Some(frame) => Plan::of(frame, app, body).end(),
+        None => absent::lines(app, body.width).len(),
+    }
 }
 
 /// Draws the page.
-pub fn draw(_buf: &mut Buffer, _area: Rect, _app: &App) {}
+pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
+    let sheet = Sheet::new(area, app.top());
+    let Some(frame) = devices(app) else {
+        let lines = absent::lines(app, area.width);
+        for (i, rect) in sheet.visible(0, lines.len()) {
+            if let Some((text, style)) = lines.get(i) {
+                write(buf, rect.x, rect.y, rect.right(), text, *style);
+            }
+        }
+        return;
+    };
+    let plan = Plan::of(frame, app, area);
+    let head = sheet.rect(0, plan.head);
+    if app.top() == 0 {
+        flow(buf, head, &facts::pieces(frame, app));
+    }
+    if let Some(rect) = plan.heading_line().and_then(|line| sheet.line(line)) {
+        device::heading(buf, Rect { width: plan.text_width, ..rect }, app.theme());
+    }
+    for (i, gpu) in frame.gpus.iter().enumerate() {
+        let line = plan.device_line(i);
+        let whole = sheet.rect(line, plan.device_rows);
+        if whole.height == 0 {
+            continue;
+        }
+        let text = |row: usize, rows: u16| {
+            Rect { width: plan.text_width, ..sheet.rect(line + row, rows) }
+        };
+        if plan.device_rows == 1 {
+            device::line(buf, text(0, 1), gpu, frame, app);
+        } else {
+            device::dense(buf, [text(0, 1), text(1, 1), text(2, plan.device_rows - 2)], gpu, frame, app);
+        }
+        if let Some(x) = plan.side_x {
+            let chart = Rect { x, width: charts_width(area.right().saturating_sub(x)), ..whole };
+            timeline(buf, chart, i, gpu, app);
+        }
+    }
+    if plan.side_x.is_none() {
+        timelines(buf, &sheet, &plan, frame, app);
+    }
+    if let Some(rect) = sheet.line(plan.ruler_line()) {
+        let chart = match plan.side_x {
+            Some(x) => Rect { x, width: charts_width(rect.right().saturating_sub(x)), ..rect },
+            None => crate::tui::layout::band(rect).chart,
+        };
+        charts::ruler(buf, chart, app.span_s(), app.theme().dim());
+    }
+    processes::draw(buf, &sheet, plan.processes_line(), frame, app);
+}
+
+/// The frame, where there are devices in it.
+fn devices(app: &App) -> Option<&Frame> {
+    app.frame().filter(|frame| !frame.gpus.is_empty())
+}
+
+fn charts_width(cells: u16) -> u16 {
+    cells.min(charts::MAX_CELLS as u16)
+}
+
+/// One device's use over time, by its position in the frame. A device too many for the points has no past.
+fn columns(app: &App, position: usize, width: u16) -> Columns {
+    let value = move |point: &Point| point.gpus.get(position).and_then(|percent| percent.get());
+    Columns::gather(&app.job().timeline, app.window(width), value)
+}
+
+fn timeline(buf: &mut Buffer, chart: Rect, position: usize, gpu: &GpuRates, app: &App) {
+    if position >= crate::tui::timeline::GPUS {
+        write(buf, chart.x, chart.y, chart.right(), "no past is kept of so many devices", app.theme().dim());
+        return;
+    }
+    let style = if gpu.attached { app.theme().series(Series::Gpu) } else { app.theme().dim() };
+    charts::timeline(buf, chart, &columns(app, position, chart.width), 100.0, style, app.theme());
+}
+
+/// The timelines below the devices, and the means of memory and power where there is room.
+fn timelines(buf: &mut Buffer, sheet: &Sheet, plan: &Plan, frame: &Frame, app: &App) {
+    let theme = app.theme();
+    for (i, gpu) in frame.gpus.iter().enumerate() {
+        let Some(band) = sheet.band(plan.chart_line(i), plan.chart_rows) else { continue };
+        let name = format!("GPU {}{}", gpu.index, if gpu.attached { "*" } else { "" });
+        let own = format!("own {}", format::percent(gpu.job_utilization_pct));
+        label(buf, band, &name, &format::percent(gpu.utilization_pct), &own, app);
+        let top = if band.chart.height > 1 { "100%" } else { "" };
+        if i < crate::tui::timeline::GPUS {
+            let style = if gpu.attached { theme.series(Series::Gpu) } else { theme.dim() };
+            sheet::chart(buf, band, &columns(app, i, band.chart.width), (100.0, top), style, theme);
+        } else {
+            timeline(buf, band.chart, i, gpu, app);
+        }
+    }
+    let ours = frame.gpus.iter().filter(|gpu| gpu.attached).count();
+    let means: [(&str, fn(&Point) -> Option<f32>); 2] =
+        [("Memory", |point| point.gpu_memory.get()), ("Power", |point| point.gpu_power.get())];
+    for (i, (name, value)) in means.into_iter().enumerate() {
+        let Some(band) = sheet.band(plan.mean_line(i), plan.mean_rows) else { continue };
+        let columns = Columns::gather(&app.job().timeline, app.window(band.chart.width), value);
+        let now = columns.values().flatten().last().map(f64::from);
+        let of = if i == 0 { "of what is fitted" } else { "of the limit" };
+        let of = if ours > 1 { format!("mean, {of}") } else { of.to_owned() };
+        label(buf, band, name, &format::percent(now), &of, app);
+        let top = if band.chart.height > 1 { "100%" } else { "" };
+        sheet::chart(buf, band, &columns, (100.0, top), theme.series(Series::Gpu), theme);
+    }
+}
+
+/// Name and value; what more there is beside them, or below where the band has a second row.
+fn label(buf: &mut Buffer, band: Band, name: &str, value: &str, more: &str, app: &App) {
+    let theme = app.theme();
+    let area = band.text;
+    let x = write(buf, area.x, area.y, area.right(), name, theme.series(Series::Gpu).patch(theme.strong()));
+    let x = write(buf, (x + 1).max(area.x + 8), area.y, area.right(), value, theme.strong());
+    if area.height > 1 {
+        write(buf, area.x, area.y + 1, area.right(), more, theme.dim());
+    } else if x + 1 + cells(more) <= area.right() {
+        write(buf, x + 1, area.y, area.right(), more, theme.dim());
+    }
+}
