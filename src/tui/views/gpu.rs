@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! │ facts: how many, how far apart, what is wrong                    │
-//! │ devices: four, three or one line each  │ timeline, if wide       │
+//! │ devices: some lines or one line each   │ timeline, if wide       │
 //! │ timelines below each other, if not; memory and power for few     │
 //! │ ruler                                                            │
 //! └ processes, ours marked ──────────────────────────────────────────┘
@@ -20,7 +20,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::sheet::{self, Sheet};
-use super::{cells, flow, write};
+use super::write;
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::tui::app::App;
@@ -55,7 +55,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     let plan = Plan::of(frame, app, area);
     let head = sheet.rect(0, plan.head);
     if app.top() == 0 {
-        flow(buf, head, &facts::pieces(frame, app));
+        sheet::list(buf, head, &facts::pieces(frame, app));
     }
     if let Some(rect) = plan.heading_line().and_then(|line| sheet.line(line)) {
         device::heading(buf, Rect { width: plan.text_width, ..rect }, app.theme());
@@ -66,9 +66,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
         if whole.height == 0 {
             continue;
         }
-        let text = |row: usize, rows: u16| {
-            Rect { width: plan.text_width, ..sheet.rect(line + row, rows) }
-        };
+        let text = |row: usize, rows: u16| Rect { width: plan.text_width, ..sheet.rect(line + row, rows) };
         if plan.device_rows == 1 {
             device::line(buf, text(0, 1), gpu, frame, app);
         } else {
@@ -147,15 +145,13 @@ fn timelines(buf: &mut Buffer, sheet: &Sheet, plan: &Plan, frame: &Frame, app: &
     }
 }
 
-/// Name and value; what more there is beside them, or below where the band has a second row.
+/// Name and value; what more there is below them, where the band has a second row.
 fn label(buf: &mut Buffer, band: Band, name: &str, value: &str, more: &str, app: &App) {
     let theme = app.theme();
     let area = band.text;
     let x = write(buf, area.x, area.y, area.right(), name, theme.series(Series::Gpu).patch(theme.strong()));
-    let x = write(buf, (x + 1).max(area.x + 8), area.y, area.right(), value, theme.strong());
+    write(buf, (x + 1).max(area.x + 8), area.y, area.right(), value, theme.strong());
     if area.height > 1 {
         write(buf, area.x, area.y + 1, area.right(), more, theme.dim());
-    } else if x + 1 + cells(more) <= area.right() {
-        write(buf, x + 1, area.y, area.right(), more, theme.dim());
     }
 }

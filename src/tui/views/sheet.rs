@@ -2,6 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 use crate::tui::charts::{self, Columns};
 use crate::tui::layout::{self, Band};
@@ -52,8 +53,66 @@ impl Sheet {
     }
 }
 
+/// Sets pieces one after the other, a comma between them, into the rows of `area`, as many as fit.
+pub fn list(buf: &mut Buffer, area: Rect, pieces: &[(String, Style)]) {
+    let mut rows = area.height;
+    let mut end = area.x;
+    for (i, (piece, (text, style))) in Listed::new(area.width, pieces).zip(pieces).enumerate() {
+        if piece.row >= rows {
+            rows = 0;
+            continue;
+        }
+        let y = area.y + piece.row;
+        let x = area.x + piece.x;
+        if i > 0 && piece.x > 0 {
+            super::write(buf, end, y, area.right(), ",", *style);
+        }
+        end = super::write(buf, x, y, area.right(), text, *style);
+    }
+}
+
+/// Rows that [`list`] needs for `pieces` in `width` cells.
+pub fn list_rows(width: u16, pieces: &[(String, Style)]) -> u16 {
+    Listed::new(width, pieces).last().map_or(0, |piece| piece.row.saturating_add(1))
+}
+
+/// Where a piece stands.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    x: u16,
+    row: u16,
+}
+
+/// Finds a place for each piece: on the row of the one before it, or on the next.
+struct Listed<'p> {
+    pieces: std::slice::Iter<'p, (String, Style)>,
+    width: u16,
+    next: Piece,
+}
+
+impl<'p> Listed<'p> {
+    fn new(width: u16, pieces: &'p [(String, Style)]) -> Self {
+        Self { pieces: pieces.iter(), width, next: Piece { x: 0, row: 0 } }
+    }
+}
+
+impl Iterator for Listed<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let (text, _) = self.pieces.next()?;
+        let cells = super::cells(text);
+        if self.next.x > 0 && self.next.x.saturating_add(cells) > self.width {
+            self.next = Piece { x: 0, row: self.next.row.saturating_add(1) };
+        }
+        let here = self.next;
+        self.next.x = here.x.saturating_add(cells).saturating_add(2);
+        Some(here)
+    }
+}
+
 /// Draws a timeline with the top and the bottom of its axis; `top` names the value at the top.
-pub fn chart(buf: &mut Buffer, band: Band, columns: &Columns, (max, top): (f32, &str), style: ratatui::style::Style, theme: Theme) {
+pub fn chart(buf: &mut Buffer, band: Band, columns: &Columns, (max, top): (f32, &str), style: Style, theme: Theme) {
     let end = band.axis.right().saturating_sub(1);
     super::write_right(buf, band.axis.x, band.axis.y, end, top, theme.dim());
     if band.axis.height > 1 {
@@ -67,6 +126,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn lists_break_between_pieces_and_say_how_many_rows_they_need() {
+        let pieces: Vec<_> = ["one", "two", "three"].map(|text| (text.to_owned(), Style::new())).to_vec();
+        assert_eq!([8, 7, 5, 15].map(|width| list_rows(width, &pieces)), [2, 3, 3, 1]);
+        let area = Rect::new(0, 0, 8, 2);
+        let mut buf = Buffer::empty(area);
+        list(&mut buf, area, &pieces);
+        assert_eq!(buf, Buffer::with_lines(["one, two", "three   "]));
+    }
 
     proptest! {
         #[test]

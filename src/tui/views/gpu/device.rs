@@ -4,7 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::super::{cells, flow, write, write_right};
+use super::super::sheet::{list, list_rows};
+use super::super::{cells, write, write_right};
 use super::words;
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
@@ -20,6 +21,8 @@ const GIB: f64 = 1_073_741_824.0;
 const NUMBER: u16 = 5;
 /// Bar of a line.
 const BAR: u16 = 12;
+/// From this width on a device's UUID is among its numbers.
+const WITH_UUID: u16 = 100;
 
 /// Names the columns of [`line`].
 pub fn heading(buf: &mut Buffer, area: Rect, theme: Theme) {
@@ -76,9 +79,14 @@ pub fn dense(buf: &mut Buffer, [first, bars, rest]: [Rect; 3], gpu: &GpuRates, f
     if rest.height > 0 {
         let rest = Rect { x: rest.x + NUMBER, width: rest.width.saturating_sub(NUMBER), ..rest };
         let style = if gpu.attached { Style::new() } else { theme.dim() };
-        let pieces: Vec<_> = numbers(gpu).into_iter().map(|text| (text + " ", style)).collect();
-        flow(buf, rest, &pieces);
+        list(buf, rest, &numbers(gpu, rest.width, style));
     }
+}
+
+/// Rows in which a device shows all its numbers in `width` cells.
+pub fn rows(gpu: &GpuRates, width: u16) -> u16 {
+    let width = width.saturating_sub(NUMBER);
+    list_rows(width, &numbers(gpu, width, Style::new())).saturating_add(2)
 }
 
 fn number(buf: &mut Buffer, area: Rect, gpu: &GpuRates, theme: Theme) {
@@ -98,8 +106,7 @@ fn two_bars(buf: &mut Buffer, area: Rect, gpu: &GpuRates, theme: Theme) {
         format::percent(gpu.job_utilization_pct),
         format::percent(effective)
     );
-    let short =
-        format!(" {} own {}", format::percent(gpu.utilization_pct), format::percent(gpu.job_utilization_pct));
+    let short = format!(" {} own {}", format::percent(gpu.utilization_pct), format::percent(gpu.job_utilization_pct));
     barred(buf, left, "use", [&long, &short], |buf, rect| use_bar(buf, rect, gpu, theme));
     let used = of(gpu.memory_used_bytes, gpu.memory_total_bytes);
     let long = format!(" {used} own {}", format::bytes(gpu.job_memory_bytes));
@@ -117,7 +124,7 @@ fn barred(buf: &mut Buffer, area: Rect, name: &str, texts: [&str; 2], bar: impl 
 }
 
 /// Textures of the job's part, of others' part, and of nothing.
-fn glyphs(theme: Theme) -> [char; 3] {
+pub fn glyphs(theme: Theme) -> [char; 3] {
     if theme.ascii { ['#', '+', '.'] } else { ['█', '▒', '·'] }
 }
 
@@ -159,13 +166,9 @@ fn effective(gpu: &GpuRates) -> Option<f64> {
 
 /// The numbers of a device, the most telling first. What was not measured is a dash; parts that most devices do not
 /// have, or that hardly anybody uses, only where they are there.
-fn numbers(gpu: &GpuRates) -> Vec<String> {
-    let load = gpu.power_limit_w.filter(|limit| *limit > 0.0).zip(gpu.power_w).map(|(limit, watts)| watts / limit);
+fn numbers(gpu: &GpuRates, width: u16, style: Style) -> Vec<(String, Style)> {
     let mut numbers = vec![
-        match load {
-            Some(load) => format!("power {} ({})", watts(gpu), format::share(Some(load))),
-            None => format!("power {}", watts(gpu)),
-        },
+        if gpu.power_w.is_none() && gpu.power_limit_w.is_none() { "– W".to_owned() } else { watts(gpu) },
         celsius(gpu),
         format!("SM {}/{} MHz", megahertz(gpu.sm_clock_mhz), megahertz(gpu.sm_clock_max_mhz)),
         pcie(gpu),
@@ -196,11 +199,12 @@ fn numbers(gpu: &GpuRates) -> Vec<String> {
     if gpu.sm_active_pct.is_some() {
         numbers.push(format!("memory busy {}", format::percent(gpu.memory_utilization_pct)));
     }
-    numbers.extend(gpu.uuid.as_deref().map(|uuid| sanitise(uuid).into_owned()));
-    numbers
+    numbers.extend(gpu.uuid.as_deref().filter(|_| width >= WITH_UUID).map(|uuid| sanitise(uuid).into_owned()));
+    numbers.into_iter().map(|text| (text, style)).collect()
 }
 
-/// `PCIe 4×16 rx 1.2 tx 0.11 of 25 GiB/s`; an idle device trains its link down, which is said.
+/// `PCIe 4×16 rx 1.2 tx 0.11 of 25 GiB/s`; a link below what device and slot could do, as idle ones are, has that in
+/// parentheses: `PCIe 1×16 (4×16)`.
 fn pcie(gpu: &GpuRates) -> String {
     let link = |generation: Option<u32>, width: Option<u32>| match (generation, width) {
         (None, None) => None,
@@ -212,7 +216,7 @@ fn pcie(gpu: &GpuRates) -> String {
     let now = link(gpu.pcie_generation, gpu.pcie_width);
     let most = link(gpu.pcie_generation_max, gpu.pcie_width_max);
     let trained = match (now, most) {
-        (Some(now), Some(most)) if now != most => format!("{now} (up to {most}) "),
+        (Some(now), Some(most)) if now != most => format!("{now} ({most}) "),
         (Some(link), _) | (None, Some(link)) => format!("{link} "),
         (None, None) => String::new(),
     };

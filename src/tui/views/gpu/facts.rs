@@ -2,7 +2,7 @@
 
 use ratatui::style::Style;
 
-use super::words;
+use super::{device, words};
 use crate::rates::Frame;
 use crate::rates::frame::{GpuLink, GpuRates};
 use crate::sample::SourceState;
@@ -23,27 +23,32 @@ pub fn pieces(frame: &Frame, app: &App) -> Vec<(String, Style)> {
     pieces.extend(idle(frame).map(|text| (text, theme.warning())));
     let count = frame.gpus.len();
     let ours: Vec<&GpuRates> = frame.gpus.iter().filter(|gpu| gpu.attached).collect();
-    let mut fact = |text: String| pieces.push((text + " ", theme.dim()));
+    let mut fact = |text: String| pieces.push((text, theme.dim()));
     fact(match (count, ours.len()) {
-        (1, 1) => "1 GPU, this job's (*)".to_owned(),
-        (1, 0) => "1 GPU, not used by this job".to_owned(),
-        (n, 0) => format!("{n} GPUs, none used by this job as far as can be seen"),
-        (n, own) => format!("{n} GPUs, {own} of this job (*)"),
+        (1, 1) => "1 GPU: this job's (*)".to_owned(),
+        (1, 0) => "1 GPU: not used by this job".to_owned(),
+        (n, 0) => format!("{n} GPUs: none used by this job as far as can be seen"),
+        (n, own) => format!("{n} GPUs: {own} of this job (*)"),
     });
     let known = || ours.iter().filter_map(|gpu| gpu.utilization_pct).filter(|pct| pct.is_finite());
     if ours.len() > 1 && known().count() > 0 {
         let (low, high) = known().fold((f64::INFINITY, 0.0f64), |(low, high), pct| (low.min(pct), high.max(pct)));
         let mean = known().sum::<f64>() / known().count() as f64;
-        fact(format!("use {low:.0}–{high:.0} %, mean {mean:.0} %"));
+        fact(format!("use {low:.0}–{high:.0} % (mean {mean:.0} %)"));
     }
     if !ours.is_empty() {
         fact(link(frame.gpu_link).to_owned());
     }
     if frame.gpus.iter().any(|gpu| gpu.simulated) {
-        fact("simulated, not measured".to_owned());
+        fact("simulated: nothing is measured".to_owned());
     }
     if let Some(driver) = &frame.gpu_driver {
         fact(format!("driver {}", fit(driver, TOLD)));
+    }
+    // Narrow lists of many devices have it in their heading.
+    if count <= 2 || app.seen().body.width >= 100 {
+        let [own, others, _] = device::glyphs(theme);
+        fact(format!("{own} own {others} others"));
     }
     pieces
 }
@@ -51,9 +56,9 @@ pub fn pieces(frame: &Frame, app: &App) -> Vec<(String, Style)> {
 /// How the job's devices were told from others.
 fn link(link: GpuLink) -> &'static str {
     match link {
-        GpuLink::Processes => "told by its PIDs on them",
-        GpuLink::OpenDevice => "told by its open device files",
-        GpuLink::VisibleDevices => "told by CUDA_VISIBLE_DEVICES",
+        GpuLink::Processes => "found by its PIDs",
+        GpuLink::OpenDevice => "found by its open device files",
+        GpuLink::VisibleDevices => "found by CUDA_VISIBLE_DEVICES",
         GpuLink::Chosen => "chosen by --gpu",
         GpuLink::None => "",
     }
@@ -70,7 +75,7 @@ fn trouble(app: &App) -> Option<String> {
         SourceState::Absent => "NVML is not there any more",
         SourceState::Denied => "DENIED: NVML may not be read",
     };
-    let age = status.age_ms.map(|ms| format!(", last read {} ago", format::duration(ms as f64 / 1e3)));
+    let age = status.age_ms.map(|ms| format!(" (last read {} ago)", format::duration(ms as f64 / 1e3)));
     let why = status.reason.as_deref().map(|why| format!(": {}", fit(why, TOLD)));
     Some(format!("{what}{}{}", age.unwrap_or_default(), why.unwrap_or_default()))
 }

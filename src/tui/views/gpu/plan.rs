@@ -2,13 +2,13 @@
 
 use ratatui::layout::Rect;
 
-use super::super::flow_rows;
-use super::{facts, processes};
+use super::super::sheet::list_rows;
+use super::{device, facts, processes};
 use crate::rates::Frame;
 use crate::tui::app::App;
 
 /// Text of a device beside its timeline.
-const TEXT: u16 = 80;
+const TEXT: u16 = 86;
 /// From this width on timelines stand beside the text of more than two devices.
 const SIDE: u16 = 112;
 /// So many devices get large charts.
@@ -22,7 +22,7 @@ const MEAN_MAX: u16 = 6;
 pub struct Plan {
     /// Lines of facts about all devices.
     pub head: u16,
-    /// Lines of each device: 1, 3 or 4.
+    /// Lines of each device: 1, or 3 and more.
     pub device_rows: u16,
     /// Cells for the text of a device.
     pub text_width: u16,
@@ -42,7 +42,7 @@ impl Plan {
         let devices = frame.gpus.len();
         let few = devices <= FEW;
         let side = !few && body.width >= SIDE;
-        let head = flow_rows(body.width, &facts::pieces(frame, app));
+        let head = list_rows(body.width, &facts::pieces(frame, app));
         let processes = processes::rows(frame, app);
         let mut plan = Self {
             head,
@@ -56,7 +56,10 @@ impl Plan {
         };
         let body_rows = usize::from(body.height);
         let listed = processes.min(4);
-        for rows in [4, 3] {
+        // All numbers of a few devices; of more, those that three or four lines hold.
+        let all = frame.gpus.iter().take(FEW).map(|gpu| device::rows(gpu, body.width)).max().unwrap_or(4);
+        let most = if few { all.clamp(4, 6) } else { 4 };
+        for rows in (3..=most).rev() {
             let dense = Self { device_rows: rows, ..plan };
             if dense.processes_line() + listed <= body_rows || few && rows == 3 {
                 plan = dense;

@@ -50,7 +50,8 @@ fn all(frame: &Frame) -> impl Iterator<Item = (&GpuRates, &GpuProcessRates)> {
 
 fn one(buf: &mut Buffer, rect: Rect, gpu: &GpuRates, process: &GpuProcessRates, frame: &Frame, app: &App) {
     let theme = app.theme();
-    let known = frame.processes.iter().find(|known| known.id.pid == process.pid).filter(|_| process.ours == Some(true));
+    let known =
+        frame.processes.iter().find(|known| known.id.pid == process.pid).filter(|_| process.ours == Some(true));
     let (whose, style) = match process.ours {
         Some(true) => ("* ours", theme.strong()),
         Some(false) => ("  other", theme.dim()),
@@ -75,7 +76,7 @@ fn one(buf: &mut Buffer, rect: Rect, gpu: &GpuRates, process: &GpuProcessRates, 
     let command = match (known, process.ours) {
         (Some(known), _) if !known.command.is_empty() => known.command.as_ref(),
         (Some(known), _) => known.comm.as_ref(),
-        (None, Some(true)) => "the PID is the host's",
+        (None, Some(true)) => "known by its PID on the host",
         (None, _) => format::UNMEASURED,
     };
     let x = rect.x + BEFORE;
