@@ -99,25 +99,20 @@ fn two_bars(buf: &mut Buffer, area: Rect, gpu: &GpuRates, theme: Theme) {
     let half = area.width.saturating_sub(NUMBER) / 2;
     let left = Rect { x: area.x + NUMBER, width: half.saturating_sub(1), ..area };
     let right = Rect { x: area.x + NUMBER + half, width: half, ..area };
-    let effective = effective(gpu);
-    let long = format!(
-        " {} own {} effective {}",
-        format::percent(gpu.utilization_pct),
-        format::percent(gpu.job_utilization_pct),
-        format::percent(effective)
-    );
+    let effective = format::percent(effective(gpu));
     let short = format!(" {} own {}", format::percent(gpu.utilization_pct), format::percent(gpu.job_utilization_pct));
-    barred(buf, left, "use", [&long, &short], |buf, rect| use_bar(buf, rect, gpu, theme));
+    let texts = [format!("{short} effective {effective}"), format!("{short} eff. {effective}"), short];
+    barred(buf, left, "use", &texts, |buf, rect| use_bar(buf, rect, gpu, theme));
     let used = of(gpu.memory_used_bytes, gpu.memory_total_bytes);
-    let long = format!(" {used} own {}", format::bytes(gpu.job_memory_bytes));
-    barred(buf, right, "mem", [&long, &format!(" {used}")], |buf, rect| memory_bar(buf, rect, gpu, theme));
+    let texts = [format!(" {used} own {}", format::bytes(gpu.job_memory_bytes)), format!(" {used}")];
+    barred(buf, right, "mem", &texts, |buf, rect| memory_bar(buf, rect, gpu, theme));
 }
 
-/// A name, a bar, and behind it the longest text that leaves the bar at least six cells.
-fn barred(buf: &mut Buffer, area: Rect, name: &str, texts: [&str; 2], bar: impl Fn(&mut Buffer, Rect)) {
+/// A name, a bar, and behind it the longest text that leaves the bar at least eight cells.
+fn barred(buf: &mut Buffer, area: Rect, name: &str, texts: &[String], bar: impl Fn(&mut Buffer, Rect)) {
     let x = write(buf, area.x, area.y, area.right(), name, Style::new()) + 1;
     let room = area.right().saturating_sub(x);
-    let text = texts.into_iter().find(|text| cells(text) + 6 <= room).unwrap_or_default();
+    let text = texts.iter().find(|text| cells(text) + 8 <= room).map_or("", String::as_str);
     let end = area.right().saturating_sub(cells(text));
     bar(buf, Rect { x, width: end.saturating_sub(x), ..area });
     write(buf, end, area.y, area.right(), text, Style::new());
