@@ -7,7 +7,7 @@ use super::{device, facts, processes};
 use crate::rates::Frame;
 use crate::tui::app::App;
 
-/// Text of a device beside its timeline.
+/// Least text of a device beside its timeline; half of a wide body if that is more.
 const TEXT: u16 = 86;
 /// From this width on timelines stand beside the text of more than two devices.
 const SIDE: u16 = 112;
@@ -42,13 +42,14 @@ impl Plan {
         let devices = frame.gpus.len();
         let few = devices <= FEW;
         let side = !few && body.width >= SIDE;
+        let text = TEXT.max(body.width / 2);
         let head = list_rows(body.width, &facts::pieces(frame, app));
         let processes = processes::rows(frame, app);
         let mut plan = Self {
             head,
             device_rows: 1,
-            text_width: if side { TEXT } else { body.width },
-            side_x: side.then(|| body.x + TEXT + 1),
+            text_width: if side { text } else { body.width },
+            side_x: side.then(|| body.x + text + 1),
             chart_rows: u16::from(!side),
             mean_rows: 0,
             devices,
