@@ -150,12 +150,13 @@ fn timeline(buf: &mut Buffer, band: Band, shown: Shown, frame: &Frame, app: &App
         write(buf, x + 1, area.y, area.right(), more, theme.dim());
     }
     let columns = Columns::gather(&app.job().timeline, app.window(band.chart.width), value);
-    let top = match shown {
+    let (max, top) = match shown {
         Shown::Cpu | Shown::Job => (100.0, "100%"),
         // A few percent of queueing or pressure are worth seeing.
         _ => top(columns.max()),
     };
-    sheet::chart(buf, band, &columns, top, theme.series(Series::Cpu), theme);
+    sheet::axis(buf, band, top, theme);
+    charts::timeline(buf, band.chart, &columns, max, theme.series(Series::Cpu), theme);
 }
 
 /// The top of an axis of percents.

@@ -26,9 +26,9 @@ use crate::rates::frame::GpuRates;
 use crate::tui::app::App;
 use crate::tui::charts::{self, Columns};
 use crate::tui::format;
-use crate::tui::layout::Band;
+use crate::tui::layout::{self, Band};
 use crate::tui::theme::Series;
-use crate::tui::timeline::Point;
+use crate::tui::timeline::{GPUS, Point};
 use plan::Plan;
 
 /// Rows that the page would like.
@@ -60,6 +60,11 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     if let Some(rect) = plan.heading_line().and_then(|line| sheet.line(line)) {
         device::heading(buf, Rect { width: plan.text_width, ..rect }, app.theme());
     }
+    let mut beside = None;
+    if let Some(x) = plan.side_x {
+        let chart = Rect { x, width: charts_width(area.right().saturating_sub(x)), ..area };
+        beside = Some((chart, Past::of(app, chart.width)));
+    }
     for (i, gpu) in frame.gpus.iter().enumerate() {
         let line = plan.device_line(i);
         let whole = sheet.rect(line, plan.device_rows);
@@ -72,9 +77,8 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
         } else {
             device::dense(buf, [text(0, 1), text(1, 1), text(2, plan.device_rows - 2)], gpu, frame, app);
         }
-        if let Some(x) = plan.side_x {
-            let chart = Rect { x, width: charts_width(area.right().saturating_sub(x)), ..whole };
-            timeline(buf, chart, i, gpu, app);
+        if let Some((chart, past)) = &beside {
+            past.draw(buf, Rect { y: whole.y, height: whole.height, ..*chart }, i, gpu, app);
         }
     }
     if plan.side_x.is_none() {
@@ -83,7 +87,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     if let Some(rect) = sheet.line(plan.ruler_line()) {
         let chart = match plan.side_x {
             Some(x) => Rect { x, width: charts_width(rect.right().saturating_sub(x)), ..rect },
-            None => crate::tui::layout::band(rect).chart,
+            None => layout::band(rect).chart,
         };
         charts::ruler(buf, chart, app.span_s(), app.theme().dim());
     }
@@ -99,50 +103,58 @@ fn charts_width(cells: u16) -> u16 {
     cells.min(charts::MAX_CELLS as u16)
 }
 
-/// One device's use over time, by its position in the frame. A device too many for the points has no past.
-fn columns(app: &App, position: usize, width: u16) -> Columns {
-    let value = move |point: &Point| point.gpus.get(position).and_then(|percent| percent.get());
-    Columns::gather(&app.job().timeline, app.window(width), value)
-}
+/// Each device's use over time.
+struct Past([Columns; GPUS]);
 
-fn timeline(buf: &mut Buffer, chart: Rect, position: usize, gpu: &GpuRates, app: &App) {
-    if position >= crate::tui::timeline::GPUS {
-        write(buf, chart.x, chart.y, chart.right(), "no past is kept of so many devices", app.theme().dim());
-        return;
+impl Past {
+    fn of(app: &App, width: u16) -> Self {
+        let values = |point: &Point| point.gpus.map(|percent| percent.get());
+        Self(Columns::gather_each(&app.job().timeline, app.window(width), values))
     }
-    let style = if gpu.attached { app.theme().series(Series::Gpu) } else { app.theme().dim() };
-    charts::timeline(buf, chart, &columns(app, position, chart.width), 100.0, style, app.theme());
+
+    /// Draws that of a device by its position in the frame. One device too many for the points has no past.
+    fn draw(&self, buf: &mut Buffer, chart: Rect, position: usize, gpu: &GpuRates, app: &App) {
+        let theme = app.theme();
+        let style = if gpu.attached { theme.series(Series::Gpu) } else { theme.dim() };
+        match self.0.get(position) {
+            Some(columns) => charts::timeline(buf, chart, columns, 100.0, style, theme),
+            None => {
+                write(buf, chart.x, chart.y, chart.right(), "no past is kept of so many devices", theme.dim());
+            }
+        }
+    }
 }
 
 /// The timelines below the devices, and the means of memory and power where there is room.
 fn timelines(buf: &mut Buffer, sheet: &Sheet, plan: &Plan, frame: &Frame, app: &App) {
     let theme = app.theme();
+    let width = layout::band(sheet.area).chart.width;
+    let past = Past::of(app, width);
     for (i, gpu) in frame.gpus.iter().enumerate() {
         let Some(band) = sheet.band(plan.chart_line(i), plan.chart_rows) else { continue };
         let name = format!("GPU {}{}", gpu.index, if gpu.attached { "*" } else { "" });
         let own = format!("own {}", format::percent(gpu.job_utilization_pct));
         label(buf, band, &name, &format::percent(gpu.utilization_pct), &own, app);
-        let top = if band.chart.height > 1 { "100%" } else { "" };
-        if i < crate::tui::timeline::GPUS {
-            let style = if gpu.attached { theme.series(Series::Gpu) } else { theme.dim() };
-            sheet::chart(buf, band, &columns(app, i, band.chart.width), (100.0, top), style, theme);
-        } else {
-            timeline(buf, band.chart, i, gpu, app);
-        }
+        sheet::axis(buf, band, top(band), theme);
+        past.draw(buf, band.chart, i, gpu, app);
     }
     let ours = frame.gpus.iter().filter(|gpu| gpu.attached).count();
-    let means: [(&str, fn(&Point) -> Option<f32>); 2] =
-        [("Memory", |point| point.gpu_memory.get()), ("Power", |point| point.gpu_power.get())];
-    for (i, (name, value)) in means.into_iter().enumerate() {
+    let values = |point: &Point| [point.gpu_memory.get(), point.gpu_power.get()];
+    let means = Columns::gather_each::<2>(&app.job().timeline, app.window(width), values);
+    for (i, (name, columns)) in ["Memory", "Power"].into_iter().zip(&means).enumerate() {
         let Some(band) = sheet.band(plan.mean_line(i), plan.mean_rows) else { continue };
-        let columns = Columns::gather(&app.job().timeline, app.window(band.chart.width), value);
         let now = columns.values().flatten().last().map(f64::from);
         let of = if i == 0 { "of what is fitted" } else { "of the limit" };
         let of = if ours > 1 { format!("mean, {of}") } else { of.to_owned() };
         label(buf, band, name, &format::percent(now), &of, app);
-        let top = if band.chart.height > 1 { "100%" } else { "" };
-        sheet::chart(buf, band, &columns, (100.0, top), theme.series(Series::Gpu), theme);
+        sheet::axis(buf, band, top(band), theme);
+        charts::timeline(buf, band.chart, columns, 100.0, theme.series(Series::Gpu), theme);
     }
+}
+
+/// The top of an axis that has room for it.
+fn top(band: Band) -> &'static str {
+    if band.chart.height > 1 { "100%" } else { "" }
 }
 
 /// Name and value; what more there is below them, where the band has a second row.

@@ -4,7 +4,6 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::tui::charts::{self, Columns};
 use crate::tui::layout::{self, Band};
 use crate::tui::theme::Theme;
 
@@ -111,14 +110,13 @@ impl Iterator for Listed<'_> {
     }
 }
 
-/// Draws a timeline with the top and the bottom of its axis; `top` names the value at the top.
-pub fn chart(buf: &mut Buffer, band: Band, columns: &Columns, (max, top): (f32, &str), style: Style, theme: Theme) {
+/// Labels the top and the bottom of a chart's axis.
+pub fn axis(buf: &mut Buffer, band: Band, top: &str, theme: Theme) {
     let end = band.axis.right().saturating_sub(1);
     super::write_right(buf, band.axis.x, band.axis.y, end, top, theme.dim());
     if band.axis.height > 1 {
         super::write_right(buf, band.axis.x, band.axis.bottom() - 1, end, "0", theme.dim());
     }
-    charts::timeline(buf, band.chart, columns, max, style, theme);
 }
 
 #[cfg(test)]

@@ -58,8 +58,10 @@ impl Plan {
         let body_rows = usize::from(body.height);
         let listed = processes.min(4);
         // All numbers of a few devices; of more, those that three or four lines hold.
-        let all = frame.gpus.iter().take(FEW).map(|gpu| device::rows(gpu, body.width)).max().unwrap_or(4);
-        let most = if few { all.clamp(4, 6) } else { 4 };
+        let most = match few {
+            true => frame.gpus.iter().map(|gpu| device::rows(gpu, body.width)).fold(4, u16::max).min(6),
+            false => 4,
+        };
         for rows in (3..=most).rev() {
             let dense = Self { device_rows: rows, ..plan };
             if dense.processes_line() + listed <= body_rows || few && rows == 3 {
