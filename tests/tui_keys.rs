@@ -137,7 +137,7 @@ fn a_large_paste_does_nothing() {
 #[test]
 fn marks_follow_frames_into_the_history() {
     let app = running(PLAIN, (80, 24), Job::default());
-    let last = app.history().marks().next_back().unwrap();
+    let last = app.job().history().marks().next_back().unwrap();
     assert_eq!((last.sequence, last.class, last.cause), (90, Class::DataLoader, Some("too-few-workers")));
 }
 
@@ -148,11 +148,11 @@ fn any_message() -> impl Strategy<Value = Message> {
         1 => any::<char>().prop_map(|c| key(KeyCode::Char(c))),
         2 => (0u16..300, 0u16..100).prop_map(|(w, h)| Message::Resize(w, h)),
         3 => (0u64..500, 0u32..12, 0u32..3).prop_map(|(t, workers, gpus)| {
-            Message::Job(JobKey::default(), News::Frame(Box::new(frame(t, Job { workers, gpus, seconds: 0 })))
+            Message::Job(JobKey::default(), News::Frame(Box::new(frame(t, Job { workers, gpus, seconds: 0 }))))
         }),
         2 => prop::sample::select(Class::ALL.to_vec())
-            .prop_map(|c| Message::Job(JobKey::default(), News::Verdict(Arc::new(other(c, None, "why")))),
-        1 => Just(Message::Job(JobKey::default(), News::Verdict(Arc::new(unknown()))),
+            .prop_map(|c| Message::Job(JobKey::default(), News::Verdict(Arc::new(other(c, None, "why"))))),
+        1 => Just(Message::Job(JobKey::default(), News::Verdict(Arc::new(unknown())))),
         1 => ".{0,40}".prop_map(|text| Message::Job(JobKey::default(), News::Ended { text })),
         1 => ".{0,40}".prop_map(Message::Notice),
         1 => (0u16..300, 0u16..100, any::<bool>()).prop_map(|(column, row, up)| Message::Mouse(MouseEvent {
@@ -170,7 +170,7 @@ proptest! {
     #[test]
     fn no_storm_of_events_panics(messages in prop::collection::vec(any_message(), 0..40), ascii in any::<bool>()) {
         let mut size = (80, 24);
-        let mut app: App = fresh(trainmon::tui::Theme { colour: true, ascii }, size);
+        let mut app: App = fresh(trainmon::tui::Theme { ascii, ..*COLOUR }, size);
         for message in messages {
             if let Message::Resize(w, h) = message {
                 size = (w, h);

@@ -155,6 +155,12 @@ impl App {
         Window::of_cells(self.job().edge_ns(), self.span_s(), cells)
     }
 
+    /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown.
+    pub(in crate::tui) fn cursor_cell(&self, cells: u16) -> Option<u16> {
+        let ns = self.job().cursor()?.monotonic_ns;
+        self.window(cells).cell_of(ns)
+    }
+
     /// First line shown of the page that is up.
     pub(in crate::tui) fn top(&self) -> usize {
         self.scroll.get(self.page.index()).copied().unwrap_or(0)
@@ -566,7 +572,7 @@ impl App {
     }
 
     fn export(&mut self, export: Export) -> Vec<Effect> {
-        let Some(text) = views::export(self, export) else {
+        let Some(text) = views::export(self, export, self.area()) else {
             self.notice = Some("no verdict to save yet".to_owned());
             return vec![Effect::Redraw];
         };
@@ -579,7 +585,9 @@ fn export_menu() -> Popup {
     Popup::Menu(Menu {
         title: "Save into the working directory".to_owned(),
         items: vec![
+            item('m', "the verdict as Markdown", Export::Markdown),
             item('j', "the verdict as JSON", Export::Json),
+            item('s', "this screen as SVG", Export::Svg),
         ],
         selected: 0,
     })
