@@ -294,9 +294,13 @@ impl App {
     /// The pages follow the frame on the screen and the size of the terminal.
     fn refresh(&mut self) {
         let body = self.body();
-        let Self { jobs, current, pages, options, .. } = self;
+        let Self { jobs, current, pages, options, page, .. } = self;
         if let Some(job) = jobs.get(*current) {
-            pages.refresh(&Seen { job, body, may_signal: options.may_signal });
+            let seen = Seen { job, body, may_signal: options.may_signal };
+            pages.refresh(&seen);
+            if *page == Page::Stacks {
+                pages.stacks.refresh(&seen);
+            }
         }
         self.keep_in_view();
     }
@@ -547,6 +551,12 @@ impl App {
             let Some(job) = jobs.get(*current) else { return Vec::new() };
             let seen = Seen { job, body, may_signal: options.may_signal };
             let reply = pages.processes.click(row, &seen);
+            return self.reply(reply, Action::Enter);
+        }
+        if self.page == Page::Stacks {
+            let Self { jobs, current, pages, options, .. } = self;
+            let Some(job) = jobs.get(*current) else { return Vec::new() };
+            let reply = pages.stacks.click(row, &Seen { job, body, may_signal: options.may_signal });
             return self.reply(reply, Action::Enter);
         }
         self.seek(column, row)
