@@ -11,8 +11,8 @@
 //! │ - lines at which the host waits for the GPU                         │
 //! ```
 
-mod activity;
 mod absent;
+mod activity;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -118,7 +118,14 @@ fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) 
         What::Function { share, activity, user, name, file, line } => {
             let style = if *user { Style::new() } else { theme.dim() };
             share_bar(buf, area, columns, *share, activity::style(theme, *activity));
-            write(buf, columns.doing, area.y, columns.whose - 1, activity::word(*activity), activity::style(theme, *activity));
+            write(
+                buf,
+                columns.doing,
+                area.y,
+                columns.whose - 1,
+                activity::word(*activity),
+                activity::style(theme, *activity),
+            );
             write(buf, columns.whose, area.y, columns.name, if *user { "own" } else { "lib" }, style);
             place(buf, area, columns.name, (name, file, *line), *user, theme);
         }
@@ -132,7 +139,14 @@ fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) 
         What::Rest { functions, share } => {
             let more = if *functions == 0 { String::new() } else { format!("{functions} more, ") };
             let text = format!("{more}{} of its time in all else", format::share(Some(*share)));
-            write(buf, columns.doing, area.y, area.right(), &fit(&text, usize::from(area.right().saturating_sub(columns.doing))), theme.dim());
+            write(
+                buf,
+                columns.doing,
+                area.y,
+                area.right(),
+                &fit(&text, usize::from(area.right().saturating_sub(columns.doing))),
+                theme.dim(),
+            );
         }
         What::SyncLines { count } => {
             let text = match count {
@@ -202,8 +216,11 @@ fn source(buf: &mut Buffer, area: Rect, x: u16, text: Option<&str>, theme: Theme
 
 /// Whose time it is, what it goes into as a bar of letters, and on how many samples that rests.
 fn role(
-    buf: &mut Buffer, area: Rect, (who, rank, (looked, all)): (Who, Option<usize>, (usize, usize)),
-    activities: &Activities, theme: Theme,
+    buf: &mut Buffer,
+    area: Rect,
+    (who, rank, (looked, all)): (Who, Option<usize>, (usize, usize)),
+    activities: &Activities,
+    theme: Theme,
 ) {
     let name = match (who, rank) {
         (Who::Trainer(id), None) => format!("Trainer {}, main thread", id.pid),

@@ -194,7 +194,15 @@ impl Outline<'_> {
         self.rows.push(Row { key, open: None, depth, what });
     }
 
-    fn role(&mut self, who: Who, rank: Option<usize>, looked: (usize, usize), sum: &Sum, open: bool, depth: u16) -> bool {
+    fn role(
+        &mut self,
+        who: Who,
+        rank: Option<usize>,
+        looked: (usize, usize),
+        sum: &Sum,
+        open: bool,
+        depth: u16,
+    ) -> bool {
         let what = What::Role { who, rank, looked, activities: sum.main };
         if !self.part(Key::Role(who), depth, open, what) {
             return false;

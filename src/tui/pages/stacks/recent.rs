@@ -122,7 +122,8 @@ impl Sum {
     /// Puts the largest first; equal ones stay in the order of their names.
     fn rank(&mut self) {
         self.places = HashMap::new();
-        self.functions.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| (&a.file, &a.name).cmp(&(&b.file, &b.name))));
+        self.functions
+            .sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| (&a.file, &a.name).cmp(&(&b.file, &b.name))));
         for function in &mut self.functions {
             function.lines.sort_by_key(|line| (std::cmp::Reverse(line.samples), line.number));
         }

@@ -37,7 +37,11 @@ fn reason(app: &App) -> (String, Option<String>) {
         // How the source stands now says nothing about then.
         return match told {
             Some(missing) => (format!("No stacks at this moment: {}.", missing.why), missing.mend.clone()),
-            None => ("No stacks in the half minute before this moment: they are taken more often while this page is up.".to_owned(), None),
+            None => (
+                "No stacks in the half minute before this moment: they are taken more often while this page is up."
+                    .to_owned(),
+                None,
+            ),
         };
     }
     let status = &app.sources().stacks;

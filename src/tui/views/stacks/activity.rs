@@ -72,7 +72,9 @@ pub fn word(activity: Activity) -> &'static str {
 /// Its colour.
 pub fn style(theme: Theme, activity: Activity) -> Style {
     match activity {
-        Activity::Waiting | Activity::QueueWait | Activity::Receiving | Activity::LoaderStart => theme.part(Part::Wait),
+        Activity::Waiting | Activity::QueueWait | Activity::Receiving | Activity::LoaderStart => {
+            theme.part(Part::Wait)
+        }
         Activity::Load | Activity::HandOver => theme.stage(Stage::Io),
         Activity::Decode | Activity::Transform | Activity::Collate => theme.stage(Stage::Busy),
         Activity::Sync | Activity::Collective => theme.part(Part::Sync),
