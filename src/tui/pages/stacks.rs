@@ -30,6 +30,8 @@ pub struct Stacks {
     pub top: usize,
     /// Parts that are not as they are at first.
     turned: HashSet<Key>,
+    /// A person has chosen the selected line; until then it is the first one.
+    chosen: bool,
     unpacked: Unpacked,
 }
 
@@ -44,6 +46,7 @@ impl Stacks {
     pub fn act(&mut self, action: Action, seen: &Seen<'_>) -> Reply {
         if let Some(by) = lines(action, u16::try_from(visible(seen)).unwrap_or(u16::MAX)) {
             self.selected = self.selected.saturating_add_signed(by);
+            self.chosen = true;
             self.keep_in_view(seen);
             return Reply::Changed;
         }
@@ -61,6 +64,7 @@ impl Stacks {
             return self.turn(seen);
         }
         self.selected = row;
+        self.chosen = true;
         self.keep_in_view(seen);
         Reply::Changed
     }
@@ -70,6 +74,7 @@ impl Stacks {
         let Some(row) = self.rows.get(self.selected) else { return Reply::Ignored };
         let key = if row.open.is_some() { Some(row.key.clone()) } else { row.key.parent() };
         let Some(key) = key else { return Reply::Ignored };
+        self.chosen = true;
         if !self.turned.remove(&key) {
             if self.turned.len() >= FOLDS {
                 self.turned.clear();
@@ -86,8 +91,11 @@ impl Stacks {
 
     /// Makes the lines anew, and finds the selected one among them.
     fn list(&mut self, seen: &Seen<'_>) {
-        let mut wanted = self.rows.get(self.selected).map(|row| row.key.clone());
+        let mut wanted = self.rows.get(self.selected).filter(|_| self.chosen).map(|row| row.key.clone());
         self.rows = outline::rows(&self.recent, seen.job, &self.turned);
+        if wanted.is_none() {
+            self.selected = 0;
+        }
         while let Some(key) = wanted {
             if let Some(place) = self.rows.iter().position(|row| row.key == key) {
                 self.selected = place;

@@ -84,7 +84,7 @@ impl PageOfText {
         let wide = self.width >= 100;
         let (signal_cells, value_cells) = if wide { (20, 14) } else { (17, 11) };
         let lead = format!("  {:<signal_cells$}{:>value_cells$}{:>value_cells$}  ", "SIGNAL", "VALUE", "THRESHOLD");
-        let heading = format!("{:<1$}", format!("{lead}{:<7}MEANS", ""), self.width);
+        let heading = format!("{:<1$}", format!("{lead}{:<7}MEANS", "SIDE"), self.width);
         self.lines.push(Line::from(Span::styled(heading, self.theme.heading())));
         for e in verdict.evidence.iter().take(MOST) {
             let unit = sanitise(&e.unit);
@@ -141,7 +141,7 @@ impl PageOfText {
             let mut line = format!("  {place:>4} {pid:>8}");
             let known = [s.input_wait, s.device_sync, s.host_busy, s.checkpoint, s.other].map(Some);
             for share in known.into_iter().chain([*collectives]) {
-                line.push_str(&format!("{:>10}", format::share(share)));
+                line.push_str(&format!("{:>9}", format::share(share)));
             }
             let late = if *straggler { "  late" } else { "" };
             self.lines.push(Line::from(vec![Span::raw(line), Span::styled(late, self.theme.advice())]));

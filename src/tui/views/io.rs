@@ -66,27 +66,24 @@ struct Detail {
 impl Text {
     /// As much detail as leaves room for the timelines.
     fn of(app: &App, body: Rect) -> Self {
-        let details = [(true, 3), (true, 1), (false, 1), (false, 0)];
-        let mut text = Self { lines: Vec::new(), bars: Vec::new() };
-        for (idle, examples) in details {
-            text = Self::with(app, body.width, Detail { idle, examples });
-            if text.lines.len() + usize::from(charts::LEAST) <= usize::from(body.height) {
-                break;
-            }
-        }
-        text
-    }
-
-    fn with(app: &App, width: u16, detail: Detail) -> Self {
         let mut text = Self { lines: Vec::new(), bars: Vec::new() };
         let Some(frame) = app.frame() else {
             text.lines.push(Line::from("Waiting for the first sample."));
             return text;
         };
-        text.lines.extend(facts::lines(frame, app, width));
-        disks::add(&mut text, frame, app, width, detail);
-        mounts::add(&mut text, frame, app, width, detail);
-        text.lines.push(facts::network(frame, app, width));
+        let width = body.width;
+        let facts = facts::lines(frame, app, width);
+        let network = facts::network(frame, app, width);
+        for (idle, examples) in [(true, 3), (true, 1), (false, 1), (false, 0)] {
+            let detail = Detail { idle, examples };
+            text = Self { lines: facts.clone(), bars: Vec::new() };
+            disks::add(&mut text, frame, app, width, detail);
+            mounts::add(&mut text, frame, app, width, detail);
+            text.lines.push(network.clone());
+            if text.lines.len() + usize::from(charts::LEAST) <= usize::from(body.height) {
+                break;
+            }
+        }
         text
     }
 

@@ -73,6 +73,8 @@ const BEFORE: u16 = 6;
 const SHARE: u16 = 5;
 const DOING: u16 = 13;
 const WHOSE: u16 = 4;
+/// Cells of a role's name, its place included.
+const NAME: u16 = 32;
 
 impl Columns {
     fn of(area: Rect) -> Self {
@@ -230,9 +232,9 @@ fn role(
         (Who::Worker(id), _) => format!("Worker {}", id.pid),
     };
     let x = write(buf, area.x, area.y, area.right(), &name, theme.strong());
-    let samples = format!("{} samples", activities.total());
+    let samples = format!("{:>6} samples", activities.total());
     let end = write_right(buf, x + 1, area.y, area.right(), &samples, theme.dim());
-    let from = area.x.max(x + 2).max(28);
+    let from = (buf.area.x + NAME).max(x + 2);
     let bar = Rect { x: from, width: end.saturating_sub(from + 1), ..area };
     let parts = activity::ORDER.into_iter().map(|activity| {
         (activity::letter(activity), activity::style(theme, activity), f64::from(activities.get(activity)))

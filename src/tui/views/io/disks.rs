@@ -20,6 +20,8 @@ use crate::tui::views::{cells, write};
 const NAME: usize = 16;
 /// Width from which reads and writes have a column of their own for their times.
 const WIDE: u16 = 110;
+/// Most disks listed, the job's and the busiest ones first.
+const DISKS: usize = 32;
 /// Widest bar.
 const BAR: u16 = 40;
 
@@ -71,7 +73,8 @@ pub fn add(text: &mut Text, frame: &Frame, app: &App, width: u16, detail: Detail
         data_b.cmp(&data_a).then_with(|| b.partial_cmp(&a).unwrap_or(std::cmp::Ordering::Equal))
     });
     let mut idle = Vec::new();
-    for device in devices {
+    let more = devices.len().saturating_sub(DISKS);
+    for device in devices.into_iter().take(DISKS) {
         if !detail.idle && !device.data && is_idle(device) {
             idle.push(fit(&device.name, NAME));
             continue;
@@ -83,8 +86,12 @@ pub fn add(text: &mut Text, frame: &Frame, app: &App, width: u16, detail: Detail
         let all = format!("{} idle: {}", idle.len(), idle.join(" "));
         text.lines.push(Line::from(Span::styled(fit(&all, usize::from(width)), theme.dim())));
     }
-    if !storage.data_devices_known {
-        let why = super::not_seen(app, "fd").map_or("", |_| ": its open files may not be looked at");
+    if more > 0 {
+        text.lines.push(Line::from(Span::styled(format!("{more} more disks"), theme.dim())));
+    }
+    let told = super::not_seen(app, "fd");
+    if !storage.data_devices_known && (told.is_none() || !storage.mounts.is_empty()) {
+        let why = told.map_or("", |_| ": its open files may not be looked at");
         let note = format!("Which disks hold the job's data is not known{why}.");
         text.lines.extend(super::wrapped("", &note, width, theme.dim()));
     }

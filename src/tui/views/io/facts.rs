@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use super::{missing, not_seen, wrapped};
 use crate::rates::Frame;
 use crate::sample::MountKind;
-use crate::text::{fit, sanitise};
+use crate::text::fit;
 use crate::tui::app::App;
 use crate::tui::format;
 use crate::tui::views::cells;
@@ -32,6 +32,7 @@ pub fn lines(frame: &Frame, app: &App, width: u16) -> Vec<Line<'static>> {
         _ => {
             let told = not_seen(app, "io");
             let why = told.map_or("its counters may not be read", |missing| missing.why.as_str());
+            let why = why.split(", so ").next().unwrap_or(why);
             let mend = told.and_then(|missing| missing.mend.clone());
             let mend = mend.unwrap_or_else(|| format!("sudo trainmon --pid {}", app.job().target.pid));
             missing(&format!("What the job reads is not known: {why}."), Some(&mend), width, theme)
@@ -51,21 +52,19 @@ fn cache(chars: f64, bytes: f64, frame: &Frame) -> String {
     // Some of these file systems count what their server sends as read from storage, others do not.
     let remote = |kind| matches!(kind, MountKind::Network | MountKind::Fuse);
     let remote = frame.storage.mounts.iter().find(|mount| remote(mount.kind));
-    let note = remote.map_or_else(String::new, |mount| {
-        format!(" What {} brings over the network may be missing in both.", sanitise(&mount.fs_type))
-    });
+    let note = remote.map_or_else(String::new, |mount| format!(", {} may count in neither", fit(&mount.fs_type, 16)));
     if chars < LITTLE && bytes < LITTLE {
-        return format!("The job reads next to nothing: {called} through read calls, {stored} from storage.{note}");
+        return format!("The job reads next to nothing: {called} through read calls, {stored} from storage{note}.");
     }
     if bytes > chars * BEYOND {
         return format!(
-            "{stored} come from storage, {called} through read calls: files are mapped, or read ahead of their use.{note}"
+            "{stored} come from storage, {called} through read calls: files are mapped, or read ahead of their use{note}."
         );
     }
     let hits = format::share(Some((1.0 - bytes / chars).clamp(0.0, 1.0)));
     format!(
-        "Of {called} read through read calls {stored} came from storage: at most {hits} were in the page cache \
-         (pipes and sockets count as read calls too).{note}"
+        "Of {called} through read calls {stored} came from storage: at most {hits} page cache \
+         (pipes and sockets count as read calls{note})."
     )
 }
 
@@ -73,25 +72,22 @@ fn cache(chars: f64, bytes: f64, frame: &Frame) -> String {
 fn pieces(frame: &Frame) -> Vec<String> {
     let (job, host) = (&frame.job, &frame.host);
     let per_s = |value: Option<f64>| format!("{}/s", format::number(value));
-    let mut pieces = vec![
-        format!("read calls {}", per_s(job.read_calls_s)),
-        format!("written {} (to storage {})", format::rate(job.write_chars_s), format::rate(job.write_bytes_s)),
-        format!("major faults {}", per_s(job.major_faults_s)),
-        match job.refaults_s {
-            Some(pages) => format!("pages read again {}", per_s(Some(pages))),
-            None => format!("pages read again {} (host)", per_s(host.refaults_s)),
-        },
-        format!(
-            "memory available {} of {}",
-            format::bytes(host.memory_available_bytes),
-            format::bytes(host.memory_total_bytes)
-        ),
-        format!(
-            "pressure: io {}, memory {}",
-            format::percent(host.psi_io_some_pct),
-            format::percent(host.psi_memory_some_pct)
-        ),
-    ];
+    let mut pieces = Vec::new();
+    // Where the counters may not be read, the sentence above says so for all of them.
+    if job.read_chars_s.is_some() || job.write_bytes_s.is_some() {
+        pieces.push(format!("read calls {}", per_s(job.read_calls_s)));
+        let (calls, storage) = (format::rate(job.write_chars_s), format::rate(job.write_bytes_s));
+        pieces.push(format!("written {calls} (to storage {storage})"));
+    }
+    pieces.push(format!("major faults {}", per_s(job.major_faults_s)));
+    pieces.push(match job.refaults_s {
+        Some(pages) => format!("pages read again {}", per_s(Some(pages))),
+        None => format!("pages read again {} (host)", per_s(host.refaults_s)),
+    });
+    let (free, fitted) = (format::bytes(host.memory_available_bytes), format::bytes(host.memory_total_bytes));
+    pieces.push(format!("memory available {free} of {fitted}"));
+    let (io, memory) = (format::percent(host.psi_io_some_pct), format::percent(host.psi_memory_some_pct));
+    pieces.push(format!("pressure: io {io}, memory {memory}"));
     if let Some(swap) = finite(host.swap_in_s).filter(|pages| *pages >= 0.5) {
         pieces.push(format!("swapped in {} pages/s", format::number(Some(swap))));
     }

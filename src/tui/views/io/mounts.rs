@@ -49,7 +49,7 @@ pub fn add(text: &mut Text, frame: &Frame, app: &App, width: u16, detail: Detail
         let fs_pad = 8usize.saturating_sub(usize::from(cells(&fs)));
         let start = format!("{}{:pad$} {fs}{:fs_pad$} {:<8} {:>6}  ", point, "", "", kind(mount.kind), mount.files);
         let room = usize::from(width.saturating_sub(cells(&start)));
-        text.lines.push(Line::from(start + &fit(&from(mount), room)));
+        text.lines.push(Line::from(start + &from(mount, room)));
         for example in mount.examples.iter().take(detail.examples) {
             let file = format!(
                 "  {}",
@@ -84,8 +84,8 @@ fn kind(kind: MountKind) -> &'static str {
     }
 }
 
-/// What storage it is and how much comes from there.
-fn from(mount: &MountRates) -> String {
+/// What storage it is and how much comes from there, in `room` cells.
+fn from(mount: &MountRates, room: usize) -> String {
     let disks: Vec<String> = mount.disks.iter().take(4).map(|disk| fit(disk, 16)).collect();
     let mut pieces = Vec::new();
     if !disks.is_empty() {
@@ -94,18 +94,25 @@ fn from(mount: &MountRates) -> String {
         pieces.push(format!("{}{more}", disks.join(" ")));
     }
     if mount.disks_read_bytes_s.is_some() || mount.disks_write_bytes_s.is_some() {
-        let (read, written) = (format::mib_s(mount.disks_read_bytes_s), format::mib_s(mount.disks_write_bytes_s));
-        pieces.push(format!("read {read} written {written} MiB/s by anybody"));
+        pieces.push(format!("{} read by all", format::rate(mount.disks_read_bytes_s)));
+        pieces.push(format!("{} written", format::rate(mount.disks_write_bytes_s)));
     }
     if mount.nfs_read_bytes_s.is_some() || mount.nfs_read_rtt_ms.is_some() {
         let trip = format::number(mount.nfs_read_rtt_ms);
-        pieces.push(format!("server sends {}, {trip} ms for a READ", format::rate(mount.nfs_read_bytes_s)));
+        pieces.push(format!("{}, {trip} ms round trip", format::rate(mount.nfs_read_bytes_s)));
     }
-    match (pieces.is_empty(), mount.kind) {
-        (true, MountKind::Memory) => "memory: no storage underneath".to_owned(),
-        (true, MountKind::Network) => "a server; its rates are not known".to_owned(),
-        (true, MountKind::Fuse) => "a program (FUSE); its storage may be anywhere".to_owned(),
-        (true, _) => "disks not known".to_owned(),
-        (false, _) => pieces.join(", "),
+    if pieces.is_empty() {
+        let what = match mount.kind {
+            MountKind::Memory => "memory: no storage underneath",
+            MountKind::Network => "a server; its rates are not known",
+            MountKind::Fuse => "a program (FUSE): storage anywhere",
+            MountKind::Local | MountKind::Other => "disks not known",
+        };
+        return fit(what, room);
     }
+    // Whole pieces only, but at least the first.
+    while pieces.len() > 1 && usize::from(cells(&pieces.join(", "))) > room {
+        pieces.pop();
+    }
+    fit(&pieces.join(", "), room)
 }
