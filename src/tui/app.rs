@@ -311,9 +311,13 @@ impl App {
     /// The pages follow the frame on the screen and the size of the terminal.
     fn refresh(&mut self) {
         let body = self.body();
-        let Self { jobs, current, pages, options, .. } = self;
+        let Self { jobs, current, pages, options, page, .. } = self;
         if let Some(job) = jobs.get(*current) {
-            pages.refresh(&Seen { job, body, may_signal: options.may_signal });
+            let seen = Seen { job, body, may_signal: options.may_signal };
+            pages.refresh(&seen);
+            if *page == Page::Stacks {
+                pages.stacks.refresh(&seen);
+            }
         }
         self.keep_in_view();
     }
@@ -331,8 +335,8 @@ impl App {
             return Vec::new();
         }
         let had_notice = self.notice.take().is_some();
-        let always = key.modifiers.contains(KeyModifiers::CONTROL)
-            && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
+        let always =
+            key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
         if !always && let Some(effects) = self.popup_key(key) {
             return effects;
         }
@@ -416,7 +420,8 @@ impl App {
             Action::Copy => return self.copy(),
             Action::Mouse => {
                 self.options.mouse = !self.options.mouse;
-                let text = if self.options.mouse { "the mouse is ours" } else { "the mouse is the terminal's: select" };
+                let text =
+                    if self.options.mouse { "the mouse is ours" } else { "the mouse is the terminal's: select" };
                 self.notice = Some(text.to_owned());
                 return vec![Effect::Mouse(self.options.mouse), Effect::Redraw];
             }
@@ -435,7 +440,9 @@ impl App {
             Action::FarForward => self.travel(|job| job.move_by(span_s / 10.0, span_s)),
             Action::Oldest => self.travel(|job| job.first(span_s)),
             Action::Newest => self.travel(|job| job.last(span_s)),
-            Action::Bottom if self.job().stands() && self.job().replay.is_none() => self.travel(|job| job.last(span_s)),
+            Action::Bottom if self.job().stands() && self.job().replay.is_none() => {
+                self.travel(|job| job.last(span_s))
+            }
             Action::PreviousChange => self.change(false),
             Action::NextChange => self.change(true),
             Action::Slower => self.travel(|job| job.change_speed(false)),
@@ -566,6 +573,12 @@ impl App {
             let reply = pages.processes.click(row, &seen);
             return self.reply(reply, Action::Enter);
         }
+        if self.page == Page::Stacks {
+            let Self { jobs, current, pages, options, .. } = self;
+            let Some(job) = jobs.get(*current) else { return Vec::new() };
+            let reply = pages.stacks.click(row, &Seen { job, body, may_signal: options.may_signal });
+            return self.reply(reply, Action::Enter);
+        }
         self.seek(column, row)
     }
 
@@ -598,7 +611,8 @@ impl App {
 }
 
 fn export_menu() -> Popup {
-    let item = |key, text: &str, export| Item { key: Some(key), text: text.to_owned(), choice: Choice::Export(export) };
+    let item =
+        |key, text: &str, export| Item { key: Some(key), text: text.to_owned(), choice: Choice::Export(export) };
     Popup::Menu(Menu {
         title: "Save into the working directory".to_owned(),
         items: vec![
