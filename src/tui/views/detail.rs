@@ -138,10 +138,10 @@ fn numbers(p: &ProcessRates, frame: &Frame, app: &App) -> Vec<String> {
             lines.push(String::new());
         }
         lines.push(format!(
-            "thread {} {} {}: CPU {} %, queues {} % of the time",
+            "thread {} {}, {}: CPU {} %, queues {} % of the time",
             thread.tid,
+            if thread.name.is_empty() { format::UNMEASURED.into() } else { sanitise(&thread.name) },
             thread.role.word(),
-            sanitise(&thread.name),
             count(Some(f64::from(thread.cpu_pct))),
             count(Some(f64::from(thread.run_delay_pct)))
         ));
