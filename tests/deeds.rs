@@ -5,6 +5,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command};
+use std::time::Duration;
 
 use trainmon::commands::deeds;
 use trainmon::sample::ProcessId;
@@ -100,17 +101,45 @@ fn a_process_of_another_root_is_not_mistaken_for_ours() {
 }
 
 #[test]
-fn a_nice_value_is_set_for_every_thread() {
+fn a_nice_value_is_set() {
     let child = Sleeper::start();
     let nice = (child.nice() + 1).min(19);
     let text = deeds::renice(proc_root(), child.id(), nice);
     assert_eq!(text, format!("the nice value of {} is {nice} now", child.0.id()));
     assert_eq!(child.nice(), nice);
-    // A process with two threads: this one may not be asked, so a Python or shell is not needed either.
-    let two = Sleeper::start();
-    let text = deeds::renice(proc_root(), two.id(), 19);
-    assert!(text.contains("is 19 now"), "{text}");
-    assert_eq!(two.nice(), 19);
+}
+
+#[test]
+#[ignore = "not a test: the child of the next one, with threads of its own"]
+fn a_child_with_threads() {
+    for _ in 0..3 {
+        std::thread::spawn(|| std::thread::sleep(Duration::from_secs(60)));
+    }
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn a_nice_value_is_set_for_every_thread() {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "a_child_with_threads"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let child = Sleeper(child);
+    let tasks = || std::fs::read_dir(format!("/proc/{}/task", child.0.id())).unwrap();
+    // Its main thread, that of the test, and three more.
+    while tasks().count() < 5 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(
+        deeds::renice(proc_root(), child.id(), 19),
+        format!("the nice value of {} is 19 now, for 5 threads", child.0.id())
+    );
+    for task in tasks() {
+        let tid = task.unwrap().file_name().to_str().unwrap().parse().unwrap();
+        let tid = rustix::process::Pid::from_raw(tid);
+        assert_eq!(rustix::process::getpriority_process(tid).unwrap(), 19);
+    }
 }
 
 #[test]

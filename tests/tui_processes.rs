@@ -53,6 +53,7 @@ fn full_frame(job: Job) -> Frame {
         process.nice = Some(if process.role == ProcessRole::Worker { 5 } else { 0 });
         process.cpu_time_s = Some(f64::from(nth) * 1234.5);
         process.uid = Some(1000);
+        process.cpu_pct = process.cpu_pct.map(|cpu| cpu.rem_euclid(100.0));
     }
     let thread = |process, tid, role, name: &str, cpu_pct| ThreadRates {
         process: id(process),
@@ -362,7 +363,9 @@ fn crowd(processes: u32) -> Frame {
             id: ProcessId { pid: 10_000 + nth, start_ticks: 1 },
             parent: if nth < 9 { 10_000 } else { 10_001 + nth % 8 },
             role: if nth < 9 { ProcessRole::Trainer } else { ProcessRole::Worker },
-            command: Arc::from(format!("python train.py --data /data/imagenet --epochs 90 --batch-size 256 --rank {nth}")),
+            command: Arc::from(format!(
+                "python train.py --data /data/imagenet --epochs 90 --batch-size 256 --rank {nth}"
+            )),
             comm: Arc::from("pt_data_worker"),
             state: 'R',
             cpu_pct: Some(f64::from(nth.wrapping_mul(2_654_435_761) % 1000) / 10.0),
@@ -383,7 +386,7 @@ fn costs() {
             for keys in ["N", "P", "Pt", "PtH"] {
                 let mut app = page(COLOUR, size, crowd(count));
                 type_text(&mut app, keys);
-                let mut measure = |name: &str, app: &mut App| {
+                let measure = |name: &str, app: &mut App| {
                     let times = |mut act: Box<dyn FnMut(&mut App) + '_>, app: &mut App| {
                         let mut times: Vec<_> = (0..200)
                             .map(|_| {

@@ -15,6 +15,23 @@ pub struct Sort {
 }
 
 impl Sort {
+    /// The largest stands at the top.
+    #[must_use]
+    pub fn is_falling(self) -> bool {
+        let amount = matches!(
+            self.column,
+            Column::Cpu
+                | Column::Queue
+                | Column::Memory
+                | Column::GpuMemory
+                | Column::Read
+                | Column::Write
+                | Column::Threads
+                | Column::Time
+        );
+        amount != self.reversed
+    }
+
     /// Puts places in `processes` into order.
     pub(super) fn apply(self, rows: &mut [u32], processes: &[ProcessRates], doing: impl Fn(u32) -> Option<Doing>) {
         let process = |row: &u32| processes.get(*row as usize);

@@ -63,10 +63,10 @@ fn shown(buf: &mut Buffer, area: Rect, app: &App) {
     let table = &page.table;
     let (count, threads) =
         app.frame().map_or((0, 0), |frame: &Frame| (frame.processes.len(), frame.job.thread_count));
-    let mut text = if table.filter.is_empty() {
-        format!("{count} processes, {threads} threads")
-    } else {
-        format!("{} of {count} processes match “{}” (F4)", table.matching, fit(&table.filter, TYPED))
+    let mut text = match (table.filter.is_empty(), threads) {
+        (true, 0) => format!("{count} processes"),
+        (true, threads) => format!("{count} processes, {threads} threads"),
+        (false, _) => format!("{} of {count} processes match “{}” (F4)", table.matching, fit(&table.filter, TYPED)),
     };
     let order = if table.sort.reversed { ", reversed" } else { "" };
     text.push_str(&format!(" · by {}{order}", table.sort.column.word()));
@@ -74,11 +74,12 @@ fn shown(buf: &mut Buffer, area: Rect, app: &App) {
         text.push_str(" · tree");
     }
     if table.threads {
-        text.push_str(" · with the threads that ran");
+        text.push_str(" · threads that ran");
     }
     let dim = app.theme().dim();
     let place = format!("{}/{}", (table.selected + 1).min(table.rows.len()), table.rows.len());
     let end = write_right(buf, area.x, area.y, area.right(), &place, dim);
+    let end = end.saturating_sub(1);
     let x = write(buf, area.x, area.y, end, &text, dim);
     if page.missed && !page.search.is_empty() {
         let text = format!(" · “{}” is not found", fit(&page.search, TYPED));
@@ -94,10 +95,10 @@ fn heading(buf: &mut Buffer, area: Rect, placed: &Placed, app: &App) {
     for (column, x) in all {
         let x = area.x + x;
         let end = if column == Column::Command { area.right() } else { x + column.width() };
-        let (style, mark) = match (sort.column == column, sort.reversed) {
+        let (style, mark) = match (sort.column == column, sort.is_falling()) {
             (false, _) => (theme.heading(), ""),
-            (true, false) => (theme.heading().patch(theme.strong()), "↓"),
-            (true, true) => (theme.heading().patch(theme.strong()), "↑"),
+            (true, true) => (theme.heading().patch(theme.strong()), "↓"),
+            (true, false) => (theme.heading().patch(theme.strong()), "↑"),
         };
         let text = column.heading();
         if column.is_word() {
