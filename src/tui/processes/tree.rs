@@ -68,11 +68,9 @@ fn parents(processes: &[ProcessRates]) -> Vec<u32> {
     let mut parents: Vec<u32> = processes.iter().map(|p| place(p.parent)).collect();
     // Walks up from each process; who was met on an earlier walk is known to lead to a root.
     let mut met = vec![0u32; parents.len()];
-    for (row, walk) in (0..NONE).zip(1..=parents.len() as u64) {
-        let walk = walk as u32;
+    for (row, walk) in (0..).zip(1..).take(parents.len()) {
         let (mut below, mut here) = (NONE, row);
-        loop {
-            let Some(mark) = met.get_mut(here as usize) else { break };
+        while let Some(mark) = met.get_mut(here as usize) {
             if *mark == walk {
                 set(&mut parents, below, NONE);
                 break;

@@ -138,7 +138,8 @@ fn process_line(
             Column::Pid => set(&p.id.pid.to_string()),
             Column::Role => set(p.role.word()),
             Column::State => {
-                set(p.state.is_ascii_graphic().then_some(p.state).unwrap_or('?').encode_utf8(&mut [0; 4]))
+                let state = if p.state.is_ascii_graphic() { p.state } else { '?' };
+                set(state.encode_utf8(&mut [0; 4]));
             }
             Column::Stage => set(table.doing_of(p.id.pid).map_or(format::UNMEASURED, |doing| doing.word())),
             Column::Cpu => set(&format::number(p.cpu_pct)),
