@@ -56,7 +56,7 @@ fn overview_in_ascii_has_nothing_but_ascii() {
 #[test]
 fn colour_changes_no_character_and_no_colour_has_none() {
     for size in SIZES {
-        let colour = draw(&running(COLOUR, size, Job::default()), size);
+        let colour = draw(&running(*COLOUR, size, Job::default()), size);
         let plain = draw(&running(PLAIN, size, Job::default()), size);
         assert_eq!(rows(&colour), rows(&plain));
         let reset = ratatui::style::Color::Reset;
@@ -296,8 +296,8 @@ fn phases_are_told_in_the_banner_when_nothing_is_wrong() {
 #[ignore = "writes the cells of the screens with their colours, for a person to look at"]
 fn cells() {
     for (name, app, size) in [
-        ("80", running(COLOUR, (80, 24), Job::default()), (80, 24)),
-        ("120", running(COLOUR, (120, 40), Job::default()), (120, 40)),
+        ("80", running(*COLOUR, (80, 24), Job::default()), (80, 24)),
+        ("120", running(*COLOUR, (120, 40), Job::default()), (120, 40)),
     ] {
         let buf = draw(&app, size);
         let mut out = format!("{} {}\n", size.0, size.1);

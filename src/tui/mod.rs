@@ -16,6 +16,7 @@ pub mod page;
 pub mod pages;
 pub mod popup;
 pub mod processes;
+pub mod svg;
 pub mod terminal;
 pub mod theme;
 pub mod timeline;
