@@ -28,7 +28,58 @@ pub enum Column {
     Pid,
 }
 
+/// The columns of a table that nobody has changed, from left to right.
+pub const COLUMNS: [Column; 8] = [
+    Column::Pid,
+    Column::Role,
+    Column::Cpu,
+    Column::Queue,
+    Column::Memory,
+    Column::Read,
+    Column::GpuMemory,
+    Column::Threads,
+];
+
 impl Column {
+    /// All columns.
+    pub const ALL: [Self; 8] = COLUMNS;
+
+    /// Its word in configuration and kept layout: never changes.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Role => "role",
+            Self::Cpu => "cpu",
+            Self::Queue => "queue",
+            Self::Memory => "memory",
+            Self::Read => "read",
+            Self::GpuMemory => "gpu-memory",
+            Self::Threads => "threads",
+            Self::Pid => "pid",
+        }
+    }
+
+    /// What it says, in a few words.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Role => "role in the job: trainers first",
+            Self::Cpu => "CPU, percent of one core",
+            Self::Queue => "queueing for a CPU, percent of its runnable time",
+            Self::Memory => "memory (resident)",
+            Self::Read => "reads from storage, MiB/s",
+            Self::GpuMemory => "GPU memory",
+            Self::Threads => "threads",
+            Self::Pid => "PID",
+        }
+    }
+
+    /// The column with this word.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|column| column.word() == word)
+    }
+
     /// The order in which `s` goes through them.
     const CYCLE: [Self; 8] =
         [Self::Role, Self::Cpu, Self::Queue, Self::Memory, Self::Read, Self::GpuMemory, Self::Threads, Self::Pid];
@@ -51,8 +102,14 @@ pub struct Sort {
 }
 
 /// Which process stands on which row, and which one is selected. The selection follows its process.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Table {
+    /// The columns, from left to right.
+    pub columns: Vec<Column>,
+    /// Processes as a tree.
+    pub tree: bool,
+    /// Threads of processes are shown.
+    pub threads: bool,
     /// Positions in the frame's `processes`, in the order shown.
     pub rows: Vec<usize>,
     /// The order.
@@ -62,6 +119,21 @@ pub struct Table {
     /// First row shown.
     pub top: usize,
     selected_id: Option<ProcessId>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            columns: COLUMNS.to_vec(),
+            tree: false,
+            threads: false,
+            rows: Vec::new(),
+            sort: Sort::default(),
+            selected: 0,
+            top: 0,
+            selected_id: None,
+        }
+    }
 }
 
 impl Table {

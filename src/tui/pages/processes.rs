@@ -2,6 +2,7 @@
 
 use super::{Reply, Seen, lines};
 use crate::rates::frame::ProcessRates;
+use crate::tui::kept::Layout;
 use crate::tui::keys::Action;
 use crate::tui::popup::{Popup, Purpose};
 use crate::tui::processes::{Column, Sort, Table};
@@ -51,6 +52,30 @@ impl Processes {
     /// Text was typed into a prompt.
     pub fn typed(&mut self, _purpose: Purpose, _text: &str, seen: &Seen<'_>) {
         self.refresh(seen);
+    }
+
+    /// Takes over how the table is to be arranged, where something is said about it.
+    pub fn arrange(&mut self, layout: &Layout) {
+        let table = &mut self.table;
+        table.sort = layout.sort.unwrap_or(table.sort);
+        table.tree = layout.tree.unwrap_or(table.tree);
+        table.threads = layout.threads.unwrap_or(table.threads);
+        if let Some(columns) = &layout.columns {
+            table.columns.clone_from(columns);
+        }
+    }
+
+    /// How the table is arranged.
+    #[must_use]
+    pub fn arranged(&self) -> Layout {
+        let table = &self.table;
+        Layout {
+            sort: Some(table.sort),
+            tree: Some(table.tree),
+            threads: Some(table.threads),
+            columns: Some(table.columns.clone()),
+            ..Layout::default()
+        }
     }
 
     /// The selected process.

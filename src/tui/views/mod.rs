@@ -12,6 +12,7 @@ mod jobs;
 mod main_thread;
 mod popups;
 mod ranks;
+mod setup;
 mod small;
 mod stacks;
 mod table;
