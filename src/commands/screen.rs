@@ -45,6 +45,7 @@ fn options(settings: &Settings) -> Options {
         theme: Theme::detect(!settings.color, settings.ascii, |name| std::env::var(name).ok()),
         limits: Limits::default(),
         mouse: settings.mouse,
+        zone: jiff::tz::TimeZone::system(),
         ..Options::default()
     }
 }

@@ -19,6 +19,7 @@
 //! ```
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use jiff::tz::TimeZone;
 use ratatui::layout::Rect;
 
 use super::job::Job;
@@ -67,6 +68,8 @@ pub struct Options {
     pub themes: Vec<(String, Palette)>,
     /// How the screen was arranged the last time, or is to be by the configuration.
     pub layout: Layout,
+    /// The zone of the clock times shown.
+    pub zone: TimeZone,
 }
 
 impl Default for Options {
@@ -81,6 +84,7 @@ impl Default for Options {
             depth: Depth::Indexed256,
             themes: Vec::new(),
             layout: Layout::default(),
+            zone: TimeZone::UTC,
         }
     }
 }
@@ -212,6 +216,12 @@ impl App {
     /// The time that charts of `cells` cells show.
     pub(in crate::tui) fn window(&self, cells: u16) -> Window {
         Window::of_cells(self.job().edge_ns(), self.span_s(), cells)
+    }
+
+    /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown.
+    pub(in crate::tui) fn cursor_cell(&self, cells: u16) -> Option<u16> {
+        let ns = self.job().cursor()?.monotonic_ns;
+        self.window(cells).cell_of(ns)
     }
 
     /// First line shown of the page that is up.
@@ -633,7 +643,7 @@ impl App {
     }
 
     fn export(&mut self, export: Export) -> Vec<Effect> {
-        let Some(text) = views::export(self, export) else {
+        let Some(text) = views::export(self, export, self.area()) else {
             self.notice = Some("no verdict to save yet".to_owned());
             return vec![Effect::Redraw];
         };
@@ -646,7 +656,9 @@ fn export_menu() -> Popup {
     Popup::Menu(Menu {
         title: "Save into the working directory".to_owned(),
         items: vec![
+            item('m', "the verdict as Markdown", Export::Markdown),
             item('j', "the verdict as JSON", Export::Json),
+            item('s', "this screen as SVG", Export::Svg),
         ],
         selected: 0,
     })

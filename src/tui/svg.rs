@@ -35,7 +35,7 @@ pub fn svg(buffer: &Buffer, palette: &Palette) -> String {
     for (y, row) in (0u32..).zip(buffer.content.chunks(usize::from(area.width.max(1)))) {
         picture.cells(y * HEIGHT, row);
         for line in 0..4 {
-            picture.dots(y * HEIGHT, row, line);
+            picture.lines(y * HEIGHT, row, line);
         }
     }
     picture.document(u32::from(area.width) * WIDTH, u32::from(area.height) * HEIGHT)
@@ -48,14 +48,14 @@ fn colours(cell: &Cell, ink: Rgb, ground: Rgb) -> (Rgb, Rgb) {
         std::mem::swap(&mut front, &mut back);
     }
     if cell.modifier.contains(Modifier::DIM) {
-        front = mixed(front, back, 5);
+        front = mixed(front, back);
     }
     (front, back)
 }
 
-/// `eighths` of `front` on `back`.
-fn mixed(front: Rgb, back: Rgb, eighths: u16) -> Rgb {
-    let mix = |f: u8, b: u8| ((u16::from(f) * eighths + u16::from(b) * (8 - eighths)) / 8) as u8;
+/// Dim text: five eighths of `front` on `back`.
+fn mixed(front: Rgb, back: Rgb) -> Rgb {
+    let mix = |f: u8, b: u8| ((u16::from(f) * 5 + u16::from(b) * 3) / 8) as u8;
     Rgb(mix(front.0, back.0), mix(front.1, back.1), mix(front.2, back.2))
 }
 
@@ -81,6 +81,8 @@ struct Run {
 
 /// Rectangles of one colour: x, y, width, height.
 type Rectangles = Vec<(u32, u32, u32, u32)>;
+/// Rows of dots of one colour: x, y, count.
+type Dots = Vec<(u32, u32, u32)>;
 
 #[derive(Default)]
 struct Picture {
@@ -88,8 +90,7 @@ struct Picture {
     ink: Rgb,
     grounds: Vec<(Rgb, Rectangles)>,
     shapes: Vec<(Rgb, Rectangles)>,
-    /// Rows of dots: x, y, count.
-    dots: Vec<(Rgb, Vec<(u32, u32, u32)>)>,
+    dots: Vec<(Rgb, Dots)>,
     /// Elements, ready written.
     texts: Vec<(Look, String)>,
 }
@@ -131,7 +132,7 @@ impl Picture {
             match Shape::of(symbol) {
                 Some(shape) => {
                     self.end(y, run.take());
-                    self.shape(shape, (x, y), front, back);
+                    self.shape(shape, (x, y), front);
                 }
                 None => {
                     let room = (row.len() as u32 - at).min(2);
@@ -148,32 +149,41 @@ impl Picture {
         self.end(y, run);
     }
 
-    fn shape(&mut self, shape: Shape, (x, y): (u32, u32), front: Rgb, back: Rgb) {
+    fn shape(&mut self, shape: Shape, (x, y): (u32, u32), front: Rgb) {
         match shape {
-            Shape::Shade(eighths) => add(&mut self.shapes, mixed(front, back, eighths), (x, y, WIDTH, HEIGHT)),
             Shape::Rectangles(rectangles) => {
                 for (left, top, width, height) in rectangles.into_iter().flatten() {
                     add(&mut self.shapes, front, (x + left, y + top, width, height));
                 }
             }
-            Shape::Dots(_) => {}
+            Shape::Dots(_) | Shape::Shade(_) => {}
         }
     }
 
-    /// One line of the dots of a row of cells: they are joined along the line, over all cells of a colour.
-    fn dots(&mut self, y: u32, row: &[Cell], line: u32) {
+    /// One of the four lines of dots of a row of cells, or of the stripes of its shades: joined along the line over all
+    /// cells of a colour.
+    fn lines(&mut self, y: u32, row: &[Cell], line: u32) {
+        let y = y + line * 4;
         for (at, cell) in (0u32..).zip(row) {
-            let Some(Shape::Dots(bits)) = Shape::of(cell.symbol()) else { continue };
-            if cell.modifier.contains(Modifier::HIDDEN) {
+            let shape = Shape::of(cell.symbol());
+            if cell.modifier.contains(Modifier::HIDDEN) || shape.is_none() {
                 continue;
             }
             let (front, _) = colours(cell, self.ink, self.ground);
+            let bits = match shape {
+                Some(Shape::Dots(bits)) => bits,
+                Some(Shape::Shade(quarters)) => {
+                    add(&mut self.shapes, front, (at * WIDTH, y, WIDTH, quarters));
+                    continue;
+                }
+                _ => continue,
+            };
             let Some(rows) = under(&mut self.dots, front) else { continue };
             for side in 0..2 {
                 if !shapes::has_dot(bits, side, line) {
                     continue;
                 }
-                let (x, y) = (at * WIDTH + side * 4 + 1, y + line * 4 + 2);
+                let (x, y) = (at * WIDTH + side * 4 + 1, y + 2);
                 match rows.last_mut() {
                     Some(last) if last.0 + last.2 * 4 == x && last.1 == y => last.2 += 1,
                     _ => rows.push((x, y, 1)),

@@ -83,6 +83,7 @@ pub fn frame(t: u64, job: Job) -> Frame {
         write_bytes_s: Some(0.0),
         threads: 42,
         gpu_memory_bytes: Some(6 * GIB),
+        ..ProcessRates::default()
     }];
     processes.extend((0..job.workers).map(|n| ProcessRates {
         id: id(1301 + n),
@@ -98,6 +99,7 @@ pub fn frame(t: u64, job: Job) -> Frame {
         write_bytes_s: Some(0.0),
         threads: 3,
         gpu_memory_bytes: None,
+        ..ProcessRates::default()
     }));
     processes.push(ProcessRates {
         id: id(1290),

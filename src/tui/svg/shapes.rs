@@ -6,8 +6,8 @@
 pub(super) enum Shape {
     /// x, y, width, height; at most one for each quarter of a cell, or each arm of a line.
     Rectangles([Option<(u32, u32, u32, u32)>; 4]),
-    /// The whole cell, so many eighths of the colour in front.
-    Shade(u16),
+    /// The whole cell in stripes, so many quarters of it filled: a texture, not only another colour.
+    Shade(u32),
     /// The dots of a braille character, by its number in the block.
     Dots(u32),
 }
@@ -29,7 +29,7 @@ impl Shape {
             // Left seven eighths down to one.
             0x2589..=0x258F => one((0, 0, 0x2590 - code, 16)),
             0x2590 => one((4, 0, 4, 16)),
-            0x2591..=0x2593 => Some(Self::Shade(2 * (code - 0x2590) as u16)),
+            0x2591..=0x2593 => Some(Self::Shade(code - 0x2590)),
             0x2594 => one((0, 0, 8, 2)),
             0x2595 => one((7, 0, 1, 16)),
             0x2596..=0x259F => Some(quadrants(code)),
@@ -111,7 +111,7 @@ mod tests {
         ] {
             assert_eq!(filled(c), Some(eighths * 16), "{c}");
         }
-        assert_eq!(Shape::of("▒"), Some(Shape::Shade(4)));
+        assert_eq!(Shape::of("▒"), Some(Shape::Shade(2)));
     }
 
     #[test]
