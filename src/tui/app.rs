@@ -132,12 +132,22 @@ impl App {
             look: 0,
             size,
         };
+        app.set_low_bandwidth(app.options.low_bandwidth);
         // A theme that was kept and is not there any more is no theme.
         let look = app.options.themes.iter().position(|(name, _)| layout.theme.as_ref().is_some_and(|t| t.as_str() == name));
         if let Some(look) = look {
             app.wear(look);
         }
         app
+    }
+
+    /// Sends few bytes, or shows every sample.
+    pub(in crate::tui) fn set_low_bandwidth(&mut self, on: bool) {
+        self.options.low_bandwidth = on;
+        for job in &mut self.jobs {
+            job.set_thin(on);
+        }
+        self.refresh();
     }
 
     /// Draws with another theme.
@@ -215,7 +225,9 @@ impl App {
 
     /// The time that charts of `cells` cells show.
     pub(in crate::tui) fn window(&self, cells: u16) -> Window {
-        Window::of_cells(self.job().edge_ns(), self.span_s(), cells)
+        let window = Window::of_cells(self.job().edge_ns(), self.span_s(), cells);
+        // A picture that stands needs no sweep, and reads easier without.
+        if self.options.low_bandwidth && !self.job().stands() { window.sweeping() } else { window }
     }
 
     /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown.
@@ -282,7 +294,9 @@ impl App {
             Message::Job(key, news) => self.news(key, news),
             Message::Attached(key, target) => {
                 let interval_s = self.job().interval_s;
-                self.jobs.push(Job::new(key, target, interval_s, self.options.limits));
+                let mut job = Job::new(key, target, interval_s, self.options.limits);
+                job.set_thin(self.options.low_bandwidth);
+                self.jobs.push(job);
                 self.switch(self.jobs.len() - 1);
                 vec![Effect::Redraw]
             }
