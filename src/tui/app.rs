@@ -128,7 +128,7 @@ impl App {
             jobs: vec![job],
             current: 0,
             scroll: [0; Page::ALL.len()],
-            scale: layout.time_scale.unwrap_or(Scale::DEFAULT),
+            scale: layout.time_scale.unwrap_or_default(),
             look: 0,
             size,
         };

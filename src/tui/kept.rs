@@ -140,10 +140,14 @@ impl Word for Sort {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scale(pub(in crate::tui) usize);
 
-impl Scale {
+impl Default for Scale {
     /// A minute.
-    pub(in crate::tui) const DEFAULT: Self = Self(2);
+    fn default() -> Self {
+        Self(2)
+    }
+}
 
+impl Scale {
     /// Seconds.
     #[must_use]
     pub fn seconds(self) -> f64 {
@@ -304,7 +308,7 @@ mod tests {
         for (word, seconds) in SCALE_WORDS.iter().zip(SCALES) {
             assert_eq!(crate::cli::parse_duration(word).unwrap().as_secs_f64(), seconds);
         }
-        assert_eq!(Scale::DEFAULT.to_word(), "1m");
+        assert_eq!(Scale::default().to_word(), "1m");
     }
 
     #[test]
