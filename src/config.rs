@@ -285,7 +285,9 @@ fn default_path(environment: &impl Fn(&str) -> Option<OsString>) -> Option<PathB
 
 /// `$XDG_STATE_HOME/trainmon/layout.toml`, else `~/.local/state/trainmon/layout.toml`.
 fn layout_path(environment: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    Some(base(environment, "XDG_STATE_HOME", ".local/state")?.join("trainmon").join("layout.toml"))
+    // A home that is not there, as services have, is not made.
+    let here = |name: &str| environment(name).filter(|path| name != "HOME" || Path::new(path).is_dir());
+    Some(base(&here, "XDG_STATE_HOME", ".local/state")?.join("trainmon").join("layout.toml"))
 }
 
 /// A base directory: the variable where it is an absolute path, else the folder in the home directory.
@@ -406,11 +408,14 @@ mod tests {
 
     #[test]
     fn the_layout_is_kept_among_the_state_of_programs() {
-        let with = |variable: &'static str| move |name: &str| (name == variable).then(|| OsString::from("/x"));
-        let file = |settings: Result<Settings, Failure>| settings.unwrap().layout_file.unwrap();
-        let load = |variable| file(Settings::load(&Common::default(), None, with(variable)));
-        assert_eq!(load("HOME"), Path::new("/x/.local/state/trainmon/layout.toml"));
-        assert_eq!(load("XDG_STATE_HOME"), Path::new("/x/trainmon/layout.toml"));
+        let home = tempfile::tempdir().unwrap();
+        let load = |variable: &str, path: &Path| {
+            let environment = |name: &str| (name == variable).then(|| path.as_os_str().to_owned());
+            Settings::load(&Common::default(), None, environment).unwrap().layout_file
+        };
+        assert_eq!(load("HOME", home.path()), Some(home.path().join(".local/state/trainmon/layout.toml")));
+        assert_eq!(load("HOME", Path::new("/nonexistent")), None);
+        assert_eq!(load("XDG_STATE_HOME", Path::new("/x")), Some(PathBuf::from("/x/trainmon/layout.toml")));
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn every_setting_changes_what_it_says() {
     assert!(!coloured(&app));
     let before = text(&app, (100, 30));
     at(&mut app, 7, KeyCode::Enter);
-    assert!(before.contains("signals = true in the configuration") && text(&app, (100, 30)).contains("off"));
+    assert!(before.contains("config file: signals = true") && text(&app, (100, 30)).contains("off"));
     press(&mut app, KeyCode::Esc);
     assert!(!text(&app, (100, 30)).contains("Settings"));
 }

@@ -84,8 +84,8 @@ impl App {
                 (name.to_owned(), if name == "auto" { "what fits the background" } else { "" })
             }
             Setting::TimeScale => (self.scale.to_word(), "time in the charts, also + and -"),
-            Setting::LowBandwidth => (on_off(options.low_bandwidth).to_owned(), "charts sweep, numbers every 5 s"),
-            Setting::Mouse => (on_off(options.mouse).to_owned(), "off: the terminal's own selection works"),
+            Setting::LowBandwidth => (on_off(options.low_bandwidth).to_owned(), "charts sweep, numbers each 5 s"),
+            Setting::Mouse => (on_off(options.mouse).to_owned(), "off: the terminal can select text"),
             Setting::Ascii => (on_off(options.theme.ascii).to_owned(), "for terminals that show boxes"),
             Setting::Colours => match options.depth {
                 Depth::None => ("off".to_owned(), "this terminal has none"),
@@ -95,7 +95,7 @@ impl App {
                 (format!("{} of {}", self.pages.processes.table.columns.len(), COLUMNS.len()), "Enter opens the list")
             }
             Setting::Signals => {
-                let words = if options.may_signal { "" } else { "signals = true in the configuration" };
+                let words = if options.may_signal { "" } else { "config file: signals = true" };
                 (on_off(options.may_signal).to_owned(), words)
             }
         }

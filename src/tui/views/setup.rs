@@ -11,10 +11,10 @@ use crate::tui::app::App;
 use crate::tui::setup::{Setting, Setup};
 
 /// Width of the box, borders included.
-const WIDTH: u16 = 76;
+const WIDTH: u16 = 78;
 /// Cells from the name to the value, and from there to the words.
-const VALUE: u16 = 27;
-const WORDS: u16 = 16;
+const VALUE: u16 = 26;
+const WORDS: u16 = 14;
 
 /// Draws the list that is open.
 pub fn draw(buf: &mut Buffer, area: Rect, setup: Setup, app: &App) {
