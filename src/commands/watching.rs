@@ -148,6 +148,7 @@ impl Watching {
         let (needs, shown) = (app.needs(), app.job().key);
         for job in &mut self.jobs {
             job.session.want_often(needs.stacks && job.key == shown);
+            job.session.want_neighbours(needs.neighbours && job.key == shown);
         }
     }
 }

@@ -369,6 +369,20 @@ mod tests {
     }
 
     #[test]
+    fn the_ruler_has_round_marks_from_ten_seconds_to_an_hour() {
+        let area = Rect::new(0, 0, 60, 1);
+        let marks = |span_s| {
+            let mut buf = Buffer::empty(area);
+            ruler(&mut buf, area, span_s, Style::new());
+            rows(&buf).concat().split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(marks(10.0), "-10s -8s -6s -4s -2s now");
+        assert_eq!(marks(30.0), "-30s -25s -20s -15s -10s -5s now");
+        assert_eq!(marks(1800.0), "-30m -25m -20m -15m -10m -5m now");
+        assert_eq!(marks(3600.0), "-60m -50m -40m -30m -20m -10m now");
+    }
+
+    #[test]
     fn bars_show_unknown_as_dashes() {
         let area = Rect::new(0, 0, 10, 1);
         let mut buf = Buffer::empty(area);
