@@ -408,7 +408,7 @@ impl App {
         let outcome = match self.popup.as_mut()? {
             Popup::Detail => match key.code {
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q') => Outcome::Close,
-                _ => return None,
+                _ => return self.detail_key(key),
             },
             Popup::Menu(menu) => menu.key(key),
             Popup::Confirm(confirm) => confirm.key(key),
@@ -417,6 +417,19 @@ impl App {
             Popup::Setup(_) => return Some(self.setup_key(key)),
         };
         Some(self.outcome(outcome))
+    }
+
+    /// What a key does to the process in full: it scrolls; other keys go to the page.
+    fn detail_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        let by = lines(self.options.keymap.action(key)?, self.body().height)?;
+        Some(self.scroll_detail(by))
+    }
+
+    fn scroll_detail(&mut self, by: isize) -> Vec<Effect> {
+        let last = views::detail_rows(self, self.area());
+        let top = &mut self.pages.processes.detail_top;
+        *top = top.saturating_add_signed(by).min(last);
+        vec![Effect::Redraw]
     }
 
     fn outcome(&mut self, outcome: Outcome) -> Vec<Effect> {
@@ -432,6 +445,7 @@ impl App {
                 self.popup = None;
                 return self.choose(choice);
             }
+            Outcome::Next => return self.page_act(Action::SearchNext),
             Outcome::Typed { done } => {
                 self.typed();
                 if done {
@@ -461,6 +475,7 @@ impl App {
     fn choose(&mut self, choice: Choice) -> Vec<Effect> {
         match choice {
             Choice::Export(export) => self.export(export),
+            Choice::Act(action) => self.act(action),
             Choice::Ask(confirm) => {
                 self.popup = Some(Popup::Confirm(confirm));
                 vec![Effect::Redraw]
@@ -606,6 +621,11 @@ impl App {
     }
 
     fn wheel(&mut self, by: isize) -> Vec<Effect> {
+        match self.popup {
+            Some(Popup::Detail) => return self.scroll_detail(by),
+            Some(Popup::Menu(_) | Popup::Confirm(_) | Popup::Jobs(_) | Popup::Setup(_)) => return Vec::new(),
+            None | Some(Popup::Prompt(_)) => {}
+        }
         let action = if by < 0 { Action::Up } else { Action::Down };
         let mut effects = Vec::new();
         for _ in 0..by.unsigned_abs() {
@@ -631,7 +651,7 @@ impl App {
             let Self { jobs, current, pages, options, .. } = self;
             let Some(job) = jobs.get(*current) else { return Vec::new() };
             let seen = Seen { job, body, may_signal: options.may_signal };
-            let reply = pages.processes.click(row, &seen);
+            let reply = pages.processes.click(column, row, &seen);
             return self.reply(reply, Action::Enter);
         }
         self.seek(column, row)

@@ -70,6 +70,8 @@ pub enum Action {
     Enter,
     /// Sorts by the next column.
     NextSort,
+    /// Opens the menu of columns to sort by.
+    SortMenu,
     /// Sorts by a column.
     Sort(Column),
     /// Turns the order round.
@@ -80,6 +82,8 @@ pub enum Action {
     Threads,
     /// Looks for a process.
     Search,
+    /// Goes to the next match, or begins a search.
+    SearchNext,
     /// Shows only the processes that match.
     Filter,
     /// Sends a signal to the selected process.
@@ -162,15 +166,17 @@ pub const TABLE: &[Binding] = &[
     bind("top", &[key(KeyCode::Home), ch('g')], "to the top", Action::Top),
     bind("bottom", &[key(KeyCode::End), ch('G')], "to the bottom; back to live where the picture stands", Action::Bottom),
     bind("enter", &[key(KeyCode::Enter)], "a process in full; fold or unfold functions", Action::Enter),
-    bind("sort", &[ch('s'), key(KeyCode::F(6))], "sort processes by the next column", Action::NextSort),
+    bind("sort", &[ch('s')], "sort processes by the next column", Action::NextSort),
+    bind("sort-menu", &[key(KeyCode::F(6))], "choose the column to sort by", Action::SortMenu),
     bind("sort-cpu", &[ch('P')], "sort by CPU", Action::Sort(Column::Cpu)),
     bind("sort-memory", &[ch('M')], "sort by memory", Action::Sort(Column::Memory)),
     bind("sort-pid", &[ch('N')], "sort by PID", Action::Sort(Column::Pid)),
-    bind("sort-threads", &[ch('T')], "sort by threads", Action::Sort(Column::Threads)),
+    bind("sort-time", &[ch('T')], "sort by CPU time", Action::Sort(Column::Time)),
     bind("reverse", &[ch('I')], "reverse the order", Action::Reverse),
     bind("tree", &[ch('t'), key(KeyCode::F(5))], "processes as a tree, or flat", Action::Tree),
     bind("threads", &[ch('H')], "show the threads of processes", Action::Threads),
-    bind("search", &[ch('/'), key(KeyCode::F(3))], "search the processes", Action::Search),
+    bind("search", &[ch('/')], "search the processes", Action::Search),
+    bind("search-next", &[key(KeyCode::F(3)), ch('n')], "next match of the search; begins one", Action::SearchNext),
     bind("filter", &[key(KeyCode::F(4)), ch('\\')], "show only the processes that match", Action::Filter),
     bind("nice-less", &[key(KeyCode::F(7))], "lower nice value of the selected process, after asking", Action::NiceLess),
     bind("nice-more", &[key(KeyCode::F(8))], "higher nice value, after asking", Action::NiceMore),

@@ -3,6 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::jobs::JobList;
+use super::keys::Action;
 use super::message::{Effect, Export};
 use super::setup::Setup;
 
@@ -55,6 +56,8 @@ pub enum Choice {
     Export(Export),
     /// Ask this, then do it.
     Ask(Confirm),
+    /// What a key does.
+    Act(Action),
 }
 
 /// A question, and what a yes does.
@@ -115,6 +118,8 @@ pub enum Outcome {
         /// Enter or Esc.
         done: bool,
     },
+    /// Go to the next match.
+    Next,
 }
 
 impl Menu {
@@ -173,6 +178,7 @@ impl Prompt {
                 self.text.clone_from(&self.before);
                 return Outcome::Typed { done: true };
             }
+            KeyCode::F(3) if self.purpose == Purpose::Search => return Outcome::Next,
             KeyCode::Backspace => {
                 self.text.pop();
             }

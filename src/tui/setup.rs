@@ -92,7 +92,7 @@ impl App {
                 _ => (on_off(options.theme.depth != Depth::None).to_owned(), "colour only repeats words"),
             },
             Setting::Columns => {
-                (format!("{} of {}", self.pages.processes.table.columns.len(), COLUMNS.len()), "Enter opens the list")
+                (format!("{} of {}", self.pages.processes.columns.len(), COLUMNS.len()), "Enter opens the list")
             }
             Setting::Signals => {
                 let words = if options.may_signal { "" } else { "config file: signals = true" };
@@ -103,7 +103,7 @@ impl App {
 
     /// The columns to choose from: those shown, in their order, then the others.
     pub(in crate::tui) fn column_choices(&self) -> Vec<(Column, bool)> {
-        let shown = &self.pages.processes.table.columns;
+        let shown = &self.pages.processes.columns;
         let others = COLUMNS.into_iter().filter(|column| !shown.contains(column));
         shown.iter().map(|column| (*column, true)).chain(others.map(|column| (column, false))).collect()
     }
@@ -170,7 +170,7 @@ impl App {
     /// What a key does to the columns, with the selection on this row; the row it is on afterwards.
     fn column_key(&mut self, row: usize, key: KeyCode) -> usize {
         let choices = self.column_choices();
-        let columns = &mut self.pages.processes.table.columns;
+        let columns = &mut self.pages.processes.columns;
         let Some((column, shown)) = choices.get(row).copied() else { return row };
         match key {
             KeyCode::Enter | KeyCode::Char(' ') if !shown => {

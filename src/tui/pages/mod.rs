@@ -2,6 +2,7 @@
 //! [`super::views`]; pages without a memory of their own only scroll.
 
 pub mod processes;
+mod signals;
 pub mod stacks;
 
 use ratatui::layout::Rect;

@@ -115,6 +115,11 @@ fn text_lines(app: &App, width: u16) -> Vec<Line<'static>> {
     }
 }
 
+/// Lines by which the process in full can be scrolled.
+pub(super) fn detail_rows(app: &App, area: Rect) -> usize {
+    detail::hidden_rows(app, area)
+}
+
 /// The page whose tab is at this column of the footer.
 pub(super) fn tab_at(app: &App, width: u16, column: u16) -> Option<Page> {
     bars::tab_at(app, width, column)
