@@ -350,7 +350,7 @@ fn ascii_has_nothing_but_ascii() {
 #[test]
 fn colour_changes_no_character() {
     for (key, change) in [('2', &devices(8) as &dyn Fn(u64, &mut Frame)), ('3', &cpus(64))] {
-        let (colour, plain) = (page(key, COLOUR, (120, 40), change), page(key, PLAIN, (120, 40), change));
+        let (colour, plain) = (page(key, *COLOUR, (120, 40), change), page(key, PLAIN, (120, 40), change));
         assert_eq!(text(&colour, (120, 40)), text(&plain, (120, 40)));
     }
 }
@@ -383,7 +383,7 @@ fn cost() {
     {
         for size in SIZES {
             for zoom in [0, 5] {
-                let mut app = page_after(3700, key, COLOUR, size, change);
+                let mut app = page_after(3700, key, *COLOUR, size, change);
                 (0..zoom).for_each(|_| press(&mut app, '-'));
                 let mut buf = draw(&app, size);
                 let start = std::time::Instant::now();
@@ -472,7 +472,7 @@ proptest! {
         width in 0u16..260, height in 0u16..80, down in 0usize..12, ascii in any::<bool>(),
     ) {
         let size = (width, height);
-        let mut app = fresh(if ascii { ASCII } else { COLOUR }, size);
+        let mut app = fresh(if ascii { ASCII } else { *COLOUR }, size);
         let mut frame = frame(1, Job::default());
         super_frame(&mut frame, &name, &values);
         frame.gpus = gpus;

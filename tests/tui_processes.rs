@@ -384,7 +384,7 @@ fn costs() {
     for size in [(120, 40), (200, 60)] {
         for count in [50, 5000] {
             for keys in ["N", "P", "Pt", "PtH"] {
-                let mut app = page(COLOUR, size, crowd(count));
+                let mut app = page(*COLOUR, size, crowd(count));
                 type_text(&mut app, keys);
                 let measure = |name: &str, app: &mut App| {
                     let times = |mut act: Box<dyn FnMut(&mut App) + '_>, app: &mut App| {

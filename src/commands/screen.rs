@@ -15,7 +15,7 @@ use crate::tui::{App, Effect, Job, JobKey, Message, Options, Target, Terminal, T
 use super::playing::Player;
 use super::session::{Ending, Session};
 use super::watching::Watching;
-use super::{deeds, watching};
+use super::{deeds, kept, look, watching};
 
 /// Shows the screen until the user leaves it. When the target ends the screen stays.
 ///
@@ -23,7 +23,7 @@ use super::{deeds, watching};
 /// One line when the terminal cannot be used.
 pub async fn run(session: Session, settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
     let target = Target { pid, command: session.command().to_owned() };
-    let options = options(settings);
+    let options = options(settings)?;
     let job = Job::new(JobKey::default(), target, settings.interval.as_secs_f64(), options.limits);
     show(job, options, settings, Feed::Live(Watching::new(session, pid))).await
 }
@@ -33,21 +33,36 @@ pub async fn run(session: Session, settings: &Settings, pid: u32) -> anyhow::Res
 /// # Errors
 /// One line when the terminal cannot be used.
 pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let options = Options { may_signal: false, limits: super::playing::LIMITS, ..options(settings) };
+    let options = Options { may_signal: false, limits: super::playing::LIMITS, ..options(settings)? };
     let header = player.header();
     let target = Target { pid: header.pid, command: header.command.clone() };
     let job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
     show(job, options, settings, Feed::Recorded(Box::new(player))).await
 }
 
-fn options(settings: &Settings) -> Options {
-    Options {
-        theme: Theme::detect(!settings.color, settings.ascii, |name| std::env::var(name).ok()),
-        limits: Limits::default(),
-        mouse: settings.mouse,
+/// What the screen is set to: the command line and the configuration over what was kept over the defaults.
+///
+/// # Errors
+/// One line when the theme's file cannot be used.
+fn options(settings: &Settings) -> anyhow::Result<Options> {
+    let kept = settings.layout_file.as_deref().map(kept::read).unwrap_or_default();
+    let layout = settings.layout.clone().or(kept);
+    let environment = |name: &str| std::env::var(name).ok();
+    let theme = Theme::detect(!settings.color, settings.ascii, environment);
+    // NO_COLOR is a wish; what the terminal could show is another question.
+    let wishless = |name: &str| environment(name).filter(|_| name != "NO_COLOR");
+    Ok(Options {
+        theme,
+        depth: Theme::detect(false, settings.ascii, wishless).depth,
+        themes: look::themes(theme.palette, settings.layout.theme.as_ref())?,
+        keymap: settings.keymap.clone(),
+        limits: Limits { span: settings.history, ..Limits::default() },
+        may_signal: settings.signals && !settings.readonly,
+        mouse: layout.mouse.unwrap_or(true),
+        low_bandwidth: layout.low_bandwidth.unwrap_or(false),
         zone: jiff::tz::TimeZone::system(),
-        ..Options::default()
-    }
+        layout,
+    })
 }
 
 /// Where the news come from.
@@ -71,6 +86,7 @@ async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     let mut terminal = Terminal::enter(terminal::Options { mouse: options.mouse })?;
     let mut app = App::new(job, options, terminal.size());
+    let begun = app.layout();
     terminal.draw(|buffer| views::draw(buffer, &app))?;
     let mut events = EventStream::new();
     let mut shown_at = Instant::now();
@@ -100,6 +116,9 @@ async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -
             match effect {
                 Effect::Quit => {
                     drop(terminal);
+                    if let Some(file) = &settings.layout_file {
+                        kept::write(file, app.layout().changed_since(&begun));
+                    }
                     if let Some(verdict) = app.job().latest_verdict() {
                         // What was learned stays in the scrollback.
                         println!("{}", crate::outputs::text::headline(verdict));

@@ -5,6 +5,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::jobs::JobList;
 use super::keys::Action;
 use super::message::{Effect, Export};
+use super::setup::Setup;
 
 /// Longest text of a prompt, bytes: a paste of a megabyte is not a file name.
 const TEXT_MAX: usize = 512;
@@ -22,6 +23,8 @@ pub enum Popup {
     Prompt(Prompt),
     /// Jobs to switch to or to attach to.
     Jobs(JobList),
+    /// What can be set while the screen is up.
+    Setup(Setup),
 }
 
 /// A list to choose from.

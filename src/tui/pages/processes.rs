@@ -4,6 +4,7 @@ use super::signals;
 use super::{Reply, Seen, lines};
 use crate::rates::frame::ProcessRates;
 use crate::sample::ProcessId;
+use crate::tui::kept::Layout;
 use crate::tui::keys::Action;
 use crate::tui::popup::{Choice, Item, Menu, Popup, Prompt, Purpose};
 use crate::tui::processes::{COLUMNS, Column, Placed, Sort, Table};
@@ -129,6 +130,31 @@ impl Processes {
     /// Goes to the next match.
     pub fn search_next(&mut self, seen: &Seen<'_>) {
         self.search_on(self.table.selected + 1, seen);
+    }
+
+    /// Takes over how the table is to be arranged, where something is said about it.
+    pub fn arrange(&mut self, layout: &Layout) {
+        let table = &mut self.table;
+        table.sort = layout.sort.unwrap_or(table.sort);
+        table.tree = layout.tree.unwrap_or(table.tree);
+        table.threads = layout.threads.unwrap_or(table.threads);
+        if let Some(columns) = &layout.columns {
+            // The command line is always there, always last.
+            self.columns = columns.iter().copied().filter(|column| *column != Column::Command).collect();
+        }
+    }
+
+    /// How the table is arranged.
+    #[must_use]
+    pub fn arranged(&self) -> Layout {
+        let table = &self.table;
+        Layout {
+            sort: Some(table.sort),
+            tree: Some(table.tree),
+            threads: Some(table.threads),
+            columns: Some(self.columns.clone()),
+            ..Layout::default()
+        }
     }
 
     /// The selected process.

@@ -12,6 +12,7 @@ mod jobs;
 mod main_thread;
 mod popups;
 mod ranks;
+mod setup;
 mod sheet;
 mod small;
 mod stacks;
