@@ -22,7 +22,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButto
 use ratatui::layout::Rect;
 
 use super::job::Job;
-use super::jobs::JobList;
+use super::jobs::{JobList, Wish};
 use super::keys::{Action, Keymap};
 use super::layout::{self, Wants};
 use super::message::{Effect, Export, JobKey, Message, Needs, News};
@@ -201,6 +201,14 @@ impl App {
 
     /// Takes in what happened and says what is to be done about it.
     pub fn update(&mut self, message: Message) -> Vec<Effect> {
+        let mut effects = self.take(message);
+        if self.announce() {
+            effects.push(Effect::Redraw);
+        }
+        effects
+    }
+
+    fn take(&mut self, message: Message) -> Vec<Effect> {
         match message {
             Message::Key(key) => self.key(key),
             Message::Mouse(mouse) => self.mouse(mouse),
@@ -213,14 +221,16 @@ impl App {
             Message::Job(key, news) => self.news(key, news),
             Message::Attached(key, target) => {
                 let interval_s = self.job().interval_s;
+                self.notice = None;
                 self.jobs.push(Job::new(key, target, interval_s, self.options.limits));
                 self.switch(self.jobs.len() - 1);
                 vec![Effect::Redraw]
             }
             Message::Candidates(list) => {
-                let Some(Popup::Jobs(jobs)) = &mut self.popup else { return Vec::new() };
-                jobs.candidates = Some(list);
-                vec![Effect::Redraw]
+                self.on_list(|shown, jobs, area| {
+                    shown.take(list, jobs, area);
+                    Wish::Changed
+                })
             }
             Message::Advance(seconds) => {
                 if self.job_mut().advance(seconds) {
@@ -241,6 +251,7 @@ impl App {
         let shown = self.job().key == key;
         let Some(job) = self.jobs.iter_mut().find(|job| job.key == key) else { return Vec::new() };
         let before = job.cursor().map(|stamp| stamp.id);
+        let ended = matches!(news, News::Ended { .. });
         let redraw = match news {
             News::Frame(frame) => {
                 job.take_frame(*frame);
@@ -264,6 +275,9 @@ impl App {
                 changed && !job.stands()
             }
             News::Ended { text } => {
+                if !shown {
+                    self.notice = Some(format!("another job: {text}"));
+                }
                 job.ended = Some(text);
                 true
             }
@@ -277,8 +291,8 @@ impl App {
                 true
             }
         };
-        // The list of jobs shows the others' verdicts.
-        let redraw = redraw && (shown || matches!(self.popup, Some(Popup::Jobs(_))));
+        // The list of jobs shows the others' verdicts, the footer their end.
+        let redraw = redraw && (shown || ended || matches!(self.popup, Some(Popup::Jobs(_))));
         if redraw && shown {
             self.refresh();
         }
@@ -291,6 +305,10 @@ impl App {
         let Self { jobs, current, pages, options, .. } = self;
         if let Some(job) = jobs.get(*current) {
             pages.refresh(&Seen { job, body, may_signal: options.may_signal });
+        }
+        let area = self.area();
+        if let (Some(Popup::Jobs(list)), jobs) = (&mut self.popup, &self.jobs) {
+            list.refresh(jobs, area);
         }
         self.keep_in_view();
     }
@@ -330,7 +348,12 @@ impl App {
             Popup::Menu(menu) => menu.key(key),
             Popup::Confirm(confirm) => confirm.key(key),
             Popup::Prompt(prompt) => prompt.key(key),
-            Popup::Jobs(_) => return self.jobs_key(key),
+            // What the summary does not need does what it always does: the list of other jobs is one key away.
+            Popup::Summary => match key.code {
+                KeyCode::Esc | KeyCode::Enter => Outcome::Close,
+                _ => return None,
+            },
+            Popup::Jobs(_) => return Some(self.on_list(|list, jobs, area| list.key(key, jobs, area))),
         };
         Some(self.outcome(outcome))
     }
@@ -368,6 +391,9 @@ impl App {
     }
 
     fn paste(&mut self, text: &str) -> Vec<Effect> {
+        if matches!(self.popup, Some(Popup::Jobs(_))) {
+            return self.on_list(|list, jobs, area| list.paste(text, jobs, area));
+        }
         let Some(Popup::Prompt(prompt)) = &mut self.popup else { return Vec::new() };
         prompt.paste(text);
         self.typed();
@@ -417,7 +443,11 @@ impl App {
             Action::NextChange => self.change(true),
             Action::Slower => self.travel(|job| job.change_speed(false)),
             Action::Faster => self.travel(|job| job.change_speed(true)),
-            Action::Jobs => self.popup = Some(Popup::Jobs(JobList::default())),
+            Action::Jobs => {
+                self.popup = Some(Popup::Jobs(JobList::at(self.job().key)));
+                self.refresh();
+            }
+            Action::NextJob if self.jobs.len() < 2 => self.notice = Some("no other job: o lists what to attach to".to_owned()),
             Action::NextJob => self.switch((self.current + 1) % self.jobs.len()),
             Action::Export => self.popup = Some(export_menu()),
             other => return self.page_act(other),
@@ -496,12 +526,73 @@ impl App {
         self.refresh();
     }
 
-    fn jobs_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
-        match key.code {
-            KeyCode::Esc | KeyCode::Char('q') => self.popup = None,
-            _ => return Some(Vec::new()),
+    /// Lets something happen to the list of jobs, where it is open, and does what is wanted of it.
+    fn on_list(&mut self, happen: impl FnOnce(&mut JobList, &[Job], Rect) -> Wish) -> Vec<Effect> {
+        let area = self.area();
+        let Some(Popup::Jobs(list)) = &mut self.popup else { return Vec::new() };
+        let mut effects = match happen(list, &self.jobs, area) {
+            Wish::Nothing => return Vec::new(),
+            Wish::Changed => Vec::new(),
+            Wish::Close => {
+                self.popup = None;
+                Vec::new()
+            }
+            Wish::Show(key) => {
+                self.show(key);
+                Vec::new()
+            }
+            Wish::Attach(pid) => self.attach(pid),
+            Wish::Detach(key) => self.detach(key),
+        };
+        effects.push(Effect::Redraw);
+        effects
+    }
+
+    fn show(&mut self, key: JobKey) {
+        if let Some(place) = self.jobs.iter().position(|job| job.key == key) {
+            self.switch(place);
         }
-        Some(vec![Effect::Redraw])
+    }
+
+    /// Asks for one more process, or shows it where it is attached to already.
+    fn attach(&mut self, pid: u32) -> Vec<Effect> {
+        match self.jobs.iter().find(|job| job.target.pid == pid && job.ended.is_none()) {
+            Some(job) if job.replay.is_none() => {
+                let key = job.key;
+                self.show(key);
+                Vec::new()
+            }
+            _ => vec![Effect::Attach(pid)],
+        }
+    }
+
+    /// Lets a job go, but never the last; in place of the one shown its neighbour is shown.
+    fn detach(&mut self, key: JobKey) -> Vec<Effect> {
+        let Some(place) = self.jobs.iter().position(|job| job.key == key) else { return Vec::new() };
+        if self.jobs.len() < 2 {
+            return Vec::new();
+        }
+        self.jobs.remove(place);
+        if place < self.current {
+            self.current -= 1;
+        }
+        self.current = self.current.min(self.jobs.len() - 1);
+        self.refresh();
+        vec![Effect::Detach(key)]
+    }
+
+    /// Once for each job that has ended, and as soon as nothing else lies over the page: its run, summed up.
+    fn announce(&mut self) -> bool {
+        if self.popup.is_some() || layout::plan(self.area(), Wants::default()).is_none() {
+            return false;
+        }
+        let job = self.job_mut();
+        if job.ended.is_none() || job.announced || job.summary().is_none() {
+            return false;
+        }
+        job.announced = true;
+        self.popup = Some(Popup::Summary);
+        true
     }
 
     fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
@@ -515,6 +606,10 @@ impl App {
     }
 
     fn wheel(&mut self, by: isize) -> Vec<Effect> {
+        if matches!(self.popup, Some(Popup::Jobs(_))) {
+            let key = if by < 0 { KeyCode::Up } else { KeyCode::Down };
+            return self.on_list(|list, jobs, area| list.key(key.into(), jobs, area));
+        }
         let action = if by < 0 { Action::Up } else { Action::Down };
         let mut effects = Vec::new();
         for _ in 0..by.unsigned_abs() {
@@ -524,6 +619,9 @@ impl App {
     }
 
     fn click(&mut self, column: u16, row: u16) -> Vec<Effect> {
+        if matches!(self.popup, Some(Popup::Jobs(_))) {
+            return self.on_list(|list, jobs, area| list.click(column, row, jobs, area));
+        }
         if self.popup.is_some() {
             return Vec::new();
         }

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use super::message::{JobKey, Target};
-use super::timeline::Timeline;
+use super::summary::{Summary, Tally};
+use super::timeline::{self, Timeline};
 use super::words;
 use crate::diagnosis::verdict::Verdict;
 use crate::history::archive::{Archive, Limits, Moment, MomentId, Stamp};
@@ -73,6 +74,9 @@ pub struct Job {
     verdict: Option<Arc<Verdict>>,
     since_ns: Option<u64>,
     cursor: Option<Cursor>,
+    tally: Tally,
+    /// That it has ended has been said.
+    pub(in crate::tui) announced: bool,
 }
 
 impl Job {
@@ -92,6 +96,8 @@ impl Job {
             verdict: None,
             since_ns: None,
             cursor: None,
+            tally: Tally::default(),
+            announced: false,
         }
     }
 
@@ -132,6 +138,12 @@ impl Job {
         self.verdict.as_ref()
     }
 
+    /// What the run was like, from the first moment watched to the newest; none before.
+    #[must_use]
+    pub fn summary(&self) -> Option<Summary> {
+        self.tally.summary(self.archive.last())
+    }
+
     /// Whether the picture stands at a moment of the past.
     #[must_use]
     pub fn stands(&self) -> bool {
@@ -169,6 +181,13 @@ impl Job {
     /// Takes in a new interval.
     pub fn take_frame(&mut self, frame: Frame) {
         self.timeline.push(&frame);
+        // The verdict of the moment before is final now.
+        if let Some(last) = self.archive.last() {
+            self.tally.add(last);
+        }
+        if let Some(shares) = timeline::parts(&frame).filter(|_| !frame.gap) {
+            self.tally.add_parts(shares, frame.seconds);
+        }
         self.archive.push(&frame);
         self.history.push(frame);
         if self.replay.is_some() && self.cursor.is_none() {
@@ -193,6 +212,7 @@ impl Job {
         };
         self.history.mark(mark);
         self.archive.judge(&verdict, self.since_ns);
+        self.tally.note(&verdict);
         self.verdict = Some(verdict);
         // The first moment of a recording is on the screen before it is judged.
         if let Some(cursor) = &self.cursor

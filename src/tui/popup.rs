@@ -21,6 +21,8 @@ pub enum Popup {
     Prompt(Prompt),
     /// Jobs to switch to or to attach to.
     Jobs(JobList),
+    /// The run of a job that has ended, summed up.
+    Summary,
 }
 
 /// A list to choose from.
@@ -70,6 +72,8 @@ pub enum Purpose {
     Filter,
     /// Go to what matches.
     Search,
+    /// Attach to this process.
+    Pid,
 }
 
 impl Purpose {
@@ -79,6 +83,7 @@ impl Purpose {
         match self {
             Self::Filter => "Filter:",
             Self::Search => "Search:",
+            Self::Pid => "Attach to PID:",
         }
     }
 }
