@@ -1,5 +1,6 @@
 //! One file for each command: they wire sources, diagnosis and outputs together.
 
+pub mod candidates;
 pub mod deeds;
 pub mod demo;
 pub mod diagnose;
@@ -9,6 +10,7 @@ pub mod fold;
 pub mod headless;
 pub mod live;
 pub mod pick;
+pub mod pick_screen;
 pub mod playing;
 pub mod record;
 pub mod run;

@@ -1,5 +1,6 @@
 //! The live screen: the loop between terminal, collectors and state.
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -10,8 +11,10 @@ use tokio_stream::StreamExt;
 use crate::config::Settings;
 use crate::errors::Exit;
 use crate::history::archive::Limits;
-use crate::tui::{App, Effect, Job, JobKey, Message, Options, Target, Terminal, Theme, terminal, views};
+use crate::tui::summary::Summary;
+use crate::tui::{App, Effect, Job, JobKey, Message, Options, Target, Terminal, Theme, terminal, theme, views};
 
+use super::candidates::Candidates;
 use super::playing::Player;
 use super::session::{Ending, Session};
 use super::watching::Watching;
@@ -40,7 +43,9 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
     show(job, options, settings, Feed::Recorded(Box::new(player))).await
 }
 
-fn options(settings: &Settings) -> Options {
+/// The options of the screen.
+#[must_use]
+pub fn options(settings: &Settings) -> Options {
     Options {
         theme: Theme::detect(!settings.color, settings.ascii, |name| std::env::var(name).ok()),
         limits: Limits::default(),
@@ -68,10 +73,12 @@ impl Feed {
 async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -> anyhow::Result<ExitCode> {
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
+    let ascii = options.theme.ascii;
     let mut terminal = Terminal::enter(terminal::Options { mouse: options.mouse })?;
     let mut app = App::new(job, options, terminal.size());
     terminal.draw(|buffer| views::draw(buffer, &app))?;
     let mut events = EventStream::new();
+    let mut candidates = Candidates::new(settings);
     let mut shown_at = Instant::now();
     loop {
         let due = app.due_s();
@@ -88,6 +95,7 @@ async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -
                 Some(Err(_)) | None => app.update(Message::Quit),
             },
             arrived = feed.next() => arrived.tell(&mut app),
+            list = candidates.next() => app.update(Message::Candidates(list)),
             () = wait(due) => app.update(Message::Advance(shown_at.elapsed().as_secs_f64())),
         };
         if due.is_none() || effects.contains(&Effect::Redraw) {
@@ -99,10 +107,7 @@ async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -
             match effect {
                 Effect::Quit => {
                     drop(terminal);
-                    if let Some(verdict) = app.job().latest_verdict() {
-                        // What was learned stays in the scrollback.
-                        println!("{}", crate::outputs::text::headline(verdict));
-                    }
+                    print(&what_was_learned(&app), ascii);
                     return Ok(Exit::Done.into());
                 }
                 Effect::Redraw => {}
@@ -127,10 +132,13 @@ async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -
                     effects.extend(app.update(Message::Notice(text)));
                 }
                 Effect::Attach(pid) => {
-                    if let Feed::Live(watching) = &mut feed {
-                        let message = watching.attach(settings, pid);
-                        effects.extend(app.update(message));
-                    }
+                    let message = match &mut feed {
+                        Feed::Live(watching) => watching.attach(settings, pid),
+                        Feed::Recorded(_) => Message::Notice(format!(
+                            "a recording is shown: trainmon --pid {pid} watches that process"
+                        )),
+                    };
+                    effects.extend(app.update(message));
                 }
                 Effect::Detach(key) => {
                     if let Feed::Live(watching) = &mut feed {
@@ -139,11 +147,38 @@ async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -
                 }
             }
         }
+        candidates.want(app.needs().candidates);
         if let Feed::Live(watching) = &mut feed {
             watching.want(&app);
         }
         if !effects.is_empty() {
             terminal.draw(|buffer| views::draw(buffer, &app))?;
+        }
+    }
+}
+
+/// The last verdict of each job with its run summed up: what stays in the scrollback.
+fn what_was_learned(app: &App) -> Vec<String> {
+    let mut lines = Vec::new();
+    for job in app.jobs() {
+        let Some(verdict) = job.latest_verdict() else { continue };
+        if app.jobs().len() > 1 {
+            let command = crate::text::fit(&job.target.command, 100);
+            lines.push(format!("PID {} {command}", job.target.pid));
+        }
+        lines.push(crate::outputs::text::headline(verdict));
+        lines.extend(job.summary().iter().flat_map(Summary::lines).map(|line| format!("  {line}")));
+    }
+    lines
+}
+
+/// Prints lines to where the screen was. A terminal that has gone is no failure.
+fn print(lines: &[String], ascii: bool) {
+    let mut out = std::io::stdout().lock();
+    for line in lines {
+        let line: String = if ascii { line.chars().map(theme::ascii).collect() } else { line.clone() };
+        if writeln!(out, "{line}").is_err() {
+            return;
         }
     }
 }

@@ -226,12 +226,10 @@ impl App {
                 self.switch(self.jobs.len() - 1);
                 vec![Effect::Redraw]
             }
-            Message::Candidates(list) => {
-                self.on_list(|shown, jobs, area| {
-                    shown.take(list, jobs, area);
-                    Wish::Changed
-                })
-            }
+            Message::Candidates(list) => self.on_list(|shown, jobs, area| {
+                shown.take(list, jobs, area);
+                Wish::Changed
+            }),
             Message::Advance(seconds) => {
                 if self.job_mut().advance(seconds) {
                     self.refresh();
@@ -447,7 +445,9 @@ impl App {
                 self.popup = Some(Popup::Jobs(JobList::at(self.job().key)));
                 self.refresh();
             }
-            Action::NextJob if self.jobs.len() < 2 => self.notice = Some("no other job: o lists what to attach to".to_owned()),
+            Action::NextJob if self.jobs.len() < 2 => {
+                self.notice = Some("no other job: o lists what to attach to".to_owned());
+            }
             Action::NextJob => self.switch((self.current + 1) % self.jobs.len()),
             Action::Export => self.popup = Some(export_menu()),
             other => return self.page_act(other),

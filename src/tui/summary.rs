@@ -83,8 +83,7 @@ impl Tally {
                 running.seconds += seconds;
             }
             running => {
-                *running =
-                    Some(Stretch { class, cause: stamp.cause.clone(), seconds, from_unix_ms: stamp.unix_ms });
+                *running = Some(Stretch { class, cause: stamp.cause.clone(), seconds, from_unix_ms: stamp.unix_ms });
             }
         }
         if let Some(running) = &self.running
@@ -105,7 +104,10 @@ impl Tally {
     /// Notes what a verdict advises, and how many steps it has counted.
     pub fn note(&mut self, verdict: &Arc<Verdict>) {
         self.steps = verdict.steps.count.or(self.steps);
-        let known = self.stood.iter_mut().find(|s| s.class == verdict.class && s.cause.as_deref() == verdict.cause.as_deref());
+        let known = self
+            .stood
+            .iter_mut()
+            .find(|s| s.class == verdict.class && s.cause.as_deref() == verdict.cause.as_deref());
         let stood = match known {
             Some(stood) => Some(stood),
             None => self.of(verdict.class, verdict.cause.as_deref().map(Arc::from).as_ref()),
@@ -214,7 +216,9 @@ impl Summary {
                 .collect();
             lines.push(format!("Main thread: {}", parts.join(", ")));
         }
-        lines.extend(self.advice.as_ref().map(|a| format!("► Do first: {}{}", sanitise(&a.title), super::views::bound(a))));
+        lines.extend(
+            self.advice.as_ref().map(|a| format!("► Do first: {}{}", sanitise(&a.title), super::views::bound(a))),
+        );
         lines
     }
 

@@ -3,17 +3,17 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{preview, popups, write, write_right};
+use super::{popups, preview, write, write_right};
 use crate::diagnosis::verdict::{Class, Phase};
 use crate::text::{fit, sanitise};
 use crate::tui::app::App;
+use crate::tui::format;
 use crate::tui::job::Job;
 use crate::tui::jobs::{Candidate, JobList, Row};
 use crate::tui::layout::{self, JobsPlan};
 use crate::tui::message::JobKey;
 use crate::tui::picker::Picker;
 use crate::tui::theme::Theme;
-use crate::tui::format;
 
 /// Columns before what a job does: mark and PID, and since when it runs.
 const PID_END: u16 = 9;
@@ -107,7 +107,14 @@ fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &Scene<'_>) {
     if heading.height > 0 {
         write_right(buf, heading.x, heading.y, heading.x + PID_END, "PID", theme.heading());
         write(buf, heading.x + AGE, heading.y, heading.right(), "RUNS FOR", theme.heading());
-        write(buf, heading.x + WHAT, heading.y, heading.right(), "WHAT HOLDS IT BACK, OR WHAT IS KNOWN", theme.heading());
+        write(
+            buf,
+            heading.x + WHAT,
+            heading.y,
+            heading.right(),
+            "WHAT HOLDS IT BACK, OR WHAT IS KNOWN",
+            theme.heading(),
+        );
         let steps_end = (what_end + RATE - 1).min(heading.right());
         write_right(buf, what_end.min(steps_end), heading.y, steps_end, " STEPS/S", theme.heading());
         write(buf, what_end + RATE, heading.y, heading.right(), "COMMAND", theme.heading());
@@ -147,7 +154,9 @@ fn between(scene: &Scene<'_>) -> String {
     let others = if scene.jobs.is_empty() { "" } else { " to attach to" };
     match &scene.list.candidates {
         None => "looking for processes that may be training …".to_owned(),
-        Some(found) if found.is_empty() => "no process that may be training is seen; p attaches to any PID".to_owned(),
+        Some(found) if found.is_empty() => {
+            "no process that may be training is seen; p attaches to any PID".to_owned()
+        }
         Some(_) if !filter.is_empty() => format!("may be training, with “{}” in PID or command:", sanitise(filter)),
         Some(_) => format!("may be training{others}, the likeliest first:"),
     }
