@@ -19,8 +19,10 @@ use crate::tui::theme::Theme;
 const PID_END: u16 = 9;
 const AGE: u16 = 11;
 const WHAT: u16 = 21;
-/// Cells of the step rate and its blanks.
-const RATE: u16 = 9;
+/// Cells of the step rate and its blanks, which only attached jobs have.
+fn rate_cells(scene: &Scene<'_>) -> u16 {
+    if scene.jobs.is_empty() { 1 } else { 9 }
+}
 
 /// What the list shows.
 struct Scene<'a> {
@@ -86,23 +88,27 @@ fn all(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, below: &str) {
 }
 
 fn title(scene: &Scene<'_>) -> String {
-    let found = scene.list.candidates.as_ref().map_or(0, Vec::len);
     let attached = match scene.jobs.len() {
         0 => String::new(),
         n => format!("{n} attached, "),
     };
-    let processes = if found == 1 { "process" } else { "processes" };
-    format!(" Jobs: {attached}{found} {processes} that may be training ")
+    let found = match scene.list.candidates.as_ref().map(Vec::len) {
+        None => "looking for more …".to_owned(),
+        Some(1) => "1 process that may be training".to_owned(),
+        Some(n) => format!("{n} processes that may be training"),
+    };
+    format!(" Jobs: {attached}{found} ")
 }
 
-/// Cells of what a job does.
-fn what_width(width: u16) -> u16 {
-    (width.saturating_sub(WHAT + RATE) * 3 / 5).max(10)
+/// Cells of what a job does: the command is in the preview, whole.
+fn what_width(width: u16, rate: u16) -> u16 {
+    (width.saturating_sub(WHAT + rate) * 2 / 3).max(10)
 }
 
 fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &Scene<'_>) {
     let (heading, theme) = (plan.heading, scene.theme);
-    let what_end = heading.x + WHAT + what_width(heading.width);
+    let rate = rate_cells(scene);
+    let what_end = heading.x + WHAT + what_width(heading.width, rate);
     buf.set_style(heading, theme.heading());
     if heading.height > 0 {
         write_right(buf, heading.x, heading.y, heading.x + PID_END, "PID", theme.heading());
@@ -112,12 +118,14 @@ fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &Scene<'_>) {
             heading.x + WHAT,
             heading.y,
             heading.right(),
-            "WHAT HOLDS IT BACK, OR WHAT IS KNOWN",
+            "VERDICT, OR WHAT IS KNOWN",
             theme.heading(),
         );
-        let steps_end = (what_end + RATE - 1).min(heading.right());
-        write_right(buf, what_end.min(steps_end), heading.y, steps_end, " STEPS/S", theme.heading());
-        write(buf, what_end + RATE, heading.y, heading.right(), "COMMAND", theme.heading());
+        if rate > 1 {
+            let steps_end = (what_end + rate - 1).min(heading.right());
+            write_right(buf, what_end.min(steps_end), heading.y, steps_end, " STEPS/S", theme.heading());
+        }
+        write(buf, what_end + rate, heading.y, heading.right(), "COMMAND", theme.heading());
     }
     let lines = scene.list.lines(scene.jobs);
     for (line, y) in lines.iter().skip(scene.list.top).zip(plan.rows.top()..plan.rows.bottom()) {
@@ -133,7 +141,7 @@ fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &Scene<'_>) {
             }
             Some(Row::Candidate(pid)) => {
                 if let Some(candidate) = scene.list.candidate(*pid) {
-                    other(buf, row, candidate);
+                    other(buf, row, candidate, scene);
                 }
             }
         }
@@ -151,40 +159,54 @@ fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &Scene<'_>) {
 /// The heading before the candidates.
 fn between(scene: &Scene<'_>) -> String {
     let filter = &scene.list.filter;
-    let others = if scene.jobs.is_empty() { "" } else { " to attach to" };
     match &scene.list.candidates {
         None => "looking for processes that may be training …".to_owned(),
         Some(found) if found.is_empty() => {
             "no process that may be training is seen; p attaches to any PID".to_owned()
         }
         Some(_) if !filter.is_empty() => format!("may be training, with “{}” in PID or command:", sanitise(filter)),
-        Some(_) => format!("may be training{others}, the likeliest first:"),
+        Some(_) => "may be training, the likeliest first:".to_owned(),
     }
 }
 
-fn line(buf: &mut Buffer, row: Rect, mark: &str, pid: u32, age: Option<f64>, texts: (&str, &str, &str)) {
-    let (what, rate, command) = texts;
+/// What a row says: PID, age, what it does, steps a second where they have a column, command.
+struct Said<'a> {
+    mark: &'a str,
+    pid: u32,
+    age: Option<f64>,
+    what: String,
+    steps: String,
+    command: &'a str,
+}
+
+fn line(buf: &mut Buffer, row: Rect, said: &Said<'_>, rate: u16) {
     let style = ratatui::style::Style::new();
-    write(buf, row.x, row.y, row.right(), mark, style);
-    write_right(buf, row.x + 1, row.y, (row.x + PID_END).min(row.right()), &pid.to_string(), style);
-    let age = age.map_or_else(|| format::UNMEASURED.to_owned(), format::duration);
+    write(buf, row.x, row.y, row.right(), said.mark, style);
+    write_right(buf, row.x + 1, row.y, (row.x + PID_END).min(row.right()), &said.pid.to_string(), style);
+    let age = said.age.map_or_else(|| format::UNMEASURED.to_owned(), format::duration);
     write(buf, row.x + AGE, row.y, (row.x + WHAT - 1).min(row.right()), &age, style);
-    let width = what_width(row.width);
+    let width = what_width(row.width, rate);
     let end = row.x + WHAT + width;
-    write(buf, row.x + WHAT, row.y, row.right(), &fit(what, usize::from(width)), style);
-    let rate_end = (end + RATE - 1).min(row.right());
-    write_right(buf, end.min(rate_end), row.y, rate_end, rate, style);
-    let room = usize::from(row.right().saturating_sub(end + RATE));
-    write(buf, end + RATE, row.y, row.right(), &fit(command, room), style);
+    write(buf, row.x + WHAT, row.y, row.right(), &fit(&said.what, usize::from(width)), style);
+    let rate_end = (end + rate - 1).min(row.right());
+    write_right(buf, end.min(rate_end), row.y, rate_end, &said.steps, style);
+    let room = usize::from(row.right().saturating_sub(end + rate));
+    write(buf, end + rate, row.y, row.right(), &fit(said.command, room), style);
 }
 
 fn attached(buf: &mut Buffer, row: Rect, job: &Job, scene: &Scene<'_>) {
     let mark = if scene.shown == Some(job.key) { ">" } else { "" };
     let verdict = job.latest_verdict();
-    let rate = verdict.filter(|_| job.ended.is_none()).and_then(|v| v.steps.per_s);
-    let rate = rate.map_or_else(String::new, |rate| format::number(Some(rate)));
-    let age = job.history().latest().and_then(|frame| frame.job.age_s);
-    line(buf, row, mark, job.target.pid, age, (&standing(job), &rate, &job.target.command));
+    let steps = verdict.filter(|_| job.ended.is_none()).and_then(|v| v.steps.per_s);
+    let said = Said {
+        mark,
+        pid: job.target.pid,
+        age: job.history().latest().and_then(|frame| frame.job.age_s),
+        what: standing(job),
+        steps: steps.map_or_else(String::new, |steps| format::number(Some(steps))),
+        command: &job.target.command,
+    };
+    line(buf, row, &said, rate_cells(scene));
 }
 
 /// Phase and verdict in as few words as there are.
@@ -206,9 +228,16 @@ fn standing(job: &Job) -> String {
     if job.ended.is_some() { format!("ENDED, {verdict}") } else { verdict }
 }
 
-fn other(buf: &mut Buffer, row: Rect, candidate: &Candidate) {
-    let age = candidate.age_s.map(|age| age as f64);
-    line(buf, row, "", candidate.pid, age, (&facts(candidate), "", &candidate.command));
+fn other(buf: &mut Buffer, row: Rect, candidate: &Candidate, scene: &Scene<'_>) {
+    let said = Said {
+        mark: "",
+        pid: candidate.pid,
+        age: candidate.age_s.map(|age| age as f64),
+        what: facts(candidate),
+        steps: String::new(),
+        command: &candidate.command,
+    };
+    line(buf, row, &said, rate_cells(scene));
 }
 
 /// What speaks for it that a process trains.

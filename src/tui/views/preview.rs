@@ -18,7 +18,7 @@ const SPAN_S: f64 = 120.0;
 /// Cells of their names and values.
 const NAME: u16 = 16;
 /// Highest small chart.
-const CHART_MAX: u16 = 6;
+const CHART_MAX: u16 = 10;
 
 /// Lines of text with their styles.
 type Lines = Vec<(String, Style)>;
