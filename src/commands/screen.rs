@@ -11,6 +11,7 @@ use tokio_stream::StreamExt;
 use crate::config::Settings;
 use crate::errors::Exit;
 use crate::history::archive::Limits;
+use crate::text;
 use crate::tui::summary::Summary;
 use crate::tui::{App, Effect, Job, JobKey, Message, Options, Target, Terminal, Theme, terminal, theme, views};
 
@@ -106,8 +107,9 @@ async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -
             next += 1;
             match effect {
                 Effect::Quit => {
+                    let width = usize::from(terminal.size().0);
                     drop(terminal);
-                    print(&what_was_learned(&app), ascii);
+                    print(&what_was_learned(&app, width), ascii);
                     return Ok(Exit::Done.into());
                 }
                 Effect::Redraw => {}
@@ -157,17 +159,18 @@ async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -
     }
 }
 
-/// The last verdict of each job with its run summed up: what stays in the scrollback.
-fn what_was_learned(app: &App) -> Vec<String> {
+/// The last verdict of each job with its run summed up, in lines of at most `width` cells: what stays in the scrollback.
+fn what_was_learned(app: &App, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for job in app.jobs() {
         let Some(verdict) = job.latest_verdict() else { continue };
         if app.jobs().len() > 1 {
-            let command = crate::text::fit(&job.target.command, 100);
-            lines.push(format!("PID {} {command}", job.target.pid));
+            lines.push(text::fit(&format!("PID {} {}", job.target.pid, job.target.command), width));
         }
         lines.push(crate::outputs::text::headline(verdict));
-        lines.extend(job.summary().iter().flat_map(Summary::lines).map(|line| format!("  {line}")));
+        for line in job.summary().iter().flat_map(Summary::lines) {
+            lines.extend(text::wrap(&line, width.saturating_sub(2)).into_iter().map(|line| format!("  {line}")));
+        }
     }
     lines
 }

@@ -136,7 +136,7 @@ pub fn jobs(area: Rect) -> JobsPlan {
         width: frame.width.saturating_sub(4),
         height: frame.height.saturating_sub(2),
     };
-    let beside = inner.width >= 116;
+    let beside = inner.width >= 150;
     let (list, preview) = if beside {
         let width = inner.width * 3 / 5;
         let preview = Rect { x: inner.x + width + 2, width: inner.width - width - 2, ..inner };

@@ -14,7 +14,7 @@ use crate::tui::timeline::{self, Window};
 use crate::tui::{format, words};
 
 /// Seconds that the small charts show.
-const SPAN_S: f64 = 120.0;
+const SPAN_S: f64 = 60.0;
 /// Cells of their names and values.
 const NAME: u16 = 16;
 /// Highest small chart.
@@ -40,7 +40,7 @@ fn add(lines: &mut Lines, text: &str, width: u16, most: usize, style: Style) {
     }
 }
 
-/// A job that is attached to: verdict, why, what to do, and its last two minutes.
+/// A job that is attached to: verdict, why, what to do, and its last minute.
 pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     let mut lines = Lines::new();
     let room = usize::from(area.height);
