@@ -152,6 +152,22 @@ fn the_list_over_a_page() {
 }
 
 #[test]
+fn small_terminals_still_choose() {
+    for size in [(40, 10), (20, 5), (60, 15)] {
+        let mut first = picker(PLAIN, size, candidates());
+        draw_picker(&first, size);
+        if size.1 >= 10 {
+            let shown = picker_text(&first, size);
+            assert!(shown.contains("4321"), "{size:?}: {shown}");
+            first.update(key(KeyCode::Down));
+            assert!(picker_text(&first, size).contains("1234"));
+        }
+    }
+    let before = picker_text(&Picker::new(PLAIN, (80, 24)), (80, 24));
+    assert!(before.contains("looking for processes that may be training"), "{before}");
+}
+
+#[test]
 fn the_first_screen() {
     for size in SIZES {
         let shown = picker_text(&picker(PLAIN, size, candidates()), size);

@@ -23,6 +23,9 @@ pub struct Watching {
     leaving: Vec<JoinHandle<()>>,
 }
 
+/// The wait for the next tick of one of them.
+type Waiting<'s> = Pin<Box<dyn Future<Output = Tick> + 's>>;
+
 #[derive(Debug)]
 struct Watched {
     key: JobKey,
@@ -104,7 +107,7 @@ impl Watching {
     /// The next tick of any of them; for ever where all have ended. Cancel safe.
     pub async fn next(&mut self) -> Arrived<'_> {
         let (place, tick) = {
-            let mut waits: Vec<(usize, Pin<Box<dyn Future<Output = Tick> + '_>>)> = Vec::new();
+            let mut waits: Vec<(usize, Waiting<'_>)> = Vec::new();
             for (place, job) in self.jobs.iter_mut().enumerate().filter(|(_, job)| !job.ended) {
                 waits.push((place, Box::pin(job.session.next())));
             }

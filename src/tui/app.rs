@@ -442,7 +442,7 @@ impl App {
             Action::Slower => self.travel(|job| job.change_speed(false)),
             Action::Faster => self.travel(|job| job.change_speed(true)),
             Action::Jobs => {
-                self.popup = Some(Popup::Jobs(JobList::at(self.job().key)));
+                self.popup = Some(Popup::Jobs(Box::new(JobList::at(self.job().key))));
                 self.refresh();
             }
             Action::NextJob if self.jobs.len() < 2 => {
@@ -620,7 +620,7 @@ impl App {
 
     fn click(&mut self, column: u16, row: u16) -> Vec<Effect> {
         if matches!(self.popup, Some(Popup::Jobs(_))) {
-            return self.on_list(|list, jobs, area| list.click(column, row, jobs, area));
+            return self.on_list(|list, _, area| list.click(column, row, area));
         }
         if self.popup.is_some() {
             return Vec::new();

@@ -100,6 +100,8 @@ pub struct JobList {
     pub(in crate::tui) filter: String,
     /// First line shown.
     pub(in crate::tui) top: usize,
+    /// What is listed: found anew when something has changed, not at each drawing.
+    lines: Vec<Line>,
     selected: Option<Row>,
     /// Where the selected row stood last: its neighbour takes its place when it goes.
     place: usize,
@@ -114,28 +116,29 @@ impl JobList {
         Self { selected: Some(Row::Attached(key)), ..Self::default() }
     }
 
-    /// The rows: jobs in the order in which they were attached to, then candidates that are not among them.
-    #[must_use]
-    pub fn rows(&self, jobs: &[Job]) -> Vec<Row> {
+    /// Jobs in the order in which they were attached to, the heading, then candidates that are not among them.
+    fn find(&self, jobs: &[Job]) -> Vec<Line> {
         let wanted = self.filter.to_lowercase();
         let fits = |pid: u32, command: &str| {
             wanted.is_empty() || pid.to_string().contains(&wanted) || command.to_lowercase().contains(&wanted)
         };
+        let watched = |pid: u32| {
+            jobs.iter().any(|job| job.target.pid == pid && job.ended.is_none() && job.replay.is_none())
+        };
         let attached = jobs.iter().filter(|job| fits(job.target.pid, &job.target.command));
-        let attached = attached.map(|job| Row::Attached(job.key));
-        let others = self.candidates.iter().flatten().filter(|c| fits(c.pid, &c.command));
-        let others = others.filter(|c| !jobs.iter().any(|job| job.target.pid == c.pid && job.ended.is_none()));
-        attached.chain(others.map(|c| Row::Candidate(c.pid))).collect()
+        let attached = attached.map(|job| Some(Row::Attached(job.key)));
+        let others = self.candidates.iter().flatten().filter(|c| !watched(c.pid) && fits(c.pid, &c.command));
+        attached.chain([None]).chain(others.map(|c| Some(Row::Candidate(c.pid)))).collect()
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row> {
+        self.lines.iter().copied().flatten()
     }
 
     /// The lines of the list: the rows, with a heading before the candidates.
     #[must_use]
-    pub fn lines(&self, jobs: &[Job]) -> Vec<Line> {
-        let rows = self.rows(jobs);
-        let attached = rows.iter().take_while(|row| matches!(row, Row::Attached(_))).count();
-        let mut lines: Vec<Line> = rows.into_iter().map(Some).collect();
-        lines.insert(attached, None);
-        lines
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
     }
 
     /// The selected row.
@@ -158,9 +161,9 @@ impl JobList {
 
     /// The jobs, the filter or the size have changed.
     pub fn refresh(&mut self, jobs: &[Job], area: Rect) {
-        let rows = self.rows(jobs);
-        let found = self.selected.and_then(|row| rows.iter().position(|other| *other == row));
-        self.select(found.unwrap_or(self.place), jobs, area);
+        self.lines = self.find(jobs);
+        let found = self.selected.and_then(|row| self.rows().position(|other| other == row));
+        self.select(found.unwrap_or(self.place), area);
     }
 
     /// What a key does.
@@ -185,12 +188,12 @@ impl JobList {
         }
         let digits = std::mem::take(&mut self.digits);
         if let Some(by) = movement(key).and_then(|action| lines(action, layout::jobs(area).visible())) {
-            self.select(self.place.saturating_add_signed(by), jobs, area);
+            self.select(self.place.saturating_add_signed(by), area);
             return Wish::Changed;
         }
         match key.code {
             KeyCode::Esc | KeyCode::F(10) | KeyCode::Char('q' | 'o') => Wish::Close,
-            KeyCode::Enter => self.open(jobs),
+            KeyCode::Enter => self.open(),
             KeyCode::Char('x') | KeyCode::Delete => self.ask(jobs),
             KeyCode::Char('p') => self.type_into(Purpose::Pid, ""),
             KeyCode::Char('/' | '\\') | KeyCode::F(3 | 4) => {
@@ -214,19 +217,19 @@ impl JobList {
     }
 
     /// A click: the first selects a row, one on the selected row opens it.
-    pub fn click(&mut self, column: u16, row: u16, jobs: &[Job], area: Rect) -> Wish {
+    pub fn click(&mut self, column: u16, row: u16, area: Rect) -> Wish {
         let rows = layout::jobs(area).rows;
         if self.confirm.is_some() || !rows.contains((column, row).into()) {
             return Wish::Nothing;
         }
-        let Some(Some(clicked)) = self.lines(jobs).get(self.top + usize::from(row - rows.y)).copied() else {
+        let Some(Some(clicked)) = self.lines.get(self.top + usize::from(row - rows.y)).copied() else {
             return Wish::Nothing;
         };
         if self.selected == Some(clicked) {
-            return self.open(jobs);
+            return self.open();
         }
-        self.selected = Some(clicked);
-        self.refresh(jobs, area);
+        let place = self.rows().position(|row| row == clicked);
+        self.select(place.unwrap_or(self.place), area);
         Wish::Changed
     }
 
@@ -258,8 +261,8 @@ impl JobList {
         Wish::Changed
     }
 
-    fn open(&self, jobs: &[Job]) -> Wish {
-        match self.selected.filter(|row| self.rows(jobs).contains(row)) {
+    fn open(&self) -> Wish {
+        match self.selected {
             Some(Row::Attached(key)) => Wish::Show(key),
             Some(Row::Candidate(pid)) => Wish::Attach(pid),
             None => Wish::Nothing,
@@ -289,24 +292,25 @@ impl JobList {
             Row::Candidate(pid) => Some(*pid),
         };
         let begins = |row: &Row| pid_of(row).is_some_and(|pid| pid.to_string().starts_with(&self.digits));
-        match self.rows(jobs).iter().position(begins) {
-            Some(place) => self.select(place, jobs, area),
+        let place = self.rows().position(|row| begins(&row));
+        match place {
+            Some(place) => self.select(place, area),
             None => self.note = Some(format!("no PID here begins with {}: p attaches to any", self.digits)),
         }
         Wish::Changed
     }
 
     /// Selects the row at this place, or the last one, and scrolls to it.
-    fn select(&mut self, place: usize, jobs: &[Job], area: Rect) {
-        let rows = self.rows(jobs);
-        self.place = place.min(rows.len().saturating_sub(1));
-        self.selected = rows.get(self.place).copied();
-        let lines = self.lines(jobs);
-        let line = lines.iter().position(|line| line.is_some() && *line == self.selected).unwrap_or(0);
+    fn select(&mut self, place: usize, area: Rect) {
+        self.place = place.min(self.rows().count().saturating_sub(1));
+        let selected = self.rows().nth(self.place);
+        self.selected = selected;
+        let line = self.lines.iter().position(|line| line.is_some() && *line == self.selected).unwrap_or(0);
         let visible = usize::from(layout::jobs(area).visible());
         // The heading above the first candidate comes with it.
-        let first = if line > 0 && lines.get(line - 1).is_some_and(Option::is_none) { line - 1 } else { line };
-        self.top = self.top.min(first).max((line + 1).saturating_sub(visible)).min(lines.len().saturating_sub(1));
+        let first = if line > 0 && self.lines.get(line - 1).is_some_and(Option::is_none) { line - 1 } else { line };
+        let last = self.lines.len().saturating_sub(visible);
+        self.top = self.top.min(first).max((line + 1).saturating_sub(visible)).min(last);
     }
 }
 

@@ -19,7 +19,9 @@ impl Picker {
     /// A first screen of `size` (columns, rows), before anything was looked at.
     #[must_use]
     pub fn new(theme: Theme, size: (u16, u16)) -> Self {
-        Self { list: JobList::default(), theme, size }
+        let mut list = JobList::default();
+        list.refresh(&[], Rect::new(0, 0, size.0, size.1));
+        Self { list, theme, size }
     }
 
     /// Takes in what happened and says what is to be done about it: [`Effect::Attach`] is the choice, [`Effect::Quit`]
@@ -35,7 +37,7 @@ impl Picker {
             Message::Mouse(mouse) => match mouse.kind {
                 MouseEventKind::ScrollUp => self.list.key(KeyCode::Up.into(), &[], area),
                 MouseEventKind::ScrollDown => self.list.key(KeyCode::Down.into(), &[], area),
-                MouseEventKind::Down(MouseButton::Left) => self.list.click(mouse.column, mouse.row, &[], area),
+                MouseEventKind::Down(MouseButton::Left) => self.list.click(mouse.column, mouse.row, area),
                 _ => Wish::Nothing,
             },
             Message::Paste(text) => self.list.paste(&text, &[], area),

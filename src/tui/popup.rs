@@ -20,7 +20,7 @@ pub enum Popup {
     /// A line of text.
     Prompt(Prompt),
     /// Jobs to switch to or to attach to.
-    Jobs(JobList),
+    Jobs(Box<JobList>),
     /// The run of a job that has ended, summed up.
     Summary,
 }

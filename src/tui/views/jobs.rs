@@ -127,7 +127,7 @@ fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &Scene<'_>) {
         }
         write(buf, what_end + rate, heading.y, heading.right(), "COMMAND", theme.heading());
     }
-    let lines = scene.list.lines(scene.jobs);
+    let lines = scene.list.lines();
     for (line, y) in lines.iter().skip(scene.list.top).zip(plan.rows.top()..plan.rows.bottom()) {
         let row = Rect { y, height: 1, ..plan.rows };
         match line {
