@@ -231,7 +231,10 @@ fn enter_shows_an_attached_job_and_attaches_to_others() {
     press(&mut app, "o");
     app.update(Message::Candidates(candidates()));
     assert!(!text(&app, size).contains("3 more"));
-    assert_eq!(press(&mut app, "777\n"), [Effect::Redraw, Effect::Redraw, Effect::Redraw, Effect::Attach(777), Effect::Redraw]);
+    assert_eq!(
+        press(&mut app, "777\n"),
+        [Effect::Redraw, Effect::Redraw, Effect::Redraw, Effect::Attach(777), Effect::Redraw]
+    );
     // What is watched already is shown instead, and never listed twice.
     assert_eq!(press(&mut app, "p2222\n").last(), Some(&Effect::Redraw));
     assert_eq!(app.job().key, SECOND);
@@ -379,9 +382,9 @@ fn ended(theme: Theme, size: (u16, u16)) -> App {
 
 /// The text with the one time of the day in it masked: it depends on the time zone.
 fn without_clock(shown: &str) -> String {
-    (0..100_000).step_by(1000).fold(shown.to_owned(), |text, ms| {
-        text.replace(&words::clock(1_760_000_000_000 + ms), "HH:MM:SS")
-    })
+    (0..100_000)
+        .step_by(1000)
+        .fold(shown.to_owned(), |text, ms| text.replace(&words::clock(1_760_000_000_000 + ms), "HH:MM:SS"))
 }
 
 #[test]
@@ -389,7 +392,9 @@ fn the_end_is_announced_with_the_run_summed_up_once() {
     for size in SIZES {
         let mut app = ended(PLAIN, size);
         let shown = text(&app, size);
-        for part in ["ENDED: process 1234", "too-few-workers", "Watched for 1 m 26 s: 70 steps", "Do first: Raise num"] {
+        for part in
+            ["ENDED: process 1234", "too-few-workers", "Watched for 1 m 26 s: 70 steps", "Do first: Raise num"]
+        {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         insta::assert_snapshot!(format!("ended_{}x{}", size.0, size.1), without_clock(&shown));
@@ -450,8 +455,7 @@ fn ranked(t: u64) -> Frame {
 fn eight_ranks(theme: Theme, size: (u16, u16)) -> App {
     let mut app = fresh(theme, size);
     let mut verdict = data_loader();
-    verdict.ranks =
-        (0..8).map(|rank| Rank { pid: 1234 + rank, straggler: rank == 5, ..Rank::default() }).collect();
+    verdict.ranks = (0..8).map(|rank| Rank { pid: 1234 + rank, straggler: rank == 5, ..Rank::default() }).collect();
     let verdict = Arc::new(verdict);
     for t in 1..=90 {
         tell(&mut app, News::Frame(Box::new(ranked(t))));

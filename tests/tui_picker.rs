@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::termios::{Termios, tcgetattr};
+use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu};
 
 const SIZE: (u16, u16) = (80, 24);
 
@@ -25,6 +26,10 @@ struct InTerminal {
 
 impl InTerminal {
     fn start(term: &str, arguments: &[&str]) -> Self {
+        Self::start_with(term, arguments, &[])
+    }
+
+    fn start_with(term: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let size = PtySize { rows: SIZE.1, cols: SIZE.0, ..PtySize::default() };
         let pty = native_pty_system().openpty(size).unwrap();
         let tty = File::open(pty.master.tty_name().unwrap()).unwrap();
@@ -33,6 +38,9 @@ impl InTerminal {
         command.args(arguments);
         command.env("TERM", term);
         command.env("LC_ALL", "C.UTF-8");
+        for (name, value) in environment {
+            command.env(name, value);
+        }
         let child = pty.slave.spawn_command(command).unwrap();
         let screen = Arc::new(Mutex::new(vt100::Parser::new(SIZE.1, SIZE.0, 100)));
         let mut reader = pty.master.try_clone_reader().unwrap();
@@ -77,6 +85,14 @@ impl InTerminal {
         }
         code
     }
+}
+
+/// The made-up NVML library of `tests/support/fake_nvml.rs`.
+fn fake_nvml() -> String {
+    let tests = std::env::current_exe().unwrap();
+    let library = tests.parent().and_then(Path::parent).unwrap().join("examples/libfake_nvml.so");
+    assert!(library.exists(), "{} is missing: cargo build --examples", library.display());
+    library.to_str().unwrap().to_owned()
 }
 
 /// A /proc with two trees that may be training, which cannot be attached to.
@@ -131,5 +147,57 @@ fn a_dumb_terminal_gets_the_question_in_lines() {
     let mut seen = InTerminal::start("dumb", &["--proc-root", proc.path().to_str().unwrap()]);
     seen.until("Attach to which? [1]");
     seen.press("q\r");
+    assert_eq!(seen.end(), 2);
+}
+
+#[test]
+fn whoever_holds_device_memory_comes_first() {
+    let proc = tempfile::tempdir().unwrap();
+    two_candidates(proc.path());
+    // The made-up device belongs to this very process.
+    let own = std::process::id();
+    let folder = proc.path().join(own.to_string());
+    std::fs::create_dir(&folder).unwrap();
+    let stat = format!("{own} (job) R 1 1 1 0 -1 0 1 0 0 0 250 50 0 0 20 0 4 0 99 9000000 512 1 1\n");
+    std::fs::write(folder.join("stat"), stat).unwrap();
+    std::fs::write(folder.join("cmdline"), "./job\0--fast\0").unwrap();
+    let state = proc.path().join("device");
+    let device = DeviceState { owner_memory_bytes: 8 << 30, memory_used_bytes: 9 << 30, ..DeviceState::default() };
+    let _owner = SimulatedGpu::create(&state, &[device]).unwrap();
+    let arguments = ["--proc-root", proc.path().to_str().unwrap(), "--nvml-lib", &fake_nvml()];
+    let environment = [("TRAINMON_SIMULATED_DEVICE", state.to_str().unwrap())];
+    let mut seen = InTerminal::start_with("xterm-256color", &arguments, &environment);
+    seen.until("3 processes that may be training");
+    seen.until("GPU memory 8.0 GiB");
+    let text = seen.text();
+    let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}: {text}"));
+    assert!(place("job --fast") < place("python train7.py"), "{text}");
+    seen.press("q");
+    assert_eq!(seen.end(), 2);
+}
+
+#[test]
+fn a_driver_that_hangs_holds_up_neither_list_nor_keys() {
+    let proc = tempfile::tempdir().unwrap();
+    two_candidates(proc.path());
+    let arguments = ["--proc-root", proc.path().to_str().unwrap(), "--nvml-lib", &fake_nvml()];
+    let state = proc.path().join("device");
+    let _owner = SimulatedGpu::create(&state, &[DeviceState::default()]).unwrap();
+    let environment = [
+        ("TRAINMON_SIMULATED_DEVICE", state.to_str().unwrap()),
+        ("FAKE_NVML_FAIL", "hang:nvmlDeviceGetPowerUsage_60000"),
+    ];
+    let begun = Instant::now();
+    let mut seen = InTerminal::start_with("xterm-256color", &arguments, &environment);
+    seen.until("python train7.py");
+    // The driver is given up on once, before the list: it does hang.
+    assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());
+    for (key, pid) in [("j", "PID 17 of"), ("k", "PID 7 of"), ("j", "PID 17 of")] {
+        let begun = Instant::now();
+        seen.press(key);
+        seen.until(pid);
+        assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    }
+    seen.press("q");
     assert_eq!(seen.end(), 2);
 }

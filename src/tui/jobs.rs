@@ -122,9 +122,8 @@ impl JobList {
         let fits = |pid: u32, command: &str| {
             wanted.is_empty() || pid.to_string().contains(&wanted) || command.to_lowercase().contains(&wanted)
         };
-        let watched = |pid: u32| {
-            jobs.iter().any(|job| job.target.pid == pid && job.ended.is_none() && job.replay.is_none())
-        };
+        let watched =
+            |pid: u32| jobs.iter().any(|job| job.target.pid == pid && job.ended.is_none() && job.replay.is_none());
         let attached = jobs.iter().filter(|job| fits(job.target.pid, &job.target.command));
         let attached = attached.map(|job| Some(Row::Attached(job.key)));
         let others = self.candidates.iter().flatten().filter(|c| !watched(c.pid) && fits(c.pid, &c.command));
