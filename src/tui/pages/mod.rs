@@ -58,6 +58,8 @@ impl Pages {
     pub fn typed(&mut self, purpose: Purpose, text: &str, seen: &Seen<'_>) {
         match purpose {
             Purpose::Filter | Purpose::Search => self.processes.typed(purpose, text, seen),
+            // The list of jobs has its own prompts.
+            Purpose::Pid => {}
         }
     }
 }
