@@ -1,5 +1,6 @@
 //! The live screen: the loop between terminal, collectors and state.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -65,7 +66,21 @@ impl Feed {
     }
 }
 
-async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -> anyhow::Result<ExitCode> {
+/// Shows a job until the end. A terminal that is gone is an end like any other: nobody is left to show anything to, and
+/// its hang-up may reach us only after a write has failed.
+async fn show(job: Job, options: Options, settings: &Settings, feed: Feed) -> anyhow::Result<ExitCode> {
+    match run_loop(job, options, settings, feed).await {
+        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_gone) => Ok(Exit::Done.into()),
+        result => result,
+    }
+}
+
+/// Whether the terminal has been closed: the kernel answers EIO then.
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
+async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Feed) -> anyhow::Result<ExitCode> {
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     let mut terminal = Terminal::enter(terminal::Options { mouse: options.mouse })?;
@@ -100,8 +115,8 @@ async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -
                 Effect::Quit => {
                     drop(terminal);
                     if let Some(verdict) = app.job().latest_verdict() {
-                        // What was learned stays in the scrollback.
-                        println!("{}", crate::outputs::text::headline(verdict));
+                        // What was learned stays in the scrollback; there is none where the terminal has gone.
+                        let _ = writeln!(std::io::stdout(), "{}", crate::outputs::text::headline(verdict));
                     }
                     return Ok(Exit::Done.into());
                 }

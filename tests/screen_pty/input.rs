@@ -3,7 +3,9 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use trainmon::tui::keys::Action;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use rustix::process::Signal;
+use trainmon::tui::keys::{Action, Keymap};
 use trainmon::tui::page::Page;
 
 use super::keys::key;
@@ -100,6 +102,32 @@ fn a_paste_of_a_megabyte_is_taken_in_time_and_in_bounds() {
     let after = peak_kib(screen.pid());
     assert!(after - before < PASTE_MEMORY_KIB, "{before} KiB before, {after} KiB after");
     screen.quit().assert_clean();
+}
+
+#[test]
+fn a_paste_that_is_not_marked_as_one_is_read_to_its_end() {
+    let target = Target::sleeping();
+    let mut screen = Screen::trainmon(&["--pid", &target.pid()], &Look::default());
+    let keymap = Keymap::default();
+    let bound = |c| keymap.action(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)).is_some();
+    let idle = ('a'..='z').find(|c| !bound(*c)).unwrap();
+    for length in [1023, 1024, 1025, 3000, 100_000] {
+        screen.send(&idle.to_string().repeat(length));
+        screen.answers("a paste as keys");
+    }
+    screen.quit().assert_clean();
+}
+
+#[test]
+fn a_paste_whose_end_never_comes_does_not_keep_it_from_ending() {
+    let target = Target::sleeping();
+    let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "100ms"], &Look::default());
+    screen.send("\x1b[200~and then the connection stalls");
+    screen.resize(100, 30);
+    // Drawing goes on.
+    screen.wait_text(&format!("PID {}", target.pid()));
+    screen.kill(Signal::TERM);
+    screen.left().assert_clean();
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn press_everything(mut screen: Screen) -> Left {
                 screen.answers(&format!("{chord} ({}) on {}", binding.id, page.name()));
             }
         }
-        screen.send(&key(Action::Go(Page::Help)));
+        screen.send(&format!("{}{}", key(Action::Go(Page::Help)), key(Action::Top)));
         screen.wait("help", |seen| seen.contents().contains(to_help));
         screen.send(&key(Action::Go(Page::Help)));
     }

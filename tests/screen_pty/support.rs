@@ -265,7 +265,9 @@ impl Screen {
 
     /// Gives the terminal another size. What was parsed of the old picture is forgotten.
     pub fn resize(&mut self, cols: u16, rows: u16) {
-        self.seen.0.lock().unwrap().parser = vt100::Parser::new(rows, cols, 0);
+        // The parser cannot stand a wide character in a terminal of one column.
+        let parsed = if cols < 4 { (100, 300) } else { (rows, cols) };
+        self.seen.0.lock().unwrap().parser = vt100::Parser::new(parsed.0, parsed.1, 0);
         self.master.as_ref().unwrap().resize(PtySize { rows, cols, ..PtySize::default() }).unwrap();
     }
 
