@@ -13,8 +13,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use trainmon::tui::{Message, News};
 use trainmon::tui::views;
+use trainmon::tui::{Message, News};
 use tui_support::*;
 
 fn draw_sizes(c: &mut Criterion) {

@@ -134,7 +134,8 @@ impl App {
         };
         app.set_low_bandwidth(app.options.low_bandwidth);
         // A theme that was kept and is not there any more is no theme.
-        let look = app.options.themes.iter().position(|(name, _)| layout.theme.as_ref().is_some_and(|t| t.as_str() == name));
+        let look =
+            app.options.themes.iter().position(|(name, _)| layout.theme.as_ref().is_some_and(|t| t.as_str() == name));
         if let Some(look) = look {
             app.wear(look);
         }
@@ -391,8 +392,8 @@ impl App {
             return Vec::new();
         }
         let had_notice = self.notice.take().is_some();
-        let always = key.modifiers.contains(KeyModifiers::CONTROL)
-            && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
+        let always =
+            key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
         if !always && let Some(effects) = self.popup_key(key) {
             return effects;
         }
@@ -492,7 +493,8 @@ impl App {
             Action::Copy => return self.copy(),
             Action::Mouse => {
                 let effects = self.take_mouse(!self.options.mouse);
-                let text = if self.options.mouse { "the mouse is ours" } else { "the mouse is the terminal's: select" };
+                let text =
+                    if self.options.mouse { "the mouse is ours" } else { "the mouse is the terminal's: select" };
                 self.notice = Some(text.to_owned());
                 return effects;
             }
@@ -511,7 +513,9 @@ impl App {
             Action::FarForward => self.travel(|job| job.move_by(span_s / 10.0, span_s)),
             Action::Oldest => self.travel(|job| job.first(span_s)),
             Action::Newest => self.travel(|job| job.last(span_s)),
-            Action::Bottom if self.job().stands() && self.job().replay.is_none() => self.travel(|job| job.last(span_s)),
+            Action::Bottom if self.job().stands() && self.job().replay.is_none() => {
+                self.travel(|job| job.last(span_s))
+            }
             Action::PreviousChange => self.change(false),
             Action::NextChange => self.change(true),
             Action::Slower => self.travel(|job| job.change_speed(false)),
@@ -686,7 +690,8 @@ impl App {
 }
 
 fn export_menu() -> Popup {
-    let item = |key, text: &str, export| Item { key: Some(key), text: text.to_owned(), choice: Choice::Export(export) };
+    let item =
+        |key, text: &str, export| Item { key: Some(key), text: text.to_owned(), choice: Choice::Export(export) };
     Popup::Menu(Menu {
         title: "Save into the working directory".to_owned(),
         items: vec![

@@ -291,7 +291,8 @@ pub fn target() -> Target {
 
 /// A screen on which nothing has happened yet.
 pub fn fresh(theme: Theme, size: (u16, u16)) -> App {
-    let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, trainmon::history::archive::Limits::default());
+    let job =
+        trainmon::tui::Job::new(JobKey::default(), target(), 1.0, trainmon::history::archive::Limits::default());
     App::new(job, Options { theme, ..Options::default() }, size)
 }
 
