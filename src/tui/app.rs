@@ -18,12 +18,14 @@
 //! └ pages and keys ──────────────────────────────────────────────────────────────┘
 //! ```
 
+mod several;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use jiff::tz::TimeZone;
 use ratatui::layout::Rect;
 
 use super::job::Job;
-use super::jobs::JobList;
+use super::jobs::{JobList, Wish};
 use super::kept::{Layout, Scale, ThemeName};
 use super::keys::{Action, Keymap};
 use super::layout::{self, Wants};
@@ -283,6 +285,14 @@ impl App {
 
     /// Takes in what happened and says what is to be done about it.
     pub fn update(&mut self, message: Message) -> Vec<Effect> {
+        let mut effects = self.take(message);
+        if self.announce() {
+            effects.push(Effect::Redraw);
+        }
+        effects
+    }
+
+    fn take(&mut self, message: Message) -> Vec<Effect> {
         match message {
             Message::Key(key) => self.key(key),
             Message::Mouse(mouse) => self.mouse(mouse),
@@ -295,17 +305,17 @@ impl App {
             Message::Job(key, news) => self.news(key, news),
             Message::Attached(key, target) => {
                 let interval_s = self.job().interval_s;
+                self.notice = None;
                 let mut job = Job::new(key, target, interval_s, self.options.limits);
                 job.set_thin(self.options.low_bandwidth);
                 self.jobs.push(job);
                 self.switch(self.jobs.len() - 1);
                 vec![Effect::Redraw]
             }
-            Message::Candidates(list) => {
-                let Some(Popup::Jobs(jobs)) = &mut self.popup else { return Vec::new() };
-                jobs.candidates = Some(list);
-                vec![Effect::Redraw]
-            }
+            Message::Candidates(list) => self.on_list(|shown, jobs, area| {
+                shown.take(list, jobs, area);
+                Wish::Changed
+            }),
             Message::Advance(seconds) => {
                 if self.job_mut().advance(seconds) {
                     self.refresh();
@@ -325,6 +335,7 @@ impl App {
         let shown = self.job().key == key;
         let Some(job) = self.jobs.iter_mut().find(|job| job.key == key) else { return Vec::new() };
         let before = job.cursor().map(|stamp| stamp.id);
+        let ended = matches!(news, News::Ended { .. });
         let redraw = match news {
             News::Frame(frame) => {
                 job.take_frame(*frame);
@@ -348,6 +359,9 @@ impl App {
                 changed && !job.stands()
             }
             News::Ended { text } => {
+                if !shown {
+                    self.notice = Some(format!("another job: {text}"));
+                }
                 job.ended = Some(text);
                 true
             }
@@ -361,8 +375,8 @@ impl App {
                 true
             }
         };
-        // The list of jobs shows the others' verdicts.
-        let redraw = redraw && (shown || matches!(self.popup, Some(Popup::Jobs(_))));
+        // The list of jobs shows the others' verdicts, the footer their end.
+        let redraw = redraw && (shown || ended || matches!(self.popup, Some(Popup::Jobs(_))));
         if redraw && shown {
             self.refresh();
         }
@@ -372,9 +386,17 @@ impl App {
     /// The pages follow the frame on the screen and the size of the terminal.
     pub(in crate::tui) fn refresh(&mut self) {
         let body = self.body();
-        let Self { jobs, current, pages, options, .. } = self;
+        let Self { jobs, current, pages, options, page, .. } = self;
         if let Some(job) = jobs.get(*current) {
-            pages.refresh(&Seen { job, body, may_signal: options.may_signal });
+            let seen = Seen { job, body, may_signal: options.may_signal };
+            pages.refresh(&seen);
+            if *page == Page::Stacks {
+                pages.stacks.refresh(&seen);
+            }
+        }
+        let area = self.area();
+        if let (Some(Popup::Jobs(list)), jobs) = (&mut self.popup, &self.jobs) {
+            list.refresh(jobs, area);
         }
         self.keep_in_view();
     }
@@ -414,8 +436,13 @@ impl App {
             Popup::Menu(menu) => menu.key(key),
             Popup::Confirm(confirm) => confirm.key(key),
             Popup::Prompt(prompt) => prompt.key(key),
-            Popup::Jobs(_) => return self.jobs_key(key),
             Popup::Setup(_) => return Some(self.setup_key(key)),
+            // What the summary does not need does what it always does: the list of other jobs is one key away.
+            Popup::Summary => match key.code {
+                KeyCode::Esc | KeyCode::Enter => Outcome::Close,
+                _ => return None,
+            },
+            Popup::Jobs(_) => return Some(self.on_list(|list, jobs, area| list.key(key, jobs, area))),
         };
         Some(self.outcome(outcome))
     }
@@ -467,6 +494,9 @@ impl App {
     }
 
     fn paste(&mut self, text: &str) -> Vec<Effect> {
+        if matches!(self.popup, Some(Popup::Jobs(_))) {
+            return self.on_list(|list, jobs, area| list.paste(text, jobs, area));
+        }
         let Some(Popup::Prompt(prompt)) = &mut self.popup else { return Vec::new() };
         prompt.paste(text);
         self.typed();
@@ -520,7 +550,13 @@ impl App {
             Action::NextChange => self.change(true),
             Action::Slower => self.travel(|job| job.change_speed(false)),
             Action::Faster => self.travel(|job| job.change_speed(true)),
-            Action::Jobs => self.popup = Some(Popup::Jobs(JobList::default())),
+            Action::Jobs => {
+                self.popup = Some(Popup::Jobs(Box::new(JobList::at(self.job().key))));
+                self.refresh();
+            }
+            Action::NextJob if self.jobs.len() < 2 => {
+                self.notice = Some("no other job: o lists what to attach to".to_owned());
+            }
             Action::NextJob => self.switch((self.current + 1) % self.jobs.len()),
             Action::Setup => self.popup = Some(Popup::Setup(Setup::default())),
             Action::Export => self.popup = Some(export_menu()),
@@ -599,21 +635,6 @@ impl App {
         self.refresh();
     }
 
-    /// Shows another job.
-    fn switch(&mut self, to: usize) {
-        self.current = to.min(self.jobs.len().saturating_sub(1));
-        self.popup = None;
-        self.refresh();
-    }
-
-    fn jobs_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
-        match key.code {
-            KeyCode::Esc | KeyCode::Char('q') => self.popup = None,
-            _ => return Some(Vec::new()),
-        }
-        Some(vec![Effect::Redraw])
-    }
-
     fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
         match mouse.kind {
             MouseEventKind::ScrollUp => self.wheel(-WHEEL),
@@ -627,7 +648,11 @@ impl App {
     fn wheel(&mut self, by: isize) -> Vec<Effect> {
         match self.popup {
             Some(Popup::Detail) => return self.scroll_detail(by),
-            Some(Popup::Menu(_) | Popup::Confirm(_) | Popup::Jobs(_) | Popup::Setup(_)) => return Vec::new(),
+            Some(Popup::Jobs(_)) => {
+                let key = if by < 0 { KeyCode::Up } else { KeyCode::Down };
+                return self.on_list(|list, jobs, area| list.key(key.into(), jobs, area));
+            }
+            Some(Popup::Menu(_) | Popup::Confirm(_) | Popup::Setup(_) | Popup::Summary) => return Vec::new(),
             None | Some(Popup::Prompt(_)) => {}
         }
         let action = if by < 0 { Action::Up } else { Action::Down };
@@ -639,6 +664,9 @@ impl App {
     }
 
     fn click(&mut self, column: u16, row: u16) -> Vec<Effect> {
+        if matches!(self.popup, Some(Popup::Jobs(_))) {
+            return self.on_list(|list, _, area| list.click(column, row, area));
+        }
         if self.popup.is_some() {
             return Vec::new();
         }
@@ -656,6 +684,12 @@ impl App {
             let Some(job) = jobs.get(*current) else { return Vec::new() };
             let seen = Seen { job, body, may_signal: options.may_signal };
             let reply = pages.processes.click(column, row, &seen);
+            return self.reply(reply, Action::Enter);
+        }
+        if self.page == Page::Stacks {
+            let Self { jobs, current, pages, options, .. } = self;
+            let Some(job) = jobs.get(*current) else { return Vec::new() };
+            let reply = pages.stacks.click(row, &Seen { job, body, may_signal: options.may_signal });
             return self.reply(reply, Action::Enter);
         }
         self.seek(column, row)

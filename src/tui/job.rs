@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use super::message::{JobKey, Target};
-use super::timeline::Timeline;
+use super::summary::{Summary, Tally};
+use super::timeline::{self, Timeline};
 use super::words;
 use crate::diagnosis::verdict::Verdict;
 use crate::history::archive::{Archive, Limits, Moment, MomentId, Stamp};
@@ -87,6 +88,9 @@ pub struct Job {
     /// Few bytes: numbers change every few seconds only.
     thin: bool,
     held: Option<Box<Held>>,
+    tally: Tally,
+    /// That it has ended has been said.
+    pub(in crate::tui) announced: bool,
 }
 
 impl Job {
@@ -108,6 +112,8 @@ impl Job {
             cursor: None,
             thin: false,
             held: None,
+            tally: Tally::default(),
+            announced: false,
         }
     }
 
@@ -171,6 +177,12 @@ impl Job {
         self.verdict.as_ref()
     }
 
+    /// What the run was like, from the first moment watched to the newest; none before.
+    #[must_use]
+    pub fn summary(&self) -> Option<Summary> {
+        self.tally.summary(self.archive.last())
+    }
+
     /// Whether the picture stands at a moment of the past.
     #[must_use]
     pub fn stands(&self) -> bool {
@@ -212,6 +224,13 @@ impl Job {
     /// Takes in a new interval.
     pub fn take_frame(&mut self, frame: Frame) {
         self.timeline.push(&frame);
+        // The verdict of the moment before is final now.
+        if let Some(last) = self.archive.last() {
+            self.tally.add(last);
+        }
+        if let Some(shares) = timeline::parts(&frame).filter(|_| !frame.gap) {
+            self.tally.add_parts(shares, frame.seconds);
+        }
         self.archive.push(&frame);
         let now_ns = frame.monotonic_ns;
         self.history.push(frame);
@@ -243,6 +262,7 @@ impl Job {
         self.archive.judge(&verdict, self.since_ns);
         // What was seen first of the newest moment gets its verdict; another verdict is worth its bytes at once.
         let hold = !same || self.held.as_ref().is_some_and(|held| held.frame.sequence == sequence);
+        self.tally.note(&verdict);
         self.verdict = Some(verdict);
         if hold {
             self.hold();

@@ -22,9 +22,11 @@ pub enum Popup {
     /// A line of text.
     Prompt(Prompt),
     /// Jobs to switch to or to attach to.
-    Jobs(JobList),
+    Jobs(Box<JobList>),
     /// What can be set while the screen is up.
     Setup(Setup),
+    /// The run of a job that has ended, summed up.
+    Summary,
 }
 
 /// A list to choose from.
@@ -76,6 +78,8 @@ pub enum Purpose {
     Filter,
     /// Go to what matches.
     Search,
+    /// Attach to this process.
+    Pid,
 }
 
 impl Purpose {
@@ -85,6 +89,7 @@ impl Purpose {
         match self {
             Self::Filter => "Filter:",
             Self::Search => "Search:",
+            Self::Pid => "Attach to PID:",
         }
     }
 }

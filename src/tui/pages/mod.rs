@@ -48,16 +48,18 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Another frame is shown, or the body has another size.
+    /// Another frame is shown, or the body has another size. The page of stacks, which has most to do, is refreshed only
+    /// while it is up.
     pub fn refresh(&mut self, seen: &Seen<'_>) {
         self.processes.refresh(seen);
-        self.stacks.refresh(seen);
     }
 
     /// Text was typed into a prompt.
     pub fn typed(&mut self, purpose: Purpose, text: &str, seen: &Seen<'_>) {
         match purpose {
             Purpose::Filter | Purpose::Search => self.processes.typed(purpose, text, seen),
+            // The list of jobs has its own prompts.
+            Purpose::Pid => {}
         }
     }
 }

@@ -124,6 +124,7 @@ impl Processes {
                 let from = seen.job.frame().and_then(|frame| self.table.row_of(frame, self.search_from?));
                 self.search_on(from.unwrap_or(0), seen);
             }
+            Purpose::Pid => {}
         }
     }
 

@@ -150,7 +150,7 @@ fn numbers(p: &ProcessRates, frame: &Frame, app: &App) -> Vec<String> {
 }
 
 /// The state letter of `/proc/PID/stat` (proc(5)) in a word.
-fn state(letter: char) -> String {
+pub fn state(letter: char) -> String {
     let word = match letter {
         'R' => "running",
         'S' => "sleeping",

@@ -11,8 +11,10 @@ mod io;
 mod jobs;
 mod main_thread;
 mod popups;
+mod preview;
 mod ranks;
 mod setup;
+mod sheet;
 mod small;
 mod stacks;
 mod table;
@@ -28,6 +30,7 @@ use super::app::App;
 use super::layout::{self, Plan};
 use super::message::{Export, Target};
 use super::page::Page;
+use super::picker::Picker;
 use super::theme;
 use crate::diagnosis::verdict::{Advice, Verdict};
 use crate::outputs::{json, markdown};
@@ -41,6 +44,14 @@ pub fn draw(buf: &mut Buffer, app: &App) {
         Some(_) => other_page(buf, area, app),
     }
     if app.theme().ascii {
+        fold_to_ascii(buf);
+    }
+}
+
+/// Draws the first screen of a session without a PID into `buf`, which must be empty.
+pub fn draw_picker(buf: &mut Buffer, picker: &Picker) {
+    jobs::picker(buf, picker);
+    if picker.theme.ascii {
         fold_to_ascii(buf);
     }
 }
