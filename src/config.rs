@@ -258,10 +258,8 @@ fn check(common: &Common, command: Option<&Command>) -> Result<(), Failure> {
     if common.log.as_deref() == Some(Path::new("-")) && (common.force || common.append) {
         return Err(Failure::usage("standard output (--log -) is not a file: leave --force and --append out"));
     }
-    let replays = matches!(
-        command,
-        Some(Command::Replay(_) | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. }))
-    );
+    let replays =
+        matches!(command, Some(Command::Replay(_) | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. })));
     let live = [
         (common.pid.is_some(), "--pid"),
         (common.interval.is_some(), "--interval"),
@@ -403,7 +401,9 @@ mod tests {
         assert_eq!((layout.low_bandwidth, layout.mouse, layout.tree), (Some(true), Some(false), Some(true)));
         assert_eq!(layout.theme.unwrap().as_str(), "light");
         common.theme = Some("pink".to_owned());
-        assert!(Settings::load(&common, None, home).unwrap_err().to_string().starts_with("--theme: `pink` is none of"));
+        assert!(
+            Settings::load(&common, None, home).unwrap_err().to_string().starts_with("--theme: `pink` is none of")
+        );
     }
 
     #[test]

@@ -50,6 +50,7 @@ fn help_offers_what_exists_and_nothing_else() {
         for wanted in [
             "diagnose",
             "record",
+            "replay",
             "run",
             "demo",
             "doctor",
@@ -85,7 +86,7 @@ fn help_offers_what_exists_and_nothing_else() {
         ] {
             assert!(help.contains(wanted), "{flag}: {wanted} is missing");
         }
-        for absent in ["replay", "report", "compare", "export", "fleet", "demo-trainer", "demo-worker"] {
+        for absent in ["report", "compare", "export", "fleet", "demo-trainer", "demo-worker"] {
             assert!(!help.split(|c: char| !(c.is_alphanumeric() || c == '-')).any(|word| word == absent), "{absent}");
         }
     }
@@ -156,7 +157,7 @@ fn usage_errors_are_one_line_and_exit_2() {
     refused(&["record", "-o", "x.tmz", "--log", "x.csv", "--pid", "1"], "writes no log");
     refused(&["diagnose", "--replay", "x.tmz", "--pid", "1"], "leave --pid out");
     refused(&["diagnose", "--replay", "x.tmz", "--duration", "5s"], "leave --duration out");
-    refused(&["replay", "x"], "replay");
+    refused(&["replay"], "FILE");
     refused(&["run"], "CMD");
     refused(&["--force", "-p", "1"], "--log PATH");
     refused(&["--log", "x.csv", "--force", "--append", "-p", "1"], "--append");
@@ -170,7 +171,7 @@ fn usage_errors_are_one_line_and_exit_2() {
     refused(&["explain", "coffee"], "trainmon explain lists them");
     refused(&["explain", "\u{1b}[31m\nx"], "no cause is called");
     refused(&["explain", "decode", "--log", "x.csv"], "writes no log");
-    refused(&["man", "replay"], "no manual page");
+    refused(&["man", "report"], "no manual page");
     refused(&["demo-worker", "--bad"], "--bad");
     refused(&["-p", "1", "\u{1b}[31m\nx"], "trainmon");
 }

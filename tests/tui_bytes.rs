@@ -10,6 +10,7 @@ use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use trainmon::diagnosis::verdict::Verdict;
 use trainmon::rates::Frame;
+use trainmon::tui::theme::{Depth, Theme};
 use trainmon::tui::{App, JobKey, Message, News, Options};
 use tui_support::*;
 
@@ -64,10 +65,10 @@ fn verdict(t: u64) -> Arc<Verdict> {
 }
 
 /// Mean bytes a second over a minute at one sample a second, after two minutes.
-fn bytes_a_second(low_bandwidth: bool) -> usize {
+fn bytes_a_second(low_bandwidth: bool, depth: Depth) -> usize {
     let job = Job { workers: 8, ..Job::default() };
     let attached = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, Options::default().limits);
-    let options = Options { theme: *COLOUR, low_bandwidth, ..Options::default() };
+    let options = Options { theme: Theme { depth, ..*COLOUR }, low_bandwidth, ..Options::default() };
     let mut app = App::new(attached, options, SIZE);
     let mut before = Buffer::default();
     let mut sent = 0;
@@ -87,14 +88,18 @@ fn bytes_a_second(low_bandwidth: bool) -> usize {
 
 #[test]
 fn a_thin_line_gets_few_bytes() {
-    let sent = bytes_a_second(true);
-    println!("low bandwidth: {sent} bytes a second");
-    assert!(sent <= 1228, "{sent} bytes a second");
+    for depth in [Depth::Indexed256, Depth::TrueColour, Depth::Ansi16, Depth::None] {
+        let sent = bytes_a_second(true, depth);
+        println!("low bandwidth true, {depth:?}: {sent} bytes a second");
+        assert!(sent <= 1228, "{depth:?}: {sent} bytes a second");
+    }
 }
 
 #[test]
 fn the_normal_mode_stays_within_its_bytes() {
-    let sent = bytes_a_second(false);
-    println!("normal: {sent} bytes a second");
-    assert!(sent <= 6 * 1024, "{sent} bytes a second");
+    for depth in [Depth::Indexed256, Depth::TrueColour, Depth::Ansi16, Depth::None] {
+        let sent = bytes_a_second(false, depth);
+        println!("low bandwidth false, {depth:?}: {sent} bytes a second");
+        assert!(sent <= 6 * 1024, "{depth:?}: {sent} bytes a second");
+    }
 }

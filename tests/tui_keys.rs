@@ -9,8 +9,8 @@ use std::sync::Arc;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
 use trainmon::diagnosis::verdict::Class;
-use trainmon::tui::{App, Effect, JobKey, Message, News};
 use trainmon::tui::keys;
+use trainmon::tui::{App, Effect, JobKey, Message, News};
 use tui_support::*;
 
 fn key(code: KeyCode) -> Message {

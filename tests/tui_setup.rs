@@ -132,8 +132,7 @@ fn the_screen_opens_as_it_was_left() {
         low_bandwidth: Some(true),
         mouse: Some(false),
     };
-    let options =
-        Options { layout: layout.clone(), low_bandwidth: true, mouse: false, ..Options::default() };
+    let options = Options { layout: layout.clone(), low_bandwidth: true, mouse: false, ..Options::default() };
     let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, options.limits);
     let mut app = App::new(job, options, (80, 24));
     assert_eq!(app.layout(), layout);

@@ -119,11 +119,14 @@ mod tests {
         let text = Settings::default().to_toml();
         assert_eq!(back(&text), Settings::default());
         // What is a comment must be right as well: it is there to be used.
-        let all: Vec<_> = text.lines().map(|l| l.strip_prefix("# ").filter(|l| l.contains(" = ")).unwrap_or(l)).collect();
+        let all: Vec<_> =
+            text.lines().map(|l| l.strip_prefix("# ").filter(|l| l.contains(" = ")).unwrap_or(l)).collect();
         parse(&all.join("\n")).unwrap();
     }
 
-    fn choice<T: std::fmt::Debug + Clone + 'static>(of: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
+    fn choice<T: std::fmt::Debug + Clone + 'static>(
+        of: impl Strategy<Value = T>,
+    ) -> impl Strategy<Value = Option<T>> {
         prop::option::of(of)
     }
 

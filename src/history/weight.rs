@@ -28,7 +28,10 @@ pub(super) fn of_frame(frame: &Frame) -> usize {
         })
         + lists(&frame.storage.devices, |d| d.name.len())
         + lists(&frame.storage.mounts, |m: &MountRates| {
-            m.mount_point.len() + m.fs_type.len() + lists(&m.disks, |d: &Arc<str>| d.len()) + lists(&m.examples, |e| e.len())
+            m.mount_point.len()
+                + m.fs_type.len()
+                + lists(&m.disks, |d: &Arc<str>| d.len())
+                + lists(&m.examples, |e| e.len())
         })
         + lists(&frame.stacks, |s: &ProcessStacks| {
             lists(&s.places, |p| p.function.len() + p.file.len() + p.text.as_ref().map_or(0, |text| text.len()))

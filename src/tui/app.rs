@@ -136,7 +136,8 @@ impl App {
         };
         app.set_low_bandwidth(app.options.low_bandwidth);
         // A theme that was kept and is not there any more is no theme.
-        let look = app.options.themes.iter().position(|(name, _)| layout.theme.as_ref().is_some_and(|t| t.as_str() == name));
+        let look =
+            app.options.themes.iter().position(|(name, _)| layout.theme.as_ref().is_some_and(|t| t.as_str() == name));
         if let Some(look) = look {
             app.wear(look);
         }

@@ -111,6 +111,8 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &Columns, max: f32, style
     if area.is_empty() {
         return;
     }
+    // Blanks get the colour as well: nobody sees it, and it need not be changed back and forth on the line.
+    buf.set_style(area, style);
     let mut values = columns.values();
     let mut started = columns.began_before;
     for place in 0..usize::from(area.width) {

@@ -297,9 +297,10 @@ mod tests {
         for name in ["auto", "dark", "light", "high-contrast", "~/mine.toml", "/a/b"] {
             assert_eq!(ThemeName::of_word(name).unwrap().to_word(), name);
         }
-        assert_eq!(ThemeName::of_word("pink"), Err(
-            "`pink` is none of auto, dark, light, high-contrast, a path of a .toml file".to_owned()
-        ));
+        assert_eq!(
+            ThemeName::of_word("pink"),
+            Err("`pink` is none of auto, dark, light, high-contrast, a path of a .toml file".to_owned())
+        );
         assert!(Scale::of_word("7m").unwrap_err().contains("5m, 10m"));
     }
 

@@ -24,16 +24,8 @@ pub enum Page {
 
 impl Page {
     /// All pages, in the order of Tab.
-    pub const ALL: [Self; 8] = [
-        Self::Overview,
-        Self::Gpu,
-        Self::Cpu,
-        Self::Io,
-        Self::Processes,
-        Self::Stacks,
-        Self::Findings,
-        Self::Help,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::Overview, Self::Gpu, Self::Cpu, Self::Io, Self::Processes, Self::Stacks, Self::Findings, Self::Help];
 
     /// Its name, and its word in the configuration.
     #[must_use]

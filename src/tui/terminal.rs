@@ -164,7 +164,11 @@ impl Terminal {
     pub fn mouse(&mut self, on: bool) -> io::Result<()> {
         self.options.mouse = on;
         self.bytes.clear();
-        if on { queue(&mut self.bytes, EnableMouseCapture)? } else { queue(&mut self.bytes, DisableMouseCapture)? }
+        if on {
+            queue(&mut self.bytes, EnableMouseCapture)?
+        } else {
+            queue(&mut self.bytes, DisableMouseCapture)?
+        }
         self.write()
     }
 

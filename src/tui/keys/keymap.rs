@@ -107,7 +107,8 @@ impl Keymap {
 fn unknown(id: &str) -> String {
     let id = crate::text::fit(id, 40);
     let start: String = id.chars().take(3).collect::<String>().to_ascii_lowercase();
-    let alike: Vec<_> = TABLE.iter().map(|b| b.id).filter(|known| !start.is_empty() && known.starts_with(&start)).collect();
+    let alike: Vec<_> =
+        TABLE.iter().map(|b| b.id).filter(|known| !start.is_empty() && known.starts_with(&start)).collect();
     if alike.is_empty() {
         return format!("unknown action `{id}`: trainmon --print-config lists them all");
     }
@@ -125,7 +126,8 @@ mod tests {
 
     #[test]
     fn keys_are_moved_and_taken_away() {
-        let map = Keymap::default().rebind(&[("quit", vec![ch('Q')]), ("copy", vec![ch('q')]), ("tree", vec![])]).unwrap();
+        let map =
+            Keymap::default().rebind(&[("quit", vec![ch('Q')]), ("copy", vec![ch('q')]), ("tree", vec![])]).unwrap();
         assert_eq!(map.action(ch('q').event()), Some(Action::Copy));
         assert_eq!(map.action(ch('Q').event()), Some(Action::Quit));
         assert_eq!(map.action(ctrl('c').event()), Some(Action::Quit));

@@ -84,7 +84,9 @@ fn edge_style(verdict: &Verdict, theme: Theme) -> Style {
 fn pending(app: &App) -> Vec<(String, Style)> {
     if let Some(reason) = &app.sources().job.reason {
         let mut lines = vec![(format!("The target: {}", sanitise(reason)), app.theme().strong())];
-        lines.extend(app.sources().job.mend.as_ref().map(|m| (format!("► Try: {}", sanitise(m)), app.theme().advice())));
+        lines.extend(
+            app.sources().job.mend.as_ref().map(|m| (format!("► Try: {}", sanitise(m)), app.theme().advice())),
+        );
         return lines;
     }
     vec![
