@@ -425,7 +425,7 @@ fn the_selection_stays_with_its_function_when_shares_change() {
         assert!(selected(&app, size).contains("linear.py"), "{}", selected(&app, size));
     }
     assert!(row(&app) < before, "it has become the hottest");
-    assert!(selected(&app, size).contains("80 %"), "{}", selected(&app, size));
+    assert!(selected(&app, size).contains("83 %"), "{}", selected(&app, size));
 }
 
 #[test]
