@@ -312,6 +312,13 @@ fn reads_that_are_no_read_calls_are_not_called_page_cache() {
     };
     assert!(said(512.0, 30.0).contains("at most 94 % page cache"), "{}", said(512.0, 30.0));
     assert!(said(2.0, 300.0).contains("files are mapped"));
+    let sockets = |t| {
+        let mut frame = full(t);
+        frame.storage.mounts = Vec::new();
+        frame
+    };
+    let screen = text(&at(PLAIN, size, IO, sockets, judged()), size);
+    assert!(screen.contains("or pipes and sockets") && !screen.contains("at most 9"), "{screen}");
     assert!(said(0.001, 0.0).contains("next to nothing"));
 }
 

@@ -29,7 +29,8 @@ pub fn add(text: &mut Text, frame: &Frame, app: &App, width: u16, detail: Detail
             ),
             None if frame.storage.devices.is_empty() => return,
             None => missing(
-                "The job has had no data file open or mapped lately: its data is in memory, or read so fast that no look saw it.",
+                "No data file of the job was open or mapped lately: its data is in memory, comes over sockets, or is read \
+                 faster than anybody looks.",
                 None,
                 width,
                 theme,
