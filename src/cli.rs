@@ -142,6 +142,9 @@ pub struct DemoArgs {
     /// What shall hold the demo back.
     #[arg(long, value_enum, default_value_t)]
     pub bottleneck: Bottleneck,
+    /// Data workers of the demo, instead of those that the bottleneck needs: try what the advice says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub workers: Option<u8>,
 }
 
 /// `doctor`.
@@ -287,6 +290,15 @@ pub struct Common {
     /// Configuration file instead of $XDG_CONFIG_HOME/trainmon/config.toml.
     #[arg(short, long, global = true, value_name = "FILE", help_heading = "Screen")]
     pub config: Option<PathBuf>,
+    /// Print the settings in effect as a configuration file, and exit.
+    #[arg(long, global = true, help_heading = "Screen")]
+    pub print_config: bool,
+    /// Colours: auto, dark, light, high-contrast, or the path of a theme file.
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Screen")]
+    pub theme: Option<String>,
+    /// Send few bytes to the terminal: charts sweep in place, numbers change every 5 s.
+    #[arg(long, global = true, help_heading = "Screen")]
+    pub low_bandwidth: bool,
     /// Draw with ASCII characters only.
     #[arg(short = 'U', long, global = true, help_heading = "Screen")]
     pub ascii: bool,

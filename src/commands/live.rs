@@ -16,8 +16,22 @@ use super::{headless, screen};
 /// # Errors
 /// One line.
 pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
-    let pid = super::pick::target(settings)?;
-    attach(settings, pid, None)
+    // A terminal that can hold no screen gets the question in lines.
+    let asks_in_lines = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+    if settings.log.is_some() || asks_in_lines || !is_terminal() {
+        return attach(settings, super::pick::target(settings)?, None);
+    }
+    match super::pick::certain(settings)? {
+        Ok(pid) => attach(settings, pid, None),
+        Err(_) => block_on(async {
+            let (session, pid) = super::pick_screen::run(settings).await?;
+            screen::run(session, settings, pid).await
+        }),
+    }
+}
+
+fn is_terminal() -> bool {
+    std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
 /// Watches `pid` on the screen or into the log; `simulated` is the file of a simulated device instead of NVML.
@@ -39,7 +53,7 @@ pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow
 /// # Errors
 /// Usage, with the command that does without one.
 pub fn terminal_or(instead: &str) -> Result<(), Failure> {
-    if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
+    if is_terminal() {
         return Ok(());
     }
     Err(Failure::usage(format!("the screen needs a terminal; without one use `{instead}`")))

@@ -1,5 +1,6 @@
 //! One file for each command: they wire sources, diagnosis and outputs together.
 
+pub mod candidates;
 pub mod deeds;
 pub mod demo;
 pub mod diagnose;
@@ -7,8 +8,11 @@ pub mod doctor;
 pub mod explain;
 pub mod fold;
 pub mod headless;
+pub mod kept;
 pub mod live;
+pub mod look;
 pub mod pick;
+pub mod pick_screen;
 pub mod playing;
 pub mod record;
 pub mod run;

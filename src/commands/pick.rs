@@ -1,6 +1,7 @@
 //! Which process to attach to when no PID is given: the list of those that may be training, best first.
 //!
-//! The list and the choice are pure; only [`target`] looks at the machine and asks the person.
+//! The list and the choice are pure; only [`target`] looks at the machine and asks the person. The live screen asks with
+//! a screen of its own ([`super::pick_screen`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, IsTerminal, Write};
@@ -11,23 +12,7 @@ use crate::config::Settings;
 use crate::errors::Failure;
 use crate::sources::processes::{self, Listed};
 use crate::text::sanitise;
-
-/// A process that may be training.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Candidate {
-    /// PID.
-    pub pid: u32,
-    /// Command line, raw.
-    pub command: String,
-    /// Device memory that it and its descendants hold; `None` when it uses no device that can be seen.
-    pub gpu_memory_bytes: Option<u64>,
-    /// Data workers below it.
-    pub workers: u32,
-    /// A machine-learning library that it has mapped.
-    pub library: Option<String>,
-    /// Seconds since it was started.
-    pub age_s: Option<u64>,
-}
+use crate::tui::jobs::Candidate;
 
 /// Those of the processes that may be training, best first: GPU users by memory held, then Python with data workers,
 /// then Python with a machine-learning library, the youngest first. Of a tree only the topmost one is listed:
@@ -39,7 +24,7 @@ pub fn candidates(
     processes: &[Listed],
     gpu: &BTreeMap<u32, u64>,
     own: u32,
-    library: impl Fn(u32) -> Option<String>,
+    mut library: impl FnMut(u32) -> Option<String>,
 ) -> Vec<Candidate> {
     let workers = processes::data_workers(processes);
     let mut found: BTreeMap<u32, Candidate> = BTreeMap::new();
@@ -59,6 +44,7 @@ pub fn candidates(
                     workers: below,
                     library,
                     age_s: process.age_s,
+                    ..Candidate::default()
                 },
             );
         }
@@ -118,11 +104,7 @@ pub fn lines(list: &[Candidate], width: usize) -> Vec<String> {
                 1 => facts.push("1 worker".to_owned()),
                 count => facts.push(format!("{count} workers")),
             }
-            if let Some(library) = &candidate.library {
-                let name = library.trim_start_matches("lib");
-                let end = name.find(['.', '_']).unwrap_or(name.len());
-                facts.push(sanitise(name.get(..end).unwrap_or(name)).into_owned());
-            }
+            facts.extend(candidate.library_name());
             if let Some(age) = candidate.age_s {
                 facts.push(format!("for {}", age_words(age)));
             }
@@ -191,23 +173,33 @@ pub fn answer(list: &[Candidate], text: &str) -> Answer {
     }
 }
 
+/// The PID that needs no question: the one given, or the only candidate, which is named on standard error.
+///
+/// # Errors
+/// The candidates, where there is not exactly one; or standard error cannot be written.
+pub fn certain(settings: &Settings) -> std::io::Result<Result<u32, Vec<Candidate>>> {
+    if let Some(pid) = settings.pid {
+        return Ok(Ok(pid));
+    }
+    let list = find(settings, &gpu_users(settings));
+    let [only] = list.as_slice() else { return Ok(Err(list)) };
+    let line = lines(&list, 200).concat();
+    writeln!(std::io::stderr(), "trainmon: attaching to the only candidate:{}", line.trim_start())?;
+    Ok(Ok(only.pid))
+}
+
 /// The PID to attach to: the one given, the only candidate, or the one chosen at the terminal.
 ///
 /// # Errors
 /// A usage failure when there is none, or several and nobody to ask.
 pub fn target(settings: &Settings) -> anyhow::Result<u32> {
-    if let Some(pid) = settings.pid {
-        return Ok(pid);
-    }
-    let gpu = gpu_users(settings);
-    let list = find(settings, &gpu);
+    let list = match certain(settings)? {
+        Ok(pid) => return Ok(pid),
+        Err(list) => list,
+    };
     let mut err = std::io::stderr();
     match list.as_slice() {
         [] => Err(Failure::usage("no training process found; give one with --pid (or try trainmon demo)").into()),
-        [only] => {
-            writeln!(err, "trainmon: attaching to the only candidate:{}", lines(&list, 200).concat().trim_start())?;
-            Ok(only.pid)
-        }
         _ if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => ask(&list),
         _ => {
             for line in lines(&list, 120) {
@@ -240,6 +232,11 @@ fn gpu_users(settings: &Settings) -> BTreeMap<u32, u64> {
     users
 }
 
+/// That a person has left the question, or the screen that asks it, without an answer.
+pub fn nothing_chosen() -> Failure {
+    Failure::usage("nothing chosen; give a process with --pid")
+}
+
 fn ask(list: &[Candidate]) -> anyhow::Result<u32> {
     let width = crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns));
     let mut out = std::io::stdout().lock();
@@ -252,11 +249,11 @@ fn ask(list: &[Candidate]) -> anyhow::Result<u32> {
         out.flush()?;
         let mut text = String::new();
         if std::io::stdin().lock().read_line(&mut text)? == 0 {
-            return Err(Failure::usage("nothing chosen; give a process with --pid").into());
+            return Err(nothing_chosen().into());
         }
         match answer(list, &text) {
             Answer::Pid(pid) => return Ok(pid),
-            Answer::Quit => return Err(Failure::usage("nothing chosen; give a process with --pid").into()),
+            Answer::Quit => return Err(nothing_chosen().into()),
             Answer::Again(line) => writeln!(out, "{line}")?,
         }
     }
@@ -340,6 +337,7 @@ mod tests {
             workers: 1,
             library: Some("libtorch_cpu.so".to_owned()),
             age_s: Some(90_000),
+            ..Candidate::default()
         };
         let lines = lines(&[hostile], 60);
         assert!(lines[0].starts_with("  1) 5  GPU 1.5 GiB, 1 worker, torch, for 1 d 1 h  python"), "{lines:?}");

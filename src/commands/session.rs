@@ -32,6 +32,8 @@ pub struct Session {
     frames_left: Option<u64>,
     /// Somebody looks at the stacks.
     watched: bool,
+    /// Another job is on the screen.
+    aside: bool,
     /// Class and cause that stand, and when they were first seen, seconds since attaching.
     standing: Option<((Class, Option<String>), f64)>,
 }
@@ -76,6 +78,7 @@ impl Session {
             duration: settings.duration,
             frames_left: settings.iterations,
             watched: false,
+            aside: false,
             standing: None,
         })
     }
@@ -133,6 +136,14 @@ impl Session {
         self.watched = often;
     }
 
+    /// Another job is on the screen, so that few stacks will do; or this one is again.
+    pub fn put_aside(&mut self, aside: bool) {
+        if aside && !self.aside {
+            self.collector.want_stacks(Demand::Seldom);
+        }
+        self.aside = aside;
+    }
+
     /// A settled verdict needs few stacks, a young or doubtful one many.
     fn ask_for_stacks(&mut self, verdict: &Verdict) {
         let now = (verdict.class, verdict.cause.clone());
@@ -141,6 +152,7 @@ impl Session {
         }
         let since = self.standing.as_ref().map_or(0.0, |(_, since)| verdict.observed_s - since);
         self.collector.want_stacks(match verdict {
+            _ if self.aside => Demand::Seldom,
             _ if self.watched || verdict.observed_s < YOUNG_S || since < CHANGED_S => Demand::Often,
             _ if verdict.confidence < DOUBTFUL && verdict.phase == Phase::Training => Demand::NowAndThen,
             _ => Demand::Seldom,

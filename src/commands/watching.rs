@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::thread::JoinHandle;
 
 use crate::config::Settings;
 use crate::tui::{App, Effect, JobKey, Message, News, Target, format};
@@ -18,7 +19,12 @@ const JOBS_MAX: usize = 8;
 pub struct Watching {
     jobs: Vec<Watched>,
     next_key: u32,
+    /// Threads that let a session go.
+    leaving: Vec<JoinHandle<()>>,
 }
+
+/// The wait for the next tick of one of them.
+type Waiting<'s> = Pin<Box<dyn Future<Output = Tick> + 's>>;
 
 #[derive(Debug)]
 struct Watched {
@@ -95,13 +101,13 @@ impl Watching {
     #[must_use]
     pub fn new(session: Session, pid: u32) -> Self {
         let first = Watched { key: JobKey::default(), pid, session, ended: false };
-        Self { jobs: vec![first], next_key: 1 }
+        Self { jobs: vec![first], next_key: 1, leaving: Vec::new() }
     }
 
     /// The next tick of any of them; for ever where all have ended. Cancel safe.
     pub async fn next(&mut self) -> Arrived<'_> {
         let (place, tick) = {
-            let mut waits: Vec<(usize, Pin<Box<dyn Future<Output = Tick> + '_>>)> = Vec::new();
+            let mut waits: Vec<(usize, Waiting<'_>)> = Vec::new();
             for (place, job) in self.jobs.iter_mut().enumerate().filter(|(_, job)| !job.ended) {
                 waits.push((place, Box::pin(job.session.next())));
             }
@@ -138,16 +144,31 @@ impl Watching {
         }
     }
 
-    /// Stops watching a job.
+    /// Stops watching a job. A running py-spy is waited for on a thread of its own: keys are not.
     pub fn detach(&mut self, key: JobKey) {
-        self.jobs.retain(|job| job.key != key);
+        let Some(place) = self.jobs.iter().position(|job| job.key == key) else { return };
+        let session = self.jobs.remove(place).session;
+        self.leaving.retain(|thread| !thread.is_finished());
+        // Where no thread can be started the session goes here and now.
+        self.leaving.extend(std::thread::Builder::new().name("tm-detach".to_owned()).spawn(move || drop(session)));
     }
 
     /// Passes on what the screen needs: from the job that is shown, and from no other.
     pub fn want(&mut self, app: &App) {
         let (needs, shown) = (app.needs(), app.job().key);
         for job in &mut self.jobs {
+            job.session.put_aside(job.key != shown);
             job.session.want_often(needs.stacks && job.key == shown);
+            job.session.want_neighbours(needs.neighbours && job.key == shown);
+        }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        for thread in self.leaving.drain(..) {
+            // It ends within the half second that a session gives py-spy.
+            let _ = thread.join();
         }
     }
 }

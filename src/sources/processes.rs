@@ -10,6 +10,9 @@ use std::path::Path;
 
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
 
+/// No more of a file of users than this is read.
+const PASSWD_MAX: u64 = 1 << 20;
+
 /// No more of a command line than this is kept.
 const COMMAND_MAX: usize = 4096;
 
@@ -105,6 +108,52 @@ fn comm_and_parent(stat: &[u8]) -> Option<(String, u32)> {
     Some((comm, rest.split_ascii_whitespace().nth(1)?.parse().ok()?))
 }
 
+/// What one process uses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// State letter.
+    pub state: char,
+    /// CPU time of all its threads, clock ticks.
+    pub cpu_ticks: u64,
+    /// When it was started, clock ticks since boot: with the PID this names it for ever.
+    pub start_ticks: u64,
+    /// Resident memory, pages.
+    pub rss_pages: u64,
+}
+
+/// What a process uses; `None` when it has ended.
+#[must_use]
+pub fn usage(proc_root: &Path, pid: u32) -> Option<Usage> {
+    usage_in(&limited(&proc_root.join(pid.to_string()).join("stat"), 4096)?)
+}
+
+/// Fields 3, 14 and 15, 22 and 24 of `/proc/PID/stat` (proc(5)).
+fn usage_in(stat: &[u8]) -> Option<Usage> {
+    let close = stat.iter().rposition(|&byte| byte == b')')?;
+    let fields: Vec<&str> =
+        std::str::from_utf8(stat.get(close + 1..)?).ok()?.split_ascii_whitespace().take(22).collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Usage {
+        state: fields.first()?.chars().next()?,
+        cpu_ticks: number(14)?.saturating_add(number(15)?),
+        start_ticks: number(22)?,
+        rss_pages: number(24)?,
+    })
+}
+
+/// Names of the users in a file like `/etc/passwd` (passwd(5)), by their number. A directory service may know more.
+#[must_use]
+pub fn user_names(passwd: &Path) -> BTreeMap<u32, String> {
+    let bytes = limited(passwd, PASSWD_MAX).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let names = text.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        Some((number.parse().ok()?, name.chars().take(64).collect()))
+    });
+    names.collect()
+}
+
 /// A machine-learning library that the process has mapped, by the beginning of its file name. `None` as well when its
 /// maps may not be read.
 #[must_use]
@@ -188,10 +237,29 @@ mod tests {
         assert_eq!(data_workers(&found).get(&7), Some(&1));
     }
 
+    #[test]
+    fn usage_is_read_behind_any_name() {
+        let stat = b"7 (a) R 9) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 123456 9000000 512 18446744073709551615 1";
+        let used = usage_in(stat).unwrap();
+        assert_eq!(used, Usage { state: 'S', cpu_ticks: 300, start_ticks: 123_456, rss_pages: 512 });
+        assert_eq!(usage_in(b"7 (a) S 1"), None);
+        assert!(usage(Path::new("/proc"), std::process::id()).unwrap().rss_pages > 0);
+    }
+
+    #[test]
+    fn users_are_named_where_lines_are_whole() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "root:x:0:0:root:/root:/bin/sh\nbroken\nx:y:z:1\nann:x:1000:1000::/h:/s\n")
+            .unwrap();
+        let names = user_names(file.path());
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), [(0, "root".to_owned()), (1000, "ann".to_owned())]);
+    }
+
     proptest! {
         #[test]
         fn no_bytes_make_a_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = comm_and_parent(&bytes);
+            let _ = usage_in(&bytes);
             let _ = joined(bytes.split(|&b| b == 0).map(String::from_utf8_lossy));
         }
     }

@@ -18,18 +18,23 @@
 //! └ pages and keys ──────────────────────────────────────────────────────────────┘
 //! ```
 
+mod several;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use jiff::tz::TimeZone;
 use ratatui::layout::Rect;
 
 use super::job::Job;
-use super::jobs::JobList;
+use super::jobs::{JobList, Wish};
+use super::kept::{Layout, Scale, ThemeName};
 use super::keys::{Action, Keymap};
 use super::layout::{self, Wants};
 use super::message::{Effect, Export, JobKey, Message, Needs, News};
 use super::page::Page;
 use super::pages::{Pages, Reply, Seen, lines};
 use super::popup::{Choice, Item, Menu, Outcome, Popup, Prompt};
-use super::theme::Theme;
+use super::setup::Setup;
+use super::theme::{Depth, Palette, Theme};
 use super::timeline::Window;
 use super::views;
 use crate::diagnosis::verdict::Verdict;
@@ -41,14 +46,11 @@ use crate::sample::Sources;
 /// Lengths of time that the charts can show, seconds.
 pub const SCALES: [f64; 8] = [10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
 
-/// Place of the scale that the charts begin with.
-const SCALE: usize = 2;
-
 /// Rows that a turn of the mouse wheel moves.
 const WHEEL: isize = 3;
 
 /// What the screen is set to.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Colours and glyphs.
     pub theme: Theme,
@@ -62,6 +64,31 @@ pub struct Options {
     pub mouse: bool,
     /// Few bytes: for thin lines.
     pub low_bandwidth: bool,
+    /// Colours that the terminal has, wanted or not.
+    pub depth: Depth,
+    /// The themes to choose from, and their names; none means the built-in ones.
+    pub themes: Vec<(String, Palette)>,
+    /// How the screen was arranged the last time, or is to be by the configuration.
+    pub layout: Layout,
+    /// The zone of the clock times shown.
+    pub zone: TimeZone,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            theme: Theme::default(),
+            keymap: Keymap::default(),
+            limits: Limits::default(),
+            may_signal: false,
+            mouse: false,
+            low_bandwidth: false,
+            depth: Depth::Indexed256,
+            themes: Vec::new(),
+            layout: Layout::default(),
+            zone: TimeZone::UTC,
+        }
+    }
 }
 
 /// Everything the screen knows.
@@ -76,25 +103,73 @@ pub struct App {
     current: usize,
     /// First line shown of each page that scrolls.
     scroll: [usize; Page::ALL.len()],
-    scale: usize,
+    pub(in crate::tui) scale: Scale,
+    /// Place of the theme in [`Options::themes`].
+    pub(in crate::tui) look: usize,
     size: (u16, u16),
 }
 
 impl App {
     /// A screen of `size` (columns, rows) for one job.
     #[must_use]
-    pub fn new(job: Job, options: Options, size: (u16, u16)) -> Self {
-        Self {
+    pub fn new(job: Job, mut options: Options, size: (u16, u16)) -> Self {
+        if options.themes.is_empty() {
+            let built_in = Palette::names().filter_map(|name| Some((name.to_owned(), Palette::built_in(name)?)));
+            options.themes =
+                std::iter::once((ThemeName::AUTO.to_owned(), options.theme.palette)).chain(built_in).collect();
+        }
+        let layout = std::mem::take(&mut options.layout);
+        let mut pages = Pages::default();
+        pages.processes.arrange(&layout);
+        let mut app = Self {
             options,
-            page: Page::default(),
-            pages: Pages::default(),
+            page: layout.page.unwrap_or_default(),
+            pages,
             popup: None,
             notice: None,
             jobs: vec![job],
             current: 0,
             scroll: [0; Page::ALL.len()],
-            scale: SCALE,
+            scale: layout.time_scale.unwrap_or_default(),
+            look: 0,
             size,
+        };
+        app.set_low_bandwidth(app.options.low_bandwidth);
+        // A theme that was kept and is not there any more is no theme.
+        let look = app.options.themes.iter().position(|(name, _)| layout.theme.as_ref().is_some_and(|t| t.as_str() == name));
+        if let Some(look) = look {
+            app.wear(look);
+        }
+        app
+    }
+
+    /// Sends few bytes, or shows every sample.
+    pub(in crate::tui) fn set_low_bandwidth(&mut self, on: bool) {
+        self.options.low_bandwidth = on;
+        for job in &mut self.jobs {
+            job.set_thin(on);
+        }
+        self.refresh();
+    }
+
+    /// Draws with another theme.
+    pub(in crate::tui) fn wear(&mut self, look: usize) {
+        if let Some((_, palette)) = self.options.themes.get(look) {
+            self.look = look;
+            self.options.theme.palette = *palette;
+        }
+    }
+
+    /// How the screen is arranged now.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        Layout {
+            page: Some(self.page),
+            time_scale: Some(self.scale),
+            theme: self.options.themes.get(self.look).map(|(name, _)| ThemeName::known(name)),
+            low_bandwidth: Some(self.options.low_bandwidth),
+            mouse: Some(self.options.mouse),
+            ..self.pages.processes.arranged()
         }
     }
 
@@ -147,12 +222,14 @@ impl App {
     /// Seconds that the charts show.
     #[must_use]
     pub fn span_s(&self) -> f64 {
-        SCALES.get(self.scale).copied().unwrap_or(60.0)
+        self.scale.seconds()
     }
 
     /// The time that charts of `cells` cells show.
     pub(in crate::tui) fn window(&self, cells: u16) -> Window {
-        Window::of_cells(self.job().edge_ns(), self.span_s(), cells)
+        let window = Window::of_cells(self.job().edge_ns(), self.span_s(), cells);
+        // A picture that stands needs no sweep, and reads easier without.
+        if self.options.low_bandwidth && !self.job().stands() { window.sweeping() } else { window }
     }
 
     /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown.
@@ -207,6 +284,14 @@ impl App {
 
     /// Takes in what happened and says what is to be done about it.
     pub fn update(&mut self, message: Message) -> Vec<Effect> {
+        let mut effects = self.take(message);
+        if self.announce() {
+            effects.push(Effect::Redraw);
+        }
+        effects
+    }
+
+    fn take(&mut self, message: Message) -> Vec<Effect> {
         match message {
             Message::Key(key) => self.key(key),
             Message::Mouse(mouse) => self.mouse(mouse),
@@ -219,15 +304,17 @@ impl App {
             Message::Job(key, news) => self.news(key, news),
             Message::Attached(key, target) => {
                 let interval_s = self.job().interval_s;
-                self.jobs.push(Job::new(key, target, interval_s, self.options.limits));
+                self.notice = None;
+                let mut job = Job::new(key, target, interval_s, self.options.limits);
+                job.set_thin(self.options.low_bandwidth);
+                self.jobs.push(job);
                 self.switch(self.jobs.len() - 1);
                 vec![Effect::Redraw]
             }
-            Message::Candidates(list) => {
-                let Some(Popup::Jobs(jobs)) = &mut self.popup else { return Vec::new() };
-                jobs.candidates = Some(list);
-                vec![Effect::Redraw]
-            }
+            Message::Candidates(list) => self.on_list(|shown, jobs, area| {
+                shown.take(list, jobs, area);
+                Wish::Changed
+            }),
             Message::Advance(seconds) => {
                 if self.job_mut().advance(seconds) {
                     self.refresh();
@@ -247,6 +334,7 @@ impl App {
         let shown = self.job().key == key;
         let Some(job) = self.jobs.iter_mut().find(|job| job.key == key) else { return Vec::new() };
         let before = job.cursor().map(|stamp| stamp.id);
+        let ended = matches!(news, News::Ended { .. });
         let redraw = match news {
             News::Frame(frame) => {
                 job.take_frame(*frame);
@@ -270,6 +358,9 @@ impl App {
                 changed && !job.stands()
             }
             News::Ended { text } => {
+                if !shown {
+                    self.notice = Some(format!("another job: {text}"));
+                }
                 job.ended = Some(text);
                 true
             }
@@ -283,8 +374,8 @@ impl App {
                 true
             }
         };
-        // The list of jobs shows the others' verdicts.
-        let redraw = redraw && (shown || matches!(self.popup, Some(Popup::Jobs(_))));
+        // The list of jobs shows the others' verdicts, the footer their end.
+        let redraw = redraw && (shown || ended || matches!(self.popup, Some(Popup::Jobs(_))));
         if redraw && shown {
             self.refresh();
         }
@@ -292,7 +383,7 @@ impl App {
     }
 
     /// The pages follow the frame on the screen and the size of the terminal.
-    fn refresh(&mut self) {
+    pub(in crate::tui) fn refresh(&mut self) {
         let body = self.body();
         let Self { jobs, current, pages, options, page, .. } = self;
         if let Some(job) = jobs.get(*current) {
@@ -301,6 +392,10 @@ impl App {
             if *page == Page::Stacks {
                 pages.stacks.refresh(&seen);
             }
+        }
+        let area = self.area();
+        if let (Some(Popup::Jobs(list)), jobs) = (&mut self.popup, &self.jobs) {
+            list.refresh(jobs, area);
         }
         self.keep_in_view();
     }
@@ -335,14 +430,33 @@ impl App {
         let outcome = match self.popup.as_mut()? {
             Popup::Detail => match key.code {
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q') => Outcome::Close,
-                _ => return None,
+                _ => return self.detail_key(key),
             },
             Popup::Menu(menu) => menu.key(key),
             Popup::Confirm(confirm) => confirm.key(key),
             Popup::Prompt(prompt) => prompt.key(key),
-            Popup::Jobs(_) => return self.jobs_key(key),
+            Popup::Setup(_) => return Some(self.setup_key(key)),
+            // What the summary does not need does what it always does: the list of other jobs is one key away.
+            Popup::Summary => match key.code {
+                KeyCode::Esc | KeyCode::Enter => Outcome::Close,
+                _ => return None,
+            },
+            Popup::Jobs(_) => return Some(self.on_list(|list, jobs, area| list.key(key, jobs, area))),
         };
         Some(self.outcome(outcome))
+    }
+
+    /// What a key does to the process in full: it scrolls; other keys go to the page.
+    fn detail_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        let by = lines(self.options.keymap.action(key)?, self.body().height)?;
+        Some(self.scroll_detail(by))
+    }
+
+    fn scroll_detail(&mut self, by: isize) -> Vec<Effect> {
+        let last = views::detail_rows(self, self.area());
+        let top = &mut self.pages.processes.detail_top;
+        *top = top.saturating_add_signed(by).min(last);
+        vec![Effect::Redraw]
     }
 
     fn outcome(&mut self, outcome: Outcome) -> Vec<Effect> {
@@ -358,6 +472,7 @@ impl App {
                 self.popup = None;
                 return self.choose(choice);
             }
+            Outcome::Next => return self.page_act(Action::SearchNext),
             Outcome::Typed { done } => {
                 self.typed();
                 if done {
@@ -378,6 +493,9 @@ impl App {
     }
 
     fn paste(&mut self, text: &str) -> Vec<Effect> {
+        if matches!(self.popup, Some(Popup::Jobs(_))) {
+            return self.on_list(|list, jobs, area| list.paste(text, jobs, area));
+        }
         let Some(Popup::Prompt(prompt)) = &mut self.popup else { return Vec::new() };
         prompt.paste(text);
         self.typed();
@@ -387,6 +505,7 @@ impl App {
     fn choose(&mut self, choice: Choice) -> Vec<Effect> {
         match choice {
             Choice::Export(export) => self.export(export),
+            Choice::Act(action) => self.act(action),
             Choice::Ask(confirm) => {
                 self.popup = Some(Popup::Confirm(confirm));
                 vec![Effect::Redraw]
@@ -402,11 +521,11 @@ impl App {
             Action::Redraw => return vec![Effect::Repaint],
             Action::Copy => return self.copy(),
             Action::Mouse => {
-                self.options.mouse = !self.options.mouse;
+                let effects = self.take_mouse(!self.options.mouse);
                 let text =
                     if self.options.mouse { "the mouse is ours" } else { "the mouse is the terminal's: select" };
                 self.notice = Some(text.to_owned());
-                return vec![Effect::Mouse(self.options.mouse), Effect::Redraw];
+                return effects;
             }
             Action::Close if self.popup.is_some() => self.popup = None,
             Action::Close => self.go(Page::Overview),
@@ -414,8 +533,8 @@ impl App {
             Action::Go(page) => self.go(page),
             Action::NextPage => self.go(self.page.after(1)),
             Action::PreviousPage => self.go(self.page.after(Page::ALL.len() - 1)),
-            Action::ZoomIn => self.zoom(self.scale.saturating_sub(1)),
-            Action::ZoomOut => self.zoom((self.scale + 1).min(SCALES.len() - 1)),
+            Action::ZoomIn => self.zoom(self.scale.step(false)),
+            Action::ZoomOut => self.zoom(self.scale.step(true)),
             Action::Pause => self.travel(|job| job.pause()),
             Action::StepBack => self.travel(|job| job.step(-1, span_s)),
             Action::StepForward => self.travel(|job| job.step(1, span_s)),
@@ -430,12 +549,25 @@ impl App {
             Action::NextChange => self.change(true),
             Action::Slower => self.travel(|job| job.change_speed(false)),
             Action::Faster => self.travel(|job| job.change_speed(true)),
-            Action::Jobs => self.popup = Some(Popup::Jobs(JobList::default())),
+            Action::Jobs => {
+                self.popup = Some(Popup::Jobs(Box::new(JobList::at(self.job().key))));
+                self.refresh();
+            }
+            Action::NextJob if self.jobs.len() < 2 => {
+                self.notice = Some("no other job: o lists what to attach to".to_owned());
+            }
             Action::NextJob => self.switch((self.current + 1) % self.jobs.len()),
+            Action::Setup => self.popup = Some(Popup::Setup(Setup::default())),
             Action::Export => self.popup = Some(export_menu()),
             other => return self.page_act(other),
         }
         vec![Effect::Redraw]
+    }
+
+    /// Has the mouse reported, or leaves it to the terminal.
+    pub(in crate::tui) fn take_mouse(&mut self, on: bool) -> Vec<Effect> {
+        self.options.mouse = on;
+        vec![Effect::Mouse(on), Effect::Redraw]
     }
 
     /// Gives an action to the page that is up.
@@ -480,7 +612,7 @@ impl App {
         self.refresh();
     }
 
-    fn zoom(&mut self, scale: usize) {
+    pub(in crate::tui) fn zoom(&mut self, scale: Scale) {
         self.scale = scale;
         let span_s = self.span_s();
         self.job_mut().rescale(span_s);
@@ -502,21 +634,6 @@ impl App {
         self.refresh();
     }
 
-    /// Shows another job.
-    fn switch(&mut self, to: usize) {
-        self.current = to.min(self.jobs.len().saturating_sub(1));
-        self.popup = None;
-        self.refresh();
-    }
-
-    fn jobs_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
-        match key.code {
-            KeyCode::Esc | KeyCode::Char('q') => self.popup = None,
-            _ => return Some(Vec::new()),
-        }
-        Some(vec![Effect::Redraw])
-    }
-
     fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
         match mouse.kind {
             MouseEventKind::ScrollUp => self.wheel(-WHEEL),
@@ -528,6 +645,15 @@ impl App {
     }
 
     fn wheel(&mut self, by: isize) -> Vec<Effect> {
+        match self.popup {
+            Some(Popup::Detail) => return self.scroll_detail(by),
+            Some(Popup::Jobs(_)) => {
+                let key = if by < 0 { KeyCode::Up } else { KeyCode::Down };
+                return self.on_list(|list, jobs, area| list.key(key.into(), jobs, area));
+            }
+            Some(Popup::Menu(_) | Popup::Confirm(_) | Popup::Setup(_) | Popup::Summary) => return Vec::new(),
+            None | Some(Popup::Prompt(_)) => {}
+        }
         let action = if by < 0 { Action::Up } else { Action::Down };
         let mut effects = Vec::new();
         for _ in 0..by.unsigned_abs() {
@@ -537,6 +663,9 @@ impl App {
     }
 
     fn click(&mut self, column: u16, row: u16) -> Vec<Effect> {
+        if matches!(self.popup, Some(Popup::Jobs(_))) {
+            return self.on_list(|list, _, area| list.click(column, row, area));
+        }
         if self.popup.is_some() {
             return Vec::new();
         }
@@ -553,7 +682,7 @@ impl App {
             let Self { jobs, current, pages, options, .. } = self;
             let Some(job) = jobs.get(*current) else { return Vec::new() };
             let seen = Seen { job, body, may_signal: options.may_signal };
-            let reply = pages.processes.click(row, &seen);
+            let reply = pages.processes.click(column, row, &seen);
             return self.reply(reply, Action::Enter);
         }
         if self.page == Page::Stacks {

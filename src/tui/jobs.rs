@@ -1,16 +1,62 @@
-//! The list of jobs: those attached to, and the processes that may be training.
+//! The list of jobs: those attached to, then the processes that may be training. The same list is the first screen where
+//! no PID was given, and lies over a page later.
+//!
+//! Rows are selected by what they are, not by where they stand: a list that is refreshed under somebody's fingers must
+//! not make them attach to its neighbour.
 
-use super::message::JobKey;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::Rect;
 
-/// A process that may be training, as the list shows it.
+use super::job::Job;
+use super::keys::Action;
+use super::layout;
+use super::message::{Effect, JobKey};
+use super::pages::lines;
+use super::popup::{Confirm, Outcome, Prompt, Purpose};
+use crate::text::sanitise;
+
+/// A line of the list: a row, or the heading before the candidates.
+pub type Line = Option<Row>;
+
+/// Most digits of a PID that is typed.
+const DIGITS: usize = 10;
+
+/// A process that may be training, with what it has started: rates and sizes are sums over both.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Candidate {
     /// PID.
     pub pid: u32,
     /// Command line, raw.
     pub command: String,
-    /// What is known of it: device memory, workers, library, age. Raw.
-    pub facts: String,
+    /// Owner, raw.
+    pub user: Option<String>,
+    /// State letter of `/proc/PID/stat` (proc(5)).
+    pub state: Option<char>,
+    /// Percent of one core between the last two looks.
+    pub cpu_pct: Option<f64>,
+    /// Resident memory.
+    pub rss_bytes: Option<u64>,
+    /// Device memory; `None` where no device that can be seen is used.
+    pub gpu_memory_bytes: Option<u64>,
+    /// Use of the devices by it, percent, summed over devices.
+    pub gpu_pct: Option<f64>,
+    /// Data workers.
+    pub workers: u32,
+    /// A machine-learning library that it has mapped, as its file is called. Raw.
+    pub library: Option<String>,
+    /// Seconds since it was started.
+    pub age_s: Option<u64>,
+}
+
+impl Candidate {
+    /// The library's name without what files have around it: `torch` for `libtorch_cpu.so`.
+    #[must_use]
+    pub fn library_name(&self) -> Option<String> {
+        let file = self.library.as_deref()?;
+        let name = file.trim_start_matches("lib");
+        let end = name.find(['.', '_']).unwrap_or(name.len());
+        Some(sanitise(name.get(..end).unwrap_or(name)).into_owned())
+    }
 }
 
 /// One row of the list.
@@ -22,11 +68,263 @@ pub enum Row {
     Candidate(u32),
 }
 
+/// What a person wants of the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Nothing that shows.
+    Nothing,
+    /// It looks different.
+    Changed,
+    /// Close it.
+    Close,
+    /// Show this job.
+    Show(JobKey),
+    /// Attach to this process.
+    Attach(u32),
+    /// Stop watching this job, which has been confirmed.
+    Detach(JobKey),
+}
+
 /// The open list.
 #[derive(Debug, Clone, Default)]
 pub struct JobList {
     /// Candidates, best first; none before the first look.
-    pub candidates: Option<Vec<Candidate>>,
-    /// Selected row.
-    pub selected: usize,
+    pub(in crate::tui) candidates: Option<Vec<Candidate>>,
+    /// What is being typed: a filter or a PID.
+    pub(in crate::tui) prompt: Option<Prompt>,
+    /// What is being asked.
+    pub(in crate::tui) confirm: Option<Confirm>,
+    /// One line that answers the last key.
+    pub(in crate::tui) note: Option<String>,
+    /// Only rows that hold this are shown, whatever its case.
+    pub(in crate::tui) filter: String,
+    /// First line shown.
+    pub(in crate::tui) top: usize,
+    /// What is listed: found anew when something has changed, not at each drawing.
+    lines: Vec<Line>,
+    selected: Option<Row>,
+    /// Where the selected row stood last: its neighbour takes its place when it goes.
+    place: usize,
+    /// Digits typed so far of a PID to jump to.
+    digits: String,
+}
+
+impl JobList {
+    /// A list on which this job is selected.
+    #[must_use]
+    pub fn at(key: JobKey) -> Self {
+        Self { selected: Some(Row::Attached(key)), ..Self::default() }
+    }
+
+    /// Jobs in the order in which they were attached to, the heading, then candidates that are not among them.
+    fn find(&self, jobs: &[Job]) -> Vec<Line> {
+        let wanted = self.filter.to_lowercase();
+        let fits = |pid: u32, command: &str| {
+            wanted.is_empty() || pid.to_string().contains(&wanted) || command.to_lowercase().contains(&wanted)
+        };
+        let watched =
+            |pid: u32| jobs.iter().any(|job| job.target.pid == pid && job.ended.is_none() && job.replay.is_none());
+        let attached = jobs.iter().filter(|job| fits(job.target.pid, &job.target.command));
+        let attached = attached.map(|job| Some(Row::Attached(job.key)));
+        let others = self.candidates.iter().flatten().filter(|c| !watched(c.pid) && fits(c.pid, &c.command));
+        attached.chain([None]).chain(others.map(|c| Some(Row::Candidate(c.pid)))).collect()
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row> {
+        self.lines.iter().copied().flatten()
+    }
+
+    /// The lines of the list: the rows, with a heading before the candidates.
+    #[must_use]
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// The selected row.
+    #[must_use]
+    pub fn selected(&self) -> Option<Row> {
+        self.selected
+    }
+
+    /// A candidate by its PID.
+    #[must_use]
+    pub fn candidate(&self, pid: u32) -> Option<&Candidate> {
+        self.candidates.iter().flatten().find(|c| c.pid == pid)
+    }
+
+    /// Takes in a new look at the processes.
+    pub fn take(&mut self, candidates: Vec<Candidate>, jobs: &[Job], area: Rect) {
+        self.candidates = Some(candidates);
+        self.refresh(jobs, area);
+    }
+
+    /// The jobs, the filter or the size have changed.
+    pub fn refresh(&mut self, jobs: &[Job], area: Rect) {
+        self.lines = self.find(jobs);
+        let found = self.selected.and_then(|row| self.rows().position(|other| other == row));
+        self.select(found.unwrap_or(self.place), area);
+    }
+
+    /// What a key does.
+    pub fn key(&mut self, key: KeyEvent, jobs: &[Job], area: Rect) -> Wish {
+        self.note = None;
+        if let Some(confirm) = &self.confirm {
+            return match confirm.key(key) {
+                Outcome::Confirmed(Effect::Detach(job)) => {
+                    self.confirm = None;
+                    Wish::Detach(job)
+                }
+                Outcome::Nothing => Wish::Nothing,
+                _ => {
+                    self.confirm = None;
+                    Wish::Changed
+                }
+            };
+        }
+        if let Some(prompt) = &mut self.prompt {
+            let outcome = prompt.key(key);
+            return self.typed(outcome, jobs, area);
+        }
+        let digits = std::mem::take(&mut self.digits);
+        if let Some(by) = movement(key).and_then(|action| lines(action, layout::jobs(area).visible())) {
+            self.select(self.place.saturating_add_signed(by), area);
+            return Wish::Changed;
+        }
+        match key.code {
+            KeyCode::Esc | KeyCode::F(10) | KeyCode::Char('q' | 'o') => Wish::Close,
+            KeyCode::Enter => self.open(),
+            KeyCode::Char('x') | KeyCode::Delete => self.ask(jobs),
+            KeyCode::Char('p') => self.type_into(Purpose::Pid, ""),
+            KeyCode::Char('/' | '\\') | KeyCode::F(3 | 4) => {
+                let before = self.filter.clone();
+                self.type_into(Purpose::Filter, &before)
+            }
+            KeyCode::Char(digit @ '0'..='9') if digits.len() < DIGITS => {
+                self.digits = digits;
+                self.digits.push(digit);
+                self.jump(jobs, area)
+            }
+            _ => Wish::Nothing,
+        }
+    }
+
+    /// Pasted text, for a prompt.
+    pub fn paste(&mut self, text: &str, jobs: &[Job], area: Rect) -> Wish {
+        let Some(prompt) = &mut self.prompt else { return Wish::Nothing };
+        prompt.paste(text);
+        self.typed(Outcome::Typed { done: false }, jobs, area)
+    }
+
+    /// A click: the first selects a row, one on the selected row opens it.
+    pub fn click(&mut self, column: u16, row: u16, area: Rect) -> Wish {
+        let rows = layout::jobs(area).rows;
+        if self.confirm.is_some() || !rows.contains((column, row).into()) {
+            return Wish::Nothing;
+        }
+        let Some(Some(clicked)) = self.lines.get(self.top + usize::from(row - rows.y)).copied() else {
+            return Wish::Nothing;
+        };
+        if self.selected == Some(clicked) {
+            return self.open();
+        }
+        let place = self.rows().position(|row| row == clicked);
+        self.select(place.unwrap_or(self.place), area);
+        Wish::Changed
+    }
+
+    fn type_into(&mut self, purpose: Purpose, before: &str) -> Wish {
+        self.prompt = Some(Prompt::new(purpose, before));
+        Wish::Changed
+    }
+
+    /// What a prompt's key means for the list.
+    fn typed(&mut self, outcome: Outcome, jobs: &[Job], area: Rect) -> Wish {
+        let (Some(prompt), Outcome::Typed { done }) = (&self.prompt, outcome) else { return Wish::Nothing };
+        let (purpose, text) = (prompt.purpose, prompt.text.trim().to_owned());
+        if done {
+            self.prompt = None;
+        }
+        if purpose == Purpose::Pid {
+            return match text.parse::<u32>() {
+                Ok(pid) if done && pid > 0 => Wish::Attach(pid),
+                _ => {
+                    if done && !text.is_empty() {
+                        self.note = Some(format!("no PID: {}", crate::text::fit(&text, 40)));
+                    }
+                    Wish::Changed
+                }
+            };
+        }
+        self.filter = text;
+        self.refresh(jobs, area);
+        Wish::Changed
+    }
+
+    fn open(&self) -> Wish {
+        match self.selected {
+            Some(Row::Attached(key)) => Wish::Show(key),
+            Some(Row::Candidate(pid)) => Wish::Attach(pid),
+            None => Wish::Nothing,
+        }
+    }
+
+    /// Asks whether the selected job is to be let go.
+    fn ask(&mut self, jobs: &[Job]) -> Wish {
+        let Some(Row::Attached(key)) = self.selected else { return Wish::Nothing };
+        let Some(job) = jobs.iter().find(|job| job.key == key) else { return Wish::Nothing };
+        if jobs.len() < 2 {
+            self.note = Some("the only job stays: q on its pages quits".to_owned());
+            return Wish::Changed;
+        }
+        let question = format!(
+            "Stop watching process {} and forget what was seen of it? The process itself runs on.",
+            job.target.pid
+        );
+        self.confirm = Some(Confirm { question, effect: Effect::Detach(key) });
+        Wish::Changed
+    }
+
+    /// Goes to the first row whose PID begins with the digits typed.
+    fn jump(&mut self, jobs: &[Job], area: Rect) -> Wish {
+        let pid_of = |row: &Row| match row {
+            Row::Attached(key) => jobs.iter().find(|job| job.key == *key).map(|job| job.target.pid),
+            Row::Candidate(pid) => Some(*pid),
+        };
+        let begins = |row: &Row| pid_of(row).is_some_and(|pid| pid.to_string().starts_with(&self.digits));
+        let place = self.rows().position(|row| begins(&row));
+        match place {
+            Some(place) => self.select(place, area),
+            None => self.note = Some(format!("no PID here begins with {}: p attaches to any", self.digits)),
+        }
+        Wish::Changed
+    }
+
+    /// Selects the row at this place, or the last one, and scrolls to it.
+    fn select(&mut self, place: usize, area: Rect) {
+        self.place = place.min(self.rows().count().saturating_sub(1));
+        let selected = self.rows().nth(self.place);
+        self.selected = selected;
+        let line = self.lines.iter().position(|line| line.is_some() && *line == self.selected).unwrap_or(0);
+        let visible = usize::from(layout::jobs(area).visible());
+        // The heading above the first candidate comes with it.
+        let first = if line > 0 && self.lines.get(line - 1).is_some_and(Option::is_none) { line - 1 } else { line };
+        let last = self.lines.len().saturating_sub(visible);
+        self.top = self.top.min(first).max((line + 1).saturating_sub(visible)).min(last);
+    }
+}
+
+/// Keys that move in a list.
+fn movement(key: KeyEvent) -> Option<Action> {
+    if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+        return None;
+    }
+    Some(match key.code {
+        KeyCode::Up | KeyCode::Char('k') => Action::Up,
+        KeyCode::Down | KeyCode::Char('j') => Action::Down,
+        KeyCode::PageUp => Action::PageUp,
+        KeyCode::PageDown => Action::PageDown,
+        KeyCode::Home | KeyCode::Char('g') => Action::Top,
+        KeyCode::End | KeyCode::Char('G') => Action::Bottom,
+        _ => return None,
+    })
 }

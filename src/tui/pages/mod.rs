@@ -2,6 +2,7 @@
 //! [`super::views`]; pages without a memory of their own only scroll.
 
 pub mod processes;
+mod signals;
 pub mod stacks;
 
 use ratatui::layout::Rect;
@@ -57,6 +58,8 @@ impl Pages {
     pub fn typed(&mut self, purpose: Purpose, text: &str, seen: &Seen<'_>) {
         match purpose {
             Purpose::Filter | Purpose::Search => self.processes.typed(purpose, text, seen),
+            // The list of jobs has its own prompts.
+            Purpose::Pid => {}
         }
     }
 }

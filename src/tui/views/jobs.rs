@@ -1,13 +1,279 @@
-//! The list of jobs.
+//! The list of jobs: those attached to, then the processes that may be training; over a page, or as the first screen.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use super::{popups, preview, write, write_right};
+use crate::diagnosis::verdict::{Class, Phase};
+use crate::text::{fit, sanitise};
 use crate::tui::app::App;
-use crate::tui::jobs::JobList;
+use crate::tui::format;
+use crate::tui::job::Job;
+use crate::tui::jobs::{Candidate, JobList, Row};
+use crate::tui::layout::{self, JobsPlan};
+use crate::tui::message::JobKey;
+use crate::tui::picker::Picker;
+use crate::tui::theme::Theme;
 
-/// Draws the list.
-pub fn draw(buf: &mut Buffer, area: Rect, _list: &JobList, app: &App) {
-    let popup = super::popups::place(area, area.width.saturating_sub(4), area.height.saturating_sub(4));
-    super::popups::frame(buf, popup, " Jobs ", " Esc closes ", app);
+/// Columns before what a job does: mark and PID, and since when it runs.
+const PID_END: u16 = 9;
+const AGE: u16 = 11;
+const WHAT: u16 = 21;
+/// Cells of the step rate and its blanks, which only attached jobs have.
+fn rate_cells(scene: &Scene<'_>) -> u16 {
+    if scene.jobs.is_empty() { 1 } else { 9 }
+}
+
+/// What the list shows.
+struct Scene<'a> {
+    list: &'a JobList,
+    jobs: &'a [Job],
+    /// The job that the pages show.
+    shown: Option<JobKey>,
+    theme: Theme,
+}
+
+/// Draws the list over a page.
+pub fn draw(buf: &mut Buffer, area: Rect, list: &JobList, app: &App) {
+    let scene = Scene { list, jobs: app.jobs(), shown: Some(app.job().key), theme: app.theme() };
+    let below = " Enter shows or attaches · x lets go · / filters · p any PID · Esc closes ";
+    all(buf, area, &scene, below);
+}
+
+/// Draws the list as the first screen.
+pub fn picker(buf: &mut Buffer, picker: &Picker) {
+    let (area, theme) = (buf.area, picker.theme);
+    if area.height > 2 {
+        let title = Rect { height: 1, ..area };
+        buf.set_style(title, theme.bar());
+        let x = write(buf, area.x, area.y, area.right(), " trainmon ", theme.bar().patch(theme.strong()));
+        write(buf, x, area.y, area.right(), "which run holds you up? Choose one to attach to.", theme.bar());
+        let last = "Nothing is attached to yet; no process is stopped or changed, now or later.";
+        let last = fit(last, usize::from(area.width));
+        write(buf, area.x, area.bottom() - 1, area.right(), &last, theme.dim());
+    }
+    let scene = Scene { list: &picker.list, jobs: &[], shown: None, theme };
+    all(buf, area, &scene, " Enter attaches · / filters · p any PID · q quits ");
+}
+
+fn all(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, below: &str) {
+    let plan = layout::jobs(area);
+    popups::frame_in(buf, plan.frame, &title(scene), below, scene.theme);
+    rows(buf, &plan, scene);
+    prompt(buf, plan.prompt, scene);
+    if plan.beside {
+        for y in plan.preview.top()..plan.preview.bottom() {
+            write(buf, plan.preview.x.saturating_sub(2), y, plan.preview.x, "│", scene.theme.dim());
+        }
+    } else if plan.preview.y > plan.prompt.y {
+        let line = "─".repeat(usize::from(plan.preview.width));
+        write(buf, plan.preview.x, plan.preview.y - 1, plan.preview.right(), &line, scene.theme.dim());
+    }
+    match scene.list.selected() {
+        Some(Row::Attached(key)) => {
+            if let Some(job) = scene.jobs.iter().find(|job| job.key == key) {
+                preview::job(buf, plan.preview, job, scene.theme);
+            }
+        }
+        Some(Row::Candidate(pid)) => {
+            if let Some(candidate) = scene.list.candidate(pid) {
+                preview::candidate(buf, plan.preview, candidate, scene.theme);
+            }
+        }
+        None => preview::nothing(buf, plan.preview, scene.list, scene.theme),
+    }
+    if let Some(confirm) = &scene.list.confirm {
+        popups::question(buf, area, confirm, scene.theme);
+    }
+}
+
+fn title(scene: &Scene<'_>) -> String {
+    let attached = match scene.jobs.len() {
+        0 => String::new(),
+        n => format!("{n} attached, "),
+    };
+    let found = match scene.list.candidates.as_ref().map(Vec::len) {
+        None => "looking for more …".to_owned(),
+        Some(1) => "1 process that may be training".to_owned(),
+        Some(n) => format!("{n} processes that may be training"),
+    };
+    format!(" Jobs: {attached}{found} ")
+}
+
+/// Cells of what a job does: the command is in the preview, whole.
+fn what_width(width: u16, rate: u16) -> u16 {
+    (width.saturating_sub(WHAT + rate) * 2 / 3).max(10)
+}
+
+fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &Scene<'_>) {
+    let (heading, theme) = (plan.heading, scene.theme);
+    let rate = rate_cells(scene);
+    let what_end = heading.x + WHAT + what_width(heading.width, rate);
+    buf.set_style(heading, theme.heading());
+    if heading.height > 0 {
+        write_right(buf, heading.x, heading.y, heading.x + PID_END, "PID", theme.heading());
+        write(buf, heading.x + AGE, heading.y, heading.right(), "RUNS FOR", theme.heading());
+        write(buf, heading.x + WHAT, heading.y, heading.right(), "VERDICT, OR WHAT IS KNOWN", theme.heading());
+        if rate > 1 {
+            let steps_end = (what_end + rate - 1).min(heading.right());
+            write_right(buf, what_end.min(steps_end), heading.y, steps_end, " STEPS/S", theme.heading());
+        }
+        write(buf, what_end + rate, heading.y, heading.right(), "COMMAND", theme.heading());
+    }
+    let lines = scene.list.lines();
+    for (line, y) in lines.iter().skip(scene.list.top).zip(plan.rows.top()..plan.rows.bottom()) {
+        let row = Rect { y, height: 1, ..plan.rows };
+        match line {
+            None => {
+                write(buf, row.x, y, row.right(), &fit(&between(scene), usize::from(row.width)), theme.dim());
+            }
+            Some(Row::Attached(key)) => {
+                if let Some(job) = scene.jobs.iter().find(|job| job.key == *key) {
+                    attached(buf, row, job, scene);
+                }
+            }
+            Some(Row::Candidate(pid)) => {
+                if let Some(candidate) = scene.list.candidate(*pid) {
+                    other(buf, row, candidate, scene);
+                }
+            }
+        }
+        if line.is_some() && *line == scene.list.selected() {
+            buf.set_style(row, theme.selected());
+        }
+    }
+    let more = lines.len().saturating_sub(scene.list.top + usize::from(plan.rows.height));
+    if more > 0 {
+        let text = format!(" {more} more below");
+        write_right(buf, plan.prompt.x, plan.prompt.y, plan.prompt.right(), &text, theme.dim());
+    }
+}
+
+/// The heading before the candidates.
+fn between(scene: &Scene<'_>) -> String {
+    let filter = &scene.list.filter;
+    match &scene.list.candidates {
+        None => "looking for processes that may be training …".to_owned(),
+        Some(found) if found.is_empty() => {
+            "no process that may be training is seen; p attaches to any PID".to_owned()
+        }
+        Some(_) if !filter.is_empty() => format!("may be training, with “{}” in PID or command:", sanitise(filter)),
+        Some(_) => "may be training, the likeliest first:".to_owned(),
+    }
+}
+
+/// What a row says: PID, age, what it does, steps a second where they have a column, command.
+struct Said<'a> {
+    mark: &'a str,
+    pid: u32,
+    age: Option<f64>,
+    what: String,
+    steps: String,
+    command: &'a str,
+}
+
+fn line(buf: &mut Buffer, row: Rect, said: &Said<'_>, rate: u16) {
+    let style = ratatui::style::Style::new();
+    write(buf, row.x, row.y, row.right(), said.mark, style);
+    write_right(buf, row.x + 1, row.y, (row.x + PID_END).min(row.right()), &said.pid.to_string(), style);
+    let age = said.age.map_or_else(|| format::UNMEASURED.to_owned(), format::duration);
+    write(buf, row.x + AGE, row.y, (row.x + WHAT - 1).min(row.right()), &age, style);
+    let width = what_width(row.width, rate);
+    let end = row.x + WHAT + width;
+    write(buf, row.x + WHAT, row.y, row.right(), &fit(&said.what, usize::from(width)), style);
+    let rate_end = (end + rate - 1).min(row.right());
+    write_right(buf, end.min(rate_end), row.y, rate_end, &said.steps, style);
+    let room = usize::from(row.right().saturating_sub(end + rate));
+    write(buf, end + rate, row.y, row.right(), &fit(without_folder(said.command), room), style);
+}
+
+/// A command line without the folder of its program: what tells runs apart comes later.
+fn without_folder(command: &str) -> &str {
+    let end = command.find(' ').unwrap_or(command.len());
+    let start = command.get(..end).and_then(|program| program.rfind('/')).map_or(0, |slash| slash + 1);
+    command.get(start..).unwrap_or(command)
+}
+
+fn attached(buf: &mut Buffer, row: Rect, job: &Job, scene: &Scene<'_>) {
+    let mark = if scene.shown == Some(job.key) { ">" } else { "" };
+    let verdict = job.latest_verdict();
+    let steps = verdict.filter(|_| job.ended.is_none()).and_then(|v| v.steps.per_s);
+    let said = Said {
+        mark,
+        pid: job.target.pid,
+        age: job.history().latest().and_then(|frame| frame.job.age_s),
+        what: standing(job),
+        steps: steps.map_or_else(String::new, |steps| format::number(Some(steps))),
+        command: &job.target.command,
+    };
+    line(buf, row, &said, rate_cells(scene));
+}
+
+/// Phase and verdict in as few words as there are.
+fn standing(job: &Job) -> String {
+    let verdict = match job.latest_verdict() {
+        None => "attaching …".to_owned(),
+        Some(v) if super::banner::is_pending(v) => "watching …".to_owned(),
+        Some(v) => {
+            let cause = v.cause.as_deref().map(|c| format!(": {}", sanitise(c))).unwrap_or_default();
+            // That somebody trains who is held back by something goes without saying.
+            let phase = match (v.class, v.phase) {
+                (_, Phase::Training | Phase::Unknown | Phase::Finished) => String::new(),
+                (Class::Idle, phase) => format!(": {}", phase.word()),
+                (_, phase) => format!(", {}", phase.word()),
+            };
+            format!("{}{cause}{phase}", v.class.word())
+        }
+    };
+    if job.ended.is_some() { format!("ENDED, {verdict}") } else { verdict }
+}
+
+fn other(buf: &mut Buffer, row: Rect, candidate: &Candidate, scene: &Scene<'_>) {
+    let said = Said {
+        mark: "",
+        pid: candidate.pid,
+        age: candidate.age_s.map(|age| age as f64),
+        what: facts(candidate),
+        steps: String::new(),
+        command: &candidate.command,
+    };
+    line(buf, row, &said, rate_cells(scene));
+}
+
+/// What speaks for it that a process trains.
+fn facts(candidate: &Candidate) -> String {
+    let mut facts = Vec::new();
+    if let Some(bytes) = candidate.gpu_memory_bytes {
+        facts.push(format!("GPU {}", format::bytes(Some(bytes))));
+    }
+    match candidate.workers {
+        0 => {}
+        1 => facts.push("1 worker".to_owned()),
+        count => facts.push(format!("{count} workers")),
+    }
+    facts.extend(candidate.library_name());
+    facts.join(", ")
+}
+
+fn prompt(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+    let theme = scene.theme;
+    if area.height == 0 {
+        return;
+    }
+    let width = usize::from(area.width);
+    if let Some(prompt) = &scene.list.prompt {
+        let blank = " ".repeat(width);
+        write(buf, area.x, area.y, area.right(), &blank, theme.strong());
+        let x = write(buf, area.x, area.y, area.right(), prompt.purpose.word(), theme.bar());
+        let room = usize::from(area.right().saturating_sub(x + 2));
+        let skip = prompt.text.chars().count().saturating_sub(room);
+        let text: String = prompt.text.chars().skip(skip).collect();
+        let x = write(buf, x + 1, area.y, area.right().saturating_sub(1), &sanitise(&text), theme.strong());
+        write(buf, x, area.y, area.right(), "_", theme.strong());
+    } else if let Some(note) = &scene.list.note {
+        write(buf, area.x, area.y, area.right(), &fit(note, width), theme.warning());
+    } else if !scene.list.filter.is_empty() {
+        let text = format!("filter: {}", scene.list.filter);
+        write(buf, area.x, area.y, area.right(), &fit(&text, width.saturating_sub(16)), theme.dim());
+    }
 }

@@ -11,7 +11,10 @@ mod io;
 mod jobs;
 mod main_thread;
 mod popups;
+mod preview;
 mod ranks;
+mod setup;
+mod sheet;
 mod small;
 mod stacks;
 mod table;
@@ -27,6 +30,7 @@ use super::app::App;
 use super::layout::{self, Plan};
 use super::message::{Export, Target};
 use super::page::Page;
+use super::picker::Picker;
 use super::theme;
 use crate::diagnosis::verdict::{Advice, Verdict};
 use crate::outputs::{json, markdown};
@@ -40,6 +44,14 @@ pub fn draw(buf: &mut Buffer, app: &App) {
         Some(_) => other_page(buf, area, app),
     }
     if app.theme().ascii {
+        fold_to_ascii(buf);
+    }
+}
+
+/// Draws the first screen of a session without a PID into `buf`, which must be empty.
+pub fn draw_picker(buf: &mut Buffer, picker: &Picker) {
+    jobs::picker(buf, picker);
+    if picker.theme.ascii {
         fold_to_ascii(buf);
     }
 }
@@ -112,6 +124,11 @@ fn text_lines(app: &App, width: u16) -> Vec<Line<'static>> {
         Page::Help => help::lines(app, width),
         _ => Vec::new(),
     }
+}
+
+/// Lines by which the process in full can be scrolled.
+pub(super) fn detail_rows(app: &App, area: Rect) -> usize {
+    detail::hidden_rows(app, area)
 }
 
 /// The page whose tab is at this column of the footer.

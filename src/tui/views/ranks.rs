@@ -12,7 +12,7 @@ use crate::tui::{charts, format, layout};
 
 /// Cells of the rank and PID in front of a bar, and of the numbers behind it.
 const BEFORE: u16 = 11;
-const BEHIND: u16 = 14;
+const BEHIND: u16 = 15;
 
 /// Draws a heading and as many ranks as fit, side by side where the terminal is wide.
 pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
@@ -22,9 +22,10 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     let columns = layout::bar_columns(area.width);
     let room = usize::from(area.height.saturating_sub(1)) * usize::from(columns);
     let count = frame.trainers.len();
-    let text = match straggler(app) {
-        Some(place) => format!("{count}; the others wait for rank {place}"),
-        None => format!("{count}, main threads as above"),
+    let straggler = straggler(frame, app);
+    let text = match straggler {
+        Some(place) => format!("{count}: bar as above, wait for batch, GPU; the others wait for rank {place} (!)"),
+        None => format!("{count}: bar as above, wait for batch, GPU"),
     };
     let x = write(buf, x, area.y, area.right(), &text, theme.dim());
     if count > room {
@@ -33,7 +34,11 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     let width = area.width / columns;
     let places = (1..area.height).flat_map(|row| (0..columns).map(move |c| (area.x + c * width, area.y + row)));
     for ((rank, trainer), (x, y)) in frame.trainers.iter().enumerate().zip(places) {
-        one(buf, Rect::new(x, y, width, 1), (rank, trainer), frame, app);
+        let area = Rect::new(x, y, width, 1);
+        one(buf, area, (rank, trainer), frame, app);
+        if straggler == Some(rank) {
+            write(buf, x, y, area.right(), &format!("{rank:>2}!"), theme.warning());
+        }
     }
 }
 
@@ -41,25 +46,35 @@ fn one(buf: &mut Buffer, area: Rect, (rank, trainer): (usize, &TrainerRates), fr
     let theme = app.theme();
     write(buf, area.x, area.y, area.right(), &format!("{rank:>2} {:>7}", trainer.id.pid), theme.dim());
     let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
-    let seconds = [
-        trainer.input_wait_s,
-        trainer.device_sync_s,
-        trainer.host_busy_s,
-        trainer.checkpoint_s,
-        trainer.other_s,
-    ];
+    let seconds =
+        [trainer.input_wait_s, trainer.device_sync_s, trainer.host_busy_s, trainer.checkpoint_s, trainer.other_s];
     let parts = Part::ALL.into_iter().zip(seconds).map(|(part, s)| (theme.part_glyph(part), theme.part(part), s));
     charts::split(buf, bar, parts, theme);
-    let wait = (trainer.seconds_seen > 0.0).then(|| trainer.input_wait_s / trainer.seconds_seen);
-    let device = frame.gpus.iter().find(|gpu| gpu.job_pids.contains(&trainer.id.pid));
-    let text = match device {
-        Some(gpu) => format!("{:>5} G{} {}", format::share(wait), gpu.index, format::percent(gpu.utilization_pct)),
-        None => format!("{:>5} wait", format::share(wait)),
+    let wait = (trainer.seconds_seen > 0.0).then(|| trainer.input_wait_s / trainer.seconds_seen * 100.0);
+    let mut devices = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid));
+    let text = match devices.next() {
+        Some(first) => {
+            // Of several devices the idlest is shown: a mean would hide it.
+            let (mut more, mut least) = (0, first.utilization_pct);
+            for gpu in devices {
+                more += 1;
+                least = least.into_iter().chain(gpu.utilization_pct).reduce(f64::min);
+            }
+            let more = if more > 0 { format!("+{more}") } else { String::new() };
+            format!("{:>4} G{}{more} {}", short(wait), first.index, short(least))
+        }
+        None => format!("{:>4} wait", short(wait)),
     };
     write(buf, bar.right() + 1, area.y, area.right(), &text, theme.dim());
 }
 
+/// A percent in as few cells as it takes.
+fn short(percent: Option<f64>) -> String {
+    format::percent(percent).replace(' ', "")
+}
+
 /// The rank that the others wait for, by its place.
-fn straggler(app: &App) -> Option<usize> {
-    app.verdict()?.ranks.iter().position(|rank| rank.straggler)
+fn straggler(frame: &Frame, app: &App) -> Option<usize> {
+    let straggler = app.verdict()?.ranks.iter().find(|rank| rank.straggler)?;
+    frame.trainers.iter().position(|trainer| trainer.id.pid == straggler.pid)
 }
