@@ -372,6 +372,9 @@ fn crowd(processes: u32) -> Frame {
             ..ProcessRates::default()
         })
         .collect();
+    let thread = frame.threads[0].clone();
+    let busy = frame.processes.iter().rev().take(256);
+    frame.threads = busy.map(|p| ThreadRates { process: p.id, tid: p.id.pid, ..thread.clone() }).collect();
     let worker = frame.workers[0].clone();
     let workers = frame.processes.iter().skip(9);
     frame.workers = workers.map(|p| trainmon::rates::frame::WorkerRates { id: p.id, ..worker.clone() }).collect();
@@ -385,7 +388,14 @@ fn costs() {
         for count in [50, 5000] {
             for keys in ["N", "P", "Pt", "PtH"] {
                 let mut app = page(*COLOUR, size, crowd(count));
+                let stages = Some(Stages { transform: 0.9, ..Stages::default() });
+                let workers =
+                    (0..count).map(|nth| WorkerVerdict { pid: 10_000 + nth, stages, ..WorkerVerdict::default() });
+                let verdict = trainmon::diagnosis::Verdict { workers: workers.collect(), ..data_loader() };
+                tell(&mut app, News::Verdict(Arc::new(verdict)));
                 type_text(&mut app, keys);
+                // The farthest row: what follows a selection looks for it.
+                press(&mut app, KeyCode::End);
                 let measure = |name: &str, app: &mut App| {
                     let times = |mut act: Box<dyn FnMut(&mut App) + '_>, app: &mut App| {
                         let mut times: Vec<_> = (0..200)
