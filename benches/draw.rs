@@ -20,7 +20,7 @@ use tui_support::*;
 fn draw_sizes(c: &mut Criterion) {
     for size in [(80, 24), (120, 40), (200, 60)] {
         let job = Job { workers: 8, seconds: 590, ..Job::default() };
-        let mut app = running(COLOUR, size, job);
+        let mut app = running(*COLOUR, size, job);
         for _ in 0..3 {
             app.update(Message::Key(KeyEvent::new(KeyCode::Char('-'), KeyModifiers::NONE)));
         }
@@ -51,7 +51,7 @@ fn draw_sizes(c: &mut Criterion) {
 
 fn update(c: &mut Criterion) {
     let job = Job { workers: 32, seconds: 300, ..Job::default() };
-    let app = running(COLOUR, (120, 40), job);
+    let app = running(*COLOUR, (120, 40), job);
     c.bench_function("take in a frame of 34 processes", |b| {
         b.iter_batched_ref(
             || (app.clone(), Box::new(frame(301, job))),

@@ -142,6 +142,9 @@ pub struct DemoArgs {
     /// What shall hold the demo back.
     #[arg(long, value_enum, default_value_t)]
     pub bottleneck: Bottleneck,
+    /// Data workers of the demo, instead of those that the bottleneck needs: try what the advice says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub workers: Option<u8>,
 }
 
 /// `doctor`.

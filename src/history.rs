@@ -1,6 +1,8 @@
 //! Fixed-capacity rings of frames and verdict marks, with explicit gaps; [`archive`] keeps an hour of them, packed.
 
 pub mod archive;
+mod packed;
+mod weight;
 
 use std::collections::VecDeque;
 

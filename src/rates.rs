@@ -18,6 +18,7 @@ mod gpu;
 mod host;
 mod job;
 mod kind;
+pub mod neighbours;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod properties;
@@ -27,6 +28,7 @@ mod storage;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod testing;
+pub mod threads;
 mod trainer;
 mod workers;
 
@@ -141,13 +143,16 @@ impl Rates {
             frame.workers = workers::fold(before_job, job, &folded, stale);
             frame.job = folded.job;
             frame.processes = folded.processes;
+            (frame.threads, frame.thread_roles) = folded.threads.finish();
         } else {
             self.carries.clear();
         }
         frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref());
         frame.host = host::fold(before, sample, frame.job.cpu_pct);
         frame.storage = storage::fold(before, sample);
+        frame.neighbours = neighbours::fold(sample.neighbours.as_deref());
         frame.gpu_link = gpu.link;
+        frame.gpu_driver = sample.gpus.as_deref().and_then(|gpus| gpus.driver.clone());
         frame.gpus = gpu.rates;
         frame
     }

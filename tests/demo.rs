@@ -10,7 +10,7 @@ use trainmon::sources::gpu;
 use trainmon::sources::simulated_device::monotonic_ns;
 
 fn start(bottleneck: Bottleneck) -> DemoJob {
-    start_with(Path::new(env!("CARGO_BIN_EXE_trainmon")), bottleneck).unwrap()
+    start_with(Path::new(env!("CARGO_BIN_EXE_trainmon")), bottleneck, None).unwrap()
 }
 
 /// PIDs below `pid`.

@@ -15,9 +15,10 @@ fn readme() -> String {
 #[test]
 fn every_key_is_listed() {
     let readme = readme();
-    for binding in keys::TABLE {
-        let line = readme.lines().find(|line| line.starts_with(binding.name) && line.ends_with(binding.help));
-        assert!(line.is_some(), "{}: {}", binding.name, binding.help);
+    for (binding, keys) in keys::Keymap::default().lines() {
+        let name = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let line = readme.lines().find(|line| line.starts_with(&name) && line.ends_with(binding.help));
+        assert!(line.is_some(), "{name}: {}", binding.help);
     }
 }
 

@@ -18,20 +18,13 @@ fn key(code: KeyCode) -> Message {
 }
 
 fn every_key() -> Vec<Message> {
-    keys::TABLE
-        .iter()
-        .flat_map(|b| b.keys)
-        .map(|k| {
-            let modifiers = if k.control { KeyModifiers::CONTROL } else { KeyModifiers::NONE };
-            Message::Key(KeyEvent::new(k.code, modifiers))
-        })
-        .collect()
+    keys::TABLE.iter().flat_map(|b| b.keys).map(|k| Message::Key(k.event())).collect()
 }
 
 #[test]
 fn every_key_on_every_page_at_every_size() {
     for size in [(20, 5), (80, 24), (200, 60)] {
-        for page in ['1', '2', '?'] {
+        for page in ['1', '2', '3', '4', '5', '6', '7', '?'] {
             for messages in [running(PLAIN, size, Job::default()), fresh(PLAIN, size)] {
                 for message in every_key() {
                     let mut app = messages.clone();
@@ -61,7 +54,7 @@ fn quitting_suspending_and_painting_are_effects() {
 fn escape_only_closes() {
     let mut app = running(PLAIN, (80, 24), Job::default());
     let overview = text(&app, (80, 24));
-    for open in [KeyCode::Enter, KeyCode::Char('2'), KeyCode::F(1)] {
+    for open in [KeyCode::Char('e'), KeyCode::Char('2'), KeyCode::Char('7'), KeyCode::F(1)] {
         app.update(key(open));
         assert_ne!(text(&app, (80, 24)), overview);
         assert_eq!(app.update(key(KeyCode::Esc)), [Effect::Redraw]);
@@ -83,24 +76,25 @@ fn copying_gives_the_whole_verdict() {
 }
 
 #[test]
-fn zoom_goes_from_thirty_seconds_to_ten_minutes() {
+fn zoom_goes_from_ten_seconds_to_an_hour() {
     let mut app = running(PLAIN, (80, 24), Job::default());
     assert_eq!(app.span_s(), 60.0);
     for _ in 0..9 {
         app.update(key(KeyCode::Char('+')));
     }
-    assert_eq!(app.span_s(), 30.0);
+    assert_eq!(app.span_s(), 10.0);
     for _ in 0..9 {
         app.update(key(KeyCode::Char('-')));
         draw(&app, (80, 24));
     }
-    assert_eq!(app.span_s(), 600.0);
+    assert_eq!(app.span_s(), 3600.0);
 }
 
 #[test]
 fn the_table_scrolls_to_its_end_and_back() {
     let size = (80, 24);
     let mut app = running(PLAIN, size, Job { workers: 40, ..Job::default() });
+    app.update(key(KeyCode::Char('5')));
     app.update(key(KeyCode::End));
     let end = text(&app, size);
     assert!(end.contains("1290 helper") && end.contains("42/42"), "{end}");
@@ -117,6 +111,7 @@ fn the_table_scrolls_to_its_end_and_back() {
 fn a_click_selects_a_row() {
     let size = (80, 24);
     let mut app = running(PLAIN, size, Job::default());
+    app.update(key(KeyCode::Char('5')));
     let row = text(&app, size).lines().position(|l| l.contains("1302 worker")).unwrap();
     app.update(Message::Mouse(MouseEvent {
         kind: MouseEventKind::Down(MouseButton::Left),
@@ -137,7 +132,7 @@ fn a_large_paste_does_nothing() {
 #[test]
 fn marks_follow_frames_into_the_history() {
     let app = running(PLAIN, (80, 24), Job::default());
-    let last = app.history().marks().next_back().unwrap();
+    let last = app.job().history().marks().next_back().unwrap();
     assert_eq!((last.sequence, last.class, last.cause), (90, Class::DataLoader, Some("too-few-workers")));
 }
 
@@ -148,11 +143,11 @@ fn any_message() -> impl Strategy<Value = Message> {
         1 => any::<char>().prop_map(|c| key(KeyCode::Char(c))),
         2 => (0u16..300, 0u16..100).prop_map(|(w, h)| Message::Resize(w, h)),
         3 => (0u64..500, 0u32..12, 0u32..3).prop_map(|(t, workers, gpus)| {
-            Message::Job(JobKey::default(), News::Frame(Box::new(frame(t, Job { workers, gpus, seconds: 0 })))
+            Message::Job(JobKey::default(), News::Frame(Box::new(frame(t, Job { workers, gpus, seconds: 0 }))))
         }),
         2 => prop::sample::select(Class::ALL.to_vec())
-            .prop_map(|c| Message::Job(JobKey::default(), News::Verdict(Arc::new(other(c, None, "why")))),
-        1 => Just(Message::Job(JobKey::default(), News::Verdict(Arc::new(unknown()))),
+            .prop_map(|c| Message::Job(JobKey::default(), News::Verdict(Arc::new(other(c, None, "why"))))),
+        1 => Just(Message::Job(JobKey::default(), News::Verdict(Arc::new(unknown())))),
         1 => ".{0,40}".prop_map(|text| Message::Job(JobKey::default(), News::Ended { text })),
         1 => ".{0,40}".prop_map(Message::Notice),
         1 => (0u16..300, 0u16..100, any::<bool>()).prop_map(|(column, row, up)| Message::Mouse(MouseEvent {
@@ -170,7 +165,7 @@ proptest! {
     #[test]
     fn no_storm_of_events_panics(messages in prop::collection::vec(any_message(), 0..40), ascii in any::<bool>()) {
         let mut size = (80, 24);
-        let mut app: App = fresh(trainmon::tui::Theme { colour: true, ascii }, size);
+        let mut app: App = fresh(trainmon::tui::Theme { ascii, ..*COLOUR }, size);
         for message in messages {
             if let Message::Resize(w, h) = message {
                 size = (w, h);

@@ -89,7 +89,7 @@ fn run(mode: &str) -> Seen {
 #[ignore = "only the other tests of this file start it"]
 fn child() {
     let Ok(mode) = std::env::var(MODE) else { return };
-    let app = running(COLOUR, SIZE, Job::default());
+    let app = running(*COLOUR, SIZE, Job::default());
     let mut terminal = Terminal::enter(Options { mouse: mode == "mouse" }).unwrap();
     assert_eq!(terminal.size(), SIZE);
     terminal.draw(|buf| views::draw(buf, &app)).unwrap();

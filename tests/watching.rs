@@ -30,8 +30,8 @@ async fn ticks(watching: &mut Watching, app: &mut App, count: usize) {
 #[test]
 fn two_jobs_are_watched_at_once_and_one_is_let_go() {
     let executable = Path::new(env!("CARGO_BIN_EXE_trainmon"));
-    let first = start_with(executable, Bottleneck::Gpu).unwrap();
-    let second = start_with(executable, Bottleneck::DataLoader).unwrap();
+    let first = start_with(executable, Bottleneck::Gpu, None).unwrap();
+    let second = start_with(executable, Bottleneck::DataLoader, None).unwrap();
     let settings = settings();
     let done = block_on(async {
         let session = Session::attach(&settings, first.pid(), Some(&first.device_path))?;

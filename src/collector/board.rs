@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::sample::{
-    GpuSample, HostSample, JobSample, SourceState, SourceStatus, Sources, StackWindow, StacksSample, StorageSample,
+    GpuSample, HostSample, JobSample, NeighboursSample, SourceState, SourceStatus, Sources, StackWindow,
+    StacksSample, StorageSample,
 };
 
 /// A call that has been outstanding for longer counts as hung, nanoseconds. NVML calls on a healthy driver take
@@ -37,6 +38,8 @@ pub struct Parts {
     pub gpu: Part<GpuSample>,
     /// Python stacks.
     pub stacks: StacksPart,
+    /// The busiest processes besides the job's, while they are wanted.
+    pub neighbours: Option<Arc<NeighboursSample>>,
     /// PIDs of the job, for the sources that look into its processes.
     pub pids: Vec<u32>,
     /// PIDs that NVML lists.

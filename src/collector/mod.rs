@@ -5,6 +5,8 @@
 //!              processes, the host and the cgroup (kernel memory: these reads do not block)
 //!  tm-gpu      NVML, which may hang with the driver         } asked once a tick, one call outstanding,
 //!  tm-storage  disks, descriptors and mounts                } never waited for longer than a moment
+//!  tm-stacks   py-spy, one run after the other, as often as is wanted
+//!  tm-hosts    the host's other processes, while they are wanted
 //!       │
 //!       ▼
 //!  Board: the latest value of each source, with its state (fresh, stale, hung, gone, absent, denied)
@@ -15,6 +17,7 @@
 
 mod board;
 mod clock;
+mod neighbours;
 mod stacks;
 mod threads;
 
@@ -31,6 +34,7 @@ use crate::sources::job::{AttachError, JobReader};
 use crate::sources::kept;
 
 use board::Board;
+use neighbours::Neighbours;
 pub use stacks::Demand;
 
 /// How long a finished tick waits for sources that are a little late, milliseconds: NVML's PCIe counters take 20 ms
@@ -70,6 +74,7 @@ pub struct Collector {
     /// How long the stacks thread rests between two windows, milliseconds.
     stacks_rest_ms: Arc<AtomicU64>,
     stacks_thread: Option<JoinHandle<()>>,
+    neighbours: Neighbours,
     target: ProcessId,
     command: Arc<str>,
     interval: Duration,
@@ -91,6 +96,7 @@ impl Collector {
         let board = Arc::new(Board::default());
         let stop = Arc::new(AtomicBool::new(false));
         let interval = options.interval;
+        let neighbours = Neighbours::new(&options.roots);
         let stacks_rest_ms = Arc::new(AtomicU64::new(Demand::Often.rest_ms()));
         let stacks_thread = threads::start(job, options, &board, &stop, &stacks_rest_ms)
             .map_err(|error| AttachError::Failed(target.pid, error))?;
@@ -99,6 +105,7 @@ impl Collector {
             stop,
             stacks_rest_ms,
             stacks_thread,
+            neighbours,
             target,
             command,
             interval,
@@ -126,6 +133,12 @@ impl Collector {
         if self.stacks_rest_ms.swap(demand.rest_ms(), Ordering::Relaxed) != demand.rest_ms() {
             self.wake_stacks();
         }
+    }
+
+    /// Says whether the busiest processes besides the job's are wanted from now on: a look over the host every two
+    /// seconds, or more rarely where that would cost more than 1 % of a core.
+    pub fn want_neighbours(&mut self, wanted: bool) {
+        self.neighbours.want(wanted, &self.board, &self.stop);
     }
 
     fn wake_stacks(&self) {
@@ -160,6 +173,7 @@ impl Collector {
             storage: parts.storage.value.clone(),
             gpus: parts.gpu.value.clone(),
             stacks: parts.stacks.take(),
+            neighbours: parts.neighbours.clone(),
             sources: parts.sources(now_ns, interval_ns),
             own: self.own(),
         }
@@ -205,10 +219,70 @@ impl Drop for Collector {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.wake_stacks();
+        self.neighbours.wake();
         // A py-spy that is running is ended by its thread, which looks for `stop` every 40 ms: it must not outlive us.
         let until = Instant::now() + STACKS_END;
         while self.stacks_thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    /// A shell that keeps a CPU busy, ended on drop.
+    struct Busy(Child);
+
+    impl Busy {
+        fn start() -> Self {
+            Self(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+        }
+    }
+
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn neighbours_are_in_the_samples_while_they_are_wanted() {
+        let (job, neighbour) = (Busy::start(), Busy::start());
+        let options = Options {
+            roots: Roots::default(),
+            pid: job.0.id(),
+            interval: Duration::from_millis(200),
+            no_ptrace: true,
+            no_stacks: true,
+            py_spy: None,
+            nvml_lib: Some("/nowhere/libnvidia-ml.so.1".into()),
+            simulated_device: None,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut collector = Collector::attach(options).unwrap();
+            assert!(collector.next().await.neighbours.is_none());
+            collector.want_neighbours(true);
+            let until = Instant::now() + Duration::from_secs(60);
+            loop {
+                assert!(Instant::now() < until);
+                let Some(seen) = collector.next().await.neighbours else { continue };
+                assert!(seen.processes.iter().all(|process| process.id.pid != job.0.id()), "{seen:?}");
+                let busy = seen.processes.iter().find(|process| process.id.pid == neighbour.0.id());
+                if busy.is_some_and(|busy| busy.command.starts_with("sh -c while") && seen.window_ns > 0) {
+                    break;
+                }
+            }
+            collector.want_neighbours(false);
+            while collector.next().await.neighbours.is_some() {
+                assert!(Instant::now() < until);
+            }
+        });
     }
 }

@@ -17,7 +17,7 @@ pub fn run(settings: &Settings, arguments: &DemoArgs) -> anyhow::Result<ExitCode
     if settings.log.is_none() && !terminal {
         return Err(Failure::usage("the screen needs a terminal; without one use `trainmon demo --log -`").into());
     }
-    let job = crate::demo::start(arguments.bottleneck)?;
+    let job = crate::demo::start(arguments.bottleneck, arguments.workers)?;
     // The job lives until the screen or the log has ended, and ends on every way out of here, panics included.
     super::live::attach(settings, job.pid(), Some(&job.device_path))
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crossterm::event::EventStream;
+use jiff::tz::TimeZone;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_stream::StreamExt;
 
@@ -12,7 +13,6 @@ use crate::config::Settings;
 use crate::errors::Exit;
 use crate::history::archive::Limits;
 use crate::text;
-use crate::tui::summary::Summary;
 use crate::tui::{App, Effect, Job, JobKey, Message, Options, Target, Terminal, Theme, terminal, theme, views};
 
 use super::candidates::Candidates;
@@ -51,6 +51,7 @@ pub fn options(settings: &Settings) -> Options {
         theme: Theme::detect(!settings.color, settings.ascii, |name| std::env::var(name).ok()),
         limits: Limits::default(),
         mouse: settings.mouse,
+        zone: jiff::tz::TimeZone::system(),
         ..Options::default()
     }
 }
@@ -74,7 +75,7 @@ impl Feed {
 async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -> anyhow::Result<ExitCode> {
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
-    let ascii = options.theme.ascii;
+    let (ascii, zone) = (options.theme.ascii, options.zone.clone());
     let mut terminal = Terminal::enter(terminal::Options { mouse: options.mouse })?;
     let mut app = App::new(job, options, terminal.size());
     terminal.draw(|buffer| views::draw(buffer, &app))?;
@@ -109,7 +110,7 @@ async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -
                 Effect::Quit => {
                     let width = usize::from(terminal.size().0);
                     drop(terminal);
-                    print(&what_was_learned(&app, width), ascii);
+                    print(&what_was_learned(&app, width, &zone), ascii);
                     return Ok(Exit::Done.into());
                 }
                 Effect::Redraw => {}
@@ -160,7 +161,7 @@ async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -
 }
 
 /// The last verdict of each job with its run summed up, in lines of at most `width` cells: what stays in the scrollback.
-fn what_was_learned(app: &App, width: usize) -> Vec<String> {
+fn what_was_learned(app: &App, width: usize, zone: &TimeZone) -> Vec<String> {
     let mut lines = Vec::new();
     for job in app.jobs() {
         let Some(verdict) = job.latest_verdict() else { continue };
@@ -168,7 +169,7 @@ fn what_was_learned(app: &App, width: usize) -> Vec<String> {
             lines.push(text::fit(&format!("PID {} {}", job.target.pid, job.target.command), width));
         }
         lines.push(crate::outputs::text::headline(verdict));
-        for line in job.summary().iter().flat_map(Summary::lines) {
+        for line in job.summary().iter().flat_map(|summary| summary.lines(zone)) {
             lines.extend(text::wrap(&line, width.saturating_sub(2)).into_iter().map(|line| format!("  {line}")));
         }
     }

@@ -159,6 +159,12 @@ impl Session {
         });
     }
 
+    /// Says whether the busiest processes besides the job's are wanted from now on: they are looked at only while
+    /// somebody sees them.
+    pub fn want_neighbours(&mut self, wanted: bool) {
+        self.collector.want_neighbours(wanted);
+    }
+
     /// The mark of the verdict that stands, for the newest frame.
     #[must_use]
     pub fn mark(&self, sequence: u64) -> crate::history::Mark {

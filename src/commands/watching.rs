@@ -159,6 +159,7 @@ impl Watching {
         for job in &mut self.jobs {
             job.session.put_aside(job.key != shown);
             job.session.want_often(needs.stacks && job.key == shown);
+            job.session.want_neighbours(needs.neighbours && job.key == shown);
         }
     }
 }

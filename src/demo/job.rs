@@ -34,28 +34,31 @@ pub struct DemoJob {
     life_line: Option<ChildStdout>,
 }
 
-/// Starts the demo from this executable.
+/// Starts the demo from this executable, with so many workers, or as many as the bottleneck needs.
 ///
 /// Call it from a thread that lives as long as the job (the main thread): the kernel ends the children with the
 /// thread that made them (`PR_SET_PDEATHSIG`, prctl(2)).
 ///
 /// # Errors
 /// One line: what could not be made.
-pub fn start(bottleneck: Bottleneck) -> anyhow::Result<DemoJob> {
+pub fn start(bottleneck: Bottleneck, workers: Option<u8>) -> anyhow::Result<DemoJob> {
     // Not current_exe(): this goes on working when the file has been replaced meanwhile.
-    start_with(Path::new("/proc/self/exe"), bottleneck)
+    start_with(Path::new("/proc/self/exe"), bottleneck, workers)
 }
 
 /// The same from another executable of trainmon (tests).
 ///
 /// # Errors
 /// As [`start`].
-pub fn start_with(executable: &Path, bottleneck: Bottleneck) -> anyhow::Result<DemoJob> {
+pub fn start_with(executable: &Path, bottleneck: Bottleneck, workers: Option<u8>) -> anyhow::Result<DemoJob> {
     let device = rustix::fs::memfd_create("simulated-gpu", rustix::fs::MemfdFlags::CLOEXEC)
         .context("no memory file for the simulated device")?;
     let device_path = PathBuf::from(format!("/proc/self/fd/{}", device.as_raw_fd()));
     let mut command = Command::new(executable);
     command.arg0("trainmon").args(["demo-trainer", "--bottleneck", bottleneck.word()]);
+    if let Some(workers) = workers {
+        command.args(["--workers", &workers.to_string()]);
+    }
     let storage = match bottleneck {
         Bottleneck::Io => {
             let listener = TcpListener::bind(("127.0.0.1", 0)).context("no port on the loopback interface")?;

@@ -43,6 +43,8 @@ enum Role {
         bottleneck: Bottleneck,
         #[arg(long)]
         storage: Option<std::net::SocketAddr>,
+        #[arg(long)]
+        workers: Option<u8>,
     },
     #[command(name = "demo-worker")]
     Worker(worker::Arguments),
@@ -64,7 +66,7 @@ pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<ExitCode> {
         }
     };
     let done = match part.role {
-        Role::Trainer { bottleneck, storage } => trainer::run(bottleneck, storage),
+        Role::Trainer { bottleneck, storage, workers } => trainer::run(bottleneck, workers, storage),
         Role::Worker(arguments) => worker::run(&arguments),
         Role::Storage => storage::run(),
     };

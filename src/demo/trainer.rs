@@ -28,9 +28,10 @@ use crate::sources::simulated_device::{DeviceState, SimulatedGpu, monotonic_ns};
 ///
 /// # Errors
 /// When the device's file, the data set or a worker cannot be made, or a worker dies.
-pub fn run(bottleneck: Bottleneck, storage: Option<SocketAddr>) -> anyhow::Result<()> {
+pub fn run(bottleneck: Bottleneck, workers: Option<u8>, storage: Option<SocketAddr>) -> anyhow::Result<()> {
     super::become_part(c"demo-trainer");
-    let plan = Plan::of(bottleneck);
+    let mut plan = Plan::of(bottleneck);
+    plan.workers = workers.map_or(plan.workers, usize::from);
     let data = data_set()?;
     // Started before the threads that feed them, so that no worker inherits another one's pipes.
     let workers =

@@ -13,17 +13,16 @@ use std::mem::size_of;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::packed::{self, Packed};
+use super::weight;
 use crate::diagnosis::verdict::{Class, Phase, Verdict};
 use crate::rates::Frame;
 
 /// Moments in a block: more pack better, fewer load faster.
 const BLOCK: usize = 16;
 
-/// zstd's level: at 1 an hour is a tenth larger than at 3, and packing takes half the time.
+/// zstd's level. 3, its own choice, packs an hour 3 % smaller, which is not worth the larger tables while it packs.
 const LEVEL: i32 = 1;
-
-/// Most bytes that a block may unpack to: beyond what [`Limits::bytes`] lets in, so only a damaged block has more.
-const MOST_UNPACKED: usize = 256 << 20;
 
 /// Names a moment for as long as it is kept: counts from 0, never used again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,14 +78,14 @@ impl Default for Limits {
 /// Moments that are packed together.
 #[derive(Debug)]
 struct Block {
-    /// Where in the unpacked bytes each moment ends.
-    ends: Vec<usize>,
+    /// Where each moment ends, in the bytes and in the floats that come after all of these.
+    ends: Vec<(usize, usize)>,
     packed: Vec<u8>,
 }
 
 impl Block {
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.ends.len() * size_of::<usize>() + self.packed.len()
+        size_of::<Self>() + self.ends.capacity() * size_of::<(usize, usize)>() + self.packed.len()
     }
 }
 
@@ -139,7 +138,7 @@ impl Archive {
             cause: None,
             phase: None,
         });
-        let weight = weight_of_frame(frame);
+        let weight = weight::of_frame(frame);
         self.recent_bytes += weight;
         self.recent.push_back((Moment { frame: frame.clone(), ..Moment::default() }, weight));
         self.pack();
@@ -149,7 +148,7 @@ impl Archive {
     /// Notes the verdict of the newest moment; its class and cause have stood since `since_ns`.
     pub fn judge(&mut self, verdict: &Arc<Verdict>, since_ns: Option<u64>) {
         let (Some(stamp), Some((moment, weight))) = (self.stamps.back_mut(), self.recent.back_mut()) else { return };
-        let grown = weight_of_frame(&moment.frame) + weight_of_verdict(verdict);
+        let grown = weight::of_frame(&moment.frame) + weight::of_verdict(verdict);
         self.recent_bytes = (self.recent_bytes + grown).saturating_sub(*weight);
         *weight = grown;
         moment.verdict = Some(Arc::clone(verdict));
@@ -260,7 +259,7 @@ impl Archive {
         if let Some(place) = place.checked_sub(packed) {
             return self.recent.get(place).map(|(moment, _)| moment.clone());
         }
-        // All blocks but the newest may have any number of moments, since a heavy one is packed early.
+        // Blocks differ in length: heavy moments are packed early.
         let mut place = place;
         for block in &self.blocks {
             match place.checked_sub(block.ends.len()) {
@@ -326,35 +325,34 @@ impl Archive {
 }
 
 fn pack<'a>(moments: impl Iterator<Item = &'a Moment>) -> Block {
-    let mut plain = Vec::new();
-    let mut ends = Vec::new();
+    let mut plain = Packed::default();
+    let mut ends = Vec::with_capacity(BLOCK);
     for moment in moments {
-        let whole = (&moment.frame, moment.verdict.as_deref(), moment.since_ns);
-        // What cannot be written down loads as nothing: an empty piece.
-        let start = plain.len();
-        if serde_json::to_writer(&mut plain, &whole).is_err() {
-            plain.truncate(start);
+        let (bytes, floats) = (plain.bytes.len(), plain.floats.len());
+        if packed::pack(&mut plain, &(&moment.frame, moment.verdict.as_deref(), moment.since_ns)).is_err() {
+            // What cannot be written down loads as nothing: an empty piece.
+            plain.bytes.truncate(bytes);
+            plain.floats.truncate(floats);
         }
-        ends.push(plain.len());
+        ends.push((plain.bytes.len(), plain.floats.len()));
     }
-    Block { ends, packed: zstd::bulk::compress(&plain, LEVEL).unwrap_or_default() }
+    plain.bytes.append(&mut plain.floats);
+    Block { ends, packed: zstd::bulk::compress(&plain.bytes, LEVEL).unwrap_or_default() }
 }
 
 fn unpack(block: &Block, place: usize) -> Option<Moment> {
-    let end = *block.ends.get(place)?;
-    let start = place.checked_sub(1).map_or(Some(0), |p| block.ends.get(p).copied())?;
-    let plain = zstd::bulk::decompress(&block.packed, (*block.ends.last()?).min(MOST_UNPACKED)).ok()?;
+    let (bytes_end, floats_end) = *block.ends.get(place)?;
+    let (bytes_start, floats_start) =
+        place.checked_sub(1).map_or(Some((0, 0)), |before| block.ends.get(before).copied())?;
+    let (bytes, floats) = *block.ends.last()?;
+    let plain = zstd::bulk::decompress(&block.packed, bytes + floats).ok()?;
+    let (bytes, floats) = plain.split_at_checked(bytes)?;
     let (frame, verdict, since_ns): (Frame, Option<Verdict>, Option<u64>) =
-        serde_json::from_slice(plain.get(start..end)?).ok()?;
+        packed::unpack(bytes.get(bytes_start..bytes_end)?, floats.get(floats_start..floats_end)?).ok()?;
     Some(Moment { frame, verdict: verdict.map(Arc::new), since_ns })
 }
 
-/// Memory of a frame, bytes, near enough.
-fn weight_of_frame(frame: &Frame) -> usize {
-    size_of::<Moment>() + frame.processes.len() * 256 + frame.workers.len() * 256
-}
-
-/// Memory of a verdict, bytes, near enough.
-fn weight_of_verdict(verdict: &Verdict) -> usize {
-    size_of::<Verdict>() + verdict.workers.len() * 256
-}
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#[path = "archive_tests.rs"]
+mod tests;

@@ -1,7 +1,7 @@
 //! A sample without the directories of the machine it was taken on, for recordings that are given to others.
 //!
 //! Command lines, mount points and mount sources, control groups and the reasons that sources give keep the last part
-//! of each path. Everything that a verdict rests on stays, so the verdict is the same.
+//! of each path. The names of data files, and processes that are not the job's, are left out. Everything that a verdict rests on stays, so the verdict is the same.
 
 use std::sync::Arc;
 
@@ -66,6 +66,8 @@ pub fn sample(sample: &Sample) -> Sample {
     sample.job = sample.job.map(|job| Arc::new(of_job(Arc::unwrap_or_clone(job))));
     sample.storage = sample.storage.map(|storage| Arc::new(of_storage(Arc::unwrap_or_clone(storage))));
     sample.stacks = sample.stacks.map(|stacks| Arc::new(of_stacks(Arc::unwrap_or_clone(stacks))));
+    // Other people's work.
+    sample.neighbours = None;
     let sources = &mut sample.sources;
     let all = [&mut sources.job, &mut sources.host, &mut sources.storage, &mut sources.gpu, &mut sources.stacks];
     for status in all {
@@ -80,6 +82,9 @@ fn of_job(mut job: JobSample) -> JobSample {
     for process in &mut job.processes {
         process.command = without_directories(&process.command).into();
         process.comm = base_name(&process.comm);
+        for thread in &mut process.threads {
+            thread.name = base_name(&thread.name);
+        }
     }
     job.library = job.library.map(|library| base_name(&library));
     job.cgroup.path = job.cgroup.path.map(|path| base_name(&path));
@@ -109,6 +114,7 @@ fn of_storage(mut storage: StorageSample) -> StorageSample {
         mount.mount_point = base_name(&mount.mount_point);
         // `server:/export` and `//server/share` name a host.
         mount.source = base_name(&mount.source);
+        mount.examples.clear();
     }
     storage
 }
@@ -119,7 +125,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sample::{DataMount, ProcessSample};
+    use crate::sample::{DataMount, ProcessSample, ThreadSample};
 
     #[test]
     fn command_lines_keep_what_is_no_directory() {
@@ -141,16 +147,26 @@ mod tests {
         let mount = DataMount {
             mount_point: "/mnt/my data/set".into(),
             source: "files.example.org:/export/sets".into(),
+            examples: vec!["/mnt/my data/set/patient-7.npy".into()],
             ..DataMount::default()
         };
         let storage = StorageSample { mounts: Some(vec![mount]), ..StorageSample::default() };
-        let process = ProcessSample { command: "/a/b /c/d".into(), ..ProcessSample::default() };
+        let thread = ThreadSample { name: "/e/f".into(), ..ThreadSample::default() };
+        let process =
+            ProcessSample { command: "/a/b /c/d".into(), threads: vec![thread], ..ProcessSample::default() };
         let job = JobSample { processes: vec![process], ..JobSample::default() };
-        let before = Sample { storage: Some(Arc::new(storage)), job: Some(Arc::new(job)), ..Sample::default() };
+        let before = Sample {
+            storage: Some(Arc::new(storage)),
+            job: Some(Arc::new(job)),
+            neighbours: Some(Arc::default()),
+            ..Sample::default()
+        };
         let after = sample(&before);
         let mount = &after.storage.unwrap().mounts.clone().unwrap()[0];
-        assert_eq!((&*mount.mount_point, &*mount.source), ("set", "sets"));
-        assert_eq!(&*after.job.unwrap().processes[0].command, "b d");
+        assert_eq!((&*mount.mount_point, &*mount.source, &mount.examples[..]), ("set", "sets", &[][..]));
+        let process = &after.job.unwrap().processes[0];
+        assert_eq!((&*process.command, &*process.threads[0].name), ("b d", "f"));
+        assert!(after.neighbours.is_none());
     }
 
     #[test]

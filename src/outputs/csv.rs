@@ -13,6 +13,7 @@ use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{Class, Phase};
 use crate::rates::Frame;
 use crate::rates::frame::{GpuRates, TrainerRates};
+use crate::sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
 
 /// The fixed columns, in their order.
 pub const COLUMNS: [&str; 44] = [
@@ -432,24 +433,11 @@ fn hundredth_text(value: u32) -> String {
     format!("{}.{:02}", value / 100, value % 100)
 }
 
-/// The clock event reasons in words, joined by `|`; `none` where no bit is set
-/// (`nvmlClocksEventReason*` and `nvmlClocksThrottleReason*` in nvml.h).
+/// The clock event reasons in words, joined by `|`, with bits of no known meaning as a number; `none` where no bit is set.
 #[must_use]
 pub fn reasons(mask: u64) -> String {
-    const WORDS: [(u64, &str); 9] = [
-        (0x1, "idle"),
-        (0x2, "application-clocks"),
-        (0x4, "power-cap"),
-        (0x8, "hw-slowdown"),
-        (0x10, "sync-boost"),
-        (0x20, "sw-thermal"),
-        (0x40, "hw-thermal"),
-        (0x80, "power-brake"),
-        (0x100, "display-clocks"),
-    ];
-    let mut words: Vec<String> =
-        WORDS.iter().filter(|(bit, _)| mask & bit != 0).map(|&(_, word)| word.to_owned()).collect();
-    let unknown = WORDS.iter().fold(mask, |mask, (bit, _)| mask & !bit);
+    let mut words: Vec<String> = clock_event_words(mask).map(str::to_owned).collect();
+    let unknown = CLOCK_EVENT_REASONS.iter().fold(mask, |mask, (bit, _)| mask & !bit);
     if unknown != 0 {
         words.push(format!("0x{unknown:x}"));
     }

@@ -5,6 +5,7 @@ pub mod csv;
 pub mod explanation;
 pub mod json;
 pub mod log;
+pub mod markdown;
 pub mod recording;
 pub mod text;
 pub mod wrap;

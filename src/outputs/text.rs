@@ -88,7 +88,7 @@ pub fn headline(verdict: &Verdict) -> String {
     }
 }
 
-fn phase_words(phase: Phase) -> &'static str {
+pub(super) fn phase_words(phase: Phase) -> &'static str {
     match phase {
         Phase::Unknown => "not training as far as can be seen",
         Phase::Init => "starting up",
@@ -103,7 +103,7 @@ fn phase_words(phase: Phase) -> &'static str {
 }
 
 /// A share as a whole percentage, never more than 100.
-fn percent(share: f64) -> u32 {
+pub(super) fn percent(share: f64) -> u32 {
     if share.is_finite() { (share.clamp(0.0, 1.0) * 100.0).round() as u32 } else { 0 }
 }
 
@@ -464,7 +464,7 @@ fn finite(value: f64) -> f64 {
 }
 
 /// A number with as many decimals as it needs for three digits, and none that are 0.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let text = match value.abs() {
         size if !size.is_finite() => return "?".to_owned(),
         100.0.. => format!("{value:.0}"),
@@ -475,7 +475,7 @@ fn number(value: f64) -> String {
 }
 
 /// A value with its unit as people write it.
-fn amount(value: f64, unit: &str) -> String {
+pub(super) fn amount(value: f64, unit: &str) -> String {
     match unit {
         "share" => format!("{} %", number(value * 100.0)),
         "percent" => format!("{} %", number(value)),

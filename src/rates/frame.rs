@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::neighbours::Neighbours;
 use super::stacks::ProcessStacks;
+use super::threads::{ThreadRates, ThreadRoleRates};
 use crate::sample::{GpuProcess, MountKind, ProcessId, ProcessRole, Wait};
 
 /// One interval between two samples.
@@ -34,14 +36,22 @@ pub struct Frame {
     pub workers: Vec<WorkerRates>,
     /// All processes of the job, target first.
     pub processes: Vec<ProcessRates>,
+    /// Threads of the job that were on a CPU or queueing for at least 0.5 % of the interval, busiest first, at most 256.
+    pub threads: Vec<ThreadRates>,
+    /// All threads of the job by their processes' and their own roles, in the order of the roles.
+    pub thread_roles: Vec<ThreadRoleRates>,
     /// The host.
     pub host: HostRates,
+    /// The busiest processes besides the job's; `None` where nobody asked for them.
+    pub neighbours: Option<Neighbours>,
     /// Storage.
     pub storage: StorageRates,
     /// Devices by index.
     pub gpus: Vec<GpuRates>,
     /// How the job's devices were told from others.
     pub gpu_link: GpuLink,
+    /// Version of the devices' driver.
+    pub gpu_driver: Option<Arc<str>>,
     /// What the stacks that ended in the interval say, one entry for each process looked into.
     pub stacks: Vec<ProcessStacks>,
     /// trainmon's own CPU use and that of the programs it starts, percent of one core.
@@ -210,18 +220,30 @@ pub struct ProcessRates {
     pub command: Arc<str>,
     /// `comm`, raw.
     pub comm: Arc<str>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Nice value, −20 (favoured) to 19.
+    pub nice: Option<i32>,
     /// State letter.
     pub state: char,
     /// CPU use, percent of one core.
     pub cpu_pct: Option<f64>,
+    /// CPU time since its start, seconds.
+    pub cpu_time_s: Option<f64>,
     /// Share of runnable time spent queueing, 0–1.
     pub run_delay_share: Option<f64>,
     /// Resident set, bytes.
     pub rss_bytes: u64,
+    /// Bytes per second through read calls, page cache hits included.
+    pub read_chars_s: Option<f64>,
     /// Bytes per second fetched from storage.
     pub read_bytes_s: Option<f64>,
     /// Bytes per second sent to storage.
     pub write_bytes_s: Option<f64>,
+    /// Page faults served from memory, per second.
+    pub minor_faults_s: Option<f64>,
+    /// Page faults served from storage, per second.
+    pub major_faults_s: Option<f64>,
     /// Threads.
     pub threads: u32,
     /// Device memory held, bytes, over all devices.
@@ -263,6 +285,19 @@ pub struct HostRates {
     pub net_rx_bytes_s: Option<f64>,
     /// Bytes per second sent.
     pub net_tx_bytes_s: Option<f64>,
+    /// Each interface that the two totals count, in the kernel's order, at most 32.
+    pub net: Vec<NetRates>,
+}
+
+/// One network interface in the interval.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NetRates {
+    /// Name, raw.
+    pub name: Arc<str>,
+    /// Bytes per second received.
+    pub rx_bytes_s: Option<f64>,
+    /// Bytes per second sent.
+    pub tx_bytes_s: Option<f64>,
 }
 
 /// One CPU in the interval, percent of its time.
@@ -323,6 +358,10 @@ pub struct DeviceRates {
     pub writes_s: f64,
     /// Mean time of an I/O, milliseconds; none without I/O.
     pub await_ms: Option<f64>,
+    /// Mean time of a read, milliseconds; none without reads.
+    pub read_await_ms: Option<f64>,
+    /// Mean time of a write, milliseconds; none without writes.
+    pub write_await_ms: Option<f64>,
     /// Mean queue length.
     pub queue: f64,
     /// Share of time with at least one I/O in flight, percent.
@@ -340,8 +379,14 @@ pub struct MountRates {
     pub kind: MountKind,
     /// Whole disks underneath.
     pub disks: Vec<Arc<str>>,
-    /// Data files of the job on it.
+    /// Data files of the job on it, open or mapped now or within the last minutes.
     pub files: u32,
+    /// Some of these files, whole paths as the process sees them, raw, at most 8.
+    pub examples: Vec<Arc<str>>,
+    /// Bytes per second read from the whole disks underneath, by anybody; `None` where these are not known.
+    pub disks_read_bytes_s: Option<f64>,
+    /// Bytes per second written to the whole disks underneath, by anybody.
+    pub disks_write_bytes_s: Option<f64>,
     /// NFS: bytes per second read from the server.
     pub nfs_read_bytes_s: Option<f64>,
     /// NFS: mean round trip of a READ, milliseconds.
@@ -385,6 +430,10 @@ pub struct GpuRates {
     pub sm_clock_mhz: Option<u32>,
     /// Highest SM clock, MHz.
     pub sm_clock_max_mhz: Option<u32>,
+    /// Memory clock, MHz.
+    pub memory_clock_mhz: Option<u32>,
+    /// Highest memory clock, MHz.
+    pub memory_clock_max_mhz: Option<u32>,
     /// Clock event reasons, bit mask.
     pub clock_event_reasons: Option<u64>,
     /// PCIe receive, bytes per second in a 20 ms window.
@@ -393,6 +442,18 @@ pub struct GpuRates {
     pub pcie_tx_bytes_s: Option<f64>,
     /// What the link could carry one way, bytes per second.
     pub pcie_capacity_bytes_s: Option<f64>,
+    /// Current PCIe generation: an idle device trains its link down.
+    pub pcie_generation: Option<u32>,
+    /// Current PCIe width, lanes.
+    pub pcie_width: Option<u32>,
+    /// Highest PCIe generation of device and slot.
+    pub pcie_generation_max: Option<u32>,
+    /// Highest PCIe width of device and slot.
+    pub pcie_width_max: Option<u32>,
+    /// Uncorrected ECC errors since driver load.
+    pub ecc_uncorrected: Option<u64>,
+    /// Whether MIG is on.
+    pub mig: Option<bool>,
     /// SMs active, percent (GPM).
     pub sm_active_pct: Option<f64>,
     /// Tensor cores active, percent (GPM).
@@ -407,6 +468,23 @@ pub struct GpuRates {
     pub others: Vec<GpuProcess>,
     /// PIDs of the job on it, where NVML's PIDs are of our namespace.
     pub job_pids: Vec<u32>,
+    /// All processes on it, the job's first, then by memory held.
+    pub processes: Vec<GpuProcessRates>,
+}
+
+/// A process on a device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuProcessRates {
+    /// PID in the host's PID namespace.
+    pub pid: u32,
+    /// Of the job or not; `None` where NVML's PIDs are of another namespace than ours, so that nobody can tell.
+    pub ours: Option<bool>,
+    /// Device memory held, bytes.
+    pub memory_bytes: Option<u64>,
+    /// SM utilisation of this process in the interval, 0–100.
+    pub sm_utilization_pct: Option<u32>,
+    /// Runs compute work; false for graphics only.
+    pub compute: bool,
 }
 
 /// How the job's devices were told from others.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::GpuChoice;
 use super::delta::{delta, span};
 use super::device::DeviceUse;
-use super::frame::{GpuLink, GpuRates};
+use super::frame::{GpuLink, GpuProcessRates, GpuRates};
 use crate::sample::{GpuDevice, GpuProcess, GpuSample, JobSample, Sample};
 
 /// Bytes per second of one PCIe lane, one way, by generation from 1, after line coding
@@ -152,6 +152,7 @@ struct Use {
     job_memory_bytes: Option<u64>,
     others: Vec<GpuProcess>,
     job_pids: Vec<u32>,
+    processes: Vec<GpuProcessRates>,
 }
 
 impl Use {
@@ -168,6 +169,9 @@ impl Use {
             .iter()
             .partition(|process| pids.contains(&process.pid) || unmatchable && device.processes.len() == 1);
         let alone = others.is_empty();
+        let known = !unmatchable || device.processes.len() == 1;
+        let mut processes = shown(&own, known.then_some(true));
+        processes.extend(shown(&others, known.then_some(false)));
         let own_utilization = total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from)))
             .map(|pct| (pct as f64).min(100.0))
             .or(utilization_pct.filter(|_| alone));
@@ -176,9 +180,24 @@ impl Use {
             job_utilization_pct: own_utilization.filter(|_| attached),
             job_memory_bytes: total(own.iter().map(|process| process.memory_bytes)),
             others: if unmatchable { Vec::new() } else { others },
+            processes,
             job_pids: if unmatchable { Vec::new() } else { own.iter().map(|process| process.pid).collect() },
         }
     }
+}
+
+/// Processes as they are shown, those with the most memory first.
+fn shown(of: &[GpuProcess], ours: Option<bool>) -> Vec<GpuProcessRates> {
+    let mut sorted = of.to_vec();
+    sorted.sort_unstable_by_key(|process| (std::cmp::Reverse(process.memory_bytes), process.pid));
+    let rates = |process: GpuProcess| GpuProcessRates {
+        pid: process.pid,
+        ours,
+        memory_bytes: process.memory_bytes,
+        sm_utilization_pct: process.sm_utilization_pct.filter(|pct| *pct <= 100),
+        compute: process.compute,
+    };
+    sorted.into_iter().map(rates).collect()
 }
 
 /// Sum of what is known; `None` where nothing is.
@@ -222,10 +241,18 @@ fn rates(
         temperature_c: device.temperature_c,
         sm_clock_mhz: device.sm_clock_mhz,
         sm_clock_max_mhz: device.sm_clock_max_mhz,
+        memory_clock_mhz: device.memory_clock_mhz,
+        memory_clock_max_mhz: device.memory_clock_max_mhz,
         clock_event_reasons: device.clock_event_reasons,
         pcie_rx_bytes_s: device.pcie_rx_kib_s.filter(|_| fresh).map(|kib| f64::from(kib) * 1024.0),
         pcie_tx_bytes_s: device.pcie_tx_kib_s.filter(|_| fresh).map(|kib| f64::from(kib) * 1024.0),
         pcie_capacity_bytes_s: pcie_capacity(device),
+        pcie_generation: device.pcie_generation,
+        pcie_width: device.pcie_width,
+        pcie_generation_max: device.pcie_generation_max,
+        pcie_width_max: device.pcie_width_max,
+        ecc_uncorrected: device.ecc_uncorrected,
+        mig: device.mig,
         sm_active_pct: share(gpm.and_then(|gpm| gpm.sm_active_pct)),
         tensor_active_pct: share(gpm.and_then(|gpm| gpm.tensor_active_pct)),
         dram_active_pct: share(gpm.and_then(|gpm| gpm.dram_active_pct)),
@@ -233,6 +260,14 @@ fn rates(
         decoder_pct: device.decoder_pct.filter(|pct| fresh && *pct <= 100),
         others: used.others.clone(),
         job_pids: used.job_pids.clone(),
+        processes: used
+            .processes
+            .iter()
+            .map(|process| GpuProcessRates {
+                sm_utilization_pct: process.sm_utilization_pct.filter(|_| fresh),
+                ..*process
+            })
+            .collect(),
     }
 }
 
@@ -284,6 +319,10 @@ mod tests {
 
     fn on(pid: u32, memory: u64, sm: Option<u32>) -> GpuProcess {
         GpuProcess { pid, memory_bytes: Some(memory), sm_utilization_pct: sm, compute: true }
+    }
+
+    fn shown(rates: &GpuRates) -> Vec<(u32, Option<bool>)> {
+        rates.processes.iter().map(|process| (process.pid, process.ours)).collect()
     }
 
     fn flags(out: &GpuFold) -> Vec<bool> {
@@ -345,6 +384,8 @@ mod tests {
         assert_eq!(rates.job_utilization_pct, Some(25.0));
         assert_eq!(rates.job_memory_bytes, Some(12));
         assert_eq!(rates.others.len(), 1);
+        assert_eq!(shown(rates), [(11, Some(true)), (10, Some(true)), (99, Some(false))]);
+        assert_eq!((rates.processes[1].memory_bytes, rates.processes[1].sm_utilization_pct), (Some(5), Some(20)));
         assert!((out.attached[0].busy(0) - 0.25).abs() < 1e-9, "the device's use is cut to the job's part");
         assert_eq!(out.memory_by_pid().get(&11), Some(&7));
     }
@@ -368,9 +409,11 @@ mod tests {
         let out = one(vec![gpu.clone()], job.clone());
         let rates = &out.rates[0];
         assert_eq!((rates.others.len(), rates.job_memory_bytes, rates.job_utilization_pct), (0, Some(6), Some(30.0)));
+        assert_eq!(shown(rates), [(54_321, Some(true))]);
         gpu.processes.push(on(54_400, 7, Some(30)));
         let rates = one(vec![gpu], job).rates.remove(0);
         assert_eq!((rates.others.len(), rates.job_memory_bytes, rates.job_utilization_pct), (0, None, None));
+        assert_eq!(shown(&rates), [(54_400, None), (54_321, None)]);
     }
 
     #[test]
@@ -400,9 +443,11 @@ mod tests {
         let mut gpu = device(0);
         gpu.gpm = Some(Gpm { sm_active_pct: Some(5.0), ..Gpm::default() });
         gpu.memory_used_bytes = Some(3);
+        gpu.processes = vec![on(10, 5, Some(20))];
         let sample = with(1000, vec![gpu.clone()], job(1000, vec![]));
         let rates = fold(&[], Some(&sample), &sample, Some(&sample)).rates.remove(0);
         assert_eq!((rates.utilization_pct, rates.sm_active_pct, rates.memory_used_bytes), (None, None, Some(3)));
+        assert_eq!((rates.processes[0].memory_bytes, rates.processes[0].sm_utilization_pct), (Some(5), None));
         gpu.lost = true;
         let rates = one(vec![gpu], job(0, vec![])).rates.remove(0);
         assert_eq!((rates.utilization_pct, rates.lost), (None, true));

@@ -1,14 +1,18 @@
 //! The host: CPUs, pressure, memory and network over the interval between two readings.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use super::delta::{Earlier, delta, rate, span};
-use super::frame::{CpuRates, HostRates};
+use super::delta::{Earlier, add, delta, rate, span};
+use super::frame::{CpuRates, HostRates, NetRates};
 use crate::sample::{CpuTimes, HostSample, NetInterface, Pressure, Sample};
 
 /// Interfaces made of others: their bytes would count twice beside those of the cards that carry them.
 const VIRTUAL: [&str; 12] =
     ["veth", "docker", "br-", "virbr", "cni", "flannel", "cali", "lxc", "vxlan", "ifb", "bond", "team"];
+
+/// Interfaces named one by one; the totals count all.
+const MOST_NETS: usize = 32;
 
 pub(super) fn fold(before: Option<&Sample>, sample: &Sample, job_cpu_pct: Option<f64>) -> HostRates {
     let Some(host) = sample.host.as_deref() else { return HostRates::default() };
@@ -28,7 +32,7 @@ pub(super) fn fold(before: Option<&Sample>, sample: &Sample, job_cpu_pct: Option
     out.psi_cpu_some_pct = pressure(before.cpu_pressure, host.cpu_pressure, span_s);
     out.psi_io_some_pct = pressure(before.io_pressure, host.io_pressure, span_s);
     out.psi_memory_some_pct = pressure(before.memory_pressure, host.memory_pressure, span_s);
-    net(&mut out, before, host, span_s);
+    net(&mut out, before, host, seconds);
     let allowed = sample.job.as_deref().map(|job| job.allowed_cpus.as_slice()).unwrap_or_default();
     cpus(&mut out, before, host, allowed, job_cpu_pct);
     out
@@ -100,27 +104,24 @@ fn pressure(before: Option<Pressure>, now: Option<Pressure>, seconds: f64) -> Op
     Some((us as f64 / 1e4 / seconds).min(100.0))
 }
 
-fn net(out: &mut HostRates, before: &HostSample, host: &HostSample, seconds: f64) {
+fn net(out: &mut HostRates, before: &HostSample, host: &HostSample, seconds: Option<f64>) {
     let is_real = |net: &NetInterface| !VIRTUAL.iter().any(|prefix| net.name.starts_with(prefix));
     let any_real = host.net.iter().any(is_real);
-    let (mut rx, mut tx) = (None, None);
     for net in host.net.iter().filter(|net| !any_real || is_real(net)) {
         let Some(was) = before.net.iter().find(|was| was.name == net.name) else { continue };
-        if let Some(bytes) = net.rx_bytes.checked_sub(was.rx_bytes) {
-            rx = Some(rx.unwrap_or(0.0) + bytes as f64 / seconds);
-        }
-        if let Some(bytes) = net.tx_bytes.checked_sub(was.tx_bytes) {
-            tx = Some(tx.unwrap_or(0.0) + bytes as f64 / seconds);
+        let rx_bytes_s = rate(Some(net.rx_bytes), Some(was.rx_bytes), seconds);
+        let tx_bytes_s = rate(Some(net.tx_bytes), Some(was.tx_bytes), seconds);
+        add(&mut out.net_rx_bytes_s, rx_bytes_s);
+        add(&mut out.net_tx_bytes_s, tx_bytes_s);
+        if out.net.len() < MOST_NETS {
+            out.net.push(NetRates { name: Arc::clone(&net.name), rx_bytes_s, tx_bytes_s });
         }
     }
-    (out.net_rx_bytes_s, out.net_tx_bytes_s) = (rx, tx);
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::rates::testing::*;
     use crate::sample::JobSample;
@@ -196,9 +197,16 @@ mod tests {
         let names = ["eth0", "docker0", "veth12", "br-9"];
         let rates = between(at(1, &names), at(3, &names), vec![], None);
         assert!(close(rates.net_rx_bytes_s, 100.0) && close(rates.net_tx_bytes_s, 10.0));
+        let eth0 = NetRates { name: "eth0".into(), rx_bytes_s: Some(100.0), tx_bytes_s: Some(10.0) };
+        assert_eq!(rates.net, [eth0]);
         let rates = between(at(1, &["bond0"]), at(3, &["bond0"]), vec![], None);
         assert!(close(rates.net_rx_bytes_s, 100.0));
-        assert_eq!(between(at(3, &["eth0"]), at(1, &["eth0"]), vec![], None).net_rx_bytes_s, None);
+        let back = between(at(3, &["eth0"]), at(1, &["eth0"]), vec![], None);
+        assert_eq!((back.net_rx_bytes_s, back.net[0].rx_bytes_s), (None, None));
+        let many: Vec<String> = (0..100).map(|at| format!("eth{at}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let rates = between(at(1, &many), at(3, &many), vec![], None);
+        assert!(rates.net.len() == MOST_NETS && close(rates.net_rx_bytes_s, 10_000.0));
         assert_eq!(between(at(1, &[]), at(3, &["eth0"]), vec![], None).net_rx_bytes_s, None);
     }
 }

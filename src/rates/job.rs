@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::delta::{Earlier, add, delta, rate, share, span};
 use super::frame::{JobRates, ProcessRates};
+use super::threads::ThreadFold;
 use crate::sample::{IoCounters, JobSample, ProcessId, ProcessSample, Sample, ThreadSample};
 
 /// A thread counts as active when it ran or queued for this share of the interval.
@@ -14,6 +15,7 @@ const ACTIVE: f64 = 0.1;
 pub(super) struct JobFold {
     pub job: JobRates,
     pub processes: Vec<ProcessRates>,
+    pub threads: ThreadFold,
     /// One for each process of the later sample, in its order.
     pub deltas: Vec<ProcessDelta>,
     /// Seconds between the two readings; `None` on the first sample, across a gap and for a stale part.
@@ -37,6 +39,8 @@ pub(super) struct ProcessDelta {
     pub scheduled_ns: Option<(u64, u64)>,
     /// Threads that ran or queued for at least a tenth of the interval.
     pub active_threads: u32,
+    /// Page faults served from memory, per second.
+    pub minor_faults_s: Option<f64>,
     /// Page faults served from storage, per second.
     pub major_faults_s: Option<f64>,
     /// Rates of the I/O counters, where they can be read.
@@ -78,8 +82,9 @@ pub(super) fn fold(
     out.deltas.reserve_exact(job.processes.len());
     out.processes.reserve_exact(job.processes.len());
     for process in &job.processes {
-        let delta = ProcessDelta::of(earlier.find(process.id), process, seconds, job.ticks_per_second);
-        out.processes.push(process_rates(process, &delta, gpu_memory));
+        let before = earlier.find(process.id);
+        let delta = ProcessDelta::of(before, process, seconds, job.ticks_per_second, &mut out.threads);
+        out.processes.push(process_rates(process, &delta, job.ticks_per_second, gpu_memory));
         out.deltas.push(delta);
     }
     out.job = job_rates(before, sample, job, &out.deltas, seconds);
@@ -87,10 +92,20 @@ pub(super) fn fold(
 }
 
 impl ProcessDelta {
-    fn of(before: Option<&ProcessSample>, now: &ProcessSample, seconds: Option<f64>, ticks_per_second: u32) -> Self {
-        let (Some(before), Some(span_s)) = (before, seconds) else { return Self::default() };
+    fn of(
+        before: Option<&ProcessSample>,
+        now: &ProcessSample,
+        seconds: Option<f64>,
+        ticks_per_second: u32,
+        threads: &mut ThreadFold,
+    ) -> Self {
+        let (Some(before), Some(span_s)) = (before, seconds) else {
+            now.threads.iter().for_each(|thread| threads.add(now, thread, None, 0.0));
+            return Self::default();
+        };
         let mut out = Self {
             known: true,
+            minor_faults_s: rate(Some(now.minor_faults), Some(before.minor_faults), seconds),
             major_faults_s: rate(Some(now.major_faults), Some(before.major_faults), seconds),
             io: IoRates::of(before.io.as_ref(), now.io.as_ref(), seconds),
             ..Self::default()
@@ -103,9 +118,10 @@ impl ProcessDelta {
         }
         let mut earlier = Earlier::new(&before.threads, |thread: &ThreadSample| thread.tid);
         for thread in &now.threads {
-            let Some(was) = earlier.find(thread.tid) else { continue };
-            let on_cpu = delta(thread.on_cpu_ns, was.on_cpu_ns);
-            let delay = delta(thread.run_delay_ns, was.run_delay_ns);
+            let was = earlier.find(thread.tid);
+            let on_cpu = delta(thread.on_cpu_ns, was.and_then(|was| was.on_cpu_ns));
+            let delay = delta(thread.run_delay_ns, was.and_then(|was| was.run_delay_ns));
+            threads.add(now, thread, on_cpu.zip(delay), span_s);
             if thread.tid == now.id.pid {
                 (out.main_on_cpu_ns, out.main_delay_ns) = (on_cpu, delay);
                 out.main_cpu_pct = on_cpu.map(|ns| (ns as f64 / 1e9 / span_s).min(1.0) * 100.0);
@@ -142,8 +158,14 @@ impl IoRates {
     }
 }
 
-fn process_rates(process: &ProcessSample, delta: &ProcessDelta, gpu_memory: &HashMap<u32, u64>) -> ProcessRates {
+fn process_rates(
+    process: &ProcessSample,
+    delta: &ProcessDelta,
+    ticks_per_second: u32,
+    gpu_memory: &HashMap<u32, u64>,
+) -> ProcessRates {
     let scheduled = delta.scheduled_ns;
+    let ticks = process.user_ticks as f64 + process.system_ticks as f64;
     ProcessRates {
         id: process.id,
         parent: process.parent,
@@ -151,11 +173,17 @@ fn process_rates(process: &ProcessSample, delta: &ProcessDelta, gpu_memory: &Has
         command: process.command.clone(),
         comm: process.comm.clone(),
         state: process.state,
+        uid: process.uid,
+        nice: process.nice,
         cpu_pct: delta.cpu_pct,
+        cpu_time_s: (ticks_per_second > 0).then(|| ticks / f64::from(ticks_per_second)),
         run_delay_share: scheduled.map(|(on_cpu, delay)| share(delay, delay.saturating_add(on_cpu))),
         rss_bytes: process.rss_bytes,
+        read_chars_s: delta.io.read_chars_s,
         read_bytes_s: delta.io.read_bytes_s,
         write_bytes_s: delta.io.write_bytes_s,
+        minor_faults_s: delta.minor_faults_s,
+        major_faults_s: delta.major_faults_s,
         threads: process.thread_count,
         gpu_memory_bytes: gpu_memory.get(&process.id.pid).copied(),
     }
@@ -264,8 +292,11 @@ mod tests {
             io: io(3),
             user_ticks: 30,
             system_ticks: 20,
+            minor_faults: 9,
             major_faults: 4,
             rss_bytes: 7,
+            nice: Some(-5),
+            uid: Some(1000),
             threads: vec![thread(10, ThreadRole::Main, 300, 100), thread(11, ThreadRole::Other, 5, 5)],
             ..process(10)
         };
@@ -277,7 +308,11 @@ mod tests {
         assert!(close(frame.job.read_chars_s, 200.0) && close(frame.job.write_chars_s, 400.0));
         assert!(close(frame.job.read_calls_s, 2.0) && close(frame.job.major_faults_s, 4.0));
         assert_eq!((frame.job.rss_bytes, frame.job.process_count, frame.job.thread_count), (Some(7), 1, 1));
-        assert!(close(frame.processes[0].cpu_pct, 50.0));
+        let shown = &frame.processes[0];
+        assert!(close(shown.cpu_pct, 50.0) && close(shown.cpu_time_s, 0.5));
+        assert!(close(shown.minor_faults_s, 9.0) && close(shown.major_faults_s, 4.0));
+        assert!(close(shown.read_chars_s, 200.0));
+        assert_eq!((shown.nice, shown.uid), (Some(-5), Some(1000)));
         assert_eq!(frame.state, 'S');
     }
 

@@ -9,8 +9,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::sample::{
     Access, BlockDevice, CgroupSample, CpuTimes, DataMount, Gpm, GpuDevice, GpuProcess, GpuSample, HostSample,
-    IoCounters, JobSample, LanePoint, LaneSample, NetInterface, OwnSample, Pressure, ProcessRole, ProcessSample,
-    StorageSample, ThreadRole, ThreadSample, TrainerLane, UtilizationPoint, Wait, WorkerLane,
+    IoCounters, JobSample, LanePoint, LaneSample, NeighbourProcess, NeighboursSample, NetInterface, OwnSample,
+    Pressure, ProcessRole, ProcessSample, StorageSample, ThreadRole, ThreadSample, TrainerLane, UtilizationPoint,
+    Wait, WorkerLane,
 };
 
 /// Counters: mostly small and so often equal or backwards, sometimes huge.
@@ -44,9 +45,10 @@ fn io() -> impl Strategy<Value = IoCounters> {
 fn thread() -> impl Strategy<Value = ThreadSample> {
     (1..6u32, option::of(counter()), option::of(counter())).prop_map(|(tid, on_cpu_ns, run_delay_ns)| ThreadSample {
         tid,
-        role: ThreadRole::Other,
+        role: if tid % 2 == 0 { ThreadRole::Feeder } else { ThreadRole::Other },
         on_cpu_ns,
         run_delay_ns,
+        ..ThreadSample::default()
     })
 }
 
@@ -231,16 +233,31 @@ fn gpus() -> impl Strategy<Value = GpuSample> {
     })
 }
 
+fn neighbours() -> impl Strategy<Value = NeighboursSample> {
+    let process = (process_id(), counter(), counter()).prop_map(|(id, cpu_ticks, rss_bytes)| NeighbourProcess {
+        id,
+        cpu_ticks,
+        rss_bytes,
+        ..NeighbourProcess::default()
+    });
+    (clock(), small(), vec(process, 0..4)).prop_map(|(window_ns, ticks_per_second, processes)| NeighboursSample {
+        window_ns,
+        ticks_per_second,
+        processes,
+        ..NeighboursSample::default()
+    })
+}
+
 /// Samples in a regular series but for a few breaks, each part with any clock of its own.
 fn samples() -> impl Strategy<Value = Vec<Sample>> {
     let parts = (option::of(job()), option::of(host()), option::of(storage()), option::of(gpus()));
     let breaks =
         (prop_oneof![19 => Just(1u64), 1 => 0..9u64], prop_oneof![9 => Just(1_000_000_000u64), 1 => counter()]);
-    let one = (parts, breaks, counter(), any::<bool>());
+    let one = (parts, breaks, counter(), any::<bool>(), option::of(neighbours()));
     vec(one, 1..6).prop_map(|ticks| {
         let (mut sequence, mut monotonic_ns) = (0u64, 0u64);
         let mut out: Vec<Sample> = Vec::new();
-        for ((job, host, storage, gpus), (step, ns), own, keep) in ticks {
+        for ((job, host, storage, gpus), (step, ns), own, keep, neighbours) in ticks {
             sequence = sequence.wrapping_add(step);
             monotonic_ns = monotonic_ns.wrapping_add(ns);
             // A regular reading time for most parts, or nothing would ever have a rate.
@@ -258,6 +275,7 @@ fn samples() -> impl Strategy<Value = Vec<Sample>> {
                 host: host.map(Arc::new),
                 storage: storage.map(Arc::new),
                 gpus: gpus.map(Arc::new),
+                neighbours: neighbours.map(Arc::new),
                 own: OwnSample { cpu_ns: Some(own), rss_bytes: None, ..OwnSample::default() },
                 ..Sample::default()
             });
@@ -310,6 +328,15 @@ fn check(frame: &Frame) {
             assert!(worker.disk_wait.unwrap() <= io_wait + 1e-9 && worker.socket_wait.unwrap() <= io_wait + 1e-9);
         }
     }
+    assert!(frame.threads.len() <= threads::MOST && frame.host.net.len() <= 32);
+    for thread in &frame.threads {
+        assert!(
+            thread.cpu_pct <= 100.0 && thread.run_delay_pct <= 100.0 && thread.cpu_pct + thread.run_delay_pct > 0.4
+        );
+    }
+    let roles: Vec<_> = frame.thread_roles.iter().map(|role| (role.process_role, role.thread_role)).collect();
+    assert!(roles.is_sorted_by(|a, b| a < b), "{roles:?}");
+    assert!(frame.thread_roles.iter().all(|role| role.count > 0));
     let shares = [frame.job.run_delay_share, frame.job.throttled_share];
     assert!(shares.into_iter().flatten().all(|share| share <= 1.0));
     let host = &frame.host;

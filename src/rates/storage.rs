@@ -54,7 +54,8 @@ pub(super) fn fold(before: Option<&Sample>, sample: &Sample) -> StorageRates {
         out.read_size_bytes = (sum.reads > 0.0).then(|| sum.read_sectors * SECTOR / sum.reads);
     }
     let before_mounts = before.and_then(|before| before.mounts.as_deref()).unwrap_or_default();
-    out.mounts = storage.mounts.iter().flatten().map(|mount| mount_rates(mount, before_mounts, seconds)).collect();
+    let rates_of = |mount| mount_rates(mount, before_mounts, seconds, &out.devices);
+    out.mounts = storage.mounts.iter().flatten().map(rates_of).collect();
     out
 }
 
@@ -77,7 +78,8 @@ struct Moved {
     read_sectors: f64,
     writes: f64,
     written_sectors: f64,
-    io_ms: f64,
+    read_ms: f64,
+    write_ms: f64,
     busy_ms: f64,
     weighted_ms: f64,
 }
@@ -91,7 +93,8 @@ impl Moved {
             read_sectors: moved(|device| device.read_sectors)?,
             writes: moved(|device| device.writes)?,
             written_sectors: moved(|device| device.written_sectors)?,
-            io_ms: moved(|device| device.read_ms)? + moved(|device| device.write_ms)?,
+            read_ms: moved(|device| device.read_ms)?,
+            write_ms: moved(|device| device.write_ms)?,
             busy_ms: moved(|device| device.busy_ms)?,
             weighted_ms: moved(|device| device.weighted_ms)?,
         })
@@ -102,15 +105,15 @@ impl Moved {
         self.read_sectors += other.read_sectors;
         self.writes += other.writes;
         self.written_sectors += other.written_sectors;
-        self.io_ms += other.io_ms;
+        self.read_ms += other.read_ms;
+        self.write_ms += other.write_ms;
         self.busy_ms += other.busy_ms;
         self.weighted_ms += other.weighted_ms;
     }
 
     /// Mean time of an I/O; none without any.
     fn await_ms(&self) -> Option<f64> {
-        let ios = self.reads + self.writes;
-        (ios > 0.0).then(|| self.io_ms / ios)
+        mean(self.read_ms + self.write_ms, self.reads + self.writes)
     }
 
     fn rates(&self, name: &Arc<str>, data: bool, seconds: f64) -> DeviceRates {
@@ -122,13 +125,26 @@ impl Moved {
             reads_s: self.reads / seconds,
             writes_s: self.writes / seconds,
             await_ms: self.await_ms(),
+            read_await_ms: mean(self.read_ms, self.reads),
+            write_await_ms: mean(self.write_ms, self.writes),
             queue: self.weighted_ms / 1e3 / seconds,
             utilization_pct: (self.busy_ms / 10.0 / seconds).min(100.0),
         }
     }
 }
 
-fn mount_rates(mount: &DataMount, before: &[DataMount], seconds: Option<f64>) -> MountRates {
+/// Milliseconds of each; none without any.
+fn mean(ms: f64, count: f64) -> Option<f64> {
+    (count > 0.0).then(|| ms / count)
+}
+
+fn mount_rates(mount: &DataMount, before: &[DataMount], seconds: Option<f64>, devices: &[DeviceRates]) -> MountRates {
+    // Known only where it is for every disk underneath.
+    let of_disks = |bytes_s: fn(&DeviceRates) -> f64| {
+        let of_disk = |disk: &Arc<str>| devices.iter().find(|device| device.name == *disk).map(bytes_s);
+        let sum = mount.disks.iter().map(of_disk).sum::<Option<f64>>();
+        sum.filter(|_| !mount.disks.is_empty())
+    };
     let was = before.iter().find(|was| was.mount_point == mount.mount_point && was.source == mount.source);
     let ops = delta(mount.nfs_read_ops, was.and_then(|was| was.nfs_read_ops));
     let rtt_ms = delta(mount.nfs_read_rtt_ms, was.and_then(|was| was.nfs_read_rtt_ms));
@@ -139,6 +155,9 @@ fn mount_rates(mount: &DataMount, before: &[DataMount], seconds: Option<f64>) ->
         kind: mount.kind,
         disks: mount.disks.clone(),
         files: mount.files,
+        examples: mount.examples.clone(),
+        disks_read_bytes_s: of_disks(|device| device.read_bytes_s),
+        disks_write_bytes_s: of_disks(|device| device.write_bytes_s),
         nfs_read_bytes_s: rate(mount.nfs_read_bytes, was.and_then(|was| was.nfs_read_bytes), seconds),
         nfs_read_rtt_ms: rtt.filter(|_| seconds.is_some()),
     }
@@ -191,6 +210,13 @@ mod tests {
         assert!(close(out.utilization_pct, 25.0) && close(out.read_size_bytes, 32_768.0));
         let names: Vec<_> = out.devices.iter().map(|device| (device.name.as_ref(), device.data)).collect();
         assert_eq!(names, [("nvme0n1", true), ("sda", false)]);
+        assert_eq!((out.devices[0].read_await_ms, out.devices[0].write_await_ms), (Some(3.0), Some(3.0)));
+        let mount = &out.mounts[0];
+        assert!(close(mount.disks_read_bytes_s, 1_638_400.0) && close(mount.disks_write_bytes_s, 25_600.0));
+        let two = fold(Some(&at(1000, devices(1), None)), &at(3000, devices(2), on(&["nvme0n1", "sda"])));
+        assert!(close(two.mounts[0].disks_read_bytes_s, 4.0 * 1_638_400.0));
+        let missing = fold(Some(&at(1000, devices(1), None)), &at(3000, devices(2), on(&["nvme0n1", "sdz"])));
+        assert_eq!(missing.mounts[0].disks_read_bytes_s, None, "one of its disks is not known");
         let out = fold(Some(&at(1000, devices(1), None)), &at(3000, devices(2), None));
         assert!(!out.data_devices_known && close(out.reads_s, 200.0) && close(out.utilization_pct, 75.0));
         assert!(close(out.await_ms, 3.0));
@@ -219,7 +245,7 @@ mod tests {
             fold(Some(&at(0, vec![device("sdb", 0, 1)], None)), &sample),
         ] {
             assert!(out.devices.is_empty() && out.read_bytes_s.is_none() && out.utilization_pct.is_none());
-            assert_eq!(out.mounts.len(), 1);
+            assert_eq!((out.mounts.len(), out.mounts[0].disks_read_bytes_s), (1, None));
         }
     }
 
@@ -227,6 +253,7 @@ mod tests {
     fn idle_disk_has_rates_but_no_await() {
         let out = fold(Some(&at(0, vec![device("sda", 0, 1)], None)), &at(1000, vec![device("sda", 0, 1)], None));
         assert_eq!((out.reads_s, out.await_ms, out.read_size_bytes), (Some(0.0), None, None));
+        assert_eq!((out.devices[0].read_await_ms, out.devices[0].write_await_ms), (None, None));
     }
 
     #[test]
@@ -244,5 +271,6 @@ mod tests {
         assert!(close(out.mounts[0].nfs_read_bytes_s, 1000.0) && close(out.mounts[0].nfs_read_rtt_ms, 7.0));
         let out = fold(Some(&at(0, vec![], mount(3))), &at(2000, vec![], mount(3)));
         assert_eq!((out.mounts[0].nfs_read_bytes_s, out.mounts[0].nfs_read_rtt_ms), (Some(0.0), None));
+        assert_eq!(out.mounts[0].disks_read_bytes_s, None, "no disks, no sum");
     }
 }

@@ -36,7 +36,13 @@ pub(super) fn id(pid: u32) -> ProcessId {
 
 /// A thread with milliseconds on a CPU and queueing.
 pub(super) fn thread(tid: u32, role: ThreadRole, on_cpu_ms: u64, delay_ms: u64) -> ThreadSample {
-    ThreadSample { tid, role, on_cpu_ns: Some(on_cpu_ms * MS), run_delay_ns: Some(delay_ms * MS) }
+    ThreadSample {
+        tid,
+        role,
+        on_cpu_ns: Some(on_cpu_ms * MS),
+        run_delay_ns: Some(delay_ms * MS),
+        ..ThreadSample::default()
+    }
 }
 
 /// A job of these processes, the first being the target.

@@ -4,6 +4,25 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+/// What each known bit of [`GpuDevice::clock_event_reasons`] means
+/// (`nvmlClocksEventReason*` and `nvmlClocksThrottleReason*` in nvml.h).
+pub const CLOCK_EVENT_REASONS: [(u64, &str); 9] = [
+    (0x1, "idle"),
+    (0x2, "application-clocks"),
+    (0x4, "power-cap"),
+    (0x8, "hw-slowdown"),
+    (0x10, "sync-boost"),
+    (0x20, "sw-thermal"),
+    (0x40, "hw-thermal"),
+    (0x80, "power-brake"),
+    (0x100, "display-clocks"),
+];
+
+/// The known clock event reasons of a mask, in words; nothing where no known bit is set.
+pub fn clock_event_words(mask: u64) -> impl Iterator<Item = &'static str> {
+    CLOCK_EVENT_REASONS.iter().filter(move |(bit, _)| mask & bit != 0).map(|&(_, word)| word)
+}
+
 /// All devices at one tick.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct GpuSample {
@@ -116,4 +135,24 @@ pub struct Gpm {
     pub tensor_active_pct: Option<f64>,
     /// DRAM bandwidth used.
     pub dram_active_pct: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn clock_events_in_words() {
+        assert_eq!(clock_event_words(0x4 | 0x40).collect::<Vec<_>>(), ["power-cap", "hw-thermal"]);
+        assert_eq!(clock_event_words(0x200).count(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_word_for_each_known_bit(mask: u64) {
+            prop_assert_eq!(clock_event_words(mask).count(), (mask & 0x1ff).count_ones() as usize);
+        }
+    }
 }

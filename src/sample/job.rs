@@ -77,6 +77,9 @@ pub struct ProcessSample {
     pub command: Arc<str>,
     /// Owner.
     pub uid: Option<u32>,
+    /// Nice value, −20 (favoured) to 19 (`/proc/PID/stat` field 19); `None` in recordings that do not hold it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i32>,
     /// State letter of `/proc/PID/stat` field 3 (R, S, D, T, t, Z, X, I).
     pub state: char,
     /// CPU time in user mode, clock ticks, all threads.
@@ -104,6 +107,9 @@ pub struct ThreadSample {
     pub tid: u32,
     /// What it does.
     pub role: ThreadRole,
+    /// `comm` of the thread, raw (may hold anything; sanitise before showing); empty where not known.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub name: Arc<str>,
     /// Time on a CPU, nanoseconds (`schedstat` field 1).
     pub on_cpu_ns: Option<u64>,
     /// Time runnable but waiting for a CPU, nanoseconds (`schedstat` field 2).
@@ -128,7 +134,7 @@ pub struct IoCounters {
 }
 
 /// What a process does in the job.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProcessRole {
     /// Runs the training loop. Several under one PID are the ranks of a distributed run.
@@ -159,7 +165,7 @@ impl ProcessRole {
 }
 
 /// What a thread does.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThreadRole {
     /// The thread whose TID is the PID.
@@ -175,4 +181,19 @@ pub enum ThreadRole {
     /// Anything else.
     #[default]
     Other,
+}
+
+impl ThreadRole {
+    /// The word shown to people.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Main => "main",
+            Self::Pin => "pin memory",
+            Self::Autograd => "autograd",
+            Self::Communication => "communication",
+            Self::Feeder => "feeder",
+            Self::Other => "other",
+        }
+    }
 }

@@ -8,6 +8,7 @@ pub mod gpu;
 pub mod host;
 pub mod job;
 pub mod lane;
+pub mod neighbours;
 pub mod recording;
 pub mod stacks;
 pub mod storage;
@@ -20,6 +21,7 @@ pub use gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 pub use host::{CgroupSample, CpuTimes, HostSample, NetInterface, Pressure};
 pub use job::{IoCounters, JobSample, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
 pub use lane::{LanePoint, LaneSample, TrainerLane, Wait, WorkerLane};
+pub use neighbours::{NeighbourProcess, NeighboursSample};
 pub use stacks::{StackCount, StackFrame, StackWindow, StacksSample, ThreadStacks};
 pub use storage::{BlockDevice, DataMount, MountKind, StorageSample};
 
@@ -45,6 +47,9 @@ pub struct Sample {
     /// Python stacks that were taken since the last tick; `None` where there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Arc<StacksSample>>,
+    /// The busiest processes besides the job's, as of the latest look; `None` where nobody asked for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<Arc<NeighboursSample>>,
     /// How each source stands at this tick.
     pub sources: Sources,
     /// What trainmon itself costs.

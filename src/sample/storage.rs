@@ -4,6 +4,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+/// Most example files kept of one mount.
+pub const EXAMPLES: usize = 8;
+/// Longest path of an example, bytes: a longer one is not kept.
+pub const EXAMPLE_BYTES: usize = 512;
+
 /// Disks and mounts at one tick.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StorageSample {
@@ -61,6 +66,9 @@ pub struct DataMount {
     pub disks: Vec<Arc<str>>,
     /// Data files open or mapped by the job.
     pub files: u32,
+    /// Some of them, whole paths as the process sees them, raw; at most [`EXAMPLES`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<Arc<str>>,
     /// Bytes read by the NFS client from the server for this mount, since mount (`mountstats`).
     pub nfs_read_bytes: Option<u64>,
     /// NFS READ operations since mount.

@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::sample::storage::{EXAMPLE_BYTES, EXAMPLES};
 use crate::sample::{DataMount, MountKind};
 
 use super::Roots;
@@ -82,6 +83,8 @@ pub struct KnownMount {
     source: Arc<str>,
     kind: MountKind,
     disks: Vec<Arc<str>>,
+    /// Some of its files, with the hash of the path; each stays for as long as the file is remembered.
+    examples: Vec<(u64, Arc<str>)>,
     /// A process that sees it.
     pid: u32,
 }
@@ -193,6 +196,9 @@ impl DataMounts {
             }
         }
         self.files.retain(|_, file| file.until_ns >= now_ns);
+        for mount in &mut self.mounts {
+            mount.examples.retain(|(hash, _)| self.files.contains_key(hash));
+        }
     }
 
     /// Mounts with data files of the job, most files first; `None` where its descriptors may not be read.
@@ -216,6 +222,7 @@ impl DataMounts {
                 kind: known.kind,
                 disks: known.disks.clone(),
                 files,
+                examples: known.examples.iter().map(|(_, path)| Arc::clone(path)).collect(),
                 ..DataMount::default()
             })
             .collect();
@@ -258,6 +265,13 @@ impl DataMounts {
                 (_, Some(facts)) if facts.for_reading => self.mount_of(now_ns, pid, &file, facts.mount),
                 _ => None,
             };
+            let known = mount.and_then(|mount| self.mounts.get_mut(mount));
+            if let Some(examples) = known.map(|known| &mut known.examples)
+                && examples.len() < EXAMPLES
+                && file.path.len() <= EXAMPLE_BYTES
+            {
+                examples.push((file.hash, text(&file.path)));
+            }
             self.files.insert(file.hash, SeenFile { mount, until_ns: file.until_ns });
         }
     }
@@ -300,7 +314,7 @@ impl DataMounts {
         let own = own.map(parse_mountinfo).unwrap_or_default();
         let (kind, disks) = self.topology.under(&mount, &own);
         let (point, fs_type, source) = (text(&mount.point), text(&mount.fs_type), text(&mount.source));
-        self.mounts.push(KnownMount { mount, point, fs_type, source, kind, disks, pid });
+        self.mounts.push(KnownMount { mount, point, fs_type, source, kind, disks, examples: Vec::new(), pid });
         Some(self.mounts.len() - 1)
     }
 }

@@ -13,6 +13,7 @@ pub mod kept;
 pub mod lane;
 pub mod mounts;
 pub mod mountstats;
+pub mod neighbours;
 pub mod nvml;
 mod nvml_raw;
 pub mod process;

@@ -52,6 +52,7 @@ pub struct Process {
 struct Latest {
     state: char,
     threads: u32,
+    nice: i32,
     minor_faults: u64,
     major_faults: u64,
     user_ticks: u64,
@@ -67,6 +68,8 @@ pub struct Thread {
     pub tid: u32,
     /// Role by name; feeders are found by their counters.
     pub role: ThreadRole,
+    /// Name, raw; that of the main thread is the process's.
+    pub name: Arc<str>,
     /// Start, clock ticks after boot, where it was needed.
     pub start_ticks: Option<u64>,
     /// Time on a CPU since start, nanoseconds.
@@ -220,6 +223,7 @@ impl Process {
             comm: Arc::clone(&self.comm),
             command: Arc::clone(&self.command),
             uid: self.uid,
+            nice: Some(latest.nice),
             state: latest.state,
             user_ticks: latest.user_ticks,
             system_ticks: latest.system_ticks,
@@ -234,6 +238,7 @@ impl Process {
                 .map(|thread| ThreadSample {
                     tid: thread.tid,
                     role: thread.role,
+                    name: Arc::clone(if thread.role == ThreadRole::Main { &self.comm } else { &thread.name }),
                     on_cpu_ns: thread.on_cpu_ns,
                     run_delay_ns: thread.run_delay_ns,
                 })
@@ -274,6 +279,7 @@ impl Process {
             self.threads.push(Thread {
                 tid,
                 role,
+                name: Arc::clone(&self.comm),
                 start_ticks: None,
                 on_cpu_ns: None,
                 run_delay_ns: None,
@@ -292,9 +298,14 @@ impl Process {
                 thread.name_looks -= 1;
                 if let Ok(fd) = kept::open(&self.folder.join(format!("task/{}/comm", thread.tid)))
                     && kept::read_into(&fd, buffer).is_ok()
-                    && thread.role != ThreadRole::Feeder
                 {
-                    thread.role = role_of_name(buffer.trim_ascii());
+                    let name = buffer.strip_suffix(b"\n").unwrap_or(buffer);
+                    if thread.name.as_bytes() != name {
+                        thread.name = text(name);
+                    }
+                    if thread.role != ThreadRole::Feeder {
+                        thread.role = role_of_name(name.trim_ascii());
+                    }
                 }
             }
             let Some(schedstat) = &thread.schedstat else { continue };
@@ -324,6 +335,7 @@ impl Latest {
         Self {
             state: stat.state,
             threads: stat.threads,
+            nice: stat.nice,
             minor_faults: stat.minor_faults,
             major_faults: stat.major_faults,
             user_ticks: stat.user_ticks,
@@ -352,7 +364,7 @@ fn text(bytes: &[u8]) -> Arc<str> {
 }
 
 /// Command line with its arguments joined by spaces, cut at [`LONGEST_COMMAND`]; empty for kernel threads.
-fn command(folder: &Path) -> Arc<str> {
+pub(super) fn command(folder: &Path) -> Arc<str> {
     let Ok(fd) = kept::open(&folder.join("cmdline")) else { return "".into() };
     let mut room = vec![0_u8; LONGEST_COMMAND];
     let Ok(bytes) = kept::read_line(&fd, &mut room) else { return "".into() };
@@ -362,7 +374,7 @@ fn command(folder: &Path) -> Arc<str> {
 }
 
 /// Owner and innermost PID from `status`, read once.
-fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
+pub(super) fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
     let Ok(bytes) = fs::read(folder.join("status")) else { return (None, None) };
     let field = |name: &[u8]| {
         bytes.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name)).map(<[u8]>::trim_ascii)
@@ -381,4 +393,34 @@ fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
 
 fn numbers(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
     bytes.split(u8::is_ascii_whitespace).filter_map(bytes::number).filter_map(|value| u32::try_from(value).ok())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn threads_have_names_and_the_process_its_nice_value() {
+        let (done, wait) = channel::<()>();
+        let (named, is_named) = channel();
+        let named = thread::Builder::new().name("pt_autograd_7".into()).spawn(move || {
+            named.send(()).unwrap();
+            let _ = wait.recv();
+        });
+        is_named.recv().unwrap();
+        let mut buffer = Vec::new();
+        let process = Process::open(Path::new("/proc"), std::process::id(), &mut buffer).unwrap();
+        drop(done);
+        named.unwrap().join().unwrap();
+        let sample = process.sample(4096);
+        let thread = sample.threads.iter().find(|thread| &*thread.name == "pt_autograd_7").unwrap();
+        assert_eq!(thread.role, ThreadRole::Autograd);
+        let main = sample.threads.iter().find(|thread| thread.role == ThreadRole::Main).unwrap();
+        assert_eq!(main.name, sample.comm);
+        assert_eq!(sample.nice, rustix::process::getpriority_process(None).ok());
+    }
 }

@@ -26,6 +26,8 @@ pub struct Stat<'a> {
     pub user_ticks: u64,
     /// Field 15, clock ticks.
     pub system_ticks: u64,
+    /// Field 19: −20 to 19.
+    pub nice: i32,
     /// Field 20.
     pub threads: u32,
     /// Field 22, clock ticks after boot.
@@ -52,7 +54,8 @@ pub fn stat(bytes: &[u8]) -> Option<Stat<'_>> {
     let major_faults = number(fields.nth(1)?)?; // 11 cminflt
     let user_ticks = number(fields.nth(1)?)?; // 13 cmajflt
     let system_ticks = number(fields.next()?)?;
-    let threads = number(fields.nth(4)?)?; // 16 cutime, 17 cstime, 18 priority, 19 nice
+    let nice = signed(fields.nth(3)?)?; // 16 cutime, 17 cstime, 18 priority
+    let threads = number(fields.next()?)?;
     let start_ticks = number(fields.nth(1)?)?; // 21 itrealvalue
     let rss = signed(fields.nth(1)?)?; // 23 vsize
     Some(Stat {
@@ -65,6 +68,7 @@ pub fn stat(bytes: &[u8]) -> Option<Stat<'_>> {
         major_faults,
         user_ticks,
         system_ticks,
+        nice: i32::try_from(nice).ok()?,
         threads: u32::try_from(threads).ok()?,
         start_ticks,
         rss_pages: u64::try_from(rss).unwrap_or(0),
@@ -323,7 +327,7 @@ mod tests {
 
     fn line(comm: &str, utime: u64, start: u64, rss: i64) -> Vec<u8> {
         format!(
-            "42 ({comm}) S 7 42 41 0 -1 4194560 100 0 3 0 {utime} 6 0 0 20 0 12 0 {start} 1000 {rss} 18446744073709551615 0 0\n"
+            "42 ({comm}) S 7 42 41 0 -1 4194560 100 0 3 0 {utime} 6 0 0 20 -5 12 0 {start} 1000 {rss} 18446744073709551615 0 0\n"
         )
         .into_bytes()
     }
@@ -336,7 +340,7 @@ mod tests {
             assert_eq!(stat.comm, comm.as_bytes());
             assert_eq!((stat.state, stat.parent, stat.group, stat.session), ('S', 7, 42, 41));
             assert_eq!((stat.minor_faults, stat.major_faults), (100, 3));
-            assert_eq!((stat.user_ticks, stat.system_ticks, stat.threads), (5, 6, 12));
+            assert_eq!((stat.user_ticks, stat.system_ticks, stat.nice, stat.threads), (5, 6, -5, 12));
             assert_eq!((stat.start_ticks, stat.rss_pages), (99, 77));
         }
     }

@@ -21,6 +21,7 @@
 mod several;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use jiff::tz::TimeZone;
 use ratatui::layout::Rect;
 
 use super::job::Job;
@@ -50,7 +51,7 @@ const SCALE: usize = 2;
 const WHEEL: isize = 3;
 
 /// What the screen is set to.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Colours and glyphs.
     pub theme: Theme,
@@ -64,6 +65,22 @@ pub struct Options {
     pub mouse: bool,
     /// Few bytes: for thin lines.
     pub low_bandwidth: bool,
+    /// The zone of the clock times shown.
+    pub zone: TimeZone,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            theme: Theme::default(),
+            keymap: Keymap::default(),
+            limits: Limits::default(),
+            may_signal: false,
+            mouse: false,
+            low_bandwidth: false,
+            zone: TimeZone::UTC,
+        }
+    }
 }
 
 /// Everything the screen knows.
@@ -155,6 +172,12 @@ impl App {
     /// The time that charts of `cells` cells show.
     pub(in crate::tui) fn window(&self, cells: u16) -> Window {
         Window::of_cells(self.job().edge_ns(), self.span_s(), cells)
+    }
+
+    /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown.
+    pub(in crate::tui) fn cursor_cell(&self, cells: u16) -> Option<u16> {
+        let ns = self.job().cursor()?.monotonic_ns;
+        self.window(cells).cell_of(ns)
     }
 
     /// First line shown of the page that is up.
@@ -590,7 +613,7 @@ impl App {
     }
 
     fn export(&mut self, export: Export) -> Vec<Effect> {
-        let Some(text) = views::export(self, export) else {
+        let Some(text) = views::export(self, export, self.area()) else {
             self.notice = Some("no verdict to save yet".to_owned());
             return vec![Effect::Redraw];
         };
@@ -603,7 +626,9 @@ fn export_menu() -> Popup {
     Popup::Menu(Menu {
         title: "Save into the working directory".to_owned(),
         items: vec![
+            item('m', "the verdict as Markdown", Export::Markdown),
             item('j', "the verdict as JSON", Export::Json),
+            item('s', "this screen as SVG", Export::Svg),
         ],
         selected: 0,
     })

@@ -285,7 +285,7 @@ mod tests {
     fn drawn(t: &Timeline, cells: u16, height: u16, ascii: bool) -> Vec<String> {
         let area = Rect::new(0, 0, cells, height);
         let mut buf = Buffer::empty(area);
-        let theme = Theme { colour: false, ascii };
+        let theme = Theme::plain(ascii);
         let columns = Columns::gather(t, Window::of_cells(NOW, f64::from(cells), cells), |p| p.cpu.get());
         timeline(&mut buf, area, &columns, 100.0, Style::new(), theme);
         rows(&buf)
@@ -317,7 +317,7 @@ mod tests {
         t.push(&Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() });
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
-        stacked(&mut buf, area, &t, Window::of_cells(NOW, 3.0, 3), Theme { colour: false, ascii: true });
+        stacked(&mut buf, area, &t, Window::of_cells(NOW, 3.0, 3), Theme::plain(true));
         assert_eq!(rows(&buf), [" ..", " HH", " WW", " WW"]);
     }
 
@@ -344,10 +344,24 @@ mod tests {
     }
 
     #[test]
+    fn the_ruler_has_round_marks_from_ten_seconds_to_an_hour() {
+        let area = Rect::new(0, 0, 60, 1);
+        let marks = |span_s| {
+            let mut buf = Buffer::empty(area);
+            ruler(&mut buf, area, span_s, Style::new());
+            rows(&buf).concat().split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(marks(10.0), "-10s -8s -6s -4s -2s now");
+        assert_eq!(marks(30.0), "-30s -25s -20s -15s -10s -5s now");
+        assert_eq!(marks(1800.0), "-30m -25m -20m -15m -10m -5m now");
+        assert_eq!(marks(3600.0), "-60m -50m -40m -30m -20m -10m now");
+    }
+
+    #[test]
     fn bars_show_unknown_as_dashes() {
         let area = Rect::new(0, 0, 10, 1);
         let mut buf = Buffer::empty(area);
-        let theme = Theme { colour: false, ascii: true };
+        let theme = Theme::plain(true);
         bar(&mut buf, area, [Some(0.5), Some(0.2), Some(0.1), Some(0.2)], theme);
         assert_eq!(rows(&buf), ["BBBBBiiq.."]);
         bar(&mut buf, area, [None; 4], theme);
@@ -373,7 +387,7 @@ mod tests {
             let t = cpu(&values);
             let mut buf = Buffer::empty(Rect::new(0, 0, 30, 8));
             let area = Rect::new(x, y, width, height);
-            let theme = Theme { colour: true, ascii };
+            let theme = Theme { ascii, ..Theme::coloured() };
             let window = Window::of_cells(NOW, 60.0, width);
             let columns = Columns::gather(&t, window, |p| p.cpu.get());
             timeline(&mut buf, area, &columns, max, Style::new(), theme);

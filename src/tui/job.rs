@@ -242,6 +242,10 @@ impl Job {
     /// Moves by so many moments; past the newest one a live picture runs on.
     pub fn step(&mut self, by: i64, span_s: f64) {
         let Some(here) = self.here() else { return };
+        // Who looks at single moments wants them to stand.
+        if let Some(replay) = &mut self.replay {
+            replay.playing = false;
+        }
         self.travel(self.archive.step(here, by), span_s);
     }
 
@@ -286,6 +290,7 @@ impl Job {
         if let Some(replay) = &mut self.replay {
             let speed = if faster { replay.speed + 1 } else { replay.speed.saturating_sub(1) };
             replay.speed = speed.min(SPEEDS.len() - 1);
+            replay.waited_s = 0.0;
         }
     }
 

@@ -18,6 +18,7 @@ pub mod picker;
 pub mod popup;
 pub mod processes;
 pub mod summary;
+pub mod svg;
 pub mod terminal;
 pub mod theme;
 pub mod timeline;

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
+
 use super::{format, words};
 use crate::diagnosis::verdict::{Advice, Class, Verdict};
 use crate::history::archive::Stamp;
@@ -184,9 +186,10 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The summary in words, one line each, at most seven, nothing in them that could steer a terminal.
+    /// The summary in words, one line each, at most seven, nothing in them that could steer a terminal; times of the
+    /// day as in `zone`.
     #[must_use]
-    pub fn lines(&self) -> Vec<String> {
+    pub fn lines(&self, zone: &TimeZone) -> Vec<String> {
         let watched = format::duration(self.watched_s);
         let mut lines = vec![match self.steps {
             Some(steps) if self.watched_s > 0.0 => {
@@ -200,7 +203,7 @@ impl Summary {
             lines.push(format!("Time by verdict: {}", classes.join(", ")));
         }
         if let Some(longest) = &self.longest {
-            let (length, from) = (format::duration(longest.seconds), words::clock(longest.from_unix_ms));
+            let (length, from) = (format::duration(longest.seconds), words::clock(longest.from_unix_ms, zone));
             lines.push(format!("Longest stretch: {} for {length}, from {from} on", longest.name()));
         }
         if let Some((class, cause, seconds)) = &self.costliest {
@@ -284,10 +287,10 @@ mod tests {
         // A device that computes all the time costs nothing.
         assert_eq!(summary.costliest, Some((Class::DataLoader, Some(Arc::from("too-few-workers")), 45.0)));
         assert_eq!(summary.advice.as_ref().unwrap().title, "Use a larger batch");
-        let lines = summary.lines();
+        let lines = summary.lines(&TimeZone::UTC);
         assert_eq!(lines[0], "Watched for 2 m 20 s: 140 steps, 1.0 a second");
         assert_eq!(lines[1], "Time by verdict: gpu 39 %, data-loader 32 %, idle 29 %");
-        assert!(lines[2].starts_with("Longest stretch: gpu: compute-bound for 55 s, from "), "{}", lines[2]);
+        assert_eq!(lines[2], "Longest stretch: gpu: compute-bound for 55 s, from 00:00:30 on");
         assert_eq!(
             lines[3],
             "Cost most: data-loader: too-few-workers (all workers busy, CPUs left over), 45 s in all"
@@ -340,7 +343,7 @@ mod tests {
             }
             prop_assert!(tally.stood.len() <= PAIRS);
             if let Some(summary) = tally.summary(None) {
-                let lines = summary.lines();
+                let lines = summary.lines(&TimeZone::UTC);
                 prop_assert!((1..=7).contains(&lines.len()));
                 prop_assert!(lines.iter().all(|line| !line.chars().any(char::is_control)));
             }

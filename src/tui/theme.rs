@@ -1,35 +1,48 @@
 //! Colours and glyphs. Colour only ever repeats what a letter, a word or a texture already says.
 //!
-//! The palette is Okabe and Ito's (2008), made for every common kind of colour blindness, in the nearest entries of
-//! xterm's 256 colours. Without colour (`NO_COLOR`, `--no-color`) modifiers stay; `--ascii` draws with ASCII alone.
+//! What the colours are is the [`Palette`]'s business, how many of them the terminal has [`Depth`]'s. Without colour
+//! (`NO_COLOR`, `--no-color`) modifiers stay; `--ascii` draws with ASCII alone.
+
+mod colour;
+mod detect;
+mod palette;
+#[cfg(test)]
+mod sight;
 
 use ratatui::style::{Color, Modifier, Style};
 
+pub use colour::Rgb;
+pub use palette::{Palette, Slot, ThemeError};
+
 use crate::diagnosis::verdict::Class;
 
-/// Okabe-Ito in xterm-256.
-const ORANGE: Color = Color::Indexed(178);
-const SKY: Color = Color::Indexed(74);
-const GREEN: Color = Color::Indexed(35);
-const YELLOW: Color = Color::Indexed(221);
-const BLUE: Color = Color::Indexed(25);
-const VERMILLION: Color = Color::Indexed(166);
-const PURPLE: Color = Color::Indexed(175);
-/// Grey that is readable on black and on white.
-const GREY: Color = Color::Indexed(245);
+/// How many colours the terminal has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// None, or none are wanted.
+    None,
+    /// The 16 that have names and look as the terminal's owner likes.
+    Ansi16,
+    /// xterm's 256.
+    Indexed256,
+    /// 24 bits.
+    TrueColour,
+}
 
 /// How to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
-    /// Use colours.
-    pub colour: bool,
+    /// How many colours to use.
+    pub depth: Depth,
     /// Draw with ASCII alone.
     pub ascii: bool,
+    /// Which colours.
+    pub palette: Palette,
 }
 
 impl Default for Theme {
     fn default() -> Self {
-        Self { colour: true, ascii: false }
+        Self::coloured()
     }
 }
 
@@ -108,31 +121,54 @@ impl Stage {
 }
 
 impl Theme {
-    /// The theme that flags and environment ask for: colours off by `NO_COLOR` (any value, no-color.org), `--no-color`
-    /// or `TERM=dumb`; ASCII by `--ascii`, by a locale that is not UTF-8, and on the Linux console, whose fonts have
-    /// no braille.
+    /// Without colours.
+    #[must_use]
+    pub const fn plain(ascii: bool) -> Self {
+        Self { depth: Depth::None, ascii, palette: Palette::MONOCHROME }
+    }
+
+    /// The dark theme in 256 colours, with every glyph.
+    #[must_use]
+    pub fn coloured() -> Self {
+        Self { depth: Depth::Indexed256, ascii: false, palette: Palette::dark() }
+    }
+
+    /// What flags and environment ask for: see [`Depth`]; `no_color` and `ascii` are the flags, and the palette fits the
+    /// background where the environment tells it.
     pub fn detect(no_color: bool, ascii: bool, variable: impl Fn(&str) -> Option<String>) -> Self {
-        let set = |name: &str| variable(name).filter(|v| !v.is_empty());
-        let term = set("TERM").unwrap_or_default();
-        // The first of the three that is set decides (locale(7)).
-        let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();
-        let locale = locale.to_ascii_lowercase();
-        let utf8 = locale.contains("utf-8") || locale.contains("utf8");
         Self {
-            colour: !(no_color || set("NO_COLOR").is_some() || term == "dumb"),
-            ascii: ascii || !utf8 || term == "linux" || term == "dumb",
+            depth: if no_color { Depth::None } else { detect::depth(&variable) },
+            ascii: ascii || detect::ascii(&variable),
+            palette: detect::palette(&variable),
         }
     }
 
-    /// A foreground colour, or nothing without colours.
-    fn fg(self, colour: Color) -> Style {
-        if self.colour { Style::new().fg(colour) } else { Style::new() }
+    /// Some colours are used.
+    fn has_colour(self) -> bool {
+        self.depth != Depth::None
+    }
+
+    /// A slot as a foreground colour, or nothing without colours.
+    fn fg(self, slot: Slot) -> Style {
+        if self.has_colour() { Style::new().fg(self.colour(slot)) } else { Style::new() }
+    }
+
+    fn colour(self, slot: Slot) -> Color {
+        self.palette.shade(slot).at(self.depth)
+    }
+
+    /// Text on a ground of its own; the terminal's own colours reversed where 16 or fewer leave no choice.
+    fn pair(self, text: Slot, ground: Slot) -> Style {
+        match self.depth {
+            Depth::None | Depth::Ansi16 => Style::new().add_modifier(Modifier::REVERSED),
+            Depth::Indexed256 | Depth::TrueColour => Style::new().fg(self.colour(text)).bg(self.colour(ground)),
+        }
     }
 
     /// Text that matters less.
     #[must_use]
     pub fn dim(self) -> Style {
-        if self.colour { Style::new().fg(GREY) } else { Style::new().add_modifier(Modifier::DIM) }
+        if self.has_colour() { self.fg(Slot::Dim) } else { Style::new().add_modifier(Modifier::DIM) }
     }
 
     /// Text that matters.
@@ -144,25 +180,31 @@ impl Theme {
     /// Title bar, footer keys.
     #[must_use]
     pub fn bar(self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED)
+        self.pair(Slot::BarText, Slot::Bar)
     }
 
     /// The row that is selected.
     #[must_use]
     pub fn selected(self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED)
+        self.pair(Slot::SelectedText, Slot::Selected)
     }
 
-    /// What to do. Vermillion is readable on black and on white.
+    /// The cursor in the charts.
+    #[must_use]
+    pub fn cursor(self) -> Style {
+        self.fg(Slot::Cursor).add_modifier(Modifier::BOLD)
+    }
+
+    /// What to do.
     #[must_use]
     pub fn advice(self) -> Style {
-        self.fg(VERMILLION).add_modifier(Modifier::BOLD)
+        self.fg(Slot::Advice).add_modifier(Modifier::BOLD)
     }
 
     /// Something is wrong with a source, or a notice.
     #[must_use]
     pub fn warning(self) -> Style {
-        self.fg(VERMILLION).add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+        self.fg(Slot::Warning).add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
     }
 
     /// The heading of the process table.
@@ -172,15 +214,15 @@ impl Theme {
     }
 
     /// Colour of a class.
-    fn class_colour(class: Class) -> Color {
+    fn class_slot(class: Class) -> Slot {
         match class {
-            Class::DataLoader => ORANGE,
-            Class::Io => SKY,
-            Class::Cpu => PURPLE,
-            Class::Gpu => GREEN,
-            Class::Balanced => BLUE,
-            Class::Idle => GREY,
-            Class::Unknown => YELLOW,
+            Class::DataLoader => Slot::Orange,
+            Class::Io => Slot::Sky,
+            Class::Cpu => Slot::Purple,
+            Class::Gpu => Slot::Green,
+            Class::Balanced => Slot::Blue,
+            Class::Idle => Slot::Grey,
+            Class::Unknown => Slot::Yellow,
         }
     }
 
@@ -188,12 +230,11 @@ impl Theme {
     #[must_use]
     pub fn badge(self, class: Class) -> Style {
         let bold = Style::new().add_modifier(Modifier::BOLD);
-        if !self.colour {
+        if !self.has_colour() {
             return bold.add_modifier(Modifier::REVERSED);
         }
-        // Black on everything but blue: at least 4.5:1 in xterm's palette.
-        let text = if class == Class::Balanced { Color::Indexed(231) } else { Color::Indexed(16) };
-        bold.fg(text).bg(Self::class_colour(class))
+        let shade = self.palette.shade(Self::class_slot(class));
+        bold.fg(shade.ink(self.depth)).bg(shade.at(self.depth))
     }
 
     /// A class's letter on the strip.
@@ -206,10 +247,10 @@ impl Theme {
     #[must_use]
     pub fn series(self, series: Series) -> Style {
         self.fg(match series {
-            Series::Gpu => GREEN,
-            Series::Cpu => PURPLE,
-            Series::Io => SKY,
-            Series::Loader => ORANGE,
+            Series::Gpu => Slot::Green,
+            Series::Cpu => Slot::Purple,
+            Series::Io => Slot::Sky,
+            Series::Loader => Slot::Orange,
         })
     }
 
@@ -217,11 +258,11 @@ impl Theme {
     #[must_use]
     pub fn part(self, part: Part) -> Style {
         self.fg(match part {
-            Part::Wait => ORANGE,
-            Part::Sync => GREEN,
-            Part::Host => PURPLE,
-            Part::Checkpoint => SKY,
-            Part::Other => GREY,
+            Part::Wait => Slot::Orange,
+            Part::Sync => Slot::Green,
+            Part::Host => Slot::Purple,
+            Part::Checkpoint => Slot::Sky,
+            Part::Other => Slot::Grey,
         })
     }
 
@@ -246,10 +287,10 @@ impl Theme {
     #[must_use]
     pub fn stage(self, stage: Stage) -> Style {
         self.fg(match stage {
-            Stage::Busy => ORANGE,
-            Stage::Io => SKY,
-            Stage::Queue => VERMILLION,
-            Stage::Idle => GREY,
+            Stage::Busy => Slot::Orange,
+            Stage::Io => Slot::Sky,
+            Stage::Queue => Slot::Vermillion,
+            Stage::Idle => Slot::Grey,
         })
     }
 
@@ -286,7 +327,7 @@ pub fn ascii(c: char) -> char {
         '×' => 'x',
         '…' => '~',
         '→' | '►' | '▸' => '>',
-        '↑' => '^',
+        '↑' | '▲' => '^',
         '↓' => 'v',
         '≤' => '<',
         '°' => ' ',
@@ -303,35 +344,25 @@ pub fn ascii(c: char) -> char {
 mod tests {
     use super::*;
 
-    fn with(pairs: &'static [(&'static str, &'static str)]) -> impl Fn(&str) -> Option<String> {
-        move |name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
+    #[test]
+    fn flags_win_over_the_environment() {
+        let terminal = |name: &str| match name {
+            "TERM" => Some("xterm-256color".to_owned()),
+            "LANG" => Some("de_DE.UTF-8".to_owned()),
+            _ => None,
+        };
+        assert_eq!(Theme::detect(false, false, terminal), Theme::coloured());
+        assert_eq!(Theme::detect(true, false, terminal).depth, Depth::None);
+        assert!(Theme::detect(false, true, terminal).ascii);
     }
 
     #[test]
-    fn flags_and_environment_decide() {
-        let utf8 = Theme::detect(false, false, with(&[("LANG", "de_DE.UTF-8"), ("TERM", "xterm-256color")]));
-        assert_eq!(utf8, Theme { colour: true, ascii: false });
-        let c = Theme::detect(false, false, with(&[("LC_ALL", "C"), ("LANG", "de_DE.UTF-8")]));
-        assert!(c.ascii);
-        let console = Theme::detect(false, false, with(&[("LANG", "C.utf8"), ("TERM", "linux")]));
-        assert!(console.ascii && console.colour);
-        let plain = Theme::detect(false, false, with(&[("LANG", "C.utf8"), ("NO_COLOR", "1")]));
-        assert_eq!(plain, Theme { colour: false, ascii: false });
-        assert!(!Theme::detect(true, false, with(&[])).colour);
-    }
-
-    #[test]
-    fn parts_and_stages_differ_without_colour() {
-        for ascii in [false, true] {
-            let theme = Theme { colour: false, ascii };
-            let mut parts = Part::ALL.map(|p| theme.part_glyph(p)).to_vec();
-            parts.sort_unstable();
-            parts.dedup();
-            assert_eq!(parts.len(), 5);
-            let mut stages = Stage::ALL.map(|s| theme.stage_glyph(s)).to_vec();
-            stages.sort_unstable();
-            stages.dedup();
-            assert_eq!(stages.len(), 4);
+    fn without_colours_no_style_has_one() {
+        let theme = Theme::plain(false);
+        let styles = [theme.dim(), theme.bar(), theme.selected(), theme.cursor(), theme.advice(), theme.warning()];
+        let badges = Class::ALL.map(|class| theme.badge(class));
+        for style in styles.into_iter().chain(badges).chain(Part::ALL.map(|part| theme.part(part))) {
+            assert_eq!((style.fg, style.bg), (None, None));
         }
     }
 }

@@ -20,13 +20,17 @@ use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
 use runs::Level;
 
-/// Points kept, and runs of each coarser level: twenty minutes at ten a second, more than three hours at one.
+/// Points kept, and runs of each coarser level: twenty minutes at ten a second.
 pub const POINTS: usize = 12_000;
 
-/// Longest runs of the coarser levels, nanoseconds: 1, 3, 10 and 30 s with a twentieth of slack, since intervals are
-/// never quite as long as they were meant to be. A factor of about three from one to the next lets a draw find one
+/// What ended longer ago than this is dropped, nanoseconds: the longest time scale is an hour, and what lies before its
+/// left edge tells whether something was missed there.
+const KEPT_NS: u64 = 4_200_000_000_000;
+
+/// Longest runs of the coarser levels, nanoseconds: 0.3, 1, 3, 10 and 30 s with a twentieth of slack, since intervals
+/// are never quite as long as they were meant to be. A factor of about three from one to the next lets a draw find one
 /// whose runs are between a sixth and a half of its column.
-const RUNS_NS: [u64; 4] = [1_050_000_000, 3_150_000_000, 10_500_000_000, 31_500_000_000];
+const RUNS_NS: [u64; 5] = [315_000_000, 1_050_000_000, 3_150_000_000, 10_500_000_000, 31_500_000_000];
 
 /// The points of the recent past.
 #[derive(Debug, Clone)]
@@ -47,11 +51,9 @@ impl Timeline {
     /// Adds the values of a frame, dropping the oldest when full.
     pub fn push(&mut self, frame: &Frame) {
         let mut point = Point::of(frame);
-        if let Some(last) = self.points.back() {
-            if point.end_ns < last.end_ns {
-                // The clock went backwards: what was has no place on this axis any more.
-                *self = Self::default();
-            }
+        if self.points.back().is_some_and(|last| point.end_ns < last.end_ns) {
+            // The clock went backwards: what was has no place on this axis any more.
+            *self = Self::default();
         }
         if let Some(last) = self.points.back() {
             point.follow(last);
@@ -61,10 +63,7 @@ impl Timeline {
                 done = done.and_then(|point| level.push(&point));
             }
         }
-        if self.points.len() >= POINTS {
-            self.points.pop_front();
-        }
-        self.points.push_back(point);
+        keep(&mut self.points, point);
     }
 
     /// Notes the class that stands at the latest frame.
@@ -122,6 +121,15 @@ impl Timeline {
     }
 }
 
+/// Adds a point, or a run of them, and drops what is too old or too much.
+fn keep(points: &mut VecDeque<Point>, newest: Point) {
+    points.push_back(newest);
+    let is_old = |p: &Point| p.end_ns < newest.start_ns.saturating_sub(KEPT_NS);
+    while points.len() > POINTS || points.front().is_some_and(is_old) {
+        points.pop_front();
+    }
+}
+
 /// Walks the points, which are in order and do not overlap, from the end of the window back to its start.
 fn walk(points: &VecDeque<Point>, window: Window, walked_ns: &mut u64, visit: &mut impl FnMut(usize, f32, &Point)) {
     let Some(first) = points.front() else { return };
@@ -137,70 +145,6 @@ fn walk(points: &VecDeque<Point>, window: Window, walked_ns: &mut u64, visit: &m
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn timeline(points: &[(f64, f64)]) -> Timeline {
-        let mut t = Timeline::default();
-        for (end_s, seconds) in points {
-            t.push(&Frame { monotonic_ns: (end_s * 1e9) as u64, seconds: *seconds, ..Frame::default() });
-        }
-        t
-    }
-
-    #[test]
-    fn a_point_covers_its_whole_interval() {
-        let t = timeline(&[(1000.0, 2.0)]);
-        let window = Window::of_cells(1_000_000_000_000, 10.0, 10);
-        let mut seen = Vec::new();
-        t.spread(window, |c, s, _| seen.push((c, s)));
-        assert_eq!(seen, [(8, 1.0), (9, 1.0)]);
-    }
-
-    #[test]
-    fn uncovered_time_is_left_out() {
-        let t = timeline(&[(995.0, 1.0), (1000.0, 1.0)]);
-        let mut seen = Vec::new();
-        t.spread(Window::of_cells(1_000_000_000_000, 10.0, 10), |c, _, _| seen.push(c));
-        seen.sort_unstable();
-        assert_eq!(seen, [4, 9]);
-    }
-
-    #[test]
-    fn the_edge_stays_while_time_runs_inside_one_cell() {
-        let a = Window::of_cells(1_000_100_000_000, 60.0, 60);
-        let b = Window::of_cells(1_000_900_000_000, 60.0, 60);
-        assert_eq!(a.edge_ns, b.edge_ns);
-    }
-
-    #[test]
-    fn a_mean_of_nothing_is_nothing() {
-        assert_eq!(point::mean([None, Some(f64::NAN)].into_iter()).get(), None);
-        assert_eq!(point::mean([None, Some(4.0), Some(6.0)].into_iter()).get(), Some(5.0));
-    }
-
-    proptest! {
-        #[test]
-        fn spreading_never_leaves_the_window(
-            points in prop::collection::vec((0u64..2_000_000_000_000, 0.0f64..100.0), 0..40),
-            now in any::<u64>(), span in 0.0f64..1000.0, cells in 0u16..500,
-        ) {
-            let mut t = Timeline::default();
-            for (end_ns, seconds) in points {
-                t.push(&Frame { monotonic_ns: end_ns, seconds, ..Frame::default() });
-            }
-            for now in [now, now % 2_000_000_000_000] {
-                let window = Window::of_cells(now, span, cells);
-                let mut visits = 0u32;
-                t.spread(window.halved(), |c, s, _| {
-                    assert!(c < window.columns * 2 && s >= 0.0);
-                    visits += 1;
-                });
-                prop_assert!(visits <= 40 * 1000);
-            }
-        }
-    }
-}
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#[path = "timeline/tests.rs"]
+mod tests;

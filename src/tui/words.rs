@@ -1,5 +1,8 @@
 //! Plain words for the taxonomy's classes, causes and phases, as the banner and the strip show them.
 
+use jiff::tz::TimeZone;
+
+use super::format::UNMEASURED;
 use crate::diagnosis::verdict::{Class, Phase, Verdict};
 
 /// What each cause means, in a few words. The first of each pair is the exact string of the taxonomy.
@@ -89,11 +92,11 @@ pub fn letter(class: Class) -> char {
     }
 }
 
-/// A wall clock time in the local zone: `14:03:27`.
+/// A wall clock time: `14:03:27`.
 #[must_use]
-pub fn clock(unix_ms: i64) -> String {
-    let Ok(moment) = jiff::Timestamp::from_millisecond(unix_ms) else { return "–".to_owned() };
-    moment.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string()
+pub fn clock(unix_ms: i64, zone: &TimeZone) -> String {
+    let Ok(moment) = jiff::Timestamp::from_millisecond(unix_ms) else { return UNMEASURED.to_owned() };
+    moment.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string()
 }
 
 /// How sure a confidence is, in one word.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -16,9 +16,9 @@ use trainmon::rates::frame::{
 use trainmon::sample::{MountKind, ProcessId, ProcessRole};
 use trainmon::tui::{App, JobKey, Message, News, Options, Target, Theme, views};
 
-pub const COLOUR: Theme = Theme { colour: true, ascii: false };
-pub const PLAIN: Theme = Theme { colour: false, ascii: false };
-pub const ASCII: Theme = Theme { colour: false, ascii: true };
+pub static COLOUR: LazyLock<Theme> = LazyLock::new(Theme::coloured);
+pub const PLAIN: Theme = Theme::plain(false);
+pub const ASCII: Theme = Theme::plain(true);
 
 const MIB: f64 = 1_048_576.0;
 const GIB: u64 = 1 << 30;
@@ -83,6 +83,7 @@ pub fn frame(t: u64, job: Job) -> Frame {
         write_bytes_s: Some(0.0),
         threads: 42,
         gpu_memory_bytes: Some(6 * GIB),
+        ..ProcessRates::default()
     }];
     processes.extend((0..job.workers).map(|n| ProcessRates {
         id: id(1301 + n),
@@ -98,6 +99,7 @@ pub fn frame(t: u64, job: Job) -> Frame {
         write_bytes_s: Some(0.0),
         threads: 3,
         gpu_memory_bytes: None,
+        ..ProcessRates::default()
     }));
     processes.push(ProcessRates {
         id: id(1290),

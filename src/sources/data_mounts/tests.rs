@@ -111,6 +111,33 @@ fn briefly_open_files_count_for_a_minute() {
 }
 
 #[test]
+fn some_files_are_named_for_as_long_as_they_are_remembered() {
+    let tree = Tree::new();
+    let long = format!("/mnt/data/{}.tar", "x".repeat(EXAMPLE_BYTES));
+    let first: Vec<String> = [long].into_iter().chain((0..20).map(|at| format!("/mnt/data/{at}.tar"))).collect();
+    let open = |paths: &[String]| {
+        let files: Vec<(&str, &str, u64)> = paths.iter().map(|path| (path.as_str(), "0100000", 40)).collect();
+        tree.process(7, MOUNTINFO, &files, "");
+    };
+    let mut mounts = DataMounts::new(&tree.roots());
+    let mut named = |second: u64| {
+        mounts.scan(SECOND * second, &[7]);
+        let mut found = mounts.data_mounts().unwrap();
+        assert!(found.len() <= 1, "{found:?}");
+        found.pop().map(|mount| (mount.files, mount.examples)).unwrap_or_default()
+    };
+    open(&first);
+    let (files, examples) = named(1);
+    assert_eq!((files, examples.len()), (21, EXAMPLES));
+    assert!(examples.iter().all(|path| path.len() < 20 && path.starts_with("/mnt/data/")), "{examples:?}");
+    open(&["/mnt/data/late.tar".to_owned()]);
+    assert_eq!(named(40), (22, examples), "no change while they are remembered");
+    assert_eq!(named(90), (1, vec![]), "no room was left when it was found");
+    open(&["/mnt/data/later.tar".to_owned()]);
+    assert_eq!(named(94), (2, vec!["/mnt/data/later.tar".into()]));
+}
+
+#[test]
 fn memory_stays_bounded() {
     let tree = Tree::new();
     let mut maps = String::new();

@@ -37,10 +37,7 @@ impl Level {
         }
         let gpus = point.gpus.map(|p| p.get().unwrap_or(0.0));
         let done = self.open.replace(Run { mean: *point, gpus })?.mean;
-        if self.closed.len() >= super::POINTS {
-            self.closed.pop_front();
-        }
-        self.closed.push_back(done);
+        super::keep(&mut self.closed, done);
         Some(done)
     }
 

@@ -57,14 +57,11 @@ pub fn title(buf: &mut Buffer, area: Rect, app: &App) {
 fn moment(app: &App) -> Option<String> {
     let job = app.job();
     let stamp = job.cursor()?;
-    let newest = job.archive().last()?;
-    let ago = newest.monotonic_ns.saturating_sub(stamp.monotonic_ns) as f64 / 1e9;
-    let clock = words::clock(stamp.unix_ms);
+    let clock = words::clock(stamp.unix_ms, &app.options.zone);
     Some(match &job.replay {
         Some(replay) if replay.playing => format!("REPLAY {}× {clock}", format::number(Some(replay.speed()))),
         Some(_) => format!("REPLAY PAUSED {clock}"),
-        None if ago >= 1.0 => format!("PAUSED {} ago {clock}", format::duration(ago)),
-        None => "PAUSED".to_owned(),
+        None => format!("PAUSED {clock}"),
     })
 }
 

@@ -21,17 +21,17 @@ mod workers;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 
 use super::app::App;
-use super::charts;
 use super::layout::{self, Plan};
 use super::message::{Export, Target};
 use super::page::Page;
 use super::picker::Picker;
 use super::theme;
 use crate::diagnosis::verdict::{Advice, Verdict};
+use crate::outputs::{json, markdown};
 
 /// Draws the whole screen into `buf`, which must be empty.
 pub fn draw(buf: &mut Buffer, app: &App) {
@@ -60,7 +60,9 @@ fn overview(buf: &mut Buffer, plan: &Plan, app: &App) {
     timelines::strip(buf, plan.strip, app);
     main_thread::draw(buf, plan.main, app);
     timelines::draw(buf, &plan.charts, app);
-    charts::ruler(buf, plan.ruler, app.span_s(), app.theme().dim());
+    timelines::ruler(buf, plan.ruler, app);
+    let last = plan.charts.last().map_or(plan.main.chart, |band| band.chart);
+    cursor(buf, Rect { height: last.bottom() - plan.strip.chart.y, ..plan.strip.chart }, app);
     if let Some(area) = plan.ranks {
         ranks::draw(buf, area, app);
     }
@@ -69,6 +71,13 @@ fn overview(buf: &mut Buffer, plan: &Plan, app: &App) {
     }
     bars::footer(buf, plan.footer, app);
     popups::draw(buf, buf.area, app);
+}
+
+/// Marks the moment that is looked at in charts of the shared time axis.
+fn cursor(buf: &mut Buffer, charts: Rect, app: &App) {
+    let Some(cell) = app.cursor_cell(charts.width) else { return };
+    let style = app.theme().cursor().add_modifier(Modifier::REVERSED);
+    buf.set_style(Rect { x: charts.x + cell, width: 1, ..charts }.intersection(buf.area), style);
 }
 
 /// Every page but the overview: the verdict on top, the page's body, the footer.
@@ -128,11 +137,20 @@ pub(super) fn chart_at(app: &App, area: Rect, column: u16, row: u16) -> Option<R
 }
 
 /// What is saved, where there is something to save.
-pub(super) fn export(app: &App, export: Export) -> Option<String> {
-    match export {
-        Export::Json => serde_json::to_string_pretty(app.verdict()?).ok().map(|text| text + "\n"),
-        Export::Markdown | Export::Svg => None,
-    }
+pub(super) fn export(app: &App, export: Export, area: Rect) -> Option<String> {
+    Some(match export {
+        Export::Markdown => markdown::markdown(app.verdict()?),
+        Export::Json => {
+            let mut bytes = Vec::new();
+            json::pretty(&mut bytes, app.verdict()?).ok()?;
+            String::from_utf8(bytes).ok()?
+        }
+        Export::Svg => {
+            let mut buf = Buffer::empty(area);
+            draw(&mut buf, app);
+            super::svg::svg(&buf, &app.theme().palette)
+        }
+    })
 }
 
 /// The verdict as a few lines for a message to a colleague.

@@ -53,7 +53,7 @@ fn summary(buf: &mut Buffer, area: Rect, app: &App) {
     let width = SUMMARY.min(area.width.saturating_sub(4));
     let inner = usize::from(width.saturating_sub(4));
     let lines: Vec<(String, Style)> = summary
-        .lines()
+        .lines(&app.options.zone)
         .iter()
         .flat_map(|line| {
             let style = if line.starts_with('►') { app.theme().advice() } else { Style::new() };

@@ -24,6 +24,15 @@ pub fn strip(buf: &mut Buffer, band: Band, app: &App) {
     charts::strip(buf, band.chart, &app.job().timeline, app.window(band.chart.width), app.theme());
 }
 
+/// The time axis: seconds before the newest moment shown, and the clock at the cursor.
+pub fn ruler(buf: &mut Buffer, area: Rect, app: &App) {
+    charts::ruler(buf, area, app.span_s(), app.theme().dim());
+    let (Some(cell), Some(stamp)) = (app.cursor_cell(area.width), app.job().cursor()) else { return };
+    let text = format!("▲{}", crate::tui::words::clock(stamp.unix_ms, &app.options.zone));
+    let x = (area.x + cell).min(area.right().saturating_sub(cells(&text)));
+    write(buf, x, area.y, area.right(), &text, app.theme().cursor());
+}
+
 /// What one timeline shows.
 struct Shown {
     series: Series,

@@ -1,0 +1,112 @@
+//! The thread that looks at the host's other processes, while somebody wants to see them.
+//!
+//! It is started when it is first wanted and parked whenever it is not, and it rests long enough for its looks to cost
+//! little whatever the host's size.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::board::Board;
+use super::clock;
+use crate::sources::Roots;
+use crate::sources::neighbours::NeighboursReader;
+
+/// Shortest time between two looks.
+const EVERY: Duration = Duration::from_secs(2);
+/// The rest after a look is at least this many times as long as the look: at most 1 % of a core.
+const REST_FACTOR: u32 = 100;
+
+/// The thread, and whether it is wanted.
+#[derive(Debug)]
+pub(super) struct Neighbours {
+    roots: Roots,
+    wanted: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Neighbours {
+    /// Starts nothing yet.
+    pub(super) fn new(roots: &Roots) -> Self {
+        Self { roots: roots.clone(), wanted: Arc::default(), thread: None }
+    }
+
+    /// Says whether neighbours are wanted from now on. Where no thread can be started there are none.
+    pub(super) fn want(&mut self, wanted: bool, board: &Arc<Board>, stop: &Arc<AtomicBool>) {
+        if self.wanted.swap(wanted, Ordering::Relaxed) == wanted {
+            return;
+        }
+        if self.thread.is_none() {
+            let (roots, board, stop) = (self.roots.clone(), Arc::clone(board), Arc::clone(stop));
+            let still_wanted = Arc::clone(&self.wanted);
+            let watch = move || watch(&roots, &board, &stop, &still_wanted);
+            self.thread = thread::Builder::new().name("tm-hosts".into()).spawn(watch).ok();
+        }
+        self.wake();
+    }
+
+    /// Has the thread look at what is wanted of it.
+    pub(super) fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+/// Looks until `stop`.
+fn watch(roots: &Roots, board: &Board, stop: &AtomicBool, wanted: &AtomicBool) {
+    let mut reader: Option<NeighboursReader> = None;
+    while !stop.load(Ordering::Relaxed) {
+        if !wanted.load(Ordering::Relaxed) {
+            // What was seen would be of long ago when it is wanted again.
+            reader = None;
+            board.parts().neighbours = None;
+            thread::park();
+            continue;
+        }
+        let begun = Instant::now();
+        let job = board.parts().pids.clone();
+        let reader = reader.get_or_insert_with(|| NeighboursReader::new(roots));
+        let seen = reader.read(clock::monotonic_ns(), &job).ok();
+        board.parts().neighbours = seen.map(Arc::new);
+        let rest = EVERY.max(begun.elapsed().saturating_mul(REST_FACTOR));
+        while let Some(left) = rest.checked_sub(begun.elapsed()).filter(|left| !left.is_zero())
+            && wanted.load(Ordering::Relaxed)
+            && !stop.load(Ordering::Relaxed)
+        {
+            thread::park_timeout(left);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn until(what: &str, condition: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !condition() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn it_looks_while_it_is_wanted_and_ends_when_told() {
+        let (board, stop) = (Arc::<Board>::default(), Arc::<AtomicBool>::default());
+        let mut neighbours = Neighbours::new(&Roots::default());
+        neighbours.want(false, &board, &stop);
+        assert!(neighbours.thread.is_none());
+        neighbours.want(true, &board, &stop);
+        until("a first look", || board.parts().neighbours.is_some());
+        neighbours.want(false, &board, &stop);
+        until("nothing when unwanted", || board.parts().neighbours.is_none());
+        neighbours.want(true, &board, &stop);
+        until("a look again", || board.parts().neighbours.as_ref().is_some_and(|seen| seen.window_ns == 0));
+        stop.store(true, Ordering::Relaxed);
+        neighbours.wake();
+        until("the end", || neighbours.thread.as_ref().unwrap().is_finished());
+    }
+}

@@ -1,0 +1,199 @@
+//! Whatever is pushed is kept within the limits, found again and given back.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+use crate::rates::frame::ProcessRates;
+
+/// One tick of a made-up run.
+#[derive(Debug, Clone)]
+struct Tick {
+    /// How far the clock moves; it may go backwards.
+    by_ns: i64,
+    /// Share of that time which the frame covers.
+    covers: f64,
+    gap: bool,
+    processes: usize,
+    value: f64,
+    verdict: Option<(usize, Option<u8>)>,
+}
+
+fn tick() -> impl Strategy<Value = Tick> {
+    let by_ns = prop_oneof![20 => 100_000_000..20_000_000_000i64, 2 => Just(0i64), 1 => any::<i64>()];
+    let verdict = option::weighted(0.8, (0..3usize, option::of(0..2u8)));
+    let covers = prop_oneof![4 => Just(1.0), 1 => 0.0..1.0f64, 1 => Just(f64::NAN)];
+    (by_ns, covers, any::<bool>(), 0..20usize, any::<f64>(), verdict).prop_map(
+        |(by_ns, covers, gap, processes, value, verdict)| Tick { by_ns, covers, gap, processes, value, verdict },
+    )
+}
+
+/// What was pushed: the frame, and the verdict that it was judged with.
+type Pushed = (Frame, Option<Arc<Verdict>>);
+
+fn run(archive: &mut Archive, ticks: &[Tick], mut after_each: impl FnMut(&Archive)) -> Vec<Pushed> {
+    let mut now = 1_000_000_000_000u64;
+    let mut pushed = Vec::new();
+    for (n, tick) in ticks.iter().enumerate() {
+        now = now.saturating_add_signed(tick.by_ns);
+        let processes =
+            ProcessRates { cpu_pct: Some(tick.value), command: "x".repeat(50).into(), ..Default::default() };
+        let frame = Frame {
+            sequence: n as u64,
+            monotonic_ns: now,
+            seconds: tick.by_ns.max(0) as f64 / 1e9 * tick.covers,
+            gap: tick.gap,
+            state: 'S',
+            own_cpu_pct: Some(tick.value),
+            processes: vec![processes; tick.processes],
+            ..Frame::default()
+        };
+        archive.push(&frame);
+        after_each(archive);
+        let verdict = tick.verdict.map(|(class, cause)| {
+            let cause = cause.map(|c| format!("cause {c}"));
+            Arc::new(Verdict { class: Class::ALL[class], cause, ..Verdict::default() })
+        });
+        if let Some(verdict) = &verdict {
+            // Judged twice: only the last counts.
+            archive.judge(&Arc::new(Verdict { class: Class::Idle, ..Verdict::default() }), None);
+            archive.judge(verdict, Some(now));
+        }
+        after_each(archive);
+        pushed.push((frame, verdict));
+    }
+    pushed
+}
+
+/// Positions at which class or cause differ from those of the last judged moment before.
+fn changes(pushed: &[Pushed]) -> Vec<u64> {
+    let judged: Vec<(u64, &Verdict)> =
+        pushed.iter().enumerate().filter_map(|(n, (_, v))| Some((n as u64, v.as_deref()?))).collect();
+    let differ = |pair: &&[(u64, &Verdict)]| pair[0].1.class != pair[1].1.class || pair[0].1.cause != pair[1].1.cause;
+    judged.windows(2).filter(differ).map(|pair| pair[1].0).collect()
+}
+
+fn json(value: &impl serde::Serialize) -> serde_json::Value {
+    serde_json::to_value(value).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn whatever_comes_is_kept_within_the_limits_and_given_back(
+        ticks in vec(tick(), 1..150), span_s in 0..600u64, bytes in 0..400_000usize,
+    ) {
+        let limits = Limits { span: Duration::from_secs(span_s), bytes };
+        let mut archive = Archive::new(limits);
+        let pushed = run(&mut archive, &ticks, |archive| {
+            assert!(archive.bytes() <= bytes || archive.len() == 1, "{} bytes", archive.bytes());
+            let ids: Vec<u64> = archive.stamps.iter().map(|s| s.id.0).collect();
+            assert!(ids.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+            let now = archive.last().unwrap().monotonic_ns;
+            let series = archive.stamps.iter().filter(|s| s.id >= archive.series);
+            assert!(series.clone().is_sorted_by_key(|s| s.monotonic_ns));
+            let old = series.filter(|s| u128::from(now - s.monotonic_ns) > limits.span.as_nanos()).count();
+            assert!(old < BLOCK, "{old} are too old");
+        });
+        let first = archive.first().unwrap().id.0;
+        prop_assert_eq!(archive.last().unwrap().id.0 + 1, pushed.len() as u64);
+        let changes: Vec<u64> = changes(&pushed).into_iter().filter(|id| *id >= first).collect();
+        for (n, (frame, verdict)) in pushed.iter().enumerate() {
+            let id = MomentId(n as u64);
+            prop_assert_eq!(archive.stamp(id).is_some(), id.0 >= first);
+            let Some(moment) = archive.load(id) else {
+                prop_assert!(id.0 < first);
+                continue;
+            };
+            prop_assert_eq!(json(&moment.frame), json(frame));
+            prop_assert_eq!(&moment.verdict, verdict);
+            prop_assert_eq!(moment.since_ns, verdict.as_ref().map(|_| frame.monotonic_ns));
+            let stamp = archive.stamp(id).unwrap();
+            prop_assert_eq!((stamp.monotonic_ns, stamp.gap), (frame.monotonic_ns, frame.gap));
+            prop_assert_eq!(stamp.class, verdict.as_ref().map(|v| v.class));
+            prop_assert_eq!(stamp.cause.as_deref(), verdict.as_ref().and_then(|v| v.cause.as_deref()));
+            let next = changes.iter().find(|c| **c > id.0);
+            prop_assert_eq!(archive.change(id, true), next.map(|c| MomentId(*c)));
+            let before = changes.iter().rev().find(|c| **c < id.0);
+            prop_assert_eq!(archive.change(id, false), before.map(|c| MomentId(*c)));
+        }
+    }
+
+    #[test]
+    fn a_time_finds_the_moment_that_holds_it_or_the_nearest(ticks in vec(tick(), 1..60), at in any::<f64>()) {
+        let mut archive = Archive::new(Limits::default());
+        run(&mut archive, &ticks, |_| {});
+        let series: Vec<&Stamp> = archive.stamps.iter().filter(|s| s.id >= archive.series).collect();
+        let (from, to) = (series[0].monotonic_ns, series[series.len() - 1].monotonic_ns);
+        let inside = from + ((to - from) as f64 * at.fract().abs().min(1.0)) as u64;
+        for ns in [inside, from, to, 0, u64::MAX] {
+            let found = archive.stamp(archive.at(ns).unwrap()).unwrap();
+            let holds = |s: &&&Stamp| {
+                let length = (s.seconds.max(0.0) * 1e9) as u64;
+                s.monotonic_ns.saturating_sub(length) < ns && ns <= s.monotonic_ns
+            };
+            let nearest = series.iter().map(|s| s.monotonic_ns.abs_diff(ns)).min().unwrap();
+            match series.iter().find(holds) {
+                Some(holder) => prop_assert_eq!(found.monotonic_ns, holder.monotonic_ns),
+                None => prop_assert_eq!(found.monotonic_ns.abs_diff(ns), nearest),
+            }
+        }
+    }
+
+    #[test]
+    fn steps_stay_inside(ticks in vec(tick(), 1..60), id in any::<u64>(), by in any::<i64>()) {
+        let mut archive = Archive::new(Limits { bytes: 20_000, ..Limits::default() });
+        run(&mut archive, &ticks, |_| {});
+        for id in [MomentId(id), archive.last().unwrap().id] {
+            for by in [by, -1, 1] {
+                let stepped = archive.step(id, by).unwrap();
+                prop_assert!(archive.stamp(stepped).is_some());
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_found_in_an_archive_of_nothing() {
+    let mut archive = Archive::new(Limits::default());
+    archive.judge(&Arc::default(), None);
+    assert!(archive.is_empty() && archive.first().is_none() && archive.last().is_none());
+    assert!(archive.at(7).is_none() && archive.step(MomentId(0), 1).is_none());
+    assert!(archive.change(MomentId(0), true).is_none() && archive.load(MomentId(0)).is_none());
+}
+
+#[test]
+fn an_hour_at_ten_a_second_fits_and_an_hourly_moment_too() {
+    let step = |ns: u64, count: u64| {
+        let mut archive = Archive::new(Limits::default());
+        for n in 0..count {
+            archive.push(&Frame { monotonic_ns: n * ns, seconds: ns as f64 / 1e9, ..Frame::default() });
+        }
+        archive
+    };
+    let fast = step(100_000_000, 40_000);
+    assert!((36_001..36_001 + BLOCK).contains(&fast.len()), "{}", fast.len());
+    let slow = step(3_600_000_000_000, 100);
+    assert!((2..=1 + BLOCK).contains(&slow.len()), "{}", slow.len());
+}
+
+#[test]
+fn a_damaged_block_gives_nothing() {
+    let mut archive = Archive::new(Limits::default());
+    for n in 0..60u64 {
+        archive.push(&Frame { sequence: n, monotonic_ns: n, ..Frame::default() });
+    }
+    let whole = archive.blocks[0].packed.clone();
+    let end = *archive.blocks[0].ends.last().unwrap();
+    for ends in [vec![], vec![(9, 9), (3, 3), end]] {
+        let block = Block { ends, packed: whole.clone() };
+        for place in 0..3 {
+            assert!(unpack(&block, place).is_none());
+        }
+    }
+    let mut broken = whole;
+    broken.truncate(7);
+    assert!(unpack(&Block { ends: vec![end], packed: broken }, 0).is_none());
+}

@@ -1,0 +1,206 @@
+//! The verdict as Markdown, to be pasted into a ticket or a chat.
+//!
+//! Names, command lines and reasons come from outside: they are taken onto one line, and what Markdown would read as
+//! markup is escaped (CommonMark 2.4, and GitHub's tables, strike-through and formulas). Commands stand in code spans.
+
+use std::fmt::Write;
+
+use super::text::{amount, headline, number, percent, phase_words};
+use crate::diagnosis::verdict::{Advice, Evidence, Finding, NotSeen, Shares, Steps};
+use crate::diagnosis::{Verdict, causes};
+use crate::text::{fit, sanitise};
+
+/// A command line is cut here; the beginning tells which job it was.
+const COMMAND: usize = 200;
+
+/// `verdict` as a Markdown document.
+#[must_use]
+pub fn markdown(verdict: &Verdict) -> String {
+    let mut out = format!("## {}\n\n", inline(&headline(verdict)));
+    if !verdict.summary.is_empty() {
+        line(&mut out, &format!("{}\n", inline(&verdict.summary)));
+    }
+    facts(&mut out, verdict);
+    advice(&mut out, verdict);
+    evidence(&mut out, &verdict.evidence);
+    shares(&mut out, verdict);
+    steps(&mut out, &verdict.steps);
+    findings(&mut out, &verdict.other_findings);
+    not_seen(&mut out, &verdict.not_seen);
+    line(&mut out, &format!("\ntrainmon {}, PID {}", inline(&verdict.trainmon), verdict.pid));
+    out
+}
+
+fn line(out: &mut String, text: &str) {
+    out.push_str(text);
+    out.push('\n');
+}
+
+fn title(out: &mut String, text: &str) {
+    // Writing to a string cannot fail, here and below.
+    let _ = write!(out, "\n### {text}\n\n");
+}
+
+fn facts(out: &mut String, verdict: &Verdict) {
+    let cause = verdict.cause.as_deref().map(|cause| format!(", {}", inline(cause))).unwrap_or_default();
+    line(out, &format!("- Class: {}{cause}", verdict.class.word()));
+    line(out, &format!("- Confidence: {} %", percent(verdict.confidence)));
+    line(out, &format!("- Phase: {}", phase_words(verdict.phase)));
+    let command = code(&fit(&verdict.command, COMMAND)).map(|command| format!(", {command}")).unwrap_or_default();
+    line(out, &format!("- Job: PID {}{command}", verdict.pid));
+    let since =
+        if verdict.started.is_empty() { String::new() } else { format!(" from {}", inline(&verdict.started)) };
+    let first = verdict.first_verdict_s.map(|s| format!(", first verdict after {} s", number(s))).unwrap_or_default();
+    line(out, &format!("- Watched: {} s{since}{first}", number(verdict.observed_s)));
+}
+
+fn advice(out: &mut String, verdict: &Verdict) {
+    if verdict.advice.is_empty() {
+        return;
+    }
+    title(out, "What to do");
+    for (at, advice) in verdict.advice.iter().enumerate() {
+        let lead = format!("{}. ", at + 1);
+        line(out, &format!("{lead}**{}**{}", inline(&advice.title), bound(advice)));
+        if !advice.why.is_empty() {
+            // As far in as the item's text, so that it belongs to the item.
+            line(out, &format!("\n{}{}", " ".repeat(lead.len()), inline(&advice.why)));
+        }
+    }
+    // Only of causes that there are: somebody may run it.
+    if let Some(cause) = causes::all().find(|known| verdict.cause.as_deref() == Some(known.name)) {
+        let command = format!("trainmon explain {}/{}", verdict.class.word(), cause.name);
+        line(out, &format!("\nHow this is told, and its limits: `{command}`"));
+    }
+}
+
+/// ` (at most 1.7× faster, a step of 760 ms)`.
+fn bound(advice: &Advice) -> String {
+    let times = advice.speedup_at_most.filter(|times| times.is_finite());
+    let step = advice.predicted_step_ms.filter(|step| step.is_finite());
+    let times = times.map(|times| format!("at most {times:.1}× faster"));
+    let step = step.map(|step| format!("a step of {} ms", number(step)));
+    let both: Vec<String> = times.into_iter().chain(step).collect();
+    if both.is_empty() { String::new() } else { format!(" ({})", both.join(", ")) }
+}
+
+fn evidence(out: &mut String, evidence: &[Evidence]) {
+    if evidence.is_empty() {
+        return;
+    }
+    title(out, "Evidence");
+    line(out, "| Value | Threshold | What |\n| ---: | ---: | :--- |");
+    for item in evidence {
+        let shown = |value: Option<f64>| {
+            value.filter(|v| v.is_finite()).map_or_else(|| "–".to_owned(), |v| inline(&amount(v, &item.unit)))
+        };
+        let text = if item.text.is_empty() { item.signal.replace('_', " ") } else { item.text.clone() };
+        line(out, &format!("| {} | {} | {} |", shown(item.value), shown(item.threshold), inline(&text)));
+    }
+}
+
+fn shares(out: &mut String, verdict: &Verdict) {
+    if let Some(Shares { input_wait, device_sync, host_busy, checkpoint, other }) = verdict.shares {
+        title(out, "Where the main thread's time goes");
+        line(out, "| Share | Doing |\n| ---: | :--- |");
+        for (share, doing) in [
+            (input_wait, "waits for a batch"),
+            (device_sync, "waits for the device"),
+            (host_busy, "works on the host"),
+            (checkpoint, "saves state"),
+            (other, "anything else"),
+        ] {
+            let share = if share.is_finite() { format!("{} %", percent(share)) } else { "–".to_owned() };
+            line(out, &format!("| {share} | {doing} |"));
+        }
+    }
+    if let Some(idle) = verdict.gpu_idle.filter(|idle| idle.total.is_finite()) {
+        line(out, &format!("\nThe device is idle for {} % of the time.", percent(idle.total)));
+    }
+}
+
+fn steps(out: &mut String, steps: &Steps) {
+    let finite = |value: Option<f64>| value.filter(|v| v.is_finite()).map(number);
+    let known = [
+        steps.count.map(|count| format!("{count} seen")),
+        finite(steps.per_s).map(|rate| format!("{rate} per second")),
+        finite(steps.p50_ms).map(|ms| format!("median {ms} ms")),
+        finite(steps.p95_ms).map(|ms| format!("95 % within {ms} ms")),
+        steps.stall_every.filter(|&every| every > 1).map(|every| format!("a stall every {every} steps")),
+        steps.source.as_deref().map(|source| format!("counted by {}", inline(source))),
+    ];
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    if !known.is_empty() {
+        title(out, "Steps");
+        line(out, &known.join(", "));
+    }
+}
+
+fn findings(out: &mut String, findings: &[Finding]) {
+    if findings.is_empty() {
+        return;
+    }
+    title(out, "Also found");
+    for Finding { class, cause, confidence, text } in findings {
+        let cause = cause.as_deref().map(|cause| format!(", {}", inline(cause))).unwrap_or_default();
+        line(out, &format!("- **{}{cause}** ({} % sure): {}", class.word(), percent(*confidence), inline(text)));
+    }
+}
+
+fn not_seen(out: &mut String, items: &[NotSeen]) {
+    if items.is_empty() {
+        return;
+    }
+    title(out, "Not seen");
+    for NotSeen { what, why, mend } in items {
+        let mend = mend.as_deref().and_then(code).map(|mend| format!(". To mend: {mend}")).unwrap_or_default();
+        line(out, &format!("- **{}**: {}{mend}", inline(what), inline(why)));
+    }
+}
+
+/// Foreign text on one line and without markup.
+fn inline(text: &str) -> String {
+    let text = sanitise(text.trim());
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut before = ' ';
+    let mut chars = text.trim().chars().peekable();
+    // Only digits so far, as at the start of a numbered item.
+    let mut number = true;
+    while let Some(c) = chars.next() {
+        let after = chars.peek().copied().unwrap_or(' ');
+        let markup = match c {
+            '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '#' | '$' => true,
+            // Inside a word, as in num_workers, it is none.
+            '_' => !(before.is_alphanumeric() && after.is_alphanumeric()),
+            // At the start of a line: an item, a rule, an underline of a heading.
+            '-' | '+' | '=' => out.is_empty(),
+            '.' | ')' => number && !out.is_empty() && after == ' ',
+            _ => false,
+        };
+        if markup {
+            out.push('\\');
+        }
+        number &= c.is_ascii_digit();
+        out.push(c);
+        before = c;
+    }
+    out
+}
+
+/// Foreign text as a code span: nothing in it is markup, and its fence is longer than any run of backticks in it. `None`
+/// where there is no text.
+fn code(text: &str) -> Option<String> {
+    let text = sanitise(text.trim());
+    let text = text.trim();
+    if text.is_empty() {
+        return None;
+    }
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let blank = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    Some(format!("{fence}{blank}{text}{blank}{fence}"))
+}
+
+#[cfg(test)]
+#[path = "markdown_tests.rs"]
+mod tests;

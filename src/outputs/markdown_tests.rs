@@ -1,0 +1,169 @@
+//! The Markdown of a verdict: what it looks like, and that nothing from outside becomes markup.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::diagnosis::verdict::{Class, GpuIdle, Phase};
+
+/// A verdict every text of which is `text`.
+fn of(text: &str) -> Verdict {
+    let text = || text.to_owned();
+    Verdict {
+        trainmon: text(),
+        command: text(),
+        started: text(),
+        cause: Some(text()),
+        summary: text(),
+        steps: Steps { source: Some(text()), ..Steps::default() },
+        evidence: vec![Evidence { signal: text(), value: Some(1.0), unit: text(), threshold: None, text: text() }],
+        advice: vec![Advice { title: text(), why: text(), ..Advice::default() }],
+        other_findings: vec![Finding { cause: Some(text()), text: text(), ..Finding::default() }],
+        not_seen: vec![NotSeen { what: text(), why: text(), mend: Some(text()) }],
+        ..Verdict::default()
+    }
+}
+
+fn full() -> Verdict {
+    Verdict {
+        schema: 1,
+        trainmon: "0.1.0".to_owned(),
+        pid: 1234,
+        command: "python train.py --data /data/image_net".to_owned(),
+        started: "2026-02-03T04:05:06Z".to_owned(),
+        observed_s: 20.0,
+        phase: Phase::Training,
+        class: Class::DataLoader,
+        cause: Some("too-few-workers".to_owned()),
+        confidence: 0.93,
+        summary: "The GPU waits for batches 68 % of the time; 4 workers are 97 % busy.".to_owned(),
+        first_verdict_s: Some(3.1),
+        shares: Some(Shares { input_wait: 0.68, device_sync: 0.02, host_busy: 0.24, checkpoint: 0.0, other: 0.06 }),
+        gpu_idle: Some(GpuIdle { total: 0.81, ..GpuIdle::default() }),
+        steps: Steps {
+            per_s: Some(0.77),
+            p50_ms: Some(210.0),
+            p95_ms: Some(5480.0),
+            count: Some(15),
+            stall_every: Some(4),
+            source: None,
+        },
+        evidence: vec![
+            Evidence {
+                signal: "input_wait".to_owned(),
+                value: Some(0.68),
+                unit: "share".to_owned(),
+                threshold: Some(0.1),
+                text: "of the main thread's time went into waiting for a batch".to_owned(),
+            },
+            Evidence { signal: "cores_free".to_owned(), unit: "cores".to_owned(), ..Evidence::default() },
+        ],
+        advice: vec![
+            Advice {
+                title: "Raise num_workers from 4 to 7".to_owned(),
+                why: "Each worker takes 5.2 s for a batch and the trainer needs one every 0.8 s.".to_owned(),
+                speedup_at_most: Some(1.7),
+                predicted_step_ms: Some(760.0),
+            },
+            Advice { title: "Make the transforms cheaper".to_owned(), ..Advice::default() },
+        ],
+        other_findings: vec![Finding {
+            class: Class::Gpu,
+            cause: Some("under-filled".to_owned()),
+            confidence: 0.4,
+            text: "Power stays under half of its limit while the device is busy.".to_owned(),
+        }],
+        not_seen: vec![
+            NotSeen {
+                what: "syscall".to_owned(),
+                why: "Yama's ptrace_scope is 1".to_owned(),
+                mend: Some("sudo trainmon diagnose --pid 1234".to_owned()),
+            },
+            NotSeen { what: "gpm".to_owned(), why: "the A10G has none".to_owned(), mend: None },
+        ],
+        ..Verdict::default()
+    }
+}
+
+#[test]
+fn a_full_verdict() {
+    insta::assert_snapshot!(markdown(&full()));
+}
+
+#[test]
+fn a_hostile_verdict() {
+    insta::assert_snapshot!(markdown(&of(
+        "1. <b>|`x``y`\n# [a](javascript:b) \u{1b}[31m*c* &lt; _d_ $e$ ~~f~~\u{202E}"
+    )));
+}
+
+#[test]
+fn what_is_not_known_is_left_out_or_a_dash() {
+    let text = markdown(&Verdict::default());
+    assert!(!text.contains("###") && !text.contains("NaN") && !text.contains("``"), "{text}");
+    let odd = Verdict {
+        confidence: f64::NAN,
+        shares: Some(Shares { input_wait: f64::NAN, ..Shares::default() }),
+        evidence: vec![Evidence { value: Some(f64::INFINITY), ..Evidence::default() }],
+        advice: vec![Advice { speedup_at_most: Some(f64::NAN), ..Advice::default() }],
+        ..Verdict::default()
+    };
+    let text = markdown(&odd);
+    assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    assert!(text.contains("| – | waits for a batch |"), "{text}");
+}
+
+#[test]
+fn code_keeps_its_backticks() {
+    assert_eq!(code("a").unwrap(), "`a`");
+    assert_eq!(code("a `b` ``c``").unwrap(), "``` a `b` ``c`` ```");
+    assert_eq!(code("a\nb").unwrap(), "`a b`");
+    assert_eq!(code("  "), None);
+}
+
+#[test]
+fn words_are_left_alone_and_markup_is_not() {
+    assert_eq!(
+        inline("raise num_workers from 4 to 7 (at most 1.7×)"),
+        "raise num_workers from 4 to 7 (at most 1.7×)"
+    );
+    assert_eq!(inline("_a_ *b* <c>"), "\\_a\\_ \\*b\\* \\<c\\>");
+    assert_eq!(inline("12. no item"), "12\\. no item");
+    assert_eq!(inline("0.1.0"), "0.1.0");
+    assert_eq!(inline("- no item - at all"), "\\- no item - at all");
+    assert_eq!(inline("   indented"), "indented");
+}
+
+proptest! {
+    #[test]
+    fn no_text_changes_the_structure(text in "\\PC{0,40}|[-+=#>*_`|<&~$ \\[\\]()!.0-9a\\\\\n\u{1b}\u{2028}]{0,30}") {
+        // How many cells of a table each line has.
+        let cells = |document: &str| {
+            let bars = |line: &str| {
+                let (mut bars, mut escaped) = (0, false);
+                for c in line.chars() {
+                    bars += usize::from(c == '|' && !escaped);
+                    escaped = c == '\\' && !escaped;
+                }
+                if line.starts_with('|') { bars } else { 0 }
+            };
+            document.lines().map(bars).collect::<Vec<_>>()
+        };
+        let document = markdown(&of(&text));
+        prop_assert!(!document.chars().any(|c| c.is_control() && c != '\n'));
+        // A text that is nothing takes its line with it.
+        if !sanitise(&text).trim().is_empty() {
+            prop_assert_eq!(cells(&document), cells(&markdown(&of("word"))), "{}", document);
+            let summary = document.lines().nth(2).unwrap_or("");
+            prop_assert!(!summary.starts_with(['#', '>', '-', '+', '=', '*', '|', '`', '~', ' ', '<']), "{}", summary);
+            let item = summary.trim_start_matches(|c: char| c.is_ascii_digit());
+            let numbered = item.len() < summary.len() && (item == "." || item.starts_with(". ") || item.starts_with(") "));
+            prop_assert!(!numbered, "{}", summary);
+        }
+        // Whatever HTML knows begins with this.
+        for (at, _) in document.match_indices('<') {
+            let line = document[..at].rsplit('\n').next().unwrap_or("");
+            prop_assert!(document[..at].ends_with('\\') || line.contains('`'), "{}", document);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The busiest processes besides the job's, as rates.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sample::{NeighboursSample, ProcessId};
+
+/// The busiest processes of the host that are not of the job, over their own window: looks are seconds apart, so several
+/// frames may hold the same.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Neighbours {
+    /// Length of the window, seconds.
+    pub seconds: f64,
+    /// Those that used CPU time, most first, at most 32.
+    pub processes: Vec<NeighbourRates>,
+    /// How many processes besides these there are, those of the job left out.
+    pub others_count: u32,
+}
+
+/// One process that is not of the job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NeighbourRates {
+    /// Which process.
+    pub id: ProcessId,
+    /// `comm`, raw: sanitise before showing.
+    pub comm: Arc<str>,
+    /// Command line, raw: sanitise before showing; empty for kernel threads.
+    pub command: Arc<str>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// CPU use, percent of one core, all threads.
+    pub cpu_pct: f64,
+    /// Resident set, bytes.
+    pub rss_bytes: u64,
+    /// A thread of the kernel.
+    pub kernel: bool,
+    /// trainmon itself.
+    pub own: bool,
+}
+
+/// `None` where nobody asked, and until there have been two looks.
+pub(super) fn fold(sample: Option<&NeighboursSample>) -> Option<Neighbours> {
+    let sample = sample.filter(|sample| sample.window_ns > 0 && sample.ticks_per_second > 0)?;
+    let seconds = sample.window_ns as f64 / 1e9;
+    let per_s = f64::from(sample.ticks_per_second);
+    let processes = sample.processes.iter().map(|process| NeighbourRates {
+        id: process.id,
+        comm: Arc::clone(&process.comm),
+        command: Arc::clone(&process.command),
+        uid: process.uid,
+        cpu_pct: process.cpu_ticks as f64 / per_s / seconds * 100.0,
+        rss_bytes: process.rss_bytes,
+        kernel: process.kernel,
+        own: process.own,
+    });
+    Some(Neighbours { seconds, processes: processes.collect(), others_count: sample.others })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::sample::NeighbourProcess;
+
+    #[test]
+    fn ticks_over_their_own_window() {
+        let process = NeighbourProcess { cpu_ticks: 300, kernel: true, ..NeighbourProcess::default() };
+        let sample = NeighboursSample {
+            window_ns: 2_000_000_000,
+            ticks_per_second: 100,
+            processes: vec![process],
+            others: 7,
+            ..NeighboursSample::default()
+        };
+        let neighbours = fold(Some(&sample)).unwrap();
+        assert_eq!((neighbours.seconds, neighbours.others_count), (2.0, 7));
+        assert_eq!((neighbours.processes[0].cpu_pct, neighbours.processes[0].kernel), (150.0, true));
+        assert_eq!(fold(Some(&NeighboursSample { window_ns: 0, ..sample.clone() })), None);
+        assert_eq!(fold(Some(&NeighboursSample { ticks_per_second: 0, ..sample })), None);
+        assert_eq!(fold(None), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! The threads of the job over the interval: one line for each role, and the threads that did something by themselves.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::delta::{add, share};
+use crate::sample::{ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
+
+/// Most threads in a frame.
+pub const MOST: usize = 256;
+
+/// A thread is in the frame when it ran or queued for this share of the interval.
+const SEEN: f64 = 0.005;
+
+/// One thread that did something.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRates {
+    /// Its process.
+    pub process: ProcessId,
+    /// TID.
+    pub tid: u32,
+    /// What it does.
+    pub role: ThreadRole,
+    /// Name, raw: sanitise before showing; empty where not known.
+    pub name: Arc<str>,
+    /// CPU use, percent of one core.
+    pub cpu_pct: f32,
+    /// Time runnable but queueing for a CPU, percent of wall time.
+    pub run_delay_pct: f32,
+}
+
+/// The threads of one role in the processes of one role.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRoleRates {
+    /// Role of the processes.
+    pub process_role: ProcessRole,
+    /// Role of the threads.
+    pub thread_role: ThreadRole,
+    /// How many there are.
+    pub count: u32,
+    /// CPU use of all together, percent of one core; `None` where no thread of them was there before.
+    pub cpu_pct: Option<f64>,
+    /// Share of their runnable time spent queueing, 0–1.
+    pub run_delay_share: Option<f64>,
+}
+
+/// What becomes of the threads of a job's processes.
+#[derive(Debug, Default)]
+pub(super) struct ThreadFold {
+    threads: Vec<ThreadRates>,
+    roles: Vec<Role>,
+}
+
+/// Sums over one pair of roles.
+#[derive(Debug, Default)]
+struct Role {
+    process: ProcessRole,
+    thread: ThreadRole,
+    count: u32,
+    cpu_pct: Option<f64>,
+    scheduled_ns: Option<(u64, u64)>,
+}
+
+impl ThreadFold {
+    /// Adds a thread, with what it did in `span_s` seconds: on a CPU and queueing, nanoseconds; `None` where that is not
+    /// known.
+    pub(super) fn add(
+        &mut self,
+        process: &ProcessSample,
+        thread: &ThreadSample,
+        did_ns: Option<(u64, u64)>,
+        span_s: f64,
+    ) {
+        let Some(role) = self.role(process.role, thread.role) else { return };
+        role.count = role.count.saturating_add(1);
+        let Some((on_cpu, delay)) = did_ns else { return };
+        let percent = |ns: u64| (ns as f64 / 1e9 / span_s).min(1.0) * 100.0;
+        let (cpu_pct, run_delay_pct) = (percent(on_cpu), percent(delay));
+        add(&mut role.cpu_pct, Some(cpu_pct));
+        let (all_on_cpu, all_delay) = role.scheduled_ns.unwrap_or_default();
+        role.scheduled_ns = Some((all_on_cpu.saturating_add(on_cpu), all_delay.saturating_add(delay)));
+        if cpu_pct + run_delay_pct >= SEEN * 100.0 {
+            self.threads.push(ThreadRates {
+                process: process.id,
+                tid: thread.tid,
+                role: thread.role,
+                name: Arc::clone(&thread.name),
+                cpu_pct: cpu_pct as f32,
+                run_delay_pct: run_delay_pct as f32,
+            });
+        }
+    }
+
+    /// The pairs are few (5 × 6), and those of one process come together: looking from the end finds them soon.
+    fn role(&mut self, process: ProcessRole, thread: ThreadRole) -> Option<&mut Role> {
+        let at = self.roles.iter().rposition(|role| role.process == process && role.thread == thread);
+        let at = at.unwrap_or_else(|| {
+            self.roles.push(Role { process, thread, ..Role::default() });
+            self.roles.len() - 1
+        });
+        self.roles.get_mut(at)
+    }
+
+    /// The busiest threads, most time on a CPU and queueing first, and the roles in their own order.
+    pub(super) fn finish(mut self) -> (Vec<ThreadRates>, Vec<ThreadRoleRates>) {
+        let busy = |thread: &ThreadRates| thread.cpu_pct + thread.run_delay_pct;
+        let most_first = |a: &ThreadRates, b: &ThreadRates| {
+            busy(b).total_cmp(&busy(a)).then_with(|| (a.process, a.tid).cmp(&(b.process, b.tid)))
+        };
+        if self.threads.len() > MOST {
+            self.threads.select_nth_unstable_by(MOST, most_first);
+            self.threads.truncate(MOST);
+        }
+        self.threads.sort_unstable_by(most_first);
+        self.threads.shrink_to_fit();
+        self.roles.sort_unstable_by_key(|role| (role.process, role.thread));
+        let roles = self.roles.into_iter().map(|role| ThreadRoleRates {
+            process_role: role.process,
+            thread_role: role.thread,
+            count: role.count,
+            cpu_pct: role.cpu_pct,
+            run_delay_share: role.scheduled_ns.map(|(on_cpu, delay)| share(delay, delay.saturating_add(on_cpu))),
+        });
+        (self.threads, roles.collect())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::rates::testing::*;
+    use crate::rates::{Frame, Rates};
+
+    fn trainer(at: u64, threads: u64) -> ProcessSample {
+        let extra = (1..=threads).map(|n| {
+            let tid = 10 + u32::try_from(n).unwrap();
+            ThreadSample { name: "pt_autograd_0".into(), ..thread(tid, ThreadRole::Autograd, at * n, 0) }
+        });
+        ProcessSample {
+            role: ProcessRole::Trainer,
+            threads: [thread(10, ThreadRole::Main, at * 600, at * 200)].into_iter().chain(extra).collect(),
+            ..process(10)
+        }
+    }
+
+    fn last(before: Vec<ProcessSample>, now: Vec<ProcessSample>) -> Frame {
+        let mut rates = Rates::default();
+        rates.next(Arc::new(job_tick(0, before)));
+        rates.next(Arc::new(job_tick(1, now)))
+    }
+
+    #[test]
+    fn threads_that_did_something_and_their_roles() {
+        let frame = last(vec![trainer(0, 8)], vec![trainer(1, 8)]);
+        let seen: Vec<_> = frame.threads.iter().map(|thread| (thread.tid, thread.role)).collect();
+        let autograd = |tid| (tid, ThreadRole::Autograd);
+        assert_eq!(seen, [(10, ThreadRole::Main), autograd(18), autograd(17), autograd(16), autograd(15)]);
+        assert_eq!((frame.threads[0].cpu_pct, frame.threads[0].run_delay_pct), (60.0, 20.0));
+        assert_eq!(&*frame.threads[1].name, "pt_autograd_0");
+        let [main, autograd] = &frame.thread_roles[..] else { panic!("{:?}", frame.thread_roles) };
+        assert_eq!((main.process_role, main.thread_role, main.count), (ProcessRole::Trainer, ThreadRole::Main, 1));
+        assert!(close(main.cpu_pct, 60.0) && close(main.run_delay_share, 0.25));
+        assert_eq!((autograd.thread_role, autograd.count), (ThreadRole::Autograd, 8));
+        assert!(close(autograd.cpu_pct, 3.6) && close(autograd.run_delay_share, 0.0));
+    }
+
+    #[test]
+    fn new_threads_count_and_have_no_rates() {
+        let frame = last(vec![trainer(0, 0)], vec![trainer(1, 2)]);
+        assert_eq!(frame.threads.len(), 1);
+        let autograd = &frame.thread_roles[1];
+        assert_eq!((autograd.count, autograd.cpu_pct, autograd.run_delay_share), (2, None, None));
+        let new = last(vec![], vec![trainer(1, 2)]);
+        assert_eq!((new.threads.len(), new.thread_roles[1].count), (0, 2));
+    }
+
+    #[test]
+    fn the_busiest_are_kept() {
+        let frame = last(vec![trainer(0, 900)], vec![trainer(1, 900)]);
+        assert_eq!(frame.threads.len(), MOST);
+        assert!(frame.threads.windows(2).all(|pair| pair[0].cpu_pct >= pair[1].cpu_pct || pair[0].tid == 10));
+        assert_eq!(frame.threads[0].tid, 910);
+        assert_eq!(frame.thread_roles[1].count, 900);
+    }
+}

@@ -1,0 +1,48 @@
+//! The processes of the host that are not of the job and used the most CPU time, where somebody wants to see them.
+//!
+//! A host has thousands of processes: what is kept is not their counters but how far those of the busiest moved.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::ProcessId;
+
+/// Most processes kept.
+pub const MOST: usize = 32;
+
+/// One look over the processes of the host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeighboursSample {
+    /// CLOCK_MONOTONIC when the look began, nanoseconds.
+    pub monotonic_ns: u64,
+    /// Time since the look before, nanoseconds.
+    pub window_ns: u64,
+    /// Clock ticks per second, the unit of `cpu_ticks`.
+    pub ticks_per_second: u32,
+    /// Those that used CPU time, most first, at most [`MOST`].
+    pub processes: Vec<NeighbourProcess>,
+    /// How many processes besides these were looked at, those of the job left out.
+    pub others: u32,
+}
+
+/// One process that is not of the job.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeighbourProcess {
+    /// Identity.
+    pub id: ProcessId,
+    /// `comm`, raw (may hold anything; sanitise before showing).
+    pub comm: Arc<str>,
+    /// Command line, arguments joined by spaces, cut at 4 KiB, raw; empty for kernel threads.
+    pub command: Arc<str>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// CPU time in user and kernel mode in the window, clock ticks, all threads.
+    pub cpu_ticks: u64,
+    /// Resident set, bytes.
+    pub rss_bytes: u64,
+    /// A thread of the kernel.
+    pub kernel: bool,
+    /// trainmon itself.
+    pub own: bool,
+}

@@ -1,0 +1,183 @@
+//! Colours as numbers: hex, xterm's palettes, contrast, and the nearest entry of a palette.
+
+use ratatui::style::Color;
+
+/// A colour in sRGB.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rgb(pub u8, pub u8, pub u8);
+
+impl Rgb {
+    /// Black.
+    pub const BLACK: Self = Self(0, 0, 0);
+    /// White.
+    pub const WHITE: Self = Self(255, 255, 255);
+
+    /// Reads `#rrggbb`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix('#')?;
+        if digits.len() != 6 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        let all = u32::from_str_radix(digits, 16).ok()?;
+        Some(Self((all >> 16) as u8, (all >> 8) as u8, all as u8))
+    }
+
+    /// What a terminal shows for `colour`, xterm's defaults taken for its named ones; `None` for the terminal's own
+    /// foreground or background.
+    #[must_use]
+    pub fn of(colour: Color) -> Option<Self> {
+        match colour {
+            Color::Reset => None,
+            Color::Rgb(r, g, b) => Some(Self(r, g, b)),
+            Color::Indexed(index) => Some(Self::indexed(index)),
+            named => ANSI.iter().find(|(_, c, _)| *c == named).map(|(_, _, rgb)| *rgb),
+        }
+    }
+
+    /// Entry `index` of xterm's 256 colours (256colres.pl of xterm): 16 named ones, a 6×6×6 cube, 24 greys.
+    #[must_use]
+    pub fn indexed(index: u8) -> Self {
+        let level = |step: u8| if step == 0 { 0 } else { 55 + 40 * step };
+        match index {
+            0..16 => ANSI.get(usize::from(index)).map_or(Self::BLACK, |(_, _, rgb)| *rgb),
+            16..232 => {
+                let cube = index - 16;
+                Self(level(cube / 36), level(cube / 6 % 6), level(cube % 6))
+            }
+            232.. => {
+                let grey = 8 + 10 * (index - 232);
+                Self(grey, grey, grey)
+            }
+        }
+    }
+
+    /// Red, green and blue as amounts of light, 0–1 (IEC 61966-2-1).
+    pub(super) fn linear(self) -> [f64; 3] {
+        [self.0, self.1, self.2].map(|channel| {
+            let v = f64::from(channel) / 255.0;
+            if v <= 0.040_45 { v / 12.92 } else { ((v + 0.055) / 1.055).powf(2.4) }
+        })
+    }
+
+    /// Contrast of two colours, 1–21 (WCAG 2.1, 1.4.3).
+    #[must_use]
+    pub fn contrast(self, other: Self) -> f64 {
+        let luminance = |colour: Self| {
+            let [r, g, b] = colour.linear();
+            0.2126 * r + 0.7152 * g + 0.0722 * b
+        };
+        let (a, b) = (luminance(self) + 0.05, luminance(other) + 0.05);
+        a.max(b) / a.min(b)
+    }
+
+    /// Black or white, whichever is easier to read on this colour: `true` for white.
+    pub(super) fn wants_white(self) -> bool {
+        self.contrast(Self::WHITE) > self.contrast(Self::BLACK)
+    }
+
+    /// The entry of xterm's cube and greys that looks most like this colour. The first 16 are left out: people change
+    /// them.
+    #[must_use]
+    pub fn nearest_indexed(self) -> u8 {
+        let own = oklab(self.linear());
+        (16..=255).min_by(|a, b| from(own, Self::indexed(*a)).total_cmp(&from(own, Self::indexed(*b)))).unwrap_or(16)
+    }
+
+    /// The position in [`ANSI`] that looks most like this colour.
+    #[must_use]
+    pub fn nearest_ansi(self) -> u8 {
+        let own = oklab(self.linear());
+        (0..16).min_by(|a, b| from(own, Self::indexed(*a)).total_cmp(&from(own, Self::indexed(*b)))).unwrap_or(0)
+    }
+}
+
+/// The 16 named colours as ANSI orders them: the name in theme files, ratatui's, and xterm's default (XTerm-col.ad).
+pub const ANSI: [(&str, Color, Rgb); 16] = [
+    ("black", Color::Black, Rgb(0, 0, 0)),
+    ("red", Color::Red, Rgb(205, 0, 0)),
+    ("green", Color::Green, Rgb(0, 205, 0)),
+    ("yellow", Color::Yellow, Rgb(205, 205, 0)),
+    ("blue", Color::Blue, Rgb(0, 0, 238)),
+    ("magenta", Color::Magenta, Rgb(205, 0, 205)),
+    ("cyan", Color::Cyan, Rgb(0, 205, 205)),
+    ("white", Color::Gray, Rgb(229, 229, 229)),
+    ("bright-black", Color::DarkGray, Rgb(127, 127, 127)),
+    ("bright-red", Color::LightRed, Rgb(255, 0, 0)),
+    ("bright-green", Color::LightGreen, Rgb(0, 255, 0)),
+    ("bright-yellow", Color::LightYellow, Rgb(255, 255, 0)),
+    ("bright-blue", Color::LightBlue, Rgb(92, 92, 255)),
+    ("bright-magenta", Color::LightMagenta, Rgb(255, 0, 255)),
+    ("bright-cyan", Color::LightCyan, Rgb(0, 255, 255)),
+    ("bright-white", Color::White, Rgb(255, 255, 255)),
+];
+
+/// Lightness and two hue axes of a colour given as light, spaced as the eye sees them: Björn Ottosson's Oklab (2020).
+pub(super) fn oklab([r, g, b]: [f64; 3]) -> [f64; 3] {
+    let l = (0.412_221_470_8 * r + 0.536_332_536_3 * g + 0.051_445_992_9 * b).cbrt();
+    let m = (0.211_903_498_2 * r + 0.680_699_545_1 * g + 0.107_396_956_6 * b).cbrt();
+    let s = (0.088_302_461_9 * r + 0.281_718_837_6 * g + 0.629_978_700_5 * b).cbrt();
+    [
+        0.210_454_255_3 * l + 0.793_617_785_0 * m - 0.004_072_046_8 * s,
+        1.977_998_495_1 * l - 2.428_592_205_0 * m + 0.450_593_709_9 * s,
+        0.025_904_037_1 * l + 0.782_771_766_2 * m - 0.808_675_766_0 * s,
+    ]
+}
+
+/// Distance of a point of Oklab from a colour, 0 for the same and 1 from black to white.
+fn from(lab: [f64; 3], colour: Rgb) -> f64 {
+    distance(lab, oklab(colour.linear()))
+}
+
+/// Distance of two points of Oklab.
+pub(super) fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_is_read_or_refused() {
+        assert_eq!(Rgb::parse("#e69F00"), Some(Rgb(0xE6, 0x9F, 0)));
+        for wrong in ["e69f00", "#e69f0", "#e69f000", "#+69f00", "#é9f00", "", "#"] {
+            assert_eq!(Rgb::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn xterm_has_the_colours_it_is_documented_with() {
+        assert_eq!(Rgb::indexed(16), Rgb(0, 0, 0));
+        assert_eq!(Rgb::indexed(178), Rgb(0xD7, 0xAF, 0));
+        assert_eq!(Rgb::indexed(74), Rgb(0x5F, 0xAF, 0xD7));
+        assert_eq!(Rgb::indexed(231), Rgb(255, 255, 255));
+        assert_eq!(Rgb::indexed(232), Rgb(8, 8, 8));
+        assert_eq!(Rgb::indexed(255), Rgb(238, 238, 238));
+        assert_eq!(Rgb::of(Color::Reset), None);
+        assert_eq!(Rgb::of(Color::White), Some(Rgb::WHITE));
+    }
+
+    #[test]
+    fn contrast_is_wcags() {
+        assert!((Rgb::BLACK.contrast(Rgb::WHITE) - 21.0).abs() < 1e-9);
+        assert!((Rgb::WHITE.contrast(Rgb::WHITE) - 1.0).abs() < 1e-9);
+        // The example of WebAIM's checker: #767676 on white is the lightest grey that passes AA.
+        assert!((Rgb(0x76, 0x76, 0x76).contrast(Rgb::WHITE) - 4.54).abs() < 0.01);
+        assert!(Rgb(0, 0x5F, 0xAF).wants_white() && !Rgb(0xD7, 0xAF, 0).wants_white());
+    }
+
+    #[test]
+    fn a_palettes_own_colours_are_their_nearest() {
+        // 16 and 231 stand for themselves; 59, 102, … of the cube are also greys of the ramp: the first one wins.
+        for index in 16..=255 {
+            let nearest = Rgb::indexed(index).nearest_indexed();
+            assert_eq!(Rgb::indexed(nearest), Rgb::indexed(index), "{index} → {nearest}");
+        }
+        for index in 0..16 {
+            assert_eq!(Rgb::indexed(index).nearest_ansi(), index);
+        }
+        assert_eq!(Rgb(0xE6, 0x9F, 0x00).nearest_indexed(), 178);
+        assert_eq!(Rgb(0x56, 0xB4, 0xE9).nearest_indexed(), 74);
+    }
+}

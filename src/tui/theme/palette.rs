@@ -1,0 +1,420 @@
+//! The colours of a theme: named slots, read from a TOML file.
+//!
+//! Each slot has a true colour, one of xterm's 256 and one of the 16 that every terminal names; a file may give all
+//! three, and what it leaves out is the nearest. The built-in themes are the files in `assets/themes`.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use ratatui::style::Color;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
+
+use super::Depth;
+use super::colour::{ANSI, Rgb};
+
+/// What has a colour. The first eight are those of Okabe and Ito (2008) or stand in their place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slot {
+    /// The data-loader.
+    Orange,
+    /// Storage.
+    Sky,
+    /// The device.
+    Green,
+    /// Unknown.
+    Yellow,
+    /// Balanced.
+    Blue,
+    /// Queueing.
+    Vermillion,
+    /// The CPU.
+    Purple,
+    /// Idle, anything else.
+    Grey,
+    /// Ordinary text. On a terminal that is the terminal's own colour; an exported picture needs to know.
+    Text,
+    /// What is assumed to be behind the text. Never painted on a terminal.
+    Background,
+    /// Text that matters less.
+    Dim,
+    /// What to do.
+    Advice,
+    /// Something is wrong.
+    Warning,
+    /// Text of the title bar and of keys.
+    BarText,
+    /// What is behind it.
+    Bar,
+    /// Text of the selected row.
+    SelectedText,
+    /// What is behind it.
+    Selected,
+    /// The cursor in the charts.
+    Cursor,
+}
+
+impl Slot {
+    /// How many there are.
+    const COUNT: usize = Self::Cursor as usize + 1;
+}
+
+/// One slot's colour at each depth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shade {
+    rgb: Rgb,
+    indexed: u8,
+    ansi: u8,
+    /// White is easier to read on it than black: as true colour, as one of 256, as one of 16.
+    white: [bool; 3],
+}
+
+impl Shade {
+    fn new(rgb: Rgb, indexed: Option<u8>, ansi: Option<u8>) -> Self {
+        let indexed = indexed.unwrap_or_else(|| rgb.nearest_indexed());
+        let ansi = ansi.unwrap_or_else(|| rgb.nearest_ansi());
+        let white = [rgb, Rgb::indexed(indexed), Rgb::indexed(ansi)].map(Rgb::wants_white);
+        Self { rgb, indexed, ansi, white }
+    }
+
+    /// The colour to send to the terminal; [`Color::Reset`] without colours.
+    pub(super) fn at(self, depth: Depth) -> Color {
+        match depth {
+            Depth::None => Color::Reset,
+            Depth::Ansi16 => ANSI.get(usize::from(self.ansi)).map_or(Color::Reset, |(_, colour, _)| *colour),
+            Depth::Indexed256 => Color::Indexed(self.indexed),
+            Depth::TrueColour => Color::Rgb(self.rgb.0, self.rgb.1, self.rgb.2),
+        }
+    }
+
+    /// Black or white, whichever is easier to read on this shade.
+    pub(super) fn ink(self, depth: Depth) -> Color {
+        let [rgb, indexed, ansi] = self.white;
+        match depth {
+            Depth::None => Color::Reset,
+            Depth::Ansi16 => {
+                if ansi {
+                    Color::White
+                } else {
+                    Color::Black
+                }
+            }
+            Depth::Indexed256 => Color::Indexed(if indexed { 231 } else { 16 }),
+            Depth::TrueColour => {
+                if rgb {
+                    Color::Rgb(255, 255, 255)
+                } else {
+                    Color::Rgb(0, 0, 0)
+                }
+            }
+        }
+    }
+}
+
+/// The colours of a theme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Palette([Shade; Slot::COUNT]);
+
+/// Why a theme file was refused, on one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {what}")]
+pub struct ThemeError {
+    /// Counted from 1.
+    pub line: usize,
+    /// Counted from 1, in characters.
+    pub column: usize,
+    /// What is wrong there.
+    pub what: String,
+}
+
+/// The built-in themes: name and file.
+const FILES: [(&str, &str); 3] = [
+    ("dark", include_str!("../../../assets/themes/dark.toml")),
+    ("light", include_str!("../../../assets/themes/light.toml")),
+    ("high-contrast", include_str!("../../../assets/themes/high-contrast.toml")),
+];
+
+static BUILT_IN: LazyLock<[Palette; 3]> =
+    LazyLock::new(|| FILES.map(|(_, text)| read(text, |_| Some(Palette::MONOCHROME)).unwrap_or(Palette::MONOCHROME)));
+
+impl Palette {
+    /// Light grey on black: what a picture of a screen without colours looks like.
+    pub(super) const MONOCHROME: Self = {
+        let grey = Shade { rgb: Rgb(0xD0, 0xD0, 0xD0), indexed: 252, ansi: 7, white: [false; 3] };
+        let mut shades = [grey; Slot::COUNT];
+        let mut slot = 0;
+        while slot < Slot::COUNT {
+            if slot == Slot::Background as usize
+                || slot == Slot::BarText as usize
+                || slot == Slot::SelectedText as usize
+            {
+                #[allow(clippy::indexing_slicing, reason = "below COUNT, and a constant")]
+                {
+                    shades[slot] = Shade { rgb: Rgb::BLACK, indexed: 16, ansi: 0, white: [true; 3] };
+                }
+            }
+            slot += 1;
+        }
+        Self(shades)
+    };
+
+    /// Names of the built-in themes; the first is the default.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FILES.iter().map(|(name, _)| *name)
+    }
+
+    /// A built-in theme by its name.
+    #[must_use]
+    pub fn built_in(name: &str) -> Option<Self> {
+        FILES.iter().zip(BUILT_IN.iter()).find(|((known, _), _)| *known == name).map(|(_, palette)| *palette)
+    }
+
+    /// For dark backgrounds.
+    #[must_use]
+    pub fn dark() -> Self {
+        let [dark, ..] = *BUILT_IN;
+        dark
+    }
+
+    /// For light backgrounds.
+    #[must_use]
+    pub fn light() -> Self {
+        let [_, light, ..] = *BUILT_IN;
+        light
+    }
+
+    /// Reads a theme file: slots as `orange = "#e69f00"` or `orange = { hex = "#e69f00", xterm = 178, ansi = "yellow" }`.
+    /// What it does not name is taken from the built-in theme that `base` names, `dark` unless it does.
+    ///
+    /// # Errors
+    /// The first thing that is wrong and where: no TOML, an unknown key, a colour that is none.
+    pub fn parse(text: &str) -> Result<Self, ThemeError> {
+        read(text, Self::built_in)
+    }
+
+    pub(super) fn shade(&self, slot: Slot) -> Shade {
+        let [first, ..] = self.0;
+        self.0.get(slot as usize).copied().unwrap_or(first)
+    }
+
+    /// A slot's true colour.
+    #[must_use]
+    pub fn rgb(&self, slot: Slot) -> Rgb {
+        self.shade(slot).rgb
+    }
+}
+
+/// A theme file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct File {
+    base: Option<toml::Spanned<String>>,
+    orange: Option<Entry>,
+    sky: Option<Entry>,
+    green: Option<Entry>,
+    yellow: Option<Entry>,
+    blue: Option<Entry>,
+    vermillion: Option<Entry>,
+    purple: Option<Entry>,
+    grey: Option<Entry>,
+    text: Option<Entry>,
+    background: Option<Entry>,
+    dim: Option<Entry>,
+    advice: Option<Entry>,
+    warning: Option<Entry>,
+    bar_text: Option<Entry>,
+    bar: Option<Entry>,
+    selected_text: Option<Entry>,
+    selected: Option<Entry>,
+    cursor: Option<Entry>,
+}
+
+impl File {
+    /// The entries in the order of [`Slot`].
+    fn entries(self) -> [Option<Entry>; Slot::COUNT] {
+        [
+            self.orange,
+            self.sky,
+            self.green,
+            self.yellow,
+            self.blue,
+            self.vermillion,
+            self.purple,
+            self.grey,
+            self.text,
+            self.background,
+            self.dim,
+            self.advice,
+            self.warning,
+            self.bar_text,
+            self.bar,
+            self.selected_text,
+            self.selected,
+            self.cursor,
+        ]
+    }
+}
+
+fn read(text: &str, base: impl Fn(&str) -> Option<Palette>) -> Result<Palette, ThemeError> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let what = error.message().replace("unknown field", "unknown key").replace('\n', " ");
+        refused(text, error.span().map_or(0, |span| span.start), &what)
+    })?;
+    let palette = match &file.base {
+        None => base("dark"),
+        Some(name) => Some(base(name.get_ref()).ok_or_else(|| {
+            let names: Vec<_> = Palette::names().collect();
+            let what = format!("unknown theme `{}`, expected one of {}", name.get_ref(), names.join(", "));
+            refused(text, name.span().start, &what)
+        })?),
+    };
+    let mut palette = palette.unwrap_or(Palette::MONOCHROME);
+    for (shade, entry) in palette.0.iter_mut().zip(file.entries()) {
+        if let Some(entry) = entry {
+            *shade = entry.0;
+        }
+    }
+    Ok(palette)
+}
+
+fn refused(text: &str, at: usize, what: &str) -> ThemeError {
+    let before = text.get(..at).unwrap_or(text);
+    ThemeError {
+        line: before.matches('\n').count() + 1,
+        column: before.rsplit('\n').next().unwrap_or("").chars().count() + 1,
+        what: crate::text::fit(what, 300),
+    }
+}
+
+/// One slot as the file gives it.
+#[derive(Debug)]
+struct Entry(Shade);
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        /// A table, where the hex colour alone is not enough.
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Table {
+            hex: Hex,
+            xterm: Option<u8>,
+            ansi: Option<Ansi>,
+        }
+
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Entry;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a colour such as \"#e69f00\" or { hex = \"#e69f00\", xterm = 178, ansi = \"yellow\" }")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Entry, E> {
+                Ok(Entry(Shade::new(hex(text)?.0, None, None)))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Entry, A::Error> {
+                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Entry(Shade::new(table.hex.0, table.xterm, table.ansi.map(|ansi| ansi.0))))
+            }
+        }
+        from.deserialize_any(Either)
+    }
+}
+
+struct Hex(Rgb);
+
+fn hex<E: de::Error>(text: &str) -> Result<Hex, E> {
+    Rgb::parse(text).map(Hex).ok_or_else(|| E::custom(format!("`{text}` is no colour, expected `#rrggbb`")))
+}
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        hex(&String::deserialize(from)?)
+    }
+}
+
+/// Position in [`ANSI`].
+struct Ansi(u8);
+
+impl<'de> Deserialize<'de> for Ansi {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let position = ANSI.iter().position(|(name, _, _)| *name == text).and_then(|at| u8::try_from(at).ok());
+        position.map(Self).ok_or_else(|| {
+            let names: Vec<_> = ANSI.iter().map(|(name, _, _)| *name).collect();
+            de::Error::custom(format!("`{text}` is none of {}", names.join(", ")))
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_built_in_themes_are_whole() {
+        for (name, text) in FILES {
+            let file: File = toml::from_str(text).unwrap();
+            assert!(file.base.is_none(), "{name}");
+            assert!(file.entries().iter().all(Option::is_some), "{name}: a slot is missing");
+            assert_eq!(Palette::built_in(name), Some(Palette::parse(text).unwrap()), "{name}");
+        }
+        assert_eq!(Palette::built_in("pink"), None);
+        assert_eq!(Palette::built_in("dark"), Some(Palette::dark()));
+        assert_eq!(Palette::built_in("light"), Some(Palette::light()));
+    }
+
+    #[test]
+    fn what_a_file_leaves_out_is_the_nearest_or_the_bases() {
+        let palette =
+            Palette::parse("base = \"light\"\norange = \"#e69f00\"\nsky = { hex = \"#0000f0\", xterm = 3 }").unwrap();
+        let orange = palette.shade(Slot::Orange);
+        assert_eq!(orange.at(Depth::TrueColour), Color::Rgb(0xE6, 0x9F, 0));
+        assert_eq!(orange.at(Depth::Indexed256), Color::Indexed(178));
+        assert_eq!(orange.ink(Depth::Indexed256), Color::Indexed(16));
+        let sky = palette.shade(Slot::Sky);
+        assert_eq!((sky.at(Depth::Indexed256), sky.at(Depth::Ansi16)), (Color::Indexed(3), Color::Blue));
+        assert_eq!(sky.at(Depth::None), Color::Reset);
+        assert_eq!(palette.rgb(Slot::Text), Palette::light().rgb(Slot::Text));
+        assert_eq!(Palette::parse(""), Ok(Palette::dark()));
+    }
+
+    #[test]
+    fn refusals_say_where() {
+        for (text, expected) in [
+            ("\n pink = \"#ffffff\"", "line 2, column 2: unknown key `pink`, expected one of"),
+            ("sky = \"#fff\"", "line 1, column 7: `#fff` is no colour, expected `#rrggbb`"),
+            ("é = 1", "line 1, column 1: "),
+            ("sky = 7", "line 1, column 7: invalid type: integer `7`, expected a colour such as"),
+            ("sky = { hex = \"#000000\", ansi = \"pink\" }", "line 1, column 33: `pink` is none of black, red,"),
+            ("sky = { hex = \"#000000\", xterm = 256 }", "line 1, column 34: "),
+            ("sky = { xterm = 6 }", "line 1, column 7: missing field `hex`"),
+            ("sky = { hex = \"#000000\", more = 1 }", "line 1, column 26: unknown key `more`"),
+            (
+                "dim = \"#000000\"\nbase = \"pink\"",
+                "line 2, column 8: unknown theme `pink`, expected one of dark, light",
+            ),
+        ] {
+            let why = Palette::parse(text).unwrap_err().to_string();
+            assert!(why.starts_with(expected), "{text}: {why}");
+        }
+        let hostile = Palette::parse("sky = \"\\u001b[31m\\n\"").unwrap_err().to_string();
+        assert!(!hostile.chars().any(char::is_control), "{hostile}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused_in_one_line(
+            text in "\\PC*|((base|sky|dim|x) = (\"#[0-9a-fx]{5,7}\"|\\{ hex = \"#[0-9a-f]{6}\", xterm = [0-9]{1,4} \\}|\"dark\")\n)*",
+        ) {
+            if let Err(why) = Palette::parse(&text) {
+                let why = why.to_string();
+                prop_assert!(why.lines().count() == 1 && why.len() < 1500, "{why}");
+            }
+        }
+    }
+}
