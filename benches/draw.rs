@@ -55,7 +55,7 @@ fn update(c: &mut Criterion) {
     c.bench_function("take in a frame of 34 processes", |b| {
         b.iter_batched_ref(
             || (app.clone(), Box::new(frame(301, job))),
-            |(app, frame)| tell(&mut app, News::Frame(std::mem::take(frame))),
+            |(app, frame)| tell(app, News::Frame(std::mem::take(frame))),
             BatchSize::LargeInput,
         );
     });

@@ -290,6 +290,15 @@ pub struct Common {
     /// Configuration file instead of $XDG_CONFIG_HOME/trainmon/config.toml.
     #[arg(short, long, global = true, value_name = "FILE", help_heading = "Screen")]
     pub config: Option<PathBuf>,
+    /// Print the settings in effect as a configuration file, and exit.
+    #[arg(long, global = true, help_heading = "Screen")]
+    pub print_config: bool,
+    /// Colours: auto, dark, light, high-contrast, or the path of a theme file.
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Screen")]
+    pub theme: Option<String>,
+    /// Send few bytes to the terminal: charts sweep in place, numbers change every 5 s.
+    #[arg(long, global = true, help_heading = "Screen")]
+    pub low_bandwidth: bool,
     /// Draw with ASCII characters only.
     #[arg(short = 'U', long, global = true, help_heading = "Screen")]
     pub ascii: bool,

@@ -3,21 +3,28 @@
 //! The file is TOML, `$XDG_CONFIG_HOME/trainmon/config.toml` or `-c FILE`. A key that is not known is refused with
 //! its line and column, so that a misspelt setting is never silently without effect. `assets/config.toml` shows
 //! every key with its default.
+//!
+//! How the screen is arranged is kept from one time to the next as well; what the command line or the file says about it
+//! wins over what was kept.
+
+mod file;
+mod keys;
+mod print;
 
 use std::ffi::OsString;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
-
-use crate::cli::{self, Command, Common, DiagnoseArgs, GpuSelector};
+use crate::cli::{Command, Common, DiagnoseArgs, GpuSelector};
 use crate::errors::Failure;
+use crate::tui::kept::{Layout, ThemeName, Word};
+use crate::tui::keys::Keymap;
+use file::File;
 
 /// How long `diagnose` watches without `--duration`.
 pub const DIAGNOSE_DURATION: Duration = Duration::from_secs(20);
-/// A configuration file longer than this is not one.
-const FILE_MAX: u64 = 1 << 20;
+/// How long moments are kept unless the configuration says otherwise.
+pub const HISTORY: Duration = Duration::from_secs(3600);
 
 /// What every command works with.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,8 +63,18 @@ pub struct Settings {
     pub color: bool,
     /// No signals and no renice.
     pub readonly: bool,
-    /// The mouse may be used.
-    pub mouse: bool,
+    /// Signals and nice values may be sent from the screen, unless `readonly` says otherwise.
+    pub signals: bool,
+    /// How long moments are kept.
+    pub history: Duration,
+    /// How the screen is arranged is kept from one time to the next.
+    pub keep_layout: bool,
+    /// Where it is kept; none where nothing is.
+    pub layout_file: Option<PathBuf>,
+    /// What the command line and the file say of how the screen is arranged.
+    pub layout: Layout,
+    /// Which key does what.
+    pub keymap: Keymap,
 }
 
 impl Default for Settings {
@@ -80,7 +97,12 @@ impl Default for Settings {
             ascii: false,
             color: true,
             readonly: false,
-            mouse: true,
+            signals: false,
+            history: HISTORY,
+            keep_layout: true,
+            layout_file: None,
+            layout: Layout::default(),
+            keymap: Keymap::default(),
         }
     }
 }
@@ -106,70 +128,6 @@ pub enum Existing {
     Append,
 }
 
-/// The configuration file. Every key may be left out.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct File {
-    interval: Option<Interval>,
-    gpu: Option<Vec<Gpu>>,
-    log_file: Option<PathBuf>,
-    stacks: Option<bool>,
-    py_spy: Option<PathBuf>,
-    ptrace: Option<bool>,
-    nvml_lib: Option<PathBuf>,
-    proc_root: Option<PathBuf>,
-    sys_root: Option<PathBuf>,
-    ascii: Option<bool>,
-    color: Option<bool>,
-    readonly: Option<bool>,
-    mouse: Option<bool>,
-}
-
-/// `"500ms"` or a number of seconds.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "Word")]
-struct Interval(Duration);
-
-impl TryFrom<Word> for Interval {
-    type Error = String;
-
-    fn try_from(word: Word) -> Result<Self, String> {
-        cli::parse_interval(&word.text()).map(Self)
-    }
-}
-
-/// `0` or `"GPU-…"`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "Word")]
-struct Gpu(GpuSelector);
-
-impl TryFrom<Word> for Gpu {
-    type Error = String;
-
-    fn try_from(word: Word) -> Result<Self, String> {
-        cli::parse_gpu(&word.text()).map(Self)
-    }
-}
-
-/// A value that may be written with or without quotes.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a text or a number is expected")]
-enum Word {
-    Text(String),
-    Whole(i64),
-    Number(f64),
-}
-
-impl Word {
-    fn text(&self) -> String {
-        match self {
-            Self::Text(text) => text.clone(),
-            Self::Whole(number) => number.to_string(),
-            Self::Number(number) => number.to_string(),
-        }
-    }
-}
-
 impl Settings {
     /// Merges the command line over the configuration file over the defaults and checks that they fit together.
     /// `environment` gives environment variables.
@@ -182,14 +140,15 @@ impl Settings {
         environment: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, Failure> {
         let file = match (&common.config, default_path(&environment)) {
-            (Some(path), _) => read(path, true)?,
-            (None, Some(path)) => read(&path, false)?,
+            (Some(path), _) => file::read(path, true)?,
+            (None, Some(path)) => file::read(&path, false)?,
             (None, None) => File::default(),
         };
         let mut settings = Self::default();
         settings.take_file(file);
         settings.take_environment(&environment);
-        settings.take_command_line(common);
+        settings.take_command_line(common)?;
+        settings.layout_file = settings.keep_layout.then(|| layout_path(&environment)).flatten();
         check(common, command)?;
         Ok(settings)
     }
@@ -208,7 +167,11 @@ impl Settings {
         set(&mut self.ascii, file.ascii);
         set(&mut self.color, file.color);
         set(&mut self.readonly, file.readonly);
-        set(&mut self.mouse, file.mouse);
+        set(&mut self.signals, file.signals);
+        set(&mut self.history, file.history.map(|history| history.0));
+        set(&mut self.keep_layout, file.keep_layout);
+        self.layout = file.layout;
+        self.keymap = file.keymap;
         self.gpus = file.gpu.map(|gpus| gpus.into_iter().map(|gpu| gpu.0).collect());
         self.log_file = file.log_file;
         self.py_spy = file.py_spy;
@@ -225,7 +188,7 @@ impl Settings {
         }
     }
 
-    fn take_command_line(&mut self, common: &Common) {
+    fn take_command_line(&mut self, common: &Common) -> Result<(), Failure> {
         self.pid = common.pid;
         self.duration = common.duration;
         self.iterations = common.iterations;
@@ -253,7 +216,15 @@ impl Settings {
         self.stacks &= !common.no_stacks;
         self.ptrace &= !common.no_ptrace;
         self.color &= !common.no_color;
-        self.mouse &= !common.no_mouse;
+        let theme = common.theme.as_deref().map(ThemeName::of_word).transpose();
+        let theme = theme.map_err(|why| Failure::usage(format!("--theme: {why}")))?;
+        let said = Layout {
+            theme: theme.map(|theme| file::beside(theme, Path::new(""))),
+            low_bandwidth: common.low_bandwidth.then_some(true),
+            mouse: common.no_mouse.then_some(false),
+            ..Layout::default()
+        };
+        self.layout = said.or(std::mem::take(&mut self.layout));
         self.ascii |= common.ascii;
         self.readonly |= common.readonly;
         self.existing = match (common.force, common.append) {
@@ -262,6 +233,7 @@ impl Settings {
             _ => Existing::Refuse,
         };
         self.log = common.log.as_ref().map(|path| LogSettings { path: path.clone(), existing: self.existing });
+        Ok(())
     }
 }
 
@@ -308,11 +280,22 @@ fn check(common: &Common, command: Option<&Command>) -> Result<(), Failure> {
 
 /// `$XDG_CONFIG_HOME/trainmon/config.toml`, else `~/.config/trainmon/config.toml` (XDG base directories).
 fn default_path(environment: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let base = environment("XDG_CONFIG_HOME")
+    Some(base(environment, "XDG_CONFIG_HOME", ".config")?.join("trainmon").join("config.toml"))
+}
+
+/// `$XDG_STATE_HOME/trainmon/layout.toml`, else `~/.local/state/trainmon/layout.toml`.
+fn layout_path(environment: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    // A home that is not there, as services have, is not made.
+    let here = |name: &str| environment(name).filter(|path| name != "HOME" || Path::new(path).is_dir());
+    Some(base(&here, "XDG_STATE_HOME", ".local/state")?.join("trainmon").join("layout.toml"))
+}
+
+/// A base directory: the variable where it is an absolute path, else the folder in the home directory.
+fn base(environment: &impl Fn(&str) -> Option<OsString>, variable: &str, at_home: &str) -> Option<PathBuf> {
+    environment(variable)
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
-        .or_else(|| environment("HOME").map(|home| PathBuf::from(home).join(".config")))?;
-    Some(base.join("trainmon").join("config.toml"))
+        .or_else(|| environment("HOME").map(|home| PathBuf::from(home).join(at_home)))
 }
 
 /// Whether the locale's characters are UTF-8. Where nothing is set, as in most containers, the terminal outside
@@ -330,45 +313,14 @@ pub fn utf8_locale(environment: &impl Fn(&str) -> Option<OsString>) -> bool {
     }
 }
 
-fn read(path: &Path, wanted: bool) -> Result<File, Failure> {
-    let fail = |why: String| Failure::usage(format!("configuration {}: {why}", path.display()));
-    let mut text = String::new();
-    match std::fs::File::open(path) {
-        Ok(file) => {
-            file.take(FILE_MAX + 1).read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !wanted => return Ok(File::default()),
-        Err(error) => return Err(fail(error.to_string())),
-    }
-    if text.len() as u64 > FILE_MAX {
-        return Err(fail("longer than 1 MiB: not a configuration".to_owned()));
-    }
-    parse(&text).map_err(fail)
-}
-
-/// Parses the text of a configuration file.
-fn parse(text: &str) -> Result<File, String> {
-    toml::from_str(text).map_err(|error| {
-        let (line, column) = position(text, error.span().map_or(0, |span| span.start));
-        let message = error.message().replace("unknown field", "unknown key").replace('\n', " ");
-        format!("line {line}, column {column}: {message}")
-    })
-}
-
-/// Line and column of a byte offset, counted from 1, columns in characters.
-fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
-    (line, column)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 
+    use super::file::parse;
     use super::*;
+    use crate::tui::keys::TABLE;
 
     const SAMPLE: &str = include_str!("../assets/config.toml");
 
@@ -387,8 +339,8 @@ mod tests {
     fn the_sample_shows_every_key() {
         let unknown = parse("x = 1").unwrap_err();
         let keys: Vec<&str> = unknown.split('`').skip(3).step_by(2).collect();
-        assert_eq!(keys.len(), 13, "{unknown}");
-        for key in keys {
+        assert_eq!(keys.len(), 25, "{unknown}");
+        for key in keys.into_iter().filter(|key| *key != "keys") {
             let shown = SAMPLE.lines().any(|line| line.trim_start_matches("# ").starts_with(&format!("{key} = ")));
             assert!(shown, "{key} is missing from assets/config.toml");
         }
@@ -398,6 +350,72 @@ mod tests {
             .map(|line| line.strip_prefix("# ").filter(|l| l.contains(" = ")).unwrap_or(line))
             .fold(String::new(), |text, line| text + line + "\n");
         assert!(parse(&all).is_ok(), "{:?}", parse(&all));
+        // All keys, with their defaults.
+        let shown = SAMPLE.split_once("[keys]\n").unwrap().1;
+        let expected: String = TABLE
+            .iter()
+            .map(|b| {
+                let keys: Vec<_> = b.keys.iter().map(|k| toml::Value::String(k.to_string()).to_string()).collect();
+                format!("# {} = [{}]\n", b.id, keys.join(", "))
+            })
+            .collect();
+        assert_eq!(shown, expected);
+        assert_eq!(parse(&all).unwrap().keymap, Keymap::default());
+    }
+
+    #[test]
+    fn bad_values_are_refused_with_their_place() {
+        for (text, expected) in [
+            ("theme = \"pink\"", "line 1, column 9: `pink` is none of auto, dark"),
+            ("\npage = \"home\"", "line 2, column 8: `home` is none of overview, gpu"),
+            ("time-scale = \"7m\"", "line 1, column 14: `7m` is none of 10s, 30s"),
+            ("columns = [\"pid\", \"pid\"]", "line 1, column 11: `pid` stands there twice"),
+            ("columns = []", "line 1, column 11: at least one"),
+            ("sort = \"-size\"", "line 1, column 8: `size` is none of"),
+            ("history = \"30s\"", "line 1, column 11: a history is 1m to 24h"),
+            ("tree = 1", "line 1, column 8: invalid type"),
+            ("[keys]\nquit = [\"banana\"]", "line 2, column 9: `banana` is no key"),
+            ("[keys]\nfly = [\"x\"]", "line 2, column 1: unknown action `fly`"),
+            ("[keys]\ncopy = [\"x\", \"F5\"]", "line 2, column 14: F5 would do `copy` and `tree`"),
+            ("[keys]\nquit = []", "line 2, column 1: `quit` needs at least one key"),
+            ("[keys]\nquit = \"q\"", "line 2, column 8: invalid type: string"),
+        ] {
+            let why = parse(text).unwrap_err();
+            assert!(why.starts_with(expected), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn the_screen_is_arranged_by_the_command_line_then_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c.toml");
+        let text = "theme = \"mine.toml\"\nlow-bandwidth = false\nmouse = true\ntree = true\nkeep-layout = false\n";
+        std::fs::write(&path, text).unwrap();
+        let home = |name: &str| (name == "HOME").then(|| OsString::from("/home/me"));
+        let mut common = Common { config: Some(path), ..Common::default() };
+        let settings = Settings::load(&common, None, home).unwrap();
+        let theme = directory.path().join("mine.toml");
+        assert_eq!(settings.layout.theme.unwrap().as_str(), theme.to_str().unwrap(), "beside the configuration");
+        assert_eq!((settings.layout.low_bandwidth, settings.layout.page), (Some(false), None));
+        assert_eq!(settings.layout_file, None);
+        (common.low_bandwidth, common.no_mouse, common.theme) = (true, true, Some("light".to_owned()));
+        let layout = Settings::load(&common, None, home).unwrap().layout;
+        assert_eq!((layout.low_bandwidth, layout.mouse, layout.tree), (Some(true), Some(false), Some(true)));
+        assert_eq!(layout.theme.unwrap().as_str(), "light");
+        common.theme = Some("pink".to_owned());
+        assert!(Settings::load(&common, None, home).unwrap_err().to_string().starts_with("--theme: `pink` is none of"));
+    }
+
+    #[test]
+    fn the_layout_is_kept_among_the_state_of_programs() {
+        let home = tempfile::tempdir().unwrap();
+        let load = |variable: &str, path: &Path| {
+            let environment = |name: &str| (name == variable).then(|| path.as_os_str().to_owned());
+            Settings::load(&Common::default(), None, environment).unwrap().layout_file
+        };
+        assert_eq!(load("HOME", home.path()), Some(home.path().join(".local/state/trainmon/layout.toml")));
+        assert_eq!(load("HOME", Path::new("/nonexistent")), None);
+        assert_eq!(load("XDG_STATE_HOME", Path::new("/x")), Some(PathBuf::from("/x/trainmon/layout.toml")));
     }
 
     #[test]
@@ -433,7 +451,8 @@ mod tests {
         let common = Common { config: Some(PathBuf::from("/nonexistent/x.toml")), ..Common::default() };
         assert!(Settings::load(&common, None, nothing).is_err());
         let home = |name: &str| (name == "HOME").then(|| OsString::from("/nonexistent"));
-        assert_eq!(Settings::load(&Common::default(), None, home).unwrap(), Settings::default());
+        let settings = Settings::load(&Common::default(), None, home).unwrap();
+        assert_eq!(Settings { layout_file: None, ..settings }, Settings::default());
     }
 
     #[test]

@@ -53,6 +53,10 @@ pub fn run() -> ExitCode {
 
 fn dispatch(cli: &Cli) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&cli.common, cli.command.as_ref(), |name| std::env::var_os(name))?;
+    if cli.common.print_config {
+        std::io::stdout().write_all(settings.to_toml().as_bytes())?;
+        return Ok(Exit::Done.into());
+    }
     logging::start(settings.log_file.as_deref())?;
     match &cli.command {
         None => commands::live::run(&settings),

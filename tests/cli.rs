@@ -77,6 +77,9 @@ fn help_offers_what_exists_and_nothing_else() {
             "--log-file",
             "--no-ptrace",
             "--no-mouse",
+            "--theme",
+            "--low-bandwidth",
+            "--print-config",
             "--version",
             "--help",
         ] {
@@ -86,6 +89,40 @@ fn help_offers_what_exists_and_nothing_else() {
             assert!(!help.split(|c: char| !(c.is_alphanumeric() || c == '-')).any(|word| word == absent), "{absent}");
         }
     }
+}
+
+#[test]
+fn the_printed_configuration_can_be_used_as_one() {
+    let printed = trainmon(&["--print-config", "--theme", "light", "--interval", "2s", "--readonly"]);
+    assert!(printed.status.success() && printed.stderr.is_empty());
+    let first = text(&printed.stdout);
+    for line in ["interval = \"2s\"", "theme = \"light\"", "readonly = true", "# page = \"overview\"", "[keys]"] {
+        assert!(first.lines().any(|l| l == line), "{line} is missing:\n{first}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.toml");
+    std::fs::write(&file, &first).unwrap();
+    let again = trainmon(&["demo", "--print-config", "-c", file.to_str().unwrap()]);
+    assert!(again.status.success());
+    assert_eq!(text(&again.stdout), first);
+}
+
+#[test]
+fn a_bad_configuration_is_refused_in_one_line_with_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.toml");
+    let path = file.to_str().unwrap();
+    for (content, part) in [
+        ("colour = true", "line 1, column 1: unknown key `colour`"),
+        ("[keys]\ncopy = [\"q\"]", "config.toml: line 2, column 9: q would do `copy` and `quit`"),
+        ("[keys]\ncopy = [\"hyper-q\"]", "line 2, column 9: `hyper-q` is no key"),
+        ("[keys]\nquit = []", "line 2, column 1: `quit` needs at least one key"),
+    ] {
+        std::fs::write(&file, content).unwrap();
+        refused(&["--print-config", "-c", path], part);
+        refused(&["-c", path, "--pid", "1"], part);
+    }
+    refused(&["--theme", "pink", "--print-config"], "--theme: `pink` is none of auto, dark, light, high-contrast");
 }
 
 #[test]

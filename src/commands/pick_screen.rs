@@ -21,7 +21,7 @@ use crate::tui::{Effect, Message, Terminal, terminal, views};
 pub async fn run(settings: &Settings) -> anyhow::Result<(Session, u32)> {
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
-    let options = screen::options(settings);
+    let options = screen::options(settings)?;
     let mut terminal = Terminal::enter(terminal::Options { mouse: options.mouse })?;
     let mut picker = Picker::new(options.theme, terminal.size());
     let mut candidates = Candidates::new(settings);

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crossterm::event::EventStream;
-use jiff::tz::TimeZone;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_stream::StreamExt;
 
@@ -19,7 +18,7 @@ use super::candidates::Candidates;
 use super::playing::Player;
 use super::session::{Ending, Session};
 use super::watching::Watching;
-use super::{deeds, watching};
+use super::{deeds, kept, look, watching};
 
 /// Shows the screen until the user leaves it. When the target ends the screen stays.
 ///
@@ -27,7 +26,7 @@ use super::{deeds, watching};
 /// One line when the terminal cannot be used.
 pub async fn run(session: Session, settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
     let target = Target { pid, command: session.command().to_owned() };
-    let options = options(settings);
+    let options = options(settings)?;
     let job = Job::new(JobKey::default(), target, settings.interval.as_secs_f64(), options.limits);
     show(job, options, settings, Feed::Live(Watching::new(session, pid))).await
 }
@@ -37,23 +36,36 @@ pub async fn run(session: Session, settings: &Settings, pid: u32) -> anyhow::Res
 /// # Errors
 /// One line when the terminal cannot be used.
 pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let options = Options { may_signal: false, limits: super::playing::LIMITS, ..options(settings) };
+    let options = Options { may_signal: false, limits: super::playing::LIMITS, ..options(settings)? };
     let header = player.header();
     let target = Target { pid: header.pid, command: header.command.clone() };
     let job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
     show(job, options, settings, Feed::Recorded(Box::new(player))).await
 }
 
-/// The options of the screen.
-#[must_use]
-pub fn options(settings: &Settings) -> Options {
-    Options {
-        theme: Theme::detect(!settings.color, settings.ascii, |name| std::env::var(name).ok()),
-        limits: Limits::default(),
-        mouse: settings.mouse,
+/// What the screen is set to: the command line and the configuration over what was kept over the defaults.
+///
+/// # Errors
+/// One line when the theme's file cannot be used.
+pub fn options(settings: &Settings) -> anyhow::Result<Options> {
+    let kept = settings.layout_file.as_deref().map(kept::read).unwrap_or_default();
+    let layout = settings.layout.clone().or(kept);
+    let environment = |name: &str| std::env::var(name).ok();
+    let theme = Theme::detect(!settings.color, settings.ascii, environment);
+    // NO_COLOR is a wish; what the terminal could show is another question.
+    let wishless = |name: &str| environment(name).filter(|_| name != "NO_COLOR");
+    Ok(Options {
+        theme,
+        depth: Theme::detect(false, settings.ascii, wishless).depth,
+        themes: look::themes(theme.palette, settings.layout.theme.as_ref())?,
+        keymap: settings.keymap.clone(),
+        limits: Limits { span: settings.history, ..Limits::default() },
+        may_signal: settings.signals && !settings.readonly,
+        mouse: layout.mouse.unwrap_or(true),
+        low_bandwidth: layout.low_bandwidth.unwrap_or(false),
         zone: jiff::tz::TimeZone::system(),
-        ..Options::default()
-    }
+        layout,
+    })
 }
 
 /// Where the news come from.
@@ -75,9 +87,10 @@ impl Feed {
 async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -> anyhow::Result<ExitCode> {
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
-    let (ascii, zone) = (options.theme.ascii, options.zone.clone());
+    let ascii = options.theme.ascii;
     let mut terminal = Terminal::enter(terminal::Options { mouse: options.mouse })?;
     let mut app = App::new(job, options, terminal.size());
+    let begun = app.layout();
     terminal.draw(|buffer| views::draw(buffer, &app))?;
     let mut events = EventStream::new();
     let mut candidates = Candidates::new(settings);
@@ -110,7 +123,10 @@ async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -
                 Effect::Quit => {
                     let width = usize::from(terminal.size().0);
                     drop(terminal);
-                    print(&what_was_learned(&app, width, &zone), ascii);
+                    if let Some(file) = &settings.layout_file {
+                        kept::write(file, app.layout().changed_since(&begun));
+                    }
+                    print(&what_was_learned(&app, width), ascii);
                     return Ok(Exit::Done.into());
                 }
                 Effect::Redraw => {}
@@ -161,15 +177,16 @@ async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -
 }
 
 /// The last verdict of each job with its run summed up, in lines of at most `width` cells: what stays in the scrollback.
-fn what_was_learned(app: &App, width: usize, zone: &TimeZone) -> Vec<String> {
+fn what_was_learned(app: &App, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
+    let zone = jiff::tz::TimeZone::system();
     for job in app.jobs() {
         let Some(verdict) = job.latest_verdict() else { continue };
         if app.jobs().len() > 1 {
             lines.push(text::fit(&format!("PID {} {}", job.target.pid, job.target.command), width));
         }
         lines.push(crate::outputs::text::headline(verdict));
-        for line in job.summary().iter().flat_map(|summary| summary.lines(zone)) {
+        for line in job.summary().iter().flat_map(|summary| summary.lines(&zone)) {
             lines.extend(text::wrap(&line, width.saturating_sub(2)).into_iter().map(|line| format!("  {line}")));
         }
     }

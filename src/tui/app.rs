@@ -26,13 +26,15 @@ use ratatui::layout::Rect;
 
 use super::job::Job;
 use super::jobs::{JobList, Wish};
+use super::kept::{Layout, Scale, ThemeName};
 use super::keys::{Action, Keymap};
 use super::layout::{self, Wants};
 use super::message::{Effect, Export, JobKey, Message, Needs, News};
 use super::page::Page;
 use super::pages::{Pages, Reply, Seen, lines};
 use super::popup::{Choice, Item, Menu, Outcome, Popup, Prompt};
-use super::theme::Theme;
+use super::setup::Setup;
+use super::theme::{Depth, Palette, Theme};
 use super::timeline::Window;
 use super::views;
 use crate::diagnosis::verdict::Verdict;
@@ -43,9 +45,6 @@ use crate::sample::Sources;
 
 /// Lengths of time that the charts can show, seconds.
 pub const SCALES: [f64; 8] = [10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
-
-/// Place of the scale that the charts begin with.
-const SCALE: usize = 2;
 
 /// Rows that a turn of the mouse wheel moves.
 const WHEEL: isize = 3;
@@ -65,6 +64,12 @@ pub struct Options {
     pub mouse: bool,
     /// Few bytes: for thin lines.
     pub low_bandwidth: bool,
+    /// Colours that the terminal has, wanted or not.
+    pub depth: Depth,
+    /// The themes to choose from, and their names; none means the built-in ones.
+    pub themes: Vec<(String, Palette)>,
+    /// How the screen was arranged the last time, or is to be by the configuration.
+    pub layout: Layout,
     /// The zone of the clock times shown.
     pub zone: TimeZone,
 }
@@ -78,6 +83,9 @@ impl Default for Options {
             may_signal: false,
             mouse: false,
             low_bandwidth: false,
+            depth: Depth::Indexed256,
+            themes: Vec::new(),
+            layout: Layout::default(),
             zone: TimeZone::UTC,
         }
     }
@@ -95,25 +103,73 @@ pub struct App {
     current: usize,
     /// First line shown of each page that scrolls.
     scroll: [usize; Page::ALL.len()],
-    scale: usize,
+    pub(in crate::tui) scale: Scale,
+    /// Place of the theme in [`Options::themes`].
+    pub(in crate::tui) look: usize,
     size: (u16, u16),
 }
 
 impl App {
     /// A screen of `size` (columns, rows) for one job.
     #[must_use]
-    pub fn new(job: Job, options: Options, size: (u16, u16)) -> Self {
-        Self {
+    pub fn new(job: Job, mut options: Options, size: (u16, u16)) -> Self {
+        if options.themes.is_empty() {
+            let built_in = Palette::names().filter_map(|name| Some((name.to_owned(), Palette::built_in(name)?)));
+            options.themes =
+                std::iter::once((ThemeName::AUTO.to_owned(), options.theme.palette)).chain(built_in).collect();
+        }
+        let layout = std::mem::take(&mut options.layout);
+        let mut pages = Pages::default();
+        pages.processes.arrange(&layout);
+        let mut app = Self {
             options,
-            page: Page::default(),
-            pages: Pages::default(),
+            page: layout.page.unwrap_or_default(),
+            pages,
             popup: None,
             notice: None,
             jobs: vec![job],
             current: 0,
             scroll: [0; Page::ALL.len()],
-            scale: SCALE,
+            scale: layout.time_scale.unwrap_or_default(),
+            look: 0,
             size,
+        };
+        app.set_low_bandwidth(app.options.low_bandwidth);
+        // A theme that was kept and is not there any more is no theme.
+        let look = app.options.themes.iter().position(|(name, _)| layout.theme.as_ref().is_some_and(|t| t.as_str() == name));
+        if let Some(look) = look {
+            app.wear(look);
+        }
+        app
+    }
+
+    /// Sends few bytes, or shows every sample.
+    pub(in crate::tui) fn set_low_bandwidth(&mut self, on: bool) {
+        self.options.low_bandwidth = on;
+        for job in &mut self.jobs {
+            job.set_thin(on);
+        }
+        self.refresh();
+    }
+
+    /// Draws with another theme.
+    pub(in crate::tui) fn wear(&mut self, look: usize) {
+        if let Some((_, palette)) = self.options.themes.get(look) {
+            self.look = look;
+            self.options.theme.palette = *palette;
+        }
+    }
+
+    /// How the screen is arranged now.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        Layout {
+            page: Some(self.page),
+            time_scale: Some(self.scale),
+            theme: self.options.themes.get(self.look).map(|(name, _)| ThemeName::known(name)),
+            low_bandwidth: Some(self.options.low_bandwidth),
+            mouse: Some(self.options.mouse),
+            ..self.pages.processes.arranged()
         }
     }
 
@@ -166,12 +222,14 @@ impl App {
     /// Seconds that the charts show.
     #[must_use]
     pub fn span_s(&self) -> f64 {
-        SCALES.get(self.scale).copied().unwrap_or(60.0)
+        self.scale.seconds()
     }
 
     /// The time that charts of `cells` cells show.
     pub(in crate::tui) fn window(&self, cells: u16) -> Window {
-        Window::of_cells(self.job().edge_ns(), self.span_s(), cells)
+        let window = Window::of_cells(self.job().edge_ns(), self.span_s(), cells);
+        // A picture that stands needs no sweep, and reads easier without.
+        if self.options.low_bandwidth && !self.job().stands() { window.sweeping() } else { window }
     }
 
     /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown.
@@ -247,7 +305,9 @@ impl App {
             Message::Attached(key, target) => {
                 let interval_s = self.job().interval_s;
                 self.notice = None;
-                self.jobs.push(Job::new(key, target, interval_s, self.options.limits));
+                let mut job = Job::new(key, target, interval_s, self.options.limits);
+                job.set_thin(self.options.low_bandwidth);
+                self.jobs.push(job);
                 self.switch(self.jobs.len() - 1);
                 vec![Effect::Redraw]
             }
@@ -323,11 +383,15 @@ impl App {
     }
 
     /// The pages follow the frame on the screen and the size of the terminal.
-    fn refresh(&mut self) {
+    pub(in crate::tui) fn refresh(&mut self) {
         let body = self.body();
-        let Self { jobs, current, pages, options, .. } = self;
+        let Self { jobs, current, pages, options, page, .. } = self;
         if let Some(job) = jobs.get(*current) {
-            pages.refresh(&Seen { job, body, may_signal: options.may_signal });
+            let seen = Seen { job, body, may_signal: options.may_signal };
+            pages.refresh(&seen);
+            if *page == Page::Stacks {
+                pages.stacks.refresh(&seen);
+            }
         }
         let area = self.area();
         if let (Some(Popup::Jobs(list)), jobs) = (&mut self.popup, &self.jobs) {
@@ -349,8 +413,8 @@ impl App {
             return Vec::new();
         }
         let had_notice = self.notice.take().is_some();
-        let always = key.modifiers.contains(KeyModifiers::CONTROL)
-            && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
+        let always =
+            key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
         if !always && let Some(effects) = self.popup_key(key) {
             return effects;
         }
@@ -366,11 +430,12 @@ impl App {
         let outcome = match self.popup.as_mut()? {
             Popup::Detail => match key.code {
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q') => Outcome::Close,
-                _ => return None,
+                _ => return self.detail_key(key),
             },
             Popup::Menu(menu) => menu.key(key),
             Popup::Confirm(confirm) => confirm.key(key),
             Popup::Prompt(prompt) => prompt.key(key),
+            Popup::Setup(_) => return Some(self.setup_key(key)),
             // What the summary does not need does what it always does: the list of other jobs is one key away.
             Popup::Summary => match key.code {
                 KeyCode::Esc | KeyCode::Enter => Outcome::Close,
@@ -379,6 +444,19 @@ impl App {
             Popup::Jobs(_) => return Some(self.on_list(|list, jobs, area| list.key(key, jobs, area))),
         };
         Some(self.outcome(outcome))
+    }
+
+    /// What a key does to the process in full: it scrolls; other keys go to the page.
+    fn detail_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        let by = lines(self.options.keymap.action(key)?, self.body().height)?;
+        Some(self.scroll_detail(by))
+    }
+
+    fn scroll_detail(&mut self, by: isize) -> Vec<Effect> {
+        let last = views::detail_rows(self, self.area());
+        let top = &mut self.pages.processes.detail_top;
+        *top = top.saturating_add_signed(by).min(last);
+        vec![Effect::Redraw]
     }
 
     fn outcome(&mut self, outcome: Outcome) -> Vec<Effect> {
@@ -394,6 +472,7 @@ impl App {
                 self.popup = None;
                 return self.choose(choice);
             }
+            Outcome::Next => return self.page_act(Action::SearchNext),
             Outcome::Typed { done } => {
                 self.typed();
                 if done {
@@ -426,6 +505,7 @@ impl App {
     fn choose(&mut self, choice: Choice) -> Vec<Effect> {
         match choice {
             Choice::Export(export) => self.export(export),
+            Choice::Act(action) => self.act(action),
             Choice::Ask(confirm) => {
                 self.popup = Some(Popup::Confirm(confirm));
                 vec![Effect::Redraw]
@@ -441,10 +521,11 @@ impl App {
             Action::Redraw => return vec![Effect::Repaint],
             Action::Copy => return self.copy(),
             Action::Mouse => {
-                self.options.mouse = !self.options.mouse;
-                let text = if self.options.mouse { "the mouse is ours" } else { "the mouse is the terminal's: select" };
+                let effects = self.take_mouse(!self.options.mouse);
+                let text =
+                    if self.options.mouse { "the mouse is ours" } else { "the mouse is the terminal's: select" };
                 self.notice = Some(text.to_owned());
-                return vec![Effect::Mouse(self.options.mouse), Effect::Redraw];
+                return effects;
             }
             Action::Close if self.popup.is_some() => self.popup = None,
             Action::Close => self.go(Page::Overview),
@@ -452,8 +533,8 @@ impl App {
             Action::Go(page) => self.go(page),
             Action::NextPage => self.go(self.page.after(1)),
             Action::PreviousPage => self.go(self.page.after(Page::ALL.len() - 1)),
-            Action::ZoomIn => self.zoom(self.scale.saturating_sub(1)),
-            Action::ZoomOut => self.zoom((self.scale + 1).min(SCALES.len() - 1)),
+            Action::ZoomIn => self.zoom(self.scale.step(false)),
+            Action::ZoomOut => self.zoom(self.scale.step(true)),
             Action::Pause => self.travel(|job| job.pause()),
             Action::StepBack => self.travel(|job| job.step(-1, span_s)),
             Action::StepForward => self.travel(|job| job.step(1, span_s)),
@@ -461,7 +542,9 @@ impl App {
             Action::FarForward => self.travel(|job| job.move_by(span_s / 10.0, span_s)),
             Action::Oldest => self.travel(|job| job.first(span_s)),
             Action::Newest => self.travel(|job| job.last(span_s)),
-            Action::Bottom if self.job().stands() && self.job().replay.is_none() => self.travel(|job| job.last(span_s)),
+            Action::Bottom if self.job().stands() && self.job().replay.is_none() => {
+                self.travel(|job| job.last(span_s))
+            }
             Action::PreviousChange => self.change(false),
             Action::NextChange => self.change(true),
             Action::Slower => self.travel(|job| job.change_speed(false)),
@@ -474,10 +557,17 @@ impl App {
                 self.notice = Some("no other job: o lists what to attach to".to_owned());
             }
             Action::NextJob => self.switch((self.current + 1) % self.jobs.len()),
+            Action::Setup => self.popup = Some(Popup::Setup(Setup::default())),
             Action::Export => self.popup = Some(export_menu()),
             other => return self.page_act(other),
         }
         vec![Effect::Redraw]
+    }
+
+    /// Has the mouse reported, or leaves it to the terminal.
+    pub(in crate::tui) fn take_mouse(&mut self, on: bool) -> Vec<Effect> {
+        self.options.mouse = on;
+        vec![Effect::Mouse(on), Effect::Redraw]
     }
 
     /// Gives an action to the page that is up.
@@ -522,7 +612,7 @@ impl App {
         self.refresh();
     }
 
-    fn zoom(&mut self, scale: usize) {
+    pub(in crate::tui) fn zoom(&mut self, scale: Scale) {
         self.scale = scale;
         let span_s = self.span_s();
         self.job_mut().rescale(span_s);
@@ -555,9 +645,14 @@ impl App {
     }
 
     fn wheel(&mut self, by: isize) -> Vec<Effect> {
-        if matches!(self.popup, Some(Popup::Jobs(_))) {
-            let key = if by < 0 { KeyCode::Up } else { KeyCode::Down };
-            return self.on_list(|list, jobs, area| list.key(key.into(), jobs, area));
+        match self.popup {
+            Some(Popup::Detail) => return self.scroll_detail(by),
+            Some(Popup::Jobs(_)) => {
+                let key = if by < 0 { KeyCode::Up } else { KeyCode::Down };
+                return self.on_list(|list, jobs, area| list.key(key.into(), jobs, area));
+            }
+            Some(Popup::Menu(_) | Popup::Confirm(_) | Popup::Setup(_) | Popup::Summary) => return Vec::new(),
+            None | Some(Popup::Prompt(_)) => {}
         }
         let action = if by < 0 { Action::Up } else { Action::Down };
         let mut effects = Vec::new();
@@ -587,7 +682,13 @@ impl App {
             let Self { jobs, current, pages, options, .. } = self;
             let Some(job) = jobs.get(*current) else { return Vec::new() };
             let seen = Seen { job, body, may_signal: options.may_signal };
-            let reply = pages.processes.click(row, &seen);
+            let reply = pages.processes.click(column, row, &seen);
+            return self.reply(reply, Action::Enter);
+        }
+        if self.page == Page::Stacks {
+            let Self { jobs, current, pages, options, .. } = self;
+            let Some(job) = jobs.get(*current) else { return Vec::new() };
+            let reply = pages.stacks.click(row, &Seen { job, body, may_signal: options.may_signal });
             return self.reply(reply, Action::Enter);
         }
         self.seek(column, row)
@@ -622,7 +723,8 @@ impl App {
 }
 
 fn export_menu() -> Popup {
-    let item = |key, text: &str, export| Item { key: Some(key), text: text.to_owned(), choice: Choice::Export(export) };
+    let item =
+        |key, text: &str, export| Item { key: Some(key), text: text.to_owned(), choice: Choice::Export(export) };
     Popup::Menu(Menu {
         title: "Save into the working directory".to_owned(),
         items: vec![

@@ -27,6 +27,8 @@ pub struct Columns {
     sums: [f32; MAX_CELLS * 2],
     weights: [f32; MAX_CELLS * 2],
     used: usize,
+    /// Where the cells stand.
+    window: Window,
     /// Something was seen before the first column.
     began_before: bool,
 }
@@ -34,21 +36,37 @@ pub struct Columns {
 impl Columns {
     /// Gathers one series over `window`, two columns per cell.
     pub fn gather(timeline: &Timeline, window: Window, value: impl Fn(&Point) -> Option<f32>) -> Self {
+        let [columns] = Self::gather_each(timeline, window, |point| [value(point)]);
+        columns
+    }
+
+    /// Gathers several series in one walk, which costs hardly more than a walk for one.
+    pub fn gather_each<const N: usize>(
+        timeline: &Timeline,
+        window: Window,
+        values: impl Fn(&Point) -> [Option<f32>; N],
+    ) -> [Self; N] {
+        let cells = window;
         let window = window.halved();
-        let mut columns = Self {
+        let began_before = timeline.began_before(window);
+        let used = window.columns.min(MAX_CELLS * 2);
+        let mut all = std::array::from_fn(|_| Self {
+            window: cells,
             sums: [0.0; MAX_CELLS * 2],
             weights: [0.0; MAX_CELLS * 2],
-            used: window.columns.min(MAX_CELLS * 2),
-            began_before: timeline.began_before(window),
-        };
+            used,
+            began_before,
+        });
         timeline.spread(window, |column, seconds, point| {
-            let Some(v) = value(point) else { return };
-            if let (Some(sum), Some(weight)) = (columns.sums.get_mut(column), columns.weights.get_mut(column)) {
-                *sum += v * seconds;
-                *weight += seconds;
+            for (columns, value) in all.iter_mut().zip(values(point)) {
+                let Some(v) = value else { continue };
+                if let (Some(sum), Some(weight)) = (columns.sums.get_mut(column), columns.weights.get_mut(column)) {
+                    *sum += v * seconds;
+                    *weight += seconds;
+                }
             }
         });
-        columns
+        all
     }
 
     /// Values by column, oldest first; `None` where nothing was measured.
@@ -95,8 +113,9 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &Columns, max: f32, style
     }
     let mut values = columns.values();
     let mut started = columns.began_before;
-    for x in area.left()..area.right() {
+    for place in 0..usize::from(area.width) {
         let (Some(left), Some(right)) = (values.next(), values.next()) else { break };
+        let Some(x) = cell(area, columns.window, place) else { continue };
         if left.is_none() && right.is_none() {
             // Before the first value there is nothing to have missed.
             if started {
@@ -116,6 +135,12 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &Columns, max: f32, style
             put(buf, x, area.bottom() - 1 - row, glyph(l, r, theme.ascii), style);
         }
     }
+}
+
+/// The column of the terminal where a column of the window stands, if it stands in `area`.
+fn cell(area: Rect, window: Window, column: usize) -> Option<u16> {
+    let place = u16::try_from(window.place(column)?).ok()?;
+    (place < area.width).then(|| area.x + place)
 }
 
 /// The character with `l` and `r` dots filled from below.
@@ -144,7 +169,8 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, 
         }
     });
     let mut started = source.began_before(window);
-    for (x, parts) in (area.left()..area.right()).zip(cells.iter().take(window.columns)) {
+    for (column, parts) in cells.iter().take(window.columns).enumerate() {
+        let Some(x) = cell(area, window, column) else { continue };
         let total: f32 = parts.iter().sum();
         if total <= 0.0 {
             if started && area.height > 0 {
@@ -185,7 +211,8 @@ pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, th
         }
     });
     let mut started = source.began_before(window);
-    for ((x, weights), covered) in (area.left()..area.right()).zip(cells.iter().take(window.columns)).zip(&covered) {
+    for (column, (weights, covered)) in cells.iter().zip(&covered).take(window.columns).enumerate() {
+        let Some(x) = cell(area, window, column) else { continue };
         let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(b.1));
         match most {
             Some((class, weight)) if *weight > 0.0 => {
@@ -226,6 +253,18 @@ pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, style: Style) {
                 free = x;
             }
         }
+    }
+}
+
+/// Draws the time axis of a sweep: where the newest moment stands.
+pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: Window, style: Style) {
+    let area = area.intersection(buf.area);
+    let newest = window.columns.checked_sub(1).and_then(|column| cell(area, window, column));
+    if let Some(x) = newest.filter(|_| area.height > 0) {
+        // The word stands on the side where there is room, its arrow below the newest.
+        let word = if x + 5 <= area.right() { "▲now" } else { "now▲" };
+        let start = if x + 5 <= area.right() { x } else { x.saturating_sub(3).max(area.x) };
+        buf.set_stringn(start, area.y, word, usize::from(area.right() - start), style);
     }
 }
 

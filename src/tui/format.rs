@@ -108,6 +108,21 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// CPU time in six cells: `4:07`, `1h02m`, `3d04h`.
+#[must_use]
+pub fn cpu_time(seconds: f64) -> String {
+    if !seconds.is_finite() {
+        return UNMEASURED.to_owned();
+    }
+    let s = seconds.clamp(0.0, 1e12) as u64;
+    match s {
+        0..3600 => format!("{}:{:02}", s / 60, s % 60),
+        3600..360_000 => format!("{}h{:02}m", s / 3600, s % 3600 / 60),
+        360_000..8_640_000 => format!("{}d{:02}h", s / 86_400, s % 86_400 / 3600),
+        _ => format!("{}d", (s / 86_400).min(99_999)),
+    }
+}
+
 /// A value in the unit that an evidence entry names.
 #[must_use]
 pub fn in_unit(value: Option<f64>, name: &str) -> String {
@@ -160,6 +175,16 @@ mod tests {
         assert_eq!(duration(3.0 * 86_400.0 + 7300.0), "3 d 2 h");
         assert_eq!(duration(-4.0), "0 s");
         assert_eq!(duration(f64::INFINITY), "–");
+    }
+
+    #[test]
+    fn cpu_times_fit_six_cells() {
+        assert_eq!(cpu_time(247.9), "4:07");
+        assert_eq!(cpu_time(3720.0), "1h02m");
+        assert_eq!(cpu_time(359_999.0), "99h59m");
+        assert_eq!(cpu_time(360_000.0), "4d04h");
+        assert_eq!(cpu_time(1e300), "99999d");
+        assert_eq!(cpu_time(f64::NAN), "–");
     }
 
     #[test]

@@ -31,6 +31,17 @@ struct Cursor {
     edge_ns: u64,
 }
 
+/// What words and numbers show on a thin line: one moment for a few seconds.
+#[derive(Debug, Clone)]
+struct Held {
+    frame: Frame,
+    verdict: Option<Arc<Verdict>>,
+    since_ns: Option<u64>,
+}
+
+/// How long numbers stand on a thin line, nanoseconds.
+const HOLD_NS: u64 = 5_000_000_000;
+
 /// How a recording is played.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Replay {
@@ -74,6 +85,9 @@ pub struct Job {
     verdict: Option<Arc<Verdict>>,
     since_ns: Option<u64>,
     cursor: Option<Cursor>,
+    /// Few bytes: numbers change every few seconds only.
+    thin: bool,
+    held: Option<Box<Held>>,
     tally: Tally,
     /// That it has ended has been said.
     pub(in crate::tui) announced: bool,
@@ -96,8 +110,25 @@ impl Job {
             verdict: None,
             since_ns: None,
             cursor: None,
+            thin: false,
+            held: None,
             tally: Tally::default(),
             announced: false,
+        }
+    }
+
+    /// Shows every frame, or lets numbers stand for a few seconds.
+    pub fn set_thin(&mut self, thin: bool) {
+        self.thin = thin;
+        self.held = None;
+        self.hold();
+    }
+
+    /// Lets the newest moment stand from now on.
+    fn hold(&mut self) {
+        if let (true, Some(frame)) = (self.thin, self.history.latest()) {
+            let held = Held { frame: frame.clone(), verdict: self.verdict.clone(), since_ns: self.since_ns };
+            self.held = Some(Box::new(held));
         }
     }
 
@@ -123,13 +154,21 @@ impl Job {
     /// The frame on the screen.
     #[must_use]
     pub fn frame(&self) -> Option<&Frame> {
-        self.cursor.as_ref().map_or_else(|| self.history.latest(), |cursor| Some(&cursor.moment.frame))
+        match (&self.cursor, &self.held) {
+            (Some(cursor), _) => Some(&cursor.moment.frame),
+            (None, Some(held)) => Some(&held.frame),
+            (None, None) => self.history.latest(),
+        }
     }
 
     /// The verdict on the screen.
     #[must_use]
     pub fn verdict(&self) -> Option<&Arc<Verdict>> {
-        self.cursor.as_ref().map_or(self.verdict.as_ref(), |cursor| cursor.moment.verdict.as_ref())
+        match (&self.cursor, &self.held) {
+            (Some(cursor), _) => cursor.moment.verdict.as_ref(),
+            (None, Some(held)) => held.verdict.as_ref(),
+            (None, None) => self.verdict.as_ref(),
+        }
     }
 
     /// The newest verdict, wherever the cursor stands.
@@ -174,7 +213,11 @@ impl Job {
     /// Seconds for which the verdict on the screen has stood by then.
     #[must_use]
     pub fn verdict_age_s(&self) -> Option<f64> {
-        let since = self.cursor.as_ref().map_or(self.since_ns, |cursor| cursor.moment.since_ns)?;
+        let since = match (&self.cursor, &self.held) {
+            (Some(cursor), _) => cursor.moment.since_ns,
+            (None, Some(held)) => held.since_ns,
+            (None, None) => self.since_ns,
+        }?;
         Some(self.moment_ns().saturating_sub(since) as f64 / 1e9)
     }
 
@@ -189,7 +232,11 @@ impl Job {
             self.tally.add_parts(shares, frame.seconds);
         }
         self.archive.push(&frame);
+        let now_ns = frame.monotonic_ns;
         self.history.push(frame);
+        if self.held.as_ref().is_none_or(|held| held.frame.monotonic_ns / HOLD_NS != now_ns / HOLD_NS) {
+            self.hold();
+        }
         if self.replay.is_some() && self.cursor.is_none() {
             self.go_to(self.archive.first().map(|stamp| stamp.id), None);
         }
@@ -203,8 +250,9 @@ impl Job {
             self.since_ns = Some(latest.monotonic_ns);
         }
         self.timeline.mark(verdict.class);
+        let sequence = latest.sequence;
         let mark = Mark {
-            sequence: latest.sequence,
+            sequence,
             class: verdict.class,
             cause: verdict.cause.as_deref().and_then(words::known_cause),
             phase: verdict.phase,
@@ -212,8 +260,13 @@ impl Job {
         };
         self.history.mark(mark);
         self.archive.judge(&verdict, self.since_ns);
+        // What was seen first of the newest moment gets its verdict; another verdict is worth its bytes at once.
+        let hold = !same || self.held.as_ref().is_some_and(|held| held.frame.sequence == sequence);
         self.tally.note(&verdict);
         self.verdict = Some(verdict);
+        if hold {
+            self.hold();
+        }
         // The first moment of a recording is on the screen before it is judged.
         if let Some(cursor) = &self.cursor
             && self.archive.last().is_some_and(|last| last.id == cursor.id)
@@ -252,7 +305,8 @@ impl Job {
     /// Moves by a stretch of time, seconds.
     pub fn move_by(&mut self, seconds: f64, span_s: f64) {
         let Some(here) = self.here() else { return };
-        let to = self.moment_ns() as f64 + seconds * 1e9;
+        let from = if self.stands() { self.moment_ns() } else { self.edge_ns() };
+        let to = from as f64 + seconds * 1e9;
         let to = self.archive.at(to.clamp(0.0, 1.8e19) as u64);
         // Over a long gap, or with a long interval, a small move is at least a step.
         let to = if to == Some(here) { self.archive.step(here, seconds.signum() as i64) } else { to };

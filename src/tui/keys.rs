@@ -3,12 +3,17 @@
 //! Keys are where the fingers of people who use htop and nvtop expect them. An action has one key everywhere; a page that
 //! has no use for it lets it pass.
 
-use std::fmt;
+mod chord;
+mod keymap;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::KeyCode;
+
+pub use chord::{Chord, ChordError};
+pub use keymap::{KeyError, Keymap};
 
 use super::page::Page;
 use super::processes::Column;
+use chord::{ch, ctrl, key, shift};
 
 /// What a key does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,6 +70,8 @@ pub enum Action {
     Enter,
     /// Sorts by the next column.
     NextSort,
+    /// Opens the menu of columns to sort by.
+    SortMenu,
     /// Sorts by a column.
     Sort(Column),
     /// Turns the order round.
@@ -75,6 +82,8 @@ pub enum Action {
     Threads,
     /// Looks for a process.
     Search,
+    /// Goes to the next match, or begins a search.
+    SearchNext,
     /// Shows only the processes that match.
     Filter,
     /// Sends a signal to the selected process.
@@ -99,78 +108,6 @@ pub enum Action {
     Redraw,
     /// Stops the program until the shell continues it.
     Suspend,
-}
-
-/// A key with its modifiers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Chord {
-    /// The key.
-    pub code: KeyCode,
-    /// Whether Control is held.
-    pub control: bool,
-    /// Whether Shift is held: for keys that are no characters; a character has it in itself.
-    pub shift: bool,
-}
-
-const fn key(code: KeyCode) -> Chord {
-    Chord { code, control: false, shift: false }
-}
-
-const fn ch(c: char) -> Chord {
-    key(KeyCode::Char(c))
-}
-
-const fn ctrl(c: char) -> Chord {
-    Chord { code: KeyCode::Char(c), control: true, shift: false }
-}
-
-const fn shift(code: KeyCode) -> Chord {
-    Chord { code, control: false, shift: true }
-}
-
-impl Chord {
-    fn is(self, event: KeyEvent) -> bool {
-        let held = event.modifiers;
-        let shift_counts = !matches!(event.code, KeyCode::Char(_) | KeyCode::BackTab);
-        self.code == event.code
-            && self.control == held.contains(KeyModifiers::CONTROL)
-            && (!shift_counts || self.shift == held.contains(KeyModifiers::SHIFT))
-            && !held.intersects(KeyModifiers::ALT | KeyModifiers::SUPER | KeyModifiers::META)
-    }
-
-    /// The event of pressing it.
-    #[must_use]
-    pub fn event(self) -> KeyEvent {
-        let mut held = KeyModifiers::NONE;
-        held.set(KeyModifiers::CONTROL, self.control);
-        held.set(KeyModifiers::SHIFT, self.shift);
-        KeyEvent::new(self.code, held)
-    }
-}
-
-impl fmt::Display for Chord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.control {
-            f.write_str("Ctrl-")?;
-        }
-        if self.shift {
-            f.write_str("Shift-")?;
-        }
-        match self.code {
-            KeyCode::Char(' ') => f.write_str("Space"),
-            KeyCode::Char(c) if self.control => write!(f, "{}", c.to_ascii_uppercase()),
-            KeyCode::Char(c) => write!(f, "{c}"),
-            KeyCode::F(n) => write!(f, "F{n}"),
-            KeyCode::Up => f.write_str("Up"),
-            KeyCode::Down => f.write_str("Down"),
-            KeyCode::Left => f.write_str("Left"),
-            KeyCode::Right => f.write_str("Right"),
-            KeyCode::PageUp => f.write_str("PgUp"),
-            KeyCode::PageDown => f.write_str("PgDn"),
-            KeyCode::BackTab => f.write_str("Shift-Tab"),
-            other => write!(f, "{other}"),
-        }
-    }
 }
 
 /// One line of the table.
@@ -229,15 +166,17 @@ pub const TABLE: &[Binding] = &[
     bind("top", &[key(KeyCode::Home), ch('g')], "to the top", Action::Top),
     bind("bottom", &[key(KeyCode::End), ch('G')], "to the bottom; back to live where the picture stands", Action::Bottom),
     bind("enter", &[key(KeyCode::Enter)], "a process in full; fold or unfold functions", Action::Enter),
-    bind("sort", &[ch('s'), key(KeyCode::F(6))], "sort processes by the next column", Action::NextSort),
+    bind("sort", &[ch('s')], "sort processes by the next column", Action::NextSort),
+    bind("sort-menu", &[key(KeyCode::F(6))], "choose the column to sort by", Action::SortMenu),
     bind("sort-cpu", &[ch('P')], "sort by CPU", Action::Sort(Column::Cpu)),
     bind("sort-memory", &[ch('M')], "sort by memory", Action::Sort(Column::Memory)),
     bind("sort-pid", &[ch('N')], "sort by PID", Action::Sort(Column::Pid)),
-    bind("sort-threads", &[ch('T')], "sort by threads", Action::Sort(Column::Threads)),
+    bind("sort-time", &[ch('T')], "sort by CPU time", Action::Sort(Column::Time)),
     bind("reverse", &[ch('I')], "reverse the order", Action::Reverse),
     bind("tree", &[ch('t'), key(KeyCode::F(5))], "processes as a tree, or flat", Action::Tree),
     bind("threads", &[ch('H')], "show the threads of processes", Action::Threads),
-    bind("search", &[ch('/'), key(KeyCode::F(3))], "search the processes", Action::Search),
+    bind("search", &[ch('/')], "search the processes", Action::Search),
+    bind("search-next", &[key(KeyCode::F(3)), ch('n')], "next match of the search; begins one", Action::SearchNext),
     bind("filter", &[key(KeyCode::F(4)), ch('\\')], "show only the processes that match", Action::Filter),
     bind("nice-less", &[key(KeyCode::F(7))], "lower nice value of the selected process, after asking", Action::NiceLess),
     bind("nice-more", &[key(KeyCode::F(8))], "higher nice value, after asking", Action::NiceMore),
@@ -251,42 +190,6 @@ pub const TABLE: &[Binding] = &[
     bind("redraw", &[ctrl('l')], "paint the screen anew", Action::Redraw),
     bind("suspend", &[ctrl('z')], "stop trainmon; fg brings it back", Action::Suspend),
 ];
-
-/// Which key does what.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Keymap {
-    /// The keys of each line of [`TABLE`], in its order.
-    keys: Vec<Vec<Chord>>,
-}
-
-impl Default for Keymap {
-    fn default() -> Self {
-        Self { keys: TABLE.iter().map(|binding| binding.keys.to_vec()).collect() }
-    }
-}
-
-impl Keymap {
-    /// What a key press does, if anything. A release does nothing.
-    #[must_use]
-    pub fn action(&self, event: KeyEvent) -> Option<Action> {
-        if event.kind == KeyEventKind::Release {
-            return None;
-        }
-        self.lines().find(|(_, keys)| keys.iter().any(|key| key.is(event))).map(|(binding, _)| binding.action)
-    }
-
-    /// The lines of the table with their keys.
-    pub fn lines(&self) -> impl Iterator<Item = (&'static Binding, &[Chord])> {
-        TABLE.iter().zip(self.keys.iter().map(Vec::as_slice))
-    }
-
-    /// The first key of an action, as people write it.
-    #[must_use]
-    pub fn key_of(&self, action: Action) -> Option<String> {
-        let (_, keys) = self.lines().find(|(binding, _)| binding.action == action)?;
-        keys.first().map(ToString::to_string)
-    }
-}
 
 /// Actions and their words for the footer of a page, the most useful first.
 #[must_use]
@@ -317,6 +220,8 @@ pub fn footer(page: Page) -> &'static [(Action, &'static str)] {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use crossterm::event::{KeyEvent, KeyEventKind, KeyModifiers};
+
     use super::*;
 
     fn action(event: KeyEvent) -> Option<Action> {

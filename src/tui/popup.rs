@@ -3,7 +3,9 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::jobs::JobList;
+use super::keys::Action;
 use super::message::{Effect, Export};
+use super::setup::Setup;
 
 /// Longest text of a prompt, bytes: a paste of a megabyte is not a file name.
 const TEXT_MAX: usize = 512;
@@ -21,6 +23,8 @@ pub enum Popup {
     Prompt(Prompt),
     /// Jobs to switch to or to attach to.
     Jobs(Box<JobList>),
+    /// What can be set while the screen is up.
+    Setup(Setup),
     /// The run of a job that has ended, summed up.
     Summary,
 }
@@ -54,6 +58,8 @@ pub enum Choice {
     Export(Export),
     /// Ask this, then do it.
     Ask(Confirm),
+    /// What a key does.
+    Act(Action),
 }
 
 /// A question, and what a yes does.
@@ -117,6 +123,8 @@ pub enum Outcome {
         /// Enter or Esc.
         done: bool,
     },
+    /// Go to the next match.
+    Next,
 }
 
 impl Menu {
@@ -175,6 +183,7 @@ impl Prompt {
                 self.text.clone_from(&self.before);
                 return Outcome::Typed { done: true };
             }
+            KeyCode::F(3) if self.purpose == Purpose::Search => return Outcome::Next,
             KeyCode::Backspace => {
                 self.text.pop();
             }

@@ -2,6 +2,7 @@
 //! [`super::views`]; pages without a memory of their own only scroll.
 
 pub mod processes;
+mod signals;
 pub mod stacks;
 
 use ratatui::layout::Rect;
@@ -47,10 +48,10 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Another frame is shown, or the body has another size.
+    /// Another frame is shown, or the body has another size. The page of stacks, which has most to do, is refreshed only
+    /// while it is up.
     pub fn refresh(&mut self, seen: &Seen<'_>) {
         self.processes.refresh(seen);
-        self.stacks.refresh(seen);
     }
 
     /// Text was typed into a prompt.

@@ -13,7 +13,13 @@ pub struct Window {
     pub column_ns: u64,
     /// Number of columns.
     pub columns: usize,
+    /// Columns stand at fixed places and time goes round: the newest takes the place of the oldest. Only what is new
+    /// changes on the terminal.
+    pub sweep: bool,
 }
+
+/// Longest time that a sweep holds back to draw each of its columns once, nanoseconds.
+const HELD_BACK_NS: u64 = 5_000_000_000;
 
 impl Window {
     /// The window of `span_s` seconds that ends at `now_ns`, in `cells` terminal cells.
@@ -25,7 +31,33 @@ impl Window {
         let cells = cells.max(1);
         let column_ns = ((span_s * 1e9) as u64 / u64::from(cells)).max(2) & !1;
         let edge_ns = now_ns.div_ceil(column_ns).saturating_mul(column_ns);
-        Self { edge_ns, end_ns: now_ns, column_ns, columns: usize::from(cells) }
+        Self { edge_ns, end_ns: now_ns, column_ns, columns: usize::from(cells), sweep: false }
+    }
+
+    /// The same window with its columns at fixed places. A column is drawn when it is complete, where that is soon.
+    #[must_use]
+    pub fn sweeping(self) -> Self {
+        if self.column_ns > HELD_BACK_NS || self.end_ns == self.edge_ns || self.edge_ns < self.column_ns {
+            return Self { sweep: true, ..self };
+        }
+        let edge_ns = self.edge_ns - self.column_ns;
+        Self { edge_ns, end_ns: edge_ns, sweep: true, ..self }
+    }
+
+    /// Where a column stands in its chart, counted from the left; nowhere for the oldest of a sweep, which leaves a
+    /// gap between the newest and the oldest.
+    #[must_use]
+    pub fn place(self, column: usize) -> Option<usize> {
+        if self.sweep {
+            return (column > 0).then(|| self.swept(column));
+        }
+        Some(column)
+    }
+
+    fn swept(self, column: usize) -> usize {
+        let columns = self.columns.max(1);
+        let first = (self.start_ns() / i128::from(self.column_ns.max(1))).rem_euclid(columns as i128);
+        (first as usize + column) % columns
     }
 
     /// The same window with two columns in each cell, as braille has.
@@ -39,18 +71,22 @@ impl Window {
         i128::from(self.edge_ns) - i128::from(self.column_ns) * self.columns as i128
     }
 
-    /// The column that shows the time up to `ns`, as that of a point that ends there; `None` outside the window.
+    /// The place that shows the time up to `ns`, as that of a point that ends there; `None` outside the window.
     #[must_use]
     pub fn cell_of(self, ns: u64) -> Option<u16> {
         let into = u64::try_from(i128::from(ns) - self.start_ns() - 1).ok()?;
         let column = into / self.column_ns.max(1);
-        u16::try_from(column).ok().filter(|column| usize::from(*column) < self.columns)
+        let column = usize::try_from(column).ok().filter(|column| *column < self.columns)?;
+        u16::try_from(if self.sweep { self.swept(column) } else { column }).ok()
     }
 
-    /// Start and end of a column, nanoseconds; the clock's zero for what lies before it.
+    /// Start and end of what stands at a place, nanoseconds; the clock's zero for what lies before it.
     #[must_use]
-    pub fn ns_of(self, cell: u16) -> (u64, u64) {
-        let start = self.start_ns() + i128::from(self.column_ns) * i128::from(cell);
+    pub fn ns_of(self, place: u16) -> (u64, u64) {
+        let place = usize::from(place);
+        let columns = self.columns.max(1);
+        let column = if self.sweep { (place + columns - self.swept(0)) % columns } else { place };
+        let start = self.start_ns() + i128::from(self.column_ns) * column as i128;
         let clamp = |ns: i128| u64::try_from(ns.max(0)).unwrap_or(u64::MAX);
         (clamp(start), clamp(start + i128::from(self.column_ns)))
     }
@@ -76,5 +112,32 @@ impl Window {
             visit(column, covered as f32 / 1e9, point);
         }
         true
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_keeps_every_moment_where_it_is() {
+        let at = |now_s: u64| Window::of_cells(now_s * 1_000_000_000, 60.0, 30).sweeping();
+        let (a, b) = (at(1_000), at(1_009));
+        let moment = 990_500_000_000;
+        assert_eq!(a.cell_of(moment), b.cell_of(moment));
+        for window in [a, b] {
+            let mut places: Vec<_> = (0..30).filter_map(|column| window.place(column)).collect();
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), 29, "one place is the gap");
+            let cell = window.cell_of(moment).unwrap();
+            let (start, end) = window.ns_of(cell);
+            assert!(start < moment && moment <= end);
+        }
+        // The newest stands just before the gap.
+        let newest = b.place(29).unwrap();
+        assert_eq!((newest + 1) % 30, b.swept(0));
+        assert_eq!(b.edge_ns, 1_008_000_000_000, "an incomplete column waits");
     }
 }

@@ -1,14 +1,22 @@
-//! The findings page: everything the verdict rests on, with thresholds, what else was found, and what was not seen.
+//! The findings page: what to do, everything the verdict rests on with thresholds, what speaks against it, what was not
+//! seen and what mends that, and the numbers of the run.
+
+mod against;
+mod code;
+mod sources;
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::bound;
-use crate::diagnosis::verdict::{Evidence, Hottest, Stages, Verdict};
-use crate::text::{sanitise, wrap};
+use super::{bound, cells};
+use crate::diagnosis::verdict::{Evidence, Rank, Verdict};
+use crate::text::{fit, sanitise, wrap};
 use crate::tui::app::App;
 use crate::tui::format;
 use crate::tui::theme::Theme;
+
+/// Most entries of any list: no verdict has more, but for one that nobody wrote in earnest.
+const MOST: usize = 64;
 
 /// All lines of the page.
 pub fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
@@ -18,9 +26,12 @@ pub fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
     let mut page = PageOfText { lines: Vec::new(), width: usize::from(width), theme: app.theme() };
     page.advice(verdict);
     page.evidence(verdict);
-    page.others(verdict);
+    against::add(&mut page, verdict, app);
     page.not_seen(verdict);
+    page.ranks(verdict);
     page.numbers(verdict);
+    code::add(&mut page, verdict);
+    sources::add(&mut page, verdict, app);
     page.lines
 }
 
@@ -56,39 +67,55 @@ impl PageOfText {
         if verdict.advice.is_empty() {
             self.text("", 2, "Nothing: no advice belongs to this verdict.", Style::new());
         }
-        for (n, advice) in verdict.advice.iter().enumerate() {
+        for (n, advice) in verdict.advice.iter().take(MOST).enumerate() {
             let title = format!("{}{}", sanitise(&advice.title), bound(advice));
             self.text(&format!("  {}. ", n + 1), 5, &title, self.theme.advice());
             self.text("", 5, &advice.why, Style::new());
         }
     }
 
+    /// A table: signal, value, threshold, on which side of it the value lies, what it means.
     fn evidence(&mut self, verdict: &Verdict) {
         self.heading("Evidence");
-        for e in &verdict.evidence {
-            self.text("  •", 4, &evidence_line(e), Style::new());
-        }
         if verdict.evidence.is_empty() {
             self.text("", 2, "No number speaks for a verdict yet.", Style::new());
-        }
-    }
-
-    fn others(&mut self, verdict: &Verdict) {
-        if verdict.other_findings.is_empty() {
             return;
         }
-        self.heading("Also found");
-        for f in &verdict.other_findings {
-            let cause = f.cause.as_deref().map(|c| format!(": {}", sanitise(c))).unwrap_or_default();
-            let text =
-                format!("{}{cause} ({}) – {}", f.class.word(), format::share(Some(f.confidence)), sanitise(&f.text));
-            self.text("  •", 4, &text, Style::new());
+        let wide = self.width >= 100;
+        let (signal_cells, value_cells) = if wide { (20, 14) } else { (17, 11) };
+        let lead = format!("  {:<signal_cells$}{:>value_cells$}{:>value_cells$}  ", "SIGNAL", "VALUE", "THRESHOLD");
+        let heading = format!("{:<1$}", format!("{lead}{:<7}MEANS", "SIDE"), self.width);
+        self.lines.push(Line::from(Span::styled(heading, self.theme.heading())));
+        for e in verdict.evidence.iter().take(MOST) {
+            let unit = sanitise(&e.unit);
+            let right = |text: String| {
+                let text = fit(&text, value_cells - 1);
+                format!("{}{text}", " ".repeat(value_cells.saturating_sub(usize::from(cells(&text)))))
+            };
+            let signal = fit(&e.signal, signal_cells - 1);
+            let pad = signal_cells.saturating_sub(usize::from(cells(&signal)));
+            let value = right(format::in_unit(e.value, &unit));
+            let threshold = right(e.threshold.map_or_else(String::new, |t| format::in_unit(Some(t), &unit)));
+            let start = format!("  {signal}{:pad$}{value}", "");
+            let mark = side(e).map_or("", Side::word);
+            let behind = format!("  {mark:<7}");
+            let indent = usize::from(cells(&start) + cells(&threshold) + cells(&behind));
+            let rows = wrap(&e.text, self.width.saturating_sub(indent).max(16));
+            let mut rows = rows.into_iter();
+            let strong = if mark == Side::Over.word() { self.theme.strong() } else { Style::new() };
+            self.lines.push(Line::from(vec![
+                Span::raw(start),
+                Span::styled(threshold, self.theme.dim()),
+                Span::styled(behind, strong),
+                Span::raw(rows.next().unwrap_or_default()),
+            ]));
+            self.lines.extend(rows.map(|row| Line::from(format!("{:indent$}{row}", ""))));
         }
     }
 
     fn not_seen(&mut self, verdict: &Verdict) {
         self.heading("Not seen, and what mends it");
-        for n in &verdict.not_seen {
+        for n in verdict.not_seen.iter().take(MOST) {
             self.text("  •", 4, &format!("{}: {}", sanitise(&n.what), sanitise(&n.why)), Style::new());
             if let Some(mend) = &n.mend {
                 self.text("    → ", 6, mend, self.theme.advice());
@@ -97,10 +124,30 @@ impl PageOfText {
         if verdict.not_seen.is_empty() {
             self.text("", 2, "Everything that is looked for could be seen.", Style::new());
         }
-        let seen: Vec<String> =
-            verdict.seen.iter().map(|(source, state)| format!("{} {}", sanitise(source), sanitise(state))).collect();
-        if !seen.is_empty() {
-            self.text("  sources: ", 11, &seen.join(", "), self.theme.dim());
+    }
+
+    /// A table of the ranks, where there are several.
+    fn ranks(&mut self, verdict: &Verdict) {
+        if verdict.ranks.is_empty() {
+            return;
+        }
+        self.heading("Ranks: where their main threads' time goes");
+        let columns = ["WAIT", "GPU WAIT", "HOST", "SAVING", "OTHER", "COLLECT."];
+        let mut heading = format!("  {:>4} {:>8}", "RANK", "PID");
+        columns.iter().for_each(|column| heading.push_str(&format!("{column:>10}")));
+        self.lines.push(Line::from(Span::styled(format!("{heading:<0$}", self.width), self.theme.heading())));
+        for (place, rank) in verdict.ranks.iter().take(MOST).enumerate() {
+            let Rank { pid, shares: s, collectives, straggler } = rank;
+            let mut line = format!("  {place:>4} {pid:>8}");
+            let known = [s.input_wait, s.device_sync, s.host_busy, s.checkpoint, s.other].map(Some);
+            for share in known.into_iter().chain([*collectives]) {
+                line.push_str(&format!("{:>9}", format::share(share)));
+            }
+            let late = if *straggler { "  late" } else { "" };
+            self.lines.push(Line::from(vec![Span::raw(line), Span::styled(late, self.theme.advice())]));
+        }
+        if let Some(place) = verdict.ranks.iter().position(|rank| rank.straggler) {
+            self.text("", 2, &format!("late: the others wait for rank {place} in collectives."), self.theme.dim());
         }
     }
 
@@ -129,16 +176,20 @@ impl PageOfText {
             );
             self.text("  GPU idle:    ", 15, &text, Style::new());
         }
-        self.code(verdict);
         let s = &verdict.steps;
+        let count = s.count.map(|n| format!(", {n} seen")).unwrap_or_default();
+        let source =
+            s.source.as_deref().map(|source| format!(", counted by {}", sanitise(source))).unwrap_or_default();
         let steps = format!(
-            "{} a second, median {} ms, 95th percentile {} ms{}",
+            "{} a second, median {} ms, 95th percentile {} ms{count}{source}",
             format::number(s.per_s),
             format::number(s.p50_ms),
             format::number(s.p95_ms),
-            s.stall_every.map(|n| format!(", a stall every {n} steps")).unwrap_or_default()
         );
         self.text("  steps:       ", 15, &steps, Style::new());
+        if let Some(every) = s.stall_every {
+            self.text("  stalls:      ", 15, &format!("one every {every} steps"), Style::new());
+        }
         let own = format!(
             "{} % of one core, {} MiB; watched for {}",
             format::number(verdict.own.cpu_pct),
@@ -149,60 +200,34 @@ impl PageOfText {
     }
 }
 
-/// What stacks say, as lines: a label and a text.
-impl PageOfText {
-    fn code(&mut self, verdict: &Verdict) {
-        let percent = |share: f64| format::share(Some(share));
-        let place = |hottest: &Hottest| {
-            let Hottest { function, file, line, share } = hottest;
-            format!("{} {} ({}:{line})", percent(*share), sanitise(function), sanitise(file))
-        };
-        if let Some(main) = &verdict.main_thread {
-            let mut activities: Vec<(&String, &f64)> = main.activities.iter().collect();
-            activities.sort_by(|a, b| b.1.total_cmp(a.1));
-            let words = activities.iter().filter(|(_, share)| **share >= 0.01);
-            let words: Vec<String> = words
-                .map(|(name, share)| format!("{} {}", sanitise(name).replace('_', " "), percent(**share)))
-                .collect();
-            self.text("  it does:     ", 15, &words.join(", "), Style::new());
-            let list = |places: &[Hottest]| places.iter().map(place).collect::<Vec<_>>().join(", ");
-            if !main.hottest.is_empty() {
-                self.text("  hottest:     ", 15, &list(&main.hottest), Style::new());
-            }
-            if !main.sync_lines.is_empty() {
-                self.text("  sync lines:  ", 15, &list(&main.sync_lines), Style::new());
-            }
-        }
-        for worker in &verdict.workers {
-            let Some(stages) = &worker.stages else { continue };
-            let Stages { load, decode, transform, collate, hand_over } = *stages;
-            let mut text = format!(
-                "load {}, decode {}, transform {}, collate {}, hand over {}",
-                percent(load),
-                percent(decode),
-                percent(transform),
-                percent(collate),
-                percent(hand_over)
-            );
-            if let Some(hottest) = &worker.hottest {
-                text.push_str(&format!("; hottest {}", place(hottest)));
-            }
-            self.text(&format!("  {:<13}", worker.pid), 15, &text, Style::new());
+/// On which side of its threshold a value lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Over,
+    Under,
+}
+
+impl Side {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Over => "over",
+            Self::Under => "under",
         }
     }
 }
 
-/// A number that speaks for the verdict, with its threshold.
+/// Where value and threshold are known.
+fn side(e: &Evidence) -> Option<Side> {
+    let (value, threshold) = (e.value.filter(|v| v.is_finite())?, e.threshold.filter(|v| v.is_finite())?);
+    Some(if value >= threshold { Side::Over } else { Side::Under })
+}
+
+/// A number that speaks for the verdict, with its threshold, on one line.
 pub fn evidence_line(e: &Evidence) -> String {
-    let text = format!("{}: {}", sanitise(&e.signal), value(e));
+    let unit = sanitise(&e.unit);
+    let shown = format::in_unit(e.value, &unit);
+    let threshold =
+        e.threshold.map(|t| format!(" (threshold {})", format::in_unit(Some(t), &unit))).unwrap_or_default();
+    let text = format!("{}: {shown}{threshold}", sanitise(&e.signal));
     if e.text.is_empty() { text } else { format!("{text} – {}", sanitise(&e.text)) }
-}
-
-/// A value against its threshold.
-fn value(e: &Evidence) -> String {
-    let shown = format::in_unit(e.value, &sanitise(&e.unit));
-    match e.threshold {
-        Some(t) => format!("{shown} (threshold {})", format::in_unit(Some(t), &sanitise(&e.unit))),
-        None => shown,
-    }
 }

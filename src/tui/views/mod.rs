@@ -13,6 +13,8 @@ mod main_thread;
 mod popups;
 mod preview;
 mod ranks;
+mod setup;
+mod sheet;
 mod small;
 mod stacks;
 mod table;
@@ -122,6 +124,11 @@ fn text_lines(app: &App, width: u16) -> Vec<Line<'static>> {
         Page::Help => help::lines(app, width),
         _ => Vec::new(),
     }
+}
+
+/// Lines by which the process in full can be scrolled.
+pub(super) fn detail_rows(app: &App, area: Rect) -> usize {
+    detail::hidden_rows(app, area)
 }
 
 /// The page whose tab is at this column of the footer.

@@ -22,6 +22,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
         Some(Popup::Detail) => super::detail::draw(buf, area, app),
         Some(Popup::Menu(popup)) => menu(buf, area, popup, app),
         Some(Popup::Confirm(confirm)) => question(buf, area, confirm, app.theme()),
+        Some(Popup::Setup(setup)) => super::setup::draw(buf, area, *setup, app),
         Some(Popup::Jobs(list)) => super::jobs::draw(buf, area, list, app),
         Some(Popup::Summary) => summary(buf, area, app),
     }

@@ -26,6 +26,11 @@ pub fn strip(buf: &mut Buffer, band: Band, app: &App) {
 
 /// The time axis: seconds before the newest moment shown, and the clock at the cursor.
 pub fn ruler(buf: &mut Buffer, area: Rect, app: &App) {
+    let window = app.window(area.width);
+    if window.sweep {
+        charts::sweep_ruler(buf, area, window, app.theme().dim());
+        return;
+    }
     charts::ruler(buf, area, app.span_s(), app.theme().dim());
     let (Some(cell), Some(stamp)) = (app.cursor_cell(area.width), app.job().cursor()) else { return };
     let text = format!("▲{}", crate::tui::words::clock(stamp.unix_ms, &app.options.zone));

@@ -1,0 +1,142 @@
+//! How the screen was arranged, from one time to the next: a small file among the state of programs.
+//!
+//! It is a convenience. Whatever is wrong with it is logged and never keeps the screen from opening or closing.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::tui::Layout;
+
+/// A file longer than this is not ours.
+const FILE_MAX: u64 = 64 * 1024;
+
+/// What was kept; nothing where there is nothing that can be used.
+#[must_use]
+pub fn read(path: &Path) -> Layout {
+    match try_read(path) {
+        Ok(layout) => layout,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Layout::default(),
+        Err(error) => {
+            tracing::warn!("the kept layout {} is ignored: {error}", path.display());
+            Layout::default()
+        }
+    }
+}
+
+fn try_read(path: &Path) -> io::Result<Layout> {
+    // A pipe in its place must not keep anybody waiting.
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = File::options().read(true).custom_flags(nonblock).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a file"));
+    }
+    let mut text = String::new();
+    file.take(FILE_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_MAX {
+        return Err(io::Error::other("longer than 64 KiB"));
+    }
+    let damaged = |error: toml::de::Error| io::Error::other(error.message().replace('\n', " "));
+    toml::from_str(&text).map_err(damaged)
+}
+
+/// Keeps what was changed, with what is kept already.
+pub fn write(path: &Path, changed: Layout) {
+    if changed == Layout::default() {
+        return;
+    }
+    // Another screen may have been left meanwhile: only what was changed on this one is written over.
+    if let Err(error) = try_write(path, &changed.or(read(path))) {
+        tracing::warn!("the layout is not kept in {}: {error}", path.display());
+    }
+}
+
+/// Writes a file beside it and puts that in its place, so that it is never half written.
+fn try_write(path: &Path, layout: &Layout) -> io::Result<()> {
+    let folder = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let text = toml::to_string(layout).map_err(io::Error::other)?;
+    let beside = folder.join(format!(".layout.{}.tmp", std::process::id()));
+    // Left over by a process with the same number that was killed here.
+    let _ = fs::remove_file(&beside);
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)
+        .and_then(|mut file| {
+            file.write_all(b"# How trainmon's screen was arranged when it was last left.\n")?;
+            file.write_all(text.as_bytes())
+        })
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tui::kept::Word;
+    use crate::tui::page::Page;
+    use crate::tui::processes::{Column, Sort};
+
+    #[test]
+    fn what_is_written_is_read_and_belongs_to_its_owner() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a/trainmon/layout.toml");
+        assert_eq!(read(&path), Layout::default());
+        let first = Layout {
+            page: Some(Page::Gpu),
+            sort: Some(Sort { column: Column::Memory, reversed: true }),
+            columns: Some(vec![Column::Cpu, Column::Pid]),
+            time_scale: Word::of_word("5m").ok(),
+            theme: Word::of_word("light").ok(),
+            ..Layout::default()
+        };
+        write(&path, first.clone());
+        assert_eq!(read(&path), first);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        // Another screen's changes stay.
+        write(&path, Layout { page: Some(Page::Io), mouse: Some(false), ..Layout::default() });
+        assert_eq!(read(&path), Layout { page: Some(Page::Io), mouse: Some(false), ..first });
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_no_layout_and_is_written_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("layout.toml");
+        for text in ["page = ", "page = \"home\"", "colour = 1", "tree = 7", "\u{0}", &"#".repeat(70_000)] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(read(&path), Layout::default(), "{}", &text[..text.len().min(20)]);
+        }
+        let changed = Layout { tree: Some(true), ..Layout::default() };
+        write(&path, changed.clone());
+        assert_eq!(read(&path), changed);
+    }
+
+    #[test]
+    fn a_pipe_or_a_folder_in_its_place_keeps_nobody_waiting() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(read(directory.path()), Layout::default());
+        write(directory.path(), Layout { tree: Some(true), ..Layout::default() });
+        let pipe = directory.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert_eq!(read(&pipe), Layout::default());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_layout_or_none(text in "\\PC*|((page|sort|tree|mouse|theme) = (\"[a-z]{0,5}\"|true|1)\n)*") {
+            let _: Result<Layout, _> = toml::from_str(&text);
+        }
+    }
+}

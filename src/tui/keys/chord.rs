@@ -1,0 +1,281 @@
+//! A key with its modifiers: how people write it, and which event it is.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// A key with its modifiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Chord {
+    /// The key.
+    pub code: KeyCode,
+    /// Whether Control is held.
+    pub control: bool,
+    /// Whether Shift is held: for keys that are no characters; a character has it in itself.
+    pub shift: bool,
+}
+
+pub(super) const fn key(code: KeyCode) -> Chord {
+    Chord { code, control: false, shift: false }
+}
+
+pub(super) const fn ch(c: char) -> Chord {
+    key(KeyCode::Char(c))
+}
+
+pub(super) const fn ctrl(c: char) -> Chord {
+    Chord { code: KeyCode::Char(c), control: true, shift: false }
+}
+
+pub(super) const fn shift(code: KeyCode) -> Chord {
+    Chord { code, control: false, shift: true }
+}
+
+impl Chord {
+    pub(super) fn is(self, event: KeyEvent) -> bool {
+        let held = event.modifiers;
+        let shift_counts = !matches!(event.code, KeyCode::Char(_) | KeyCode::BackTab);
+        self.code == event.code
+            && self.control == held.contains(KeyModifiers::CONTROL)
+            && (!shift_counts || self.shift == held.contains(KeyModifiers::SHIFT))
+            && !held.intersects(KeyModifiers::ALT | KeyModifiers::SUPER | KeyModifiers::META)
+    }
+
+    /// The event of pressing it.
+    #[must_use]
+    pub fn event(self) -> KeyEvent {
+        let mut held = KeyModifiers::NONE;
+        held.set(KeyModifiers::CONTROL, self.control);
+        held.set(KeyModifiers::SHIFT, self.shift);
+        KeyEvent::new(self.code, held)
+    }
+}
+
+impl fmt::Display for Chord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.control {
+            f.write_str("Ctrl-")?;
+        }
+        if self.shift {
+            f.write_str("Shift-")?;
+        }
+        match self.code {
+            KeyCode::Char(' ') => f.write_str("Space"),
+            KeyCode::Char(c) if self.control => write!(f, "{}", c.to_ascii_uppercase()),
+            KeyCode::Char(c) => write!(f, "{c}"),
+            KeyCode::F(n) => write!(f, "F{n}"),
+            KeyCode::Up => f.write_str("Up"),
+            KeyCode::Down => f.write_str("Down"),
+            KeyCode::Left => f.write_str("Left"),
+            KeyCode::Right => f.write_str("Right"),
+            KeyCode::PageUp => f.write_str("PgUp"),
+            KeyCode::PageDown => f.write_str("PgDn"),
+            KeyCode::BackTab => f.write_str("Shift-Tab"),
+            KeyCode::Delete => f.write_str("Del"),
+            KeyCode::Insert => f.write_str("Ins"),
+            other => write!(f, "{other}"),
+        }
+    }
+}
+
+/// Why a text names no key, in one short sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ChordError(String);
+
+/// Keys that are no characters, by what people call them, and characters that are easier to name than to quote.
+const NAMES: [(&str, KeyCode); 30] = [
+    ("space", KeyCode::Char(' ')),
+    ("backslash", KeyCode::Char('\\')),
+    ("comma", KeyCode::Char(',')),
+    ("plus", KeyCode::Char('+')),
+    ("minus", KeyCode::Char('-')),
+    ("tab", KeyCode::Tab),
+    ("backtab", KeyCode::BackTab),
+    ("enter", KeyCode::Enter),
+    ("return", KeyCode::Enter),
+    ("esc", KeyCode::Esc),
+    ("escape", KeyCode::Esc),
+    ("backspace", KeyCode::Backspace),
+    ("del", KeyCode::Delete),
+    ("delete", KeyCode::Delete),
+    ("ins", KeyCode::Insert),
+    ("insert", KeyCode::Insert),
+    ("home", KeyCode::Home),
+    ("end", KeyCode::End),
+    ("pgup", KeyCode::PageUp),
+    ("pageup", KeyCode::PageUp),
+    ("page-up", KeyCode::PageUp),
+    ("pgdn", KeyCode::PageDown),
+    ("pgdown", KeyCode::PageDown),
+    ("pagedown", KeyCode::PageDown),
+    ("page-down", KeyCode::PageDown),
+    ("up", KeyCode::Up),
+    ("down", KeyCode::Down),
+    ("left", KeyCode::Left),
+    ("right", KeyCode::Right),
+    ("hyphen", KeyCode::Char('-')),
+];
+
+/// Modifiers as they are written before a key.
+const CONTROL: [&str; 5] = ["ctrl-", "ctrl+", "control-", "control+", "c-"];
+const SHIFT: [&str; 3] = ["shift-", "shift+", "s-"];
+const ALT: [&str; 5] = ["alt-", "alt+", "meta-", "meta+", "m-"];
+
+/// What follows one of `prefixes`, whatever its case; nothing where nothing follows.
+fn after<'t>(text: &'t str, prefixes: &[&str]) -> Option<&'t str> {
+    prefixes.iter().find_map(|prefix| {
+        let (start, rest) = text.split_at_checked(prefix.len())?;
+        (start.eq_ignore_ascii_case(prefix) && !rest.is_empty()).then_some(rest)
+    })
+}
+
+fn code(text: &str) -> Option<KeyCode> {
+    let mut chars = text.chars();
+    if let (Some(c), None) = (chars.next(), chars.next()) {
+        return (!c.is_control()).then_some(KeyCode::Char(c));
+    }
+    let lower = text.to_ascii_lowercase();
+    if let Some((_, code)) = NAMES.iter().find(|(name, _)| *name == lower) {
+        return Some(*code);
+    }
+    let number = lower.strip_prefix('f').filter(|n| n.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()?;
+    (1..=24).contains(&number).then_some(KeyCode::F(number))
+}
+
+impl FromStr for Chord {
+    type Err = ChordError;
+
+    /// Reads what `Display` writes and the usual other spellings: `ctrl-c`, `C-c`, `^c`, `Ctrl+C`, `PageUp`, `space`, `F10`.
+    fn from_str(text: &str) -> Result<Self, ChordError> {
+        let shown = crate::text::fit(text, 40);
+        let refuse = |why: &str| Err(ChordError(format!("`{shown}` is no key: {why}")));
+        let mut rest = text;
+        let (mut control, mut shift) = (false, false);
+        if let Some(letter) = text.strip_prefix('^').filter(|letter| !letter.is_empty()) {
+            (control, rest) = (true, letter);
+        }
+        loop {
+            if let Some(key) = after(rest, &CONTROL) {
+                (control, rest) = (true, key);
+            } else if let Some(key) = after(rest, &SHIFT) {
+                (shift, rest) = (true, key);
+            } else if after(rest, &ALT).is_some() {
+                return refuse("Alt is left to the terminal");
+            } else {
+                break;
+            }
+        }
+        let Some(code) = code(rest) else {
+            return refuse("write it as q, F10, ctrl-c, shift-left, space, pgup");
+        };
+        match code {
+            KeyCode::Char(' ') if shift => refuse("terminals send Space for it"),
+            KeyCode::Char(' ') => Ok(Self { code, control, shift }),
+            KeyCode::Char(c) if control => match c.to_ascii_lowercase() {
+                _ if shift => refuse("terminals send no Shift with Control and a letter"),
+                'i' => refuse("terminals send Tab for it"),
+                'm' => refuse("terminals send Enter for it"),
+                c if c.is_ascii_lowercase() => Ok(ctrl(c)),
+                _ => refuse("with Control only letters are keys"),
+            },
+            KeyCode::Char(c) if shift && c.is_ascii_alphabetic() => Ok(ch(c.to_ascii_uppercase())),
+            KeyCode::Char(_) if shift => refuse("write the character that Shift makes of it"),
+            KeyCode::Tab | KeyCode::BackTab if control => refuse("terminals keep it to themselves"),
+            KeyCode::Tab if shift => Ok(key(KeyCode::BackTab)),
+            KeyCode::BackTab => Ok(key(code)),
+            code => Ok(Self { code, control, shift }),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn usual_spellings_are_read() {
+        for (spellings, chord) in [
+            (&["ctrl-c", "C-c", "Ctrl+C", "^C", "^c", "Control-C", "Ctrl-c"][..], ctrl('c')),
+            (&["PageUp", "PgUp", "pgup", "page-up"], key(KeyCode::PageUp)),
+            (&["space", "Space", " "], ch(' ')),
+            (&["F10", "f10"], key(KeyCode::F(10))),
+            (&["shift-left", "Shift+Left", "S-left"], shift(KeyCode::Left)),
+            (&["backslash", "\\"], ch('\\')),
+            (&["shift-tab", "BackTab"], key(KeyCode::BackTab)),
+            (&["shift-a", "A"], ch('A')),
+            (&["-", "minus", "hyphen"], ch('-')),
+            (&["+", "plus"], ch('+')),
+            (&["^"], ch('^')),
+            (&["é"], ch('é')),
+            (&["esc", "Escape"], key(KeyCode::Esc)),
+        ] {
+            for spelling in spellings {
+                assert_eq!(spelling.parse(), Ok(chord), "{spelling}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_terminal_sends_is_refused_with_the_reason() {
+        for (text, part) in [
+            ("", "is no key"),
+            ("ctrl-", "write it as"),
+            ("alt-x", "Alt is left"),
+            ("M-x", "Alt is left"),
+            ("ctrl-i", "Tab"),
+            ("ctrl-m", "Enter"),
+            ("ctrl-5", "only letters"),
+            ("shift-1", "the character that Shift makes"),
+            ("ctrl-shift-a", "no Shift"),
+            ("F25", "write it as"),
+            ("f", ""),
+            ("F+1", "write it as"),
+            ("banana", "`banana` is no key"),
+            ("\u{1b}", "is no key"),
+        ] {
+            match text.parse::<Chord>() {
+                Ok(chord) => assert_eq!((text, chord), ("f", ch('f'))),
+                Err(why) => {
+                    let why = why.to_string();
+                    assert!(why.contains(part) && !why.contains('\u{1b}'), "{text}: {why}");
+                }
+            }
+        }
+    }
+
+    fn chords() -> impl Strategy<Value = Chord> {
+        let named = prop::sample::select(NAMES.to_vec()).prop_map(|(_, code)| code);
+        let code = prop_oneof![named, (1u8..=24).prop_map(KeyCode::F), any::<char>().prop_map(KeyCode::Char)];
+        (code, any::<bool>(), any::<bool>()).prop_filter_map("a chord", |(code, control, shift)| {
+            let shift = shift && !matches!(code, KeyCode::Char(_) | KeyCode::Tab | KeyCode::BackTab);
+            let control = control
+                && match code {
+                    KeyCode::Char(c) => c == ' ' || (c.is_ascii_lowercase() && !"im".contains(c)),
+                    KeyCode::Tab | KeyCode::BackTab => false,
+                    _ => true,
+                };
+            let readable = !matches!(code, KeyCode::Char(c) if c.is_control());
+            readable.then_some(Chord { code, control, shift })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(chord in chords()) {
+            prop_assert_eq!(chord.to_string().parse(), Ok(chord));
+        }
+
+        #[test]
+        fn any_text_is_a_key_or_one_line(text in "\\PC*|(?i)(ctrl|c|shift|s|alt|\\^)[-+]?(\\PC|[a-z0-9]{1,5})") {
+            match text.parse::<Chord>() {
+                Ok(chord) => prop_assert_eq!(chord.to_string().parse(), Ok(chord)),
+                Err(why) => prop_assert!(why.to_string().lines().count() == 1),
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Which key does what: the table's keys, or those of the configuration.
+
+use crossterm::event::{KeyEvent, KeyEventKind};
+
+use super::chord::{Chord, ctrl};
+use super::{Action, Binding, TABLE};
+
+/// Always quits, whatever else does: a screen that cannot be left is no use.
+const ALWAYS_QUITS: Chord = ctrl('c');
+
+/// Which key does what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keymap {
+    /// The keys of each line of [`TABLE`], in its order.
+    keys: Vec<Vec<Chord>>,
+}
+
+/// Why keys were refused: the entry that is to blame, and which of its keys.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct KeyError {
+    /// Place of the entry among those given.
+    pub entry: usize,
+    /// Place of the key in it, where it is one key.
+    pub key: Option<usize>,
+    /// One sentence.
+    what: String,
+}
+
+impl Default for Keymap {
+    fn default() -> Self {
+        Self { keys: TABLE.iter().map(|binding| binding.keys.to_vec()).collect() }
+    }
+}
+
+impl Keymap {
+    /// What a key press does, if anything. A release does nothing.
+    #[must_use]
+    pub fn action(&self, event: KeyEvent) -> Option<Action> {
+        if event.kind == KeyEventKind::Release {
+            return None;
+        }
+        if ALWAYS_QUITS.is(event) {
+            return Some(Action::Quit);
+        }
+        self.lines().find(|(_, keys)| keys.iter().any(|key| key.is(event))).map(|(binding, _)| binding.action)
+    }
+
+    /// The lines of the table with their keys.
+    pub fn lines(&self) -> impl Iterator<Item = (&'static Binding, &[Chord])> {
+        TABLE.iter().zip(self.keys.iter().map(Vec::as_slice))
+    }
+
+    /// The first key of an action, as people write it.
+    #[must_use]
+    pub fn key_of(&self, action: Action) -> Option<String> {
+        let (_, keys) = self.lines().find(|(binding, _)| binding.action == action)?;
+        keys.first().map(ToString::to_string)
+    }
+
+    /// The same keys but for the actions named by their ids, which get these instead; none unbinds.
+    ///
+    /// # Errors
+    /// An unknown id, a key that would do two things, or no key left to quit with.
+    pub fn rebind(&self, entries: &[(&str, Vec<Chord>)]) -> Result<Self, KeyError> {
+        let mut keys = self.keys.clone();
+        // Which entry a line got its keys from.
+        let mut from = vec![None; TABLE.len()];
+        for (entry, (id, chords)) in entries.iter().enumerate() {
+            let refuse = |what| Err(KeyError { entry, key: None, what });
+            let Some(line) = TABLE.iter().position(|binding| binding.id == *id) else {
+                return refuse(unknown(id));
+            };
+            if chords.is_empty() && TABLE.get(line).is_some_and(|binding| binding.action == Action::Quit) {
+                return refuse("`quit` needs at least one key".to_owned());
+            }
+            if let (Some(line), Some(from)) = (keys.get_mut(line), from.get_mut(line)) {
+                line.clone_from(chords);
+                *from = Some(entry);
+            }
+        }
+        // Only what an entry says can be to blame: the table itself has no key twice.
+        for ((binding, chords), entry) in TABLE.iter().zip(&keys).zip(&from) {
+            let Some(entry) = *entry else { continue };
+            for (place, chord) in chords.iter().enumerate() {
+                let refuse = |what| Err(KeyError { entry, key: Some(place), what });
+                if *chord == ALWAYS_QUITS && binding.action != Action::Quit {
+                    return refuse(format!("{chord} always quits: give `{}` another key", binding.id));
+                }
+                if chords.iter().take(place).any(|earlier| earlier == chord) {
+                    return refuse(format!("{chord} stands here twice"));
+                }
+                let other = TABLE.iter().zip(&keys).find(|(b, keys)| b.id != binding.id && keys.contains(chord));
+                if let Some((other, _)) = other {
+                    return refuse(format!(
+                        "{chord} would do `{}` and `{}`: give `{}` other keys as well",
+                        binding.id, other.id, other.id
+                    ));
+                }
+            }
+        }
+        Ok(Self { keys })
+    }
+}
+
+/// What to say of an id that is none.
+fn unknown(id: &str) -> String {
+    let id = crate::text::fit(id, 40);
+    let start: String = id.chars().take(3).collect::<String>().to_ascii_lowercase();
+    let alike: Vec<_> = TABLE.iter().map(|b| b.id).filter(|known| !start.is_empty() && known.starts_with(&start)).collect();
+    if alike.is_empty() {
+        return format!("unknown action `{id}`: trainmon --print-config lists them all");
+    }
+    format!("unknown action `{id}`: did you mean {}?", alike.join(" or "))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::chord::{ch, key};
+    use super::*;
+    use crossterm::event::KeyCode;
+
+    #[test]
+    fn keys_are_moved_and_taken_away() {
+        let map = Keymap::default().rebind(&[("quit", vec![ch('Q')]), ("copy", vec![ch('q')]), ("tree", vec![])]).unwrap();
+        assert_eq!(map.action(ch('q').event()), Some(Action::Copy));
+        assert_eq!(map.action(ch('Q').event()), Some(Action::Quit));
+        assert_eq!(map.action(ctrl('c').event()), Some(Action::Quit));
+        assert_eq!(map.action(ch('c').event()), None);
+        assert_eq!(map.action(ch('t').event()), None);
+        assert_eq!(map.key_of(Action::Tree), None);
+    }
+
+    #[test]
+    fn conflicts_and_unknown_ids_are_refused() {
+        let refused = |entries: &[(&str, Vec<Chord>)]| Keymap::default().rebind(entries).unwrap_err();
+        let why = refused(&[("copy", vec![ch('c')]), ("setup", vec![ch('x'), key(KeyCode::F(5))])]);
+        assert_eq!((why.entry, why.key), (1, Some(1)));
+        assert_eq!(why.to_string(), "F5 would do `setup` and `tree`: give `tree` other keys as well");
+        assert!(refused(&[("tree", vec![ch('x')]), ("setup", vec![ch('x')])]).to_string().contains("`tree`"));
+        assert!(refused(&[("quit", vec![])]).to_string().contains("at least one key"));
+        assert!(refused(&[("copy", vec![ctrl('c')])]).to_string().contains("always quits"));
+        assert!(refused(&[("copy", vec![ch('x'), ch('x')])]).to_string().contains("twice"));
+        assert!(refused(&[("thread", vec![])]).to_string().contains("did you mean threads?"));
+        assert!(refused(&[("\u{1b}[2J", vec![])]).to_string().starts_with("unknown action"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_key_ever_does_two_things(
+            picks in prop::collection::vec((0..TABLE.len(), prop::collection::vec(0..200usize, 0..4)), 0..5),
+        ) {
+            let all: Vec<Chord> = TABLE.iter().flat_map(|b| b.keys).copied().chain(('α'..='ω').map(ch)).collect();
+            let entries: Vec<_> = picks
+                .iter()
+                .map(|(line, keys)| {
+                    let keys = keys.iter().map(|i| *all.get(i % all.len()).unwrap()).collect();
+                    (TABLE.get(*line).unwrap().id, keys)
+                })
+                .collect();
+            if let Ok(map) = Keymap::default().rebind(&entries) {
+                let bound: Vec<Chord> = map.lines().flat_map(|(_, keys)| keys.to_vec()).collect();
+                for (i, chord) in bound.iter().enumerate() {
+                    prop_assert!(!bound.iter().skip(i + 1).any(|other| other == chord), "{} twice", chord);
+                }
+                prop_assert!(map.key_of(Action::Quit).is_some());
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The stacks of the last half minute before the moment shown, added up by process, function and line.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::history::archive::{Archive, MomentId};
+use crate::rates::Frame;
+use crate::rates::stacks::{Activities, Activity, Place, ProcessStacks};
+use crate::sample::{ProcessId, ProcessRole};
+use crate::tui::job::Job;
+use crate::tui::message::JobKey;
+
+/// Seconds that are added up.
+pub const SPAN_S: f64 = 30.0;
+/// Seconds back to the newest stacks of a process that has none in the span: one of many workers is looked into seldom.
+const REACH_S: f64 = 120.0;
+/// Most moments unpacked for one picture of the past.
+const UNPACKED: usize = 60;
+/// Most functions kept of a process, and lines of a function: far more than anybody reads.
+const FUNCTIONS: usize = 512;
+const LINES: usize = 64;
+
+/// A line of a function.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// Line number, 0 where unknown.
+    pub number: u32,
+    /// Its source, where it could be read; raw.
+    pub text: Option<Arc<str>>,
+    /// Samples.
+    pub samples: u32,
+    /// Of them, blocked in a wait that was called from there.
+    pub blocked: u32,
+}
+
+/// A function of one process, or of all workers.
+#[derive(Debug, Clone)]
+pub struct Function {
+    /// Path; raw.
+    pub file: Arc<str>,
+    /// Name; raw.
+    pub name: Arc<str>,
+    /// It is the user's own code.
+    pub user: bool,
+    /// Samples.
+    pub samples: u32,
+    /// Samples by what the thread was doing.
+    pub activities: Activities,
+    /// Lines, most samples first.
+    pub lines: Vec<Line>,
+}
+
+impl Function {
+    /// What the thread was doing there most of the time.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        let most = Activity::ALL.into_iter().rev().max_by_key(|activity| self.activities.get(*activity));
+        most.unwrap_or(Activity::Python)
+    }
+}
+
+/// What one main thread, or those of several processes, did.
+#[derive(Debug, Clone, Default)]
+pub struct Sum {
+    /// Samples by activity.
+    pub main: Activities,
+    /// Of them, in a validation loop.
+    pub validation: u32,
+    /// Windows of the sampler.
+    pub windows: u32,
+    /// Functions, most samples first.
+    pub functions: Vec<Function>,
+    places: HashMap<(Arc<str>, Arc<str>), usize>,
+}
+
+impl Sum {
+    /// Samples as a share of the thread's wall time, 0–1.
+    #[must_use]
+    pub fn share(&self, samples: u32) -> f64 {
+        let total = self.main.total();
+        if total > 0 { (f64::from(samples) / total as f64).min(1.0) } else { 0.0 }
+    }
+
+    fn add(&mut self, stacks: &ProcessStacks) {
+        self.main.merge(&stacks.main);
+        self.validation = self.validation.saturating_add(stacks.validation);
+        self.windows = self.windows.saturating_add(1);
+        stacks.places.iter().for_each(|place| self.add_place(place));
+    }
+
+    fn add_place(&mut self, place: &Place) {
+        let key = (Arc::clone(&place.file), Arc::clone(&place.function));
+        let at = *self.places.entry(key).or_insert(self.functions.len());
+        if at >= FUNCTIONS {
+            return;
+        }
+        if at == self.functions.len() {
+            self.functions.push(Function {
+                file: Arc::clone(&place.file),
+                name: Arc::clone(&place.function),
+                user: place.user,
+                samples: 0,
+                activities: Activities::default(),
+                lines: Vec::new(),
+            });
+        }
+        let Some(function) = self.functions.get_mut(at) else { return };
+        function.samples = function.samples.saturating_add(place.samples);
+        function.activities.add(place.activity, place.samples);
+        if let Some(line) = function.lines.iter_mut().find(|line| line.number == place.line) {
+            line.samples = line.samples.saturating_add(place.samples);
+            line.blocked = line.blocked.saturating_add(place.blocked);
+            if line.text.is_none() {
+                line.text.clone_from(&place.text);
+            }
+        } else if function.lines.len() < LINES {
+            let Place { line: number, samples, blocked, .. } = *place;
+            function.lines.push(Line { number, text: place.text.clone(), samples, blocked });
+        }
+    }
+
+    /// Puts the largest first; equal ones stay in the order of their names.
+    fn rank(&mut self) {
+        self.places = HashMap::new();
+        self.functions
+            .sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| (&a.file, &a.name).cmp(&(&b.file, &b.name))));
+        for function in &mut self.functions {
+            function.lines.sort_by_key(|line| (std::cmp::Reverse(line.samples), line.number));
+        }
+    }
+}
+
+/// What was seen lately.
+#[derive(Debug, Clone, Default)]
+pub struct Recent {
+    /// The trainers.
+    pub trainers: BTreeMap<ProcessId, Sum>,
+    /// The workers, one by one.
+    pub workers: BTreeMap<ProcessId, Sum>,
+    /// The workers together.
+    pub all_workers: Sum,
+    /// Seconds from the newest stacks to the moment shown.
+    pub age_s: Option<f64>,
+    /// Seconds that could be looked back, at most [`SPAN_S`].
+    pub span_s: f64,
+}
+
+/// Stacks of moments that had to be unpacked, so that the next step in time does not unpack them again.
+#[derive(Debug, Clone, Default)]
+pub struct Unpacked {
+    job: JobKey,
+    moments: HashMap<MomentId, Vec<ProcessStacks>>,
+}
+
+impl Recent {
+    /// What was seen before the moment that `job` shows.
+    pub fn of(job: &Job, unpacked: &mut Unpacked) -> Self {
+        let mut out = Self::default();
+        let Some(shown) = job.frame() else { return out };
+        if unpacked.job != job.key {
+            *unpacked = Unpacked { job: job.key, ..Unpacked::default() };
+        }
+        match job.cursor().map(|stamp| stamp.id).filter(|_| !reaches(job, shown)) {
+            None => {
+                unpacked.moments.clear();
+                let before = job.history().frames().rev().skip_while(|f| f.sequence != shown.sequence);
+                for frame in before {
+                    if !out.take(frame.monotonic_ns, &frame.stacks, shown.monotonic_ns) {
+                        break;
+                    }
+                }
+            }
+            Some(id) => out.unpack(shown, id, job.archive(), unpacked),
+        }
+        out.finish();
+        out
+    }
+
+    /// Adds up the moments up to `id`, keeping what had to be unpacked.
+    fn unpack(&mut self, shown: &Frame, id: MomentId, archive: &Archive, unpacked: &mut Unpacked) {
+        let mut before = std::mem::take(&mut unpacked.moments);
+        let now_ns = shown.monotonic_ns;
+        for back in 0..UNPACKED as u64 {
+            let Some(id) = id.0.checked_sub(back).map(MomentId) else { break };
+            let Some(ns) = archive.stamp(id).map(|stamp| stamp.monotonic_ns) else { break };
+            if seconds(ns, now_ns).is_none_or(|ago| ago > SPAN_S) {
+                break;
+            }
+            let stacks = match before.remove(&id) {
+                Some(stacks) => stacks,
+                None if back == 0 => shown.stacks.clone(),
+                None => archive.load(id).map(|moment| moment.frame.stacks).unwrap_or_default(),
+            };
+            self.take(ns, &stacks, now_ns);
+            unpacked.moments.insert(id, stacks);
+        }
+    }
+
+    /// Takes in the stacks of a frame; frames come newest first. False once they lie too far back.
+    fn take(&mut self, ns: u64, stacks: &[ProcessStacks], now_ns: u64) -> bool {
+        // A clock that went backwards ends the series too.
+        let Some(ago) = seconds(ns, now_ns).filter(|ago| *ago <= REACH_S) else { return false };
+        self.span_s = self.span_s.max(ago.min(SPAN_S));
+        for stacks in stacks {
+            let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers };
+            if ago > SPAN_S && sums.contains_key(&stacks.id) {
+                continue;
+            }
+            self.age_s.get_or_insert(ago);
+            sums.entry(stacks.id).or_default().add(stacks);
+            if stacks.role == ProcessRole::Worker {
+                self.all_workers.add(stacks);
+            }
+        }
+        true
+    }
+
+    fn finish(&mut self) {
+        let one_by_one = self.trainers.values_mut().chain(self.workers.values_mut());
+        one_by_one.chain([&mut self.all_workers]).for_each(Sum::rank);
+    }
+}
+
+/// Whether the frames that are kept whole go back as far as is looked, from the one shown.
+fn reaches(job: &Job, shown: &Frame) -> bool {
+    let mut frames = job.history().frames();
+    let Some(oldest) = frames.next() else { return false };
+    let known = oldest.sequence == shown.sequence || frames.any(|frame| frame.sequence == shown.sequence);
+    let from = job.archive().first().map_or(0, |stamp| stamp.monotonic_ns);
+    let far = seconds(oldest.monotonic_ns, shown.monotonic_ns).is_some_and(|ago| ago >= SPAN_S);
+    known && (far || oldest.monotonic_ns <= from)
+}
+
+/// Seconds from one time to a later one.
+fn seconds(from_ns: u64, to_ns: u64) -> Option<f64> {
+    to_ns.checked_sub(from_ns).map(|ns| ns as f64 / 1e9)
+}

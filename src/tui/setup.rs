@@ -1,0 +1,197 @@
+//! The settings that can be changed while the screen is up. Every change is seen at once and kept when the screen is left.
+
+use crossterm::event::{KeyCode, KeyEvent};
+
+use super::app::App;
+use super::kept::Word;
+use super::message::Effect;
+use super::popup::Popup;
+use super::processes::{COLUMNS, Column};
+use super::theme::Depth;
+
+/// Where in the settings the person is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Setup {
+    /// The columns of the process table are being chosen.
+    pub columns: bool,
+    /// Selected row of the settings.
+    pub row: usize,
+    /// Selected row of the columns.
+    pub column: usize,
+}
+
+/// A setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    /// Colours for a dark or a light background.
+    Theme,
+    /// Time that the charts show.
+    TimeScale,
+    /// Few bytes to the terminal.
+    LowBandwidth,
+    /// Who has the mouse.
+    Mouse,
+    /// ASCII characters only.
+    Ascii,
+    /// Colours at all.
+    Colours,
+    /// Columns of the process table.
+    Columns,
+    /// Signals and nice values.
+    Signals,
+}
+
+impl Setting {
+    /// All settings, in the order of the list.
+    pub const ALL: [Self; 8] = [
+        Self::Theme,
+        Self::TimeScale,
+        Self::LowBandwidth,
+        Self::Mouse,
+        Self::Ascii,
+        Self::Colours,
+        Self::Columns,
+        Self::Signals,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Theme => "Theme",
+            Self::TimeScale => "Time scale",
+            Self::LowBandwidth => "Low bandwidth",
+            Self::Mouse => "Mouse",
+            Self::Ascii => "ASCII only",
+            Self::Colours => "Colours",
+            Self::Columns => "Columns of the processes",
+            Self::Signals => "Signals and renice",
+        }
+    }
+}
+
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+impl App {
+    /// What a setting is set to, and a few words on it.
+    pub(in crate::tui) fn setting(&self, setting: Setting) -> (String, &'static str) {
+        let options = &self.options;
+        match setting {
+            Setting::Theme => {
+                let name = options.themes.get(self.look).map_or("auto", |(name, _)| name.as_str());
+                (name.to_owned(), if name == "auto" { "what fits the background" } else { "" })
+            }
+            Setting::TimeScale => (self.scale.to_word(), "time in the charts, also + and -"),
+            Setting::LowBandwidth => (on_off(options.low_bandwidth).to_owned(), "charts sweep, numbers each 5 s"),
+            Setting::Mouse => (on_off(options.mouse).to_owned(), "off: the terminal can select text"),
+            Setting::Ascii => (on_off(options.theme.ascii).to_owned(), "for terminals that show boxes"),
+            Setting::Colours => match options.depth {
+                Depth::None => ("off".to_owned(), "this terminal has none"),
+                _ => (on_off(options.theme.depth != Depth::None).to_owned(), "colour only repeats words"),
+            },
+            Setting::Columns => {
+                (format!("{} of {}", self.pages.processes.columns.len(), COLUMNS.len()), "Enter opens the list")
+            }
+            Setting::Signals => {
+                let words = if options.may_signal { "" } else { "config file: signals = true" };
+                (on_off(options.may_signal).to_owned(), words)
+            }
+        }
+    }
+
+    /// The columns to choose from: those shown, in their order, then the others.
+    pub(in crate::tui) fn column_choices(&self) -> Vec<(Column, bool)> {
+        let shown = &self.pages.processes.columns;
+        let others = COLUMNS.into_iter().filter(|column| !shown.contains(column));
+        shown.iter().map(|column| (*column, true)).chain(others.map(|column| (column, false))).collect()
+    }
+
+    /// What a key does while the settings are open.
+    pub(in crate::tui) fn setup_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let Some(Popup::Setup(mut setup)) = self.popup.clone() else { return Vec::new() };
+        let (row, rows) = if setup.columns {
+            (&mut setup.column, self.column_choices().len())
+        } else {
+            (&mut setup.row, Setting::ALL.len())
+        };
+        let last = rows.saturating_sub(1);
+        let mut effects = vec![Effect::Redraw];
+        match key.code {
+            KeyCode::Up | KeyCode::Char('k') => *row = row.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => *row = (*row + 1).min(last),
+            KeyCode::Home | KeyCode::PageUp => *row = 0,
+            KeyCode::End | KeyCode::PageDown => *row = last,
+            KeyCode::Esc | KeyCode::Char('q') | KeyCode::F(10) | KeyCode::F(2) => {
+                if !setup.columns {
+                    self.popup = None;
+                    return effects;
+                }
+                setup.columns = false;
+            }
+            KeyCode::Left if setup.columns => setup.columns = false,
+            _ if setup.columns => setup.column = self.column_key(setup.column.min(last), key.code),
+            KeyCode::Enter | KeyCode::Right | KeyCode::Left | KeyCode::Char(' ') => {
+                let Some(setting) = Setting::ALL.get(setup.row).copied() else { return effects };
+                setup.columns = setting == Setting::Columns && key.code != KeyCode::Left;
+                effects = self.turn(setting, key.code != KeyCode::Left);
+            }
+            _ => return Vec::new(),
+        }
+        self.popup = Some(Popup::Setup(setup));
+        effects
+    }
+
+    /// Changes a setting to its next value, or to the one before.
+    fn turn(&mut self, setting: Setting, forward: bool) -> Vec<Effect> {
+        match setting {
+            Setting::Theme => {
+                let count = self.options.themes.len().max(1);
+                self.wear((self.look + if forward { 1 } else { count - 1 }) % count);
+            }
+            Setting::TimeScale => self.zoom(self.scale.step(forward)),
+            Setting::LowBandwidth => {
+                self.set_low_bandwidth(!self.options.low_bandwidth);
+                // What stands on the terminal was drawn the other way.
+                return vec![Effect::Repaint, Effect::Redraw];
+            }
+            Setting::Mouse => return self.take_mouse(!self.options.mouse),
+            Setting::Ascii => self.options.theme.ascii = !self.options.theme.ascii,
+            Setting::Colours => {
+                let coloured = self.options.theme.depth != Depth::None;
+                self.options.theme.depth = if coloured { Depth::None } else { self.options.depth };
+            }
+            Setting::Columns | Setting::Signals => {}
+        }
+        vec![Effect::Redraw]
+    }
+
+    /// What a key does to the columns, with the selection on this row; the row it is on afterwards.
+    fn column_key(&mut self, row: usize, key: KeyCode) -> usize {
+        let choices = self.column_choices();
+        let columns = &mut self.pages.processes.columns;
+        let Some((column, shown)) = choices.get(row).copied() else { return row };
+        match key {
+            KeyCode::Enter | KeyCode::Char(' ') if !shown => {
+                columns.push(column);
+                // The selection stays on its column.
+                columns.len() - 1
+            }
+            // One at least stays.
+            KeyCode::Enter | KeyCode::Char(' ') if columns.len() > 1 => {
+                columns.retain(|other| *other != column);
+                self.column_choices().iter().position(|(other, _)| *other == column).unwrap_or(row)
+            }
+            KeyCode::Char('-') if shown && row > 0 => {
+                columns.swap(row, row - 1);
+                row - 1
+            }
+            KeyCode::Char('+' | '=') if shown && row + 1 < columns.len() => {
+                columns.swap(row, row + 1);
+                row + 1
+            }
+            _ => row,
+        }
+    }
+}
