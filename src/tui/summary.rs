@@ -186,7 +186,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The summary in words, one line each, at most seven, nothing in them that could steer a terminal.
+    /// The summary in words, one line each, at most seven, nothing in them that could steer a terminal; times of the
+    /// day as in `zone`.
     #[must_use]
     pub fn lines(&self, zone: &TimeZone) -> Vec<String> {
         let watched = format::duration(self.watched_s);
@@ -289,7 +290,7 @@ mod tests {
         let lines = summary.lines(&TimeZone::UTC);
         assert_eq!(lines[0], "Watched for 2 m 20 s: 140 steps, 1.0 a second");
         assert_eq!(lines[1], "Time by verdict: gpu 39 %, data-loader 32 %, idle 29 %");
-        assert!(lines[2].starts_with("Longest stretch: gpu: compute-bound for 55 s, from "), "{}", lines[2]);
+        assert_eq!(lines[2], "Longest stretch: gpu: compute-bound for 55 s, from 00:00:30 on");
         assert_eq!(
             lines[3],
             "Cost most: data-loader: too-few-workers (all workers busy, CPUs left over), 45 s in all"

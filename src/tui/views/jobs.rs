@@ -113,7 +113,8 @@ fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &Scene<'_>) {
     if heading.height > 0 {
         write_right(buf, heading.x, heading.y, heading.x + PID_END, "PID", theme.heading());
         write(buf, heading.x + AGE, heading.y, heading.right(), "RUNS FOR", theme.heading());
-        write(buf, heading.x + WHAT, heading.y, heading.right(), "VERDICT, OR WHAT IS KNOWN", theme.heading());
+        let what = fit("VERDICT, OR WHAT IS KNOWN", usize::from(what_width(heading.width, rate)));
+        write(buf, heading.x + WHAT, heading.y, heading.right(), &what, theme.heading());
         if rate > 1 {
             let steps_end = (what_end + rate - 1).min(heading.right());
             write_right(buf, what_end.min(steps_end), heading.y, steps_end, " STEPS/S", theme.heading());
