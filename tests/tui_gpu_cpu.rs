@@ -185,7 +185,7 @@ fn cpus(count: u16) -> impl Fn(u64, &mut Frame) {
         frame.neighbours = Some(Neighbours {
             seconds: 3.0,
             processes: vec![
-                neighbour(9001, "ffmpeg", "ffmpeg -i in.mkv -c:v libx265 out.mkv", 188.0),
+                neighbour(9001, "ffmpeg", "/usr/local/bin/ffmpeg -i /in.mkv -c:v libx265 out.mkv", 188.0),
                 NeighbourRates { kernel: true, uid: Some(0), rss_bytes: 0, ..neighbour(77, "kswapd0", "", 12.0) },
                 NeighbourRates { own: true, uid: None, ..neighbour(5000, "trainmon", "trainmon --pid 1234", 0.6) },
             ],

@@ -197,14 +197,21 @@ fn neighbour(process: &NeighbourRates, width: u16) -> (String, Cow<'_, str>) {
         whole(Some(process.cpu_pct)),
         format::bytes(Some(process.rss_bytes)),
     );
-    let name = if width >= ROOMY && !process.command.is_empty() { &process.command } else { &process.comm };
+    let name =
+        if width >= ROOMY && !process.command.is_empty() { program(&process.command) } else { process.comm.as_ref() };
     let name = match (process.own, process.kernel) {
         (true, _) => Cow::Borrowed("this monitor"),
         // As ps has it.
         (_, true) => Cow::Owned(format!("[{}]", process.comm)),
-        _ => Cow::Borrowed(name.as_ref()),
+        _ => Cow::Borrowed(name),
     };
     (text, name)
+}
+
+/// A command line without the folder of its program, which would hide its name.
+fn program(command: &str) -> &str {
+    let folder = command.split(' ').next().and_then(|path| path.rfind('/')).map_or(0, |slash| slash + 1);
+    command.get(folder..).filter(|rest| !rest.is_empty()).unwrap_or(command)
 }
 
 /// Percent without a blank, for narrow columns.
