@@ -563,9 +563,11 @@ fn hostile_names_reach_no_cell_raw() {
             share: 0.4,
         });
         verdict.not_seen.push(NotSeen { what: "stacks".into(), why: name.into(), mend: Some(name.into()) });
+        let mut app = at(PLAIN, SIZES[0], STACKS, hostile, verdict);
         for page in [IO, STACKS, FINDINGS] {
+            press(&mut app, KeyCode::Char(page));
             for size in SIZES {
-                let mut app = at(PLAIN, size, page, hostile, verdict.clone());
+                app.update(Message::Resize(size.0, size.1));
                 press(&mut app, KeyCode::Down);
                 press(&mut app, KeyCode::Down);
                 press(&mut app, KeyCode::Enter);
