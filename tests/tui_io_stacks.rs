@@ -68,7 +68,7 @@ const TORCH: &str = "/opt/venv/lib/python3.12/site-packages/torch/nn/modules/lin
 
 /// What the sampler saw in second `t`: the trainer, then one worker after the other.
 fn seen(t: u64) -> Vec<ProcessStacks> {
-    if t % 2 == 0 {
+    if t.is_multiple_of(2) {
         let trainer = vec![
             place("train", "/home/me/train.py", 88, Some("    for x, y in loader:"), Activity::Waiting, 60),
             place("train", "/home/me/train.py", 91, Some("    loss = step(x, y)"), Activity::Forward, 4),
@@ -318,7 +318,7 @@ fn reads_that_are_no_read_calls_are_not_called_page_cache() {
         frame
     };
     let screen = text(&at(PLAIN, size, IO, sockets, judged()), size);
-    assert!(screen.contains("or pipes and sockets") && !screen.contains("at most 9"), "{screen}");
+    assert!(screen.contains("No data file of the job is seen") && !screen.contains("at most 9"), "{screen}");
     assert!(said(0.001, 0.0).contains("next to nothing"));
 }
 
@@ -486,6 +486,20 @@ fn a_click_selects_and_a_second_one_unfolds() {
 }
 
 #[test]
+fn a_click_on_a_timeline_looks_at_that_moment() {
+    for size in SIZES {
+        let mut app = at(PLAIN, size, IO, full, judged());
+        let y = text(&app, size).lines().position(|line| line.contains("Disk busy")).unwrap();
+        let left = MouseEventKind::Down(MouseButton::Left);
+        let click = |column| MouseEvent { kind: left, column, row: y as u16, modifiers: KeyModifiers::NONE };
+        app.update(Message::Mouse(click(2)));
+        assert!(!app.job().stands(), "that is its name");
+        app.update(Message::Mouse(click(size.0 - 20)));
+        assert!(app.job().stands(), "{}", text(&app, size));
+    }
+}
+
+#[test]
 fn findings_name_what_speaks_against_the_verdict() {
     let size = (120, 60);
     let mut app = at(PLAIN, size, FINDINGS, full, judged());
@@ -549,9 +563,11 @@ fn hostile_names_reach_no_cell_raw() {
             share: 0.4,
         });
         verdict.not_seen.push(NotSeen { what: "stacks".into(), why: name.into(), mend: Some(name.into()) });
+        let mut app = at(PLAIN, SIZES[0], STACKS, hostile, verdict);
         for page in [IO, STACKS, FINDINGS] {
+            press(&mut app, KeyCode::Char(page));
             for size in SIZES {
-                let mut app = at(PLAIN, size, page, hostile, verdict.clone());
+                app.update(Message::Resize(size.0, size.1));
                 press(&mut app, KeyCode::Down);
                 press(&mut app, KeyCode::Down);
                 press(&mut app, KeyCode::Enter);

@@ -16,7 +16,7 @@ mod facts;
 mod mounts;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -45,6 +45,12 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
         }
     }
     charts::draw(buf, area, count as isize - top as isize, text.spare(area), app);
+}
+
+/// The timeline at this cell.
+pub fn chart_at(area: Rect, app: &App, cell: Position) -> Option<Rect> {
+    let text = Text::of(app, area);
+    charts::at(area, text.lines.len() as isize - app.top() as isize, text.spare(area), cell)
 }
 
 /// Everything above the timelines.

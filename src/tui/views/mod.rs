@@ -136,9 +136,14 @@ pub(super) fn tab_at(app: &App, width: u16, column: u16) -> Option<Page> {
     bars::tab_at(app, width, column)
 }
 
-/// The chart at this cell of the overview.
+/// The chart at this cell.
 pub(super) fn chart_at(app: &App, area: Rect, column: u16, row: u16) -> Option<Rect> {
-    let plan = layout::plan(area, app.wants()).filter(|_| app.page == Page::Overview)?;
+    let plan = layout::plan(area, app.wants())?;
+    match app.page {
+        Page::Overview => {}
+        Page::Io => return io::chart_at(layout::body(area), app, (column, row).into()),
+        _ => return None,
+    }
     let bands = [plan.strip, plan.main].into_iter().chain(plan.charts).map(|band| band.chart);
     bands.chain([plan.ruler]).find(|chart| chart.contains((column, row).into()))
 }

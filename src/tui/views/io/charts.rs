@@ -1,7 +1,7 @@
 //! The timelines of storage and network, on the time axis of all pages.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 
 use crate::rates::Frame;
 use crate::text::fit;
@@ -78,27 +78,37 @@ pub fn rows(spare: u16) -> u16 {
     height(spare) * CHARTS + 1
 }
 
-/// Draws those that are whole inside `area`; the first one begins `from` rows below its top, or above it.
-pub fn draw(buf: &mut Buffer, area: Rect, from: isize, spare: u16, app: &App) {
+/// Where each timeline and the time axis are, as far as they are whole inside `area`; the first one begins `from` rows
+/// below its top, or above it.
+fn bands(area: Rect, from: isize, spare: u16) -> [Option<layout::Band>; CHARTS as usize + 1] {
     let height = height(spare);
-    let visible = |place: isize, rows: u16| {
+    std::array::from_fn(|i| {
+        let rows = if i < SHOWN.len() { height } else { 1 };
+        let place = from + (i * usize::from(height)) as isize;
         let y = u16::try_from(place).ok().filter(|y| y.saturating_add(rows) <= area.height)?;
         Some(layout::band(Rect { y: area.y + y, height: rows, ..area }))
-    };
-    let place = |i: usize| from + (i * usize::from(height)) as isize;
+    })
+}
+
+/// Draws them.
+pub fn draw(buf: &mut Buffer, area: Rect, from: isize, spare: u16, app: &App) {
+    let bands = bands(area, from, spare);
     let mut marked: Option<Rect> = None;
-    for (i, shown) in SHOWN.iter().enumerate() {
-        let Some(band) = visible(place(i), height) else { continue };
+    for (shown, band) in SHOWN.iter().zip(bands).filter_map(|(shown, band)| Some((shown, band?))) {
         one(buf, band, shown, app);
-        let above = marked.unwrap_or(band.chart);
-        marked = Some(above.union(band.chart));
+        marked = Some(marked.map_or(band.chart, |above| above.union(band.chart)));
     }
-    if let Some(band) = visible(place(SHOWN.len()), 1) {
+    if let Some(band) = bands.last().copied().flatten() {
         timelines::ruler(buf, band.chart, app);
     }
     if let Some(marked) = marked {
         cursor(buf, marked, app);
     }
+}
+
+/// The chart at this cell.
+pub fn at(area: Rect, from: isize, spare: u16, cell: Position) -> Option<Rect> {
+    bands(area, from, spare).into_iter().flatten().map(|band| band.chart).find(|chart| chart.contains(cell))
 }
 
 fn one(buf: &mut Buffer, band: layout::Band, shown: &Shown, app: &App) {
