@@ -6,6 +6,7 @@
     python tests/evaluate.py --no-ptrace           as an ordinary user under Yama sees it
     python tests/evaluate.py --slowdown            steps per second of the target, watched and alone
     python tests/evaluate.py --cost                trainmon's own CPU, memory and first frame
+    python tests/evaluate.py --screen              bytes to the terminal, wake-ups, time from a key to its frame
 
 Needs what requirements.txt names, and a release build with the fake NVML library:
     cargo build --release --bins --examples
@@ -24,7 +25,7 @@ TESTS = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(TESTS)
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
-from evaluation import cost, scoring, slowdown, verdicts, whatif  # noqa: E402
+from evaluation import cost, scoring, screen, slowdown, verdicts, whatif  # noqa: E402
 from evaluation.monitor import Monitor  # noqa: E402
 from labels import LABELS, Label, by_name  # noqa: E402
 from launch import Unavailable  # noqa: E402
@@ -59,6 +60,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--segment", type=float, default=6.0, help="for --slowdown, seconds watched or alone")
     parser.add_argument("--min-ratio", type=float, help="for --slowdown: exit with 1 when the median is lower")
     parser.add_argument("--cost", action="store_true", help="measure trainmon's own cost")
+    parser.add_argument("--screen", action="store_true", help="measure what the screen sends, and how soon it answers")
     args = parser.parse_args()
     if args.runs < 1 or args.pairs < 1 or args.duration <= 0 or args.segment <= 0:
         parser.error("--runs, --pairs, --duration and --segment must be positive")
@@ -154,6 +156,9 @@ def main() -> int:
             return 1 if args.min_ratio is not None and (ratio is None or ratio < args.min_ratio) else 0
         if args.cost:
             print(cost.report(cost.measure(monitor, max(args.duration, cost.LEAST_S), args.data)))
+            return 0
+        if args.screen:
+            print(screen.measure(monitor, max(args.duration, 30.0), args.data))
             return 0
         return what_if(monitor, args) if args.what_if else evaluate(monitor, args)
     except KeyboardInterrupt:

@@ -384,7 +384,7 @@ fn ended(theme: Theme, size: (u16, u16)) -> App {
 fn without_clock(shown: &str) -> String {
     (0..100_000)
         .step_by(1000)
-        .fold(shown.to_owned(), |text, ms| text.replace(&words::clock(1_760_000_000_000 + ms), "HH:MM:SS"))
+        .fold(shown.to_owned(), |text, ms| text.replace(&words::clock(1_760_000_000_000 + ms, &jiff::tz::TimeZone::UTC), "HH:MM:SS"))
 }
 
 #[test]

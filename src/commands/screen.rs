@@ -1,6 +1,6 @@
 //! The live screen: the loop between terminal, collectors and state.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -84,7 +84,21 @@ impl Feed {
     }
 }
 
-async fn show(job: Job, options: Options, settings: &Settings, mut feed: Feed) -> anyhow::Result<ExitCode> {
+/// Shows a job until the end. A terminal that is gone is an end like any other: nobody is left to show anything to, and
+/// its hang-up may reach us only after a write has failed.
+async fn show(job: Job, options: Options, settings: &Settings, feed: Feed) -> anyhow::Result<ExitCode> {
+    match run_loop(job, options, settings, feed).await {
+        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_gone) => Ok(Exit::Done.into()),
+        result => result,
+    }
+}
+
+/// Whether the terminal has been closed: the kernel answers EIO then.
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
+async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Feed) -> anyhow::Result<ExitCode> {
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     let ascii = options.theme.ascii;

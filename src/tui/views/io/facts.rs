@@ -61,6 +61,12 @@ fn cache(chars: f64, bytes: f64, frame: &Frame) -> String {
             "{stored} come from storage, {called} through read calls: files are mapped, or read ahead of their use{note}."
         );
     }
+    if frame.storage.mounts.is_empty() {
+        return format!(
+            "Of {called} through read calls {stored} came from storage. No data file of the job is seen: the rest is page \
+             cache, or pipes and sockets, which count as read calls."
+        );
+    }
     let hits = format::share(Some((1.0 - bytes / chars).clamp(0.0, 1.0)));
     format!(
         "Of {called} through read calls {stored} came from storage: at most {hits} page cache \

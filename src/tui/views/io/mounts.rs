@@ -22,14 +22,15 @@ pub fn add(text: &mut Text, frame: &Frame, app: &App, width: u16, detail: Detail
         let told = not_seen(app, "fd");
         let lines = match told {
             Some(told) => missing(
-                &format!("Where the job's data lies is not known: {}.", told.why),
+                &format!("Where the job's data lies is not known: {}.", told.why.split(", so ").next().unwrap_or_default()),
                 told.mend.as_deref(),
                 width,
                 theme,
             ),
             None if frame.storage.devices.is_empty() => return,
             None => missing(
-                "The job has had no data file open or mapped lately: its data is in memory, or read so fast that no look saw it.",
+                "No data file of the job was open or mapped lately: its data is in memory, comes over sockets, or is read \
+                 faster than anybody looks.",
                 None,
                 width,
                 theme,
