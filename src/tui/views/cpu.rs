@@ -116,7 +116,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
         line += usize::from(*rows);
     }
     if let Some(rect) = sheet.line(plan.ruler_line()) {
-        charts::ruler(buf, layout::band(rect).chart, app.span_s(), app.theme().dim());
+        super::timelines::ruler(buf, layout::band(rect).chart, app);
     }
     cores::draw(buf, &sheet, plan.cores_line(), &plan.grid, &frame.host.cpus, app);
     plan.lists.draw(buf, &sheet, plan.lists_line(), frame, app);

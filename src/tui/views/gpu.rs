@@ -89,7 +89,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
             Some(x) => Rect { x, width: charts_width(rect.right().saturating_sub(x)), ..rect },
             None => layout::band(rect).chart,
         };
-        charts::ruler(buf, chart, app.span_s(), app.theme().dim());
+        super::timelines::ruler(buf, chart, app);
     }
     processes::draw(buf, &sheet, plan.processes_line(), frame, app);
 }
