@@ -22,7 +22,10 @@ pub fn add(text: &mut Text, frame: &Frame, app: &App, width: u16, detail: Detail
         let told = not_seen(app, "fd");
         let lines = match told {
             Some(told) => missing(
-                &format!("Where the job's data lies is not known: {}.", told.why.split(", so ").next().unwrap_or_default()),
+                &format!(
+                    "Where the job's data lies is not known: {}.",
+                    told.why.split(", so ").next().unwrap_or_default()
+                ),
                 told.mend.as_deref(),
                 width,
                 theme,
