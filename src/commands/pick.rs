@@ -96,9 +96,7 @@ pub fn lines(list: &[Candidate], width: usize) -> Vec<String> {
         .enumerate()
         .map(|(position, candidate)| {
             let mut facts = Vec::new();
-            if let Some(bytes) = candidate.gpu_memory_bytes {
-                facts.push(format!("GPU {:.1} GiB", bytes as f64 / f64::from(1 << 30)));
-            }
+            facts.extend(candidate.gpu_words());
             match candidate.workers {
                 0 => {}
                 1 => facts.push("1 worker".to_owned()),

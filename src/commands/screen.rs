@@ -101,16 +101,21 @@ fn is_gone(error: &io::Error) -> bool {
 async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Feed) -> anyhow::Result<ExitCode> {
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
-    let ascii = options.theme.ascii;
+    let (ascii, may_signal) = (options.theme.ascii, options.may_signal);
     let mut terminal = Terminal::enter(terminal::Options { mouse: options.mouse })?;
     let mut app = App::new(job, options, terminal.size());
     let begun = app.layout();
     terminal.draw(|buffer| views::draw(buffer, &app))?;
     let mut events = EventStream::new();
     let mut candidates = Candidates::new(settings);
-    let mut shown_at = Instant::now();
+    let mut played_at = Instant::now();
     loop {
         let due = app.due_s();
+        if due.is_none() {
+            played_at = Instant::now();
+        }
+        // Keys and what is still being read of a recording come in between: the wait does not begin anew with each.
+        let left = due.map(|due| due - played_at.elapsed().as_secs_f64());
         let mut effects = tokio::select! {
             biased;
             () = ending.signalled() => app.update(Message::Quit),
@@ -125,11 +130,12 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
             },
             arrived = feed.next() => arrived.tell(&mut app),
             list = candidates.next() => app.update(Message::Candidates(list)),
-            () = wait(due) => app.update(Message::Advance(shown_at.elapsed().as_secs_f64())),
+            () = wait(left) => {
+                let seconds = played_at.elapsed().as_secs_f64();
+                played_at = Instant::now();
+                app.update(Message::Advance(seconds))
+            }
         };
-        if due.is_none() || effects.contains(&Effect::Redraw) {
-            shown_at = Instant::now();
-        }
         let mut next = 0;
         while let Some(effect) = effects.get(next).cloned() {
             next += 1;
@@ -137,7 +143,8 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
                 Effect::Quit => {
                     let width = usize::from(terminal.size().0);
                     drop(terminal);
-                    if let Some(file) = &settings.layout_file {
+                    // How somebody's recording was looked at says nothing about how runs are watched.
+                    if let (Feed::Live(_), Some(file)) = (&feed, &settings.layout_file) {
                         kept::write(file, app.layout().changed_since(&begun));
                     }
                     print(&what_was_learned(&app, width), ascii);
@@ -156,6 +163,8 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
                 Effect::Save(export, text) => {
                     effects.extend(app.update(Message::Notice(deeds::save(app.job().target.pid, export, &text))));
                 }
+                // The screen asks for neither where they are off; that they stay off does not rest on it.
+                Effect::Signal(..) | Effect::Renice(..) if !may_signal => {}
                 Effect::Signal(process, signal) => {
                     let text = deeds::signal(&settings.proc_root, process, signal);
                     effects.extend(app.update(Message::Notice(text)));
@@ -221,6 +230,7 @@ fn print(lines: &[String], ascii: bool) {
 /// Waits for so many seconds, for ever where none are given. Cancel safe.
 async fn wait(seconds: Option<f64>) {
     match seconds {
+        Some(seconds) if seconds <= 0.0 => {}
         Some(seconds) => tokio::time::sleep(std::time::Duration::from_secs_f64(seconds.clamp(0.0, 60.0))).await,
         None => std::future::pending().await,
     }

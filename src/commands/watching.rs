@@ -75,7 +75,8 @@ impl<'w> Arrived<'w> {
 fn tell_tick(app: &mut App, key: JobKey, tick: Tick, pid: u32, session: &mut Session) -> Vec<Effect> {
     let alive = tick.alive();
     let age = tick.frame.job.age_s;
-    let over = tick.frame.seconds > 0.0 && session.is_over();
+    // `--duration` and `--iterations` were said of the job that trainmon was started for.
+    let over = key == JobKey::default() && tick.frame.seconds > 0.0 && session.is_over();
     let mut effects = app.update(Message::Job(key, News::Sources(Box::new(tick.sample.sources.clone()))));
     effects.extend(app.update(Message::Job(key, News::Frame(Box::new(tick.frame)))));
     if let Some(job) = app.job_of(key)

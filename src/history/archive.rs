@@ -5,8 +5,8 @@
 //! are dropped whole from the old end. What is needed to move about (when, which class) is kept beside the blocks for
 //! every moment, so that only the moment that is shown is ever unpacked.
 //!
-//! A clock that goes backwards, as in a recording that goes on after a reboot, begins a new series: [`Archive::at`]
-//! looks only there, the older moments can still be stepped to.
+//! A clock that goes backwards, as in a recording that goes on after a reboot, begins a new series. Times mean nothing
+//! across series: [`Archive::at`] looks in the newest one, [`Archive::near`] in that of a moment.
 
 use std::collections::VecDeque;
 use std::mem::size_of;
@@ -102,8 +102,8 @@ pub struct Archive {
     changes: VecDeque<MomentId>,
     /// Class and cause before the newest moment.
     before: Option<(Class, Option<Arc<str>>)>,
-    /// First moment of the newest series.
-    series: MomentId,
+    /// First moments of the series but the oldest.
+    series: VecDeque<MomentId>,
     next: MomentId,
     block_bytes: usize,
     recent_bytes: usize,
@@ -125,7 +125,7 @@ impl Archive {
                 self.before = Some((class, last.cause.clone()));
             }
             if frame.monotonic_ns < last.monotonic_ns {
-                self.series = id;
+                self.series.push_back(id);
             }
         }
         self.stamps.push_back(Stamp {
@@ -206,21 +206,29 @@ impl Archive {
     /// The moment whose interval holds `monotonic_ns`, else the one that ends nearest to it.
     #[must_use]
     pub fn at(&self, monotonic_ns: u64) -> Option<MomentId> {
-        let start = self.place(self.series).unwrap_or(0);
-        let from = start + self.ends_before(start, monotonic_ns);
+        self.near(self.last()?.id, monotonic_ns)
+    }
+
+    /// [`Self::at`] in the series of a moment; in the oldest for one that is no longer kept.
+    #[must_use]
+    pub fn near(&self, id: MomentId, monotonic_ns: u64) -> Option<MomentId> {
+        let next = self.series.partition_point(|first| *first <= id);
+        let start = next.checked_sub(1).and_then(|at| self.place(*self.series.get(at)?)).unwrap_or(0);
+        let end = self.series.get(next).and_then(|first| self.place(*first)).unwrap_or(self.stamps.len());
+        let from = self.ends_before(start, end, monotonic_ns);
         let before = from.checked_sub(1).filter(|place| *place >= start).and_then(|place| self.stamps.get(place));
-        let (Some(after), Some(before)) = (self.stamps.get(from), before) else {
-            return self.stamps.get(from).or(before).map(|s| s.id);
-        };
+        let after = self.stamps.get(from).filter(|_| from < end);
+        let (Some(after), Some(before)) = (after, before) else { return after.or(before).map(|s| s.id) };
         let length_ns = (after.seconds.max(0.0) * 1e9) as u64;
         let inside = after.monotonic_ns.saturating_sub(length_ns) < monotonic_ns;
         let nearer = after.monotonic_ns - monotonic_ns <= monotonic_ns - before.monotonic_ns;
         Some(if inside || nearer { after.id } else { before.id })
     }
 
-    /// How many of the stamps from `start` on end before `monotonic_ns`; they are in order there.
-    fn ends_before(&self, start: usize, monotonic_ns: u64) -> usize {
-        let (mut low, mut high) = (start, self.stamps.len());
+    /// The place of the first stamp from `start` to before `end`, where they are in order, that does not end before
+    /// `monotonic_ns`; `end` where all do.
+    fn ends_before(&self, start: usize, end: usize, monotonic_ns: u64) -> usize {
+        let (mut low, mut high) = (start, end);
         while low < high {
             let middle = low.midpoint(high);
             if self.stamps.get(middle).is_some_and(|s| s.monotonic_ns < monotonic_ns) {
@@ -229,7 +237,7 @@ impl Archive {
                 high = middle;
             }
         }
-        low - start
+        low
     }
 
     /// The moment `by` moments after this one, or before it; the first or last where there are not so many, also for
@@ -312,6 +320,8 @@ impl Archive {
             let first = self.stamps.front().map_or(self.next, |s| s.id);
             let gone = self.changes.partition_point(|c| *c < first);
             self.changes.drain(..gone);
+            let gone = self.series.partition_point(|s| *s <= first);
+            self.series.drain(..gone);
         }
     }
 
@@ -319,7 +329,8 @@ impl Archive {
     /// be held against today's, are as old as the start of this one.
     fn is_too_old(&self, place: usize) -> bool {
         let (Some(last), Some(stamp)) = (self.stamps.back(), self.stamps.get(place)) else { return false };
-        let stamp = if stamp.id < self.series { self.stamp(self.series).unwrap_or(last) } else { stamp };
+        let series = self.series.back().filter(|series| stamp.id < **series);
+        let stamp = series.map_or(stamp, |series| self.stamp(*series).unwrap_or(last));
         u128::from(last.monotonic_ns.saturating_sub(stamp.monotonic_ns)) > self.limits.span.as_nanos()
     }
 }

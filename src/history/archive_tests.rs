@@ -92,7 +92,8 @@ proptest! {
             let ids: Vec<u64> = archive.stamps.iter().map(|s| s.id.0).collect();
             assert!(ids.windows(2).all(|pair| pair[0] + 1 == pair[1]));
             let now = archive.last().unwrap().monotonic_ns;
-            let series = archive.stamps.iter().filter(|s| s.id >= archive.series);
+            let newest = archive.series.back().copied().unwrap_or_default();
+            let series = archive.stamps.iter().filter(|s| s.id >= newest);
             assert!(series.clone().is_sorted_by_key(|s| s.monotonic_ns));
             let old = series.filter(|s| u128::from(now - s.monotonic_ns) > limits.span.as_nanos()).count();
             assert!(old < BLOCK, "{old} are too old");
@@ -125,7 +126,8 @@ proptest! {
     fn a_time_finds_the_moment_that_holds_it_or_the_nearest(ticks in vec(tick(), 1..60), at in any::<f64>()) {
         let mut archive = Archive::new(Limits::default());
         run(&mut archive, &ticks, |_| {});
-        let series: Vec<&Stamp> = archive.stamps.iter().filter(|s| s.id >= archive.series).collect();
+        let newest = archive.series.back().copied().unwrap_or_default();
+        let series: Vec<&Stamp> = archive.stamps.iter().filter(|s| s.id >= newest).collect();
         let (from, to) = (series[0].monotonic_ns, series[series.len() - 1].monotonic_ns);
         let inside = from + ((to - from) as f64 * at.fract().abs().min(1.0)) as u64;
         for ns in [inside, from, to, 0, u64::MAX] {
@@ -196,4 +198,17 @@ fn a_damaged_block_gives_nothing() {
     let mut broken = whole;
     broken.truncate(7);
     assert!(unpack(&Block { ends: vec![end], packed: broken }, 0).is_none());
+}
+
+#[test]
+fn times_are_looked_up_in_the_series_of_a_moment() {
+    let mut archive = Archive::new(Limits::default());
+    // Two boots: the clock of the first is far ahead of that of the second.
+    for second in (1000..1010).chain(5..15) {
+        archive.push(&Frame { monotonic_ns: second * 1_000_000_000, seconds: 1.0, ..Frame::default() });
+    }
+    let at = |id: u64, second: u64| archive.near(MomentId(id), second * 1_000_000_000).unwrap().0;
+    assert_eq!([at(4, 1002), at(4, 0), at(4, 9999)], [2, 0, 9]);
+    assert_eq!([at(12, 8), at(12, 0), at(12, 9999)], [13, 10, 19]);
+    assert_eq!(archive.at(9_999_000_000_000), archive.last().map(|last| last.id));
 }

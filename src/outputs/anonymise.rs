@@ -1,7 +1,8 @@
 //! A sample without the directories of the machine it was taken on, for recordings that are given to others.
 //!
 //! Command lines, mount points and mount sources, control groups and the reasons that sources give keep the last part
-//! of each path. The names of data files, and processes that are not the job's, are left out. Everything that a verdict rests on stays, so the verdict is the same.
+//! of each path. The names of data files, and processes that are not the job's, are left out. Everything that a verdict
+//! rests on stays, so the verdict is the same.
 
 use std::sync::Arc;
 

@@ -334,12 +334,12 @@ impl App {
     fn news(&mut self, key: JobKey, news: News) -> Vec<Effect> {
         let shown = self.job().key == key;
         let Some(job) = self.jobs.iter_mut().find(|job| job.key == key) else { return Vec::new() };
-        let before = job.cursor().map(|stamp| stamp.id);
+        let stood = job.stands();
         let ended = matches!(news, News::Ended { .. });
         let redraw = match news {
             News::Frame(frame) => {
                 job.take_frame(*frame);
-                !job.stands() || before.is_none()
+                !(stood && job.stands())
             }
             News::Verdict(verdict) => {
                 job.take_verdict(verdict);
@@ -389,10 +389,7 @@ impl App {
         let Self { jobs, current, pages, options, page, .. } = self;
         if let Some(job) = jobs.get(*current) {
             let seen = Seen { job, body, may_signal: options.may_signal };
-            pages.refresh(&seen);
-            if *page == Page::Stacks {
-                pages.stacks.refresh(&seen);
-            }
+            pages.refresh(*page, &seen);
         }
         let area = self.area();
         if let (Some(Popup::Jobs(list)), jobs) = (&mut self.popup, &self.jobs) {

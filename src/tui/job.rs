@@ -25,7 +25,8 @@ const WAIT_MIN_S: f64 = 0.033;
 /// The moment looked at.
 #[derive(Debug, Clone)]
 struct Cursor {
-    id: MomentId,
+    /// Kept here: a picture may stand for longer than the archive keeps its moment.
+    stamp: Stamp,
     moment: Box<Moment>,
     /// Right edge of the charts, CLOCK_MONOTONIC nanoseconds.
     edge_ns: u64,
@@ -136,6 +137,7 @@ impl Job {
     #[must_use]
     pub fn recording(mut self) -> Self {
         self.replay = Some(Replay { playing: true, speed: 1, waited_s: 0.0, loaded: false });
+        self.timeline = Timeline::of_recording();
         self
     }
 
@@ -192,7 +194,7 @@ impl Job {
     /// The moment that is looked at, where the picture stands.
     #[must_use]
     pub fn cursor(&self) -> Option<&Stamp> {
-        self.archive.stamp(self.cursor.as_ref()?.id)
+        self.cursor.as_ref().map(|cursor| &cursor.stamp)
     }
 
     /// CLOCK_MONOTONIC nanoseconds of the moment shown.
@@ -269,9 +271,9 @@ impl Job {
         }
         // The first moment of a recording is on the screen before it is judged.
         if let Some(cursor) = &self.cursor
-            && self.archive.last().is_some_and(|last| last.id == cursor.id)
+            && self.archive.last().is_some_and(|last| last.id == cursor.stamp.id)
         {
-            let (id, edge) = (cursor.id, cursor.edge_ns);
+            let (id, edge) = (cursor.stamp.id, cursor.edge_ns);
             self.go_to(Some(id), Some(edge));
         }
     }
@@ -281,7 +283,7 @@ impl Job {
         if let Some(replay) = &mut self.replay {
             replay.playing = !replay.playing;
             replay.waited_s = 0.0;
-            let at_end = self.cursor.as_ref().map(|c| c.id) == self.archive.last().map(|s| s.id);
+            let at_end = self.cursor.as_ref().map(|c| c.stamp.id) == self.archive.last().map(|s| s.id);
             if replay.playing && replay.loaded && at_end {
                 self.go_to(self.archive.first().map(|stamp| stamp.id), None);
             }
@@ -307,8 +309,8 @@ impl Job {
         let Some(here) = self.here() else { return };
         let from = if self.stands() { self.moment_ns() } else { self.edge_ns() };
         let to = from as f64 + seconds * 1e9;
-        let to = self.archive.at(to.clamp(0.0, 1.8e19) as u64);
-        // Over a long gap, or with a long interval, a small move is at least a step.
+        let to = self.archive.near(here, to.clamp(0.0, 1.8e19) as u64);
+        // Over a long gap, at the end of a series, or with a long interval, a small move is at least a step.
         let to = if to == Some(here) { self.archive.step(here, seconds.signum() as i64) } else { to };
         self.travel(to, span_s);
     }
@@ -391,13 +393,13 @@ impl Job {
 
     /// The charts' scale has changed: the cursor stays in the picture.
     pub fn rescale(&mut self, span_s: f64) {
-        if let Some(id) = self.cursor.as_ref().map(|cursor| cursor.id) {
+        if let Some(id) = self.cursor.as_ref().map(|cursor| cursor.stamp.id) {
             self.show(id, span_s);
         }
     }
 
     fn here(&self) -> Option<MomentId> {
-        self.cursor.as_ref().map(|cursor| cursor.id).or_else(|| self.archive.last().map(|stamp| stamp.id))
+        self.cursor.as_ref().map(|cursor| cursor.stamp.id).or_else(|| self.archive.last().map(|stamp| stamp.id))
     }
 
     /// A person has moved: a replay stops, and a live picture runs on once it has come to the newest moment.
@@ -428,8 +430,9 @@ impl Job {
 
     /// Shows a moment; without an edge it stands at the right end of the charts.
     fn go_to(&mut self, id: Option<MomentId>, edge_ns: Option<u64>) {
-        let Some((id, moment)) = id.and_then(|id| Some((id, self.archive.load(id)?))) else { return };
+        let found = id.and_then(|id| Some((self.archive.stamp(id)?.clone(), self.archive.load(id)?)));
+        let Some((stamp, moment)) = found else { return };
         let edge_ns = edge_ns.unwrap_or(moment.frame.monotonic_ns);
-        self.cursor = Some(Cursor { id, moment: Box::new(moment), edge_ns });
+        self.cursor = Some(Cursor { stamp, moment: Box::new(moment), edge_ns });
     }
 }

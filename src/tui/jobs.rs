@@ -7,6 +7,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Rect;
 
+use super::format;
 use super::job::Job;
 use super::keys::Action;
 use super::layout;
@@ -36,7 +37,7 @@ pub struct Candidate {
     pub cpu_pct: Option<f64>,
     /// Resident memory.
     pub rss_bytes: Option<u64>,
-    /// Device memory; `None` where no device that can be seen is used.
+    /// Device memory; `None` where no device that can be seen is used, 0 where one is and nobody tells how much of it.
     pub gpu_memory_bytes: Option<u64>,
     /// Use of the devices by it, percent, summed over devices.
     pub gpu_pct: Option<f64>,
@@ -49,6 +50,13 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// Device memory in words; `None` where no device that can be seen is used.
+    #[must_use]
+    pub fn gpu_words(&self) -> Option<String> {
+        let told = self.gpu_memory_bytes?;
+        Some(format!("GPU {}", format::bytes(Some(told).filter(|bytes| *bytes > 0))))
+    }
+
     /// The library's name without what files have around it: `torch` for `libtorch_cpu.so`.
     #[must_use]
     pub fn library_name(&self) -> Option<String> {

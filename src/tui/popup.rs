@@ -160,7 +160,9 @@ impl Confirm {
     #[must_use]
     pub fn key(&self, key: KeyEvent) -> Outcome {
         match key.code {
-            KeyCode::Char('y' | 'Y') => Outcome::Confirmed(self.effect.clone()),
+            KeyCode::Char('y' | 'Y') if !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) => {
+                Outcome::Confirmed(self.effect.clone())
+            }
             KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => Outcome::Close,
             _ => Outcome::Nothing,
         }

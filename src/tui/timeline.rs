@@ -27,6 +27,19 @@ pub const POINTS: usize = 12_000;
 /// left edge tells whether something was missed there.
 const KEPT_NS: u64 = 4_200_000_000_000;
 
+/// The same of a recording, which is looked at from its beginning while its end has been read already: a day at one
+/// point a second, as long as whole moments are kept of it.
+const RECORDED: Kept = Kept { points: 100_000, ns: 26 * 3_600_000_000_000 };
+
+/// How much of the past is kept.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    /// Points, and runs of each coarser level.
+    points: usize,
+    /// Time before the newest, nanoseconds.
+    ns: u64,
+}
+
 /// Longest runs of the coarser levels, nanoseconds: 0.3, 1, 3, 10 and 30 s with a twentieth of slack, since intervals
 /// are never quite as long as they were meant to be. A factor of about three from one to the next lets a draw find one
 /// whose runs are between a sixth and a half of its column.
@@ -39,31 +52,42 @@ pub struct Timeline {
     points: VecDeque<Point>,
     /// Coarser and coarser.
     levels: [Level; RUNS_NS.len()],
+    kept: Kept,
 }
 
 impl Default for Timeline {
     fn default() -> Self {
-        Self { points: VecDeque::new(), levels: RUNS_NS.map(Level::new) }
+        Self::keeping(Kept { points: POINTS, ns: KEPT_NS })
     }
 }
 
 impl Timeline {
+    /// That of a recording.
+    #[must_use]
+    pub fn of_recording() -> Self {
+        Self::keeping(RECORDED)
+    }
+
+    fn keeping(kept: Kept) -> Self {
+        Self { points: VecDeque::new(), levels: RUNS_NS.map(Level::new), kept }
+    }
+
     /// Adds the values of a frame, dropping the oldest when full.
     pub fn push(&mut self, frame: &Frame) {
         let mut point = Point::of(frame);
         if self.points.back().is_some_and(|last| point.end_ns < last.end_ns) {
             // The clock went backwards: what was has no place on this axis any more.
-            *self = Self::default();
+            *self = Self::keeping(self.kept);
         }
         if let Some(last) = self.points.back() {
             point.follow(last);
             // What a level is done with goes on to the next coarser one.
             let mut done = Some(*last);
             for level in &mut self.levels {
-                done = done.and_then(|point| level.push(&point));
+                done = done.and_then(|point| level.push(&point, self.kept));
             }
         }
-        keep(&mut self.points, point);
+        keep(&mut self.points, point, self.kept);
     }
 
     /// Notes the class that stands at the latest frame.
@@ -122,10 +146,10 @@ impl Timeline {
 }
 
 /// Adds a point, or a run of them, and drops what is too old or too much.
-fn keep(points: &mut VecDeque<Point>, newest: Point) {
+fn keep(points: &mut VecDeque<Point>, newest: Point, kept: Kept) {
     points.push_back(newest);
-    let is_old = |p: &Point| p.end_ns < newest.start_ns.saturating_sub(KEPT_NS);
-    while points.len() > POINTS || points.front().is_some_and(is_old) {
+    let is_old = |p: &Point| p.end_ns < newest.start_ns.saturating_sub(kept.ns);
+    while points.len() > kept.points || points.front().is_some_and(is_old) {
         points.pop_front();
     }
 }

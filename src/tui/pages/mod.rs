@@ -10,6 +10,7 @@ use ratatui::layout::Rect;
 use super::job::Job;
 use super::keys::Action;
 use super::message::Effect;
+use super::page::Page;
 use super::popup::{Popup, Purpose};
 
 /// What a page may look at when a key comes.
@@ -48,10 +49,14 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Another frame is shown, or the body has another size. The page of stacks, which has most to do, is refreshed only
-    /// while it is up.
-    pub fn refresh(&mut self, seen: &Seen<'_>) {
-        self.processes.refresh(seen);
+    /// Another frame is shown, or the body has another size, or this page has come up. Pages that are not seen cost
+    /// nothing: they are refreshed when they come up.
+    pub fn refresh(&mut self, page: Page, seen: &Seen<'_>) {
+        match page {
+            Page::Processes => self.processes.refresh(seen),
+            Page::Stacks => self.stacks.refresh(seen),
+            _ => {}
+        }
     }
 
     /// Text was typed into a prompt.

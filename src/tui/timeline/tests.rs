@@ -201,3 +201,20 @@ fn a_clock_that_goes_backwards_begins_anew() {
     let t = timeline(&[(995.0, 1.0), (996.0, 1.0), (7.0, 1.0), (8.0, 1.0)]);
     assert_eq!(t.range(), Some((6_000_000_000, 8_000_000_000)));
 }
+
+#[test]
+fn a_recording_keeps_its_beginning() {
+    let (mut live, mut recorded) = (Timeline::default(), Timeline::of_recording());
+    let start = 1_000u64;
+    for second in start..start + 3 * 3600 {
+        let frame = Frame { monotonic_ns: second * 1_000_000_000, seconds: 1.0, ..Frame::default() };
+        live.push(&frame);
+        recorded.push(&frame);
+    }
+    let columns = |timeline: &Timeline| {
+        let mut columns = 0;
+        timeline.spread(Window::of_cells((start + 60) * 1_000_000_000, 60.0, 60), |_, _, _| columns += 1);
+        columns
+    };
+    assert_eq!((columns(&live), columns(&recorded)), (0, 60));
+}

@@ -157,6 +157,7 @@ fn timeline(buf: &mut Buffer, band: Band, shown: Shown, frame: &Frame, app: &App
     };
     sheet::axis(buf, band, top, theme);
     charts::timeline(buf, band.chart, &columns, max, theme.series(Series::Cpu), theme);
+    super::cursor(buf, band.chart, app);
 }
 
 /// The top of an axis of percents.

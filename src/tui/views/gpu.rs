@@ -78,7 +78,9 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
             device::dense(buf, [text(0, 1), text(1, 1), text(2, plan.device_rows - 2)], gpu, frame, app);
         }
         if let Some((chart, past)) = &beside {
-            past.draw(buf, Rect { y: whole.y, height: whole.height, ..*chart }, i, gpu, app);
+            let chart = Rect { y: whole.y, height: whole.height, ..*chart };
+            past.draw(buf, chart, i, gpu, app);
+            super::cursor(buf, chart, app);
         }
     }
     if plan.side_x.is_none() {
@@ -137,18 +139,22 @@ fn timelines(buf: &mut Buffer, sheet: &Sheet, plan: &Plan, frame: &Frame, app: &
         label(buf, band, &name, &format::percent(gpu.utilization_pct), &own, app);
         sheet::axis(buf, band, top(band), theme);
         past.draw(buf, band.chart, i, gpu, app);
+        super::cursor(buf, band.chart, app);
     }
     let ours = frame.gpus.iter().filter(|gpu| gpu.attached).count();
     let values = |point: &Point| [point.gpu_memory.get(), point.gpu_power.get()];
     let means = Columns::gather_each::<2>(&app.job().timeline, app.window(width), values);
-    for (i, (name, columns)) in ["Memory", "Power"].into_iter().zip(&means).enumerate() {
+    // The charts may go on behind the moment shown, or have ended before it.
+    let now = values(&Point::of(frame));
+    for (i, ((name, columns), now)) in ["Memory", "Power"].into_iter().zip(&means).zip(now).enumerate() {
         let Some(band) = sheet.band(plan.mean_line(i), plan.mean_rows) else { continue };
-        let now = columns.values().flatten().last().map(f64::from);
+        let now = now.map(f64::from);
         let of = if i == 0 { "of what is fitted" } else { "of the limit" };
         let of = if ours > 1 { format!("mean, {of}") } else { of.to_owned() };
         label(buf, band, name, &format::percent(now), &of, app);
         sheet::axis(buf, band, top(band), theme);
         charts::timeline(buf, band.chart, columns, 100.0, theme.series(Series::Gpu), theme);
+        super::cursor(buf, band.chart, app);
     }
 }
 

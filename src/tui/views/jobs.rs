@@ -244,9 +244,7 @@ fn other(buf: &mut Buffer, row: Rect, candidate: &Candidate, scene: &Scene<'_>) 
 /// What speaks for it that a process trains.
 fn facts(candidate: &Candidate) -> String {
     let mut facts = Vec::new();
-    if let Some(bytes) = candidate.gpu_memory_bytes {
-        facts.push(format!("GPU {}", format::bytes(Some(bytes))));
-    }
+    facts.extend(candidate.gpu_words());
     match candidate.workers {
         0 => {}
         1 => facts.push("1 worker".to_owned()),

@@ -230,7 +230,7 @@ fn flow(buf: &mut Buffer, area: Rect, pieces: &[(String, Style)]) {
     let (mut x, mut y) = (area.left(), area.top());
     for (text, style) in pieces {
         let width = cells(text);
-        if x > area.left() && x + width > area.right() {
+        if x > area.left() && x.saturating_add(width) > area.right() {
             (x, y) = (area.left(), y + 1);
         }
         if y >= area.bottom() {

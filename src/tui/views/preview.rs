@@ -132,8 +132,9 @@ pub fn candidate(buf: &mut Buffer, area: Rect, candidate: &Candidate, theme: The
     let cpu = format!("CPU {}{cores} · memory {}", format::percent(c.cpu_pct), format::bytes(c.rss_bytes));
     add(&mut lines, &cpu, area.width, 2, Style::new());
     let gpu = match c.gpu_memory_bytes {
-        Some(_) => {
-            format!("GPU memory {} · GPU use {}", format::bytes(c.gpu_memory_bytes), format::percent(c.gpu_pct))
+        Some(bytes) => {
+            let told = Some(bytes).filter(|bytes| *bytes > 0);
+            format!("GPU memory {} · GPU use {}", format::bytes(told), format::percent(c.gpu_pct))
         }
         None => "no GPU that can be seen".to_owned(),
     };

@@ -173,8 +173,7 @@ fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) 
 /// The number and the bar of a share.
 fn share_bar(buf: &mut Buffer, area: Rect, columns: Columns, share: f64, style: Style) {
     let x = area.x + BEFORE;
-    let text = format!("{:.0} %", if share.is_finite() { share * 100.0 } else { 0.0 });
-    write_right(buf, x, area.y, x + SHARE, &text, Style::new());
+    write_right(buf, x, area.y, x + SHARE, &format::share(Some(share)), Style::new());
     let filled = (share.clamp(0.0, 1.0) * f64::from(columns.bar)).round() as u16;
     for cell in 0..filled {
         write(buf, x + SHARE + 1 + cell, area.y, area.right(), "█", style);

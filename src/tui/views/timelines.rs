@@ -3,7 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{cells, flow, write, write_right};
+use super::{cells, flow, sheet, write};
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::sample::{SourceState, SourceStatus};
@@ -74,7 +74,7 @@ pub fn draw(buf: &mut Buffer, bands: &[Band; CHARTS], app: &App) {
             write(buf, band.chart.x, band.chart.y, band.chart.right(), &message, app.theme().dim());
             continue;
         }
-        axis(buf, band.axis, &top, app.theme());
+        sheet::axis(buf, *band, &top, app.theme());
         charts::timeline(buf, band.chart, &columns, max, app.theme().series(shown.series), app.theme());
     }
 }
@@ -102,14 +102,6 @@ fn text(buf: &mut Buffer, area: Rect, shown: &Shown, theme: Theme) {
     let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
     let pieces: Vec<_> = shown.pieces.iter().map(|p| (p.clone(), theme.dim())).collect();
     flow(buf, below, &pieces);
-}
-
-fn axis(buf: &mut Buffer, area: Rect, top: &str, theme: Theme) {
-    let end = area.right().saturating_sub(1);
-    write_right(buf, area.x, area.y, end, top, theme.dim());
-    if area.height > 1 {
-        write_right(buf, area.x, area.bottom() - 1, end, "0", theme.dim());
-    }
 }
 
 /// One word for a source that does not deliver.

@@ -42,7 +42,7 @@ fn one(buf: &mut Buffer, area: Rect, worker: &WorkerRates, app: &App) {
     let shares = [worker.busy, worker.io_wait, worker.runnable, worker.idle];
     let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
     charts::bar(buf, bar, shares, app.theme());
-    let most = Stage::ALL.into_iter().zip(shares).filter_map(|(s, v)| v.map(|v| (s, v)));
+    let most = Stage::ALL.into_iter().zip(shares).filter_map(|(s, v)| Some((s, v.filter(|v| v.is_finite())?)));
     let most = most.max_by(|a, b| a.1.total_cmp(&b.1));
     let text = most.map_or_else(
         || format::UNMEASURED.to_owned(),

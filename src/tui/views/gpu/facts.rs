@@ -83,7 +83,7 @@ fn trouble(app: &App) -> Option<String> {
 /// Devices of the job that idle while others of it work.
 fn idle(frame: &Frame) -> Option<String> {
     let ours = || frame.gpus.iter().filter(|gpu| gpu.attached);
-    let busiest = ours().filter_map(|gpu| gpu.utilization_pct).fold(0.0, f64::max);
+    let busiest = ours().filter_map(|gpu| gpu.utilization_pct).filter(|pct| pct.is_finite()).fold(0.0, f64::max);
     let idle: Vec<&GpuRates> = ours().filter(|gpu| words::is_idle(gpu)).collect();
     let first = idle.first().filter(|_| busiest >= BUSY_PCT)?;
     let others = match idle.len() {

@@ -11,7 +11,7 @@ use crate::tui::format;
 use crate::tui::layout;
 use crate::tui::theme::Series;
 use crate::tui::timeline::{self, Point};
-use crate::tui::views::{cursor, timelines, write, write_right};
+use crate::tui::views::{cursor, sheet, timelines, write, write_right};
 
 /// How many there are.
 const CHARTS: u16 = 5;
@@ -130,10 +130,6 @@ fn one(buf: &mut Buffer, band: layout::Band, shown: &Shown, app: &App) {
         let max = charts::nice_bytes(f64::from(columns.max()));
         (max as f32, format::short_bytes(max))
     };
-    let end = band.axis.right().saturating_sub(1);
-    write_right(buf, band.axis.x, band.axis.y, end, &top, theme.dim());
-    if band.axis.height > 1 {
-        write_right(buf, band.axis.x, band.axis.bottom() - 1, end, "0", theme.dim());
-    }
+    sheet::axis(buf, band, &top, theme);
     charts::timeline(buf, band.chart, &columns, max, style, theme);
 }
