@@ -134,7 +134,8 @@ fn gpu(frame: Option<&Frame>, app: &App) -> Shown {
         piece(&mut pieces, mean.map(|_| low), |_| format!("{low:.0}–{high:.0} %"));
     }
     let sum = |of: fn(&GpuRates) -> Option<u64>| {
-        ours.iter().map(|g| of(g)).sum::<Option<u64>>().filter(|_| !ours.is_empty())
+        let each: Option<Vec<u64>> = ours.iter().map(|g| of(g)).collect();
+        Some(each?.into_iter().fold(0, u64::saturating_add)).filter(|_| !ours.is_empty())
     };
     if let Some(used) = sum(|g| g.memory_used_bytes) {
         let total = sum(|g| g.memory_total_bytes);

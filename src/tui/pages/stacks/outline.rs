@@ -1,6 +1,6 @@
 //! The page as an outline: roles, their functions, the lines of these; folded parts left out.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::recent::{Function, Recent, Sum};
@@ -153,12 +153,10 @@ pub fn rows(recent: &Recent, job: &Job, turned: &HashSet<Key>) -> Vec<Row> {
     let mut out = Outline { rows: Vec::new(), turned };
     let several = recent.trainers.len() > 1;
     // Ranks are counted in the order of the frame: the attached one first.
-    let order: Vec<ProcessId> = job.frame().map(|f| f.trainers.iter().map(|t| t.id).collect()).unwrap_or_default();
-    let mut trainers: Vec<(usize, &ProcessId, &Sum)> = recent
-        .trainers
-        .iter()
-        .map(|(id, sum)| (order.iter().position(|other| other == id).unwrap_or(usize::MAX), id, sum))
-        .collect();
+    let order = job.frame().into_iter().flat_map(|frame| &frame.trainers).map(|trainer| trainer.id).zip(0..);
+    let order: HashMap<ProcessId, usize> = order.collect();
+    let mut trainers: Vec<(usize, &ProcessId, &Sum)> =
+        recent.trainers.iter().map(|(id, sum)| (order.get(id).copied().unwrap_or(usize::MAX), id, sum)).collect();
     trainers.sort_by_key(|(rank, id, _)| (*rank, **id));
     for (place, (rank, id, sum)) in trainers.iter().enumerate() {
         let rank = Some(*rank).filter(|rank| several && *rank != usize::MAX);
