@@ -67,6 +67,25 @@ fn steps_show_each_moment_with_its_verdict() {
 }
 
 #[test]
+fn a_picture_stands_for_longer_than_the_past_is_kept() {
+    let limits = Limits { span: std::time::Duration::from_secs(10), ..Limits::default() };
+    let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, limits);
+    let mut app = App::new(job, Options { theme: PLAIN, ..Options::default() }, SIZE);
+    let mut on = |app: &mut App, seconds: std::ops::Range<u64>| -> usize {
+        seconds.map(|t| tell(app, News::Frame(Box::new(frame(t, Job::default())))).len()).sum()
+    };
+    on(&mut app, 1..20);
+    press(&mut app, KeyCode::Char(' '));
+    let stands = text(&app, SIZE);
+    assert!(stands.contains("PAUSED"));
+    assert_eq!(on(&mut app, 20..200), 0, "nothing is drawn behind a picture that stands");
+    assert!(app.job().archive().first().unwrap().id.0 > 100);
+    assert_eq!((shown(&app), text(&app, SIZE)), (19, stands));
+    press(&mut app, KeyCode::Left);
+    assert_eq!(Some(shown(&app) - 1), app.job().archive().first().map(|first| first.id.0));
+}
+
+#[test]
 fn changes_of_verdict_are_jumped_to() {
     let mut app = running(PLAIN, SIZE, Job::default());
     let mut seen = Vec::new();

@@ -20,11 +20,13 @@ fn settings() -> Settings {
     Settings::load(&cli.common, None, |_| None).unwrap()
 }
 
-async fn ticks(watching: &mut Watching, app: &mut App, count: usize) {
+async fn ticks(watching: &mut Watching, app: &mut App, count: usize) -> Vec<Effect> {
+    let mut effects = Vec::new();
     for _ in 0..count {
         let arrived = tokio::time::timeout(Duration::from_secs(10), watching.next()).await.expect("a tick");
-        arrived.tell(app);
+        effects.extend(arrived.tell(app));
     }
+    effects
 }
 
 #[test]
@@ -41,12 +43,15 @@ fn two_jobs_are_watched_at_once_and_one_is_let_go() {
         let mut watching = Watching::new(session, first.pid());
         ticks(&mut watching, &mut app, 2).await;
 
-        let attached = watching.attach(&settings, second.pid());
+        // Limits were said of the job that trainmon was started for: another one's ends nothing.
+        let limited = Settings { iterations: Some(1), duration: Some(Duration::from_millis(1)), ..settings.clone() };
+        let attached = watching.attach(&limited, second.pid());
         let Message::Attached(key, _) = &attached else { panic!("{attached:?}") };
         let key = *key;
         app.update(attached);
         watching.want(&app);
-        ticks(&mut watching, &mut app, 8).await;
+        let effects = ticks(&mut watching, &mut app, 8).await;
+        assert!(!effects.contains(&Effect::Quit), "{effects:?}");
         assert_eq!((app.jobs().len(), app.job().key), (2, key));
         for job in app.jobs() {
             assert!(job.archive().len() >= 2, "{:?} has {}", job.key, job.archive().len());
@@ -74,6 +79,24 @@ fn two_jobs_are_watched_at_once_and_one_is_let_go() {
         assert!(app.job().summary().unwrap().watched_s > 0.5);
         let more = tokio::time::timeout(Duration::from_millis(500), watching.next()).await;
         assert!(more.is_err(), "an ended job sends nothing");
+        Ok(())
+    });
+    done.unwrap();
+}
+
+#[test]
+fn the_limits_of_the_first_job_end_the_session() {
+    let job = start_with(Path::new(env!("CARGO_BIN_EXE_trainmon")), Bottleneck::Gpu, None).unwrap();
+    let settings = Settings { iterations: Some(2), ..settings() };
+    let done = block_on(async {
+        let session = Session::attach(&settings, job.pid(), Some(&job.device_path))?;
+        let target = Target { pid: job.pid(), command: session.command().to_owned() };
+        let mut app =
+            App::new(Job::new(JobKey::default(), target, 0.2, Limits::default()), Options::default(), (80, 24));
+        let mut watching = Watching::new(session, job.pid());
+        // The first tick has no interval and does not count.
+        assert!(!ticks(&mut watching, &mut app, 2).await.contains(&Effect::Quit));
+        assert!(ticks(&mut watching, &mut app, 1).await.contains(&Effect::Quit));
         Ok(())
     });
     done.unwrap();

@@ -150,6 +150,10 @@ impl Watching {
         let Some(place) = self.jobs.iter().position(|job| job.key == key) else { return };
         let session = self.jobs.remove(place).session;
         self.leaving.retain(|thread| !thread.is_finished());
+        self.let_go(session);
+    }
+
+    fn let_go(&mut self, session: Session) {
         // Where no thread can be started the session goes here and now.
         self.leaving.extend(std::thread::Builder::new().name("tm-detach".to_owned()).spawn(move || drop(session)));
     }
@@ -167,6 +171,10 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
+        // All at once: each may wait for its py-spy.
+        for job in std::mem::take(&mut self.jobs) {
+            self.let_go(job.session);
+        }
         for thread in self.leaving.drain(..) {
             // It ends within the half second that a session gives py-spy.
             let _ = thread.join();

@@ -102,7 +102,7 @@ impl Job {
             key,
             target,
             interval_s,
-            timeline: Timeline::default(),
+            timeline: Timeline::new(limits.span),
             sources: Sources::default(),
             ended: None,
             replay: None,
@@ -137,7 +137,6 @@ impl Job {
     #[must_use]
     pub fn recording(mut self) -> Self {
         self.replay = Some(Replay { playing: true, speed: 1, waited_s: 0.0, loaded: false });
-        self.timeline = Timeline::of_recording();
         self
     }
 

@@ -15,21 +15,24 @@ pub use point::{GPUS, Percent, Point, Small, parts, read_bytes_s};
 pub use window::Window;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
 use runs::Level;
 
-/// Points kept, and runs of each coarser level: twenty minutes at ten a second.
+/// Points kept for each hour, and runs of each coarser level: twenty minutes at ten a second.
 pub const POINTS: usize = 12_000;
 
-/// What ended longer ago than this is dropped, nanoseconds: the longest time scale is an hour, and what lies before its
-/// left edge tells whether something was missed there.
-const KEPT_NS: u64 = 4_200_000_000_000;
+/// Most hours that count for [`POINTS`]: a day at one point a second, in some 50 MiB with the coarser levels.
+const HOURS: usize = 8;
 
-/// The same of a recording, which is looked at from its beginning while its end has been read already: a day at one
-/// point a second, as long as whole moments are kept of it.
-const RECORDED: Kept = Kept { points: 100_000, ns: 26 * 3_600_000_000_000 };
+/// What ended so much longer ago than whole moments are kept is dropped, nanoseconds: what lies before the left edge of
+/// a chart tells whether something was missed there.
+const MARGIN_NS: u64 = 600_000_000_000;
+
+/// The longest time scale, nanoseconds: so much is kept at least.
+const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// How much of the past is kept.
 #[derive(Debug, Clone, Copy)]
@@ -57,15 +60,18 @@ pub struct Timeline {
 
 impl Default for Timeline {
     fn default() -> Self {
-        Self::keeping(Kept { points: POINTS, ns: KEPT_NS })
+        Self::new(Duration::ZERO)
     }
 }
 
 impl Timeline {
-    /// That of a recording.
+    /// A timeline of nothing yet, for moments that are kept for so long, and for the longest time scale at least. It
+    /// may be looked at from its beginning: a recording is read to its end before it is played there.
     #[must_use]
-    pub fn of_recording() -> Self {
-        Self::keeping(RECORDED)
+    pub fn new(span: Duration) -> Self {
+        let ns = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(LONGEST_NS);
+        let hours = usize::try_from(ns / LONGEST_NS).unwrap_or(HOURS).min(HOURS);
+        Self::keeping(Kept { points: hours * POINTS, ns: ns.saturating_add(MARGIN_NS) })
     }
 
     fn keeping(kept: Kept) -> Self {
