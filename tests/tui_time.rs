@@ -71,7 +71,7 @@ fn a_picture_stands_for_longer_than_the_past_is_kept() {
     let limits = Limits { span: std::time::Duration::from_secs(10), ..Limits::default() };
     let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, limits);
     let mut app = App::new(job, Options { theme: PLAIN, ..Options::default() }, SIZE);
-    let mut on = |app: &mut App, seconds: std::ops::Range<u64>| -> usize {
+    let on = |app: &mut App, seconds: std::ops::Range<u64>| -> usize {
         seconds.map(|t| tell(app, News::Frame(Box::new(frame(t, Job::default())))).len()).sum()
     };
     on(&mut app, 1..20);

@@ -102,7 +102,7 @@ impl Job {
             key,
             target,
             interval_s,
-            timeline: Timeline::new(limits.span),
+            timeline: Timeline::new(limits),
             sources: Sources::default(),
             ended: None,
             replay: None,

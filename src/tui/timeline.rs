@@ -15,17 +15,18 @@ pub use point::{GPUS, Percent, Point, Small, parts, read_bytes_s};
 pub use window::Window;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use crate::diagnosis::verdict::Class;
+use crate::history::archive::Limits;
 use crate::rates::Frame;
 use runs::Level;
 
-/// Points kept for each hour, and runs of each coarser level: twenty minutes at ten a second.
+/// Points kept, and runs of each coarser level, for as much memory as whole moments have by default: twenty minutes at
+/// ten a second.
 pub const POINTS: usize = 12_000;
 
-/// Most hours that count for [`POINTS`]: a day at one point a second, in some 50 MiB with the coarser levels.
-const HOURS: usize = 8;
+/// Most times that, where moments have more memory: a day at one point a second, in some 50 MiB with the coarser levels.
+const MOST_TIMES: usize = 8;
 
 /// What ended so much longer ago than whole moments are kept is dropped, nanoseconds: what lies before the left edge of
 /// a chart tells whether something was missed there.
@@ -60,18 +61,18 @@ pub struct Timeline {
 
 impl Default for Timeline {
     fn default() -> Self {
-        Self::new(Duration::ZERO)
+        Self::new(Limits::default())
     }
 }
 
 impl Timeline {
-    /// A timeline of nothing yet, for moments that are kept for so long, and for the longest time scale at least. It
+    /// A timeline of nothing yet that goes back as far as whole moments do, and for the longest time scale at least. It
     /// may be looked at from its beginning: a recording is read to its end before it is played there.
     #[must_use]
-    pub fn new(span: Duration) -> Self {
-        let ns = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(LONGEST_NS);
-        let hours = usize::try_from(ns / LONGEST_NS).unwrap_or(HOURS).min(HOURS);
-        Self::keeping(Kept { points: hours * POINTS, ns: ns.saturating_add(MARGIN_NS) })
+    pub fn new(limits: Limits) -> Self {
+        let ns = u64::try_from(limits.span.as_nanos()).unwrap_or(u64::MAX).max(LONGEST_NS);
+        let times = (limits.bytes / Limits::default().bytes).clamp(1, MOST_TIMES);
+        Self::keeping(Kept { points: times * POINTS, ns: ns.saturating_add(MARGIN_NS) })
     }
 
     fn keeping(kept: Kept) -> Self {

@@ -204,7 +204,8 @@ fn a_clock_that_goes_backwards_begins_anew() {
 
 #[test]
 fn what_is_kept_whole_can_be_drawn() {
-    let (mut short, mut long) = (Timeline::default(), Timeline::new(Duration::from_secs(4 * 3600)));
+    let limits = Limits { span: std::time::Duration::from_secs(4 * 3600), ..Limits::default() };
+    let (mut short, mut long) = (Timeline::default(), Timeline::new(limits));
     let start = 1_000u64;
     for second in start..start + 3 * 3600 {
         let frame = Frame { monotonic_ns: second * 1_000_000_000, seconds: 1.0, ..Frame::default() };
@@ -216,5 +217,6 @@ fn what_is_kept_whole_can_be_drawn() {
         timeline.spread(Window::of_cells((start + 60) * 1_000_000_000, 60.0, 60), |_, _, _| columns += 1);
         columns
     };
-    assert_eq!((columns(&short), columns(&long)), (0, 60));
+    // By runs of some seconds, which cover more than one column each, since points do not go back as far.
+    assert!(columns(&short) == 0 && columns(&long) >= 60, "{} {}", columns(&short), columns(&long));
 }
