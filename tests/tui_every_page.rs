@@ -417,9 +417,42 @@ fn nothing_is_claimed_before_anything_was_measured() {
         for page in "1234567".chars() {
             press(&mut app, KeyCode::Char(page));
             let shown = text(&app, size);
-            for claim in ["0 %", "0%  ", "0 MiB/s", "0 W", "0 °C", " 0 B", "0 steps"] {
+            for claim in ["0 processes", "0 CPUs", "0 %", "0%  ", "0 MiB/s", "0 W", "0 °C", " 0 B", "0 steps"] {
                 let said = shown.lines().find(|line| line.contains(claim) && !line.contains("100%"));
                 assert_eq!(said, None, "{name}, page {page}:\n{shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_to_do_first_is_on_every_page_at_every_size() {
+    for width in [60, 80, 120, 200] {
+        for height in 15..62 {
+            let mut app = running(PLAIN, (width, height), Job { seconds: 3, ..Job::default() });
+            tell(&mut app, News::Verdict(Arc::new(data_loader())));
+            for page in PAGES {
+                press(&mut app, KeyCode::Char(page));
+                let shown = text(&app, (width, height));
+                assert!(shown.contains("► Do first: Raise num_workers from 4 to 7"), "{width}×{height}\n{shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_recording_is_not_said_to_be_attached_to() {
+    let size = (80, 24);
+    for (name, mut app) in states(size).into_iter().filter(|(name, _)| name.contains("recording")) {
+        for page in PAGES.take(7) {
+            press(&mut app, KeyCode::Char(page));
+            let shown = text(&app, size);
+            assert!(shown.contains("REPLAY"), "{name}, page {page}:\n{shown}");
+            for wrong in ["attaching", "first seconds", "neither stopped", " now"] {
+                assert!(
+                    !shown.contains(wrong) || app.frame().is_none() && wrong == " now",
+                    "{name}: {wrong}\n{shown}"
+                );
             }
         }
     }

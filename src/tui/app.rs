@@ -366,9 +366,7 @@ impl App {
                 true
             }
             News::Loaded(note) => {
-                if let Some(replay) = &mut job.replay {
-                    replay.loaded = true;
-                }
+                job.loaded();
                 if note.is_some() {
                     self.notice = note;
                 }
@@ -707,7 +705,7 @@ impl App {
             return vec![Effect::Redraw];
         };
         let text = views::verdict_text(verdict, &self.job().target);
-        self.notice = Some("verdict copied to the clipboard".to_owned());
+        self.notice = Some("verdict sent to the clipboard of the terminal (OSC 52)".to_owned());
         vec![Effect::Copy(text), Effect::Redraw]
     }
 

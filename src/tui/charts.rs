@@ -227,8 +227,9 @@ pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, th
     }
 }
 
-/// Draws the time axis: a mark at every round number of seconds before the right edge.
-pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, style: Style) {
+/// Draws the time axis: a mark at every round number of seconds before the right edge, and a word of at most three cells
+/// at that.
+pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, edge: &str, style: Style) {
     let area = area.intersection(buf.area);
     if area.width < 8 || area.height == 0 || !span_s.is_finite() || span_s <= 0.0 {
         return;
@@ -237,8 +238,8 @@ pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, style: Style) {
         .into_iter()
         .find(|s| f64::from(area.width) * s / span_s >= 9.0)
         .unwrap_or(1800.0);
-    buf.set_stringn(area.right() - 3, area.y, "now", 3, style);
     let mut free = area.right() - 3;
+    buf.set_stringn(free, area.y, format!("{edge:>3}"), 3, style);
     for mark in 1..=64 {
         let ago = step * f64::from(mark);
         if ago > span_s {
@@ -380,7 +381,7 @@ mod tests {
     fn the_ruler_counts_seconds_back_from_now() {
         let area = Rect::new(0, 0, 60, 1);
         let mut buf = Buffer::empty(area);
-        ruler(&mut buf, area, 60.0, Style::new());
+        ruler(&mut buf, area, 60.0, "now", Style::new());
         assert_eq!(rows(&buf), ["-60s      -50s      -40s      -30s      -20s      -10s   now"]);
     }
 
@@ -389,7 +390,7 @@ mod tests {
         let area = Rect::new(0, 0, 60, 1);
         let marks = |span_s| {
             let mut buf = Buffer::empty(area);
-            ruler(&mut buf, area, span_s, Style::new());
+            ruler(&mut buf, area, span_s, "now", Style::new());
             rows(&buf).concat().split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(marks(10.0), "-10s -8s -6s -4s -2s now");
@@ -434,7 +435,7 @@ mod tests {
             timeline(&mut buf, area, &columns, max, Style::new(), theme);
             stacked(&mut buf, area, &t, window, theme);
             strip(&mut buf, area, &t, window, theme);
-            ruler(&mut buf, area, f64::from(max.abs()), Style::new());
+            ruler(&mut buf, area, f64::from(max.abs()), "now", Style::new());
             bar(&mut buf, area, [values.first().and_then(|v| v.1), Some(0.5), None, Some(f64::NAN)], theme);
         }
     }

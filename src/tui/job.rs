@@ -340,6 +340,15 @@ impl Job {
         }
     }
 
+    /// All of the recording has been read: where it has been played to its end already, it stands.
+    pub fn loaded(&mut self) {
+        let last = self.archive.last().map(|last| last.id);
+        if let Some(replay) = &mut self.replay {
+            replay.loaded = true;
+            replay.playing &= self.cursor.as_ref().is_some_and(|cursor| Some(cursor.stamp.id) != last);
+        }
+    }
+
     /// Plays faster or slower.
     pub fn change_speed(&mut self, faster: bool) {
         if let Some(replay) = &mut self.replay {

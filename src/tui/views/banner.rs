@@ -43,6 +43,7 @@ pub fn is_pending(verdict: &Verdict) -> bool {
 /// The text of the badge: class and cause, in the exact words of the taxonomy.
 pub fn badge(app: &App) -> (String, Style) {
     match app.verdict() {
+        None if app.job().replay.is_some() => (" recording ".to_owned(), app.theme().bar()),
         None => (" attaching ".to_owned(), app.theme().bar()),
         Some(v) if is_pending(v) => (" watching ".to_owned(), app.theme().bar()),
         Some(v) => {
@@ -58,7 +59,9 @@ fn head(buf: &mut Buffer, area: Rect, app: &App) {
     let text = fit(&text, usize::from(area.width));
     let x = write(buf, area.x, area.y, area.right(), &text, style);
     let Some(verdict) = app.verdict() else {
-        write(buf, x + 1, area.y, area.right(), &format!("to PID {} …", app.job().target.pid), app.theme().strong());
+        let what = if app.job().replay.is_some() { "of" } else { "to" };
+        let text = format!("{what} PID {} …", app.job().target.pid);
+        write(buf, x + 1, area.y, area.right(), &text, app.theme().strong());
         return;
     };
     let age = app.job().verdict_age_s().map(|s| format!("for {}", format::duration(s))).unwrap_or_default();
@@ -82,6 +85,14 @@ fn edge_style(verdict: &Verdict, theme: Theme) -> Style {
 
 /// Before the first verdict.
 fn pending(app: &App) -> Vec<(String, Style)> {
+    if let Some(replay) = app.job().replay {
+        let text = match (app.frame(), replay.loaded) {
+            (None, true) => "There is not one sample in this recording: nothing can be shown or judged.",
+            (None, false) => "It is being read.",
+            (Some(_), _) => "This moment has not been judged.",
+        };
+        return vec![(text.to_owned(), app.theme().strong())];
+    }
     if let Some(reason) = &app.sources().job.reason {
         let mut lines = vec![(format!("The target: {}", sanitise(reason)), app.theme().strong())];
         lines.extend(
@@ -104,7 +115,12 @@ fn below(verdict: &Verdict, theme: Theme, width: usize, rows: usize) -> Vec<(Str
     let summary = wrap(&verdict.summary, width);
     // The rows of the first action are kept for it; the summary gets the rest, and says so if something was cut.
     let first = actions.iter().take_while(|(_, style)| *style == theme.advice()).count().clamp(1, 2);
-    let room = rows.saturating_sub(first.min(actions.len())).max(1);
+    let told = actions.first().is_some_and(|(_, style)| *style == theme.advice());
+    let room = match rows {
+        // One row alone is for what to do.
+        0 | 1 if told => 0,
+        _ => rows.saturating_sub(first.min(actions.len())).max(1),
+    };
     let mut lines: Vec<(String, Style)> =
         summary.iter().take(room).map(|line| (line.clone(), theme.strong())).collect();
     if let (true, Some((last, _))) = (summary.len() > room, lines.last_mut()) {

@@ -9,7 +9,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::{bound, cells};
-use crate::diagnosis::verdict::{Evidence, Rank, Verdict};
+use crate::diagnosis::verdict::{Class, Evidence, Rank, Verdict};
 use crate::text::{fit, sanitise, wrap};
 use crate::tui::app::App;
 use crate::tui::format;
@@ -65,7 +65,11 @@ impl PageOfText {
     fn advice(&mut self, verdict: &Verdict) {
         self.heading("What to do");
         if verdict.advice.is_empty() {
-            self.text("", 2, "Nothing: no advice belongs to this verdict.", Style::new());
+            let text = match verdict.class {
+                Class::Unknown => "Too little is seen to advise anything: what mends that stands below.",
+                _ => "Nothing: no advice belongs to this verdict.",
+            };
+            self.text("", 2, text, Style::new());
         }
         for (n, advice) in verdict.advice.iter().take(MOST).enumerate() {
             let title = format!("{}{}", sanitise(&advice.title), bound(advice));

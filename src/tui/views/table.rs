@@ -30,8 +30,9 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     shown(buf, Rect { height: 1, ..area }, app);
     heading(buf, Rect { y: area.y + 1, height: 1, ..area }, &placed, app);
     let body = Rect { y: area.y + ABOVE, height: area.height - ABOVE, ..area };
-    let Some(frame) = app.frame() else {
-        write(buf, body.x, body.y, body.right(), "nothing has been read yet", app.theme().dim());
+    // A job has one process at least.
+    let Some(frame) = app.frame().filter(|frame| !frame.processes.is_empty()) else {
+        write(buf, body.x, body.y, body.right(), "no process has been read", app.theme().dim());
         return;
     };
     if table.rows.is_empty() && !table.filter.is_empty() {
@@ -64,6 +65,7 @@ fn shown(buf: &mut Buffer, area: Rect, app: &App) {
     let (count, threads) =
         app.frame().map_or((0, 0), |frame: &Frame| (frame.processes.len(), frame.job.thread_count));
     let mut text = match (table.filter.is_empty(), threads) {
+        _ if count == 0 => format!("{} processes", format::UNMEASURED),
         (true, 0) => format!("{count} processes"),
         (true, threads) => format!("{count} processes, {threads} threads"),
         (false, _) => format!("{} of {count} processes match “{}” (F4)", table.matching, fit(&table.filter, TYPED)),

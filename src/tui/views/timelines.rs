@@ -31,7 +31,9 @@ pub fn ruler(buf: &mut Buffer, area: Rect, app: &App) {
         charts::sweep_ruler(buf, area, window, app.theme().dim());
         return;
     }
-    charts::ruler(buf, area, app.span_s(), app.theme().dim());
+    // The edge of a picture that stands is a moment of the past.
+    let edge = if app.job().stands() { "0s" } else { "now" };
+    charts::ruler(buf, area, app.span_s(), edge, app.theme().dim());
     let (Some(cell), Some(stamp)) = (app.cursor_cell(area.width), app.job().cursor()) else { return };
     let text = format!("▲{}", crate::tui::words::clock(stamp.unix_ms, &app.options.zone));
     let x = (area.x + cell).min(area.right().saturating_sub(cells(&text)));
@@ -69,13 +71,27 @@ pub fn draw(buf: &mut Buffer, bands: &[Band; CHARTS], app: &App) {
         };
         text(buf, band.text, shown, app.theme());
         if columns.values().all(|v| v.is_none()) {
-            let message = if frame.is_some() { shown.empty.as_str() } else { "waiting for the first sample" };
+            let unread = match shown.series {
+                // These are there with the first sample, or not at all.
+                Series::Gpu | Series::Loader if frame.is_some() => None,
+                _ => unread(frame),
+            };
+            let message = unread.unwrap_or(&shown.empty);
             let message = fit(message, usize::from(band.chart.width));
             write(buf, band.chart.x, band.chart.y, band.chart.right(), &message, app.theme().dim());
             continue;
         }
         sheet::axis(buf, *band, &top, app.theme());
         charts::timeline(buf, band.chart, &columns, max, app.theme().series(shown.series), app.theme());
+    }
+}
+
+/// What there is to wait for before there can be any rate.
+pub fn unread(frame: Option<&Frame>) -> Option<&'static str> {
+    match frame {
+        None => Some("waiting for the first sample"),
+        Some(frame) if frame.seconds <= 0.0 => Some("rates come with the second sample"),
+        Some(_) => None,
     }
 }
 

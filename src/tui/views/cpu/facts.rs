@@ -24,7 +24,7 @@ pub fn pieces(frame: &Frame, app: &App) -> Vec<(String, Style)> {
     }
     let mut fact = |text: String| pieces.push((text, Style::new()));
     let allowed = job.cpus_allowed.map_or_else(|| format::UNMEASURED.to_owned(), |n| n.to_string());
-    let seen = host.cpus.len();
+    let seen = if host.cpus.is_empty() { format::UNMEASURED.to_owned() } else { host.cpus.len().to_string() };
     fact(format!("allowed {allowed} of {seen} CPUs ({} used)", format::percent(host.allowed_cpu_pct)));
     fact(format!("job {} cores, others {} cores", cores(job.cpu_pct), cores(host.others_cpu_pct)));
     if throttled.is_none() {

@@ -120,7 +120,7 @@ fn one(buf: &mut Buffer, band: layout::Band, shown: &Shown, app: &App) {
     write_right(buf, x + 1, band.text.y, band.text.right(), &value, theme.strong());
     let columns = Columns::gather(&app.job().timeline, app.window(band.chart.width), shown.of);
     if columns.values().all(|value| value.is_none()) {
-        let text = fit(shown.empty, usize::from(band.chart.width));
+        let text = fit(timelines::unread(app.frame()).unwrap_or(shown.empty), usize::from(band.chart.width));
         write(buf, band.chart.x, band.chart.y, band.chart.right(), &text, theme.dim());
         return;
     }

@@ -102,7 +102,7 @@ fn pieces(frame: &Frame) -> Vec<String> {
         pieces.push(format!("cgroup memory {used} of {}", format::bytes(Some(limit))));
     }
     match job.io_read_limit {
-        (None, None) => pieces.push("no read limit on the cgroup".to_owned()),
+        (None, None) => pieces.push("no read limit seen".to_owned()),
         (bytes, ops) => {
             let bytes = bytes.map(|b| format::rate(Some(b as f64)));
             let ops = ops.map(|n| format!("{n} reads/s"));

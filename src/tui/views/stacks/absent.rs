@@ -37,12 +37,18 @@ fn reason(app: &App) -> (String, Option<String>) {
         // How the source stands now says nothing about then.
         return match told {
             Some(missing) => (format!("No stacks at this moment: {}.", missing.why), missing.mend.clone()),
+            None if app.job().replay.is_some() => {
+                ("No stacks in the half minute before this moment.".to_owned(), None)
+            }
             None => (
                 "No stacks in the half minute before this moment: they are taken more often while this page is up."
                     .to_owned(),
                 None,
             ),
         };
+    }
+    if app.job().ended.is_some() && told.is_none() {
+        return ("No stacks in the half minute before the target ended.".to_owned(), None);
     }
     let status = &app.sources().stacks;
     let why = status.reason.as_deref().or(told.map(|missing| missing.why.as_str()));
