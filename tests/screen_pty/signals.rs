@@ -8,7 +8,7 @@ use trainmon::tui::keys::Action;
 use trainmon::tui::page::Page;
 
 use super::keys::key;
-use super::support::{Look, PATIENCE, Screen, Target};
+use super::support::{Look, PATIENCE, Screen, Seen, Target};
 
 /// A lost terminal ends the program within this.
 const HANG_UP_MAX: Duration = Duration::from_secs(2);
@@ -71,21 +71,25 @@ fn stopped_and_continued_from_outside_it_takes_the_terminal_again() {
 }
 
 #[test]
-fn ctrl_z_in_a_shell_and_fg() {
+fn ctrl_z_in_a_shell_and_fg_as_often_as_one_likes() {
     let target = Target::sleeping();
     let script = format!(
-        "set -m; {} --pid {} -i 200ms; stty -a; echo IN-SHELL; fg >/dev/null; echo AFTER $?",
+        "set -m; {} --pid {} -i 200ms; stty -a; echo IN-SHELL; fg >/dev/null; echo AGAIN; fg >/dev/null; echo AFTER $?",
         env!("CARGO_BIN_EXE_trainmon"),
         target.pid()
     );
     let mut screen = Screen::start("bash", &["-c", &script], &Look::default());
-    screen.wait_text(&format!("PID {}", target.pid()));
-    screen.send(&key(Action::Suspend));
-    let taken = |text: &str| text.matches("\x1b[?1049h").count();
-    screen.wait("return to the screen", |seen| taken(&String::from_utf8_lossy(&seen.bytes)) >= 2);
-    screen.answers("fg");
-    screen.wait_text(&format!("PID {}", target.pid()));
-    // Twice: the second time is no different.
+    let count = |seen: &Seen, what: &str| String::from_utf8_lossy(&seen.bytes).matches(what).count();
+    screen.wait("the screen", |seen| count(seen, "\x1b[?2026l") >= 1);
+    for back in ["IN-SHELL", "AGAIN"] {
+        screen.send(&key(Action::Suspend));
+        screen.wait(back, |seen| {
+            let text = String::from_utf8_lossy(&seen.bytes);
+            text.find(back).is_some_and(|at| text[at..].contains("\x1b[?1049h"))
+        });
+        screen.answers("fg");
+        screen.wait_text(&format!("PID {}", target.pid()));
+    }
     let left = screen.quit();
     left.assert_clean();
     let text = left.text();
