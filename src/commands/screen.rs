@@ -1,6 +1,6 @@
 //! The live screen: the loop between terminal, collectors and state.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -80,6 +80,11 @@ fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
+/// A terminal that takes nothing just now is no reason to end.
+fn unless_stalled(written: io::Result<()>) -> io::Result<()> {
+    written.or_else(|error| if error.kind() == io::ErrorKind::TimedOut { Ok(()) } else { Err(error) })
+}
+
 async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Feed) -> anyhow::Result<ExitCode> {
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
@@ -89,6 +94,8 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
     let mut events = EventStream::new();
     let mut shown_at = Instant::now();
     loop {
+        // Signals are heard by the runtime, which must have its turn while keys or frames come faster than they are drawn.
+        tokio::task::yield_now().await;
         let due = app.due_s();
         let mut effects = tokio::select! {
             biased;
@@ -113,10 +120,9 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
             next += 1;
             match effect {
                 Effect::Quit => {
-                    drop(terminal);
+                    // What was learned stays in the scrollback.
                     if let Some(verdict) = app.job().latest_verdict() {
-                        // What was learned stays in the scrollback; there is none where the terminal has gone.
-                        let _ = writeln!(std::io::stdout(), "{}", crate::outputs::text::headline(verdict));
+                        terminal.leave_with(&crate::outputs::text::headline(verdict));
                     }
                     return Ok(Exit::Done.into());
                 }
@@ -128,8 +134,8 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
                     terminal.suspend()?;
                     events = EventStream::new();
                 }
-                Effect::Copy(text) => terminal.copy(&text)?,
-                Effect::Mouse(on) => terminal.mouse(on)?,
+                Effect::Copy(text) => unless_stalled(terminal.copy(&text))?,
+                Effect::Mouse(on) => unless_stalled(terminal.mouse(on))?,
                 Effect::Save(export, text) => {
                     effects.extend(app.update(Message::Notice(deeds::save(app.job().target.pid, export, &text))));
                 }

@@ -1,5 +1,6 @@
 //! Signals, job control, a lost terminal, and the end of the target.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -107,6 +108,30 @@ fn a_lost_terminal_ends_it() {
     let code = screen.wait_for_end();
     assert!(began.elapsed() < HANG_UP_MAX, "{:?}", began.elapsed());
     assert_eq!(code, 0);
+}
+
+#[test]
+fn a_terminal_that_takes_nothing_does_not_keep_signals_from_being_heard() {
+    let target = Target::sleeping();
+    for goes_on in [true, false] {
+        let look = Look { size: (200, 60), ..Look::default() };
+        let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "200ms"], &look);
+        screen.stalled.store(true, Ordering::SeqCst);
+        // More than the terminal has room for.
+        for _ in 0..5 {
+            screen.send("\x0c");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        if goes_on {
+            screen.stalled.store(false, Ordering::SeqCst);
+            screen.answers("a stall");
+            screen.wait_text(&format!("PID {}", target.pid()));
+            screen.quit().assert_clean();
+        } else {
+            screen.kill(Signal::TERM);
+            assert_eq!(screen.wait_for_end(), 0);
+        }
+    }
 }
 
 #[test]
