@@ -92,8 +92,11 @@ fn title(scene: &Scene<'_>) -> String {
         0 => String::new(),
         n => format!("{n} attached, "),
     };
-    let found = match scene.list.candidates.as_ref().map(Vec::len) {
+    let attached_to = |pid| scene.jobs.iter().any(|job| job.target.pid == pid);
+    let others = |found: &Vec<_>| found.iter().filter(|c: &&Candidate| !attached_to(c.pid)).count();
+    let found = match scene.list.candidates.as_ref().map(others) {
         None => "looking for more …".to_owned(),
+        Some(0) if !scene.jobs.is_empty() => "no other process that may be training".to_owned(),
         Some(1) => "1 process that may be training".to_owned(),
         Some(n) => format!("{n} processes that may be training"),
     };
@@ -157,6 +160,9 @@ fn between(scene: &Scene<'_>) -> String {
         None => "looking for processes that may be training …".to_owned(),
         Some(found) if found.is_empty() => {
             "no process that may be training is seen; p attaches to any PID".to_owned()
+        }
+        Some(found) if found.iter().all(|c| scene.jobs.iter().any(|job| job.target.pid == c.pid)) => {
+            "no other process that may be training is seen; p attaches to any PID".to_owned()
         }
         Some(_) if !filter.is_empty() => format!("may be training, with “{}” in PID or command:", sanitise(filter)),
         Some(_) => "may be training, the likeliest first:".to_owned(),

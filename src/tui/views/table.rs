@@ -14,6 +14,7 @@ use crate::tui::app::App;
 use crate::tui::format;
 use crate::tui::pages::processes::ABOVE;
 use crate::tui::processes::{Branch, Column, Entry, Placed, Table};
+use crate::tui::words;
 
 /// Cells of one level of the tree.
 const LEVEL: u16 = 3;
@@ -158,7 +159,7 @@ fn process_line(
     }
     let x = tree(buf, line, line.x + placed.command, branch, app);
     let command = if p.command.is_empty() { &p.comm } else { &p.command };
-    let command = fit(command, usize::from(line.right().saturating_sub(x)));
+    let command = fit(&words::short_command(command), usize::from(line.right().saturating_sub(x)));
     write(buf, x, line.y, line.right(), &command, plain);
 }
 
