@@ -58,6 +58,11 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     }
 }
 
+/// A count with its noun.
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// How many processes are shown, in which order, and what limits them.
 fn shown(buf: &mut Buffer, area: Rect, app: &App) {
     let page = &app.pages.processes;
@@ -65,8 +70,11 @@ fn shown(buf: &mut Buffer, area: Rect, app: &App) {
     let (count, threads) =
         app.frame().map_or((0, 0), |frame: &Frame| (frame.processes.len(), frame.job.thread_count));
     let mut text = match (table.filter.is_empty(), threads) {
-        (true, 0) => format!("{count} processes"),
-        (true, threads) => format!("{count} processes, {threads} threads"),
+        (true, 0) => counted(count, "process", "processes"),
+        (true, threads) => {
+            let threads = counted(threads as usize, "thread", "threads");
+            format!("{}, {threads}", counted(count, "process", "processes"))
+        }
         (false, _) => format!("{} of {count} processes match “{}” (F4)", table.matching, fit(&table.filter, TYPED)),
     };
     let order = if table.sort.reversed { ", reversed" } else { "" };
