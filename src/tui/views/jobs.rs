@@ -191,14 +191,7 @@ fn line(buf: &mut Buffer, row: Rect, said: &Said<'_>, rate: u16) {
     let rate_end = (end + rate - 1).min(row.right());
     write_right(buf, end.min(rate_end), row.y, rate_end, &said.steps, style);
     let room = usize::from(row.right().saturating_sub(end + rate));
-    write(buf, end + rate, row.y, row.right(), &fit(without_folder(said.command), room), style);
-}
-
-/// A command line without the folder of its program: what tells runs apart comes later.
-fn without_folder(command: &str) -> &str {
-    let end = command.find(' ').unwrap_or(command.len());
-    let start = command.get(..end).and_then(|program| program.rfind('/')).map_or(0, |slash| slash + 1);
-    command.get(start..).unwrap_or(command)
+    write(buf, end + rate, row.y, row.right(), &fit(&words::short_command(said.command), room), style);
 }
 
 fn attached(buf: &mut Buffer, row: Rect, job: &Job, scene: &Scene<'_>) {
