@@ -14,6 +14,7 @@ use crate::tui::layout::{self, JobsPlan};
 use crate::tui::message::JobKey;
 use crate::tui::picker::Picker;
 use crate::tui::theme::Theme;
+use crate::tui::words;
 
 /// Columns before what a job does: mark and PID, and since when it runs.
 const PID_END: u16 = 9;
