@@ -69,9 +69,10 @@ fn the_screen_opens_as_it_was_left() {
     // To the processes, by memory, and out.
     screen(home.path(), &[], &[("Verdicts", "5"), ("COMMAND", "M"), ("by memory", "q")]);
     let text = fs::read_to_string(&kept).unwrap();
-    assert!(text.contains("page = \"processes\"") && text.contains("sort = \"memory\""), "{text}");
+    assert!(text.contains("sort = \"memory\""), "{text}");
     assert!(!text.contains("theme") && !text.contains("tree"), "only what was changed: {text}");
-    screen(home.path(), &[], &[("by memory", "q")]);
+    // The verdict comes first again, then the table as it was left.
+    screen(home.path(), &[], &[("Verdicts", "5"), ("by memory", "q")]);
     assert_eq!(fs::read_to_string(&kept).unwrap(), text, "nothing was changed");
 
     // The configuration wins, and where nothing is to be kept nothing is read.

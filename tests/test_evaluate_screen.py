@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import subprocess
 import sys
 import tempfile
@@ -110,11 +109,10 @@ while True:
                 terminal.watch(10.0)
             self.assertEqual(sum(len(piece) for _, piece in terminal.arrivals), 5 + 2 * (4 + len(END_OF_FRAME)))
 
-    def test_a_proc_without_disks_is_the_machines_otherwise(self):
-        root = screen.proc_without_disks(self.folder.name + "/")
-        self.assertTrue(stat.S_ISFIFO(os.stat(os.path.join(root, "diskstats")).st_mode))
-        with open(os.path.join(root, "self", "comm"), encoding="utf-8") as file:
-            self.assertTrue(file.read())
+    def test_the_silent_py_spy_says_nothing(self):
+        path = screen.silent_py_spy(self.folder.name)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            subprocess.run([path, "--version"], timeout=0.3, check=False)
 
 
 if __name__ == "__main__":

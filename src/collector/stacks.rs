@@ -29,6 +29,10 @@ const NOW_AND_THEN: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_secs(2);
 /// Longest rest after failures.
 const RETRY_MOST: Duration = Duration::from_secs(60);
+/// An interval from here on is long …
+const LONG: Duration = Duration::from_secs(10);
+/// … and about so many windows are taken in it.
+const WINDOWS_A_TICK: u32 = 8;
 /// Rest where there is nothing to wait for but the next tick.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -60,6 +64,8 @@ pub(super) fn watch(options: &Options, board: &Arc<Board>, stop: &AtomicBool, re
     let mut turns = Turns::default();
     let mut py_spy: Option<PySpy> = None;
     let mut failures = 0_u32;
+    // Nobody sees a window before the next tick: with a long interval a few of them do.
+    let between_ticks = if options.interval >= LONG { options.interval / WINDOWS_A_TICK } else { Duration::ZERO };
     while !stop.load(Ordering::Relaxed) {
         let job = board.parts().job.value.clone();
         let Some(job) = job else {
@@ -87,7 +93,7 @@ pub(super) fn watch(options: &Options, board: &Arc<Board>, stop: &AtomicBool, re
                 board.parts().stacks.add(window);
                 let begun = rest_ms.load(Ordering::Relaxed);
                 // More may be wanted meanwhile.
-                rest(stop, || Duration::from_millis(rest_ms.load(Ordering::Relaxed).min(begun)));
+                rest(stop, || Duration::from_millis(rest_ms.load(Ordering::Relaxed).min(begun)).max(between_ticks));
             }
             Err(refusal) => {
                 let of_trainer = trainers.contains(&process);

@@ -1,6 +1,6 @@
 //! The live screen: the loop between terminal, collectors and state.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -98,6 +98,11 @@ fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
+/// A terminal that takes nothing just now is no reason to end.
+fn unless_stalled(written: io::Result<()>) -> io::Result<()> {
+    written.or_else(|error| if error.kind() == io::ErrorKind::TimedOut { Ok(()) } else { Err(error) })
+}
+
 async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Feed) -> anyhow::Result<ExitCode> {
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
@@ -110,6 +115,8 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
     let mut candidates = Candidates::new(settings);
     let mut played_at = Instant::now();
     loop {
+        // Signals are heard by the runtime, which must have its turn while keys or frames come faster than they are drawn.
+        tokio::task::yield_now().await;
         let due = app.due_s();
         if due.is_none() {
             played_at = Instant::now();
@@ -142,12 +149,11 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
             match effect {
                 Effect::Quit => {
                     let width = usize::from(terminal.size().0);
-                    drop(terminal);
                     // How somebody's recording was looked at says nothing about how runs are watched.
                     if let (Feed::Live(_), Some(file)) = (&feed, &settings.layout_file) {
                         kept::write(file, app.layout().changed_since(&begun));
                     }
-                    print(&what_was_learned(&app, width), ascii);
+                    terminal.leave_with(&what_was_learned(&app, width, ascii));
                     return Ok(Exit::Done.into());
                 }
                 Effect::Redraw => {}
@@ -158,8 +164,8 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
                     terminal.suspend()?;
                     events = EventStream::new();
                 }
-                Effect::Copy(text) => terminal.copy(&text)?,
-                Effect::Mouse(on) => terminal.mouse(on)?,
+                Effect::Copy(text) => unless_stalled(terminal.copy(&text))?,
+                Effect::Mouse(on) => unless_stalled(terminal.mouse(on))?,
                 Effect::Save(export, text) => {
                     effects.extend(app.update(Message::Notice(deeds::save(app.job().target.pid, export, &text))));
                 }
@@ -200,7 +206,7 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
 }
 
 /// The last verdict of each job with its run summed up, in lines of at most `width` cells: what stays in the scrollback.
-fn what_was_learned(app: &App, width: usize) -> Vec<String> {
+fn what_was_learned(app: &App, width: usize, ascii: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let zone = jiff::tz::TimeZone::system();
     for job in app.jobs() {
@@ -213,18 +219,10 @@ fn what_was_learned(app: &App, width: usize) -> Vec<String> {
             lines.extend(text::wrap(&line, width.saturating_sub(2)).into_iter().map(|line| format!("  {line}")));
         }
     }
-    lines
-}
-
-/// Prints lines to where the screen was. A terminal that has gone is no failure.
-fn print(lines: &[String], ascii: bool) {
-    let mut out = std::io::stdout().lock();
-    for line in lines {
-        let line: String = if ascii { line.chars().map(theme::ascii).collect() } else { line.clone() };
-        if writeln!(out, "{line}").is_err() {
-            return;
-        }
+    if ascii {
+        lines.iter_mut().for_each(|line| *line = line.chars().map(theme::ascii).collect());
     }
+    lines
 }
 
 /// Waits for so many seconds, for ever where none are given. Cancel safe.

@@ -161,11 +161,11 @@ impl App {
         }
     }
 
-    /// How the screen is arranged now.
+    /// How the screen is arranged now, as far as that is to be kept. The page is not: whoever comes back begins with the
+    /// verdict, not with the page of another night.
     #[must_use]
     pub fn layout(&self) -> Layout {
         Layout {
-            page: Some(self.page),
             time_scale: Some(self.scale),
             theme: self.options.themes.get(self.look).map(|(name, _)| ThemeName::known(name)),
             low_bandwidth: Some(self.options.low_bandwidth),

@@ -22,7 +22,8 @@ use crossterm::{Command, cursor};
 use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Signal, kill_current_process_group};
 
 /// Room for a frame: a full repaint of 200×60 in colour needs about 40 KiB.
@@ -33,6 +34,9 @@ const FALLBACK_SIZE: (u16, u16) = (80, 24);
 
 /// Longest text put on the clipboard: xterm's default limit for OSC 52 is about 100 kB of base64.
 const CLIPBOARD_BYTES: usize = 64 * 1024;
+
+/// How long a terminal may take nothing of what is written to it.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 /// What to switch on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,9 +77,8 @@ impl Terminal {
         if !rustix::termios::isatty(stdout) {
             return Err(io::Error::other("standard output is not a terminal"));
         }
-        let out = File::from(rustix::io::dup(stdout)?);
         let mut terminal = Self {
-            out,
+            out: own_handle()?,
             options,
             shown: Buffer::default(),
             next: Buffer::default(),
@@ -131,7 +134,11 @@ impl Terminal {
             queue(&mut self.bytes, EndSynchronizedUpdate)?;
             // If writing fails half-way the next frame must not build on this one.
             self.repaint = true;
-            self.write()?;
+            match self.write() {
+                // Nobody reads at the other end. What else there is to do goes on; the next frame tries again.
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(()),
+                written => written?,
+            }
             self.repaint = false;
             std::mem::swap(&mut self.shown, &mut self.next);
         }
@@ -200,6 +207,14 @@ impl Terminal {
         self.take()
     }
 
+    /// Gives the terminal back and leaves these lines in it.
+    pub fn leave_with(mut self, lines: &[String]) {
+        self.leave();
+        let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+        // There may be nobody left to read it.
+        let _ = write_whole(&mut self.out, text.as_bytes());
+    }
+
     fn take(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
         TAKEN.store(true, Ordering::SeqCst);
@@ -236,7 +251,21 @@ fn queue(bytes: &mut Vec<u8>, command: impl Command) -> io::Result<()> {
     crossterm::queue!(bytes, command)
 }
 
-/// Writes everything, waiting where somebody has made the terminal non-blocking.
+/// The terminal on standard output, opened anew where that is allowed: it then does not wait on writing, and whoever
+/// shares standard output with us does not notice.
+fn own_handle() -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    match rustix::fs::open("/proc/self/fd/1", flags, Mode::empty()) {
+        Ok(own) => Ok(File::from(own)),
+        // After su the terminal belongs to somebody else.
+        Err(_) => Ok(File::from(rustix::io::dup(rustix::stdio::stdout())?)),
+    }
+}
+
+/// Writes everything, as fast as the terminal takes it.
+///
+/// # Errors
+/// `TimedOut` when it takes nothing for [`PATIENCE`]: a stalled connection must not keep signals from being heard.
 fn write_whole(out: &mut File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match out.write(bytes) {
@@ -244,7 +273,8 @@ fn write_whole(out: &mut File, mut bytes: &[u8]) -> io::Result<()> {
             Ok(n) => bytes = bytes.get(n..).unwrap_or_default(),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                match poll(&mut [PollFd::new(out, PollFlags::OUT)], None) {
+                match poll(&mut [PollFd::new(out, PollFlags::OUT)], Some(&PATIENCE)) {
+                    Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
                     Ok(_) | Err(rustix::io::Errno::INTR) => {}
                     Err(e) => return Err(e.into()),
                 }
@@ -283,9 +313,9 @@ fn install_hook() {
                 return;
             }
             if TAKEN.load(Ordering::SeqCst)
-                && let Ok(out) = rustix::io::dup(rustix::stdio::stdout())
+                && let Ok(mut out) = own_handle()
             {
-                restore(&mut File::from(out));
+                restore(&mut out);
             }
             before(info);
         }));

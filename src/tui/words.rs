@@ -41,6 +41,9 @@ const CAUSES: [(&str, &str); 32] = [
     ("communication", "collectives: waiting for other ranks"),
 ];
 
+/// Arguments of a command that are shown where cells are few.
+const SHORT_ARGUMENTS: usize = 256;
+
 /// The taxonomy's own string for a cause, if it is one of them.
 #[must_use]
 pub fn known_cause(cause: &str) -> Option<&'static str> {
@@ -92,6 +95,22 @@ pub fn letter(class: Class) -> char {
     }
 }
 
+/// A command line without the directories of its program and of its first Python file: where cells are few, the names
+/// say more than the paths.
+#[must_use]
+pub fn short_command(command: &str) -> String {
+    let mut script = false;
+    let shown = command.split(' ').enumerate().map(|(place, argument)| {
+        let is_script = !script && argument.ends_with(".py");
+        script |= is_script;
+        let long = (place == 0 || is_script) && argument.contains('/') && !argument.ends_with('/');
+        if long { argument.rsplit('/').next().unwrap_or_default() } else { argument }
+    });
+    // 4 KiB of arguments are not put together again for a title of a hundred cells.
+    let first: Vec<&str> = shown.take(SHORT_ARGUMENTS).collect();
+    first.join(" ")
+}
+
 /// A wall clock time: `14:03:27`.
 #[must_use]
 pub fn clock(unix_ms: i64, zone: &TimeZone) -> String {
@@ -130,6 +149,19 @@ mod tests {
             assert!(cause_in_words(cause.name).is_some(), "{}", cause.name);
         }
         assert!(CAUSES.iter().all(|(name, _)| causes::all().any(|cause| cause.name == *name)));
+    }
+
+    #[test]
+    fn commands_lose_their_directories_only() {
+        let short = short_command;
+        assert_eq!(
+            short("/usr/bin/python3 -u /home/a/train.py --data /data/b.py"),
+            "python3 -u train.py --data /data/b.py"
+        );
+        assert_eq!(short("python train.py --lr 0.1"), "python train.py --lr 0.1");
+        assert_eq!(short("pt_data_worker"), "pt_data_worker");
+        assert_eq!(short("/ /x/"), "/ /x/");
+        assert_eq!(short(""), "");
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn what_is_not_confirmed_is_not_done() {
     let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "200ms"], &Look::default());
     for action in [Action::Kill, Action::NiceMore, Action::NiceLess] {
         // The first choice of the menu, if there is one; then no, then nothing that means yes.
-        for no in ["n", "\r", " ", "x", ESC, "q"] {
+        for no in ["n", "\r", " ", "x", ESC] {
             let key = key(action);
             let go = self::key(Action::Go(Page::Processes));
             screen.send(&format!("{go}{key}\r{no}{ESC}{ESC}{ESC}"));

@@ -1,5 +1,6 @@
 //! Signals, job control, a lost terminal, and the end of the target.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -8,7 +9,7 @@ use trainmon::tui::keys::Action;
 use trainmon::tui::page::Page;
 
 use super::keys::key;
-use super::support::{Look, PATIENCE, Screen, Target};
+use super::support::{Look, PATIENCE, Screen, Seen, Target};
 
 /// A lost terminal ends the program within this.
 const HANG_UP_MAX: Duration = Duration::from_secs(2);
@@ -71,21 +72,25 @@ fn stopped_and_continued_from_outside_it_takes_the_terminal_again() {
 }
 
 #[test]
-fn ctrl_z_in_a_shell_and_fg() {
+fn ctrl_z_in_a_shell_and_fg_as_often_as_one_likes() {
     let target = Target::sleeping();
     let script = format!(
-        "set -m; {} --pid {} -i 200ms; stty -a; echo IN-SHELL; fg >/dev/null; echo AFTER $?",
+        "set -m; {} --pid {} -i 200ms; stty -a; echo IN-SHELL; fg >/dev/null; echo AGAIN; fg >/dev/null; echo AFTER $?",
         env!("CARGO_BIN_EXE_trainmon"),
         target.pid()
     );
     let mut screen = Screen::start("bash", &["-c", &script], &Look::default());
-    screen.wait_text(&format!("PID {}", target.pid()));
-    screen.send(&key(Action::Suspend));
-    let taken = |text: &str| text.matches("\x1b[?1049h").count();
-    screen.wait("return to the screen", |seen| taken(&String::from_utf8_lossy(&seen.bytes)) >= 2);
-    screen.answers("fg");
-    screen.wait_text(&format!("PID {}", target.pid()));
-    // Twice: the second time is no different.
+    let count = |seen: &Seen, what: &str| String::from_utf8_lossy(&seen.bytes).matches(what).count();
+    screen.wait("the screen", |seen| count(seen, "\x1b[?2026l") >= 1);
+    for back in ["IN-SHELL", "AGAIN"] {
+        screen.send(&key(Action::Suspend));
+        screen.wait(back, |seen| {
+            let text = String::from_utf8_lossy(&seen.bytes);
+            text.find(back).is_some_and(|at| text[at..].contains("\x1b[?1049h"))
+        });
+        screen.answers("fg");
+        screen.wait_text(&format!("PID {}", target.pid()));
+    }
     let left = screen.quit();
     left.assert_clean();
     let text = left.text();
@@ -103,6 +108,30 @@ fn a_lost_terminal_ends_it() {
     let code = screen.wait_for_end();
     assert!(began.elapsed() < HANG_UP_MAX, "{:?}", began.elapsed());
     assert_eq!(code, 0);
+}
+
+#[test]
+fn a_terminal_that_takes_nothing_does_not_keep_signals_from_being_heard() {
+    let target = Target::sleeping();
+    for goes_on in [true, false] {
+        let look = Look { size: (200, 60), ..Look::default() };
+        let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "200ms"], &look);
+        screen.stalled.store(true, Ordering::SeqCst);
+        // More than the terminal has room for.
+        for _ in 0..5 {
+            screen.send("\x0c");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        if goes_on {
+            screen.stalled.store(false, Ordering::SeqCst);
+            screen.answers("a stall");
+            screen.wait_text(&format!("PID {}", target.pid()));
+            screen.quit().assert_clean();
+        } else {
+            screen.kill(Signal::TERM);
+            assert_eq!(screen.wait_for_end(), 0);
+        }
+    }
 }
 
 #[test]

@@ -121,6 +121,8 @@ pub struct Screen {
     seen: Arc<(Mutex<Seen>, Condvar)>,
     reader: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
+    /// Whether what is written is left lying.
+    pub stalled: Arc<AtomicBool>,
     /// Working directory and home of the program.
     pub folder: TempDir,
 }
@@ -172,10 +174,14 @@ impl Screen {
         };
         let seen = Arc::new((Mutex::new(seen), Condvar::new()));
         let stop = Arc::new(AtomicBool::new(false));
-        let (theirs, stopped) = (Arc::clone(&seen), Arc::clone(&stop));
+        let stalled = Arc::new(AtomicBool::new(false));
+        let (theirs, stopped, stalling) = (Arc::clone(&seen), Arc::clone(&stop), Arc::clone(&stalled));
         let reader = std::thread::spawn(move || {
             let mut piece = vec![0; 1 << 16];
             while !stopped.load(Ordering::SeqCst) {
+                while stalling.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
                 let count = from.read(&mut piece).unwrap_or(0);
                 let mut seen = theirs.0.lock().unwrap();
                 seen.take(&piece[..count]);
@@ -195,6 +201,7 @@ impl Screen {
             seen,
             reader: Some(reader),
             stop,
+            stalled,
             folder,
         }
     }
@@ -313,6 +320,7 @@ impl Drop for Screen {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.stalled.store(false, Ordering::SeqCst);
         self.tty = None;
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();

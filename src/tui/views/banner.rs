@@ -8,7 +8,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::{advice_line, cells, write, write_right};
-use crate::diagnosis::verdict::{Class, Phase, Verdict};
+use crate::diagnosis::verdict::{Advice, Class, Phase, Verdict};
 use crate::text::{fit, sanitise, wrap};
 use crate::tui::app::App;
 use crate::tui::theme::Theme;
@@ -111,16 +111,17 @@ fn pending(app: &App) -> Vec<(String, Style)> {
 
 /// The rows below the head: at most `rows`, the action always among them.
 fn below(verdict: &Verdict, theme: Theme, width: usize, rows: usize) -> Vec<(String, Style)> {
-    let actions = actions(verdict, theme, width);
+    let mut actions = actions(verdict, theme, width);
     let summary = wrap(&verdict.summary, width);
     // The rows of the first action are kept for it; the summary gets the rest, and says so if something was cut.
-    let first = actions.iter().take_while(|(_, style)| *style == theme.advice()).count().clamp(1, 2);
-    let told = actions.first().is_some_and(|(_, style)| *style == theme.advice());
-    let room = match rows {
-        // One row alone is for what to do.
-        0 | 1 if told => 0,
-        _ => rows.saturating_sub(first.min(actions.len())).max(1),
-    };
+    let mut first =
+        actions.iter().take_while(|(_, style)| *style == theme.advice()).count().max(1).min(actions.len());
+    let kept = rows.saturating_sub(1).clamp(1, 2);
+    if let (true, Some(advice)) = (first > kept, verdict.advice.first()) {
+        actions.splice(..first, [(one_line("► Do first: ", advice, width), theme.advice())]);
+        first = 1;
+    }
+    let room = rows.saturating_sub(first);
     let mut lines: Vec<(String, Style)> =
         summary.iter().take(room).map(|line| (line.clone(), theme.strong())).collect();
     if let (true, Some((last, _))) = (summary.len() > room, lines.last_mut()) {
@@ -132,6 +133,14 @@ fn below(verdict: &Verdict, theme: Theme, width: usize, rows: usize) -> Vec<(Str
     lines.extend(actions);
     lines.truncate(rows);
     lines
+}
+
+/// An advice on one row: its bound stays, its title is cut.
+fn one_line(lead: &str, advice: &Advice, width: usize) -> String {
+    let bound =
+        advice.speedup_at_most.filter(|s| s.is_finite()).map_or_else(String::new, |s| format!(" (at most {s:.1}×)"));
+    let room = width.saturating_sub(usize::from(cells(&bound)));
+    format!("{}{bound}", fit(&format!("{lead}{}", advice.title), room))
 }
 
 /// What to do, the first thing first; where little could be seen, what would show more.

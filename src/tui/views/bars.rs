@@ -49,7 +49,7 @@ pub fn title(buf: &mut Buffer, area: Rect, app: &App) {
         String::new()
     };
     let x = write(buf, x, area.y, end, &format!("{which}PID {} ", job.target.pid), style);
-    let command = fit(&job.target.command, usize::from(end.saturating_sub(x + 1)));
+    let command = fit(&words::short_command(&job.target.command), usize::from(end.saturating_sub(x + 1)));
     write(buf, x, area.y, end, &command, style);
 }
 

@@ -14,6 +14,7 @@ use crate::tui::layout::{self, JobsPlan};
 use crate::tui::message::JobKey;
 use crate::tui::picker::Picker;
 use crate::tui::theme::Theme;
+use crate::tui::words;
 
 /// Columns before what a job does: mark and PID, and since when it runs.
 const PID_END: u16 = 9;
@@ -92,8 +93,11 @@ fn title(scene: &Scene<'_>) -> String {
         0 => String::new(),
         n => format!("{n} attached, "),
     };
-    let found = match scene.list.candidates.as_ref().map(Vec::len) {
+    let attached_to = |pid| scene.jobs.iter().any(|job| job.target.pid == pid);
+    let others = |found: &Vec<_>| found.iter().filter(|c: &&Candidate| !attached_to(c.pid)).count();
+    let found = match scene.list.candidates.as_ref().map(others) {
         None => "looking for more …".to_owned(),
+        Some(0) if !scene.jobs.is_empty() => "no other process that may be training".to_owned(),
         Some(1) => "1 process that may be training".to_owned(),
         Some(n) => format!("{n} processes that may be training"),
     };
@@ -158,6 +162,9 @@ fn between(scene: &Scene<'_>) -> String {
         Some(found) if found.is_empty() => {
             "no process that may be training is seen; p attaches to any PID".to_owned()
         }
+        Some(found) if found.iter().all(|c| scene.jobs.iter().any(|job| job.target.pid == c.pid)) => {
+            "no other process that may be training is seen; p attaches to any PID".to_owned()
+        }
         Some(_) if !filter.is_empty() => format!("may be training, with “{}” in PID or command:", sanitise(filter)),
         Some(_) => "may be training, the likeliest first:".to_owned(),
     }
@@ -185,14 +192,7 @@ fn line(buf: &mut Buffer, row: Rect, said: &Said<'_>, rate: u16) {
     let rate_end = (end + rate - 1).min(row.right());
     write_right(buf, end.min(rate_end), row.y, rate_end, &said.steps, style);
     let room = usize::from(row.right().saturating_sub(end + rate));
-    write(buf, end + rate, row.y, row.right(), &fit(without_folder(said.command), room), style);
-}
-
-/// A command line without the folder of its program: what tells runs apart comes later.
-fn without_folder(command: &str) -> &str {
-    let end = command.find(' ').unwrap_or(command.len());
-    let start = command.get(..end).and_then(|program| program.rfind('/')).map_or(0, |slash| slash + 1);
-    command.get(start..).unwrap_or(command)
+    write(buf, end + rate, row.y, row.right(), &fit(&words::short_command(said.command), room), style);
 }
 
 fn attached(buf: &mut Buffer, row: Rect, job: &Job, scene: &Scene<'_>) {

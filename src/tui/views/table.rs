@@ -14,6 +14,7 @@ use crate::tui::app::App;
 use crate::tui::format;
 use crate::tui::pages::processes::ABOVE;
 use crate::tui::processes::{Branch, Column, Entry, Placed, Table};
+use crate::tui::words;
 
 /// Cells of one level of the tree.
 const LEVEL: u16 = 3;
@@ -58,6 +59,11 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     }
 }
 
+/// A count with its noun.
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// How many processes are shown, in which order, and what limits them.
 fn shown(buf: &mut Buffer, area: Rect, app: &App) {
     let page = &app.pages.processes;
@@ -66,8 +72,11 @@ fn shown(buf: &mut Buffer, area: Rect, app: &App) {
         app.frame().map_or((0, 0), |frame: &Frame| (frame.processes.len(), frame.job.thread_count));
     let mut text = match (table.filter.is_empty(), threads) {
         _ if count == 0 => format!("{} processes", format::UNMEASURED),
-        (true, 0) => format!("{count} processes"),
-        (true, threads) => format!("{count} processes, {threads} threads"),
+        (true, 0) => counted(count, "process", "processes"),
+        (true, threads) => {
+            let threads = counted(threads as usize, "thread", "threads");
+            format!("{}, {threads}", counted(count, "process", "processes"))
+        }
         (false, _) => format!("{} of {count} processes match “{}” (F4)", table.matching, fit(&table.filter, TYPED)),
     };
     let order = if table.sort.reversed { ", reversed" } else { "" };
@@ -160,7 +169,7 @@ fn process_line(
     }
     let x = tree(buf, line, line.x + placed.command, branch, app);
     let command = if p.command.is_empty() { &p.comm } else { &p.command };
-    let command = fit(command, usize::from(line.right().saturating_sub(x)));
+    let command = fit(&words::short_command(command), usize::from(line.right().saturating_sub(x)));
     write(buf, x, line.y, line.right(), &command, plain);
 }
 
