@@ -236,3 +236,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_click_on_any_chart_looks_at_that_moment() {
+    for (page, gpus) in [('1', 1), ('2', 1), ('2', 4), ('3', 1), ('4', 1)] {
+        let mut app = running(PLAIN, SIZE, Job { gpus, ..Job::default() });
+        keys(&mut app, &page.to_string());
+        // The charts of all pages end at the same edge, where something is drawn.
+        let drawn = rows(&draw(&app, SIZE));
+        let row = drawn.iter().position(|row| row.chars().last().is_some_and(|c| ('⠀'..='⣿').contains(&c))).unwrap();
+        let click = MouseEvent {
+            kind: MouseEventKind::Down(MouseButton::Left),
+            column: SIZE.0 - 20,
+            row: row as u16,
+            modifiers: KeyModifiers::NONE,
+        };
+        app.update(Message::Mouse(click));
+        assert!(app.job().stands() && shown(&app) < 90, "page {page} with {gpus} GPUs, row {row}");
+        // What lies over the charts takes no seeks for them.
+        keys(&mut app, "}o");
+        app.update(Message::Mouse(MouseEvent { kind: MouseEventKind::Drag(MouseButton::Left), ..click }));
+        assert!(!app.job().stands(), "page {page}");
+    }
+}

@@ -18,9 +18,11 @@
 //! └ pages and keys ──────────────────────────────────────────────────────────────┘
 //! ```
 
+mod mouse;
+mod saving;
 mod several;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use jiff::tz::TimeZone;
 use ratatui::layout::Rect;
 
@@ -29,10 +31,10 @@ use super::jobs::{JobList, Wish};
 use super::kept::{Layout, Scale, ThemeName};
 use super::keys::{Action, Keymap};
 use super::layout::{self, Wants};
-use super::message::{Effect, Export, JobKey, Message, Needs, News};
+use super::message::{Effect, JobKey, Message, Needs, News};
 use super::page::Page;
 use super::pages::{Pages, Reply, Seen, lines};
-use super::popup::{Choice, Item, Menu, Outcome, Popup, Prompt};
+use super::popup::{Choice, Outcome, Popup, Prompt};
 use super::setup::Setup;
 use super::theme::{Depth, Palette, Theme};
 use super::timeline::Window;
@@ -45,9 +47,6 @@ use crate::sample::Sources;
 
 /// Lengths of time that the charts can show, seconds.
 pub const SCALES: [f64; 8] = [10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
-
-/// Rows that a turn of the mouse wheel moves.
-const WHEEL: isize = 3;
 
 /// What the screen is set to.
 #[derive(Debug, Clone)]
@@ -249,6 +248,13 @@ impl App {
         self.frame().map_or_else(Wants::default, |f| Wants { workers: f.workers.len(), ranks: f.trainers.len() })
     }
 
+    /// The pages, which one is up, and what they may look at.
+    fn on_pages(&mut self) -> Option<(Page, &mut Pages, Seen<'_>)> {
+        let body = self.body();
+        let job = self.jobs.get(self.current)?;
+        Some((self.page, &mut self.pages, Seen { job, body, may_signal: self.options.may_signal }))
+    }
+
     /// What the pages may look at.
     pub(in crate::tui) fn seen(&self) -> Seen<'_> {
         Seen { job: self.job(), body: self.body(), may_signal: self.options.may_signal }
@@ -383,11 +389,8 @@ impl App {
 
     /// The pages follow the frame on the screen and the size of the terminal.
     pub(in crate::tui) fn refresh(&mut self) {
-        let body = self.body();
-        let Self { jobs, current, pages, options, page, .. } = self;
-        if let Some(job) = jobs.get(*current) {
-            let seen = Seen { job, body, may_signal: options.may_signal };
-            pages.refresh(*page, &seen);
+        if let Some((page, pages, seen)) = self.on_pages() {
+            pages.refresh(page, &seen);
         }
         let area = self.area();
         if let (Some(Popup::Jobs(list)), jobs) = (&mut self.popup, &self.jobs) {
@@ -481,10 +484,10 @@ impl App {
 
     /// Tells the page what the prompt holds now.
     fn typed(&mut self) {
-        let body = self.body();
-        let Self { jobs, current, pages, popup, options, .. } = self;
-        if let (Some(Popup::Prompt(Prompt { purpose, text, .. })), Some(job)) = (&*popup, jobs.get(*current)) {
-            pages.typed(*purpose, text, &Seen { job, body, may_signal: options.may_signal });
+        let Some(Popup::Prompt(Prompt { purpose, text, .. })) = &self.popup else { return };
+        let (purpose, text) = (*purpose, text.clone());
+        if let Some((_, pages, seen)) = self.on_pages() {
+            pages.typed(purpose, &text, &seen);
         }
     }
 
@@ -554,24 +557,15 @@ impl App {
             }
             Action::NextJob => self.switch((self.current + 1) % self.jobs.len()),
             Action::Setup => self.popup = Some(Popup::Setup(Setup::default())),
-            Action::Export => self.popup = Some(export_menu()),
+            Action::Export => self.popup = Some(saving::export_menu()),
             other => return self.page_act(other),
         }
         vec![Effect::Redraw]
     }
 
-    /// Has the mouse reported, or leaves it to the terminal.
-    pub(in crate::tui) fn take_mouse(&mut self, on: bool) -> Vec<Effect> {
-        self.options.mouse = on;
-        vec![Effect::Mouse(on), Effect::Redraw]
-    }
-
     /// Gives an action to the page that is up.
     fn page_act(&mut self, action: Action) -> Vec<Effect> {
-        let body = self.body();
-        let Self { jobs, current, pages, options, page, .. } = self;
-        let Some(job) = jobs.get(*current) else { return Vec::new() };
-        let seen = Seen { job, body, may_signal: options.may_signal };
+        let Some((page, pages, seen)) = self.on_pages() else { return Vec::new() };
         let reply = match page {
             Page::Processes => pages.processes.act(action, &seen),
             Page::Stacks => pages.stacks.act(action, &seen),
@@ -629,105 +623,4 @@ impl App {
         }
         self.refresh();
     }
-
-    fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
-        match mouse.kind {
-            MouseEventKind::ScrollUp => self.wheel(-WHEEL),
-            MouseEventKind::ScrollDown => self.wheel(WHEEL),
-            MouseEventKind::Down(MouseButton::Left) => self.click(mouse.column, mouse.row),
-            MouseEventKind::Drag(MouseButton::Left) => self.seek(mouse.column, mouse.row),
-            _ => Vec::new(),
-        }
-    }
-
-    fn wheel(&mut self, by: isize) -> Vec<Effect> {
-        match self.popup {
-            Some(Popup::Detail) => return self.scroll_detail(by),
-            Some(Popup::Jobs(_)) => {
-                let key = if by < 0 { KeyCode::Up } else { KeyCode::Down };
-                return self.on_list(|list, jobs, area| list.key(key.into(), jobs, area));
-            }
-            Some(Popup::Menu(_) | Popup::Confirm(_) | Popup::Setup(_) | Popup::Summary) => return Vec::new(),
-            None | Some(Popup::Prompt(_)) => {}
-        }
-        let action = if by < 0 { Action::Up } else { Action::Down };
-        let mut effects = Vec::new();
-        for _ in 0..by.unsigned_abs() {
-            effects = self.page_act(action);
-        }
-        effects
-    }
-
-    fn click(&mut self, column: u16, row: u16) -> Vec<Effect> {
-        if matches!(self.popup, Some(Popup::Jobs(_))) {
-            return self.on_list(|list, _, area| list.click(column, row, area));
-        }
-        if self.popup.is_some() {
-            return Vec::new();
-        }
-        if row + 1 == self.size.1 {
-            let Some(page) = views::tab_at(self, self.size.0, column) else { return Vec::new() };
-            self.go(page);
-            return vec![Effect::Redraw];
-        }
-        let body = self.body();
-        if self.page != Page::Overview && !body.contains((column, row).into()) {
-            return Vec::new();
-        }
-        if self.page == Page::Processes {
-            let Self { jobs, current, pages, options, .. } = self;
-            let Some(job) = jobs.get(*current) else { return Vec::new() };
-            let seen = Seen { job, body, may_signal: options.may_signal };
-            let reply = pages.processes.click(column, row, &seen);
-            return self.reply(reply, Action::Enter);
-        }
-        if self.page == Page::Stacks {
-            let Self { jobs, current, pages, options, .. } = self;
-            let Some(job) = jobs.get(*current) else { return Vec::new() };
-            let reply = pages.stacks.click(row, &Seen { job, body, may_signal: options.may_signal });
-            return self.reply(reply, Action::Enter);
-        }
-        self.seek(column, row)
-    }
-
-    /// A click on a chart looks at that moment.
-    fn seek(&mut self, column: u16, row: u16) -> Vec<Effect> {
-        let Some(chart) = views::chart_at(self, self.area(), column, row) else { return Vec::new() };
-        let (_, end) = self.window(chart.width).ns_of(column - chart.x);
-        let span_s = self.span_s();
-        self.travel(|job| job.seek(end, span_s));
-        vec![Effect::Redraw]
-    }
-
-    fn copy(&mut self) -> Vec<Effect> {
-        let Some(verdict) = self.verdict() else {
-            self.notice = Some("no verdict to copy yet".to_owned());
-            return vec![Effect::Redraw];
-        };
-        let text = views::verdict_text(verdict, &self.job().target);
-        self.notice = Some("verdict sent to the clipboard of the terminal (OSC 52)".to_owned());
-        vec![Effect::Copy(text), Effect::Redraw]
-    }
-
-    fn export(&mut self, export: Export) -> Vec<Effect> {
-        let Some(text) = views::export(self, export, self.area()) else {
-            self.notice = Some("no verdict to save yet".to_owned());
-            return vec![Effect::Redraw];
-        };
-        vec![Effect::Save(export, text), Effect::Redraw]
-    }
-}
-
-fn export_menu() -> Popup {
-    let item =
-        |key, text: &str, export| Item { key: Some(key), text: text.to_owned(), choice: Choice::Export(export) };
-    Popup::Menu(Menu {
-        title: "Save into the working directory".to_owned(),
-        items: vec![
-            item('m', "the verdict as Markdown", Export::Markdown),
-            item('j', "the verdict as JSON", Export::Json),
-            item('s', "this screen as SVG", Export::Svg),
-        ],
-        selected: 0,
-    })
 }

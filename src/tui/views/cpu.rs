@@ -12,7 +12,7 @@ mod facts;
 mod lists;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 
 use super::sheet::{self, Sheet};
 use super::{cells, write};
@@ -79,6 +79,16 @@ impl Plan {
         usize::from(self.head) + self.charts.iter().map(|(_, rows)| usize::from(*rows)).sum::<usize>()
     }
 
+    /// The timelines with their lines.
+    fn timelines(&self) -> impl Iterator<Item = (Shown, usize, u16)> {
+        let mut line = usize::from(self.head);
+        self.charts.iter().map(move |(shown, rows)| {
+            let first = line;
+            line += usize::from(*rows);
+            (*shown, first, *rows)
+        })
+    }
+
     fn cores_line(&self) -> usize {
         self.ruler_line() + 1
     }
@@ -108,18 +118,24 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     if app.top() == 0 {
         sheet::list(buf, sheet.rect(0, plan.head), &facts::pieces(frame, app));
     }
-    let mut line = usize::from(plan.head);
-    for (shown, rows) in plan.charts {
-        if let Some(band) = sheet.band(line, *rows) {
-            timeline(buf, band, *shown, frame, app);
+    for (shown, line, rows) in plan.timelines() {
+        if let Some(band) = sheet.band(line, rows) {
+            timeline(buf, band, shown, frame, app);
         }
-        line += usize::from(*rows);
     }
     if let Some(rect) = sheet.line(plan.ruler_line()) {
         super::timelines::ruler(buf, layout::band(rect).chart, app);
     }
     cores::draw(buf, &sheet, plan.cores_line(), &plan.grid, &frame.host.cpus, app);
     plan.lists.draw(buf, &sheet, plan.lists_line(), frame, app);
+}
+
+/// The timeline at this cell.
+pub fn chart_at(area: Rect, app: &App, cell: Position) -> Option<Rect> {
+    let sheet = Sheet::new(area, app.top());
+    let plan = Plan::of(app.frame()?, app, area);
+    let mut charts = plan.timelines().filter_map(|(_, line, rows)| Some(sheet.band(line, rows)?.chart));
+    charts.find(|chart| chart.contains(cell))
 }
 
 fn timeline(buf: &mut Buffer, band: Band, shown: Shown, frame: &Frame, app: &App) {

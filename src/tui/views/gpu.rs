@@ -17,7 +17,7 @@ mod processes;
 mod words;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 
 use super::sheet::{self, Sheet};
 use super::write;
@@ -94,6 +94,21 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
         super::timelines::ruler(buf, chart, app);
     }
     processes::draw(buf, &sheet, plan.processes_line(), frame, app);
+}
+
+/// The timeline at this cell.
+pub fn chart_at(area: Rect, app: &App, cell: Position) -> Option<Rect> {
+    let frame = devices(app)?;
+    let (sheet, plan) = (Sheet::new(area, app.top()), Plan::of(frame, app, area));
+    let devices = 0..frame.gpus.len();
+    if let Some(x) = plan.side_x {
+        let width = charts_width(area.right().saturating_sub(x));
+        let mut beside = devices.map(|i| Rect { x, width, ..sheet.rect(plan.device_line(i), plan.device_rows) });
+        return beside.find(|chart| chart.contains(cell));
+    }
+    let of_devices = devices.map(|i| sheet.band(plan.chart_line(i), plan.chart_rows));
+    let means = (0..2).map(|i| sheet.band(plan.mean_line(i), plan.mean_rows));
+    of_devices.chain(means).flatten().map(|band| band.chart).find(|chart| chart.contains(cell))
 }
 
 /// The frame, where there are devices in it.

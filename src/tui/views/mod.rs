@@ -139,13 +139,16 @@ pub(super) fn tab_at(app: &App, width: u16, column: u16) -> Option<Page> {
 /// The chart at this cell.
 pub(super) fn chart_at(app: &App, area: Rect, column: u16, row: u16) -> Option<Rect> {
     let plan = layout::plan(area, app.wants())?;
+    let (body, cell) = (layout::body(area), (column, row).into());
     match app.page {
         Page::Overview => {}
-        Page::Io => return io::chart_at(layout::body(area), app, (column, row).into()),
+        Page::Gpu => return gpu::chart_at(body, app, cell),
+        Page::Cpu => return cpu::chart_at(body, app, cell),
+        Page::Io => return io::chart_at(body, app, cell),
         _ => return None,
     }
     let bands = [plan.strip, plan.main].into_iter().chain(plan.charts).map(|band| band.chart);
-    bands.chain([plan.ruler]).find(|chart| chart.contains((column, row).into()))
+    bands.chain([plan.ruler]).find(|chart| chart.contains(cell))
 }
 
 /// What is saved, where there is something to save.
