@@ -12,10 +12,15 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 /// Runs the screen over this process with a home directory, types the keys one after the other, each once the screen
 /// shows the text before it, and returns the last screen.
 fn screen(home: &Path, arguments: &[&str], steps: &[(&str, &str)]) -> String {
+    let own = std::process::id().to_string();
+    of(home, &[&["--no-stacks", "--pid", &own], arguments].concat(), steps)
+}
+
+/// The same over whatever the arguments say.
+fn of(home: &Path, arguments: &[&str], steps: &[(&str, &str)]) -> String {
     let size = PtySize { rows: 24, cols: 100, ..PtySize::default() };
     let pty = native_pty_system().openpty(size).unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_trainmon"));
-    command.args(["--no-stacks", "--pid", &std::process::id().to_string()]);
     command.args(arguments);
     command.env_clear();
     command.env("TERM", "xterm-256color");
@@ -60,6 +65,17 @@ fn screen(home: &Path, arguments: &[&str], steps: &[(&str, &str)]) -> String {
             panic!("{step:?} does not come:\n{shown}");
         }
     }
+}
+
+#[test]
+fn a_recording_changes_nothing_that_is_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/change.tmz");
+    let steps = [("Verdicts", "5"), ("COMMAND", "M"), ("by memory", "q")];
+    of(home.path(), &["replay", recording], &steps);
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0, "nothing is written");
+    screen(home.path(), &[], &steps);
+    assert!(home.path().join(".local/state/trainmon/layout.toml").exists());
 }
 
 #[test]

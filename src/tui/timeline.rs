@@ -110,14 +110,6 @@ impl Timeline {
         self.points.back()
     }
 
-    /// Start of the oldest time that is kept and end of the newest, CLOCK_MONOTONIC nanoseconds.
-    #[must_use]
-    pub fn range(&self) -> Option<(u64, u64)> {
-        let newest = self.points.back()?.end_ns;
-        let oldest = self.levels.iter().filter_map(Level::first).chain(self.points.front());
-        Some((oldest.map(|p| p.start_ns).min()?.min(newest), newest))
-    }
-
     /// Whether something was seen before `window` begins: what is missing at its left edge is then a gap.
     #[must_use]
     pub fn began_before(&self, window: Window) -> bool {
