@@ -277,6 +277,19 @@ fn each_job_keeps_its_own_past_and_its_own_cursor() {
 }
 
 #[test]
+fn a_cursor_is_in_the_picture_whatever_the_scale_was_meanwhile() {
+    let size = (120, 40);
+    let mut app = two_jobs(PLAIN, size);
+    press(&mut app, "J ");
+    (0..40).for_each(|_| {
+        app.update(key(KeyCode::Left));
+    });
+    assert!(text(&app, size).contains('▲'));
+    press(&mut app, "J++J");
+    assert!(text(&app, size).contains("PAUSED") && text(&app, size).contains('▲'), "{}", text(&app, size));
+}
+
+#[test]
 fn letting_go_is_confirmed_and_never_takes_the_last_job() {
     let mut app = list(PLAIN, (80, 24));
     assert_eq!(press(&mut app, "xn"), [Effect::Redraw, Effect::Redraw]);

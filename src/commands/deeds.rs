@@ -1,7 +1,7 @@
 //! What the screen does to the world when a person asks: files, signals, nice values. Each gives one line that says how
 //! it went.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -22,13 +22,18 @@ const MOST_THREADS: usize = 4_194_304;
 pub fn save(pid: u32, export: Export, text: &str) -> String {
     let stamp = Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
     let name = format!("trainmon-{pid}-{stamp}.{}", export.extension());
-    let written = std::fs::File::options()
-        .write(true)
-        .create_new(true)
-        .open(&name)
-        .and_then(|mut file| file.write_all(text.as_bytes()));
+    let opened = std::fs::File::options().write(true).create_new(true).open(&name);
+    let written = opened.and_then(|mut file| {
+        file.write_all(text.as_bytes()).inspect_err(|_| {
+            // Half a file is none.
+            let _ = std::fs::remove_file(&name);
+        })
+    });
     match written {
         Ok(()) => format!("saved {name}"),
+        Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
+            format!("cannot write {name}: {error}: start trainmon in a folder of your own")
+        }
         Err(error) => format!("cannot write {name}: {error}"),
     }
 }

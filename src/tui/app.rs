@@ -400,6 +400,10 @@ impl App {
     }
 
     fn keep_in_view(&mut self) {
+        // How long a page is costs about as much as drawing it: asked only where it matters.
+        if self.top() == 0 {
+            return;
+        }
         let rows = views::content_rows(self);
         let visible = usize::from(self.body().height);
         if let Some(top) = self.scroll.get_mut(self.page.index()) {

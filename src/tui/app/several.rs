@@ -14,6 +14,13 @@ impl App {
     pub(super) fn switch(&mut self, to: usize) {
         self.current = to.min(self.jobs.len().saturating_sub(1));
         self.popup = None;
+        self.face();
+    }
+
+    /// The job that is shown now may stand at a moment that another time scale had in its charts.
+    fn face(&mut self) {
+        let span_s = self.span_s();
+        self.job_mut().rescale(span_s);
         self.refresh();
     }
 
@@ -68,7 +75,7 @@ impl App {
             self.current -= 1;
         }
         self.current = self.current.min(self.jobs.len() - 1);
-        self.refresh();
+        self.face();
         vec![Effect::Detach(key)]
     }
 
