@@ -267,21 +267,8 @@ fn starved(window: &Window, workers: Option<&WorkersWindow>, sure: f64) -> Optio
     if neighbours {
         let judgement = Judgement::training(Class::Cpu, "noisy-neighbour", confidence);
         return Some(match workers {
-            Some(workers) if waits_undisturbed(window) => {
-                let left = loader(window, workers, sure, Known::default());
-                judgement
-                    .doubt(
-                        "the workers' own time for a batch, without queueing, is longer than the loop's step",
-                        0.75,
-                    )
-                    .other(
-                        left.class,
-                        left.cause.unwrap_or("too-few-workers"),
-                        left.confidence * 0.75,
-                        "without the other processes this would still hold the loop back",
-                    )
-            }
-            _ => judgement,
+            Some(workers) => without_neighbours(judgement, window, workers),
+            None => judgement,
         });
     }
     let threads = cpu.active_threads.unwrap_or(0.0);
@@ -300,6 +287,29 @@ fn starved(window: &Window, workers: Option<&WorkersWindow>, sure: f64) -> Optio
         ));
     }
     Some(Judgement::training(Class::Cpu, "cores-saturated", confidence))
+}
+
+/// What the neighbours are not to blame for: queueing is no part of the workers' own time for a batch, so what that is longer
+/// than the loop's step would be waited for without them too. It is a finding of its own, and a doubt about them where it
+/// is the larger part.
+fn without_neighbours(judgement: Judgement, window: &Window, workers: &WorkersWindow) -> Judgement {
+    let Some(fed) = Loop::of(window).map(|fed| fed.undisturbed(window)) else { return judgement };
+    let floor_s = fed.own_s.max(fed.device_s);
+    let step_s = fed.step_with(fed.workers);
+    let left_s = step_s - floor_s;
+    if left_s < limit::LOST_WAIT.value * step_s {
+        return judgement;
+    }
+    let left = loader(window, workers, wait_confidence(left_s / step_s.max(1e-9)), Known::default());
+    let judgement = if left_s > (1.0 - limit::NEIGHBOURS_HELP.value) * (fed.step_s - floor_s) {
+        judgement
+            .doubt("the workers' own time for a batch, without queueing, is most of what the loop waits for", 0.75)
+    } else {
+        judgement
+    };
+    let confidence = (left.confidence * 0.75).min(judgement.confidence);
+    let words = "without the other processes this would still hold the loop back";
+    judgement.other(left.class, left.cause.unwrap_or("too-few-workers"), confidence, words)
 }
 
 /// The workers' source is slow.
@@ -413,16 +423,6 @@ fn hands_over(window: &Window, workers: &WorkersWindow) -> bool {
         .stages
         .zip(making)
         .is_some_and(|(stages, making)| stages.hand_over >= limit::BUSY.value && stages.hand_over > making)
-}
-
-/// Whether most of the waiting would stay if no other process used a CPU: queueing is no part of the workers' time for a
-/// batch, so what that is longer than the loop's own step is not the neighbours' doing.
-fn waits_undisturbed(window: &Window) -> bool {
-    Loop::of(window).map(|fed| fed.undisturbed(window)).is_some_and(|fed| {
-        let saved_s = fed.step_s - fed.step_with(fed.workers);
-        let waited_s = fed.step_s - fed.own_s.max(fed.device_s);
-        saved_s < limit::NEIGHBOURS_HELP.value * waited_s
-    })
 }
 
 /// The stage with the largest part of the workers' active time, and that part.
