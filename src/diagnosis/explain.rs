@@ -525,7 +525,7 @@ fn sharpen(first: &mut Advice, cause: &str, window: &Window) {
             first.speedup_at_most = Some(round(speedup.min(most), 2)).filter(|speedup| *speedup > 1.0);
             first.predicted_step_ms = now.map(|_| round(step_s * 1000.0, 1));
             if now.is_none() {
-                first.why = format!("{}, as far as other processes leave them CPUs", first.why);
+                first.why = "each worker is busy, and more can run as far as other processes leave them CPUs".into();
             }
             if capped {
                 first.why =

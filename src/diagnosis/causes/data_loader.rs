@@ -42,7 +42,7 @@ pub(super) const CAUSES: &[Cause] = &[
         class: Class::DataLoader,
         name: "too-few-workers",
         headline: "too few workers",
-        meaning: "the workers are busy all the time and allowed CPUs are free",
+        meaning: "the workers are busy all the time and too few to keep up",
         rule: &[
             LOST,
             "the workers have work most of the time: less than `workers_idle` of their time is idle",
