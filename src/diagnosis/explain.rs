@@ -512,16 +512,21 @@ fn sharpen(first: &mut Advice, cause: &str, window: &Window) {
     match cause {
         "too-few-workers" => {
             let Some(workers) = &window.workers else { return };
-            let found = Loop::of(window).map(|fed| fed.enough_workers());
-            let Some(Prediction { workers: needed, capped, step_s, speedup }) =
-                found.filter(|found| found.workers > workers.count)
-            else {
+            let more = |fed: Loop| Some(fed.enough_workers()).filter(|found| found.workers > workers.count);
+            let fed = Loop::of(window);
+            let now = fed.and_then(more);
+            // Where others hold the CPUs, what their leaving would allow is the bound, and no step is predicted.
+            let found = now.or_else(|| more(fed?.undisturbed(window)));
+            let Some(Prediction { workers: needed, capped, step_s, speedup }) = found else {
                 first.title = format!("Raise num_workers from {} to {}", workers.count, workers.count + 1);
                 return;
             };
             first.title = format!("Raise num_workers from {} to {needed}", workers.count);
             first.speedup_at_most = Some(round(speedup.min(most), 2)).filter(|speedup| *speedup > 1.0);
-            first.predicted_step_ms = Some(round(step_s * 1000.0, 1));
+            first.predicted_step_ms = now.map(|_| round(step_s * 1000.0, 1));
+            if now.is_none() {
+                first.why = "each worker is busy, and more can run as far as other processes leave them CPUs".into();
+            }
             if capped {
                 first.why =
                     format!("{}; beyond {needed} the CPUs are full and transforms must get cheaper", first.why);

@@ -265,7 +265,11 @@ fn starved(window: &Window, workers: Option<&WorkersWindow>, sure: f64) -> Optio
     let strength = ramp(wanted, 0.05, 0.35).max(if full { 0.3 } else { 0.0 });
     let confidence = sure * (0.65 + 0.35 * strength);
     if neighbours {
-        return Some(Judgement::training(Class::Cpu, "noisy-neighbour", confidence));
+        let judgement = Judgement::training(Class::Cpu, "noisy-neighbour", confidence);
+        return Some(match workers {
+            Some(workers) => without_neighbours(judgement, window, workers),
+            None => judgement,
+        });
     }
     let threads = cpu.active_threads.unwrap_or(0.0);
     if threads >= limit::OVERSUBSCRIBED.value * cores && workers.is_none_or(|workers| workers.active_threads >= 2.0) {
@@ -283,6 +287,29 @@ fn starved(window: &Window, workers: Option<&WorkersWindow>, sure: f64) -> Optio
         ));
     }
     Some(Judgement::training(Class::Cpu, "cores-saturated", confidence))
+}
+
+/// What the neighbours are not to blame for: queueing is no part of the workers' own time for a batch, so what that is longer
+/// than the loop's step would be waited for without them too. It is a finding of its own, and a doubt about them where it
+/// is the larger part.
+fn without_neighbours(judgement: Judgement, window: &Window, workers: &WorkersWindow) -> Judgement {
+    let Some(fed) = Loop::of(window).map(|fed| fed.undisturbed(window)) else { return judgement };
+    let floor_s = fed.own_s.max(fed.device_s);
+    let step_s = fed.step_with(fed.workers);
+    let left_s = step_s - floor_s;
+    if left_s < limit::LOST_WAIT.value * step_s {
+        return judgement;
+    }
+    let left = loader(window, workers, wait_confidence(left_s / step_s.max(1e-9)), Known::default());
+    let judgement = if left_s > (1.0 - limit::NEIGHBOURS_HELP.value) * (fed.step_s - floor_s) {
+        judgement
+            .doubt("the workers' own time for a batch, without queueing, is most of what the loop waits for", 0.75)
+    } else {
+        judgement
+    };
+    let confidence = (left.confidence * 0.75).min(judgement.confidence);
+    let words = "without the other processes this would still hold the loop back";
+    judgement.other(left.class, left.cause.unwrap_or("too-few-workers"), confidence, words)
 }
 
 /// The workers' source is slow.
@@ -348,20 +375,36 @@ fn loader(window: &Window, workers: &WorkersWindow, sure: f64, known: Known) -> 
         return of("hand-over", if active < 0.2 { 0.85 } else { 0.7 });
     }
     let factor = 0.75 + 0.25 * ramp(active, 0.4, limit::BUSY.value);
-    let Some((stage, part)) = largest_stage(workers) else { return of("too-few-workers", factor) };
-    if stage == "collate" && part >= limit::COLLATE.value {
+    let largest = largest_stage(workers);
+    if largest.is_some_and(|(stage, part)| stage == "collate" && part >= limit::COLLATE.value) {
         return of("collate", factor);
     }
-    let judgement = if part >= limit::STAGE.value && !more_workers_help(window) {
-        of(stage, factor).other(Class::DataLoader, "too-few-workers", 0.4, "more workers would help a little")
-    } else {
-        of("too-few-workers", factor)
-    };
-    if judgement.cause == Some("too-few-workers") && part >= limit::STAGE.value && stage != "load" {
-        let words = format!("{:.0} % of the workers' active time is {stage}", part * 100.0);
-        return judgement.other(Class::DataLoader, stage, part * 0.8, words);
+    // Reading from memory has no cause of its own: more workers are all that can be done about it.
+    let stage = largest.filter(|(stage, part)| *part >= limit::STAGE.value && *stage != "load");
+    // CPUs that others use now may be free in a minute: they make it unsure that more workers help, which is no reason to
+    // blame the workers' code.
+    let helps = |fed: Option<Loop>| fed.is_none_or(|fed| more_workers_help(&fed));
+    let now = Loop::of(window);
+    let helps_undisturbed = helps(now.map(|fed| fed.undisturbed(window)));
+    if let Some((stage, _)) = stage
+        && !helps_undisturbed
+    {
+        let words = "more workers would help a little";
+        return of(stage, factor).other(Class::DataLoader, "too-few-workers", 0.4, words);
     }
-    judgement
+    let mut judgement = of("too-few-workers", factor);
+    if helps_undisturbed && !helps(now) {
+        let (others, cores) = (window.cpu.others.unwrap_or(0.0), window.cpu.cores.unwrap_or(1.0));
+        let words = format!(
+            "other processes use {others:.1} of the {cores:.1} CPUs that the job may use: more workers would have to share \
+             them"
+        );
+        judgement = judgement.doubt(words, 0.75);
+    }
+    let Some((stage, part)) = stage else { return judgement };
+    let words = format!("{:.0} % of the workers' active time is {stage}", part * 100.0);
+    let confidence = (part * 0.8).min(judgement.confidence);
+    judgement.other(Class::DataLoader, stage, confidence, words)
 }
 
 /// Batches are made, and moving them to the loop costs the most: the main thread spends its wait on receiving them, or the
@@ -397,8 +440,7 @@ fn largest_stage(workers: &WorkersWindow) -> Option<(&'static str, f64)> {
 }
 
 /// Whether the workers that the CPUs can carry would bring most of what can be gained.
-fn more_workers_help(window: &Window) -> bool {
-    let Some(fed) = Loop::of(window) else { return true };
+fn more_workers_help(fed: &Loop) -> bool {
     let found = fed.enough_workers();
     let possible = fed.without_waits() - 1.0;
     let most = found.speedup - 1.0 >= limit::WORKERS_HELP.value * possible || found.speedup >= limit::HELPFUL.value;

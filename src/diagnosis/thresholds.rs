@@ -87,6 +87,8 @@ thresholds! {
     THROTTLED = "cgroup_throttled", 0.15, "share of periods", "kernel: Documentation/scheduler/sched-bwc.rst; occasional throttling of a burst stays below";
     /// CPU used by others, as a share of the allowed CPUs.
     NEIGHBOUR = "neighbour", 0.25, "share of allowed CPUs", "a quarter of the cores is more than system services take";
+    /// Part of the waiting that must end with the neighbours' use of the CPUs for them to be surely the cause.
+    NEIGHBOURS_HELP = "neighbours_help", 0.50, "share of input wait", "the larger half names the cause";
     /// Active threads per allowed CPU.
     OVERSUBSCRIBED = "oversubscribed", 2.0, "threads per CPU", "twice as many runnable threads as CPUs: each waits as long as it runs";
     /// Workers per allowed CPU.

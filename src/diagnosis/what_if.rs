@@ -63,6 +63,12 @@ impl Loop {
         })
     }
 
+    /// The same loop on CPUs that other processes leave alone.
+    #[must_use]
+    pub fn undisturbed(self, window: &Window) -> Self {
+        Self { cores: window.cpu.cores.unwrap_or(1.0).max(1.0), ..self }
+    }
+
     /// A step with `workers` of them.
     #[must_use]
     pub fn step_with(&self, workers: usize) -> f64 {

@@ -61,6 +61,8 @@ pub struct MainWindow {
     pub polled: f64,
     /// Running or queueing.
     pub running: f64,
+    /// The same, wherever the code stood: with what of it lies in getting a batch.
+    pub runnable: f64,
     /// Waiting for a disk.
     pub disk: f64,
     /// Waiting for written data to reach a disk.
@@ -338,11 +340,14 @@ impl Window {
     }
 
     /// Share of the main thread's time in the work of taking batches over: what the stacks say, without the time blocked
-    /// on a worker that is too busy to hand out its descriptors.
+    /// on a worker that is too busy to hand out its descriptors. The stacks only know where the code stood; whatever the
+    /// call is blocked in (a socket, a pipe, a lock), work is done by a thread that runs or queues for a CPU, so what the lane
+    /// saw of that in getting batches is the most it can be. The rest is waiting for a batch.
     #[must_use]
     pub fn receiving(&self) -> f64 {
         let Some(main) = &self.main else { return 0.0 };
-        main.activities.as_ref().map_or(0.0, |seen| (seen.share(Activity::Receiving) - main.socket).max(0.0))
+        let receiving = main.activities.as_ref().map_or(0.0, |seen| seen.share(Activity::Receiving));
+        (receiving - main.socket).min(main.runnable - main.running).max(0.0)
     }
 
     /// Seconds of one step without its waits for data.
@@ -374,7 +379,7 @@ fn growth(frames: &[&Frame]) -> Option<f64> {
 fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>) -> Option<MainWindow> {
     let mut sums = [0.0_f64; 5];
     let (mut seen, mut running, mut disk, mut unreadable, mut polled) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    let (mut disk_write, mut socket) = (0.0, 0.0);
+    let (mut disk_write, mut socket, mut runnable) = (0.0, 0.0, 0.0);
     let mut exact = true;
     let mut waits_s = Vec::new();
     let (mut delay, mut cpu, mut read) = (Mean::default(), Mean::default(), Mean::default());
@@ -393,6 +398,7 @@ fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>
             unreadable += by_wait(Wait::Unknown);
             disk_write += by_wait(Wait::DiskWrite);
             socket += by_wait(Wait::Socket);
+            runnable += by_wait(Wait::Running);
             polled += if trainer.exact { by_wait(Wait::LoaderPoll) } else { *input_wait_s };
             exact &= trainer.exact || trainer.looks == 0;
             waits_s.extend(trainer.wait_lengths_s.iter().map(|length| f64::from(*length)));
@@ -414,6 +420,7 @@ fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>
         shares: Shares { input_wait, device_sync, host_busy, checkpoint, other },
         polled: polled / seen,
         running: running / seen,
+        runnable: (runnable / seen).max(0.0),
         disk: disk / seen,
         disk_write: disk_write / seen,
         socket: socket / seen,

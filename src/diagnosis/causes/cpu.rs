@@ -199,8 +199,16 @@ pub(super) const CAUSES: &[Cause] = &[
             STARVED,
             "the job's threads queue for a CPU at least `run_delay` of their runnable time",
             "other processes use at least `neighbour`, and half as much as the job and more",
+            "less sure where the workers' own time for a batch, without queueing, would leave more than \
+             `neighbours_help` of the waiting",
         ],
-        thresholds: &[&limit::LOST_WAIT, &limit::MAIN_RUN_DELAY, &limit::RUN_DELAY, &limit::NEIGHBOUR],
+        thresholds: &[
+            &limit::LOST_WAIT,
+            &limit::MAIN_RUN_DELAY,
+            &limit::RUN_DELAY,
+            &limit::NEIGHBOUR,
+            &limit::NEIGHBOURS_HELP,
+        ],
         signals: &[CPUS, WORKER_TIME, MAIN_TIME],
         source: "time on a run queue while the CPUs work for others; neighbours that only take what the job leaves \
                  free make nobody queue",

@@ -42,13 +42,14 @@ pub(super) const CAUSES: &[Cause] = &[
         class: Class::DataLoader,
         name: "too-few-workers",
         headline: "too few workers",
-        meaning: "the workers are busy all the time and allowed CPUs are free",
+        meaning: "the workers are busy all the time and too few to keep up",
         rule: &[
             LOST,
             "the workers have work most of the time: less than `workers_idle` of their time is idle",
             "less than `workers_io` of their active time is waiting for a source",
             "CPUs are free: use stays below `cores_full`, queueing below `run_delay`",
-            "no stage holds `stage` of the workers' time that more workers could not carry",
+            "no stage holds `stage` of the workers' time that more workers could not carry; where only other processes' \
+             use of the CPUs leaves no room for more workers it stays this cause, less surely",
         ],
         thresholds: &[
             &limit::LOST_WAIT,
@@ -114,8 +115,9 @@ pub(super) const CAUSES: &[Cause] = &[
         rule: &[
             LOST,
             "the user's transforms hold at least `stage` of the workers' active time",
-            "as many workers as the allowed CPUs carry would bring less than `workers_help` of what can be gained \
-             and make it less than `helpful` as fast; otherwise the cause is too-few-workers, and this a second finding",
+            "as many workers as the allowed CPUs carry, whoever uses them now, would bring less than `workers_help` of \
+             what can be gained and make it less than `helpful` as fast; otherwise the cause is too-few-workers, and \
+             this a second finding",
         ],
         thresholds: &[&limit::LOST_WAIT, &limit::STAGE, &limit::WORKERS_HELP, &limit::HELPFUL],
         signals: &[WORKER_STACKS, WORKER_TIME, CPUS, MAIN_WAIT],
@@ -174,7 +176,8 @@ pub(super) const CAUSES: &[Cause] = &[
             LOST,
             "the workers are idle at least `workers_idle` of their time: they wait while the loop waits",
             "neither one worker (imbalance) nor single long batches (slow-samples) explain it",
-            "with stacks, instead: taking batches over holds at least `receiving` of the wait, or the workers' sending \
+            "with stacks, instead: taking batches over, as far as the main thread runs meanwhile, holds at least \
+             `receiving` of the wait, or the workers' sending \
              threads are busy at least `busy` of the time and more than the workers themselves",
         ],
         thresholds: &[&limit::LOST_WAIT, &limit::WORKERS_IDLE, &limit::RECEIVING, &limit::BUSY],

@@ -91,11 +91,11 @@ impl<'de> de::Deserializer<'de> for &mut Unpacker<'de> {
     }
 
     fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PackError> {
-        visitor.visit_f32(f32::from_le_bytes(self.float()?))
+        visitor.visit_f32(super::long(self.float()?))
     }
 
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PackError> {
-        visitor.visit_f64(f64::from_le_bytes(self.float()?))
+        visitor.visit_f64(f64::from(super::long(self.float()?)))
     }
 
     fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PackError> {

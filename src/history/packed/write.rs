@@ -67,13 +67,12 @@ impl<'a, 'b> ser::Serializer for &'a mut Packer<'b> {
     signed!(serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64);
 
     fn serialize_f32(self, v: f32) -> Result<(), PackError> {
-        self.floats.extend_from_slice(&v.to_le_bytes());
+        self.floats.extend_from_slice(&super::short(v));
         Ok(())
     }
 
     fn serialize_f64(self, v: f64) -> Result<(), PackError> {
-        self.floats.extend_from_slice(&v.to_le_bytes());
-        Ok(())
+        self.serialize_f32(v as f32)
     }
 
     fn serialize_str(self, v: &str) -> Result<(), PackError> {
