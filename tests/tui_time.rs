@@ -259,3 +259,13 @@ fn a_click_on_any_chart_looks_at_that_moment() {
         assert!(!app.job().stands(), "page {page}");
     }
 }
+
+#[test]
+fn a_verdict_of_the_past_is_the_same_to_the_last_digit() {
+    let mut app = running(PLAIN, SIZE, Job::default());
+    keys(&mut app, "{");
+    (0..10).for_each(|_| {
+        press(&mut app, KeyCode::Right);
+    });
+    assert_eq!((shown(&app), app.verdict()), (11, Some(&data_loader())));
+}

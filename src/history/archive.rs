@@ -13,7 +13,7 @@ use std::mem::size_of;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::packed::{self, Packed};
+use super::packed::{self, Exact, Packed};
 use super::weight;
 use crate::diagnosis::verdict::{Class, Phase, Verdict};
 use crate::rates::Frame;
@@ -340,7 +340,8 @@ fn pack<'a>(moments: impl Iterator<Item = &'a Moment>) -> Block {
     let mut ends = Vec::with_capacity(BLOCK);
     for moment in moments {
         let (bytes, floats) = (plain.bytes.len(), plain.floats.len());
-        if packed::pack(&mut plain, &(&moment.frame, moment.verdict.as_deref(), moment.since_ns)).is_err() {
+        let verdict = Exact(moment.verdict.as_deref());
+        if packed::pack(&mut plain, &(&moment.frame, verdict, moment.since_ns)).is_err() {
             // What cannot be written down loads as nothing: an empty piece.
             plain.bytes.truncate(bytes);
             plain.floats.truncate(floats);
@@ -358,7 +359,7 @@ fn unpack(block: &Block, place: usize) -> Option<Moment> {
     let (bytes, floats) = *block.ends.last()?;
     let plain = zstd::bulk::decompress(&block.packed, bytes + floats).ok()?;
     let (bytes, floats) = plain.split_at_checked(bytes)?;
-    let (frame, verdict, since_ns): (Frame, Option<Verdict>, Option<u64>) =
+    let (frame, Exact(verdict), since_ns): (Frame, Exact<Option<Verdict>>, Option<u64>) =
         packed::unpack(bytes.get(bytes_start..bytes_end)?, floats.get(floats_start..floats_end)?).ok()?;
     Some(Moment { frame, verdict: verdict.map(Arc::new), since_ns })
 }

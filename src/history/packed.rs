@@ -10,7 +10,7 @@ mod read;
 mod write;
 
 use serde::de::{self, DeserializeOwned};
-use serde::ser::{self, Serialize};
+use serde::{Deserialize, Serialize, ser};
 
 use read::Unpacker;
 use write::Packer;
@@ -46,6 +46,14 @@ impl de::Error for PackError {
 /// infinite.
 const FLOAT: usize = 3;
 
+/// Name of [`Exact`] in its derive.
+const EXACT: &str = "Exact";
+
+/// A value whose f64 are kept to the last bit, among all else: those of a verdict are few, rounded to decimals that
+/// people see in files, and the same from moment to moment.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Exact<T>(pub T);
+
 /// A float as it is packed.
 fn short(v: f32) -> [u8; FLOAT] {
     let bits = v.to_bits();
@@ -75,7 +83,7 @@ pub(super) struct Packed {
 /// # Errors
 /// A list or map of which the length is not known beforehand; none of ours is.
 pub(super) fn pack(to: &mut Packed, value: &impl Serialize) -> Result<(), PackError> {
-    value.serialize(&mut Packer { bytes: &mut to.bytes, floats: &mut to.floats })
+    value.serialize(&mut Packer { bytes: &mut to.bytes, floats: &mut to.floats, exact: false })
 }
 
 /// The value that `bytes` and `floats` hold.
@@ -83,7 +91,7 @@ pub(super) fn pack(to: &mut Packed, value: &impl Serialize) -> Result<(), PackEr
 /// # Errors
 /// Bytes that [`pack`] did not make of this type.
 pub(super) fn unpack<T: DeserializeOwned>(bytes: &[u8], floats: &[u8]) -> Result<T, PackError> {
-    let mut unpacker = Unpacker { bytes, floats };
+    let mut unpacker = Unpacker { bytes, floats, exact: false };
     let value = T::deserialize(&mut unpacker)?;
     if unpacker.bytes.is_empty() && unpacker.floats.is_empty() { Ok(value) } else { Err(PackError::Damaged) }
 }
@@ -144,6 +152,14 @@ mod tests {
         let mut packed = Packed::default();
         pack(&mut packed, value).unwrap();
         unpack(&packed.bytes, &packed.floats).unwrap()
+    }
+
+    #[test]
+    fn what_is_exact_comes_back_to_the_last_bit() {
+        let value = (0.93, Exact((0.93, Some(33.795), 1e300)), 0.93);
+        let (before, Exact(inside), after) = there_and_back(&value);
+        assert_eq!(inside, (0.93, Some(33.795), 1e300));
+        assert!(before != 0.93 && before == after, "{before} {after}");
     }
 
     proptest! {

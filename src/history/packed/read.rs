@@ -9,6 +9,8 @@ use super::PackError;
 pub(super) struct Unpacker<'a> {
     pub bytes: &'a [u8],
     pub floats: &'a [u8],
+    /// Inside of an [`super::Exact`].
+    pub exact: bool,
 }
 
 impl<'a> Unpacker<'a> {
@@ -95,6 +97,10 @@ impl<'de> de::Deserializer<'de> for &mut Unpacker<'de> {
     }
 
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PackError> {
+        if self.exact {
+            let bytes = self.take(size_of::<f64>())?.try_into().map_err(|_| PackError::Damaged)?;
+            return visitor.visit_f64(f64::from_le_bytes(bytes));
+        }
         visitor.visit_f64(f64::from(super::long(self.float()?)))
     }
 
@@ -134,10 +140,14 @@ impl<'de> de::Deserializer<'de> for &mut Unpacker<'de> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, PackError> {
-        visitor.visit_newtype_struct(self)
+        let before = self.exact;
+        self.exact |= name == super::EXACT;
+        let value = visitor.visit_newtype_struct(&mut *self);
+        self.exact = before;
+        value
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PackError> {

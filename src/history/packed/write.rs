@@ -8,6 +8,8 @@ use super::PackError;
 pub(super) struct Packer<'a> {
     pub bytes: &'a mut Vec<u8>,
     pub floats: &'a mut Vec<u8>,
+    /// Inside of an [`super::Exact`].
+    pub exact: bool,
 }
 
 impl Packer<'_> {
@@ -72,6 +74,10 @@ impl<'a, 'b> ser::Serializer for &'a mut Packer<'b> {
     }
 
     fn serialize_f64(self, v: f64) -> Result<(), PackError> {
+        if self.exact {
+            self.bytes.extend_from_slice(&v.to_le_bytes());
+            return Ok(());
+        }
         self.serialize_f32(v as f32)
     }
 
@@ -113,12 +119,12 @@ impl<'a, 'b> ser::Serializer for &'a mut Packer<'b> {
         Ok(())
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(
-        self,
-        _name: &'static str,
-        value: &T,
-    ) -> Result<(), PackError> {
-        value.serialize(self)
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, name: &'static str, value: &T) -> Result<(), PackError> {
+        let before = self.exact;
+        self.exact |= name == super::EXACT;
+        let done = value.serialize(&mut *self);
+        self.exact = before;
+        done
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
