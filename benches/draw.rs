@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use trainmon::rates::Frame;
@@ -165,7 +164,7 @@ fn next_second(c: &mut Criterion) {
                 buf.reset();
                 views::draw(&mut buf, black_box(&app));
                 bytes.clear();
-                CrosstermBackend::new(&mut bytes).draw(before.diff_iter(&buf)).unwrap();
+                encode(&mut bytes, before.diff_iter(&buf));
             });
         });
         println!("{}x{}: {} bytes for the next second", size.0, size.1, bytes.len());

@@ -6,7 +6,6 @@ mod tui_support;
 
 use std::sync::Arc;
 
-use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use trainmon::diagnosis::verdict::Verdict;
 use trainmon::rates::Frame;
@@ -78,7 +77,7 @@ fn bytes_a_second(low_bandwidth: bool, depth: Depth) -> usize {
         let now = draw(&app, SIZE);
         if t > 120 {
             let mut bytes = Vec::new();
-            CrosstermBackend::new(&mut bytes).draw(before.diff_iter(&now)).unwrap();
+            encode(&mut bytes, before.diff_iter(&now));
             sent += bytes.len() + if bytes.is_empty() { 0 } else { MARKS };
         }
         before = now;

@@ -1,7 +1,7 @@
 //! The one file that touches the terminal: entering and leaving it, painting, suspending, and the panic hook.
 //!
-//! ratatui supplies the buffer, the difference of two buffers and its encoding; the rest is done here, so that each frame
-//! is one write inside synchronised-update marks, nothing is written when nothing changed, and no frame asks the
+//! ratatui supplies the buffer and the difference of two buffers, [`super::encode`] its bytes; the rest is done here, so
+//! that each frame is one write inside synchronised-update marks, nothing is written when nothing changed, and no frame asks the
 //! terminal a question (`ratatui::Terminal::clear` asks for the cursor's position and can fail).
 
 use std::fmt;
@@ -19,11 +19,12 @@ use crossterm::terminal::{
     disable_raw_mode, enable_raw_mode,
 };
 use crossterm::{Command, cursor};
-use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, kill_current_process_group};
+
+use super::encode::encode;
 
 /// Room for a frame: a full repaint of 200×60 in colour needs about 40 KiB.
 const FRAME_BYTES: usize = 64 * 1024;
@@ -125,7 +126,7 @@ impl Terminal {
         let mut updates = self.shown.diff_iter(&self.next).peekable();
         if updates.peek().is_some() {
             changed = true;
-            CrosstermBackend::new(&mut self.bytes).draw(updates)?;
+            encode(&mut self.bytes, updates);
         }
         if changed {
             queue(&mut self.bytes, EndSynchronizedUpdate)?;
