@@ -18,6 +18,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{ProcessRates, TrainerRates};
+use trainmon::tui::encode::encode;
 use trainmon::tui::keys::{Action, Keymap};
 use trainmon::tui::page::Page;
 use trainmon::tui::{App, Message, News, views};

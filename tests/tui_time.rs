@@ -217,3 +217,31 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn on_a_thin_line_a_recording_holds_its_numbers_while_it_plays() {
+    let mut app = recording(SIZE);
+    let live = app.job().clone();
+    let options = Options { theme: PLAIN, low_bandwidth: true, ..Options::default() };
+    app = App::new(live, options, SIZE);
+    assert_eq!(shown(&app), 1);
+    let mut seen = Vec::new();
+    for _ in 0..20 {
+        app.update(Message::Advance(1.0));
+        seen.push(shown(&app));
+    }
+    seen.dedup();
+    assert!((4..=6).contains(&seen.len()), "numbers of a few moments: {seen:?}");
+    // Another verdict is worth its bytes at once: it comes at second 5.
+    assert!(seen.contains(&5), "{seen:?}");
+    // Ten times as fast it is still one picture a second.
+    assert_eq!(app.due_s(), Some(1.0));
+    keys(&mut app, ">>>");
+    assert_eq!(app.due_s(), Some(1.0));
+    // Who stops it sees the moment itself, and the same by steps.
+    keys(&mut app, " ");
+    assert_eq!(shown(&app), 21);
+    press(&mut app, KeyCode::Left);
+    assert_eq!(shown(&app), 20);
+    assert!(!text(&app, SIZE).contains("▲now"), "a picture that stands needs no sweep");
+}

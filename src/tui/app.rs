@@ -230,13 +230,15 @@ impl App {
     pub(in crate::tui) fn window(&self, cells: u16) -> Window {
         let window = Window::of_cells(self.job().edge_ns(), self.span_s(), cells);
         // A picture that stands needs no sweep, and reads easier without.
-        if self.options.low_bandwidth && !self.job().stands() { window.sweeping() } else { window }
+        if self.options.low_bandwidth && self.job().runs() { window.sweeping() } else { window }
     }
 
-    /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown.
+    /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown, which a sweep's gap
+    /// marks by itself.
     pub(in crate::tui) fn cursor_cell(&self, cells: u16) -> Option<u16> {
         let ns = self.job().cursor()?.monotonic_ns;
-        self.window(cells).cell_of(ns)
+        let window = self.window(cells);
+        window.cell_of(ns).filter(|_| !window.sweep)
     }
 
     /// First line shown of the page that is up.
