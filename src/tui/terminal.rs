@@ -35,11 +35,26 @@ const FALLBACK_SIZE: (u16, u16) = (80, 24);
 /// Longest text put on the clipboard: xterm's default limit for OSC 52 is about 100 kB of base64.
 const CLIPBOARD_BYTES: usize = 64 * 1024;
 
-/// What to switch on.
+/// Longest device control string that GNU screen is given: it drops those of more than 768 bytes.
+const SCREEN_PIECE: usize = 512;
+
+/// What to switch on, and what the terminal is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     /// Report the mouse. The terminal's own selection then needs Shift.
     pub mouse: bool,
+    /// GNU screen stands between us and the terminal: see [`Options::in_screen`].
+    pub screen: bool,
+}
+
+impl Options {
+    /// Whether the environment is that of GNU screen, here or where ssh was started. tmux calls itself a `screen` as
+    /// well, and is known by its own variable.
+    pub fn in_screen(variable: impl Fn(&str) -> Option<String>) -> bool {
+        let set = |name| variable(name).filter(|value| !value.is_empty());
+        let named = || set("TERM").is_some_and(|term| term.starts_with("screen"));
+        set("TMUX").is_none() && (set("STY").is_some() || named())
+    }
 }
 
 /// The terminal, taken over until this is dropped.
@@ -144,7 +159,8 @@ impl Terminal {
         self.repaint = true;
     }
 
-    /// Puts `text` on the clipboard by OSC 52, which also works through ssh; a terminal that does not know it ignores it.
+    /// Puts `text` on the clipboard by OSC 52, which also works through ssh; a terminal that does not know it ignores it,
+    /// tmux unless its option `set-clipboard` is `on`.
     ///
     /// # Errors
     /// When the terminal cannot be written to.
@@ -155,6 +171,9 @@ impl Terminal {
         }
         self.bytes.clear();
         queue(&mut self.bytes, CopyToClipboard::to_clipboard_from(text.get(..end).unwrap_or_default()))?;
+        if self.options.screen {
+            self.bytes = through_screen(&self.bytes);
+        }
         self.write()
     }
 
@@ -235,6 +254,16 @@ impl Drop for Terminal {
 
 fn queue(bytes: &mut Vec<u8>, command: impl Command) -> io::Result<()> {
     crossterm::queue!(bytes, command)
+}
+
+/// An operating system command as GNU screen hands it on to its terminal: in pieces, each a device control string. By
+/// itself a long one would end up as text on the screen.
+fn through_screen(command: &[u8]) -> Vec<u8> {
+    // The end of a device control string is also that of our command, which BEL ends as well.
+    let inside = command.strip_suffix(b"\x1b\\").unwrap_or(command);
+    let inside = [inside, b"\x07"].concat();
+    let pieces = inside.chunks(SCREEN_PIECE);
+    pieces.flat_map(|piece| [b"\x1bP".as_slice(), piece, b"\x1b\\"].concat()).collect()
 }
 
 /// Writes everything, waiting where somebody has made the terminal non-blocking.
