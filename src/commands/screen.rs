@@ -70,7 +70,7 @@ pub fn options(settings: &Settings) -> anyhow::Result<Options> {
 
 /// What the terminal is told to do.
 pub fn terminal_options(mouse: bool) -> terminal::Options {
-    terminal::Options { mouse, screen: terminal::Options::in_screen(|name| std::env::var(name).ok()) }
+    terminal::Options { mouse, screen: theme::in_screen(|name| std::env::var(name).ok()) }
 }
 
 /// Where the news come from.

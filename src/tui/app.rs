@@ -256,6 +256,11 @@ impl App {
         Seen { job: self.job(), body: self.body(), may_signal: self.options.may_signal }
     }
 
+    /// Whether the terminal is large enough for pages and popups. What cannot be seen is not to be confirmed.
+    fn fits(&self) -> bool {
+        self.size.0 >= layout::MIN_WIDTH && self.size.1 >= layout::MIN_HEIGHT
+    }
+
     fn area(&self) -> Rect {
         Rect::new(0, 0, self.size.0, self.size.1)
     }
@@ -418,7 +423,10 @@ impl App {
         let had_notice = self.notice.take().is_some();
         let always =
             key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
-        if !always && let Some(effects) = self.popup_key(key) {
+        if !always
+            && self.fits()
+            && let Some(effects) = self.popup_key(key)
+        {
             return effects;
         }
         match self.options.keymap.action(key) {
@@ -496,6 +504,9 @@ impl App {
     }
 
     fn paste(&mut self, text: &str) -> Vec<Effect> {
+        if !self.fits() {
+            return Vec::new();
+        }
         if matches!(self.popup, Some(Popup::Jobs(_))) {
             return self.on_list(|list, jobs, area| list.paste(text, jobs, area));
         }
@@ -638,6 +649,9 @@ impl App {
     }
 
     fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
+        if !self.fits() {
+            return Vec::new();
+        }
         match mouse.kind {
             MouseEventKind::ScrollUp => self.wheel(-WHEEL),
             MouseEventKind::ScrollDown => self.wheel(WHEEL),

@@ -43,18 +43,8 @@ const SCREEN_PIECE: usize = 512;
 pub struct Options {
     /// Report the mouse. The terminal's own selection then needs Shift.
     pub mouse: bool,
-    /// GNU screen stands between us and the terminal: see [`Options::in_screen`].
+    /// GNU screen stands between us and the terminal: see [`super::theme::in_screen`].
     pub screen: bool,
-}
-
-impl Options {
-    /// Whether the environment is that of GNU screen, here or where ssh was started. tmux calls itself a `screen` as
-    /// well, and is known by its own variable.
-    pub fn in_screen(variable: impl Fn(&str) -> Option<String>) -> bool {
-        let set = |name| variable(name).filter(|value| !value.is_empty());
-        let named = || set("TERM").is_some_and(|term| term.starts_with("screen"));
-        set("TMUX").is_none() && (set("STY").is_some() || named())
-    }
 }
 
 /// The terminal, taken over until this is dropped.
