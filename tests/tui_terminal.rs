@@ -24,7 +24,7 @@ const SIZE: (u16, u16) = (80, 24);
 struct Seen {
     bytes: String,
     screen: vt100::Parser,
-    /// What stood there before the terminal was given back.
+    /// What stood there before it was wiped off.
     drawn: vt100::Parser,
     /// Terminal attributes before and after.
     modes: (Termios, Termios),
@@ -79,7 +79,7 @@ fn in_terminal(program: &str, args: &[&str], mode: &str) -> Seen {
     screen.process(&all);
     let bytes = String::from_utf8_lossy(&all).into_owned();
     let mut drawn = vt100::Parser::new(SIZE.1, SIZE.0, 0);
-    drawn.process(bytes.rsplit_once("\x1b[?1049l").map_or(bytes.as_str(), |(shown, _)| shown).as_bytes());
+    drawn.process(bytes.rsplit_once("\x1b[J").map_or(bytes.as_str(), |(shown, _)| shown).as_bytes());
     Seen { bytes, screen, drawn, modes: (before, after), success }
 }
 
@@ -172,6 +172,17 @@ fn a_panic_of_the_screen_restores_before_it_speaks() {
     let message = seen.bytes.find("panicked at").unwrap();
     assert!(left < message);
     assert!(seen.screen.screen().contents().contains("panicked at"));
+}
+
+#[test]
+fn where_there_is_no_other_screen_to_go_back_to_the_picture_is_wiped_off() {
+    for (mode, left) in [("plain", "test result"), ("panic", "panicked at")] {
+        let bytes = run(mode).bytes.replace("\x1b[?1049h", "").replace("\x1b[?1049l", "");
+        let mut screen = vt100::Parser::new(SIZE.1, SIZE.0, 0);
+        screen.process(bytes.as_bytes());
+        let contents = screen.screen().contents();
+        assert!(contents.contains(left) && !contents.contains("too-few-workers"), "{contents}");
+    }
 }
 
 #[test]

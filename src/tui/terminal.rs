@@ -284,6 +284,10 @@ fn restore(out: &mut File) {
     // All of these write into memory; mouse reports are switched off whether they were on or not.
     let _ = queue(&mut bytes, EndSynchronizedUpdate);
     let _ = queue(&mut bytes, ResetColor);
+    // The Linux console, and GNU screen as it comes, have no other screen to go back to: what is printed next would stand
+    // in the middle of the picture.
+    let _ = queue(&mut bytes, cursor::MoveTo(0, 0));
+    let _ = queue(&mut bytes, Clear(ClearType::FromCursorDown));
     let _ = queue(&mut bytes, DisableMouseCapture);
     let _ = queue(&mut bytes, DisableBracketedPaste);
     let _ = queue(&mut bytes, LeaveAlternateScreen);
