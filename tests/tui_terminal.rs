@@ -150,7 +150,7 @@ fn the_terminal_is_given_back_as_it_was() {
         assert!(seen.success);
         seen.assert_restored();
         assert_eq!(seen.count("\x1b[?1049h"), 1);
-        assert_eq!(seen.count("\x1b[?1003h"), usize::from(mode == "mouse"));
+        assert_eq!(seen.count("\x1b[?1002h"), usize::from(mode == "mouse"));
         assert!(seen.bytes.contains("too-few-workers"));
     }
 }
@@ -260,6 +260,8 @@ fn a_mouse_that_was_left_to_the_terminal_stays_so_after_a_stop() {
     assert_eq!(mouse_modes(&run("mouse-off").bytes), [true, false, true, false]);
     assert_eq!(mouse_modes(&run("mouse").bytes), [true, false]);
     assert_eq!(mouse_modes(&run("plain").bytes), [false]);
+    // Nobody is woken up by a mouse that only moves.
+    assert_eq!(run("mouse").count("\x1b[?1003h"), 0);
 }
 
 #[test]

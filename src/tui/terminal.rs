@@ -12,7 +12,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::thread::ThreadId;
 
 use crossterm::clipboard::CopyToClipboard;
-use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
+use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use crossterm::style::ResetColor;
 use crossterm::terminal::{
     BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
@@ -34,6 +34,11 @@ const FALLBACK_SIZE: (u16, u16) = (80, 24);
 
 /// Longest text put on the clipboard: xterm's default limit for OSC 52 is about 100 kB of base64.
 const CLIPBOARD_BYTES: usize = 64 * 1024;
+
+/// Clicks and the wheel, drags where they are known, in the form of SGR. Not what the mouse does with no button down,
+/// which crossterm would switch on as well: it would wake us up, and go over the line, for nothing.
+const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1002h\x1b[?1006h";
+const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1002l\x1b[?1000l";
 
 /// Longest device control string that GNU screen is given: it drops those of more than 768 bytes.
 const SCREEN_PIECE: usize = 512;
@@ -174,11 +179,7 @@ impl Terminal {
     pub fn mouse(&mut self, on: bool) -> io::Result<()> {
         self.options.mouse = on;
         self.bytes.clear();
-        if on {
-            queue(&mut self.bytes, EnableMouseCapture)?
-        } else {
-            queue(&mut self.bytes, DisableMouseCapture)?
-        }
+        self.bytes.extend_from_slice(if on { MOUSE_ON } else { MOUSE_OFF });
         self.write()
     }
 
@@ -217,7 +218,7 @@ impl Terminal {
         queue(&mut self.bytes, EnterAlternateScreen)?;
         queue(&mut self.bytes, EnableBracketedPaste)?;
         if self.options.mouse {
-            queue(&mut self.bytes, EnableMouseCapture)?;
+            self.bytes.extend_from_slice(MOUSE_ON);
         }
         queue(&mut self.bytes, cursor::Hide)?;
         self.repaint = true;
@@ -288,7 +289,7 @@ fn restore(out: &mut File) {
     // in the middle of the picture.
     let _ = queue(&mut bytes, cursor::MoveTo(0, 0));
     let _ = queue(&mut bytes, Clear(ClearType::FromCursorDown));
-    let _ = queue(&mut bytes, DisableMouseCapture);
+    bytes.extend_from_slice(MOUSE_OFF);
     let _ = queue(&mut bytes, DisableBracketedPaste);
     let _ = queue(&mut bytes, LeaveAlternateScreen);
     let _ = queue(&mut bytes, cursor::Show);
