@@ -275,10 +275,10 @@ fn sixteen_colours_go_out_as_every_terminal_knows_them() {
             .filter_map(|rest| rest.split_once('m').map(|(numbers, _)| numbers))
             .filter(|numbers| numbers.chars().all(|c| c.is_ascii_digit() || c == ';'))
             .collect();
-        let new = |p: &&str| p.contains("38;") || p.contains("48;");
+        let new = |p: &str| p.contains("38;") || p.contains("48;");
         let old = parameters.iter().filter(|p| !new(p)).flat_map(|p| p.split(';'));
         let old = old.filter_map(|n| n.parse::<u32>().ok()).any(|n| matches!(n, 30..=37 | 90..=97));
-        assert_eq!([old, parameters.iter().any(|p| new(&p))], forms, "{depth}: {parameters:?}");
+        assert_eq!([old, parameters.iter().any(|p| new(p))], forms, "{depth}: {parameters:?}");
         // What was written is what was meant: the badge and the charts have their colours.
         let screen = seen.drawn.screen();
         let colours: std::collections::BTreeSet<String> = (0..SIZE.1)
