@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use trainmon::diagnosis::verdict::Verdict;
 use trainmon::rates::Frame;
-use trainmon::rates::frame::{DeviceRates, GpuProcessRates, NetRates};
+use trainmon::rates::frame::{CpuRates, DeviceRates, GpuProcessRates, NetRates};
 use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
 use trainmon::rates::stacks::{Activities, Activity, Place, ProcessStacks};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
@@ -40,13 +40,17 @@ fn noise(seed: u64) -> f64 {
 /// A frame in which every number moves that a page shows.
 fn noisy(t: u64, job: Job) -> Frame {
     let mut frame = frame(t, job);
-    let n = |k: u64| noise(t * 1024 + k);
+    let n = |k: u64| noise(t * 2048 + k);
     noisy_devices(&mut frame, n);
-    noisy_cpus(&mut frame, |k| n(100 + k));
-    noisy_storage(&mut frame, |k| n(300 + k));
-    noisy_processes(&mut frame, |k| n(400 + k));
+    if job.gpus > 1 {
+        let cpu = |cpu| CpuRates { cpu, allowed: true, ..CpuRates::default() };
+        frame.host.cpus = (0..64).map(cpu).collect();
+    }
+    noisy_cpus(&mut frame, |k| n(200 + k));
+    noisy_storage(&mut frame, |k| n(500 + k));
+    noisy_processes(&mut frame, |k| n(600 + k));
     if t.is_multiple_of(4) {
-        frame.stacks = stacks(t, |k| n(900 + k));
+        frame.stacks = stacks(t, |k| n(1000 + k));
     }
     frame
 }
@@ -79,17 +83,17 @@ fn noisy_devices(frame: &mut Frame, n: impl Fn(u64) -> f64) {
 fn noisy_cpus(frame: &mut Frame, n: impl Fn(u64) -> f64) {
     for (cpu, at) in frame.host.cpus.iter_mut().zip(0..) {
         cpu.busy_pct = 90.0 * n(at) as f32;
-        cpu.iowait_pct = 8.0 * n(40 + at) as f32;
+        cpu.iowait_pct = 8.0 * n(70 + at) as f32;
     }
     let host = &mut frame.host;
-    host.allowed_cpu_pct = Some(40.0 + 30.0 * n(80));
-    host.others_cpu_pct = Some(20.0 * n(81));
-    host.load = Some([9.0 + n(82) as f32, 7.0, 3.0]);
-    host.psi_cpu_some_pct = Some(20.0 * n(83));
-    host.psi_io_some_pct = Some(20.0 * n(84));
-    host.psi_memory_some_pct = Some(2.0 * n(85));
-    frame.job.cpu_pct = Some(300.0 + 200.0 * n(86));
-    frame.job.run_delay_share = Some(0.2 * n(87));
+    host.allowed_cpu_pct = Some(40.0 + 30.0 * n(140));
+    host.others_cpu_pct = Some(20.0 * n(141));
+    host.load = Some([9.0 + n(142) as f32, 7.0, 3.0]);
+    host.psi_cpu_some_pct = Some(20.0 * n(143));
+    host.psi_io_some_pct = Some(20.0 * n(144));
+    host.psi_memory_some_pct = Some(2.0 * n(145));
+    frame.job.cpu_pct = Some(300.0 + 200.0 * n(146));
+    frame.job.run_delay_share = Some(0.2 * n(147));
     frame.thread_roles = [ThreadRole::Main, ThreadRole::Pin, ThreadRole::Feeder, ThreadRole::Other]
         .into_iter()
         .zip(0..)
@@ -97,8 +101,8 @@ fn noisy_cpus(frame: &mut Frame, n: impl Fn(u64) -> f64) {
             process_role: ProcessRole::Worker,
             thread_role,
             count: 8,
-            cpu_pct: Some(300.0 * n(90 + at)),
-            run_delay_share: Some(0.2 * n(95 + at)),
+            cpu_pct: Some(300.0 * n(150 + at)),
+            run_delay_share: Some(0.2 * n(160 + at)),
         })
         .collect();
     frame.threads = (0..12)
@@ -107,18 +111,19 @@ fn noisy_cpus(frame: &mut Frame, n: impl Fn(u64) -> f64) {
             tid: 1301 + at as u32,
             role: ThreadRole::Main,
             name: "pt_data_worker".into(),
-            cpu_pct: 96.0 * n(110 + at) as f32,
-            run_delay_pct: 20.0 * n(130 + at) as f32,
+            cpu_pct: 96.0 * n(170 + at) as f32,
+            run_delay_pct: 20.0 * n(190 + at) as f32,
         })
         .collect();
     let neighbour = |at: u64| NeighbourRates {
         id: id(9000 + at as u32),
         comm: "postgres".into(),
         command: "postgres: writer".into(),
-        cpu_pct: 80.0 * n(150 + at),
+        cpu_pct: 80.0 * n(210 + at),
         ..NeighbourRates::default()
     };
-    frame.neighbours = Some(Neighbours { seconds: 3.0, processes: (0..8).map(neighbour).collect(), others_count: 300 });
+    frame.neighbours =
+        Some(Neighbours { seconds: 3.0, processes: (0..8).map(neighbour).collect(), others_count: 300 });
 }
 
 fn noisy_storage(frame: &mut Frame, n: impl Fn(u64) -> f64) {
@@ -223,6 +228,8 @@ fn verdict(t: u64) -> Arc<Verdict> {
 const PAST: u64 = 75;
 
 const JOB: Job = Job { workers: 8, gpus: 1, seconds: 0 };
+/// One that fills its pages, on a machine with 64 CPUs.
+const LARGE: Job = Job { workers: 32, gpus: 8, seconds: 0 };
 
 fn screen(job: trainmon::tui::Job, low_bandwidth: bool, depth: Depth, page: Page) -> App {
     let options = Options { theme: Theme { depth, ..*COLOUR }, low_bandwidth, ..Options::default() };
@@ -237,8 +244,8 @@ fn job() -> trainmon::tui::Job {
     trainmon::tui::Job::new(JobKey::default(), target(), 1.0, Options::default().limits)
 }
 
-fn second(app: &mut App, t: u64) {
-    tell(app, News::Frame(Box::new(noisy(t, JOB))));
+fn second(app: &mut App, t: u64, job: Job) {
+    tell(app, News::Frame(Box::new(noisy(t, job))));
     tell(app, News::Verdict(verdict(t)));
 }
 
@@ -258,16 +265,16 @@ fn over_a_minute(app: &mut App, mut next: impl FnMut(&mut App, u64)) -> usize {
 }
 
 /// Mean bytes a second of a live job with a past that fills the charts.
-fn live(low_bandwidth: bool, depth: Depth, page: Page) -> usize {
+fn live(low_bandwidth: bool, depth: Depth, page: Page, shape: Job) -> usize {
     let mut app = screen(job(), low_bandwidth, depth, page);
-    (1..=PAST).for_each(|t| second(&mut app, t));
-    over_a_minute(&mut app, |app, t| second(app, PAST + t))
+    (1..=PAST).for_each(|t| second(&mut app, t, shape));
+    over_a_minute(&mut app, |app, t| second(app, PAST + t, shape))
 }
 
 /// The same of a recording that plays at its own speed.
 fn replayed(low_bandwidth: bool, depth: Depth, page: Page) -> usize {
     let mut app = screen(job().recording(), low_bandwidth, depth, page);
-    (1..=PAST + 65).for_each(|t| second(&mut app, t));
+    (1..=PAST + 65).for_each(|t| second(&mut app, t, JOB));
     tell(&mut app, News::Loaded(None));
     for _ in 0..PAST {
         app.update(Message::Advance(1.0));
@@ -281,8 +288,12 @@ fn replayed(low_bandwidth: bool, depth: Depth, page: Page) -> usize {
 
 /// Every page in every number of colours stays within so many bytes a second.
 fn assert_within(most: usize, sent: impl Fn(Depth, Page) -> usize) {
+    assert_within_in(most, &[Depth::Indexed256, Depth::TrueColour, Depth::Ansi16, Depth::None], sent);
+}
+
+fn assert_within_in(most: usize, depths: &[Depth], sent: impl Fn(Depth, Page) -> usize) {
     let mut over = Vec::new();
-    for depth in [Depth::Indexed256, Depth::TrueColour, Depth::Ansi16, Depth::None] {
+    for depth in depths.iter().copied() {
         for page in Page::ALL {
             let sent = sent(depth, page);
             println!("{:<10} {depth:?}: {sent} bytes a second", page.name());
@@ -296,12 +307,14 @@ fn assert_within(most: usize, sent: impl Fn(Depth, Page) -> usize) {
 
 #[test]
 fn a_thin_line_gets_few_bytes_on_every_page() {
-    assert_within(THIN, |depth, page| live(true, depth, page));
+    assert_within(THIN, |depth, page| live(true, depth, page, JOB));
+    assert_within_in(THIN, &[Depth::Indexed256], |depth, page| live(true, depth, page, LARGE));
 }
 
 #[test]
 fn the_normal_mode_stays_within_its_bytes_on_every_page() {
-    assert_within(NORMAL, |depth, page| live(false, depth, page));
+    assert_within(NORMAL, |depth, page| live(false, depth, page, JOB));
+    assert_within_in(NORMAL, &[Depth::Indexed256], |depth, page| live(false, depth, page, LARGE));
 }
 
 #[test]
@@ -319,9 +332,9 @@ fn nothing_is_sent_while_the_picture_stands() {
     for low_bandwidth in [false, true] {
         for page in Page::ALL {
             let mut app = screen(job(), low_bandwidth, Depth::Indexed256, page);
-            (1..=60).for_each(|t| second(&mut app, t));
+            (1..=60).for_each(|t| second(&mut app, t, JOB));
             app.update(Message::Key(KeyEvent::new(KeyCode::Char(' '), KeyModifiers::NONE)));
-            assert_eq!(over_a_minute(&mut app, |app, t| second(app, 60 + t)), 0, "{}", page.name());
+            assert_eq!(over_a_minute(&mut app, |app, t| second(app, 60 + t, JOB)), 0, "{}", page.name());
         }
     }
 }

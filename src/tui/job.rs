@@ -145,7 +145,10 @@ impl Job {
 
     /// Whether what is held is older than it may be.
     fn held_too_long(&self, now_ns: u64) -> bool {
-        self.held.as_ref().is_none_or(|held| held.frame.monotonic_ns / HOLD_NS != now_ns / HOLD_NS)
+        // Of the viewer's time: a recording may play faster than it was made.
+        let speed = self.replay.map_or(1.0, |replay| replay.speed());
+        let hold_ns = ((HOLD_NS as f64 * speed) as u64).max(1);
+        self.held.as_ref().is_none_or(|held| held.frame.monotonic_ns / hold_ns != now_ns / hold_ns)
     }
 
     /// What is held, while the picture moves by itself.
@@ -465,7 +468,8 @@ impl Job {
             return;
         };
         let judged = |verdict: Option<&Arc<Verdict>>| verdict.map(|v| (v.class, v.cause.clone()));
-        let same = judged(self.held.as_ref().and_then(|held| held.verdict.as_ref())) == judged(moment.verdict.as_ref());
+        let same =
+            judged(self.held.as_ref().and_then(|held| held.verdict.as_ref())) == judged(moment.verdict.as_ref());
         let hold = !replay.playing || !same || self.held_too_long(moment.frame.monotonic_ns);
         self.cursor = Some(Cursor { id, moment: Box::new(moment), edge_ns });
         if hold {
