@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
+use ratatui::style::Modifier;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::history::archive::Limits;
+use trainmon::tui::layout;
 use trainmon::tui::{App, Effect, JobKey, Message, News, Options};
 use tui_support::*;
 
@@ -216,4 +218,87 @@ proptest! {
             draw(&app, (80, 24));
         }
     }
+}
+
+#[test]
+fn on_a_thin_line_a_recording_holds_its_numbers_while_it_plays() {
+    let mut app = recording(SIZE);
+    let live = app.job().clone();
+    let options = Options { theme: PLAIN, low_bandwidth: true, ..Options::default() };
+    app = App::new(live, options, SIZE);
+    assert_eq!(shown(&app), 1);
+    let mut seen = Vec::new();
+    for _ in 0..20 {
+        app.update(Message::Advance(1.0));
+        seen.push(shown(&app));
+    }
+    seen.dedup();
+    assert!((4..=6).contains(&seen.len()), "numbers of a few moments: {seen:?}");
+    // Another verdict is worth its bytes at once: it comes at second 5.
+    assert!(seen.contains(&5), "{seen:?}");
+    // Ten times as fast it is still one picture a second.
+    assert_eq!(app.due_s(), Some(1.0));
+    keys(&mut app, ">>>");
+    assert_eq!(app.due_s(), Some(1.0));
+    // Who stops it sees the moment itself, and the same by steps.
+    keys(&mut app, " ");
+    assert_eq!(shown(&app), 21);
+    press(&mut app, KeyCode::Left);
+    assert_eq!(shown(&app), 20);
+    assert!(!text(&app, SIZE).contains("▲now"), "a picture that stands needs no sweep");
+}
+
+/// Cells of the body that stand out in reverse.
+fn reversed(app: &App, size: (u16, u16)) -> Vec<(u16, u16)> {
+    let buf = draw(app, size);
+    let body = layout::body(buf.area);
+    body.positions()
+        .filter(|at| buf.cell(*at).unwrap().modifier.contains(Modifier::REVERSED))
+        .map(|at| (at.x, at.y))
+        .collect()
+}
+
+#[test]
+fn every_timeline_of_every_page_is_marked_and_takes_clicks() {
+    // Least rows of timelines without the time axis, by page and number of devices.
+    for (page, gpus, least) in [('1', 1, 7), ('2', 1, 3), ('2', 2, 2), ('2', 8, 8), ('3', 1, 4), ('4', 1, 5)] {
+        for size in [(80, 24), (120, 40), (200, 60)] {
+            let mut app = running(PLAIN, size, Job { gpus, ..Job::default() });
+            keys(&mut app, &page.to_string());
+            let (before, column) = (reversed(&app, size), size.0 - 20);
+            let at = |row| MouseEvent {
+                kind: MouseEventKind::Down(MouseButton::Left),
+                column,
+                row,
+                modifiers: KeyModifiers::NONE,
+            };
+            let what = format!("page {page}, {gpus} GPUs, {size:?}");
+            let body = body_top(size)..size.1 - 1;
+            let mut takes = Vec::new();
+            for row in body {
+                let mut clicked = app.clone();
+                clicked.update(Message::Mouse(at(row)));
+                if clicked.job().stands() {
+                    assert!((45..90).contains(&shown(&clicked)), "{what}: {}", shown(&clicked));
+                    let mut marked = reversed(&clicked, size);
+                    marked.retain(|cell| !before.contains(cell));
+                    assert!(
+                        marked.iter().all(|(x, _)| marked[0].0 == *x && x.abs_diff(column) <= 3),
+                        "{what}: {marked:?}"
+                    );
+                    takes.push((row, marked.iter().map(|(_, y)| *y).collect::<Vec<_>>()));
+                }
+            }
+            let rows: Vec<u16> = takes.iter().map(|(row, _)| *row).collect();
+            assert!(rows.len() > least.min(usize::from(size.1) / 3), "{what}: {rows:?}");
+            for (_, marked) in &takes {
+                // All timelines are marked, and the time axis below them is not.
+                assert_eq!(*marked, rows[..rows.len() - 1], "{what}");
+            }
+        }
+    }
+}
+
+fn body_top(size: (u16, u16)) -> u16 {
+    layout::body(ratatui::layout::Rect::new(0, 0, size.0, size.1)).y
 }

@@ -15,7 +15,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::sheet::{self, Sheet};
-use super::{cells, write};
+use super::{Charts, cells, write};
 use crate::rates::Frame;
 use crate::tui::app::App;
 use crate::tui::charts::{self, Columns};
@@ -75,6 +75,21 @@ impl Plan {
         }
     }
 
+    /// The timelines that are visible.
+    fn bands(&self, sheet: &Sheet) -> impl Iterator<Item = (Shown, Band)> {
+        let mut line = usize::from(self.head);
+        self.charts.iter().filter_map(move |(shown, rows)| {
+            let band = sheet.band(line, *rows);
+            line += usize::from(*rows);
+            Some((*shown, band?))
+        })
+    }
+
+    /// The time axis, where it is visible.
+    fn ruler(&self, sheet: &Sheet) -> Option<Rect> {
+        Some(layout::band(sheet.line(self.ruler_line())?).chart)
+    }
+
     fn ruler_line(&self) -> usize {
         usize::from(self.head) + self.charts.iter().map(|(_, rows)| usize::from(*rows)).sum::<usize>()
     }
@@ -108,18 +123,22 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     if app.top() == 0 {
         sheet::list(buf, sheet.rect(0, plan.head), &facts::pieces(frame, app));
     }
-    let mut line = usize::from(plan.head);
-    for (shown, rows) in plan.charts {
-        if let Some(band) = sheet.band(line, *rows) {
-            timeline(buf, band, *shown, frame, app);
-        }
-        line += usize::from(*rows);
+    for (shown, band) in plan.bands(&sheet) {
+        timeline(buf, band, shown, frame, app);
     }
-    if let Some(rect) = sheet.line(plan.ruler_line()) {
-        super::timelines::ruler(buf, layout::band(rect).chart, app);
+    if let Some(rect) = plan.ruler(&sheet) {
+        super::timelines::ruler(buf, rect, app);
     }
     cores::draw(buf, &sheet, plan.cores_line(), &plan.grid, &frame.host.cpus, app);
     plan.lists.draw(buf, &sheet, plan.lists_line(), frame, app);
+}
+
+/// Where its timelines are.
+pub fn charts(area: Rect, app: &App) -> Charts {
+    let Some(frame) = app.frame() else { return Charts::default() };
+    let sheet = Sheet::new(area, app.top());
+    let plan = Plan::of(frame, app, area);
+    Charts { timelines: plan.bands(&sheet).map(|(_, band)| band.chart).collect(), ruler: plan.ruler(&sheet) }
 }
 
 fn timeline(buf: &mut Buffer, band: Band, shown: Shown, frame: &Frame, app: &App) {
