@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{ProcessRates, TrainerRates};
+use trainmon::tui::encode::encode;
 use trainmon::tui::keys::{Action, Keymap};
 use trainmon::tui::page::Page;
 use trainmon::tui::{App, Message, News, views};
@@ -165,7 +165,7 @@ fn next_second(c: &mut Criterion) {
                 buf.reset();
                 views::draw(&mut buf, black_box(&app));
                 bytes.clear();
-                CrosstermBackend::new(&mut bytes).draw(before.diff_iter(&buf)).unwrap();
+                encode(&mut bytes, before.diff_iter(&buf));
             });
         });
         println!("{}x{}: {} bytes for the next second", size.0, size.1, bytes.len());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use trainmon::diagnosis::verdict::{Class, Phase};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
-use trainmon::tui::{App, Message, News};
+use trainmon::tui::{App, Effect, Message, News};
 use tui_support::*;
 
 const SIZES: [(u16, u16); 6] = [(20, 5), (40, 10), (60, 15), (80, 24), (120, 40), (200, 60)];
@@ -287,4 +287,25 @@ fn cells() {
         }
         std::fs::write(std::env::temp_dir().join(format!("cells_{name}.txt")), out).unwrap();
     }
+}
+
+#[test]
+fn a_popup_that_cannot_be_seen_takes_no_keys() {
+    let size = (120, 40);
+    let mut app = running(PLAIN, size, Job::default());
+    let key = |c| Message::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
+    app.update(key('e'));
+    assert!(text(&app, size).contains("Save into"), "{}", text(&app, size));
+    for small in [(40, 10), (59, 40), (120, 14)] {
+        app.update(Message::Resize(small.0, small.1));
+        assert!(text(&app, small).contains("q quits"));
+        let effects = app.update(key('j'));
+        assert!(!effects.iter().any(|effect| matches!(effect, Effect::Save(..))), "{effects:?}");
+        app.update(Message::Paste("j".to_owned()));
+        assert_eq!(app.update(key('q')), [Effect::Quit], "what the screen says works");
+    }
+    // It is there again where it can be seen, and takes its keys.
+    app.update(Message::Resize(size.0, size.1));
+    assert!(text(&app, size).contains("Save into"));
+    assert!(app.update(key('j')).iter().any(|effect| matches!(effect, Effect::Save(..))));
 }

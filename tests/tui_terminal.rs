@@ -11,7 +11,9 @@ use std::io::Read;
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::termios::{Termios, tcgetattr};
+use trainmon::tui::Theme;
 use trainmon::tui::terminal::{Options, Terminal};
+use trainmon::tui::theme::Depth;
 use trainmon::tui::views;
 use tui_support::*;
 
@@ -22,6 +24,8 @@ const SIZE: (u16, u16) = (80, 24);
 struct Seen {
     bytes: String,
     screen: vt100::Parser,
+    /// What stood there before it was wiped off.
+    drawn: vt100::Parser,
     /// Terminal attributes before and after.
     modes: (Termios, Termios),
     success: bool,
@@ -73,7 +77,10 @@ fn in_terminal(program: &str, args: &[&str], mode: &str) -> Seen {
     let all = gather.join().unwrap();
     let mut screen = vt100::Parser::new(SIZE.1, SIZE.0, 0);
     screen.process(&all);
-    Seen { bytes: String::from_utf8_lossy(&all).into_owned(), screen, modes: (before, after), success }
+    let bytes = String::from_utf8_lossy(&all).into_owned();
+    let mut drawn = vt100::Parser::new(SIZE.1, SIZE.0, 0);
+    drawn.process(bytes.rsplit_once("\x1b[J").map_or(bytes.as_str(), |(shown, _)| shown).as_bytes());
+    Seen { bytes, screen, drawn, modes: (before, after), success }
 }
 
 fn child_args() -> [&'static str; 4] {
@@ -85,12 +92,23 @@ fn run(mode: &str) -> Seen {
     in_terminal(exe.to_str().unwrap(), &child_args(), mode)
 }
 
+/// The theme that the mode names.
+fn theme() -> Theme {
+    let depth = match std::env::var(MODE).unwrap_or_default().as_str() {
+        "colours-16" => Depth::Ansi16,
+        "colours-none" => Depth::None,
+        _ => Depth::Indexed256,
+    };
+    Theme { depth, ..*COLOUR }
+}
+
 #[test]
 #[ignore = "only the other tests of this file start it"]
 fn child() {
     let Ok(mode) = std::env::var(MODE) else { return };
-    let app = running(*COLOUR, SIZE, Job::default());
-    let mut terminal = Terminal::enter(Options { mouse: mode == "mouse" }).unwrap();
+    let app = running(theme(), SIZE, Job::default());
+    let mut terminal =
+        Terminal::enter(Options { mouse: mode.starts_with("mouse"), screen: mode == "copy-in-screen" }).unwrap();
     assert_eq!(terminal.size(), SIZE);
     terminal.draw(|buf| views::draw(buf, &app)).unwrap();
     match mode.as_str() {
@@ -113,6 +131,14 @@ fn child() {
             terminal.draw(|buf| views::draw(buf, &app)).unwrap();
         }
         "copy" => terminal.copy("wörter").unwrap(),
+        "copy-in-screen" => terminal.copy(&"wörter ".repeat(300)).unwrap(),
+        "mouse-off" => {
+            terminal.mouse(false).unwrap();
+            terminal.suspend().unwrap();
+            terminal.resumed().unwrap();
+            terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+            terminal.mouse(true).unwrap();
+        }
         _ => {}
     }
 }
@@ -124,7 +150,7 @@ fn the_terminal_is_given_back_as_it_was() {
         assert!(seen.success);
         seen.assert_restored();
         assert_eq!(seen.count("\x1b[?1049h"), 1);
-        assert_eq!(seen.count("\x1b[?1003h"), usize::from(mode == "mouse"));
+        assert_eq!(seen.count("\x1b[?1002h"), usize::from(mode == "mouse"));
         assert!(seen.bytes.contains("too-few-workers"));
     }
 }
@@ -146,6 +172,17 @@ fn a_panic_of_the_screen_restores_before_it_speaks() {
     let message = seen.bytes.find("panicked at").unwrap();
     assert!(left < message);
     assert!(seen.screen.screen().contents().contains("panicked at"));
+}
+
+#[test]
+fn where_there_is_no_other_screen_to_go_back_to_the_picture_is_wiped_off() {
+    for (mode, left) in [("plain", "test result"), ("panic", "panicked at")] {
+        let bytes = run(mode).bytes.replace("\x1b[?1049h", "").replace("\x1b[?1049l", "");
+        let mut screen = vt100::Parser::new(SIZE.1, SIZE.0, 0);
+        screen.process(bytes.as_bytes());
+        let contents = screen.screen().contents();
+        assert!(contents.contains(left) && !contents.contains("too-few-workers"), "{contents}");
+    }
 }
 
 #[test]
@@ -182,6 +219,74 @@ fn suspending_hands_the_terminal_to_the_shell_and_fg_brings_the_screen_back() {
 #[test]
 fn a_copy_goes_out_as_osc_52() {
     assert_eq!(run("copy").count("\x1b]52;c;d8O2cnRlcg==\x1b\\"), 1);
+}
+
+/// GNU screen takes the device control strings apart and hands their insides on, those of at most 768 bytes.
+#[test]
+fn in_gnu_screen_a_copy_goes_out_in_pieces_that_it_hands_on() {
+    let seen = run("copy-in-screen");
+    let pieces: Vec<&str> =
+        seen.bytes.split("\x1bP").skip(1).map(|rest| rest.split("\x1b\\").next().unwrap()).collect();
+    assert!(pieces.len() > 3 && pieces.iter().all(|piece| piece.len() <= 768), "{pieces:?}");
+    let base64 = pieces.concat();
+    let base64 = base64.strip_prefix("\x1b]52;c;").unwrap().strip_suffix('\x07').unwrap();
+    assert!(base64.len() == 3200 && base64.starts_with("d8O2cnRlciB3w7ZydGVy"), "{base64}");
+    assert!(base64.chars().all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c)), "{base64}");
+}
+
+/// The modes of the mouse that are on after each time that one was switched.
+fn mouse_modes(bytes: &str) -> Vec<bool> {
+    let mut on = std::collections::BTreeSet::new();
+    let mut seen = Vec::new();
+    for rest in bytes.split("\x1b[?").skip(1) {
+        let mode: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        if !["1000", "1002", "1003", "1006", "1015"].contains(&mode.as_str()) {
+            continue;
+        }
+        if rest[mode.len()..].starts_with('h') {
+            on.insert(mode)
+        } else {
+            on.remove(&mode)
+        };
+        seen.push(!on.is_empty());
+    }
+    seen.dedup();
+    seen
+}
+
+#[test]
+fn a_mouse_that_was_left_to_the_terminal_stays_so_after_a_stop() {
+    // On, off by the key, neither suspending nor resuming switches it on, then on by the key, and off at the end.
+    assert_eq!(mouse_modes(&run("mouse-off").bytes), [true, false, true, false]);
+    assert_eq!(mouse_modes(&run("mouse").bytes), [true, false]);
+    assert_eq!(mouse_modes(&run("plain").bytes), [false]);
+    // Nobody is woken up by a mouse that only moves.
+    assert_eq!(run("mouse").count("\x1b[?1003h"), 0);
+}
+
+#[test]
+fn sixteen_colours_go_out_as_every_terminal_knows_them() {
+    for (depth, forms) in [("16", [true, false]), ("256", [false, true]), ("none", [false, false])] {
+        let seen = run(&format!("colours-{depth}"));
+        // The test's runner writes in colours before and after.
+        let ours = seen.bytes.split("\x1b[?1049").nth(1).unwrap();
+        let parameters: Vec<&str> = ours
+            .split("\x1b[")
+            .filter_map(|rest| rest.split_once('m').map(|(numbers, _)| numbers))
+            .filter(|numbers| numbers.chars().all(|c| c.is_ascii_digit() || c == ';'))
+            .collect();
+        let new = |p: &str| p.contains("38;") || p.contains("48;");
+        let old = parameters.iter().filter(|p| !new(p)).flat_map(|p| p.split(';'));
+        let old = old.filter_map(|n| n.parse::<u32>().ok()).any(|n| matches!(n, 30..=37 | 90..=97));
+        assert_eq!([old, parameters.iter().any(|p| new(p))], forms, "{depth}: {parameters:?}");
+        // What was written is what was meant: the badge and the charts have their colours.
+        let screen = seen.drawn.screen();
+        let colours: std::collections::BTreeSet<String> = (0..SIZE.1)
+            .flat_map(|y| (0..SIZE.0).map(move |x| (y, x)))
+            .filter_map(|(y, x)| Some(format!("{:?}", screen.cell(y, x)?.fgcolor())))
+            .collect();
+        assert_eq!(colours.len() > 3, depth != "none", "{depth}: {colours:?}");
+    }
 }
 
 #[test]

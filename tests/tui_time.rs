@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
+use ratatui::style::Modifier;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::history::archive::Limits;
+use trainmon::tui::layout;
 use trainmon::tui::{App, Effect, JobKey, Message, News, Options};
 use tui_support::*;
 
@@ -238,26 +240,24 @@ proptest! {
 }
 
 #[test]
-fn a_click_on_any_chart_looks_at_that_moment() {
-    for (page, gpus) in [('1', 1), ('2', 1), ('2', 4), ('3', 1), ('4', 1)] {
-        let mut app = running(PLAIN, SIZE, Job { gpus, ..Job::default() });
-        keys(&mut app, &page.to_string());
-        // The charts of all pages end at the same edge, where something is drawn.
-        let drawn = rows(&draw(&app, SIZE));
-        let row = drawn.iter().position(|row| row.chars().last().is_some_and(|c| ('⠀'..='⣿').contains(&c))).unwrap();
-        let click = MouseEvent {
-            kind: MouseEventKind::Down(MouseButton::Left),
-            column: SIZE.0 - 20,
-            row: row as u16,
-            modifiers: KeyModifiers::NONE,
-        };
-        app.update(Message::Mouse(click));
-        assert!(app.job().stands() && shown(&app) < 90, "page {page} with {gpus} GPUs, row {row}");
-        // What lies over the charts takes no seeks for them.
-        keys(&mut app, "}o");
-        app.update(Message::Mouse(MouseEvent { kind: MouseEventKind::Drag(MouseButton::Left), ..click }));
-        assert!(!app.job().stands(), "page {page}");
-    }
+fn what_lies_over_the_charts_takes_no_seeks_for_them() {
+    let mut app = running(PLAIN, SIZE, Job::default());
+    let drag = |row| MouseEvent {
+        kind: MouseEventKind::Drag(MouseButton::Left),
+        column: SIZE.0 - 20,
+        row,
+        modifiers: KeyModifiers::NONE,
+    };
+    let seeks = |app: &App| {
+        (0..SIZE.1).any(|row| {
+            let mut app = app.clone();
+            app.update(Message::Mouse(drag(row)));
+            app.job().stands()
+        })
+    };
+    assert!(seeks(&app));
+    keys(&mut app, "o");
+    assert!(!seeks(&app));
 }
 
 #[test]
@@ -268,4 +268,87 @@ fn a_verdict_of_the_past_is_the_same_to_the_last_digit() {
         press(&mut app, KeyCode::Right);
     });
     assert_eq!((shown(&app), app.verdict()), (11, Some(&data_loader())));
+}
+
+#[test]
+fn on_a_thin_line_a_recording_holds_its_numbers_while_it_plays() {
+    let mut app = recording(SIZE);
+    let live = app.job().clone();
+    let options = Options { theme: PLAIN, low_bandwidth: true, ..Options::default() };
+    app = App::new(live, options, SIZE);
+    assert_eq!(shown(&app), 1);
+    let mut seen = Vec::new();
+    for _ in 0..20 {
+        app.update(Message::Advance(1.0));
+        seen.push(shown(&app));
+    }
+    seen.dedup();
+    assert!((4..=6).contains(&seen.len()), "numbers of a few moments: {seen:?}");
+    // Another verdict is worth its bytes at once: it comes at second 5.
+    assert!(seen.contains(&5), "{seen:?}");
+    // Ten times as fast it is still one picture a second.
+    assert_eq!(app.due_s(), Some(1.0));
+    keys(&mut app, ">>>");
+    assert_eq!(app.due_s(), Some(1.0));
+    // Who stops it sees the moment itself, and the same by steps.
+    keys(&mut app, " ");
+    assert_eq!(shown(&app), 21);
+    press(&mut app, KeyCode::Left);
+    assert_eq!(shown(&app), 20);
+    assert!(!text(&app, SIZE).contains("▲now"), "a picture that stands needs no sweep");
+}
+
+/// Cells of the body that stand out in reverse.
+fn reversed(app: &App, size: (u16, u16)) -> Vec<(u16, u16)> {
+    let buf = draw(app, size);
+    let body = layout::body(buf.area);
+    body.positions()
+        .filter(|at| buf.cell(*at).unwrap().modifier.contains(Modifier::REVERSED))
+        .map(|at| (at.x, at.y))
+        .collect()
+}
+
+#[test]
+fn every_timeline_of_every_page_is_marked_and_takes_clicks() {
+    // Least rows of timelines without the time axis, by page and number of devices.
+    for (page, gpus, least) in [('1', 1, 7), ('2', 1, 3), ('2', 2, 2), ('2', 8, 8), ('3', 1, 4), ('4', 1, 5)] {
+        for size in [(80, 24), (120, 40), (200, 60)] {
+            let mut app = running(PLAIN, size, Job { gpus, ..Job::default() });
+            keys(&mut app, &page.to_string());
+            let (before, column) = (reversed(&app, size), size.0 - 20);
+            let at = |row| MouseEvent {
+                kind: MouseEventKind::Down(MouseButton::Left),
+                column,
+                row,
+                modifiers: KeyModifiers::NONE,
+            };
+            let what = format!("page {page}, {gpus} GPUs, {size:?}");
+            let body = body_top(size)..size.1 - 1;
+            let mut takes = Vec::new();
+            for row in body {
+                let mut clicked = app.clone();
+                clicked.update(Message::Mouse(at(row)));
+                if clicked.job().stands() {
+                    assert!((45..90).contains(&shown(&clicked)), "{what}: {}", shown(&clicked));
+                    let mut marked = reversed(&clicked, size);
+                    marked.retain(|cell| !before.contains(cell));
+                    assert!(
+                        marked.iter().all(|(x, _)| marked[0].0 == *x && x.abs_diff(column) <= 3),
+                        "{what}: {marked:?}"
+                    );
+                    takes.push((row, marked.iter().map(|(_, y)| *y).collect::<Vec<_>>()));
+                }
+            }
+            let rows: Vec<u16> = takes.iter().map(|(row, _)| *row).collect();
+            assert!(rows.len() > least.min(usize::from(size.1) / 3), "{what}: {rows:?}");
+            for (_, marked) in &takes {
+                // All timelines are marked, and the time axis below them is not.
+                assert_eq!(*marked, rows[..rows.len() - 1], "{what}");
+            }
+        }
+    }
+}
+
+fn body_top(size: (u16, u16)) -> u16 {
+    layout::body(ratatui::layout::Rect::new(0, 0, size.0, size.1)).y
 }

@@ -68,6 +68,11 @@ pub fn options(settings: &Settings) -> anyhow::Result<Options> {
     })
 }
 
+/// What the terminal is told to do.
+pub fn terminal_options(mouse: bool) -> terminal::Options {
+    terminal::Options { mouse, screen: theme::in_screen(|name| std::env::var(name).ok()) }
+}
+
 /// Where the news come from.
 enum Feed {
     Live(Watching),
@@ -107,7 +112,7 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     let (ascii, may_signal) = (options.theme.ascii, options.may_signal);
-    let mut terminal = Terminal::enter(terminal::Options { mouse: options.mouse })?;
+    let mut terminal = Terminal::enter(terminal_options(options.mouse))?;
     let mut app = App::new(job, options, terminal.size());
     let begun = app.layout();
     terminal.draw(|buffer| views::draw(buffer, &app))?;

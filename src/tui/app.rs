@@ -229,13 +229,15 @@ impl App {
     pub(in crate::tui) fn window(&self, cells: u16) -> Window {
         let window = Window::of_cells(self.job().edge_ns(), self.span_s(), cells);
         // A picture that stands needs no sweep, and reads easier without.
-        if self.options.low_bandwidth && !self.job().stands() { window.sweeping() } else { window }
+        if self.options.low_bandwidth && self.job().runs() { window.sweeping() } else { window }
     }
 
-    /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown.
+    /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown, which a sweep's gap
+    /// marks by itself.
     pub(in crate::tui) fn cursor_cell(&self, cells: u16) -> Option<u16> {
         let ns = self.job().cursor()?.monotonic_ns;
-        self.window(cells).cell_of(ns)
+        let window = self.window(cells);
+        window.cell_of(ns).filter(|_| !window.sweep)
     }
 
     /// First line shown of the page that is up.
@@ -258,6 +260,11 @@ impl App {
     /// What the pages may look at.
     pub(in crate::tui) fn seen(&self) -> Seen<'_> {
         Seen { job: self.job(), body: self.body(), may_signal: self.options.may_signal }
+    }
+
+    /// Whether the terminal is large enough for pages and popups. What cannot be seen is not to be confirmed.
+    fn fits(&self) -> bool {
+        self.size.0 >= layout::MIN_WIDTH && self.size.1 >= layout::MIN_HEIGHT
     }
 
     fn area(&self) -> Rect {
@@ -418,7 +425,10 @@ impl App {
         let had_notice = self.notice.take().is_some();
         let always =
             key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
-        if !always && let Some(effects) = self.popup_key(key) {
+        if !always
+            && self.fits()
+            && let Some(effects) = self.popup_key(key)
+        {
             return effects;
         }
         match self.options.keymap.action(key) {
@@ -496,6 +506,9 @@ impl App {
     }
 
     fn paste(&mut self, text: &str) -> Vec<Effect> {
+        if !self.fits() {
+            return Vec::new();
+        }
         if matches!(self.popup, Some(Popup::Jobs(_))) {
             return self.on_list(|list, jobs, area| list.paste(text, jobs, area));
         }

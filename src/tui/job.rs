@@ -21,6 +21,8 @@ pub const SPEEDS: [f64; 7] = [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0];
 const WAIT_MAX_S: f64 = 3.0;
 /// Shortest, seconds: 30 pictures a second.
 const WAIT_MIN_S: f64 = 0.033;
+/// The same on a thin line: no more pictures than a live job gives there.
+const WAIT_THIN_S: f64 = 1.0;
 
 /// The moment looked at.
 #[derive(Debug, Clone)]
@@ -32,7 +34,7 @@ struct Cursor {
     edge_ns: u64,
 }
 
-/// What words and numbers show on a thin line: one moment for a few seconds.
+/// What words and numbers show on a thin line while the picture moves: one moment for a few seconds.
 #[derive(Debug, Clone)]
 struct Held {
     frame: Frame,
@@ -127,10 +129,32 @@ impl Job {
 
     /// Lets the newest moment stand from now on.
     fn hold(&mut self) {
-        if let (true, Some(frame)) = (self.thin, self.history.latest()) {
-            let held = Held { frame: frame.clone(), verdict: self.verdict.clone(), since_ns: self.since_ns };
-            self.held = Some(Box::new(held));
+        if !self.thin {
+            return;
         }
+        let held = match (&self.cursor, &self.replay) {
+            (Some(Cursor { moment, .. }), Some(_)) => {
+                Held { frame: moment.frame.clone(), verdict: moment.verdict.clone(), since_ns: moment.since_ns }
+            }
+            _ => {
+                let Some(frame) = self.history.latest() else { return };
+                Held { frame: frame.clone(), verdict: self.verdict.clone(), since_ns: self.since_ns }
+            }
+        };
+        self.held = Some(Box::new(held));
+    }
+
+    /// Whether what is held is older than it may be.
+    fn held_too_long(&self, now_ns: u64) -> bool {
+        // Of the viewer's time: a recording may play faster than it was made.
+        let speed = self.replay.map_or(1.0, |replay| replay.speed());
+        let hold_ns = ((HOLD_NS as f64 * speed) as u64).max(1);
+        self.held.as_ref().is_none_or(|held| held.frame.monotonic_ns / hold_ns != now_ns / hold_ns)
+    }
+
+    /// What is held, while the picture moves by itself.
+    fn held(&self) -> Option<&Held> {
+        self.held.as_deref().filter(|_| self.runs())
     }
 
     /// A recording: it is played from its first moment on.
@@ -155,9 +179,9 @@ impl Job {
     /// The frame on the screen.
     #[must_use]
     pub fn frame(&self) -> Option<&Frame> {
-        match (&self.cursor, &self.held) {
-            (Some(cursor), _) => Some(&cursor.moment.frame),
-            (None, Some(held)) => Some(&held.frame),
+        match (self.held(), &self.cursor) {
+            (Some(held), _) => Some(&held.frame),
+            (None, Some(cursor)) => Some(&cursor.moment.frame),
             (None, None) => self.history.latest(),
         }
     }
@@ -165,9 +189,9 @@ impl Job {
     /// The verdict on the screen.
     #[must_use]
     pub fn verdict(&self) -> Option<&Arc<Verdict>> {
-        match (&self.cursor, &self.held) {
-            (Some(cursor), _) => cursor.moment.verdict.as_ref(),
-            (None, Some(held)) => held.verdict.as_ref(),
+        match (self.held(), &self.cursor) {
+            (Some(held), _) => held.verdict.as_ref(),
+            (None, Some(cursor)) => cursor.moment.verdict.as_ref(),
             (None, None) => self.verdict.as_ref(),
         }
     }
@@ -190,16 +214,23 @@ impl Job {
         self.cursor.is_some()
     }
 
+    /// Whether the picture moves by itself: it shows the newest moment, or a recording plays.
+    #[must_use]
+    pub fn runs(&self) -> bool {
+        self.cursor.is_none() || self.replay.is_some_and(|replay| replay.playing)
+    }
+
     /// The moment that is looked at, where the picture stands.
     #[must_use]
     pub fn cursor(&self) -> Option<&Stamp> {
         self.cursor.as_ref().map(|cursor| &cursor.stamp)
     }
 
-    /// CLOCK_MONOTONIC nanoseconds of the moment shown.
+    /// CLOCK_MONOTONIC nanoseconds of the moment shown; on a thin line its numbers may be a few seconds older.
     #[must_use]
     pub fn moment_ns(&self) -> u64 {
-        self.frame().map_or(0, |frame| frame.monotonic_ns)
+        let frame = self.cursor.as_ref().map(|cursor| &cursor.moment.frame).or_else(|| self.frame());
+        frame.map_or(0, |frame| frame.monotonic_ns)
     }
 
     /// The right edge of the charts.
@@ -214,12 +245,12 @@ impl Job {
     /// Seconds for which the verdict on the screen has stood by then.
     #[must_use]
     pub fn verdict_age_s(&self) -> Option<f64> {
-        let since = match (&self.cursor, &self.held) {
-            (Some(cursor), _) => cursor.moment.since_ns,
-            (None, Some(held)) => held.since_ns,
+        let since = match (self.held(), &self.cursor) {
+            (Some(held), _) => held.since_ns,
+            (None, Some(cursor)) => cursor.moment.since_ns,
             (None, None) => self.since_ns,
         }?;
-        Some(self.moment_ns().saturating_sub(since) as f64 / 1e9)
+        Some(self.frame()?.monotonic_ns.saturating_sub(since) as f64 / 1e9)
     }
 
     /// Takes in a new interval.
@@ -235,10 +266,11 @@ impl Job {
         self.archive.push(&frame);
         let now_ns = frame.monotonic_ns;
         self.history.push(frame);
-        if self.held.as_ref().is_none_or(|held| held.frame.monotonic_ns / HOLD_NS != now_ns / HOLD_NS) {
-            self.hold();
-        }
-        if self.replay.is_some() && self.cursor.is_none() {
+        if self.replay.is_none() {
+            if self.held_too_long(now_ns) {
+                self.hold();
+            }
+        } else if self.cursor.is_none() {
             self.go_to(self.archive.first().map(|stamp| stamp.id), None);
         }
     }
@@ -265,7 +297,7 @@ impl Job {
         let hold = !same || self.held.as_ref().is_some_and(|held| held.frame.sequence == sequence);
         self.tally.note(&verdict);
         self.verdict = Some(verdict);
-        if hold {
+        if hold && self.replay.is_none() {
             self.hold();
         }
         // The first moment of a recording is on the screen before it is judged.
@@ -368,7 +400,8 @@ impl Job {
             return None;
         }
         let wait = next.monotonic_ns.saturating_sub(self.moment_ns()) as f64 / 1e9 / replay.speed();
-        Some((wait.min(WAIT_MAX_S) - replay.waited_s).max(WAIT_MIN_S))
+        let least = if self.thin { WAIT_THIN_S } else { WAIT_MIN_S };
+        Some((wait.min(WAIT_MAX_S) - replay.waited_s).max(least))
     }
 
     /// Lets a replay go on by so many seconds of the viewer's time. True when another moment is shown.
@@ -441,6 +474,17 @@ impl Job {
         let found = id.and_then(|id| Some((self.archive.stamp(id)?.clone(), self.archive.load(id)?)));
         let Some((stamp, moment)) = found else { return };
         let edge_ns = edge_ns.unwrap_or(moment.frame.monotonic_ns);
+        let Some(replay) = &self.replay else {
+            self.cursor = Some(Cursor { stamp, moment: Box::new(moment), edge_ns });
+            return;
+        };
+        let judged = |verdict: Option<&Arc<Verdict>>| verdict.map(|v| (v.class, v.cause.clone()));
+        let same =
+            judged(self.held.as_ref().and_then(|held| held.verdict.as_ref())) == judged(moment.verdict.as_ref());
+        let hold = !replay.playing || !same || self.held_too_long(moment.frame.monotonic_ns);
         self.cursor = Some(Cursor { stamp, moment: Box::new(moment), edge_ns });
+        if hold {
+            self.hold();
+        }
     }
 }

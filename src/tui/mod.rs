@@ -6,6 +6,7 @@
 
 pub mod app;
 pub mod charts;
+pub mod encode;
 pub mod format;
 pub mod job;
 pub mod jobs;

@@ -1,7 +1,7 @@
 //! The one file that touches the terminal: entering and leaving it, painting, suspending, and the panic hook.
 //!
-//! ratatui supplies the buffer, the difference of two buffers and its encoding; the rest is done here, so that each frame
-//! is one write inside synchronised-update marks, nothing is written when nothing changed, and no frame asks the
+//! ratatui supplies the buffer and the difference of two buffers, [`super::encode`] its bytes; the rest is done here, so
+//! that each frame is one write inside synchronised-update marks, nothing is written when nothing changed, and no frame asks the
 //! terminal a question (`ratatui::Terminal::clear` asks for the cursor's position and can fail).
 
 use std::fmt;
@@ -12,19 +12,20 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::thread::ThreadId;
 
 use crossterm::clipboard::CopyToClipboard;
-use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
+use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use crossterm::style::ResetColor;
 use crossterm::terminal::{
     BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
     disable_raw_mode, enable_raw_mode,
 };
 use crossterm::{Command, cursor};
-use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Signal, kill_current_process_group};
+
+use super::encode::encode;
 
 /// Room for a frame: a full repaint of 200×60 in colour needs about 40 KiB.
 const FRAME_BYTES: usize = 64 * 1024;
@@ -38,11 +39,21 @@ const CLIPBOARD_BYTES: usize = 64 * 1024;
 /// How long a terminal may take nothing of what is written to it.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
-/// What to switch on.
+/// Clicks and the wheel, drags where they are known, in the form of SGR. Not what the mouse does with no button down,
+/// which crossterm would switch on as well: it would wake us up, and go over the line, for nothing.
+const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1002h\x1b[?1006h";
+const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1002l\x1b[?1000l";
+
+/// Longest device control string that GNU screen is given: it drops those of more than 768 bytes.
+const SCREEN_PIECE: usize = 512;
+
+/// What to switch on, and what the terminal is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     /// Report the mouse. The terminal's own selection then needs Shift.
     pub mouse: bool,
+    /// GNU screen stands between us and the terminal: see [`super::theme::in_screen`].
+    pub screen: bool,
 }
 
 /// The terminal, taken over until this is dropped.
@@ -128,7 +139,7 @@ impl Terminal {
         let mut updates = self.shown.diff_iter(&self.next).peekable();
         if updates.peek().is_some() {
             changed = true;
-            CrosstermBackend::new(&mut self.bytes).draw(updates)?;
+            encode(&mut self.bytes, updates);
         }
         if changed {
             queue(&mut self.bytes, EndSynchronizedUpdate)?;
@@ -150,7 +161,8 @@ impl Terminal {
         self.repaint = true;
     }
 
-    /// Puts `text` on the clipboard by OSC 52, which also works through ssh; a terminal that does not know it ignores it.
+    /// Puts `text` on the clipboard by OSC 52, which also works through ssh; a terminal that does not know it ignores it,
+    /// tmux unless its option `set-clipboard` is `on`.
     ///
     /// # Errors
     /// When the terminal cannot be written to.
@@ -161,6 +173,9 @@ impl Terminal {
         }
         self.bytes.clear();
         queue(&mut self.bytes, CopyToClipboard::to_clipboard_from(text.get(..end).unwrap_or_default()))?;
+        if self.options.screen {
+            self.bytes = through_screen(&self.bytes);
+        }
         self.write()
     }
 
@@ -171,11 +186,7 @@ impl Terminal {
     pub fn mouse(&mut self, on: bool) -> io::Result<()> {
         self.options.mouse = on;
         self.bytes.clear();
-        if on {
-            queue(&mut self.bytes, EnableMouseCapture)?
-        } else {
-            queue(&mut self.bytes, DisableMouseCapture)?
-        }
+        self.bytes.extend_from_slice(if on { MOUSE_ON } else { MOUSE_OFF });
         self.write()
     }
 
@@ -222,7 +233,7 @@ impl Terminal {
         queue(&mut self.bytes, EnterAlternateScreen)?;
         queue(&mut self.bytes, EnableBracketedPaste)?;
         if self.options.mouse {
-            queue(&mut self.bytes, EnableMouseCapture)?;
+            self.bytes.extend_from_slice(MOUSE_ON);
         }
         queue(&mut self.bytes, cursor::Hide)?;
         self.repaint = true;
@@ -249,6 +260,16 @@ impl Drop for Terminal {
 
 fn queue(bytes: &mut Vec<u8>, command: impl Command) -> io::Result<()> {
     crossterm::queue!(bytes, command)
+}
+
+/// An operating system command as GNU screen hands it on to its terminal: in pieces, each a device control string. By
+/// itself a long one would end up as text on the screen.
+fn through_screen(command: &[u8]) -> Vec<u8> {
+    // The end of a device control string is also that of our command, which BEL ends as well.
+    let inside = command.strip_suffix(b"\x1b\\").unwrap_or(command);
+    let inside = [inside, b"\x07"].concat();
+    let pieces = inside.chunks(SCREEN_PIECE);
+    pieces.flat_map(|piece| [b"\x1bP".as_slice(), piece, b"\x1b\\"].concat()).collect()
 }
 
 /// The terminal on standard output, opened anew where that is allowed: it then does not wait on writing, and whoever
@@ -294,7 +315,11 @@ fn restore(out: &mut File) {
     // All of these write into memory; mouse reports are switched off whether they were on or not.
     let _ = queue(&mut bytes, EndSynchronizedUpdate);
     let _ = queue(&mut bytes, ResetColor);
-    let _ = queue(&mut bytes, DisableMouseCapture);
+    // The Linux console, and GNU screen as it comes, have no other screen to go back to: what is printed next would stand
+    // in the middle of the picture.
+    let _ = queue(&mut bytes, cursor::MoveTo(0, 0));
+    let _ = queue(&mut bytes, Clear(ClearType::FromCursorDown));
+    bytes.extend_from_slice(MOUSE_OFF);
     let _ = queue(&mut bytes, DisableBracketedPaste);
     let _ = queue(&mut bytes, LeaveAlternateScreen);
     let _ = queue(&mut bytes, cursor::Show);

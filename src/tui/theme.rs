@@ -12,6 +12,7 @@ mod sight;
 use ratatui::style::{Color, Modifier, Style};
 
 pub use colour::Rgb;
+pub use detect::in_screen;
 pub use palette::{Palette, Slot, ThemeError};
 
 use crate::diagnosis::verdict::Class;

@@ -21,6 +21,9 @@ impl App {
 
     /// What a turn of the wheel, a click or a drag does.
     pub(super) fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
+        if !self.fits() {
+            return Vec::new();
+        }
         match mouse.kind {
             MouseEventKind::ScrollUp => self.wheel(-WHEEL),
             MouseEventKind::ScrollDown => self.wheel(WHEEL),

@@ -12,7 +12,7 @@ impl App {
             return vec![Effect::Redraw];
         };
         let text = views::verdict_text(verdict, &self.job().target);
-        self.notice = Some("verdict sent to the clipboard of the terminal (OSC 52)".to_owned());
+        self.notice = Some("verdict sent to the clipboard of the terminal".to_owned());
         vec![Effect::Copy(text), Effect::Redraw]
     }
 

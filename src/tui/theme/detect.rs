@@ -35,12 +35,20 @@ pub(super) fn depth(variable: &impl Fn(&str) -> Option<String>) -> Depth {
     }
     let true_colour = matches!(set(variable, "COLORTERM").as_deref(), Some("truecolor" | "24bit"));
     // GNU screen inherits COLORTERM, and before version 5 misreads 24-bit colours. tmux translates them.
-    let screen = set(variable, "STY").is_some() && set(variable, "TMUX").is_none();
+    let screen = in_screen(variable);
     match (true_colour || term.contains("-direct"), many) {
         (true, _) if !screen => Depth::TrueColour,
         (true, _) | (false, true) => Depth::Indexed256,
         (false, false) => Depth::Ansi16,
     }
+}
+
+/// Whether it is GNU screen that reads what is written, here or where ssh was started. tmux may call itself a `screen` as
+/// well and is known by its own variable; where one runs in the other both variables are set, and the name has to tell.
+pub fn in_screen(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let term = set(&variable, "TERM").unwrap_or_default();
+    let session = set(&variable, "STY").is_some();
+    !term.starts_with("tmux") && (session || term.starts_with("screen") && set(&variable, "TMUX").is_none())
 }
 
 /// ASCII alone: by a locale that is not UTF-8, on the Linux console, whose fonts have no braille, and on a dumb terminal.
@@ -120,8 +128,23 @@ mod tests {
     fn screen_is_not_sent_what_it_misreads_and_tmux_is() {
         let in_screen = [("TERM", "screen-256color"), ("COLORTERM", "truecolor"), ("STY", "12.pts-0.host")];
         assert_eq!(depth(&with(&in_screen)), Depth::Indexed256);
+        let nested = [("TERM", "screen"), ("STY", "12.pts-0.host"), ("TMUX", "/tmp/tmux-0/default,1,0")];
+        assert_eq!(depth(&with(&[&nested[..], &[("COLORTERM", "truecolor")]].concat())), Depth::Indexed256);
         let in_tmux = [("TERM", "screen-256color"), ("COLORTERM", "truecolor"), ("TMUX", "/tmp/tmux-0/default,1,0")];
         assert_eq!(depth(&with(&in_tmux)), Depth::TrueColour);
+    }
+
+    #[test]
+    fn gnu_screen_is_told_from_tmux() {
+        let (sty, tmux) = (("STY", "12.pts-0.host"), ("TMUX", "/tmp/tmux-0/default,1,0"));
+        assert!(in_screen(with(&[("TERM", "screen"), sty])) && in_screen(with(&[sty])));
+        // Through ssh only the name comes along.
+        assert!(in_screen(with(&[("TERM", "screen.xterm-256color")])));
+        assert!(in_screen(with(&[("TERM", "screen"), sty, tmux])), "screen in tmux");
+        assert!(!in_screen(with(&[("TERM", "tmux-256color"), sty, tmux])), "tmux in screen");
+        assert!(!in_screen(with(&[("TERM", "screen-256color"), tmux])));
+        assert!(!in_screen(with(&[("TERM", "tmux-256color")])) && !in_screen(with(&[("TERM", "xterm")])));
+        assert!(!in_screen(with(&[])));
     }
 
     #[test]

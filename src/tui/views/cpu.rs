@@ -12,10 +12,10 @@ mod facts;
 mod lists;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::Rect;
 
 use super::sheet::{self, Sheet};
-use super::{cells, write};
+use super::{Charts, cells, write};
 use crate::rates::Frame;
 use crate::tui::app::App;
 use crate::tui::charts::{self, Columns};
@@ -75,18 +75,23 @@ impl Plan {
         }
     }
 
-    fn ruler_line(&self) -> usize {
-        usize::from(self.head) + self.charts.iter().map(|(_, rows)| usize::from(*rows)).sum::<usize>()
+    /// The timelines that are visible.
+    fn bands(&self, sheet: &Sheet) -> impl Iterator<Item = (Shown, Band)> {
+        let mut line = usize::from(self.head);
+        self.charts.iter().filter_map(move |(shown, rows)| {
+            let band = sheet.band(line, *rows);
+            line += usize::from(*rows);
+            Some((*shown, band?))
+        })
     }
 
-    /// The timelines with their lines.
-    fn timelines(&self) -> impl Iterator<Item = (Shown, usize, u16)> {
-        let mut line = usize::from(self.head);
-        self.charts.iter().map(move |(shown, rows)| {
-            let first = line;
-            line += usize::from(*rows);
-            (*shown, first, *rows)
-        })
+    /// The time axis, where it is visible.
+    fn ruler(&self, sheet: &Sheet) -> Option<Rect> {
+        Some(layout::band(sheet.line(self.ruler_line())?).chart)
+    }
+
+    fn ruler_line(&self) -> usize {
+        usize::from(self.head) + self.charts.iter().map(|(_, rows)| usize::from(*rows)).sum::<usize>()
     }
 
     fn cores_line(&self) -> usize {
@@ -118,24 +123,22 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     if app.top() == 0 {
         sheet::list(buf, sheet.rect(0, plan.head), &facts::pieces(frame, app));
     }
-    for (shown, line, rows) in plan.timelines() {
-        if let Some(band) = sheet.band(line, rows) {
-            timeline(buf, band, shown, frame, app);
-        }
+    for (shown, band) in plan.bands(&sheet) {
+        timeline(buf, band, shown, frame, app);
     }
-    if let Some(rect) = sheet.line(plan.ruler_line()) {
-        super::timelines::ruler(buf, layout::band(rect).chart, app);
+    if let Some(rect) = plan.ruler(&sheet) {
+        super::timelines::ruler(buf, rect, app);
     }
     cores::draw(buf, &sheet, plan.cores_line(), &plan.grid, &frame.host.cpus, app);
     plan.lists.draw(buf, &sheet, plan.lists_line(), frame, app);
 }
 
-/// The timeline at this cell.
-pub fn chart_at(area: Rect, app: &App, cell: Position) -> Option<Rect> {
+/// Where its timelines are.
+pub fn charts(area: Rect, app: &App) -> Charts {
+    let Some(frame) = app.frame() else { return Charts::default() };
     let sheet = Sheet::new(area, app.top());
-    let plan = Plan::of(app.frame()?, app, area);
-    let mut charts = plan.timelines().filter_map(|(_, line, rows)| Some(sheet.band(line, rows)?.chart));
-    charts.find(|chart| chart.contains(cell))
+    let plan = Plan::of(frame, app, area);
+    Charts { timelines: plan.bands(&sheet).map(|(_, band)| band.chart).collect(), ruler: plan.ruler(&sheet) }
 }
 
 fn timeline(buf: &mut Buffer, band: Band, shown: Shown, frame: &Frame, app: &App) {
@@ -173,7 +176,6 @@ fn timeline(buf: &mut Buffer, band: Band, shown: Shown, frame: &Frame, app: &App
     };
     sheet::axis(buf, band, top, theme);
     charts::timeline(buf, band.chart, &columns, max, theme.series(Series::Cpu), theme);
-    super::cursor(buf, band.chart, app);
 }
 
 /// The top of an axis of percents.

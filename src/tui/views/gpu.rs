@@ -17,10 +17,10 @@ mod processes;
 mod words;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::Rect;
 
 use super::sheet::{self, Sheet};
-use super::write;
+use super::{Charts, write};
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::tui::app::App;
@@ -30,6 +30,9 @@ use crate::tui::layout::{self, Band};
 use crate::tui::theme::Series;
 use crate::tui::timeline::{GPUS, Point};
 use plan::Plan;
+
+/// What is drawn as a mean of the job's devices.
+const MEANS: [&str; 2] = ["Memory", "Power"];
 
 /// Rows that the page would like.
 pub fn rows(app: &App) -> usize {
@@ -60,11 +63,10 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     if let Some(rect) = plan.heading_line().and_then(|line| sheet.line(line)) {
         device::heading(buf, Rect { width: plan.text_width, ..rect }, app.theme());
     }
-    let mut beside = None;
-    if let Some(x) = plan.side_x {
-        let chart = Rect { x, width: charts_width(area.right().saturating_sub(x)), ..area };
-        beside = Some((chart, Past::of(app, chart.width)));
-    }
+    let beside = plan.side_x.map(|x| {
+        let chart = beside(area, x);
+        (chart, Past::of(app, chart.width))
+    });
     for (i, gpu) in frame.gpus.iter().enumerate() {
         let line = plan.device_line(i);
         let whole = sheet.rect(line, plan.device_rows);
@@ -80,35 +82,15 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
         if let Some((chart, past)) = &beside {
             let chart = Rect { y: whole.y, height: whole.height, ..*chart };
             past.draw(buf, chart, i, gpu, app);
-            super::cursor(buf, chart, app);
         }
     }
     if plan.side_x.is_none() {
         timelines(buf, &sheet, &plan, frame, app);
     }
-    if let Some(rect) = sheet.line(plan.ruler_line()) {
-        let chart = match plan.side_x {
-            Some(x) => Rect { x, width: charts_width(rect.right().saturating_sub(x)), ..rect },
-            None => layout::band(rect).chart,
-        };
-        super::timelines::ruler(buf, chart, app);
+    if let Some(rect) = ruler(&sheet, &plan) {
+        super::timelines::ruler(buf, rect, app);
     }
     processes::draw(buf, &sheet, plan.processes_line(), frame, app);
-}
-
-/// The timeline at this cell.
-pub fn chart_at(area: Rect, app: &App, cell: Position) -> Option<Rect> {
-    let frame = devices(app)?;
-    let (sheet, plan) = (Sheet::new(area, app.top()), Plan::of(frame, app, area));
-    let devices = 0..frame.gpus.len();
-    if let Some(x) = plan.side_x {
-        let width = charts_width(area.right().saturating_sub(x));
-        let mut beside = devices.map(|i| Rect { x, width, ..sheet.rect(plan.device_line(i), plan.device_rows) });
-        return beside.find(|chart| chart.contains(cell));
-    }
-    let of_devices = devices.map(|i| sheet.band(plan.chart_line(i), plan.chart_rows));
-    let means = (0..2).map(|i| sheet.band(plan.mean_line(i), plan.mean_rows));
-    of_devices.chain(means).flatten().map(|band| band.chart).find(|chart| chart.contains(cell))
 }
 
 /// The frame, where there are devices in it.
@@ -116,8 +98,35 @@ fn devices(app: &App) -> Option<&Frame> {
     app.frame().filter(|frame| !frame.gpus.is_empty())
 }
 
-fn charts_width(cells: u16) -> u16 {
-    cells.min(charts::MAX_CELLS as u16)
+/// Where its timelines are.
+pub fn charts(area: Rect, app: &App) -> Charts {
+    let Some(frame) = devices(app) else { return Charts::default() };
+    let sheet = Sheet::new(area, app.top());
+    let plan = Plan::of(frame, app, area);
+    let count = frame.gpus.len();
+    let timelines = match plan.side_x {
+        Some(x) => {
+            let rows = (0..count).map(|i| sheet.rect(plan.device_line(i), plan.device_rows));
+            rows.filter(|rect| rect.height > 0).map(|rect| beside(rect, x)).collect()
+        }
+        None => {
+            let own = (0..count).map(|i| (plan.chart_line(i), plan.chart_rows));
+            let means = (0..MEANS.len()).map(|i| (plan.mean_line(i), plan.mean_rows));
+            own.chain(means).filter_map(|(line, rows)| Some(sheet.band(line, rows)?.chart)).collect()
+        }
+    };
+    Charts { timelines, ruler: ruler(&sheet, &plan) }
+}
+
+/// The part of some rows where timelines stand beside the text, from this column on.
+fn beside(rows: Rect, x: u16) -> Rect {
+    Rect { x, width: rows.right().saturating_sub(x).min(charts::MAX_CELLS as u16), ..rows }
+}
+
+/// The time axis, where it is visible.
+fn ruler(sheet: &Sheet, plan: &Plan) -> Option<Rect> {
+    let rect = sheet.line(plan.ruler_line())?;
+    Some(plan.side_x.map_or_else(|| layout::band(rect).chart, |x| beside(rect, x)))
 }
 
 /// Each device's use over time.
@@ -154,14 +163,13 @@ fn timelines(buf: &mut Buffer, sheet: &Sheet, plan: &Plan, frame: &Frame, app: &
         label(buf, band, &name, &format::percent(gpu.utilization_pct), &own, app);
         sheet::axis(buf, band, top(band), theme);
         past.draw(buf, band.chart, i, gpu, app);
-        super::cursor(buf, band.chart, app);
     }
     let ours = frame.gpus.iter().filter(|gpu| gpu.attached).count();
     let values = |point: &Point| [point.gpu_memory.get(), point.gpu_power.get()];
     let means = Columns::gather_each::<2>(&app.job().timeline, app.window(width), values);
     // The charts may go on behind the moment shown, or have ended before it.
     let now = values(&Point::of(frame));
-    for (i, ((name, columns), now)) in ["Memory", "Power"].into_iter().zip(&means).zip(now).enumerate() {
+    for (i, ((name, columns), now)) in MEANS.into_iter().zip(&means).zip(now).enumerate() {
         let Some(band) = sheet.band(plan.mean_line(i), plan.mean_rows) else { continue };
         let now = now.map(f64::from);
         let of = if i == 0 { "of what is fitted" } else { "of the limit" };
@@ -169,7 +177,6 @@ fn timelines(buf: &mut Buffer, sheet: &Sheet, plan: &Plan, frame: &Frame, app: &
         label(buf, band, name, &format::percent(now), &of, app);
         sheet::axis(buf, band, top(band), theme);
         charts::timeline(buf, band.chart, columns, 100.0, theme.series(Series::Gpu), theme);
-        super::cursor(buf, band.chart, app);
     }
 }
 

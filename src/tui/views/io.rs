@@ -16,10 +16,11 @@ mod facts;
 mod mounts;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::Charts;
 use crate::diagnosis::verdict::NotSeen;
 use crate::text::wrap;
 use crate::tui::app::App;
@@ -47,10 +48,10 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) {
     charts::draw(buf, area, count as isize - top as isize, text.spare(area), app);
 }
 
-/// The timeline at this cell.
-pub fn chart_at(area: Rect, app: &App, cell: Position) -> Option<Rect> {
+/// Where its timelines are.
+pub fn charts(area: Rect, app: &App) -> Charts {
     let text = Text::of(app, area);
-    charts::at(area, text.lines.len() as isize - app.top() as isize, text.spare(area), cell)
+    charts::places(area, text.lines.len() as isize - app.top() as isize, text.spare(area))
 }
 
 /// Everything above the timelines.

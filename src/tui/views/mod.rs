@@ -63,8 +63,7 @@ fn overview(buf: &mut Buffer, plan: &Plan, app: &App) {
     main_thread::draw(buf, plan.main, app);
     timelines::draw(buf, &plan.charts, app);
     timelines::ruler(buf, plan.ruler, app);
-    let last = plan.charts.last().map_or(plan.main.chart, |band| band.chart);
-    cursor(buf, Rect { height: last.bottom() - plan.strip.chart.y, ..plan.strip.chart }, app);
+    cursor(buf, app);
     if let Some(area) = plan.ranks {
         ranks::draw(buf, area, app);
     }
@@ -75,11 +74,42 @@ fn overview(buf: &mut Buffer, plan: &Plan, app: &App) {
     popups::draw(buf, buf.area, app);
 }
 
-/// Marks the moment that is looked at in charts of the shared time axis.
-fn cursor(buf: &mut Buffer, charts: Rect, app: &App) {
-    let Some(cell) = app.cursor_cell(charts.width) else { return };
+/// Where a page has its timelines: what is marked at the moment looked at, and where a click looks at one.
+#[derive(Debug, Default)]
+struct Charts {
+    /// The timelines as far as they are visible.
+    timelines: Vec<Rect>,
+    /// The time axis, which names the moment instead of being marked.
+    ruler: Option<Rect>,
+}
+
+/// The timelines of the page that is up.
+fn charts_of(app: &App, area: Rect) -> Charts {
+    let Some(plan) = layout::plan(area, app.wants()) else { return Charts::default() };
+    let body = layout::body(area);
+    match app.page {
+        Page::Overview => Charts {
+            timelines: [plan.strip, plan.main].into_iter().chain(plan.charts).map(|band| band.chart).collect(),
+            ruler: Some(plan.ruler),
+        },
+        Page::Gpu => gpu::charts(body, app),
+        Page::Cpu => cpu::charts(body, app),
+        Page::Io => io::charts(body, app),
+        Page::Processes | Page::Stacks | Page::Findings | Page::Help => Charts::default(),
+    }
+}
+
+/// Marks the moment that is looked at in all timelines of the page.
+fn cursor(buf: &mut Buffer, app: &App) {
+    if !app.job().stands() {
+        return;
+    }
     let style = app.theme().cursor().add_modifier(Modifier::REVERSED);
-    buf.set_style(Rect { x: charts.x + cell, width: 1, ..charts }.intersection(buf.area), style);
+    for chart in charts_of(app, buf.area).timelines {
+        if let Some(cell) = app.cursor_cell(chart.width) {
+            buf.set_style(Rect { x: chart.x + cell, width: 1, ..chart }.intersection(buf.area), style);
+        }
+    }
 }
 
 /// Every page but the overview: the verdict on top, the page's body, the footer.
@@ -101,6 +131,7 @@ fn other_page(buf: &mut Buffer, area: Rect, app: &App) {
             }
         }
     }
+    cursor(buf, app);
     bars::footer(buf, Rect { y: area.bottom() - 1, height: 1, ..area }, app);
     popups::draw(buf, area, app);
 }
@@ -138,17 +169,8 @@ pub(super) fn tab_at(app: &App, width: u16, column: u16) -> Option<Page> {
 
 /// The chart at this cell.
 pub(super) fn chart_at(app: &App, area: Rect, column: u16, row: u16) -> Option<Rect> {
-    let plan = layout::plan(area, app.wants())?;
-    let (body, cell) = (layout::body(area), (column, row).into());
-    match app.page {
-        Page::Overview => {}
-        Page::Gpu => return gpu::chart_at(body, app, cell),
-        Page::Cpu => return cpu::chart_at(body, app, cell),
-        Page::Io => return io::chart_at(body, app, cell),
-        _ => return None,
-    }
-    let bands = [plan.strip, plan.main].into_iter().chain(plan.charts).map(|band| band.chart);
-    bands.chain([plan.ruler]).find(|chart| chart.contains(cell))
+    let charts = charts_of(app, area);
+    charts.timelines.into_iter().chain(charts.ruler).find(|chart| chart.contains((column, row).into()))
 }
 
 /// What is saved, where there is something to save.

@@ -1,7 +1,7 @@
 //! The timelines of storage and network, on the time axis of all pages.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::Rect;
 
 use crate::rates::Frame;
 use crate::text::fit;
@@ -11,7 +11,7 @@ use crate::tui::format;
 use crate::tui::layout;
 use crate::tui::theme::Series;
 use crate::tui::timeline::{self, Point};
-use crate::tui::views::{cursor, sheet, timelines, write, write_right};
+use crate::tui::views::{Charts, sheet, timelines, write, write_right};
 
 /// How many there are.
 const CHARTS: u16 = 5;
@@ -93,22 +93,19 @@ fn bands(area: Rect, from: isize, spare: u16) -> [Option<layout::Band>; CHARTS a
 /// Draws them.
 pub fn draw(buf: &mut Buffer, area: Rect, from: isize, spare: u16, app: &App) {
     let bands = bands(area, from, spare);
-    let mut marked: Option<Rect> = None;
     for (shown, band) in SHOWN.iter().zip(bands).filter_map(|(shown, band)| Some((shown, band?))) {
         one(buf, band, shown, app);
-        marked = Some(marked.map_or(band.chart, |above| above.union(band.chart)));
     }
     if let Some(band) = bands.last().copied().flatten() {
         timelines::ruler(buf, band.chart, app);
     }
-    if let Some(marked) = marked {
-        cursor(buf, marked, app);
-    }
 }
 
-/// The chart at this cell.
-pub fn at(area: Rect, from: isize, spare: u16, cell: Position) -> Option<Rect> {
-    bands(area, from, spare).into_iter().flatten().map(|band| band.chart).find(|chart| chart.contains(cell))
+/// Where they are.
+pub fn places(area: Rect, from: isize, spare: u16) -> Charts {
+    let places = bands(area, from, spare).map(|band| band.map(|band| band.chart));
+    let (ruler, timelines) = places.split_last().map_or((None, &[][..]), |(ruler, above)| (*ruler, above));
+    Charts { timelines: timelines.iter().copied().flatten().collect(), ruler }
 }
 
 fn one(buf: &mut Buffer, band: layout::Band, shown: &Shown, app: &App) {

@@ -1,0 +1,293 @@
+//! Cells as bytes for the terminal: the shortest sequences that old terminals understand as well.
+//!
+//! The 16 colours with names go out as SGR 30–37 and 90–97 (40–47 and 100–107 behind the text), which the Linux console
+//! and every descendant of the VT100 with colours know; the form of 256 colours, `38;5;n`, is only for colours that have
+//! no other. What a style adds to the one before it goes out in one sequence; attributes are switched off all at
+//! once, for the VT100 cannot do it one by one.
+
+use ratatui::buffer::Cell;
+use ratatui::style::{Color, Modifier};
+
+/// Attributes with their SGR numbers (ECMA-48).
+const ATTRIBUTES: [(Modifier, u8); 9] = [
+    (Modifier::BOLD, 1),
+    (Modifier::DIM, 2),
+    (Modifier::ITALIC, 3),
+    (Modifier::UNDERLINED, 4),
+    (Modifier::SLOW_BLINK, 5),
+    (Modifier::RAPID_BLINK, 6),
+    (Modifier::REVERSED, 7),
+    (Modifier::HIDDEN, 8),
+    (Modifier::CROSSED_OUT, 9),
+];
+
+/// How the terminal writes at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pen {
+    fg: Color,
+    bg: Color,
+    modifier: Modifier,
+}
+
+impl Pen {
+    const PLAIN: Self = Self { fg: Color::Reset, bg: Color::Reset, modifier: Modifier::empty() };
+}
+
+/// Appends what puts these cells on the screen; the first is at (0, 0), rows from above. The terminal must write plainly
+/// before, and does so again afterwards.
+pub fn encode<'a>(bytes: &mut Vec<u8>, cells: impl Iterator<Item = (u16, u16, &'a Cell)>) {
+    let mut pen = Pen::PLAIN;
+    let mut next = None;
+    for (x, y, cell) in cells {
+        if next != Some((x, y)) {
+            go(bytes, x, y);
+        }
+        // Behind a wide character comes no cell for its second half: the cursor is set anew, whatever width the terminal
+        // gives to it.
+        next = Some((x.saturating_add(1), y));
+        pen = change(bytes, pen, Pen { fg: cell.fg, bg: cell.bg, modifier: cell.modifier });
+        bytes.extend_from_slice(cell.symbol().as_bytes());
+    }
+    change(bytes, pen, Pen::PLAIN);
+}
+
+/// Moves the cursor. Where nothing is said the first row or column is meant.
+fn go(bytes: &mut Vec<u8>, x: u16, y: u16) {
+    bytes.extend_from_slice(b"\x1b[");
+    if y > 0 {
+        number(bytes, u32::from(y) + 1);
+    }
+    if x > 0 {
+        bytes.push(b';');
+        number(bytes, u32::from(x) + 1);
+    }
+    bytes.push(b'H');
+}
+
+/// Brings the terminal from one way of writing to another.
+fn change(bytes: &mut Vec<u8>, from: Pen, to: Pen) -> Pen {
+    if from == to {
+        return to;
+    }
+    bytes.extend_from_slice(b"\x1b[");
+    let start = bytes.len();
+    let mut from = from;
+    if to == Pen::PLAIN {
+        // `CSI m` is `CSI 0 m`.
+        from = to;
+    } else if !to.modifier.contains(from.modifier) {
+        bytes.push(b'0');
+        from = Pen::PLAIN;
+    }
+    for (modifier, code) in ATTRIBUTES {
+        if to.modifier.contains(modifier) && !from.modifier.contains(modifier) {
+            separate(bytes, start);
+            number(bytes, u32::from(code));
+        }
+    }
+    if from.fg != to.fg {
+        separate(bytes, start);
+        colour(bytes, to.fg, 0);
+    }
+    if from.bg != to.bg {
+        separate(bytes, start);
+        colour(bytes, to.bg, 10);
+    }
+    bytes.push(b'm');
+    to
+}
+
+fn separate(bytes: &mut Vec<u8>, start: usize) {
+    if bytes.len() > start {
+        bytes.push(b';');
+    }
+}
+
+/// SGR parameters of a colour: `ground` is 0 for the text, 10 for what is behind it.
+fn colour(bytes: &mut Vec<u8>, colour: Color, ground: u32) {
+    let many = |bytes: &mut Vec<u8>, parts: &[u8]| {
+        number(bytes, 38 + ground);
+        for part in parts {
+            bytes.push(b';');
+            number(bytes, u32::from(*part));
+        }
+    };
+    let code = match colour {
+        Color::Reset => 39,
+        Color::Black => 30,
+        Color::Red => 31,
+        Color::Green => 32,
+        Color::Yellow => 33,
+        Color::Blue => 34,
+        Color::Magenta => 35,
+        Color::Cyan => 36,
+        Color::Gray => 37,
+        Color::DarkGray => 90,
+        Color::LightRed => 91,
+        Color::LightGreen => 92,
+        Color::LightYellow => 93,
+        Color::LightBlue => 94,
+        Color::LightMagenta => 95,
+        Color::LightCyan => 96,
+        Color::White => 97,
+        Color::Indexed(index) => return many(bytes, &[5, index]),
+        Color::Rgb(red, green, blue) => return many(bytes, &[2, red, green, blue]),
+    };
+    number(bytes, code + ground);
+}
+
+fn number(bytes: &mut Vec<u8>, value: u32) {
+    if value >= 10 {
+        number(bytes, value / 10);
+    }
+    bytes.push(b'0' + (value % 10) as u8);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+    use ratatui::buffer::Buffer;
+    use ratatui::layout::Rect;
+    use ratatui::style::Style;
+
+    use super::*;
+
+    fn encoded(cells: &[(u16, u16, &str, Style)]) -> String {
+        let cells: Vec<(u16, u16, Cell)> = cells
+            .iter()
+            .map(|(x, y, symbol, style)| {
+                let mut cell = Cell::default();
+                cell.set_symbol(symbol).set_style(*style);
+                (*x, *y, cell)
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        encode(&mut bytes, cells.iter().map(|(x, y, cell)| (*x, *y, cell)));
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn colours_with_names_go_out_in_the_old_form() {
+        let plain = Style::new();
+        assert_eq!(encoded(&[(0, 0, "a", plain.fg(Color::Red))]), "\x1b[H\x1b[31ma\x1b[m");
+        assert_eq!(
+            encoded(&[(4, 0, "a", plain.fg(Color::White).bg(Color::DarkGray))]),
+            "\x1b[;5H\x1b[97;100ma\x1b[m"
+        );
+        assert_eq!(encoded(&[(0, 9, "a", plain.fg(Color::Gray).bg(Color::Black))]), "\x1b[10H\x1b[37;40ma\x1b[m");
+        assert_eq!(encoded(&[(1, 1, "a", plain.fg(Color::Indexed(74)))]), "\x1b[2;2H\x1b[38;5;74ma\x1b[m");
+        assert_eq!(encoded(&[(1, 1, "a", plain.bg(Color::Rgb(1, 20, 255)))]), "\x1b[2;2H\x1b[48;2;1;20;255ma\x1b[m");
+    }
+
+    #[test]
+    fn only_what_changes_is_sent() {
+        let red = Style::new().fg(Color::Red);
+        let bold = red.add_modifier(Modifier::BOLD);
+        let blue = red.bg(Color::Blue);
+        let cells = [(0, 0, "a", red), (1, 0, "b", red), (2, 0, "c", bold), (3, 0, "d", blue), (4, 0, "e", red)];
+        assert_eq!(encoded(&cells), "\x1b[H\x1b[31mab\x1b[1mc\x1b[0;31;44md\x1b[49me\x1b[m");
+        assert_eq!(encoded(&[(7, 0, "a", Style::new())]), "\x1b[;8Ha");
+        assert_eq!(encoded(&[]), "");
+    }
+
+    #[test]
+    fn the_cursor_is_set_anew_behind_a_wide_character() {
+        let plain = Style::new();
+        assert_eq!(encoded(&[(0, 0, "漢", plain), (2, 0, "a", plain)]), "\x1b[H漢\x1b[;3Ha");
+    }
+
+    /// In the order of their numbers.
+    const NAMED: [Color; 16] = [
+        Color::Black,
+        Color::Red,
+        Color::Green,
+        Color::Yellow,
+        Color::Blue,
+        Color::Magenta,
+        Color::Cyan,
+        Color::Gray,
+        Color::DarkGray,
+        Color::LightRed,
+        Color::LightGreen,
+        Color::LightYellow,
+        Color::LightBlue,
+        Color::LightMagenta,
+        Color::LightCyan,
+        Color::White,
+    ];
+
+    fn any_colour() -> impl Strategy<Value = Color> {
+        let named = prop::sample::select(NAMED.to_vec());
+        prop_oneof![
+            Just(Color::Reset),
+            named,
+            any::<u8>().prop_map(Color::Indexed),
+            any::<[u8; 3]>().prop_map(|[r, g, b]| Color::Rgb(r, g, b)),
+        ]
+    }
+
+    /// The colour as the terminal of the tests names it.
+    fn on_terminal(colour: Color) -> vt100::Color {
+        match colour {
+            Color::Reset => vt100::Color::Default,
+            Color::Indexed(n) => vt100::Color::Idx(n),
+            Color::Rgb(r, g, b) => vt100::Color::Rgb(r, g, b),
+            other => vt100::Color::Idx(NAMED.iter().position(|c| *c == other).unwrap() as u8),
+        }
+    }
+
+    proptest! {
+        /// A terminal that is sent the difference of two pictures shows the second one, colour by colour.
+        #[test]
+        fn a_terminal_shows_what_was_meant(
+            styles in prop::collection::vec(
+                (prop::sample::select(vec!["a", " ", "é", "⣿", "漢", "e\u{301}"]), any_colour(), any_colour(), 0u16..512),
+                0..26,
+            ),
+            before in prop::collection::vec(prop::sample::select(vec!["x", "字", " "]), 0..26),
+        ) {
+            let area = Rect::new(0, 0, 13, 4);
+            let (mut old, mut new) = (Buffer::empty(area), Buffer::empty(area));
+            let mut place = 0u16;
+            for symbol in before {
+                old.set_stringn(place % 13, (place / 13) % 4, symbol, usize::from(13 - place % 13), Style::new());
+                place += 2;
+            }
+            place = 0;
+            for (symbol, fg, bg, bits) in styles {
+                // Of the attributes those that the terminal of the tests knows.
+                let known = Modifier::BOLD | Modifier::ITALIC | Modifier::UNDERLINED | Modifier::REVERSED;
+                let style = Style::new().fg(fg).bg(bg).add_modifier(Modifier::from_bits_truncate(bits) & known);
+                new.set_stringn(place % 13, (place / 13) % 4, symbol, usize::from(13 - place % 13), style);
+                place += 2;
+            }
+            let mut parser = vt100::Parser::new(4, 13, 0);
+            for (from, to) in [(&Buffer::empty(area), &old), (&old, &new)] {
+                let mut bytes = Vec::new();
+                encode(&mut bytes, from.diff_iter(to));
+                parser.process(&bytes);
+            }
+            let screen = parser.screen();
+            for y in 0..4 {
+                for x in 0..13 {
+                    let (meant, shown) = (&new[(x, y)], screen.cell(y, x).unwrap());
+                    if shown.is_wide_continuation() {
+                        continue;
+                    }
+                    prop_assert_eq!(meant.symbol().trim_end(), shown.contents().trim_end(), "{}, {}", x, y);
+                    if meant.symbol() == " " {
+                        // The second half of a wide character that was: terminals differ on its style.
+                        continue;
+                    }
+                    prop_assert_eq!(on_terminal(meant.fg), shown.fgcolor());
+                    prop_assert_eq!(on_terminal(meant.bg), shown.bgcolor());
+                    prop_assert_eq!(meant.modifier.contains(Modifier::BOLD), shown.bold());
+                    prop_assert_eq!(meant.modifier.contains(Modifier::ITALIC), shown.italic());
+                    prop_assert_eq!(meant.modifier.contains(Modifier::UNDERLINED), shown.underline());
+                    prop_assert_eq!(meant.modifier.contains(Modifier::REVERSED), shown.inverse());
+                }
+            }
+        }
+    }
+}
