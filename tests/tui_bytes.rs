@@ -236,7 +236,7 @@ fn screen(job: trainmon::tui::Job, low_bandwidth: bool, depth: Depth, page: Page
     let mut app = App::new(job, options, SIZE);
     let key = char::from_digit(page.index() as u32 + 1, 10).unwrap_or('?');
     app.update(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
-    assert_eq!(app.layout().page, Some(page));
+    assert_eq!(app.page(), page);
     app
 }
 

@@ -98,9 +98,12 @@ async fn show(job: Job, options: Options, settings: &Settings, feed: Feed) -> an
     }
 }
 
-/// Whether the terminal has been closed: the kernel answers EIO then.
+/// Whether the terminal has been closed: the kernel answers EIO to who writes to it then, and ENXIO or ENOTTY to who asks
+/// for its modes, as we do on the SIGCONT that comes with a hang-up.
 fn is_gone(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+    use rustix::io::Errno;
+    let gone = [Errno::IO, Errno::NXIO, Errno::NOTTY].map(|errno| Some(errno.raw_os_error()));
+    gone.contains(&error.raw_os_error())
 }
 
 /// A terminal that takes nothing just now is no reason to end.

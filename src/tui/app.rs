@@ -186,6 +186,12 @@ impl App {
         &mut self.jobs[self.current]
     }
 
+    /// The page that is up.
+    #[must_use]
+    pub fn page(&self) -> Page {
+        self.page
+    }
+
     /// All jobs, in the order in which they were attached to.
     #[must_use]
     pub fn jobs(&self) -> &[Job] {
