@@ -16,8 +16,7 @@ const FILE_MAX: u64 = 64 * 1024;
 /// # Errors
 /// One line when the theme asked for is a file that cannot be used: with line and column where it is read.
 pub fn themes(auto: Palette, asked: Option<&ThemeName>) -> Result<Vec<(String, Palette)>, Failure> {
-    let built_in = Palette::names().filter_map(|name| Some((name.to_owned(), Palette::built_in(name)?)));
-    let mut themes: Vec<_> = std::iter::once((ThemeName::AUTO.to_owned(), auto)).chain(built_in).collect();
+    let mut themes = Palette::choices(auto);
     if let Some(asked) = asked.filter(|asked| asked.is_path()) {
         themes.push((asked.as_str().to_owned(), read(&path(asked))?));
     }

@@ -95,14 +95,7 @@ pub fn lines(list: &[Candidate], width: usize) -> Vec<String> {
     list.iter()
         .enumerate()
         .map(|(position, candidate)| {
-            let mut facts = Vec::new();
-            facts.extend(candidate.gpu_words());
-            match candidate.workers {
-                0 => {}
-                1 => facts.push("1 worker".to_owned()),
-                count => facts.push(format!("{count} workers")),
-            }
-            facts.extend(candidate.library_name());
+            let mut facts = candidate.facts();
             if let Some(age) = candidate.age_s {
                 facts.push(format!("for {}", age_words(age)));
             }

@@ -9,11 +9,9 @@ use std::time::Duration;
 use crate::cli::ReplayArgs;
 use crate::config::Settings;
 use crate::errors::Failure;
-use crate::history::History;
 use crate::history::archive::Limits;
 use crate::sample::recording::Header;
 use crate::sources::recording::Recording;
-use crate::tui::News;
 
 use super::fold::{Fold, fold_of};
 use super::session::block_on;
@@ -29,8 +27,6 @@ const PIECE: usize = 20;
 pub struct Player {
     recording: Recording<File>,
     fold: Fold,
-    history: History,
-    judged: bool,
     over: bool,
 }
 
@@ -49,7 +45,7 @@ impl Player {
         let recording = Recording::open(path)
             .map_err(|error| Failure::failed(format!("cannot replay {}: {error}", path.display())))?;
         let fold = fold_of(recording.header(), settings.gpus.as_deref());
-        Ok(Self { recording, fold, history: History::default(), judged: false, over: false })
+        Ok(Self { recording, fold, over: false })
     }
 
     /// The recording's header.
@@ -65,40 +61,28 @@ impl Player {
         }
         // Keys come first.
         tokio::task::yield_now().await;
-        let mut news = Vec::new();
+        let (mut ticks, mut loaded) = (Vec::new(), None);
         for _ in 0..PIECE {
             let sample = match self.recording.next() {
                 Some(Ok(sample)) => Arc::new(sample),
                 Some(Err(error)) => {
-                    self.finish(&mut news, Some(format!("the recording cannot be read on: {error}")));
+                    loaded = Some(Some(format!("the recording cannot be read on: {error}")));
                     break;
                 }
                 None => {
-                    let note = self.recording.note().map(|note| format!("the recording {note}"));
-                    self.finish(&mut news, note);
+                    loaded = Some(self.recording.note().map(|note| format!("the recording {note}")));
                     break;
                 }
             };
             let tick = self.fold.next(sample);
             let alive = tick.alive();
-            self.history.push(tick.frame.clone());
-            news.push(News::Sources(Box::new(tick.sample.sources.clone())));
-            news.push(News::Frame(Box::new(tick.frame)));
-            if alive || !self.judged {
-                let verdict = self.fold.judge(&self.history, &tick.sample);
-                self.judged = true;
-                news.push(News::Verdict(Arc::new(verdict)));
-            }
+            ticks.push(tick);
             if !alive {
-                self.finish(&mut news, None);
+                loaded = Some(None);
                 break;
             }
         }
-        Arrived::recorded(news)
-    }
-
-    fn finish(&mut self, news: &mut Vec<News>, note: Option<String>) {
-        self.over = true;
-        news.push(News::Loaded(note));
+        self.over = loaded.is_some();
+        Arrived::recorded(ticks, &mut self.fold, loaded)
     }
 }

@@ -7,8 +7,12 @@ use std::task::Poll;
 use std::thread::JoinHandle;
 
 use crate::config::Settings;
+use crate::diagnosis::Verdict;
+use crate::history::History;
+use crate::sample::Sample;
 use crate::tui::{App, Effect, JobKey, Message, News, Target, format};
 
+use super::fold::Fold;
 use super::session::{Session, Tick};
 
 /// Most jobs watched at once: each costs what one trainmon costs.
@@ -41,51 +45,66 @@ pub struct Arrived<'w> {
 }
 
 /// From a live job or from a recording.
-pub enum Came<'w> {
+enum Came<'w> {
     /// A tick, which the session is to judge.
-    Live {
-        /// What it brought.
-        tick: Box<Tick>,
-        /// PID of the job.
-        pid: u32,
-        /// Who judges.
-        session: &'w mut Session,
-    },
-    /// A frame and its verdict, from a recording.
-    Recorded(Vec<News>),
+    Live { tick: Box<Tick>, pid: u32, session: &'w mut Session },
+    /// Ticks of a recording, which its fold is to judge; with a note where something is missing at its end, once it has
+    /// been read.
+    Recorded { ticks: Vec<Tick>, fold: &'w mut Fold, loaded: Option<Option<String>> },
 }
 
 impl<'w> Arrived<'w> {
     /// From a recording.
     #[must_use]
-    pub fn recorded(news: Vec<News>) -> Self {
-        Self { key: JobKey::default(), news: Came::Recorded(news) }
+    pub fn recorded(ticks: Vec<Tick>, fold: &'w mut Fold, loaded: Option<Option<String>>) -> Self {
+        Self { key: JobKey::default(), news: Came::Recorded { ticks, fold, loaded } }
     }
 
     /// Tells the screen.
     pub fn tell(self, app: &mut App) -> Vec<Effect> {
         let key = self.key;
         match self.news {
-            Came::Live { tick, pid, session } => tell_tick(app, key, *tick, pid, session),
-            Came::Recorded(news) => news.into_iter().flat_map(|news| app.update(Message::Job(key, news))).collect(),
+            Came::Live { tick, pid, session } => tell_live(app, key, *tick, pid, session),
+            Came::Recorded { ticks, fold, loaded } => {
+                let mut effects = Vec::new();
+                for tick in ticks {
+                    effects.extend(tell_tick(app, key, tick, |history, sample| fold.judge(history, sample)));
+                }
+                if let Some(note) = loaded {
+                    effects.extend(app.update(Message::Job(key, News::Loaded(note))));
+                }
+                effects
+            }
         }
     }
 }
 
-fn tell_tick(app: &mut App, key: JobKey, tick: Tick, pid: u32, session: &mut Session) -> Vec<Effect> {
+/// A tick, and the verdict that stands after it.
+fn tell_tick(
+    app: &mut App,
+    key: JobKey,
+    tick: Tick,
+    judge: impl FnOnce(&History, &Sample) -> Verdict,
+) -> Vec<Effect> {
     let alive = tick.alive();
-    let age = tick.frame.job.age_s;
-    // `--duration` and `--iterations` were said of the job that trainmon was started for.
-    let over = key == JobKey::default() && tick.frame.seconds > 0.0 && session.is_over();
     let mut effects = app.update(Message::Job(key, News::Sources(Box::new(tick.sample.sources.clone()))));
     effects.extend(app.update(Message::Job(key, News::Frame(Box::new(tick.frame)))));
     if let Some(job) = app.job_of(key)
         // The run's last verdict stays on the screen: it says more than that the process has ended.
         && (alive || job.latest_verdict().is_none())
     {
-        let verdict = session.judge(job.history(), &tick.sample);
+        let verdict = judge(job.history(), &tick.sample);
         effects.extend(app.update(Message::Job(key, News::Verdict(Arc::new(verdict)))));
     }
+    effects
+}
+
+fn tell_live(app: &mut App, key: JobKey, tick: Tick, pid: u32, session: &mut Session) -> Vec<Effect> {
+    let alive = tick.alive();
+    let age = tick.frame.job.age_s;
+    // `--duration` and `--iterations` were said of the job that trainmon was started for.
+    let over = key == JobKey::default() && tick.frame.seconds > 0.0 && session.is_over();
+    let mut effects = tell_tick(app, key, tick, |history, sample| session.judge(history, sample));
     if !alive {
         let after = age.map_or_else(String::new, |age| format!(" after {}", format::duration(age)));
         let text = format!("process {pid} ended{after}");

@@ -113,9 +113,7 @@ impl App {
     #[must_use]
     pub fn new(job: Job, mut options: Options, size: (u16, u16)) -> Self {
         if options.themes.is_empty() {
-            let built_in = Palette::names().filter_map(|name| Some((name.to_owned(), Palette::built_in(name)?)));
-            options.themes =
-                std::iter::once((ThemeName::AUTO.to_owned(), options.theme.palette)).chain(built_in).collect();
+            options.themes = Palette::choices(options.theme.palette);
         }
         let layout = std::mem::take(&mut options.layout);
         let mut pages = Pages::default();

@@ -57,6 +57,20 @@ impl Candidate {
         Some(format!("GPU {}", format::bytes(Some(told).filter(|bytes| *bytes > 0))))
     }
 
+    /// What speaks for it that it trains: device memory, data workers, a library.
+    #[must_use]
+    pub fn facts(&self) -> Vec<String> {
+        let mut facts = Vec::new();
+        facts.extend(self.gpu_words());
+        match self.workers {
+            0 => {}
+            1 => facts.push("1 worker".to_owned()),
+            count => facts.push(format!("{count} workers")),
+        }
+        facts.extend(self.library_name());
+        facts
+    }
+
     /// The library's name without what files have around it: `torch` for `libtorch_cpu.so`.
     #[must_use]
     pub fn library_name(&self) -> Option<String> {
@@ -130,12 +144,17 @@ impl JobList {
         let fits = |pid: u32, command: &str| {
             wanted.is_empty() || pid.to_string().contains(&wanted) || command.to_lowercase().contains(&wanted)
         };
-        let watched =
-            |pid: u32| jobs.iter().any(|job| job.target.pid == pid && job.ended.is_none() && job.replay.is_none());
         let attached = jobs.iter().filter(|job| fits(job.target.pid, &job.target.command));
         let attached = attached.map(|job| Some(Row::Attached(job.key)));
-        let others = self.candidates.iter().flatten().filter(|c| !watched(c.pid) && fits(c.pid, &c.command));
+        let others = self.others(jobs).filter(|c| fits(c.pid, &c.command));
         attached.chain([None]).chain(others.map(|c| Some(Row::Candidate(c.pid)))).collect()
+    }
+
+    /// The candidates that are not attached to, whatever the filter.
+    pub(in crate::tui) fn others<'l>(&'l self, jobs: &'l [Job]) -> impl Iterator<Item = &'l Candidate> {
+        let watched =
+            |pid: u32| jobs.iter().any(|job| job.target.pid == pid && job.ended.is_none() && job.replay.is_none());
+        self.candidates.iter().flatten().filter(move |candidate| !watched(candidate.pid))
     }
 
     fn rows(&self) -> impl Iterator<Item = Row> {

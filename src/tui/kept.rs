@@ -177,7 +177,7 @@ pub struct ThemeName(String);
 
 impl ThemeName {
     /// What fits the terminal's background, as far as the environment tells it.
-    pub const AUTO: &'static str = "auto";
+    pub const AUTO: &'static str = Palette::AUTO;
 
     /// As written.
     #[must_use]

@@ -169,6 +169,16 @@ impl Palette {
         FILES.iter().zip(BUILT_IN.iter()).find(|((known, _), _)| *known == name).map(|(_, palette)| *palette)
     }
 
+    /// The name of whatever fits the background.
+    pub const AUTO: &'static str = "auto";
+
+    /// The themes to choose from with their names: `auto`, which is this one, and the built-in ones.
+    #[must_use]
+    pub fn choices(auto: Self) -> Vec<(String, Self)> {
+        let built_in = FILES.iter().zip(BUILT_IN.iter()).map(|((name, _), palette)| ((*name).to_owned(), *palette));
+        std::iter::once((Self::AUTO.to_owned(), auto)).chain(built_in).collect()
+    }
+
     /// For dark backgrounds.
     #[must_use]
     pub fn dark() -> Self {

@@ -93,9 +93,7 @@ fn title(scene: &Scene<'_>) -> String {
         0 => String::new(),
         n => format!("{n} attached, "),
     };
-    let attached_to = |pid| scene.jobs.iter().any(|job| job.target.pid == pid);
-    let others = |found: &Vec<_>| found.iter().filter(|c: &&Candidate| !attached_to(c.pid)).count();
-    let found = match scene.list.candidates.as_ref().map(others) {
+    let found = match scene.list.candidates.as_ref().map(|_| scene.list.others(scene.jobs).count()) {
         None => "looking for more …".to_owned(),
         Some(0) if !scene.jobs.is_empty() => "no other process that may be training".to_owned(),
         Some(1) => "1 process that may be training".to_owned(),
@@ -162,7 +160,7 @@ fn between(scene: &Scene<'_>) -> String {
         Some(found) if found.is_empty() => {
             "no process that may be training is seen; p attaches to any PID".to_owned()
         }
-        Some(found) if found.iter().all(|c| scene.jobs.iter().any(|job| job.target.pid == c.pid)) => {
+        Some(_) if scene.list.others(scene.jobs).next().is_none() => {
             "no other process that may be training is seen; p attaches to any PID".to_owned()
         }
         Some(_) if !filter.is_empty() => format!("may be training, with “{}” in PID or command:", sanitise(filter)),
@@ -234,24 +232,11 @@ fn other(buf: &mut Buffer, row: Rect, candidate: &Candidate, scene: &Scene<'_>) 
         mark: "",
         pid: candidate.pid,
         age: candidate.age_s.map(|age| age as f64),
-        what: facts(candidate),
+        what: candidate.facts().join(", "),
         steps: String::new(),
         command: &candidate.command,
     };
     line(buf, row, &said, rate_cells(scene));
-}
-
-/// What speaks for it that a process trains.
-fn facts(candidate: &Candidate) -> String {
-    let mut facts = Vec::new();
-    facts.extend(candidate.gpu_words());
-    match candidate.workers {
-        0 => {}
-        1 => facts.push("1 worker".to_owned()),
-        count => facts.push(format!("{count} workers")),
-    }
-    facts.extend(candidate.library_name());
-    facts.join(", ")
 }
 
 fn prompt(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
