@@ -6,13 +6,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "a benchmark")]
 
-#[path = "../tests/tui_support/mod.rs"]
-mod tui_support;
+#[path = "../tests/support/app.rs"]
+mod app;
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
+use app::*;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -22,7 +23,6 @@ use trainmon::tui::encode::encode;
 use trainmon::tui::keys::{Action, Keymap};
 use trainmon::tui::page::Page;
 use trainmon::tui::{App, Message, News, views};
-use tui_support::*;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 /// An hour at 1 Hz.

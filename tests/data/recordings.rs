@@ -1,0 +1,212 @@
+//! The diagnosis held against recorded runs whose truth is known: `recordings/NAME.tmz` with what is true about it in
+//! `recordings/NAME.json`. `record_workloads.py` makes both.
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde::Deserialize;
+use trainmon::commands::fold::{judge_all, replay};
+use trainmon::diagnosis::Verdict;
+use trainmon::outputs::recording::Recorder;
+use trainmon::outputs::{anonymise, json};
+use trainmon::sample::Sample;
+use trainmon::sample::recording::Header;
+use trainmon::sources::recording::Recording;
+
+/// What is true about a recorded run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Truth {
+    class: String,
+    /// None where the class has no cause, or any will do.
+    cause: Option<String>,
+    /// Causes that are right as well.
+    #[serde(default)]
+    also_causes: Vec<String>,
+    min_confidence: f64,
+    /// Bounds of the share of the main thread's time spent waiting for batches.
+    input_wait: Option<(f64, f64)>,
+    /// How it was made.
+    source: String,
+}
+
+fn recordings() -> Vec<(String, PathBuf)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
+    let mut found: Vec<_> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "tmz"))
+        .map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), path))
+        .collect();
+    found.sort();
+    found
+}
+
+fn samples(path: &Path) -> (Header, Vec<Sample>) {
+    let mut recording = Recording::open(path).unwrap();
+    let samples: Vec<Sample> = recording.by_ref().map(Result::unwrap).collect();
+    assert_eq!(recording.note(), None, "{}", path.display());
+    (recording.header().clone(), samples)
+}
+
+fn written(header: &Header, samples: &[Sample]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut recorder = Recorder::new(&mut bytes, header).unwrap();
+    for sample in samples {
+        recorder.write(sample).unwrap();
+    }
+    recorder.flush().unwrap();
+    bytes
+}
+
+fn judged(bytes: &[u8]) -> Option<Verdict> {
+    replay(&mut Recording::new(bytes).unwrap(), None).unwrap()
+}
+
+fn judged_samples(header: &Header, samples: &[Sample]) -> Option<Verdict> {
+    judge_all(header, None, samples.iter().cloned().map(Ok::<_, std::convert::Infallible>)).unwrap()
+}
+
+fn text(verdict: &Verdict) -> Vec<u8> {
+    let mut text = Vec::new();
+    json::pretty(&mut text, verdict).unwrap();
+    text
+}
+
+#[test]
+fn verdicts_are_those_of_the_labels() {
+    let mut wrong = Vec::new();
+    for (name, path) in recordings() {
+        let truth: Truth = serde_json::from_slice(&std::fs::read(path.with_extension("json")).unwrap()).unwrap();
+        assert!(!truth.source.is_empty(), "{name}");
+        let verdict = judged(&std::fs::read(&path).unwrap()).unwrap();
+        let cause_right = truth.cause.is_none()
+            || verdict.cause == truth.cause
+            || verdict.cause.as_ref().is_some_and(|cause| truth.also_causes.contains(cause));
+        let wait = verdict.shares.map(|shares| shares.input_wait);
+        let wait_right =
+            truth.input_wait.is_none_or(|(least, most)| wait.is_some_and(|wait| (least..=most).contains(&wait)));
+        if verdict.class.word() != truth.class
+            || !cause_right
+            || verdict.confidence < truth.min_confidence
+            || !wait_right
+        {
+            wrong.push(format!(
+                "{name}: {} {:?} {:.2}, input wait {wait:?}; the truth: {truth:?}",
+                verdict.class.word(),
+                verdict.cause,
+                verdict.confidence
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_second_replay_is_the_same_to_the_byte() {
+    for (name, path) in recordings() {
+        let bytes = std::fs::read(&path).unwrap();
+        let first = text(&judged(&bytes).unwrap());
+        assert_eq!(first, text(&judged(&bytes).unwrap()), "{name}");
+        // Reading and writing changes nothing that a verdict rests on, and neither does anonymising.
+        let (header, samples) = samples(&path);
+        let again: Vec<Sample> = samples.iter().map(anonymise::sample).collect();
+        assert_eq!(first, text(&judged(&written(&anonymise::header(&header), &again)).unwrap()), "{name}");
+    }
+}
+
+#[test]
+fn any_number_of_samples_is_judged() {
+    for (_, path) in recordings() {
+        let (header, samples) = samples(&path);
+        for count in 0..=samples.len() {
+            let verdict = judged_samples(&header, &samples[..count]);
+            assert_eq!(verdict.is_some(), count > 0);
+        }
+        // A tick is missing.
+        for left_out in 0..samples.len() {
+            let mut some = samples.clone();
+            some.remove(left_out);
+            judged_samples(&header, &some);
+        }
+    }
+}
+
+#[test]
+fn recordings_are_small_and_name_no_directory() {
+    for (name, path) in recordings() {
+        assert!(std::fs::metadata(&path).unwrap().len() <= 48 * 1024, "{name}");
+        let (header, samples) = samples(&path);
+        assert!(!header.command.contains('/'), "{name}: {}", header.command);
+        for sample in &samples {
+            let plain = serde_json::to_value(sample).unwrap();
+            let anonymous = serde_json::to_value(anonymise::sample(sample)).unwrap();
+            assert_eq!(plain, anonymous, "{name}: record it with --anonymise");
+        }
+    }
+}
+
+/// Puts `number` in the place of the `at`-th number of a JSON value.
+fn replace_number(value: &mut serde_json::Value, at: &mut usize, number: u64) {
+    match value {
+        serde_json::Value::Number(place) => {
+            if *at == 0 {
+                *place = number.into();
+            }
+            *at = at.wrapping_sub(1);
+        }
+        serde_json::Value::Array(values) => values.iter_mut().for_each(|value| replace_number(value, at, number)),
+        serde_json::Value::Object(values) => values.values_mut().for_each(|value| replace_number(value, at, number)),
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// A recording may say anything: counters that overflow, clocks that jump, times before the machine's start.
+    #[test]
+    fn numbers_that_no_kernel_gives(
+        which in any::<prop::sample::Index>(),
+        edits in prop::collection::vec(
+            (any::<prop::sample::Index>(), 0..3000_usize, prop::sample::select(vec![0, 1, 255, u32::MAX as u64, i64::MAX as u64, u64::MAX])),
+            1..6,
+        ),
+    ) {
+        let all = recordings();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let (header, mut samples) = samples(&all[which.index(all.len())].1);
+        for (sample, mut at, number) in edits {
+            let place = sample.index(samples.len());
+            let mut value = serde_json::to_value(&samples[place]).unwrap();
+            replace_number(&mut value, &mut at, number);
+            // A number too large for its field is refused by the reader.
+            if let Ok(edited) = serde_json::from_value(value) {
+                samples[place] = edited;
+            }
+        }
+        judged_samples(&header, &samples);
+    }
+}
+
+/// The fold sees the same, whether samples come from the collector or from a file.
+#[test]
+fn written_and_read_samples_are_the_same() {
+    for (name, path) in recordings() {
+        let (header, samples) = samples(&path);
+        let bytes = written(&header, &samples);
+        let read: Vec<Sample> = Recording::new(&bytes[..]).unwrap().map(Result::unwrap).collect();
+        let shown = |samples: &[Sample]| samples.iter().map(|sample| format!("{sample:?}")).collect::<Vec<_>>();
+        assert_eq!(shown(&samples), shown(&read), "{name}");
+    }
+    // Numbers with many digits survive.
+    let host = trainmon::sample::HostSample { load: Some([0.1, 1e-30, 1.0 / 3.0]), ..Default::default() };
+    let cgroup = trainmon::sample::CgroupSample { cpu_quota_cores: Some(0.1 + 0.2), ..Default::default() };
+    let job = trainmon::sample::JobSample { cgroup, alive: true, ..Default::default() };
+    let sample = Sample { host: Some(Arc::new(host)), job: Some(Arc::new(job)), ..Default::default() };
+    let bytes = written(&Header::default(), std::slice::from_ref(&sample));
+    let read = Recording::new(&bytes[..]).unwrap().next().unwrap().unwrap();
+    assert_eq!(format!("{read:?}"), format!("{sample:?}"));
+}

@@ -1,0 +1,125 @@
+//! The demo job: it comes up, uses its device as its bottleneck says, and leaves nothing behind.
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use trainmon::cli::Bottleneck;
+use trainmon::demo::{DemoJob, start_with};
+use trainmon::sources::gpu;
+use trainmon::sources::simulated_device::monotonic_ns;
+
+fn start(bottleneck: Bottleneck) -> DemoJob {
+    start_with(Path::new(env!("CARGO_BIN_EXE_trainmon")), bottleneck, None).unwrap()
+}
+
+/// PIDs below `pid`.
+fn tree(pid: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_whitespace().map(|child| child.parse().unwrap()).collect()
+}
+
+fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim().chars().next()
+}
+
+fn wait_until_gone(pid: u32) {
+    let start = Instant::now();
+    while matches!(state(pid), Some(state) if state != 'Z') {
+        assert!(start.elapsed() < Duration::from_secs(5), "{pid} is left over");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Device utilisation of a demo over a second and a half, percent.
+fn utilisation(bottleneck: Bottleneck) -> u32 {
+    let job = start(bottleneck);
+    let mut reader = gpu::open(None, Some(&job.device_path)).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    reader.read(monotonic_ns()).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let sample = reader.read(monotonic_ns()).unwrap();
+    assert_eq!(sample.devices[0].processes[0].pid, job.pid());
+    sample.devices[0].utilization_pct.unwrap()
+}
+
+// One after the other in one test: they measure, and the machine may be small.
+#[test]
+fn each_bottleneck_shows_on_the_device() {
+    for (bottleneck, least, most) in [
+        (Bottleneck::DataLoader, 5, 45),
+        (Bottleneck::Cpu, 3, 30),
+        (Bottleneck::Io, 5, 40),
+        (Bottleneck::Gpu, 85, 100),
+        (Bottleneck::Balanced, 40, 90),
+    ] {
+        let seen = utilisation(bottleneck);
+        println!("{bottleneck:?}: {seen} %");
+        assert!((least..=most).contains(&seen), "{bottleneck:?}: {seen} %");
+    }
+}
+
+#[test]
+fn dropping_the_job_ends_and_reaps_everything() {
+    for bottleneck in [Bottleneck::Io, Bottleneck::DataLoader] {
+        let job = start(bottleneck);
+        let trainer = job.pid();
+        let workers = tree(trainer);
+        assert!(!workers.is_empty());
+        assert_eq!(std::fs::read_to_string(format!("/proc/{trainer}/comm")).unwrap().trim(), "demo-trainer");
+        drop(job);
+        for pid in workers.into_iter().chain([trainer]) {
+            assert_eq!(state(pid), None, "{pid} is left over");
+        }
+    }
+}
+
+#[test]
+fn a_stopped_trainer_is_ended_too() {
+    let job = start(Bottleneck::Gpu);
+    let (trainer, workers) = (job.pid(), tree(job.pid()));
+    let stop = |pid: u32| {
+        let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    };
+    stop(trainer);
+    drop(job);
+    assert_eq!(state(trainer), None);
+    workers.into_iter().for_each(wait_until_gone);
+}
+
+#[test]
+fn a_dead_worker_ends_the_trainer() {
+    let job = start(Bottleneck::DataLoader);
+    let trainer = job.pid();
+    let worker = tree(trainer)[0];
+    let worker = rustix::process::Pid::from_raw(worker.cast_signed()).unwrap();
+    rustix::process::kill_process(worker, rustix::process::Signal::KILL).unwrap();
+    wait_until_gone(trainer);
+}
+
+/// Killing trainmon itself leaves nothing behind either. The part of trainmon is played by `a_parent`.
+#[test]
+fn a_killed_parent_leaves_nothing_behind() {
+    use std::io::BufRead;
+    let mut parent = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "demo::a_parent", "--nocapture"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(parent.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let line = { lines }.find(|line| line.contains("trainer=")).unwrap();
+    let trainer: u32 = line.rsplit('=').next().unwrap().parse().unwrap();
+    let workers = tree(trainer);
+    assert!(!workers.is_empty());
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    workers.into_iter().chain([trainer]).for_each(wait_until_gone);
+}
+
+#[test]
+#[ignore = "run by a_killed_parent_leaves_nothing_behind"]
+fn a_parent() {
+    let job = start(Bottleneck::Io);
+    println!("\ntrainer={}", job.pid());
+    std::thread::sleep(Duration::from_secs(30));
+}

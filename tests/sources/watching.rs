@@ -1,0 +1,133 @@
+//! Several real jobs behind one screen: each keeps its own past, one can be let go, and what cannot be attached to is told.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Parser;
+use trainmon::cli::{Bottleneck, Cli};
+use trainmon::commands::candidates::Candidates;
+use trainmon::commands::session::{Session, block_on};
+use trainmon::commands::watching::Watching;
+use trainmon::config::Settings;
+use trainmon::demo::start_with;
+use trainmon::history::archive::Limits;
+use trainmon::tui::{App, Effect, Job, JobKey, Message, Options, Target};
+
+fn settings() -> Settings {
+    let cli = Cli::try_parse_from(["trainmon", "--interval", "0.2", "--no-stacks"]).unwrap();
+    Settings::load(&cli.common, None, |_| None).unwrap()
+}
+
+async fn ticks(watching: &mut Watching, app: &mut App, count: usize) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for _ in 0..count {
+        let arrived = tokio::time::timeout(Duration::from_secs(10), watching.next()).await.expect("a tick");
+        effects.extend(arrived.tell(app));
+    }
+    effects
+}
+
+#[test]
+fn two_jobs_are_watched_at_once_and_one_is_let_go() {
+    let executable = Path::new(env!("CARGO_BIN_EXE_trainmon"));
+    let first = start_with(executable, Bottleneck::Gpu, None).unwrap();
+    let second = start_with(executable, Bottleneck::DataLoader, None).unwrap();
+    let settings = settings();
+    let done = block_on(async {
+        let session = Session::attach(&settings, first.pid(), Some(&first.device_path))?;
+        let target = Target { pid: first.pid(), command: session.command().to_owned() };
+        let job = Job::new(JobKey::default(), target, 0.2, Limits::default());
+        let mut app = App::new(job, Options::default(), (80, 24));
+        let mut watching = Watching::new(session, first.pid());
+        ticks(&mut watching, &mut app, 2).await;
+
+        // Limits were said of the job that trainmon was started for: another one's ends nothing.
+        let limited = Settings { iterations: Some(1), duration: Some(Duration::from_millis(1)), ..settings.clone() };
+        let attached = watching.attach(&limited, second.pid());
+        let Message::Attached(key, _) = &attached else { panic!("{attached:?}") };
+        let key = *key;
+        app.update(attached);
+        watching.want(&app);
+        let effects = ticks(&mut watching, &mut app, 8).await;
+        assert!(!effects.contains(&Effect::Quit), "{effects:?}");
+        assert_eq!((app.jobs().len(), app.job().key), (2, key));
+        for job in app.jobs() {
+            assert!(job.archive().len() >= 2, "{:?} has {}", job.key, job.archive().len());
+            assert_eq!(job.latest_verdict().unwrap().pid, job.target.pid);
+        }
+
+        let refused = watching.attach(&settings, 4_000_000_000);
+        let Message::Notice(line) = &refused else { panic!("{refused:?}") };
+        assert!(line.contains("4000000000") && !line.contains('\n'), "{line}");
+
+        watching.detach(JobKey::default());
+        let before = app.job_of(JobKey::default()).unwrap().archive().len();
+        ticks(&mut watching, &mut app, 4).await;
+        assert_eq!(app.job_of(JobKey::default()).unwrap().archive().len(), before);
+
+        // The second one's end is told once it has come, and nothing more comes from it.
+        drop(second);
+        for _ in 0..20 {
+            if app.job().ended.is_some() {
+                break;
+            }
+            ticks(&mut watching, &mut app, 1).await;
+        }
+        assert!(app.job().ended.as_deref().is_some_and(|text| text.contains("ended")));
+        assert!(app.job().summary().unwrap().watched_s > 0.5);
+        let more = tokio::time::timeout(Duration::from_millis(500), watching.next()).await;
+        assert!(more.is_err(), "an ended job sends nothing");
+        Ok(())
+    });
+    done.unwrap();
+}
+
+#[test]
+fn the_limits_of_the_first_job_end_the_session() {
+    let job = start_with(Path::new(env!("CARGO_BIN_EXE_trainmon")), Bottleneck::Gpu, None).unwrap();
+    let settings = Settings { iterations: Some(2), ..settings() };
+    let done = block_on(async {
+        let session = Session::attach(&settings, job.pid(), Some(&job.device_path))?;
+        let target = Target { pid: job.pid(), command: session.command().to_owned() };
+        let mut app =
+            App::new(Job::new(JobKey::default(), target, 0.2, Limits::default()), Options::default(), (80, 24));
+        let mut watching = Watching::new(session, job.pid());
+        // The first tick has no interval and does not count.
+        assert!(!ticks(&mut watching, &mut app, 2).await.contains(&Effect::Quit));
+        assert!(ticks(&mut watching, &mut app, 1).await.contains(&Effect::Quit));
+        Ok(())
+    });
+    done.unwrap();
+}
+
+#[test]
+fn candidates_come_while_they_are_wanted_and_only_then() {
+    let settings = settings();
+    let done = block_on(async {
+        let mut candidates = Candidates::new(&settings);
+        assert!(tokio::time::timeout(Duration::from_millis(200), candidates.next()).await.is_err());
+        candidates.want(true);
+        for look in 0..2 {
+            // A look may be given up on and taken again: keys come in between.
+            let _ = tokio::time::timeout(Duration::from_millis(1), candidates.next()).await;
+            let list = tokio::time::timeout(Duration::from_secs(10), candidates.next()).await.expect("a list");
+            let own = std::process::id();
+            assert!(list.iter().all(|candidate| candidate.pid != own), "look {look}");
+        }
+        candidates.want(false);
+        assert!(tokio::time::timeout(Duration::from_millis(200), candidates.next()).await.is_err());
+        Ok(())
+    });
+    done.unwrap();
+}
+
+#[test]
+fn an_effect_for_a_job_that_is_attached_already_is_not_needed() {
+    let job = Job::new(JobKey::default(), Target { pid: 5, command: "x".into() }, 1.0, Limits::default());
+    let mut app = App::new(job, Options::default(), (80, 24));
+    for key in ['o', 'p', '5'] {
+        app.update(Message::Key(crossterm::event::KeyCode::Char(key).into()));
+    }
+    let effects = app.update(Message::Key(crossterm::event::KeyCode::Enter.into()));
+    assert_eq!(effects, [Effect::Redraw]);
+}
