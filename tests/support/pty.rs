@@ -1,9 +1,8 @@
-//! Starts the program in a pseudo-terminal of its own, types at it, reads what it writes, and tells how it left.
+//! Starts a program in a pseudo-terminal of its own, types at it, reads what it writes, and tells how it left.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -11,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::KeyCode;
 use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::Signal;
 use rustix::termios::{Termios, tcgetattr};
 use tempfile::TempDir;
-use trainmon::tui::keys::Chord;
+use trainmon::tui::keys::{Action, Chord, Keymap};
 
-/// How long anything may take: far more than it does, for a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+use crate::process::{PATIENCE, PROGRAM, Target, pause, signal};
+
 /// Escape as terminals with the keyboard protocol write it: unlike the bare byte it never joins what follows.
 pub const ESC: &str = "\x1b[27u";
 /// Ctrl-L: paint anew.
@@ -59,54 +58,19 @@ impl Seen {
     }
 }
 
-/// How the program is started.
-pub struct Look<'a> {
+/// In what a program is started.
+pub struct Conditions<'a> {
     /// Columns, rows.
     pub size: (u16, u16),
     /// Added to the environment.
     pub environment: &'a [(&'a str, &'a str)],
+    /// A home that is kept; a folder of its own where none is given.
+    pub home: Option<&'a Path>,
 }
 
-impl Default for Look<'_> {
+impl Default for Conditions<'_> {
     fn default() -> Self {
-        Self { size: (80, 24), environment: &[] }
-    }
-}
-
-/// A process to look at.
-pub struct Target(pub Child);
-
-impl Target {
-    pub fn new(program: &str, arguments: &[&str]) -> Self {
-        let child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        Self(child)
-    }
-
-    pub fn sleeping() -> Self {
-        Self::new("sleep", &["600"])
-    }
-
-    pub fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
-
-    pub fn lives(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_none()
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        // With all that it has started.
-        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
-        let _ = self.0.wait();
+        Self { size: (80, 24), environment: &[], home: None }
     }
 }
 
@@ -123,7 +87,7 @@ pub struct Screen {
     stop: Arc<AtomicBool>,
     /// Whether what is written is left lying.
     pub stalled: Arc<AtomicBool>,
-    /// Working directory and home of the program.
+    /// Working directory of the program, and its home where none was given.
     pub folder: TempDir,
 }
 
@@ -136,16 +100,26 @@ pub struct Left {
 }
 
 impl Screen {
-    /// Starts trainmon, and waits until its first frame stands.
-    pub fn trainmon(arguments: &[&str], look: &Look<'_>) -> Self {
-        let screen = Self::start(env!("CARGO_BIN_EXE_trainmon"), arguments, look);
+    /// Starts trainmon, and waits until its first frame has been painted.
+    pub fn trainmon(arguments: &[&str], given: &Conditions<'_>) -> Self {
+        let screen = Self::start(PROGRAM, arguments, given);
         screen.wait("the first frame", |seen| seen.painted > 0);
         screen
     }
 
+    /// Starts trainmon over a process, with five samples a second, and waits until it says whom it shows.
+    pub fn attached(target: &Target, more: &[&str], given: &Conditions<'_>) -> Self {
+        let pid = target.pid();
+        let screen = Self::trainmon(&[&["--pid", &pid, "-i", "200ms"], more].concat(), given);
+        if given.size.0 >= 80 {
+            screen.wait_text(&format!("PID {pid}"));
+        }
+        screen
+    }
+
     /// Starts any program in a terminal.
-    pub fn start(program: &str, arguments: &[&str], look: &Look<'_>) -> Self {
-        let (cols, rows) = look.size;
+    pub fn start(program: &str, arguments: &[&str], given: &Conditions<'_>) -> Self {
+        let (cols, rows) = given.size;
         let pty = native_pty_system().openpty(PtySize { rows, cols, ..PtySize::default() }).unwrap();
         let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
         let tty = rustix::fs::open(pty.master.tty_name().unwrap(), flags, rustix::fs::Mode::empty()).unwrap();
@@ -156,11 +130,11 @@ impl Screen {
         command.env_clear();
         command.cwd(folder.path());
         command.env("PATH", std::env::var("PATH").unwrap_or_default());
-        command.env("HOME", folder.path());
+        command.env("HOME", given.home.unwrap_or(folder.path()));
         for (name, value) in [("TERM", "xterm-256color"), ("LC_ALL", "C.UTF-8"), ("TZ", "UTC")] {
             command.env(name, value);
         }
-        look.environment.iter().for_each(|(name, value)| command.env(name, value));
+        given.environment.iter().for_each(|(name, value)| command.env(name, value));
         let child = pty.slave.spawn_command(command).unwrap();
         let mut from = pty.master.try_clone_reader().unwrap();
         let writer = pty.master.take_writer().unwrap();
@@ -180,7 +154,7 @@ impl Screen {
             let mut piece = vec![0; 1 << 16];
             while !stopped.load(Ordering::SeqCst) {
                 while stalling.load(Ordering::SeqCst) {
-                    std::thread::sleep(Duration::from_millis(5));
+                    pause(5);
                 }
                 let count = from.read(&mut piece).unwrap_or(0);
                 let mut seen = theirs.0.lock().unwrap();
@@ -210,8 +184,8 @@ impl Screen {
         self.child.process_id().unwrap()
     }
 
-    pub fn kill(&self, signal: Signal) {
-        kill_process(Pid::from_raw(self.pid().cast_signed()).unwrap(), signal).unwrap();
+    pub fn kill(&self, by: Signal) {
+        signal(self.pid(), by);
     }
 
     pub fn send(&mut self, text: &str) {
@@ -224,12 +198,12 @@ impl Screen {
         writer.flush().unwrap();
     }
 
-    pub fn look<T>(&self, at: impl FnOnce(&Seen) -> T) -> T {
+    pub fn inspect<T>(&self, at: impl FnOnce(&Seen) -> T) -> T {
         at(&self.seen.0.lock().unwrap())
     }
 
     pub fn contents(&self) -> String {
-        self.look(Seen::contents)
+        self.inspect(Seen::contents)
     }
 
     /// Waits for a condition to hold; what stands on the screen is told where it does not come to hold.
@@ -261,7 +235,7 @@ impl Screen {
     pub fn answers(&mut self, after: &str) {
         // A bare Escape just before may have joined our key: ask again.
         for _ in 0..10 {
-            let before = self.look(|seen| seen.cleared);
+            let before = self.inspect(|seen| seen.cleared);
             self.send(REPAINT);
             if self.wait_for(PATIENCE / 10, |seen| seen.painted > before) {
                 return;
@@ -289,13 +263,13 @@ impl Screen {
     }
 
     pub fn wait_for_end(&mut self) -> u32 {
-        let until = Instant::now() + PATIENCE;
+        let began = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.exit_code();
             }
-            assert!(Instant::now() < until, "it did not end; the screen:\n{}", self.contents());
-            std::thread::sleep(Duration::from_millis(5));
+            assert!(began.elapsed() < PATIENCE, "it did not end; the screen:\n{}", self.contents());
+            pause(5);
         }
     }
 
@@ -305,7 +279,7 @@ impl Screen {
         let after = tcgetattr(self.tty.as_ref().unwrap()).unwrap();
         self.tty = None;
         self.reader.take().unwrap().join().unwrap();
-        let (bytes, contents) = self.look(|seen| (seen.bytes.clone(), seen.contents()));
+        let (bytes, contents) = self.inspect(|seen| (seen.bytes.clone(), seen.contents()));
         Left { code, bytes, contents, modes: (self.before.clone(), after) }
     }
 
@@ -329,12 +303,14 @@ impl Drop for Screen {
 }
 
 impl Left {
-    /// It ended with status 0, and the terminal is what it was.
+    /// It took the screen, ended with status 0, and the terminal is what it was.
     pub fn assert_clean(&self) {
         assert_eq!(self.code, 0, "{}", self.contents);
+        assert!(self.count("\x1b[?1049h") > 0 && self.count("\x1b[?25l") > 0, "it never took the screen");
         self.assert_restored();
     }
 
+    /// The terminal is what it was.
     pub fn assert_restored(&self) {
         let (before, after) = &self.modes;
         assert_eq!(format!("{before:?}"), format!("{after:?}"), "the line discipline");
@@ -344,13 +320,33 @@ impl Left {
             let (on, off) = (last(&format!("\x1b[?{mode}h")), last(&format!("\x1b[?{mode}l")));
             assert!(on < off || on.is_none(), "mode {mode} is left on");
         }
-        assert!(last("\x1b[?25l") < last("\x1b[?25h"), "the cursor is left hidden");
-        assert!(last("\x1b[?1049l") > last("\x1b[?25l"), "the screen was taken again");
+        let hidden = last("\x1b[?25l");
+        assert!(hidden < last("\x1b[?25h") || hidden.is_none(), "the cursor is left hidden");
+        assert!(hidden < last("\x1b[?1049l") || hidden.is_none(), "the screen was taken again");
     }
 
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
+
+    /// How often this was written.
+    pub fn count(&self, what: &str) -> usize {
+        self.text().matches(what).count()
+    }
+}
+
+/// What a terminal of this size shows after these bytes.
+pub fn shown_after(bytes: &[u8], (columns, rows): (u16, u16)) -> vt100::Parser {
+    let mut terminal = vt100::Parser::new(rows, columns, 0);
+    terminal.process(bytes);
+    terminal
+}
+
+/// What a terminal sends for the key that does this.
+pub fn key(action: Action) -> String {
+    let keymap = Keymap::default();
+    let (_, keys) = keymap.lines().find(|(binding, _)| binding.action == action).unwrap();
+    typed(keys[0])
 }
 
 /// What a terminal sends for a key.

@@ -8,8 +8,8 @@ use rustix::process::Signal;
 use trainmon::tui::keys::{Action, Keymap};
 use trainmon::tui::page::Page;
 
-use crate::keys::key;
-use crate::pty::{ESC, Look, Screen, Target};
+use crate::process::{Target, pause, recording};
+use crate::pty::{Conditions, ESC, Screen, key};
 
 /// A paste of a megabyte may take so long.
 const PASTE_MAX: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ fn peak_kib(pid: u32) -> u64 {
 #[test]
 fn a_storm_of_resizes_while_frames_come() {
     let target = Target::sleeping();
-    let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "100ms"], &Look::default());
+    let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "100ms"], &Conditions::default());
     let mut number = numbers(4);
     for round in 0..200_usize {
         let (columns, rows) = match round % 10 {
@@ -47,7 +47,7 @@ fn a_storm_of_resizes_while_frames_come() {
         if round % 5 == 0 {
             screen.send(&key(Action::Go(Page::ALL[round / 5 % Page::ALL.len()])));
         }
-        std::thread::sleep(Duration::from_millis(number(20)));
+        pause(number(20));
     }
     screen.resize(100, 30);
     screen.answers("200 resizes");
@@ -61,8 +61,8 @@ fn a_terminal_that_is_too_small_says_what_it_needs() {
     use trainmon::tui::layout::{MIN_HEIGHT, MIN_WIDTH};
 
     let target = Target::sleeping();
-    let look = Look { size: (40, 10), ..Look::default() };
-    let mut screen = Screen::trainmon(&["--pid", &target.pid()], &look);
+    let small = Conditions { size: (40, 10), ..Conditions::default() };
+    let mut screen = Screen::attached(&target, &[], &small);
     screen.wait_text(&format!("{MIN_WIDTH}x{MIN_HEIGHT}"));
     assert!(screen.contents().contains("needs"));
     for page in Page::ALL {
@@ -86,7 +86,7 @@ fn paste(screen: &mut Screen, text: &str) -> Duration {
 #[test]
 fn a_paste_of_a_megabyte_is_taken_in_time_and_in_bounds() {
     let target = Target::sleeping();
-    let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "500ms"], &Look::default());
+    let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "500ms"], &Conditions::default());
     let before = peak_kib(screen.pid());
     // Without a prompt what is pasted is no keys: q would quit, F10 too.
     let mut times = vec![paste(&mut screen, "q\x1b[21~\x03 wörter\n")];
@@ -107,7 +107,7 @@ fn a_paste_of_a_megabyte_is_taken_in_time_and_in_bounds() {
 #[test]
 fn a_paste_that_is_not_marked_as_one_is_read_to_its_end() {
     let target = Target::sleeping();
-    let mut screen = Screen::trainmon(&["--pid", &target.pid()], &Look::default());
+    let mut screen = Screen::attached(&target, &[], &Conditions::default());
     let keymap = Keymap::default();
     let bound = |c| keymap.action(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)).is_some();
     let idle = ('a'..='z').find(|c| !bound(*c)).unwrap();
@@ -121,7 +121,7 @@ fn a_paste_that_is_not_marked_as_one_is_read_to_its_end() {
 #[test]
 fn a_paste_whose_end_never_comes_does_not_keep_it_from_ending() {
     let target = Target::sleeping();
-    let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "100ms"], &Look::default());
+    let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "100ms"], &Conditions::default());
     screen.send("\x1b[200~and then the connection stalls");
     screen.resize(100, 30);
     // Drawing goes on.
@@ -132,7 +132,7 @@ fn a_paste_whose_end_never_comes_does_not_keep_it_from_ending() {
 
 #[test]
 fn a_storm_of_the_mouse() {
-    let mut screen = Screen::trainmon(&["replay", &crate::replay::recording("change.tmz")], &Look::default());
+    let mut screen = Screen::trainmon(&["replay", &recording("change.tmz")], &Conditions::default());
     let mut number = numbers(9);
     // The mouse has to be ours; sent whether it is or not, for a terminal may lag behind.
     for page in Page::ALL {
@@ -161,7 +161,7 @@ fn a_storm_of_the_mouse() {
 #[test]
 fn input_that_is_no_key_does_nothing() {
     let target = Target::sleeping();
-    let mut screen = Screen::trainmon(&["--pid", &target.pid()], &Look::default());
+    let mut screen = Screen::attached(&target, &[], &Conditions::default());
     let mut number = numbers(77);
     // What a terminal answers to questions nobody asked, torn sequences, bytes that are no UTF-8.
     let mut garbage =

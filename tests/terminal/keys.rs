@@ -1,65 +1,45 @@
-//! Every key of the table on every page; saving by key.
+//! Every key of the table on every page of the real program; what is asked first; saving by key.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use trainmon::tui::keys::{Action, Chord, Keymap};
+use trainmon::tui::keys::{Action, Keymap};
 use trainmon::tui::page::Page;
 
-use crate::pty::{ESC, Left, Look, Screen, Target, typed};
-use crate::replay::recording;
+use crate::process::{Target, nice, pause, recording};
+use crate::pty::{Conditions, ESC, Screen, key, typed};
 
-fn chord_of(action: Action) -> Chord {
-    let keymap = Keymap::default();
-    let (_, keys) = keymap.lines().find(|(binding, _)| binding.action == action).unwrap();
-    keys[0]
-}
-
-/// The key that does this.
-pub fn key(action: Action) -> String {
-    typed(chord_of(action))
-}
-
-/// Presses everything that neither quits nor suspends, answers no to whatever it asks, and quits.
-fn press_everything(mut screen: Screen) -> Left {
+/// Everything that neither quits nor suspends, on every page, of a job that runs and of a recording: the program goes on
+/// answering, and its pages are still there. What the pages look like meanwhile is looked at without a terminal, in
+/// `tests/screen/keys.rs`.
+#[test]
+fn every_key_on_every_page() {
     let keymap = Keymap::default();
     let to_help = keymap.lines().find(|(b, _)| b.action == Action::Go(Page::Help)).unwrap().0.help;
-    for page in Page::ALL {
-        for (binding, keys) in keymap.lines() {
-            if matches!(binding.action, Action::Quit | Action::Suspend) {
-                continue;
+    for arguments in [["demo", "-i", "200ms"].as_slice(), &["replay", &recording("change.tmz")]] {
+        let mut screen = Screen::trainmon(arguments, &Conditions { size: (120, 60), ..Conditions::default() });
+        for page in Page::ALL {
+            for (binding, chords) in keymap.lines() {
+                if matches!(binding.action, Action::Quit | Action::Suspend) {
+                    continue;
+                }
+                for chord in chords {
+                    // No to a question, then out of what is open: a menu may have opened a second one.
+                    screen.send(&format!("{}{}n{ESC}{ESC}", key(Action::Go(page)), typed(*chord)));
+                }
+                screen.answers(&format!("{} on {}", binding.id, page.name()));
             }
-            for chord in keys {
-                screen.send(&format!("{}{}", key(Action::Go(page)), typed(*chord)));
-                // No to a question, then out of what is open: a menu may have opened a second one.
-                screen.send(&format!("n{ESC}{ESC}"));
-                screen.answers(&format!("{chord} ({}) on {}", binding.id, page.name()));
-            }
+            screen.send(&format!("{}{}", key(Action::Go(Page::Help)), key(Action::Top)));
+            screen.wait("help", |seen| seen.contents().contains(to_help));
+            screen.send(&key(Action::Go(Page::Help)));
         }
-        screen.send(&format!("{}{}", key(Action::Go(Page::Help)), key(Action::Top)));
-        screen.wait("help", |seen| seen.contents().contains(to_help));
-        screen.send(&key(Action::Go(Page::Help)));
+        screen.quit().assert_clean();
     }
-    screen.quit()
-}
-
-#[test]
-fn every_key_on_every_page_of_a_running_job() {
-    let look = Look { size: (120, 60), ..Look::default() };
-    let screen = Screen::trainmon(&["demo", "-i", "200ms"], &look);
-    press_everything(screen).assert_clean();
-}
-
-#[test]
-fn every_key_on_every_page_of_a_recording() {
-    let file = recording("change.tmz");
-    let screen = Screen::trainmon(&["replay", &file], &Look { size: (120, 60), ..Look::default() });
-    press_everything(screen).assert_clean();
 }
 
 #[test]
 fn what_is_not_confirmed_is_not_done() {
     let mut target = Target::sleeping();
-    let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "200ms"], &Look::default());
+    let mut screen = Screen::attached(&target, &[], &Conditions::default());
     for action in [Action::Kill, Action::NiceMore, Action::NiceLess] {
         // The first choice of the menu, if there is one; then no, then nothing that means yes.
         for no in ["n", "\r", " ", "x", ESC] {
@@ -70,16 +50,12 @@ fn what_is_not_confirmed_is_not_done() {
         }
     }
     assert!(target.lives());
-    let nice = |pid: &str| {
-        let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap();
-        stat.rsplit(')').next().unwrap().split_whitespace().nth(16).unwrap().to_owned()
-    };
-    assert_eq!(nice(&target.pid()), nice(&std::process::id().to_string()));
+    assert_eq!(nice(target.id()), nice(std::process::id()));
     screen.quit().assert_clean();
 }
 
 /// Files in the program's working directory with this ending.
-fn files(screen: &Screen, ending: &str) -> Vec<std::path::PathBuf> {
+fn files(screen: &Screen, ending: &str) -> Vec<PathBuf> {
     let all = std::fs::read_dir(screen.folder.path()).unwrap().map(|entry| entry.unwrap().path());
     all.filter(|path| path.extension().is_some_and(|e| e == ending)).collect()
 }
@@ -87,7 +63,7 @@ fn files(screen: &Screen, ending: &str) -> Vec<std::path::PathBuf> {
 #[test]
 fn saving_writes_a_new_file_and_never_overwrites_one() {
     let target = Target::sleeping();
-    let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "200ms"], &Look::default());
+    let mut screen = Screen::attached(&target, &[], &Conditions::default());
     let export = key(Action::Export);
     for (choice, ending, begins) in [("s", "svg", "<svg"), ("j", "json", "{"), ("m", "md", "#")] {
         for _ in 0..50 {
@@ -97,7 +73,7 @@ fn saving_writes_a_new_file_and_never_overwrites_one() {
             if !files(&screen, ending).is_empty() {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            pause(100);
         }
         let written = files(&screen, ending);
         let text = std::fs::read_to_string(&written[0]).unwrap();
@@ -125,7 +101,7 @@ fn saving_writes_a_new_file_and_never_overwrites_one() {
     for _ in 0..3 {
         screen.send(&format!("{export}m"));
         screen.answers("saving over a file");
-        std::thread::sleep(std::time::Duration::from_millis(400));
+        pause(400);
     }
     for path in taken.iter().step_by(2) {
         assert_eq!(std::fs::read_to_string(path).unwrap(), "mine");

@@ -1,19 +1,15 @@
 //! The whole program in terminals of all kinds: the form of its colours, its popups while the size changes, the mouse
 //! left alone, and the clipboard from inside GNU screen.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::pty::{ESC, Look, PATIENCE, Screen, Target};
+use crate::process::{PATIENCE, PROGRAM, Target, pause};
+use crate::pty::{Conditions, ESC, Screen};
 
 const CTRL_Z: &str = "\x1a";
-const QUICK: [&str; 2] = ["-i", "200ms"];
 
-fn watching(target: &Target, more: &[&str], environment: &[(&str, &str)]) -> Screen {
-    let pid = target.pid();
-    let arguments = [&["--pid", &pid], &QUICK[..], more].concat();
-    let screen = Screen::trainmon(&arguments, &Look { size: (120, 40), environment });
-    screen.wait_text(&format!("PID {pid}"));
-    screen
+fn attached(target: &Target, environment: &[(&str, &str)]) -> Screen {
+    Screen::attached(target, &[], &Conditions { size: (120, 40), environment, ..Conditions::default() })
 }
 
 /// The forms of the colours that were sent: 30–37 and 90–97, `38;5`, `38;2`.
@@ -53,7 +49,7 @@ fn each_terminal_is_sent_colours_in_the_form_that_it_knows() {
         (&screen[..2], named),
         (&screen, indexed),
     ] {
-        let mut screen = watching(&target, &[], environment);
+        let mut screen = attached(&target, environment);
         for page in "2345671".chars() {
             screen.send(&page.to_string());
             screen.answers("a page");
@@ -69,7 +65,7 @@ fn popups_stand_changes_of_size() {
     let target = Target::sleeping();
     // The list of jobs, the menu of files, the filter, the process in full.
     for (keys, title) in [("o", "Jobs"), ("e", "Save into"), ("5/", "/"), ("5\r", &target.pid())] {
-        let mut screen = watching(&target, &[], &[]);
+        let mut screen = attached(&target, &[]);
         screen.send(keys);
         screen.answers(keys);
         assert!(screen.contents().contains(title), "{keys}: {}", screen.contents());
@@ -87,11 +83,10 @@ fn popups_stand_changes_of_size() {
 #[test]
 fn a_mouse_left_to_the_terminal_stays_there() {
     let target = Target::sleeping();
-    let program = env!("CARGO_BIN_EXE_trainmon");
     // By an option, and by a key.
     for (option, key, reports) in [("--no-mouse", "", 0), ("", "m", 1)] {
-        let script = format!("set -m; {program} --pid {} {option}; fg >/dev/null; :", target.pid());
-        let mut screen = Screen::start("bash", &["-c", &script], &Look::default());
+        let script = format!("set -m; {PROGRAM} --pid {} {option}; fg >/dev/null; :", target.pid());
+        let mut screen = Screen::start("bash", &["-c", &script], &Conditions::default());
         screen.wait_text(&format!("PID {}", target.pid()));
         screen.send(&format!("{key}{CTRL_Z}"));
         let taken = |text: &str| text.matches("\x1b[?1049h").count();
@@ -112,18 +107,45 @@ fn a_copy_reaches_the_terminal_from_inside_gnu_screen() {
     let inside = [("TERM", "screen"), ("STY", "7.pts-1.host"), ("TMUX", "/tmp/tmux-0/default,1,0")];
     let tmux = [("TERM", "screen-256color"), ("TMUX", "/tmp/tmux-0/default,1,0")];
     for (environment, lead) in [(&inside[..], "\x1bP\x1b]52;c;"), (&tmux[..], "\x1b]52;c;")] {
-        let mut screen = watching(&target, &[], environment);
+        let mut screen = attached(&target, environment);
         // Until there is a verdict, nothing is copied.
         let until = Instant::now() + PATIENCE;
-        while !screen.look(|seen| String::from_utf8_lossy(&seen.bytes).contains(lead)) && Instant::now() < until {
+        while !screen.inspect(|seen| String::from_utf8_lossy(&seen.bytes).contains(lead)) && Instant::now() < until {
             screen.send("c");
             screen.answers("c");
-            std::thread::sleep(Duration::from_millis(50));
+            pause(50);
         }
         let left = screen.quit();
         left.assert_clean();
         let text = left.text();
         assert_eq!((text.matches(lead).count(), text.matches("\x1b]52;").count()), (1, 1), "{environment:?}");
         assert_eq!(text.contains("\x1bP"), lead.starts_with("\x1bP"), "{environment:?}");
+    }
+}
+
+#[test]
+fn small_and_simple_terminals() {
+    let target = Target::sleeping();
+    for (term, size) in [("xterm-256color", (20, 5)), ("dumb", (80, 24)), ("xterm", (8, 2)), ("", (200, 3))] {
+        let environment = [("TERM", term)];
+        let given = Conditions { size, environment: &environment, ..Conditions::default() };
+        let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "200ms"], &given);
+        screen.answers(term);
+        assert!(!screen.contents().trim().is_empty(), "{term} {size:?}");
+        screen.quit().assert_clean();
+    }
+}
+
+#[test]
+fn a_screen_needs_a_terminal_on_both_sides() {
+    let target = Target::sleeping();
+    let pid = target.pid();
+    for (redirection, what) in [("</dev/null", "input"), ("| cat; exit ${PIPESTATUS[0]}", "output")] {
+        let script = format!("{PROGRAM} --pid {pid} {redirection}");
+        let given = Conditions { size: (200, 24), ..Conditions::default() };
+        let left = Screen::start("bash", &["-c", &script], &given).left();
+        let said = left.text();
+        assert_eq!(left.code, 2, "{what}: {said}");
+        assert!(said.contains("needs a terminal") && said.trim().lines().count() == 1, "{what}: {said}");
     }
 }

@@ -10,6 +10,8 @@ mod keys;
 mod kinds;
 mod layout;
 mod picker;
+#[path = "../support/process.rs"]
+mod process;
 #[path = "../support/pty.rs"]
 mod pty;
 mod replay;

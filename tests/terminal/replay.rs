@@ -1,21 +1,15 @@
 //! `trainmon replay`: recordings that are whole, damaged, cut, and none at all.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use trainmon::tui::keys::Action;
 
-use crate::keys::key;
-use crate::pty::{Look, Screen};
-
-/// A recording of the repository.
-pub fn recording(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(name).to_str().unwrap().to_owned()
-}
+use crate::process::{PROGRAM, recording, text, trainmon};
+use crate::pty::{Conditions, Screen, key};
 
 #[test]
 fn a_recording_plays_stops_and_is_travelled_through() {
-    let mut screen = Screen::trainmon(&["replay", &recording("change.tmz")], &Look::default());
+    let mut screen = Screen::trainmon(&["replay", &recording("change.tmz")], &Conditions::default());
     screen.wait("playing", |seen| seen.contents().contains("REPLAY") && !seen.contents().contains("PAUSED"));
     screen.send(&key(Action::Pause));
     screen.wait_text("REPLAY PAUSED");
@@ -57,7 +51,7 @@ fn a_recording_with_a_damaged_end_shows_what_there_is_and_says_so() {
     };
     for change in [cut, overwritten] as [fn(&mut Vec<u8>); 2] {
         let path = damaged(folder.path(), change);
-        let mut screen = Screen::trainmon(&["replay", path.to_str().unwrap()], &Look::default());
+        let mut screen = Screen::trainmon(&["replay", path.to_str().unwrap()], &Conditions::default());
         screen.wait("a note on what is missing", |seen| seen.contents().contains("the recording "));
         screen.answers("damage");
         screen.wait_text("REPLAY");
@@ -84,20 +78,19 @@ fn what_is_no_recording_is_refused_in_one_line() {
     ];
     for path in paths {
         let path = path.to_str().unwrap();
-        let left = Screen::start(env!("CARGO_BIN_EXE_trainmon"), &["replay", path], &Look::default()).left();
-        let text = left.text();
-        assert_eq!(left.code, 1, "{path}: {text}");
-        assert!(!text.contains('\x1b') && text.starts_with("trainmon: "), "{path}: {text}");
-        assert_eq!(text.trim_end().matches('\n').count(), 0, "{path}: {text}");
+        let left = Screen::start(PROGRAM, &["replay", path], &Conditions::default()).left();
+        let said = left.text();
+        assert_eq!(left.code, 1, "{path}: {said}");
+        assert!(!said.contains('\x1b') && said.starts_with("trainmon: "), "{path}: {said}");
+        assert_eq!(said.trim_end().matches('\n').count(), 0, "{path}: {said}");
     }
 }
 
 #[test]
 fn without_a_terminal_the_command_that_needs_none_is_named() {
     let file = recording("change.tmz");
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_trainmon")).args(["replay", &file]).stdin(Stdio::null()).output().unwrap();
+    let output = trainmon(&["replay", &file]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
+    let said = text(&output.stderr);
     assert!(said.lines().count() == 1 && said.contains("trainmon diagnose --replay"), "{said}");
 }

@@ -8,27 +8,14 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use trainmon::tui::keys::Action;
 use trainmon::tui::page::Page;
 
-use crate::keys::key;
-use crate::pty::{Look, PATIENCE, Screen, Seen, Target};
+use crate::process::{PROGRAM, Target, pause, state, until};
+use crate::pty::{Conditions, Screen, Seen, key};
 
 /// A lost terminal ends the program within this.
 const HANG_UP_MAX: Duration = Duration::from_secs(2);
 
 fn screen_of(target: &Target) -> Screen {
-    Screen::trainmon(&["--pid", &target.pid(), "-i", "200ms"], &Look::default())
-}
-
-fn state(pid: u32) -> char {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    stat.rsplit(')').next().unwrap().trim().chars().next().unwrap()
-}
-
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < until, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    Screen::attached(target, &[], &Conditions::default())
 }
 
 #[test]
@@ -56,19 +43,17 @@ fn stopped_and_continued_from_outside_it_takes_the_terminal_again() {
     let raw = tcgetattr(&tty).unwrap();
     assert!(!raw.local_modes.contains(LocalModes::ICANON));
     screen.kill(Signal::STOP);
-    wait_until("it stops", || state(screen.pid()) == 'T');
+    until("it stops", || state(screen.pid()) == Some('T'));
     // As a shell leaves the terminal that has got it back.
     let mut cooked = raw.clone();
     cooked.local_modes |= LocalModes::ICANON | LocalModes::ECHO;
     tcsetattr(&tty, OptionalActions::Now, &cooked).unwrap();
     screen.kill(Signal::CONT);
-    wait_until("raw mode again", || !tcgetattr(&tty).unwrap().local_modes.contains(LocalModes::ICANON));
+    until("raw mode again", || !tcgetattr(&tty).unwrap().local_modes.contains(LocalModes::ICANON));
     screen.answers("SIGCONT");
     screen.wait_text(&format!("PID {}", target.pid()));
     drop(tty);
-    screen.send("q");
-    let left = screen.left();
-    assert_eq!(left.code, 0);
+    assert_eq!(screen.quit().code, 0);
 }
 
 #[test]
@@ -76,10 +61,10 @@ fn ctrl_z_in_a_shell_and_fg_as_often_as_one_likes() {
     let target = Target::sleeping();
     let script = format!(
         "set -m; {} --pid {} -i 200ms; stty -a; echo IN-SHELL; fg >/dev/null; echo AGAIN; fg >/dev/null; echo AFTER $?",
-        env!("CARGO_BIN_EXE_trainmon"),
+        PROGRAM,
         target.pid()
     );
-    let mut screen = Screen::start("bash", &["-c", &script], &Look::default());
+    let mut screen = Screen::start("bash", &["-c", &script], &Conditions::default());
     let count = |seen: &Seen, what: &str| String::from_utf8_lossy(&seen.bytes).matches(what).count();
     screen.wait("the screen", |seen| count(seen, "\x1b[?2026l") >= 1);
     for back in ["IN-SHELL", "AGAIN"] {
@@ -114,13 +99,13 @@ fn a_lost_terminal_ends_it() {
 fn a_terminal_that_takes_nothing_does_not_keep_signals_from_being_heard() {
     let target = Target::sleeping();
     for goes_on in [true, false] {
-        let look = Look { size: (200, 60), ..Look::default() };
-        let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "200ms"], &look);
+        let large = Conditions { size: (200, 60), ..Conditions::default() };
+        let mut screen = Screen::attached(&target, &[], &large);
         screen.stalled.store(true, Ordering::SeqCst);
         // More than the terminal has room for.
         for _ in 0..5 {
             screen.send("\x0c");
-            std::thread::sleep(Duration::from_millis(100));
+            pause(100);
         }
         if goes_on {
             screen.stalled.store(false, Ordering::SeqCst);
@@ -136,12 +121,11 @@ fn a_terminal_that_takes_nothing_does_not_keep_signals_from_being_heard() {
 
 #[test]
 fn the_end_of_the_target_is_told_and_the_screen_stays() {
-    for look in [Look::default(), Look { size: (40, 10), ..Look::default() }] {
+    for (columns, rows) in [(80, 24), (40, 10)] {
         let mut target = Target::sleeping();
         let mut screen = screen_of(&target);
-        screen.resize(look.size.0, look.size.1);
-        target.0.kill().unwrap();
-        target.0.wait().unwrap();
+        screen.resize(columns, rows);
+        target.end();
         screen.wait_text("ENDED");
         for page in Page::ALL {
             screen.send(&key(Action::Go(page)));
@@ -155,10 +139,8 @@ fn the_end_of_the_target_is_told_and_the_screen_stays() {
 #[test]
 fn a_target_that_is_not_there_is_told_before_the_screen_is_taken() {
     let mut target = Target::sleeping();
-    let pid = target.pid();
-    target.0.kill().unwrap();
-    target.0.wait().unwrap();
-    let left = Screen::start(env!("CARGO_BIN_EXE_trainmon"), &["--pid", &pid], &Look::default()).left();
+    target.end();
+    let left = Screen::start(PROGRAM, &["--pid", &target.pid()], &Conditions::default()).left();
     assert_eq!(left.code, 3);
     assert!(!left.text().contains('\x1b'), "{}", left.text());
     assert_eq!(left.text().trim().lines().count(), 1, "{}", left.text());

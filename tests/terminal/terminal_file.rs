@@ -2,90 +2,35 @@
 //!
 //! The child is this same test program, started again with a mode in its environment.
 
-use std::fs::File;
-use std::io::Read;
-
-use crate::app::*;
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
-use rustix::termios::{Termios, tcgetattr};
 use trainmon::tui::Theme;
 use trainmon::tui::terminal::{Options, Terminal};
 use trainmon::tui::theme::Depth;
 use trainmon::tui::views;
 
+use crate::app::*;
+use crate::process::this_test;
+use crate::pty::{Conditions, Left, Screen, shown_after};
+
 const MODE: &str = "TRAINMON_TEST_CHILD";
 const SIZE: (u16, u16) = (80, 24);
 
-/// What the child did to its terminal.
-struct Seen {
-    bytes: String,
-    screen: vt100::Parser,
-    /// What stood there before it was wiped off.
-    drawn: vt100::Parser,
-    /// Terminal attributes before and after.
-    modes: (Termios, Termios),
-    success: bool,
+/// Runs `program` in a terminal, with the mode in its environment.
+fn in_terminal(program: &str, args: &[&str], mode: &str) -> Left {
+    let environment = [(MODE, mode), ("RUST_BACKTRACE", "0")];
+    Screen::start(program, args, &Conditions { size: SIZE, environment: &environment, ..Conditions::default() })
+        .left()
 }
 
-impl Seen {
-    fn count(&self, what: &str) -> usize {
-        self.bytes.matches(what).count()
-    }
-
-    /// Cursor, screen, paste mode and line discipline are what they were.
-    fn assert_restored(&self) {
-        let screen = self.screen.screen();
-        assert!(!screen.alternate_screen() && !screen.hide_cursor() && !screen.bracketed_paste(), "{}", self.bytes);
-        let (before, after) = &self.modes;
-        assert_eq!(before.local_modes, after.local_modes);
-        assert_eq!(before.input_modes, after.input_modes);
-        assert_eq!(before.output_modes, after.output_modes);
-    }
+/// This program and the arguments that make it run [`child`].
+fn child_call() -> Vec<String> {
+    let command = this_test("terminal_file::child");
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_str().unwrap().to_owned()).collect()
 }
 
-/// Runs `program` with `args` in a pseudo-terminal and gathers what it does.
-fn in_terminal(program: &str, args: &[&str], mode: &str) -> Seen {
-    let size = PtySize { rows: SIZE.1, cols: SIZE.0, ..PtySize::default() };
-    let pty = native_pty_system().openpty(size).unwrap();
-    let tty = File::open(pty.master.tty_name().unwrap()).unwrap();
-    let before = tcgetattr(&tty).unwrap();
-    let mut command = CommandBuilder::new(program);
-    command.args(args);
-    command.env(MODE, mode);
-    command.env("TERM", "xterm-256color");
-    command.env("RUST_BACKTRACE", "0");
-    let mut child = pty.slave.spawn_command(command).unwrap();
-    let mut reader = pty.master.try_clone_reader().unwrap();
-    let gather = std::thread::spawn(move || {
-        let mut all = Vec::new();
-        let mut piece = [0; 4096];
-        while let Ok(n) = reader.read(&mut piece) {
-            if n == 0 {
-                break;
-            }
-            all.extend_from_slice(&piece[..n]);
-        }
-        all
-    });
-    let success = child.wait().unwrap().success();
-    let after = tcgetattr(&tty).unwrap();
-    drop((tty, pty.slave, pty.master));
-    let all = gather.join().unwrap();
-    let mut screen = vt100::Parser::new(SIZE.1, SIZE.0, 0);
-    screen.process(&all);
-    let bytes = String::from_utf8_lossy(&all).into_owned();
-    let mut drawn = vt100::Parser::new(SIZE.1, SIZE.0, 0);
-    drawn.process(bytes.rsplit_once("\x1b[J").map_or(bytes.as_str(), |(shown, _)| shown).as_bytes());
-    Seen { bytes, screen, drawn, modes: (before, after), success }
-}
-
-fn child_args() -> [&'static str; 4] {
-    ["terminal_file::child", "--exact", "--ignored", "--test-threads=1"]
-}
-
-fn run(mode: &str) -> Seen {
-    let exe = std::env::current_exe().unwrap();
-    in_terminal(exe.to_str().unwrap(), &child_args(), mode)
+fn run(mode: &str) -> Left {
+    let call = child_call();
+    in_terminal(&call[0], &call[1..].iter().map(String::as_str).collect::<Vec<_>>(), mode)
 }
 
 /// The theme that the mode names.
@@ -143,11 +88,10 @@ fn child() {
 fn the_terminal_is_given_back_as_it_was() {
     for mode in ["plain", "mouse"] {
         let seen = run(mode);
-        assert!(seen.success);
-        seen.assert_restored();
+        seen.assert_clean();
         assert_eq!(seen.count("\x1b[?1049h"), 1);
         assert_eq!(seen.count("\x1b[?1002h"), usize::from(mode == "mouse"));
-        assert!(seen.bytes.contains("too-few-workers"));
+        assert!(seen.text().contains("too-few-workers"));
     }
 }
 
@@ -162,21 +106,19 @@ fn a_frame_is_one_synchronised_update_and_an_unchanged_one_is_nothing() {
 #[test]
 fn a_panic_of_the_screen_restores_before_it_speaks() {
     let seen = run("panic");
-    assert!(!seen.success);
+    assert_ne!(seen.code, 0);
     seen.assert_restored();
-    let left = seen.bytes.find("\x1b[?1049l").unwrap();
-    let message = seen.bytes.find("panicked at").unwrap();
+    let left = seen.text().find("\x1b[?1049l").unwrap();
+    let message = seen.text().find("panicked at").unwrap();
     assert!(left < message);
-    assert!(seen.screen.screen().contents().contains("panicked at"));
+    assert!(seen.contents.contains("panicked at"));
 }
 
 #[test]
 fn where_there_is_no_other_screen_to_go_back_to_the_picture_is_wiped_off() {
     for (mode, left) in [("plain", "test result"), ("panic", "panicked at")] {
-        let bytes = run(mode).bytes.replace("\x1b[?1049h", "").replace("\x1b[?1049l", "");
-        let mut screen = vt100::Parser::new(SIZE.1, SIZE.0, 0);
-        screen.process(bytes.as_bytes());
-        let contents = screen.screen().contents();
+        let text = run(mode).text().replace("\x1b[?1049h", "").replace("\x1b[?1049l", "");
+        let contents = shown_after(text.as_bytes(), SIZE).screen().contents();
         assert!(contents.contains(left) && !contents.contains("too-few-workers"), "{contents}");
     }
 }
@@ -184,8 +126,7 @@ fn where_there_is_no_other_screen_to_go_back_to_the_picture_is_wiped_off() {
 #[test]
 fn a_panic_elsewhere_leaves_the_screen_alone() {
     let seen = run("panic-elsewhere");
-    assert!(seen.success);
-    seen.assert_restored();
+    seen.assert_clean();
     assert_eq!(seen.count("a source fell over"), 0);
     assert_eq!(seen.count("\x1b[?1049h"), 1);
 }
@@ -194,20 +135,17 @@ fn a_panic_elsewhere_leaves_the_screen_alone() {
 fn suspending_without_job_control_comes_straight_back() {
     // A session leader whose parent is elsewhere: the kernel ignores SIGTSTP there.
     let seen = run("suspend");
-    assert!(seen.success);
-    seen.assert_restored();
+    seen.assert_clean();
     assert_eq!(seen.count("\x1b[?1049h"), 2);
 }
 
 #[test]
 fn suspending_hands_the_terminal_to_the_shell_and_fg_brings_the_screen_back() {
-    let exe = std::env::current_exe().unwrap();
-    let script =
-        format!("set -m; {:?} {}; stty -a; echo IN-SHELL; fg >/dev/null; echo AFTER", exe, child_args().join(" "));
+    let script = format!("set -m; {}; stty -a; echo IN-SHELL; fg >/dev/null; echo AFTER", child_call().join(" "));
     let seen = in_terminal("bash", &["-c", &script], "suspend");
     seen.assert_restored();
-    let shell = seen.bytes.find("IN-SHELL").expect(&seen.bytes);
-    let (before, after) = seen.bytes.split_at(shell);
+    let text = seen.text();
+    let (before, after) = text.split_at(text.find("IN-SHELL").expect(&text));
     assert!(before.contains("\x1b[?1049l") && before.contains(" icanon") && !before.contains("-icanon"), "{before}");
     assert!(after.contains("\x1b[?1049h") && after.contains("AFTER"), "{after}");
 }
@@ -221,8 +159,8 @@ fn a_copy_goes_out_as_osc_52() {
 #[test]
 fn in_gnu_screen_a_copy_goes_out_in_pieces_that_it_hands_on() {
     let seen = run("copy-in-screen");
-    let pieces: Vec<&str> =
-        seen.bytes.split("\x1bP").skip(1).map(|rest| rest.split("\x1b\\").next().unwrap()).collect();
+    let text = seen.text();
+    let pieces: Vec<&str> = text.split("\x1bP").skip(1).map(|rest| rest.split("\x1b\\").next().unwrap()).collect();
     assert!(pieces.len() > 3 && pieces.iter().all(|piece| piece.len() <= 768), "{pieces:?}");
     let base64 = pieces.concat();
     let base64 = base64.strip_prefix("\x1b]52;c;").unwrap().strip_suffix('\x07').unwrap();
@@ -253,9 +191,9 @@ fn mouse_modes(bytes: &str) -> Vec<bool> {
 #[test]
 fn a_mouse_that_was_left_to_the_terminal_stays_so_after_a_stop() {
     // On, off by the key, neither suspending nor resuming switches it on, then on by the key, and off at the end.
-    assert_eq!(mouse_modes(&run("mouse-off").bytes), [true, false, true, false]);
-    assert_eq!(mouse_modes(&run("mouse").bytes), [true, false]);
-    assert_eq!(mouse_modes(&run("plain").bytes), [false]);
+    assert_eq!(mouse_modes(&run("mouse-off").text()), [true, false, true, false]);
+    assert_eq!(mouse_modes(&run("mouse").text()), [true, false]);
+    assert_eq!(mouse_modes(&run("plain").text()), [false]);
     // Nobody is woken up by a mouse that only moves.
     assert_eq!(run("mouse").count("\x1b[?1003h"), 0);
 }
@@ -265,7 +203,8 @@ fn sixteen_colours_go_out_as_every_terminal_knows_them() {
     for (depth, forms) in [("16", [true, false]), ("256", [false, true]), ("none", [false, false])] {
         let seen = run(&format!("colours-{depth}"));
         // The test's runner writes in colours before and after.
-        let ours = seen.bytes.split("\x1b[?1049").nth(1).unwrap();
+        let text = seen.text();
+        let ours = text.split("\x1b[?1049").nth(1).unwrap();
         let parameters: Vec<&str> = ours
             .split("\x1b[")
             .filter_map(|rest| rest.split_once('m').map(|(numbers, _)| numbers))
@@ -275,8 +214,11 @@ fn sixteen_colours_go_out_as_every_terminal_knows_them() {
         let old = parameters.iter().filter(|p| !new(p)).flat_map(|p| p.split(';'));
         let old = old.filter_map(|n| n.parse::<u32>().ok()).any(|n| matches!(n, 30..=37 | 90..=97));
         assert_eq!([old, parameters.iter().any(|p| new(p))], forms, "{depth}: {parameters:?}");
-        // What was written is what was meant: the badge and the charts have their colours.
-        let screen = seen.drawn.screen();
+        // What was written is what was meant: the badge and the charts have their colours. What stood there before it was
+        // wiped off:
+        let drawn = text.rsplit_once("\x1b[J").map_or(text.as_str(), |(drawn, _)| drawn);
+        let terminal = shown_after(drawn.as_bytes(), SIZE);
+        let screen = terminal.screen();
         let colours: std::collections::BTreeSet<String> = (0..SIZE.1)
             .flat_map(|y| (0..SIZE.0).map(move |x| (y, x)))
             .filter_map(|(y, x)| Some(format!("{:?}", screen.cell(y, x)?.fgcolor())))

@@ -4,8 +4,8 @@
 use trainmon::tui::keys::Action;
 use trainmon::tui::page::Page;
 
-use crate::keys::key;
-use crate::pty::{ESC, Left, Look, Screen, Target};
+use crate::process::Target;
+use crate::pty::{Conditions, ESC, Left, Screen, key};
 
 /// A name that would retitle, recolour, move and clear, turn the reading direction, and take two cells or none.
 const HOSTILE: &str = concat!(
@@ -103,7 +103,7 @@ fn called(name: &str, more: &[&str]) -> Target {
     let script = "exec -a \"$0\" sleep 600 & exec -a \"$0\" bash -c 'wait; sleep 600; :' \"$@\"";
     let mut arguments = vec!["-c", script, name];
     arguments.extend_from_slice(more);
-    Target::new("bash", &arguments)
+    Target::start("bash", &arguments)
 }
 
 #[test]
@@ -112,8 +112,7 @@ fn nothing_a_process_is_called_reaches_the_terminal_raw() {
     let long = format!("{HOSTILE}{}", "\x1b[7m漢".repeat(600));
     let target = called(HOSTILE, &[&long, HOSTILE]);
     for size in [(80, 24), (200, 60)] {
-        let mut screen =
-            Screen::trainmon(&["--pid", &target.pid(), "-i", "200ms"], &Look { size, ..Look::default() });
+        let mut screen = Screen::attached(&target, &[], &Conditions { size, ..Conditions::default() });
         look_round(&mut screen);
         // The filter and the search take what is pasted as text.
         for action in [Action::Filter, Action::Search] {
@@ -127,11 +126,9 @@ fn nothing_a_process_is_called_reaches_the_terminal_raw() {
         let written = on_screen(&left);
         assert!(odd(&written).is_empty(), "{:?}", odd(&written));
         assert!(written.contains("OWNED") && written.contains("RED"), "the name was not shown at all");
-        assert!(!left.text().contains("]0;OWNED\x07"), "the title was set");
+        assert_eq!(left.count("]0;OWNED\x07"), 0, "the title was set");
         // The name holds a mode of ours: left and taken once, by us.
-        let (left_alternate, taken) =
-            (left.text().matches("\x1b[?1049l").count(), left.text().matches("\x1b[?1049h").count());
-        assert_eq!((left_alternate, taken), (1, 1));
+        assert_eq!((left.count("\x1b[?1049l"), left.count("\x1b[?1049h")), (1, 1));
     }
 }
 
@@ -140,10 +137,8 @@ fn the_c_locale_and_ascii_get_ascii_alone() {
     let target = called("wörter 漢字 \u{301}", &[]);
     let c: &[(&str, &str)] = &[("LC_ALL", "C")];
     for (environment, option) in [(c, None), (&[][..], Some("--ascii"))] {
-        let pid = target.pid();
-        let mut arguments = vec!["--pid", &pid, "-i", "200ms"];
-        arguments.extend(option);
-        let mut screen = Screen::trainmon(&arguments, &Look { size: (120, 40), environment });
+        let given = Conditions { size: (120, 40), environment, ..Conditions::default() };
+        let mut screen = Screen::attached(&target, &Vec::from_iter(option), &given);
         look_round(&mut screen);
         let left = screen.quit();
         left.assert_clean();
@@ -170,10 +165,8 @@ fn without_colours_none_is_sent() {
     let plain: &[(&str, &str)] = &[("NO_COLOR", "1")];
     let dumb: &[(&str, &str)] = &[("TERM", "dumb")];
     for (environment, option) in [(plain, None), (dumb, None), (&[][..], Some("--no-color"))] {
-        let pid = target.pid();
-        let mut arguments = vec!["--pid", &pid, "-i", "200ms"];
-        arguments.extend(option);
-        let mut screen = Screen::trainmon(&arguments, &Look { size: (120, 40), environment });
+        let given = Conditions { size: (120, 40), environment, ..Conditions::default() };
+        let mut screen = Screen::attached(&target, &Vec::from_iter(option), &given);
         look_round(&mut screen);
         let left = screen.quit();
         left.assert_clean();
@@ -186,18 +179,14 @@ fn a_terminal_nobody_knows_is_drawn_on_all_the_same() {
     let target = Target::sleeping();
     for term in ["unknown-thing", "", "linux", "screen", "tmux-256color", "vt100"] {
         let environment = [("TERM", term)];
-        let mut screen = Screen::trainmon(
-            &["--pid", &target.pid(), "-i", "200ms"],
-            &Look { environment: &environment, ..Look::default() },
-        );
-        screen.wait_text(&format!("PID {}", target.pid()));
+        let given = Conditions { environment: &environment, ..Conditions::default() };
+        let mut screen = Screen::attached(&target, &[], &given);
         screen.send(&key(Action::Go(Page::Help)));
         screen.answers(term);
         screen.quit().assert_clean();
     }
     let environment = [("TERM", "xterm-256color")];
-    let look = Look { environment: &environment, ..Look::default() };
-    let screen = Screen::trainmon(&["--pid", &target.pid()], &look);
+    let screen = Screen::attached(&target, &[], &Conditions { environment: &environment, ..Conditions::default() });
     // The opposite of the colourless ones: else they would prove nothing.
     assert!(!colours(&on_screen(&screen.quit())).is_empty());
 }
