@@ -1,32 +1,23 @@
 //! Bad input, bad luck and bad timing, against the real program: every case ends or goes on with one clear line, with the
 //! exit code of the contract, and no row is lost or torn.
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
-use rustix::process::{Pid, Signal, kill_process};
-use rustix::termios::tcgetattr;
+use rustix::process::Signal;
 use serde_json::Value;
 use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_trainmon");
+use crate::process::{
+    PROGRAM, Target, library, pause, signal, state, text, this_test, trainmon, until, with_environment,
+};
+
 /// Above the highest PID that Linux gives out (PID_MAX_LIMIT is the first that it does not).
 const NOBODY: &str = "4194304";
-
-/// The program with an environment of its own, away from the person's configuration.
-fn trainmon(arguments: &[&str]) -> Command {
-    with_environment(Command::new(PROGRAM), arguments)
-}
-
-fn with_environment(mut command: Command, arguments: &[&str]) -> Command {
-    command.args(arguments).env_clear().env("HOME", "/nonexistent").env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
-    command
-}
 
 /// Runs to the end, which must come soon.
 fn finish(mut command: Command) -> Output {
@@ -46,14 +37,6 @@ fn wait_for(mut child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn pause(ms: u64) {
-    std::thread::sleep(Duration::from_millis(ms));
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
 /// Ends with `code`, nothing on standard output, and one line that holds all of `parts`.
 fn refused(command: Command, code: i32, parts: &[&str]) {
     let shown = format!("{command:?}");
@@ -65,61 +48,8 @@ fn refused(command: Command, code: i32, parts: &[&str]) {
     assert!(output.stdout.is_empty(), "{shown}: {}", text(&output.stdout));
 }
 
-/// A process to attach to; ended with the test.
-struct Target(Child);
-
-impl Target {
-    fn start(program: &str, arguments: &[&str]) -> Self {
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
-        Self(command.spawn().unwrap())
-    }
-
-    fn sleeping() -> Self {
-        Self::start("sleep", &["60"])
-    }
-
-    fn busy() -> Self {
-        Self::start("timeout", &["20", "sh", "-c", "while :; do :; done"])
-    }
-
-    fn id(&self) -> u32 {
-        self.0.id()
-    }
-
-    fn pid(&self) -> String {
-        self.id().to_string()
-    }
-
-    fn signal(&self, signal: Signal) {
-        signal_to(self.id(), signal);
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        // A `timeout` hands this on to what it runs; a stopped process takes it when it goes on.
-        self.signal(Signal::TERM);
-        self.signal(Signal::CONT);
-        let _ = self.0.wait();
-    }
-}
-
-fn signal_to(pid: u32, signal: Signal) {
-    let _ = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal);
-}
-
-fn state(pid: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit(')').next()?.trim().chars().next()
-}
-
 fn wait_for_state(pid: u32, wanted: char) {
-    let began = Instant::now();
-    while state(pid) != Some(wanted) {
-        assert!(began.elapsed() < Duration::from_secs(5), "{pid} is {:?}", state(pid));
-        pause(5);
-    }
+    until(&format!("{pid} is {wanted}"), || state(pid) == Some(wanted));
 }
 
 type Row = HashMap<String, String>;
@@ -188,15 +118,19 @@ fn no_such_process() {
 
 #[test]
 fn numbers_that_are_no_pid() {
-    for pid in ["0", "-1", "4194305", "99999999999999999999", "1.5", "python", "", " ", "１２", "1\n2"] {
-        refused(trainmon(&["--log", "-", "--pid", pid]), 2, &["PID"]);
+    for pid in ["0", "-1", "4194305"] {
+        refused(trainmon(&["--log", "-", "--pid", pid]), 2, &["a PID is 1 to"]);
+    }
+    for pid in ["99999999999999999999", "1.5", "python", "", " ", "１２", "1\n2"] {
+        refused(trainmon(&["--log", "-", "--pid", pid]), 2, &["a PID is a number"]);
     }
 }
 
 #[test]
 fn intervals_out_of_range() {
     for interval in ["0", "99ms", "2h", "0.0999", "3601", "-1", "NaN", ""] {
-        refused(trainmon(&["--log", "-", "--pid", "1", "-i", interval]), 2, &["interval"]);
+        let range = if interval == "0" { "100ms to 1h" } else { "interval" };
+        refused(trainmon(&["--log", "-", "--pid", "1", "-i", interval]), 2, &["interval", range]);
     }
 }
 
@@ -273,8 +207,7 @@ fn kept_descriptors_of_a_dead_process_say_that_it_has_gone() {
     let mut target = Target::sleeping();
     let mut reader = JobReader::attach(Path::new("/proc"), target.id(), false).unwrap();
     assert!(reader.read(1).alive);
-    target.0.kill().unwrap();
-    target.0.wait().unwrap();
+    target.end();
     // The next number given out is this one's successor; with the rights to say so, the same number once more.
     let _ = fs::write("/proc/sys/kernel/ns_last_pid", (target.id() - 1).to_string());
     let second = Target::sleeping();
@@ -311,7 +244,7 @@ fn a_process_of_another_user() {
     let program = program_for_all(folder.path());
     let shell = Path::new("timeout");
     let Some(mut theirs) = as_user("65534", shell, &["20", "sh", "-c", "while :; do :; done"]) else { return };
-    let target = Target(theirs.spawn().unwrap());
+    let target = Target::spawn(&mut theirs);
     pause(100);
     let pid = target.pid();
     let watch = |more: &[&str]| {
@@ -354,7 +287,7 @@ fn a_zombie() {
 fn a_stopped_process_is_told_and_left_stopped() {
     let target = Target::busy();
     pause(100);
-    target.signal(Signal::STOP);
+    signal(target.id(), Signal::STOP);
     wait_for_state(target.id(), 'T');
     let verdict = diagnose(&target.pid(), "2s", &[]);
     assert_eq!((verdict["class"].as_str(), verdict["phase"].as_str()), (Some("idle"), Some("stopped")));
@@ -390,9 +323,8 @@ fn a_busy_loop_is_no_training() {
 
 #[test]
 fn a_server_is_no_training() {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "bad_input::echo_server", "--nocapture"]);
-    let mut target = Target(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut command = this_test(module_path!(), "echo_server");
+    let mut target = Target::spawn(command.arg("--nocapture").stdout(Stdio::piped()));
     let mut lines = BufReader::new(target.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let line = lines.find(|line| line.contains("port=")).unwrap();
     let port: u16 = line.rsplit('=').next().unwrap().parse().unwrap();
@@ -490,7 +422,7 @@ fn a_closed_pipe_is_success() {
 
 #[test]
 fn signals_end_the_log_with_a_whole_row() {
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    for by in [Signal::TERM, Signal::INT, Signal::HUP] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.csv");
         let target = Target::sleeping();
@@ -501,11 +433,11 @@ fn signals_end_the_log_with_a_whole_row() {
             assert!(began.elapsed() < Duration::from_secs(5));
             pause(7);
         }
-        signal_to(watcher.id(), signal);
+        signal(watcher.id(), by);
         let began = Instant::now();
         let output = wait_for(watcher);
-        assert!(began.elapsed() < Duration::from_secs(1), "{signal:?}: {:?}", began.elapsed());
-        assert_eq!(output.status.code(), Some(0), "{signal:?}");
+        assert!(began.elapsed() < Duration::from_secs(1), "{by:?}: {:?}", began.elapsed());
+        assert_eq!(output.status.code(), Some(0), "{by:?}");
         assert_eq!(text(&output.stderr).lines().count(), 1, "{}", text(&output.stderr));
         assert!(rows_of(&path).len() >= 3);
     }
@@ -530,105 +462,10 @@ fn a_locale_without_utf_8_changes_no_number() {
     assert!(!output.stdout.contains(&0x1b), "{}", text(&output.stdout));
 }
 
-/// What a program did to a pseudo-terminal of this size while these keys were typed after its first screen.
-struct Screen {
-    bytes: Vec<u8>,
-    shown: String,
-    code: u32,
-    restored: bool,
-}
-
-fn on_terminal(program: &str, arguments: &[&str], term: &str, (columns, lines): (u16, u16), keys: &str) -> Screen {
-    let size = PtySize { rows: lines, cols: columns, ..PtySize::default() };
-    let pty = native_pty_system().openpty(size).unwrap();
-    let tty = File::open(pty.master.tty_name().unwrap()).unwrap();
-    let before = tcgetattr(&tty).unwrap();
-    let mut command = CommandBuilder::new(program);
-    command.args(arguments);
-    command.env("TERM", term);
-    command.env("HOME", "/nonexistent");
-    command.cwd("/");
-    let mut child = pty.slave.spawn_command(command).unwrap();
-    let mut reader = pty.master.try_clone_reader().unwrap();
-    let (send, receive) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let mut piece = [0; 4096];
-        while let Ok(count @ 1..) = reader.read(&mut piece) {
-            if send.send(piece[..count].to_vec()).is_err() {
-                break;
-            }
-        }
-    });
-    let mut writer = pty.master.take_writer().unwrap();
-    let mut screen = vt100::Parser::new(lines, columns, 0);
-    let (mut bytes, mut shown, mut typed) = (Vec::new(), String::new(), keys.is_empty());
-    let began = Instant::now();
-    let code = loop {
-        while let Ok(piece) = receive.recv_timeout(Duration::from_millis(20)) {
-            screen.process(&piece);
-            bytes.extend(piece);
-            if screen.screen().alternate_screen() && !screen.screen().contents().trim().is_empty() {
-                shown = screen.screen().contents();
-            }
-        }
-        if !typed && began.elapsed() > Duration::from_millis(700) && !shown.is_empty() {
-            writer.write_all(keys.as_bytes()).unwrap();
-            typed = true;
-        }
-        if let Some(status) = child.try_wait().unwrap() {
-            break status.exit_code();
-        }
-        if began.elapsed() > Duration::from_secs(10) {
-            child.kill().unwrap();
-            panic!("it does not end: {}", String::from_utf8_lossy(&bytes));
-        }
-    };
-    while let Ok(piece) = receive.recv_timeout(Duration::from_millis(50)) {
-        screen.process(&piece);
-        bytes.extend(piece);
-    }
-    let after = tcgetattr(&tty).unwrap();
-    let screen = screen.screen();
-    let restored = !screen.alternate_screen()
-        && !screen.hide_cursor()
-        && !screen.bracketed_paste()
-        && before.local_modes == after.local_modes
-        && before.input_modes == after.input_modes
-        && before.output_modes == after.output_modes;
-    Screen { bytes, shown, code, restored }
-}
-
 #[test]
-fn small_and_simple_terminals() {
+fn a_screen_needs_a_terminal() {
     let target = Target::sleeping();
-    let arguments = ["--pid", &target.pid(), "-i", "200ms"];
-    for (term, size) in [("xterm-256color", (20, 5)), ("dumb", (80, 24)), ("xterm", (8, 2)), ("", (200, 3))] {
-        let screen = on_terminal(PROGRAM, &arguments, term, size, "q");
-        assert_eq!(screen.code, 0, "{term}: {}", String::from_utf8_lossy(&screen.bytes));
-        assert!(screen.restored, "{term} {size:?}: {}", String::from_utf8_lossy(&screen.bytes));
-        assert!(!screen.shown.trim().is_empty(), "{term} {size:?}");
-    }
-}
-
-#[test]
-fn a_screen_needs_a_terminal_on_both_sides() {
-    let target = Target::sleeping();
-    let pid = target.pid();
-    refused(trainmon(&["--pid", &pid]), 2, &["needs a terminal", "--log"]);
-    for (redirection, what) in [("</dev/null", "input"), ("| cat; exit ${PIPESTATUS[0]}", "output")] {
-        let script = format!("{PROGRAM} --pid {pid} {redirection}");
-        let screen = on_terminal("bash", &["-c", &script], "xterm", (200, 24), "");
-        let said = String::from_utf8_lossy(&screen.bytes).into_owned();
-        assert_eq!(screen.code, 2, "{what}: {said}");
-        assert!(said.contains("needs a terminal") && said.trim().lines().count() == 1, "{what}: {said}");
-    }
-}
-
-fn library() -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    let path = tests.parent().and_then(Path::parent).unwrap().join("examples/libfake_nvml.so");
-    assert!(path.exists(), "{} is missing: cargo build --examples", path.display());
-    path
+    refused(trainmon(&["--pid", &target.pid()]), 2, &["needs a terminal", "--log"]);
 }
 
 #[test]
@@ -637,10 +474,10 @@ fn a_driver_that_hangs_holds_up_nothing() {
     let device = folder.path().join("device");
     let _owner = SimulatedGpu::create(&device, &[DeviceState::default()]).unwrap();
     let target = Target::sleeping();
-    let (library, pid) = (library(), target.pid());
+    let (library, pid) = (library("fake_nvml"), target.pid());
     let watch = |arguments: &[&str]| {
         let mut command = trainmon(arguments);
-        command.args(["--nvml-lib", library.to_str().unwrap(), "--pid", &pid]);
+        command.args(["--nvml-lib", &library, "--pid", &pid]);
         command.env("TRAINMON_SIMULATED_DEVICE", &device).env("FAKE_NVML_FAIL", "hang:nvmlDeviceGetPowerUsage_60000");
         command
     };
@@ -666,7 +503,7 @@ fn a_lost_device_is_told() {
     let device = folder.path().join("device");
     let _owner = SimulatedGpu::create(&device, &[DeviceState::default()]).unwrap();
     let target = Target::sleeping();
-    let library = library();
+    let library = library("fake_nvml");
     let cases = [
         ("lost", "gone", "gpu0", "nvidia-smi --gpu-reset"),
         ("gone", "gone", "nvml", "modprobe"),
@@ -675,7 +512,7 @@ fn a_lost_device_is_told() {
     ];
     for (failure, seen, what, mend) in cases {
         let mut command = trainmon(&["diagnose", "--json", "-i", "100ms", "-n", "4", "--pid", &target.pid()]);
-        command.args(["--nvml-lib", library.to_str().unwrap()]);
+        command.args(["--nvml-lib", &library]);
         command.env("TRAINMON_SIMULATED_DEVICE", &device).env("FAKE_NVML_FAIL", failure);
         let verdict = verdict(command);
         assert_eq!(verdict["seen"]["nvml"], seen, "{failure}: {verdict:#}");

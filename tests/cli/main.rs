@@ -3,5 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod bad_input;
+#[path = "../support/process.rs"]
+mod process;
 mod stacks;
 mod usage;

@@ -3,30 +3,12 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// A process to look at, ended with the test.
-struct Target(Child);
-
-impl Target {
-    fn start() -> Self {
-        Self(Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap())
-    }
-
-    fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::process::{Target, trainmon};
 
 /// A folder with a stand-in for py-spy that behaves as `mode` says (see `support/fake_py_spy.sh`), and what it writes.
 fn stand_in(mode: &str, document: &[u8]) -> (tempfile::TempDir, PathBuf) {
@@ -41,14 +23,9 @@ fn stand_in(mode: &str, document: &[u8]) -> (tempfile::TempDir, PathBuf) {
 }
 
 fn diagnose(target: &Target, py_spy: &Path, more: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_trainmon"))
-        .args(["diagnose", "--pid", &target.pid(), "--duration", "3s", "--interval", "500ms", "--py-spy"])
+    trainmon(&["diagnose", "--pid", &target.pid(), "--duration", "3s", "--interval", "500ms", "--py-spy"])
         .arg(py_spy)
         .args(more)
-        .env_clear()
-        .env("HOME", "/nonexistent")
-        .env("PATH", "/usr/bin:/bin")
-        .stdin(Stdio::null())
         .output()
         .unwrap()
 }
@@ -82,7 +59,7 @@ fn document(target: &Target, function: &str, file: &str) -> Vec<u8> {
 
 #[test]
 fn hostile_names_never_reach_the_terminal() {
-    let target = Target::start();
+    let target = Target::sleeping();
     let long = "a".repeat(10_000);
     let name = format!("f\u{1b}[2J\u{7}\n\u{202e}{long}");
     let (_folder, py_spy) = stand_in("document", &document(&target, &name, "/home/me/\u{1b}]0;x\u{7}.py"));
@@ -103,7 +80,7 @@ fn hostile_names_never_reach_the_terminal() {
 
 #[test]
 fn one_that_may_not_attach_is_told_with_what_mends_it() {
-    let target = Target::start();
+    let target = Target::sleeping();
     let words = b"Permission Denied: Try running again with elevated permissions by going 'sudo env ...'\n";
     let (_folder, py_spy) = stand_in("words", words);
     let verdict = verdict(&diagnose(&target, &py_spy, &["--json"]));
@@ -119,7 +96,7 @@ fn one_that_crashes_or_writes_nonsense_leaves_a_verdict_from_the_rest() {
     for (mode, written) in
         [("crash", &b""[..]), ("document", b"{\"profiles\": [1, 2"), ("nothing", b""), ("flood", b"")]
     {
-        let target = Target::start();
+        let target = Target::sleeping();
         let (_folder, py_spy) = stand_in(mode, written);
         let verdict = verdict(&diagnose(&target, &py_spy, &["--json"]));
         assert_eq!(verdict["seen"]["stacks"], "absent", "{mode}: {verdict:#}");
@@ -129,7 +106,7 @@ fn one_that_crashes_or_writes_nonsense_leaves_a_verdict_from_the_rest() {
 
 #[test]
 fn one_that_hangs_does_not_hold_anything_up_and_does_not_outlive_us() {
-    let target = Target::start();
+    let target = Target::sleeping();
     let (folder, py_spy) = stand_in("hang", b"");
     let began = Instant::now();
     let verdict = verdict(&diagnose(&target, &py_spy, &["--json"]));
@@ -141,7 +118,7 @@ fn one_that_hangs_does_not_hold_anything_up_and_does_not_outlive_us() {
 
 #[test]
 fn without_stacks_py_spy_is_never_started() {
-    let target = Target::start();
+    let target = Target::sleeping();
     let (folder, py_spy) = stand_in("document", &document(&target, "f", "/home/me/t.py"));
     for option in ["--no-stacks", "--no-ptrace"] {
         let verdict = verdict(&diagnose(&target, &py_spy, &["--json", option]));

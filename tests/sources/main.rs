@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
-mod deeds;
+mod attached_jobs;
 mod demo;
 mod nvml;
+#[path = "../support/process.rs"]
+mod process;
+mod process_actions;
 mod py_spy;
-mod watching;

@@ -3,13 +3,14 @@
 //! The library is steered by the environment and keeps its state for a whole process, so each case runs in a process of
 //! its own: a test starts this very binary again for itself alone, with the environment it wants.
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use trainmon::sample::gpu::{GpuDevice, GpuSample};
 use trainmon::sources::gpu::{self, GpuErrorKind, GpuReader};
 use trainmon::sources::simulated_device::state::name_bytes;
 use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu, monotonic_ns};
+
+use crate::process::{Target, library, pause, this_test};
 
 const CHILD: &str = "TRAINMON_TEST_NVML_CHILD";
 const STATE: &str = "TRAINMON_SIMULATED_DEVICE";
@@ -26,8 +27,8 @@ fn alone_with(name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
         return body();
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", &format!("nvml::{name}"), "--nocapture"]).env(CHILD, "1");
+    let mut command = this_test(module_path!(), name);
+    command.arg("--nocapture").env(CHILD, "1");
     command.env(STATE, folder.path().join("device")).env_remove("FAKE_NVML_SLOW_PCIE");
     let output = command.envs(environment.iter().copied()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
@@ -38,16 +39,8 @@ fn alone_with(name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
     assert!(text.contains("1 passed"), "no test is named {name}:\n{text}");
 }
 
-fn library(name: &str) -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    let profile = tests.parent().and_then(Path::parent).unwrap();
-    let library = profile.join("examples").join(format!("lib{name}.so"));
-    assert!(library.exists(), "{} is missing: cargo build --examples", library.display());
-    library
-}
-
 fn fake() -> PathBuf {
-    library("fake_nvml")
+    library("fake_nvml").into()
 }
 
 fn state_path() -> PathBuf {
@@ -64,10 +57,6 @@ fn open() -> Box<dyn GpuReader> {
 
 fn read(reader: &mut Box<dyn GpuReader>) -> GpuSample {
     reader.read(monotonic_ns()).unwrap()
-}
-
-fn wait(milliseconds: u64) {
-    std::thread::sleep(Duration::from_millis(milliseconds));
 }
 
 fn spec() -> DeviceState {
@@ -129,7 +118,7 @@ fn every_reading_is_right() {
         let (began, before) = (Instant::now(), owner.busy());
         while began.elapsed() < Duration::from_millis(1_500) {
             owner.launch(Duration::from_millis(50)).unwrap();
-            wait(100);
+            pause(100);
         }
         let sample = read(&mut reader);
         let truth = (owner.busy() - before).as_secs_f64() / began.elapsed().as_secs_f64();
@@ -177,7 +166,7 @@ fn points_come_once_in_order_and_add_up() {
         let mut points = Vec::new();
         for milliseconds in [400, 0, 700, 400] {
             owner.launch(Duration::from_millis(milliseconds / 2)).unwrap();
-            wait(500);
+            pause(500);
             points.extend(read(&mut reader).devices[0].utilization_points.clone());
         }
         assert!(points.windows(2).all(|pair| pair[0].unix_us < pair[1].unix_us), "{points:?}");
@@ -192,7 +181,7 @@ fn points_come_once_in_order_and_add_up() {
 #[test]
 fn processes_share_a_device_and_leave_it() {
     alone("processes_share_a_device_and_leave_it", "", || {
-        let mut neighbour = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut neighbour = Target::sleeping();
         let mut owner = owner(&[DeviceState {
             neighbour_pid: u64::from(neighbour.id()),
             neighbour_memory_bytes: 1 << 30,
@@ -201,16 +190,15 @@ fn processes_share_a_device_and_leave_it() {
         let mut reader = open();
         owner.launch(Duration::from_millis(300)).unwrap();
         owner.launch_for_neighbour(0, Duration::from_millis(900)).unwrap();
-        wait(1_100);
+        pause(1_100);
         let sample = read(&mut reader);
         let by_pid = |pid| sample.devices[0].processes.iter().find(|process| process.pid == pid).copied().unwrap();
         assert!(close(by_pid(std::process::id()).sm_utilization_pct, 30, 12), "{sample:?}");
         assert!(close(by_pid(neighbour.id()).sm_utilization_pct, 85, 15), "{sample:?}");
         assert_eq!(by_pid(neighbour.id()).memory_bytes, Some(1 << 30));
 
-        neighbour.kill().unwrap();
-        neighbour.wait().unwrap();
-        wait(500);
+        neighbour.end();
+        pause(500);
         let device = read(&mut reader).devices.remove(0);
         assert_eq!(device.processes.len(), 1);
         assert_eq!(device.utilization_pct, Some(0));
@@ -222,7 +210,7 @@ fn processes_share_a_device_and_leave_it() {
 #[test]
 fn a_library_that_lacks_nearly_everything_still_names_the_device() {
     alone("a_library_that_lacks_nearly_everything_still_names_the_device", "", || {
-        let mut reader = gpu::open(Some(&library("fake_nvml_bare")), None).unwrap();
+        let mut reader = gpu::open(Some(Path::new(&library("fake_nvml_bare"))), None).unwrap();
         for _ in 0..3 {
             let sample = read(&mut reader);
             assert_eq!((sample.devices.len(), sample.driver.as_deref()), (1, None));
@@ -407,9 +395,9 @@ fn a_tick_waits_for_one_pcie_rate_at_most() {
         for device in 0..4 {
             owner.launch_on(device, Duration::from_secs(60)).unwrap();
         }
-        wait(400);
+        pause(400);
         let mut reader = open();
-        wait(400);
+        pause(400);
         let start = monotonic_ns();
         let mut slow = 0;
         let mut last = GpuSample::default();

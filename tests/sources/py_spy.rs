@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use trainmon::sample::{ProcessId, SourceState, StackWindow, ThreadStacks};
 use trainmon::sources::py_spy::PySpy;
 use trainmon::sources::task_files;
+
+use crate::process::{Target, pause, process_id, state};
 
 /// Nine tenths of the main thread's time in `hot`, one tenth in `cold`; a second thread sleeps in `rest`.
 const PROGRAM: &str = r#"
@@ -38,36 +40,27 @@ while True:
     work.cold(time.monotonic() + 0.01)
 "#;
 
-/// A program that is killed and reaped with the test.
-struct Target {
-    child: Child,
-    id: ProcessId,
+/// The program, and the folder in which it lies.
+struct Python {
+    target: Target,
     _folder: tempfile::TempDir,
 }
 
-impl Target {
+impl Python {
     fn start(python: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("train.py");
-        fs::File::create(&file).unwrap().write_all(PROGRAM.as_bytes()).unwrap();
-        let mut child = Command::new(python).arg(&file).stdout(Stdio::piped()).spawn().unwrap();
+        fs::write(&file, PROGRAM).unwrap();
+        let mut target = Target::spawn(Command::new(python).arg(&file).stdout(Stdio::piped()));
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(target.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
-        Self { id: id_of(child.id()), child, _folder: folder }
+        Self { target, _folder: folder }
     }
-}
 
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    fn id(&self) -> ProcessId {
+        process_id(self.target.id())
     }
-}
-
-fn id_of(pid: u32) -> ProcessId {
-    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap();
-    ProcessId { pid, start_ticks: task_files::stat(&stat).unwrap().start_ticks }
 }
 
 /// A program on PATH or in the active virtual environment.
@@ -111,14 +104,14 @@ fn a_window_shows_the_hot_function_and_its_line_and_never_stops_the_program() {
 }
 
 fn a_window_of(py_spy: &Path, python: &Path) {
-    let target = Target::start(python);
-    let proc_root = Path::new("/proc");
-    let mut reader = PySpy::find(proc_root, target.id, Some(py_spy)).unwrap();
+    let program = Python::start(python);
+    let (proc_root, id) = (Path::new("/proc"), program.id());
+    let mut reader = PySpy::find(proc_root, id, Some(py_spy)).unwrap();
 
     // Looks at every thread's state as fast as it can while the window is taken.
     let over = Arc::new(AtomicBool::new(false));
     let watcher = std::thread::spawn({
-        let (over, pid) = (Arc::clone(&over), target.id.pid);
+        let (over, pid) = (Arc::clone(&over), id.pid);
         move || {
             let mut seen = BTreeSet::new();
             while !over.load(Ordering::Relaxed) {
@@ -127,22 +120,22 @@ fn a_window_of(py_spy: &Path, python: &Path) {
                         seen.extend(task_files::stat(&stat).map(|stat| stat.state));
                     }
                 }
-                std::thread::sleep(Duration::from_millis(1));
+                pause(1);
             }
             seen
         }
     });
-    let window = reader.record(proc_root, target.id, 2, 50, &AtomicBool::new(false));
+    let window = reader.record(proc_root, id, 2, 50, &AtomicBool::new(false));
     over.store(true, Ordering::Relaxed);
     let states = watcher.join().unwrap();
     let window = window.unwrap().unwrap();
 
     assert!(!states.contains(&'T') && !states.contains(&'t'), "{states:?}");
-    assert_eq!((window.process, window.rate_hz), (target.id, 50));
+    assert_eq!((window.process, window.rate_hz), (id, 50));
     // Its samples come at random distances, so that a window is about as long as was asked for.
     assert!(window.ended_ns - window.began_ns >= 1_200_000_000);
     let [main, other] = window.threads.as_slice() else { panic!("{:?}", window.threads) };
-    assert_eq!((&*main.name, main.tid), ("MainThread", Some(target.id.pid)));
+    assert_eq!((&*main.name, main.tid), ("MainThread", Some(id.pid)));
     assert_eq!(&*other.name, "Rester");
     let hot = share(&window, main, "hot");
     assert!((0.75..=0.99).contains(&hot), "hot has {hot}");
@@ -155,8 +148,8 @@ fn a_window_of(py_spy: &Path, python: &Path) {
 #[test]
 fn what_is_no_python_and_what_has_ended_are_told_apart() {
     let Some((py_spy, _)) = both() else { return };
-    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
-    let id = id_of(sleeper.id());
+    let mut sleeper = Target::sleeping();
+    let id = process_id(sleeper.id());
     let proc_root = Path::new("/proc");
     let mut reader = PySpy::find(proc_root, id, Some(&py_spy)).unwrap();
     let refusal = reader.record(proc_root, id, 1, 20, &AtomicBool::new(false)).unwrap_err();
@@ -164,8 +157,7 @@ fn what_is_no_python_and_what_has_ended_are_told_apart() {
     assert!(refusal.reason.contains("no Python"), "{refusal:?}");
     // It may be starting its interpreter yet.
     assert!(!refusal.last);
-    sleeper.kill().unwrap();
-    sleeper.wait().unwrap();
+    sleeper.end();
     let refusal = reader.record(proc_root, id, 1, 20, &AtomicBool::new(false)).unwrap_err();
     assert_eq!((refusal.state, refusal.last), (SourceState::Gone, true));
 }
@@ -173,21 +165,18 @@ fn what_is_no_python_and_what_has_ended_are_told_apart() {
 #[test]
 fn a_wish_to_stop_ends_a_window_at_once() {
     let Some((py_spy, python)) = both() else { return };
-    let target = Target::start(&python);
-    let proc_root = Path::new("/proc");
-    let mut reader = PySpy::find(proc_root, target.id, Some(&py_spy)).unwrap();
+    let program = Python::start(&python);
+    let (proc_root, id) = (Path::new("/proc"), program.id());
+    let mut reader = PySpy::find(proc_root, id, Some(&py_spy)).unwrap();
     let stop = AtomicBool::new(false);
     let (result, took) = std::thread::scope(|scope| {
-        let recording = scope.spawn(|| reader.record(proc_root, target.id, 30, 20, &stop));
-        std::thread::sleep(Duration::from_millis(500));
+        let recording = scope.spawn(|| reader.record(proc_root, id, 30, 20, &stop));
+        pause(500);
         let asked = Instant::now();
         stop.store(true, Ordering::Relaxed);
         (recording.join().unwrap(), asked.elapsed())
     });
     assert_eq!(result.unwrap(), None);
     assert!(took < Duration::from_secs(1), "{took:?}");
-    assert!(!matches!(
-        fs::read(format!("/proc/{}/stat", target.id.pid)).map(|b| task_files::stat(&b).unwrap().state),
-        Ok('T' | 't')
-    ));
+    assert!(!matches!(state(id.pid), Some('T' | 't')));
 }

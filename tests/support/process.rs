@@ -26,10 +26,13 @@ pub fn with_environment(mut command: Command, arguments: &[&str]) -> Command {
     command
 }
 
-/// This test program again, to run one test of it alone, by its path, also one that is ignored otherwise.
-pub fn this_test(path: &str) -> Command {
+/// This test program again, to run one test of it alone, also one that is ignored otherwise: `module_path!()` of the file
+/// that it stands in, and its name.
+pub fn this_test(module: &str, name: &str) -> Command {
+    let (_program, module) = module.split_once("::").unwrap();
+    let path = format!("{module}::{name}");
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", path, "--include-ignored", "--test-threads=1"]);
+    command.args(["--exact", &path, "--include-ignored", "--test-threads=1"]);
     command
 }
 
@@ -45,6 +48,19 @@ pub fn library(name: &str) -> String {
 /// A recording of the repository.
 pub fn recording(name: &str) -> String {
     format!("{}/tests/recordings/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A /proc with two trees that may be training, which cannot be attached to.
+pub fn two_candidates(root: &Path) {
+    for (pid, parent, comm) in
+        [(7, 1, "python"), (8, 7, "pt_data_worker"), (17, 1, "python"), (18, 17, "pt_data_worker")]
+    {
+        let folder = root.join(pid.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        let stat = format!("{pid} ({comm}) S {parent} 1 1 0 -1 0 1 0 0 0 250 50 0 0 20 0 4 0 99 9000000 512 1 1\n");
+        std::fs::write(folder.join("stat"), stat).unwrap();
+        std::fs::write(folder.join("cmdline"), format!("python\0train{pid}.py\0")).unwrap();
+    }
 }
 
 pub fn text(bytes: &[u8]) -> String {

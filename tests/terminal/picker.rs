@@ -1,11 +1,10 @@
 //! `trainmon` without a PID: the first screen, what cannot be attached to, and leaving.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu};
 
-use crate::process::{PROGRAM, library};
+use crate::process::{PROGRAM, library, two_candidates};
 use crate::pty::{Conditions, Left, Screen};
 
 fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Screen {
@@ -17,19 +16,6 @@ fn ended(left: Left) -> String {
     left.assert_restored();
     assert_eq!(left.code, 2);
     left.contents
-}
-
-/// A /proc with two trees that may be training, which cannot be attached to.
-fn two_candidates(root: &Path) {
-    for (pid, parent, comm) in
-        [(7, 1, "python"), (8, 7, "pt_data_worker"), (17, 1, "python"), (18, 17, "pt_data_worker")]
-    {
-        let folder = root.join(pid.to_string());
-        std::fs::create_dir(&folder).unwrap();
-        let stat = format!("{pid} ({comm}) S {parent} 1 1 0 -1 0 1 0 0 0 250 50 0 0 20 0 4 0 99 9000000 512 1 1\n");
-        std::fs::write(folder.join("stat"), stat).unwrap();
-        std::fs::write(folder.join("cmdline"), format!("python\0train{pid}.py\0")).unwrap();
-    }
 }
 
 #[test]

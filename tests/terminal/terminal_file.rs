@@ -23,7 +23,7 @@ fn in_terminal(program: &str, args: &[&str], mode: &str) -> Left {
 
 /// This program and the arguments that make it run [`child`].
 fn child_call() -> Vec<String> {
-    let command = this_test("terminal_file::child");
+    let command = this_test(module_path!(), "child");
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_str().unwrap().to_owned()).collect()
 }

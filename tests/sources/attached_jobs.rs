@@ -13,6 +13,8 @@ use trainmon::demo::start_with;
 use trainmon::history::archive::Limits;
 use trainmon::tui::{App, Effect, Job, JobKey, Message, Options, Target};
 
+use crate::process::PROGRAM;
+
 fn settings() -> Settings {
     let cli = Cli::try_parse_from(["trainmon", "--interval", "0.2", "--no-stacks"]).unwrap();
     Settings::load(&cli.common, None, |_| None).unwrap()
@@ -29,7 +31,7 @@ async fn ticks(watching: &mut Watching, app: &mut App, count: usize) -> Vec<Effe
 
 #[test]
 fn two_jobs_are_watched_at_once_and_one_is_let_go() {
-    let executable = Path::new(env!("CARGO_BIN_EXE_trainmon"));
+    let executable = Path::new(PROGRAM);
     let first = start_with(executable, Bottleneck::Gpu, None).unwrap();
     let second = start_with(executable, Bottleneck::DataLoader, None).unwrap();
     let settings = settings();
@@ -84,7 +86,7 @@ fn two_jobs_are_watched_at_once_and_one_is_let_go() {
 
 #[test]
 fn the_limits_of_the_first_job_end_the_session() {
-    let job = start_with(Path::new(env!("CARGO_BIN_EXE_trainmon")), Bottleneck::Gpu, None).unwrap();
+    let job = start_with(Path::new(PROGRAM), Bottleneck::Gpu, None).unwrap();
     let settings = Settings { iterations: Some(2), ..settings() };
     let done = block_on(async {
         let session = Session::attach(&settings, job.pid(), Some(&job.device_path))?;

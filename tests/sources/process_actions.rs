@@ -2,54 +2,26 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command};
-use std::time::Duration;
 
 use trainmon::commands::deeds;
 use trainmon::sample::ProcessId;
 
+use crate::process::{Target, nice, pause, process_id, state, this_test, until};
+
 const TERM: i32 = 15;
-
-/// A sleeping child that does not outlive its test.
-struct Sleeper(Child);
-
-impl Sleeper {
-    fn start() -> Self {
-        Self(Command::new("sleep").arg("600").spawn().unwrap())
-    }
-
-    fn id(&self) -> ProcessId {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
-        let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 1..].split_whitespace().collect();
-        // Field 22 of proc(5); the first after the name is field 3.
-        ProcessId { pid: self.0.id(), start_ticks: fields[19].parse().unwrap() }
-    }
-
-    fn nice(&self) -> i32 {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        rustix::process::getpriority_process(Some(pid)).unwrap()
-    }
-
-    fn runs(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_none()
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn proc_root() -> &'static Path {
     Path::new("/proc")
 }
 
+fn id(target: &Target) -> ProcessId {
+    process_id(target.id())
+}
+
 #[test]
 fn a_signal_reaches_its_process() {
-    let mut child = Sleeper::start();
-    let id = child.id();
+    let mut child = Target::sleeping();
+    let id = id(&child);
     assert_eq!(deeds::signal(proc_root(), id, TERM), format!("SIGTERM was sent to {}", id.pid));
     assert_eq!(child.0.wait().unwrap().signal(), Some(TERM));
     let text = deeds::signal(proc_root(), id, TERM);
@@ -58,32 +30,29 @@ fn a_signal_reaches_its_process() {
 
 #[test]
 fn one_that_has_ended_and_is_not_waited_for_has_gone() {
-    let mut child = Sleeper::start();
-    let id = child.id();
+    let mut child = Target::sleeping();
+    let id = id(&child);
     child.0.kill().unwrap();
-    let stat = format!("/proc/{}/stat", id.pid);
-    while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
-        std::thread::yield_now();
-    }
+    until("it has ended", || state(id.pid) == Some('Z'));
     assert!(deeds::signal(proc_root(), id, TERM).ends_with("it has gone"));
     assert!(deeds::renice(proc_root(), id, 19).ends_with("it has gone"));
 }
 
 #[test]
 fn a_number_that_is_used_again_is_not_hit() {
-    let mut child = Sleeper::start();
-    let before = child.nice();
-    let other = ProcessId { start_ticks: child.id().start_ticks + 1, ..child.id() };
+    let mut child = Target::sleeping();
+    let before = nice(child.id());
+    let other = ProcessId { start_ticks: id(&child).start_ticks + 1, ..id(&child) };
     assert!(deeds::signal(proc_root(), other, 9).ends_with("it has gone"));
     assert!(deeds::renice(proc_root(), other, before + 1).ends_with("it has gone"));
-    assert!(child.runs());
-    assert_eq!(child.nice(), before);
+    assert!(child.lives());
+    assert_eq!(nice(child.id()), before);
 }
 
 #[test]
 fn a_process_of_another_root_is_not_mistaken_for_ours() {
-    let mut child = Sleeper::start();
-    let id = child.id();
+    let mut child = Target::sleeping();
+    let id = id(&child);
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join(id.pid.to_string());
     std::fs::create_dir(&folder).unwrap();
@@ -93,50 +62,41 @@ fn a_process_of_another_root_is_not_mistaken_for_ours() {
     let made_up = stat.replace(&format!(" {} ", id.start_ticks), &format!(" {} ", other.start_ticks));
     std::fs::write(folder.join("stat"), made_up).unwrap();
     assert!(deeds::signal(root.path(), other, 9).ends_with("it has gone"));
-    assert!(child.runs());
+    assert!(child.lives());
     std::fs::write(folder.join("stat"), stat).unwrap();
     assert!(deeds::signal(root.path(), id, 9).ends_with(&format!("was sent to {}", id.pid)));
 }
 
 #[test]
 fn a_nice_value_is_set() {
-    let child = Sleeper::start();
-    let nice = (child.nice() + 1).min(19);
-    let text = deeds::renice(proc_root(), child.id(), nice);
-    assert_eq!(text, format!("the nice value of {} is {nice} now", child.0.id()));
-    assert_eq!(child.nice(), nice);
+    let child = Target::sleeping();
+    let wanted = (nice(child.id()) + 1).min(19);
+    let text = deeds::renice(proc_root(), id(&child), wanted);
+    assert_eq!(text, format!("the nice value of {} is {wanted} now", child.id()));
+    assert_eq!(nice(child.id()), wanted);
 }
 
 #[test]
 #[ignore = "not a test: the child of the next one, with threads of its own"]
 fn a_child_with_threads() {
     for _ in 0..3 {
-        std::thread::spawn(|| std::thread::sleep(Duration::from_secs(60)));
+        std::thread::spawn(|| pause(60_000));
     }
-    std::thread::sleep(Duration::from_secs(60));
+    pause(60_000);
 }
 
 #[test]
 fn a_nice_value_is_set_for_every_thread() {
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "deeds::a_child_with_threads"])
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    let child = Sleeper(child);
-    let tasks = || std::fs::read_dir(format!("/proc/{}/task", child.0.id())).unwrap();
+    let child = Target::spawn(this_test(module_path!(), "a_child_with_threads").stdout(std::process::Stdio::null()));
+    let tasks = || std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     // Its main thread, that of the test, and three more.
-    while tasks().count() < 5 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("its threads are there", || tasks().count() == 5);
     assert_eq!(
-        deeds::renice(proc_root(), child.id(), 19),
-        format!("the nice value of {} is 19 now, for 5 threads", child.0.id())
+        deeds::renice(proc_root(), id(&child), 19),
+        format!("the nice value of {} is 19 now, for 5 threads", child.id())
     );
     for task in tasks() {
-        let tid = task.unwrap().file_name().to_str().unwrap().parse().unwrap();
-        let tid = rustix::process::Pid::from_raw(tid);
-        assert_eq!(rustix::process::getpriority_process(tid).unwrap(), 19);
+        assert_eq!(nice(task.unwrap().file_name().to_str().unwrap().parse().unwrap()), 19);
     }
 }
 
