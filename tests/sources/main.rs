@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
 mod attached_jobs;
-mod demo;
 mod nvml;
 #[path = "../support/process.rs"]
 mod process;

@@ -29,8 +29,7 @@ pub fn with_environment(mut command: Command, arguments: &[&str]) -> Command {
 /// This test program again, to run one test of it alone, also one that is ignored otherwise: `module_path!()` of the file
 /// that it stands in, and its name.
 pub fn this_test(module: &str, name: &str) -> Command {
-    let (_program, module) = module.split_once("::").unwrap();
-    let path = format!("{module}::{name}");
+    let path = module.split_once("::").map_or(name.to_owned(), |(_program, module)| format!("{module}::{name}"));
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", &path, "--include-ignored", "--test-threads=1"]);
     command

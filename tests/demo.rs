@@ -1,4 +1,11 @@
-//! The demo job: it comes up, uses its device as its bottleneck says, and leaves nothing behind.
+//! The demo job: it comes up, uses its device as its bottleneck says, and leaves nothing behind. A program of its own,
+//! because it measures, and other tests would take the CPUs that it needs.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+#[path = "support/process.rs"]
+mod process;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
@@ -9,7 +16,7 @@ use trainmon::demo::{DemoJob, start_with};
 use trainmon::sources::gpu;
 use trainmon::sources::simulated_device::monotonic_ns;
 
-use crate::process::{PROGRAM, pause, signal, state, this_test, until};
+use process::{PROGRAM, pause, signal, state, this_test, until};
 
 fn start(bottleneck: Bottleneck) -> DemoJob {
     start_with(Path::new(PROGRAM), bottleneck, None).unwrap()
@@ -37,7 +44,7 @@ fn utilisation(bottleneck: Bottleneck) -> u32 {
     sample.devices[0].utilization_pct.unwrap()
 }
 
-/// One after the other in one test: they measure, and the machine may be small.
+/// One after the other in one test: the machine may be small.
 #[test]
 fn each_bottleneck_shows_on_the_device() {
     for (bottleneck, least, most) in [
@@ -47,13 +54,9 @@ fn each_bottleneck_shows_on_the_device() {
         (Bottleneck::Gpu, 85, 100),
         (Bottleneck::Balanced, 40, 90),
     ] {
-        // The other tests want the CPUs as well: a second and a third time, they are done.
-        let mut seen = Vec::new();
-        let is_right = (0..3).any(|_| {
-            seen.push(utilisation(bottleneck));
-            seen.last().is_some_and(|seen| (least..=most).contains(seen))
-        });
-        assert!(is_right, "{bottleneck:?}: {seen:?} %");
+        let seen = utilisation(bottleneck);
+        println!("{bottleneck:?}: {seen} %");
+        assert!((least..=most).contains(&seen), "{bottleneck:?}: {seen} %");
     }
 }
 
