@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::app::*;
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::KeyCode;
 use trainmon::diagnosis::verdict::Verdict;
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{CpuRates, DeviceRates, GpuProcessRates, NetRates};
@@ -15,7 +15,7 @@ use trainmon::sample::{ProcessRole, ThreadRole};
 use trainmon::tui::encode::encode;
 use trainmon::tui::page::Page;
 use trainmon::tui::theme::{Depth, Theme};
-use trainmon::tui::{App, JobKey, Message, News, Options};
+use trainmon::tui::{self, App, Message, News, Options};
 
 const SIZE: (u16, u16) = (120, 40);
 /// Begin and end of synchronised update, which the terminal's file puts around every frame.
@@ -227,17 +227,13 @@ const JOB: Job = Job { workers: 8, gpus: 1, seconds: 0 };
 /// One that fills its pages, on a machine with 64 CPUs.
 const LARGE: Job = Job { workers: 32, gpus: 8, seconds: 0 };
 
-fn screen(job: trainmon::tui::Job, low_bandwidth: bool, depth: Depth, page: Page) -> App {
+fn screen(job: tui::Job, low_bandwidth: bool, depth: Depth, page: Page) -> App {
     let options = Options { theme: Theme { depth, ..*COLOUR }, low_bandwidth, ..Options::default() };
     let mut app = App::new(job, options, SIZE);
     let key = char::from_digit(page.index() as u32 + 1, 10).unwrap_or('?');
-    app.update(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
+    press(&mut app, KeyCode::Char(key));
     assert_eq!(app.page(), page);
     app
-}
-
-fn job() -> trainmon::tui::Job {
-    trainmon::tui::Job::new(JobKey::default(), target(), 1.0, Options::default().limits)
 }
 
 fn second(app: &mut App, t: u64, job: Job) {
@@ -329,7 +325,7 @@ fn nothing_is_sent_while_the_picture_stands() {
         for page in Page::ALL {
             let mut app = screen(job(), low_bandwidth, Depth::Indexed256, page);
             (1..=60).for_each(|t| second(&mut app, t, JOB));
-            app.update(Message::Key(KeyEvent::new(KeyCode::Char(' '), KeyModifiers::NONE)));
+            press(&mut app, KeyCode::Char(' '));
             assert_eq!(over_a_minute(&mut app, |app, t| second(app, 60 + t, JOB)), 0, "{}", page.name());
         }
     }

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::app::*;
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::KeyCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::verdict::{Hottest, MainThread, NotSeen, Rank, Stages, WorkerVerdict};
-use trainmon::history::archive::Limits;
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, GpuProcessRates, NetRates};
 use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
@@ -18,15 +17,11 @@ use trainmon::rates::stacks::{Activities, Activity, Place, ProcessStacks};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
 use trainmon::tui::keys::TABLE;
-use trainmon::tui::{App, Effect, JobKey, Message, News, Options};
+use trainmon::tui::{App, Effect, Message, News, Options};
 
 const PAGES: std::ops::RangeInclusive<char> = '1'..='8';
 /// What could steer a terminal, reorder a line or be taken for markup.
 const HOSTILE: &str = "\u{1b}]52;c;eA==\u{7}\u{1b}[2J\n\u{202e}e\u{301}\u{301}\u{301}日本語</svg>|`*& ";
-
-fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
-}
 
 fn is_safe(text: &str) -> bool {
     !text.chars().any(|c| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c))
@@ -360,8 +355,7 @@ fn states(size: (u16, u16)) -> Vec<(&'static str, App)> {
     let mut ended = told(some(4, 1), Some(data_loader()));
     tell(&mut ended, News::Ended { text: "process 1234 ended".into() });
     let replay = |frames: Vec<Frame>| {
-        let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, Limits::default()).recording();
-        let mut app = App::new(job, Options { theme: PLAIN, ..Options::default() }, size);
+        let mut app = App::new(job().recording(), Options { theme: PLAIN, ..Options::default() }, size);
         for frame in frames {
             tell(&mut app, News::Frame(Box::new(frame)));
         }

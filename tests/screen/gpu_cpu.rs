@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::app::*;
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::KeyCode;
 use proptest::prelude::*;
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{CpuRates, GpuProcessRates, GpuRates, ProcessRates, TrainerRates};
@@ -16,10 +16,6 @@ use trainmon::tui::{App, Message, News, Theme};
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 const GIB: u64 = 1 << 30;
 
-fn press(app: &mut App, key: char) {
-    app.update(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
-}
-
 /// A screen on which a minute and a half of frames were seen, each changed by `change`.
 fn page(key: char, theme: Theme, size: (u16, u16), change: impl Fn(u64, &mut Frame)) -> App {
     page_after(90, key, theme, size, change)
@@ -27,7 +23,7 @@ fn page(key: char, theme: Theme, size: (u16, u16), change: impl Fn(u64, &mut Fra
 
 fn page_after(seconds: u64, key: char, theme: Theme, size: (u16, u16), change: impl Fn(u64, &mut Frame)) -> App {
     let mut app = fresh(theme, size);
-    press(&mut app, key);
+    press(&mut app, KeyCode::Char(key));
     let verdict = Arc::new(data_loader());
     for t in 1..=seconds {
         if (40..45).contains(&t) {
@@ -201,28 +197,24 @@ fn unmeasured(_: u64, frame: &mut Frame) {
     frame.trainers.clear();
 }
 
-/// Names that would break a terminal or a layout.
-fn hostile(t: u64, frame: &mut Frame) {
-    let names = [
-        "\x1b[2J\x1b]0;gone\x07\n\rname",
-        "日本語のとても長い名前のデバイス日本語のとても長い名前",
-        "\u{202E}gpj\u{9b}31m e\u{301}\u{301}\u{301}\u{301}",
-    ];
-    devices(3)(t, frame);
-    cpus(8)(t, frame);
-    frame.gpu_driver = Some(names[0].into());
-    for (gpu, name) in frame.gpus.iter_mut().zip(names) {
-        gpu.name = Some(name.into());
-        gpu.uuid = Some(name.into());
-    }
-    frame.processes[0].command = names[1].repeat(100).into();
-    for (thread, name) in frame.threads.iter_mut().zip(names) {
-        thread.name = name.into();
-    }
-    let neighbours = frame.neighbours.as_mut().unwrap();
-    for (process, name) in neighbours.processes.iter_mut().zip(names) {
-        process.command = name.into();
-        process.comm = name.into();
+/// A device, a process, a thread and a neighbour of this name.
+fn hostile(name: &str) -> impl Fn(u64, &mut Frame) {
+    move |t, frame| {
+        devices(3)(t, frame);
+        cpus(8)(t, frame);
+        frame.gpu_driver = Some(name.into());
+        for gpu in &mut frame.gpus {
+            gpu.name = Some(name.into());
+            gpu.uuid = Some(name.into());
+        }
+        frame.processes[0].command = name.repeat(100).into();
+        for thread in &mut frame.threads {
+            thread.name = name.into();
+        }
+        for process in &mut frame.neighbours.as_mut().unwrap().processes {
+            process.command = name.into();
+            process.comm = name.into();
+        }
     }
 }
 
@@ -271,9 +263,7 @@ fn the_rest_of_sixteen_devices_is_reached_by_scrolling() {
     let size = (80, 24);
     let mut app = page('2', PLAIN, size, devices(16));
     assert!(!text(&app, size).contains("* ours"));
-    app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
-    app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
-    app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
+    (0..3).for_each(|_| drop(press(&mut app, KeyCode::PageDown)));
     insta::assert_snapshot!("gpu_16_scrolled", text(&app, size));
 }
 
@@ -353,19 +343,14 @@ fn colour_changes_no_character() {
 
 #[test]
 fn hostile_names_stay_text() {
-    for size in SIZES {
-        for key in ['2', '3'] {
-            let mut app = page(key, PLAIN, size, hostile);
+    for (name, theme) in HOSTILE_NAMES.into_iter().zip([PLAIN, ASCII].into_iter().cycle()) {
+        let mut app = page_after(2, '2', theme, SIZES[0], hostile(name));
+        for (size, key) in SIZES.into_iter().flat_map(|size| [(size, '2'), (size, '3')]) {
+            app.update(Message::Resize(size.0, size.1));
+            press(&mut app, KeyCode::Char(key));
             for _ in 0..6 {
-                let drawn = draw(&app, size);
-                for cell in &drawn.content {
-                    assert!(!cell.symbol().chars().any(|c| c.is_control() || c == '\u{202E}'), "{:?}", cell.symbol());
-                }
-                for row in rows(&drawn) {
-                    let width = unicode_width::UnicodeWidthStr::width(row.as_str());
-                    assert!(width <= usize::from(size.0), "{width}: {row}");
-                }
-                app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
+                assert_harmless(&draw(&app, size), theme);
+                press(&mut app, KeyCode::PageDown);
             }
         }
     }
@@ -380,7 +365,7 @@ fn cost() {
         for size in SIZES {
             for zoom in [0, 5] {
                 let mut app = page_after(3700, key, *COLOUR, size, change);
-                (0..zoom).for_each(|_| press(&mut app, '-'));
+                (0..zoom).for_each(|_| drop(press(&mut app, KeyCode::Char('-'))));
                 let mut buf = draw(&app, size);
                 let start = std::time::Instant::now();
                 for _ in 0..500 {
@@ -478,11 +463,11 @@ proptest! {
             .collect();
         tell(&mut app, News::Frame(Box::new(frame)));
         for key in ['2', '3'] {
-            press(&mut app, key);
+            press(&mut app, KeyCode::Char(key));
             for _ in 0..down {
                 let drawn = draw(&app, size);
                 prop_assert!(!drawn.content.iter().any(|cell| cell.symbol().chars().any(char::is_control)));
-                app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
+                press(&mut app, KeyCode::PageDown);
             }
             draw(&app, size);
         }

@@ -3,15 +3,11 @@
 use std::sync::Arc;
 
 use crate::app::*;
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEventKind};
 use proptest::prelude::*;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::tui::keys;
 use trainmon::tui::{App, Effect, JobKey, Message, News};
-
-fn key(code: KeyCode) -> Message {
-    Message::Key(KeyEvent::new(code, KeyModifiers::NONE))
-}
 
 fn every_key() -> Vec<Message> {
     keys::TABLE.iter().flat_map(|b| b.keys).map(|k| Message::Key(k.event())).collect()
@@ -109,12 +105,7 @@ fn a_click_selects_a_row() {
     let mut app = running(PLAIN, size, Job::default());
     app.update(key(KeyCode::Char('5')));
     let row = text(&app, size).lines().position(|l| l.contains("1302 worker")).unwrap();
-    app.update(Message::Mouse(MouseEvent {
-        kind: MouseEventKind::Down(MouseButton::Left),
-        column: 3,
-        row: u16::try_from(row).unwrap(),
-        modifiers: KeyModifiers::NONE,
-    }));
+    click(&mut app, 3, u16::try_from(row).unwrap());
     app.update(key(KeyCode::Enter));
     assert!(text(&app, size).contains(" worker 1302 "));
 }
@@ -146,12 +137,9 @@ fn any_message() -> impl Strategy<Value = Message> {
         1 => Just(Message::Job(JobKey::default(), News::Verdict(Arc::new(unknown())))),
         1 => ".{0,40}".prop_map(|text| Message::Job(JobKey::default(), News::Ended { text })),
         1 => ".{0,40}".prop_map(Message::Notice),
-        1 => (0u16..300, 0u16..100, any::<bool>()).prop_map(|(column, row, up)| Message::Mouse(MouseEvent {
-            kind: if up { MouseEventKind::ScrollUp } else { MouseEventKind::Down(MouseButton::Left) },
-            column,
-            row,
-            modifiers: KeyModifiers::NONE,
-        })),
+        1 => (0u16..300, 0u16..100, any::<bool>()).prop_map(|(column, row, up)| {
+            mouse(if up { MouseEventKind::ScrollUp } else { MouseEventKind::Down(MouseButton::Left) }, column, row)
+        }),
     ]
 }
 

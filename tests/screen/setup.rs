@@ -7,15 +7,10 @@ use trainmon::tui::keys::Keymap;
 use trainmon::tui::page::Page;
 use trainmon::tui::processes::{Column, Sort};
 use trainmon::tui::theme::{Depth, Theme};
-use trainmon::tui::{App, Effect, JobKey, Layout, Message, Options};
-
-fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
-}
+use trainmon::tui::{App, Effect, Layout, Message, Options};
 
 fn opened(options: Options, size: (u16, u16)) -> App {
-    let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, options.limits);
-    let mut app = App::new(job, options, size);
+    let mut app = App::new(job(), options, size);
     press(&mut app, KeyCode::F(2));
     app
 }
@@ -129,8 +124,7 @@ fn the_screen_opens_as_it_was_left() {
         mouse: Some(false),
     };
     let options = Options { layout: layout.clone(), low_bandwidth: true, mouse: false, ..Options::default() };
-    let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, options.limits);
-    let mut app = App::new(job, options, (80, 24));
+    let mut app = App::new(job(), options, (80, 24));
     assert_eq!(app.page(), Page::Processes);
     // Everything but the page is kept.
     let layout = Layout { page: None, ..layout };
@@ -146,9 +140,7 @@ fn the_screen_opens_as_it_was_left() {
 fn keys_of_the_configuration_work_and_are_shown() {
     let keys = vec!["x".parse().unwrap()];
     let keymap = Keymap::default().rebind(&[("copy", keys), ("quit", vec!["Q".parse().unwrap()])]).unwrap();
-    let mut app = fresh(*COLOUR, (120, 40));
-    let job = app.job().clone();
-    app = App::new(job, Options { keymap, ..Options::default() }, (120, 40));
+    let mut app = App::new(job(), Options { keymap, ..Options::default() }, (120, 40));
     assert_eq!(press(&mut app, KeyCode::Char('q')), []);
     assert_eq!(press(&mut app, KeyCode::Char('Q')), [Effect::Quit]);
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);

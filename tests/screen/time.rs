@@ -3,25 +3,15 @@
 use std::sync::Arc;
 
 use crate::app::*;
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{KeyCode, MouseButton, MouseEventKind};
 use proptest::prelude::*;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::history::archive::Limits;
 use trainmon::tui::layout;
-use trainmon::tui::{App, Effect, JobKey, Message, News, Options};
+use trainmon::tui::{App, JobKey, Message, News, Options};
 
 const SIZE: (u16, u16) = (120, 40);
-
-fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
-}
-
-fn keys(app: &mut App, text: &str) {
-    text.chars().for_each(|c| {
-        press(app, KeyCode::Char(c));
-    });
-}
 
 fn shown(app: &App) -> u64 {
     app.frame().unwrap().sequence
@@ -29,8 +19,7 @@ fn shown(app: &App) -> u64 {
 
 /// A screen over a recording, all of it read: the same ninety seconds as [`running`].
 fn recording(size: (u16, u16)) -> App {
-    let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, Limits::default()).recording();
-    let mut app = App::new(job, Options { theme: PLAIN, ..Options::default() }, size);
+    let mut app = App::new(job().recording(), Options { theme: PLAIN, ..Options::default() }, size);
     let live = running(PLAIN, size, Job::default());
     let archive = live.job().archive();
     let mut id = archive.first().map(|stamp| stamp.id);
@@ -88,7 +77,7 @@ fn changes_of_verdict_are_jumped_to() {
     let mut app = running(PLAIN, SIZE, Job::default());
     let mut seen = Vec::new();
     for _ in 0..4 {
-        keys(&mut app, "[");
+        type_text(&mut app, "[");
         seen.push((shown(&app), app.verdict().unwrap().class));
     }
     let changes = [(70, Class::DataLoader), (55, Class::Gpu), (5, Class::DataLoader)];
@@ -96,7 +85,7 @@ fn changes_of_verdict_are_jumped_to() {
     // There is no earlier one, and the footer says so.
     assert_eq!(seen[3], changes[2]);
     assert!(text(&app, SIZE).contains("no earlier change of verdict"));
-    keys(&mut app, "]]");
+    type_text(&mut app, "]]");
     assert_eq!(shown(&app), 70);
 }
 
@@ -108,7 +97,7 @@ fn the_cursor_stays_in_the_picture_at_every_scale() {
     }
     let here = shown(&app);
     for key in ["++++", "-------", "++++++"] {
-        keys(&mut app, key);
+        type_text(&mut app, key);
         assert_eq!(shown(&app), here);
         assert!(text(&app, SIZE).contains('▲'), "{}", text(&app, SIZE));
     }
@@ -117,15 +106,15 @@ fn the_cursor_stays_in_the_picture_at_every_scale() {
 #[test]
 fn far_moves_and_ends() {
     let mut app = running(PLAIN, SIZE, Job::default());
-    keys(&mut app, ",");
+    type_text(&mut app, ",");
     assert_eq!(shown(&app), 84);
-    keys(&mut app, ".");
+    type_text(&mut app, ".");
     assert_eq!(shown(&app), 90);
-    keys(&mut app, "{");
+    type_text(&mut app, "{");
     assert_eq!(shown(&app), 1);
-    keys(&mut app, ".");
+    type_text(&mut app, ".");
     assert_eq!(shown(&app), 7);
-    keys(&mut app, "}");
+    type_text(&mut app, "}");
     assert!(!app.job().stands());
 }
 
@@ -134,20 +123,13 @@ fn a_click_on_a_chart_looks_at_that_moment() {
     let mut app = running(PLAIN, SIZE, Job::default());
     let screen = text(&app, SIZE);
     let row = screen.lines().position(|line| line.starts_with("GPU ")).unwrap();
-    let click = |column| {
-        Message::Mouse(MouseEvent {
-            kind: MouseEventKind::Down(MouseButton::Left),
-            column,
-            row: u16::try_from(row).unwrap(),
-            modifiers: KeyModifiers::NONE,
-        })
-    };
+    let row = u16::try_from(row).unwrap();
     // The charts end at the right edge of the screen and show a minute.
-    app.update(click(119));
+    click(&mut app, 119, row);
     assert!(shown(&app) >= 89);
-    app.update(click(76));
+    click(&mut app, 76, row);
     assert!((58..=62).contains(&shown(&app)), "{}", shown(&app));
-    app.update(click(3));
+    click(&mut app, 3, row);
     assert!((58..=62).contains(&shown(&app)), "a click beside the charts moves nothing");
 }
 
@@ -161,33 +143,32 @@ fn a_recording_plays_from_its_beginning_at_its_speed() {
         app.update(Message::Advance(0.1));
     }
     assert_eq!(shown(&app), 3);
-    keys(&mut app, ">>>");
+    type_text(&mut app, ">>>");
     app.update(Message::Advance(1.0));
     assert_eq!(shown(&app), 13);
-    keys(&mut app, " ");
+    type_text(&mut app, " ");
     assert_eq!(app.due_s(), None);
     assert!(app.update(Message::Advance(5.0)).is_empty());
     assert!(text(&app, SIZE).contains("REPLAY PAUSED"));
-    keys(&mut app, " ]");
+    type_text(&mut app, " ]");
     assert_eq!(shown(&app), 55);
 }
 
 #[test]
 fn a_recording_stops_at_its_end_and_begins_anew() {
     let mut app = recording(SIZE);
-    keys(&mut app, "}");
+    type_text(&mut app, "}");
     assert_eq!(shown(&app), 90);
     app.update(Message::Advance(1.0));
     assert_eq!((shown(&app), app.due_s()), (90, None));
-    keys(&mut app, " ");
+    type_text(&mut app, " ");
     assert_eq!(shown(&app), 1);
     assert!(app.due_s().is_some());
 }
 
 #[test]
 fn a_replay_that_has_caught_up_with_its_file_goes_on_when_more_is_read() {
-    let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, Limits::default()).recording();
-    let mut app = App::new(job, Options { theme: PLAIN, ..Options::default() }, SIZE);
+    let mut app = App::new(job().recording(), Options { theme: PLAIN, ..Options::default() }, SIZE);
     tell(&mut app, News::Frame(Box::new(frame(1, Job::default()))));
     assert_eq!(app.due_s(), None);
     tell(&mut app, News::Frame(Box::new(frame(2, Job::default()))));
@@ -199,7 +180,7 @@ fn a_replay_that_has_caught_up_with_its_file_goes_on_when_more_is_read() {
 #[test]
 fn the_hour_before_can_be_looked_at_while_data_keeps_coming() {
     let mut app = running(PLAIN, SIZE, Job { seconds: 700, ..Job::default() });
-    keys(&mut app, "{");
+    type_text(&mut app, "{");
     let oldest = shown(&app);
     assert_eq!(oldest, 1);
     for t in 701..760 {
@@ -207,7 +188,7 @@ fn the_hour_before_can_be_looked_at_while_data_keeps_coming() {
         tell(&mut app, News::Verdict(Arc::new(data_loader())));
     }
     assert_eq!(shown(&app), oldest);
-    keys(&mut app, "}");
+    type_text(&mut app, "}");
     assert_eq!(shown(&app), 759);
 }
 
@@ -238,28 +219,22 @@ proptest! {
 #[test]
 fn what_lies_over_the_charts_takes_no_seeks_for_them() {
     let mut app = running(PLAIN, SIZE, Job::default());
-    let drag = |row| MouseEvent {
-        kind: MouseEventKind::Drag(MouseButton::Left),
-        column: SIZE.0 - 20,
-        row,
-        modifiers: KeyModifiers::NONE,
-    };
     let seeks = |app: &App| {
         (0..SIZE.1).any(|row| {
             let mut app = app.clone();
-            app.update(Message::Mouse(drag(row)));
+            app.update(mouse(MouseEventKind::Drag(MouseButton::Left), SIZE.0 - 20, row));
             app.job().stands()
         })
     };
     assert!(seeks(&app));
-    keys(&mut app, "o");
+    type_text(&mut app, "o");
     assert!(!seeks(&app));
 }
 
 #[test]
 fn a_verdict_of_the_past_is_the_same_to_the_last_digit() {
     let mut app = running(PLAIN, SIZE, Job::default());
-    keys(&mut app, "{");
+    type_text(&mut app, "{");
     (0..10).for_each(|_| {
         press(&mut app, KeyCode::Right);
     });
@@ -284,10 +259,10 @@ fn on_a_thin_line_a_recording_holds_its_numbers_while_it_plays() {
     assert!(seen.contains(&5), "{seen:?}");
     // Ten times as fast it is still one picture a second.
     assert_eq!(app.due_s(), Some(1.0));
-    keys(&mut app, ">>>");
+    type_text(&mut app, ">>>");
     assert_eq!(app.due_s(), Some(1.0));
     // Who stops it sees the moment itself, and the same by steps.
-    keys(&mut app, " ");
+    type_text(&mut app, " ");
     assert_eq!(shown(&app), 21);
     press(&mut app, KeyCode::Left);
     assert_eq!(shown(&app), 20);
@@ -310,20 +285,14 @@ fn every_timeline_of_every_page_is_marked_and_takes_clicks() {
     for (page, gpus, least) in [('1', 1, 7), ('2', 1, 3), ('2', 2, 2), ('2', 8, 8), ('3', 1, 4), ('4', 1, 5)] {
         for size in [(80, 24), (120, 40), (200, 60)] {
             let mut app = running(PLAIN, size, Job { gpus, ..Job::default() });
-            keys(&mut app, &page.to_string());
+            type_text(&mut app, &page.to_string());
             let (before, column) = (reversed(&app, size), size.0 - 20);
-            let at = |row| MouseEvent {
-                kind: MouseEventKind::Down(MouseButton::Left),
-                column,
-                row,
-                modifiers: KeyModifiers::NONE,
-            };
             let what = format!("page {page}, {gpus} GPUs, {size:?}");
             let body = body_top(size)..size.1 - 1;
             let mut takes = Vec::new();
             for row in body {
                 let mut clicked = app.clone();
-                clicked.update(Message::Mouse(at(row)));
+                click(&mut clicked, column, row);
                 if clicked.job().stands() {
                     assert!((45..90).contains(&shown(&clicked)), "{what}: {}", shown(&clicked));
                     let mut marked = reversed(&clicked, size);

@@ -1,13 +1,16 @@
-//! Made-up jobs for the screen's tests and benchmark: frames and verdicts as a real run would give them.
+//! Made-up jobs for the screen's tests and benchmark: frames and verdicts as a real run would give them, keys and clicks,
+//! and what is drawn.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::sync::{Arc, LazyLock};
 
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Steps};
+use trainmon::history::archive::Limits;
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{
     CpuRates, GpuLink, GpuRates, HostRates, JobRates, MountRates, ProcessRates, StorageRates, TrainerRates,
@@ -15,7 +18,7 @@ use trainmon::rates::frame::{
 };
 use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessId, ProcessRole};
-use trainmon::tui::{App, JobKey, Message, News, Options, Target, Theme, views};
+use trainmon::tui::{self, App, Effect, JobKey, Message, News, Options, Target, Theme, views};
 
 pub static COLOUR: LazyLock<Theme> = LazyLock::new(Theme::coloured);
 pub const PLAIN: Theme = Theme::plain(false);
@@ -298,16 +301,40 @@ pub fn target() -> Target {
     Target { pid: 1234, command: "python train.py --data /data/imagenet --epochs 90 --batch-size 256".into() }
 }
 
+/// The first job of a session, before anything is known about it.
+pub fn job() -> tui::Job {
+    tui::Job::new(JobKey::default(), target(), 1.0, Limits::default())
+}
+
 /// A screen on which nothing has happened yet.
 pub fn fresh(theme: Theme, size: (u16, u16)) -> App {
-    let job =
-        trainmon::tui::Job::new(JobKey::default(), target(), 1.0, trainmon::history::archive::Limits::default());
-    App::new(job, Options { theme, ..Options::default() }, size)
+    App::new(job(), Options { theme, ..Options::default() }, size)
 }
 
 /// Tells the screen something about its first job.
-pub fn tell(app: &mut App, news: News) -> Vec<trainmon::tui::Effect> {
+pub fn tell(app: &mut App, news: News) -> Vec<Effect> {
     app.update(Message::Job(JobKey::default(), news))
+}
+
+pub fn key(code: KeyCode) -> Message {
+    Message::Key(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+pub fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
+    app.update(key(code))
+}
+
+/// Presses the keys of these characters.
+pub fn type_text(app: &mut App, text: &str) -> Vec<Effect> {
+    text.chars().flat_map(|c| press(app, KeyCode::Char(c))).collect()
+}
+
+pub fn mouse(kind: MouseEventKind, column: u16, row: u16) -> Message {
+    Message::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE })
+}
+
+pub fn click(app: &mut App, column: u16, row: u16) -> Vec<Effect> {
+    app.update(mouse(MouseEventKind::Down(MouseButton::Left), column, row))
 }
 
 /// A screen after a while of a data-loader-bound run.
@@ -361,4 +388,30 @@ pub fn rows(buf: &Buffer) -> Vec<String> {
 
 pub fn text(app: &App, size: (u16, u16)) -> String {
     rows(&draw(app, size)).join("\n")
+}
+
+/// What a process, a file or a device may call itself to retitle, recolour or break a line, to turn the reading direction,
+/// and to take two cells or none.
+pub const HOSTILE_NAMES: [&str; 7] = [
+    "\x1b]0;owned\x07\x1b[2J\x1b[31mred",
+    "line\nbreak\r\ttab\u{9b}31m",
+    "\u{202E}desrever\u{2066}iso\u{200F}",
+    "e\u{0301}\u{0301}\u{0301}\u{0301}\u{0301}\u{0301}\u{0301}",
+    "日本語のとても長い名前のプロセス🚀🚀🚀👩‍👩‍👧‍👦/日本語のとても長い名前のファイル",
+    "\u{FEFF}\u{200B}\u{E0041}",
+    "\u{5E9}\u{5DC}\u{5D5}\u{5DD}",
+];
+
+/// No cell holds anything that steers a terminal, and no row is wider than the screen.
+pub fn assert_harmless(buf: &Buffer, theme: Theme) {
+    let turns = |c: char| ('\u{202A}'..='\u{202E}').contains(&c) || ('\u{2060}'..='\u{2069}').contains(&c);
+    let is_bad = |c: char| c.is_control() || turns(c) || "\u{200B}\u{200E}\u{200F}\u{FEFF}".contains(c);
+    for cell in &buf.content {
+        let symbol = cell.symbol();
+        assert!(!symbol.chars().any(is_bad) && symbol.chars().count() <= 3, "{symbol:?}");
+        assert!(!theme.ascii || symbol.is_ascii(), "{symbol:?}");
+    }
+    for row in rows(buf) {
+        assert!(unicode_width::UnicodeWidthStr::width(row.as_str()) <= usize::from(buf.area.width), "{row}");
+    }
 }
