@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -22,6 +23,7 @@ fn stand_in(mode: &str, document: &[u8]) -> (tempfile::TempDir, PathBuf) {
     (folder, program)
 }
 
+/// Watches for three seconds. Tests of several cases watch for all of them at once.
 fn diagnose(target: &Target, py_spy: &Path, more: &[&str]) -> Output {
     trainmon(&["diagnose", "--pid", &target.pid(), "--duration", "3s", "--interval", "500ms", "--py-spy"])
         .arg(py_spy)
@@ -63,12 +65,14 @@ fn hostile_names_never_reach_the_terminal() {
     let long = "a".repeat(10_000);
     let name = format!("f\u{1b}[2J\u{7}\n\u{202e}{long}");
     let (_folder, py_spy) = stand_in("document", &document(&target, &name, "/home/me/\u{1b}]0;x\u{7}.py"));
-    let output = diagnose(&target, &py_spy, &["--json"]);
+    let (output, printed) = thread::scope(|scope| {
+        let printed = scope.spawn(|| diagnose(&target, &py_spy, &[]));
+        (diagnose(&target, &py_spy, &["--json"]), printed.join().unwrap())
+    });
     let verdict = verdict(&output);
     assert_eq!(verdict["seen"]["stacks"], "ok", "{verdict:#}");
     assert_eq!(verdict["main_thread"]["activities"]["python"], 1.0);
     assert!(verdict["main_thread"]["hottest"][0]["function"].as_str().unwrap().chars().count() <= 256);
-    let printed = diagnose(&target, &py_spy, &[]);
     assert!(printed.status.success());
     for output in [output.stdout, printed.stdout] {
         let text = String::from_utf8(output).unwrap();
@@ -93,15 +97,20 @@ fn one_that_may_not_attach_is_told_with_what_mends_it() {
 
 #[test]
 fn one_that_crashes_or_writes_nonsense_leaves_a_verdict_from_the_rest() {
-    for (mode, written) in
-        [("crash", &b""[..]), ("document", b"{\"profiles\": [1, 2"), ("nothing", b""), ("flood", b"")]
-    {
+    let case = |mode: &str, written: &[u8]| {
         let target = Target::sleeping();
         let (_folder, py_spy) = stand_in(mode, written);
         let verdict = verdict(&diagnose(&target, &py_spy, &["--json"]));
         assert_eq!(verdict["seen"]["stacks"], "absent", "{mode}: {verdict:#}");
         assert!(!not_seen(&verdict)["why"].as_str().unwrap().is_empty(), "{mode}");
-    }
+    };
+    thread::scope(|scope| {
+        for (mode, written) in
+            [("crash", &b""[..]), ("document", b"{\"profiles\": [1, 2"), ("nothing", b""), ("flood", b"")]
+        {
+            scope.spawn(move || case(mode, written));
+        }
+    });
 }
 
 #[test]
@@ -120,10 +129,15 @@ fn one_that_hangs_does_not_hold_anything_up_and_does_not_outlive_us() {
 fn without_stacks_py_spy_is_never_started() {
     let target = Target::sleeping();
     let (folder, py_spy) = stand_in("document", &document(&target, "f", "/home/me/t.py"));
-    for option in ["--no-stacks", "--no-ptrace"] {
-        let verdict = verdict(&diagnose(&target, &py_spy, &["--json", option]));
-        assert_eq!(verdict["seen"]["stacks"], "absent");
-        assert!(not_seen(&verdict)["why"].as_str().unwrap().contains(option));
-        assert!(!folder.path().join("document/pid").exists());
-    }
+    thread::scope(|scope| {
+        for option in ["--no-stacks", "--no-ptrace"] {
+            let (target, py_spy) = (&target, &py_spy);
+            scope.spawn(move || {
+                let verdict = verdict(&diagnose(target, py_spy, &["--json", option]));
+                assert_eq!(verdict["seen"]["stacks"], "absent");
+                assert!(not_seen(&verdict)["why"].as_str().unwrap().contains(option));
+            });
+        }
+    });
+    assert!(!folder.path().join("document/pid").exists());
 }

@@ -1,7 +1,7 @@
 //! How many bytes a second every page sends to the terminal when all its numbers move, in the normal mode and in that for
 //! thin lines, live and from a recording that plays.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::app::*;
 use crossterm::event::KeyCode;
@@ -222,23 +222,47 @@ fn verdict(t: u64) -> Arc<Verdict> {
 
 /// Seconds after which the charts are full.
 const PAST: u64 = 75;
+/// Seconds that a page is shown before its bytes count.
+const SETTLE: u64 = 3;
 
 const JOB: Job = Job { workers: 8, gpus: 1, seconds: 0 };
 /// One that fills its pages, on a machine with 64 CPUs.
 const LARGE: Job = Job { workers: 32, gpus: 8, seconds: 0 };
 
-fn screen(job: tui::Job, low_bandwidth: bool, depth: Depth, page: Page) -> App {
+fn second(app: &mut App, t: u64, job: Job) {
+    tell(app, News::Frame(Box::new(noisy(t, job))));
+    tell(app, News::Verdict(verdict(t)));
+}
+
+/// A live job with a past that fills the charts.
+fn with_past(shape: Job) -> tui::Job {
+    let mut app = App::new(job(), Options::default(), SIZE);
+    (1..=PAST).for_each(|t| second(&mut app, t, shape));
+    app.job().clone()
+}
+
+/// A recording that has played so long, and has more to come.
+static PLAYED: LazyLock<tui::Job> = LazyLock::new(|| {
+    let mut app = App::new(job().recording(), Options::default(), SIZE);
+    (1..=PAST + SETTLE + 65).for_each(|t| second(&mut app, t, JOB));
+    tell(&mut app, News::Loaded(None));
+    for _ in 0..PAST {
+        app.update(Message::Advance(1.0));
+    }
+    app.job().clone()
+});
+
+static PAST_OF_JOB: LazyLock<tui::Job> = LazyLock::new(|| with_past(JOB));
+static PAST_OF_LARGE: LazyLock<tui::Job> = LazyLock::new(|| with_past(LARGE));
+
+/// A page of a job that has a past.
+fn screen(job: &tui::Job, low_bandwidth: bool, depth: Depth, page: Page) -> App {
     let options = Options { theme: Theme { depth, ..*COLOUR }, low_bandwidth, ..Options::default() };
-    let mut app = App::new(job, options, SIZE);
+    let mut app = App::new(job.clone(), options, SIZE);
     let key = char::from_digit(page.index() as u32 + 1, 10).unwrap_or('?');
     press(&mut app, KeyCode::Char(key));
     assert_eq!(app.page(), page);
     app
-}
-
-fn second(app: &mut App, t: u64, job: Job) {
-    tell(app, News::Frame(Box::new(noisy(t, job))));
-    tell(app, News::Verdict(verdict(t)));
 }
 
 /// Mean bytes a second over a minute of pictures, one a second; `next` leads to the next.
@@ -256,25 +280,23 @@ fn over_a_minute(app: &mut App, mut next: impl FnMut(&mut App, u64)) -> usize {
     sent / 60
 }
 
-/// Mean bytes a second of a live job with a past that fills the charts.
-fn live(low_bandwidth: bool, depth: Depth, page: Page, shape: Job) -> usize {
-    let mut app = screen(job(), low_bandwidth, depth, page);
-    (1..=PAST).for_each(|t| second(&mut app, t, shape));
-    over_a_minute(&mut app, |app, t| second(app, PAST + t, shape))
+/// Mean bytes a second of a live job.
+fn live(low_bandwidth: bool, depth: Depth, page: Page, past: &tui::Job, shape: Job) -> usize {
+    let mut app = screen(past, low_bandwidth, depth, page);
+    (1..=SETTLE).for_each(|t| second(&mut app, PAST + t, shape));
+    over_a_minute(&mut app, |app, t| second(app, PAST + SETTLE + t, shape))
 }
 
 /// The same of a recording that plays at its own speed.
 fn replayed(low_bandwidth: bool, depth: Depth, page: Page) -> usize {
-    let mut app = screen(job().recording(), low_bandwidth, depth, page);
-    (1..=PAST + 65).for_each(|t| second(&mut app, t, JOB));
-    tell(&mut app, News::Loaded(None));
-    for _ in 0..PAST {
+    let mut app = screen(&PLAYED, low_bandwidth, depth, page);
+    for _ in 0..SETTLE {
         app.update(Message::Advance(1.0));
     }
     let sent = over_a_minute(&mut app, |app, _| {
         app.update(Message::Advance(1.0));
     });
-    assert_eq!(app.job().moment_ns(), noisy(PAST + 61, JOB).monotonic_ns, "it played");
+    assert_eq!(app.job().moment_ns(), noisy(PAST + SETTLE + 61, JOB).monotonic_ns, "it played");
     sent
 }
 
@@ -299,14 +321,14 @@ fn assert_within_in(most: usize, depths: &[Depth], sent: impl Fn(Depth, Page) ->
 
 #[test]
 fn a_thin_line_gets_few_bytes_on_every_page() {
-    assert_within(THIN, |depth, page| live(true, depth, page, JOB));
-    assert_within_in(THIN, &[Depth::Indexed256], |depth, page| live(true, depth, page, LARGE));
+    assert_within(THIN, |depth, page| live(true, depth, page, &PAST_OF_JOB, JOB));
+    assert_within_in(THIN, &[Depth::Indexed256], |depth, page| live(true, depth, page, &PAST_OF_LARGE, LARGE));
 }
 
 #[test]
 fn the_normal_mode_stays_within_its_bytes_on_every_page() {
-    assert_within(NORMAL, |depth, page| live(false, depth, page, JOB));
-    assert_within_in(NORMAL, &[Depth::Indexed256], |depth, page| live(false, depth, page, LARGE));
+    assert_within(NORMAL, |depth, page| live(false, depth, page, &PAST_OF_JOB, JOB));
+    assert_within_in(NORMAL, &[Depth::Indexed256], |depth, page| live(false, depth, page, &PAST_OF_LARGE, LARGE));
 }
 
 #[test]
@@ -323,10 +345,9 @@ fn a_recording_that_plays_stays_within_its_bytes() {
 fn nothing_is_sent_while_the_picture_stands() {
     for low_bandwidth in [false, true] {
         for page in Page::ALL {
-            let mut app = screen(job(), low_bandwidth, Depth::Indexed256, page);
-            (1..=60).for_each(|t| second(&mut app, t, JOB));
+            let mut app = screen(&PAST_OF_JOB, low_bandwidth, Depth::Indexed256, page);
             press(&mut app, KeyCode::Char(' '));
-            assert_eq!(over_a_minute(&mut app, |app, t| second(app, 60 + t, JOB)), 0, "{}", page.name());
+            assert_eq!(over_a_minute(&mut app, |app, t| second(app, PAST + t, JOB)), 0, "{}", page.name());
         }
     }
 }

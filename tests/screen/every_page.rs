@@ -184,14 +184,13 @@ fn rich_verdict() -> Verdict {
 fn numbers_of_any_size_and_hostile_text_break_no_page() {
     for large in [true, false] {
         let verdict = Arc::new(replaced(&rich_verdict(), &extremes(large)));
+        let frame = replaced(&rich(4), &extremes(large));
         for size in [(80, 24), (200, 60), (40, 10)] {
             let mut app = fresh(if large { *COLOUR } else { ASCII }, size);
-            for t in 1..4 {
-                tell(&mut app, News::Frame(Box::new(rich(t))));
+            for frame in (1..4).map(rich).chain([frame.clone()]) {
+                tell(&mut app, News::Frame(Box::new(frame)));
                 tell(&mut app, News::Verdict(Arc::clone(&verdict)));
             }
-            tell(&mut app, News::Frame(Box::new(replaced(&rich(4), &extremes(large)))));
-            tell(&mut app, News::Verdict(Arc::clone(&verdict)));
             walk(&mut app, size);
         }
     }
@@ -378,21 +377,32 @@ fn states(size: (u16, u16)) -> Vec<(&'static str, App)> {
 }
 
 #[test]
-fn every_key_can_be_pressed_in_every_state() {
-    let size = (80, 24);
-    for (name, app) in states(size) {
+fn every_key_on_every_page_in_every_state_at_every_size() {
+    let usual = (80, 24);
+    let mut sessions: Vec<_> = states(usual).into_iter().map(|(name, app)| (name, app, usual)).collect();
+    for size in [(20, 5), usual, (200, 60)] {
+        sessions.push(("running", running(PLAIN, size, Job::default()), size));
+    }
+    for size in [(20, 5), (200, 60)] {
+        sessions.push(("fresh", fresh(PLAIN, size), size));
+    }
+    for (name, mut app, size) in sessions {
         for page in PAGES {
-            for binding in TABLE.iter().filter(|binding| binding.id != "quit") {
-                let mut app = app.clone();
-                press(&mut app, KeyCode::Esc);
-                press(&mut app, KeyCode::Char(page));
-                app.update(Message::Key(binding.keys[0].event()));
-                check(&app, size);
-                // What has opened takes keys as well, and time goes on.
-                press(&mut app, KeyCode::Down);
-                press(&mut app, KeyCode::Enter);
-                app.update(Message::Advance(2.0));
-                check(&app, size);
+            press(&mut app, KeyCode::Esc);
+            press(&mut app, KeyCode::Char(page));
+            for binding in TABLE {
+                for (nth, chord) in binding.keys.iter().enumerate() {
+                    let mut app = app.clone();
+                    app.update(Message::Key(chord.event()));
+                    check(&app, size);
+                    if nth == 0 && size == usual && binding.id != "quit" {
+                        // What has opened takes keys as well, and time goes on.
+                        press(&mut app, KeyCode::Down);
+                        press(&mut app, KeyCode::Enter);
+                        app.update(Message::Advance(2.0));
+                        check(&app, size);
+                    }
+                }
             }
         }
         assert!(app.jobs().len() == 1, "{name}");

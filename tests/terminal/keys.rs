@@ -10,7 +10,7 @@ use crate::pty::{Conditions, ESC, Screen, key, typed};
 
 /// Everything that neither quits nor suspends, on every page, of a job that runs and of a recording: the program goes on
 /// answering, and its pages are still there. What the pages look like meanwhile is looked at without a terminal, in
-/// `tests/screen/keys.rs`.
+/// `tests/screen/every_page.rs`.
 #[test]
 fn every_key_on_every_page() {
     let keymap = Keymap::default();
