@@ -18,7 +18,7 @@ fn key(code: KeyCode) -> Message {
 }
 
 fn every_key() -> Vec<Message> {
-    keys::TABLE.iter().flat_map(|b| b.keys).map(|k| Message::Key(k.event())).collect()
+    keys::TABLE.iter().flat_map(|b| b.chords()).map(|k| Message::Key(k.event())).collect()
 }
 
 #[test]

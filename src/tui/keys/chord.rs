@@ -25,11 +25,7 @@ pub(super) const fn ch(c: char) -> Chord {
 }
 
 pub(super) const fn ctrl(c: char) -> Chord {
-    Chord { code: KeyCode::Char(c), control: true, shift: false }
-}
-
-pub(super) const fn shift(code: KeyCode) -> Chord {
-    Chord { code, control: false, shift: true }
+    Chord { control: true, ..ch(c) }
 }
 
 impl Chord {
@@ -54,27 +50,17 @@ impl Chord {
 
 impl fmt::Display for Chord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.control {
-            f.write_str("Ctrl-")?;
-        }
-        if self.shift {
-            f.write_str("Shift-")?;
-        }
+        let control = if self.control { "Ctrl-" } else { "" };
+        let shift = if self.shift { "Shift-" } else { "" };
+        write!(f, "{control}{shift}")?;
         match self.code {
-            KeyCode::Char(' ') => f.write_str("Space"),
-            KeyCode::Char(c) if self.control => write!(f, "{}", c.to_ascii_uppercase()),
-            KeyCode::Char(c) => write!(f, "{c}"),
-            KeyCode::F(n) => write!(f, "F{n}"),
-            KeyCode::Up => f.write_str("Up"),
-            KeyCode::Down => f.write_str("Down"),
-            KeyCode::Left => f.write_str("Left"),
-            KeyCode::Right => f.write_str("Right"),
-            KeyCode::PageUp => f.write_str("PgUp"),
-            KeyCode::PageDown => f.write_str("PgDn"),
+            KeyCode::Char(c) if self.control && c != ' ' => write!(f, "{}", c.to_ascii_uppercase()),
+            KeyCode::Char(c) if c != ' ' => write!(f, "{c}"),
             KeyCode::BackTab => f.write_str("Shift-Tab"),
-            KeyCode::Delete => f.write_str("Del"),
-            KeyCode::Insert => f.write_str("Ins"),
-            other => write!(f, "{other}"),
+            code => match NAMES.iter().find(|(_, known)| *known == code) {
+                Some((name, _)) => f.write_str(name),
+                None => write!(f, "{code}"),
+            },
         }
     }
 }
@@ -84,38 +70,39 @@ impl fmt::Display for Chord {
 #[error("{0}")]
 pub struct ChordError(String);
 
-/// Keys that are no characters, by what people call them, and characters that are easier to name than to quote.
+/// Keys that are no characters, and characters that are easier to name than to quote: the name that is shown, then others
+/// that are read, whatever their case.
 const NAMES: [(&str, KeyCode); 30] = [
-    ("space", KeyCode::Char(' ')),
-    ("backslash", KeyCode::Char('\\')),
-    ("comma", KeyCode::Char(',')),
-    ("plus", KeyCode::Char('+')),
-    ("minus", KeyCode::Char('-')),
-    ("tab", KeyCode::Tab),
-    ("backtab", KeyCode::BackTab),
-    ("enter", KeyCode::Enter),
-    ("return", KeyCode::Enter),
-    ("esc", KeyCode::Esc),
-    ("escape", KeyCode::Esc),
-    ("backspace", KeyCode::Backspace),
-    ("del", KeyCode::Delete),
-    ("delete", KeyCode::Delete),
-    ("ins", KeyCode::Insert),
-    ("insert", KeyCode::Insert),
-    ("home", KeyCode::Home),
-    ("end", KeyCode::End),
-    ("pgup", KeyCode::PageUp),
-    ("pageup", KeyCode::PageUp),
-    ("page-up", KeyCode::PageUp),
-    ("pgdn", KeyCode::PageDown),
-    ("pgdown", KeyCode::PageDown),
-    ("pagedown", KeyCode::PageDown),
-    ("page-down", KeyCode::PageDown),
-    ("up", KeyCode::Up),
-    ("down", KeyCode::Down),
-    ("left", KeyCode::Left),
-    ("right", KeyCode::Right),
-    ("hyphen", KeyCode::Char('-')),
+    ("Space", KeyCode::Char(' ')),
+    ("Backslash", KeyCode::Char('\\')),
+    ("Comma", KeyCode::Char(',')),
+    ("Plus", KeyCode::Char('+')),
+    ("Minus", KeyCode::Char('-')),
+    ("Hyphen", KeyCode::Char('-')),
+    ("Tab", KeyCode::Tab),
+    ("BackTab", KeyCode::BackTab),
+    ("Enter", KeyCode::Enter),
+    ("Return", KeyCode::Enter),
+    ("Esc", KeyCode::Esc),
+    ("Escape", KeyCode::Esc),
+    ("Backspace", KeyCode::Backspace),
+    ("Del", KeyCode::Delete),
+    ("Delete", KeyCode::Delete),
+    ("Ins", KeyCode::Insert),
+    ("Insert", KeyCode::Insert),
+    ("Home", KeyCode::Home),
+    ("End", KeyCode::End),
+    ("PgUp", KeyCode::PageUp),
+    ("PageUp", KeyCode::PageUp),
+    ("Page-Up", KeyCode::PageUp),
+    ("PgDn", KeyCode::PageDown),
+    ("PgDown", KeyCode::PageDown),
+    ("PageDown", KeyCode::PageDown),
+    ("Page-Down", KeyCode::PageDown),
+    ("Up", KeyCode::Up),
+    ("Down", KeyCode::Down),
+    ("Left", KeyCode::Left),
+    ("Right", KeyCode::Right),
 ];
 
 /// Modifiers as they are written before a key.
@@ -136,11 +123,10 @@ fn code(text: &str) -> Option<KeyCode> {
     if let (Some(c), None) = (chars.next(), chars.next()) {
         return (!c.is_control()).then_some(KeyCode::Char(c));
     }
-    let lower = text.to_ascii_lowercase();
-    if let Some((_, code)) = NAMES.iter().find(|(name, _)| *name == lower) {
+    if let Some((_, code)) = NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
         return Some(*code);
     }
-    let number = lower.strip_prefix('f').filter(|n| n.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()?;
+    let number = text.strip_prefix(['f', 'F']).filter(|n| n.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()?;
     (1..=24).contains(&number).then_some(KeyCode::F(number))
 }
 
@@ -204,7 +190,7 @@ mod tests {
             (&["PageUp", "PgUp", "pgup", "page-up"], key(KeyCode::PageUp)),
             (&["space", "Space", " "], ch(' ')),
             (&["F10", "f10"], key(KeyCode::F(10))),
-            (&["shift-left", "Shift+Left", "S-left"], shift(KeyCode::Left)),
+            (&["shift-left", "Shift+Left", "S-left"], Chord { shift: true, ..key(KeyCode::Left) }),
             (&["backslash", "\\"], ch('\\')),
             (&["shift-tab", "BackTab"], key(KeyCode::BackTab)),
             (&["shift-a", "A"], ch('A')),
