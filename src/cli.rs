@@ -65,6 +65,7 @@ pub enum Command {
     /// Print the manual page.
     Man {
         /// The page of one command (diagnose, run, …) instead of the main page.
+        #[arg(id = "manual_page", value_name = "PAGE")]
         page: Option<String>,
     },
 }
@@ -275,5 +276,11 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+        // The parser would take one for the other.
+        let command = Cli::command();
+        for own in command.get_subcommands().flat_map(clap::Command::get_arguments) {
+            let shared = command.get_arguments().any(|common| common.get_id() == own.get_id());
+            assert!(!shared, "`{}` is an option of all commands already", own.get_id());
+        }
     }
 }

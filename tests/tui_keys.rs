@@ -76,6 +76,21 @@ fn copying_gives_the_whole_verdict() {
 }
 
 #[test]
+fn charts_begin_short_and_grow_with_what_has_been_seen() {
+    for (seconds, span_s) in [(0, 15.0), (1, 15.0), (15, 15.0), (16, 30.0), (31, 60.0), (90, 60.0)] {
+        let mut app = running(PLAIN, (80, 24), Job { seconds, ..Job::default() });
+        assert_eq!(app.span_s(), span_s, "after {seconds} s");
+        draw(&app, (80, 24));
+        // A scale that was chosen stays.
+        app.update(key(KeyCode::Char('-')));
+        let chosen = app.span_s();
+        assert!(chosen > span_s);
+        app.update(Message::Job(JobKey::default(), News::Frame(Box::new(frame(seconds + 40, Job::default())))));
+        assert_eq!(app.span_s(), chosen);
+    }
+}
+
+#[test]
 fn zoom_goes_from_ten_seconds_to_an_hour() {
     let mut app = running(PLAIN, (80, 24), Job::default());
     assert_eq!(app.span_s(), 60.0);

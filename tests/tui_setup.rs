@@ -67,7 +67,12 @@ fn every_setting_changes_what_it_says() {
     press(&mut app, KeyCode::Left);
     assert_eq!(word(&app), "high-contrast", "round the end");
     at(&mut app, 1, KeyCode::Right);
-    assert_eq!(app.layout().time_scale.unwrap().to_string(), "2m");
+    let scale = |app: &App| app.layout().time_scale.unwrap().to_string();
+    assert_eq!(scale(&app), "30s", "the next after the 15 s that auto begins with");
+    press(&mut app, KeyCode::Left);
+    press(&mut app, KeyCode::Left);
+    assert_eq!(scale(&app), "auto", "past the end");
+    press(&mut app, KeyCode::Right);
     at(&mut app, 2, KeyCode::Enter);
     assert_eq!(app.layout().low_bandwidth, Some(true));
     assert_eq!(at(&mut app, 3, KeyCode::Enter)[0], Effect::Mouse(false));
