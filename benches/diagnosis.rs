@@ -8,6 +8,7 @@ use trainmon::diagnosis::{Context, Diagnosis};
 use trainmon::history::{FRAMES, History};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{GpuRates, TrainerRates, WorkerRates};
+use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{ProcessId, Sample};
 
 /// A second of a job with eight workers and one device, waiting two thirds of its time.
@@ -30,10 +31,9 @@ fn frame(sequence: u64) -> Frame {
         seconds_seen: 1.0,
         looks: 50,
         exact: true,
-        input_wait_s: 0.66,
-        host_busy_s: 0.34,
+        split_s: TimeSplit { input_wait: 0.66, host_busy: 0.34, ..TimeSplit::default() },
         running_s: 0.34,
-        device_idle_s: Some([0.6, 0.0, 0.1, 0.0, 0.0]),
+        device_idle_s: Some([0.6, 0.0, 0.1, 0.0, 0.0].into()),
         wait_lengths_s: vec![0.06; 10],
         steps: Some(10),
         step_lengths_s: vec![0.1; 10],

@@ -29,6 +29,7 @@ mod storage;
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod testing;
 pub mod threads;
+pub mod time_split;
 mod trainer;
 mod workers;
 

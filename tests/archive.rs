@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use trainmon::diagnosis::Verdict;
-use trainmon::diagnosis::verdict::{Advice, Class, Evidence, NotSeen, Shares, WorkerVerdict};
+use trainmon::diagnosis::verdict::{Advice, Class, Evidence, NotSeen, WorkerVerdict};
 use trainmon::history::archive::{Archive, Limits, MomentId};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{CpuRates, GpuRates, HostRates, ProcessRates, StorageRates, TrainerRates, WorkerRates};
+use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{ProcessId, ProcessRole};
 
 /// Numbers that look random and are the same every time.
@@ -96,10 +97,10 @@ fn busy(t: u64, noise: &mut Noise) -> Frame {
         trainers: vec![TrainerRates {
             id: id(0),
             seconds_seen: seconds,
-            input_wait_s: noise.below(1000) as f64 * seconds / 1000.0,
+            split_s: TimeSplit { input_wait: noise.below(1000) as f64 * seconds / 1000.0, ..TimeSplit::default() },
             wait_lengths_s: (0..20).map(|_| noise.below(50_000_000) as f32 / 1e9).collect(),
             step_lengths_s: (0..20).map(|_| noise.below(100_000_000) as f32 / 1e9).collect(),
-            device_idle_s: Some([0.1, 0.2, 0.0, 0.0, noise.below(100) as f64 / 100.0]),
+            device_idle_s: Some([0.1, 0.2, 0.0, 0.0, noise.below(100) as f64 / 100.0].into()),
             ..TrainerRates::default()
         }],
         storage: StorageRates { read_bytes_s: Some(noise.below(20_000_000) as f64 / seconds), ..Default::default() },
@@ -128,7 +129,7 @@ fn verdict(class: Class, noise: &mut Noise) -> Verdict {
             "The main thread waits {:.0} % of its time for a batch: the workers are busy",
             share * 100.0
         ),
-        shares: Some(Shares { input_wait: share, host_busy: 1.0 - share, ..Shares::default() }),
+        shares: Some(TimeSplit { input_wait: share, host_busy: 1.0 - share, ..TimeSplit::default() }),
         workers: (1..33)
             .map(|pid| WorkerVerdict {
                 pid,

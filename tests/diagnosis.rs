@@ -32,6 +32,7 @@ use trainmon::rates::Frame;
 use trainmon::rates::frame::{
     GpuLink, GpuRates, HostRates, JobRates, MountRates, StorageRates, TrainerRates, WorkerRates,
 };
+use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample, Wait};
 
 #[derive(Debug, Deserialize)]
@@ -107,12 +108,9 @@ fn busy_device() -> Frame {
         seconds_seen: 1.0,
         looks: 50,
         exact: true,
-        input_wait_s: 0.01,
-        device_sync_s: 0.6,
-        host_busy_s: 0.37,
+        split_s: TimeSplit { input_wait: 0.01, device_sync: 0.6, host_busy: 0.37, checkpoint: 0.0, other: 0.02 },
         running_s: 0.3,
-        other_s: 0.02,
-        device_idle_s: Some([0.01, 0.02, 0.02, 0.0, 0.0]),
+        device_idle_s: Some([0.01, 0.02, 0.02, 0.0, 0.0].into()),
         steps: Some(5),
         step_lengths_s: vec![0.2; 5],
         run_delay_share: Some(0.01),
@@ -468,7 +466,14 @@ fn only_loses_its_stacks(before: &Frame, after: &Frame) -> bool {
         let trainer = &frame.trainers[0];
         let worker = frame.workers.first().and_then(|worker| worker.busy).unwrap_or(0.0);
         let device = frame.gpus.first().and_then(|gpu| gpu.job_utilization_pct).unwrap_or(0.0) / 100.0;
-        [trainer.input_wait_s, trainer.device_sync_s, trainer.host_busy_s, trainer.other_s, worker, device]
+        [
+            trainer.split_s.input_wait,
+            trainer.split_s.device_sync,
+            trainer.split_s.host_busy,
+            trainer.split_s.other,
+            worker,
+            device,
+        ]
     };
     let moved = signals(before).iter().zip(signals(after)).any(|(a, b)| (a - b).abs() > 0.25);
     !before.stacks.is_empty() && after.stacks.is_empty() && !moved
@@ -573,10 +578,8 @@ fn changed(
     frame.stacks.retain(|stacks| !(counts.0 == 0 && stacks.role != ProcessRole::Worker));
     for trainer in &mut frame.trainers {
         // What the fold of samples promises: shares of an interval, adding up.
-        let [input, sync, host, checkpoint, other] =
-            [trainer.input_wait_s, trainer.device_sync_s, trainer.host_busy_s, trainer.checkpoint_s, trainer.other_s];
-        trainer.seconds_seen = input + sync + host + checkpoint + other;
-        trainer.running_s = trainer.running_s.min(host);
+        trainer.seconds_seen = trainer.split_s.total();
+        trainer.running_s = trainer.running_s.min(trainer.split_s.host_busy);
     }
     for gpu in &mut frame.gpus {
         for pct in [&mut gpu.utilization_pct, &mut gpu.job_utilization_pct] {

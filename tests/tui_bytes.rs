@@ -171,7 +171,7 @@ fn noisy_processes(frame: &mut Frame, n: impl Fn(u64) -> f64) {
     }
     for trainer in &mut frame.trainers {
         let wait = 0.4 + 0.4 * n(90);
-        (trainer.input_wait_s, trainer.host_busy_s) = (wait, 0.9 - wait);
+        (trainer.split_s.input_wait, trainer.split_s.host_busy) = (wait, 0.9 - wait);
     }
     for (process, at) in frame.processes.iter_mut().zip((100..).step_by(8)) {
         process.cpu_pct = Some(100.0 * n(at));

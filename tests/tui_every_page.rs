@@ -222,7 +222,8 @@ fn flood(frame: &mut Frame, v: f64) {
         (cpu.busy_pct, cpu.iowait_pct, cpu.steal_pct) = (v as f32, v as f32, v as f32);
     }
     for t in &mut frame.trainers {
-        (t.seconds_seen, t.input_wait_s, t.device_sync_s, t.host_busy_s, t.other_s) = (v, v, v, v, v);
+        (t.seconds_seen, t.split_s.input_wait, t.split_s.device_sync, t.split_s.host_busy, t.split_s.other) =
+            (v, v, v, v, v);
     }
     for w in &mut frame.workers {
         set!(w; busy io_wait runnable idle batches_s read_chars_s major_faults_s);

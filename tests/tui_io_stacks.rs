@@ -10,10 +10,11 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 use proptest::prelude::*;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::Verdict;
-use trainmon::diagnosis::verdict::{Class, Evidence, Hottest, MainThread, NotSeen, Rank, Shares};
+use trainmon::diagnosis::verdict::{Class, Evidence, Hottest, MainThread, NotSeen, Rank};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, MountRates, NetRates};
 use trainmon::rates::stacks::{Activities, Activity, Place, ProcessStacks};
+use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessRole, SourceState, SourceStatus, Sources};
 use trainmon::tui::{App, Message, News, Theme};
 use tui_support::*;
@@ -176,7 +177,7 @@ fn judged() -> Verdict {
     verdict.ranks = (0..2)
         .map(|n| Rank {
             pid: 1234 + n,
-            shares: Shares { input_wait: 0.5, device_sync: 0.1, host_busy: 0.4, ..Shares::default() },
+            shares: TimeSplit { input_wait: 0.5, device_sync: 0.1, host_busy: 0.4, ..TimeSplit::default() },
             collectives: Some(0.1 * f64::from(n)),
             straggler: n == 0,
         })

@@ -448,7 +448,7 @@ fn ranked(t: u64) -> Frame {
             let mut trainer = one.clone();
             trainer.id = id(1234 + rank);
             if rank == 5 {
-                (trainer.input_wait_s, trainer.host_busy_s) = (0.85, 0.05);
+                (trainer.split_s.input_wait, trainer.split_s.host_busy) = (0.85, 0.05);
             }
             trainer
         })

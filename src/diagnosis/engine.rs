@@ -102,11 +102,11 @@ impl Mix {
             let worker = |part: fn(&WorkerRates) -> Option<f64>| mean(&mut frame.workers.iter().filter_map(part));
             let device = frame.gpus.iter().filter(|gpu| gpu.attached).filter_map(|gpu| gpu.job_utilization_pct);
             let now = [
-                main(|trainer| trainer.input_wait_s),
-                main(|trainer| trainer.device_sync_s),
-                main(|trainer| trainer.host_busy_s),
-                main(|trainer| trainer.checkpoint_s),
-                main(|trainer| trainer.other_s),
+                main(|trainer| trainer.split_s.input_wait),
+                main(|trainer| trainer.split_s.device_sync),
+                main(|trainer| trainer.split_s.host_busy),
+                main(|trainer| trainer.split_s.checkpoint),
+                main(|trainer| trainer.split_s.other),
                 worker(|worker| worker.busy),
                 worker(|worker| worker.io_wait),
                 worker(|worker| worker.runnable),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::rates::stacks::Activity;
+use crate::rates::time_split::TimeSplit;
 use crate::sample::{Access, Sample, SourceState, SourceStatus};
 
 use super::Context;
@@ -11,7 +12,7 @@ use super::rules::Judgement;
 use super::stalls;
 use super::thresholds::{self as limit, Threshold};
 use super::verdict::{
-    Advice, Class, Evidence, Finding, Hottest, NotSeen, OwnCost, Phase, Shares, Steps, Verdict, WorkerVerdict,
+    Advice, Class, Evidence, Finding, Hottest, NotSeen, OwnCost, Phase, Steps, Verdict, WorkerVerdict,
 };
 use super::what_if::{self, Loop, Prediction};
 use super::window::{MainWindow, Window};
@@ -74,7 +75,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Window,
 
 /// The five shares. A main thread that loads the batches itself waits for them while it works: without stacks its own
 /// work cannot be told from loading, so all of it counts as loading.
-fn shares(judgement: &Judgement, main: &MainWindow) -> Shares {
+fn shares(judgement: &Judgement, main: &MainWindow) -> TimeSplit {
     let mut shares = main.shares;
     if judgement.cause == Some("in-process-loading") && main.activities.is_none() {
         shares.input_wait += main.running;

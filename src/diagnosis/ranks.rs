@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use crate::rates::Frame;
-use crate::rates::frame::TrainerRates;
 use crate::rates::stacks::Activity;
+use crate::rates::time_split::TimeSplit;
 use crate::sample::ProcessId;
 
 use super::stacks::{ProcessSum, StacksWindow};
 use super::thresholds as limit;
-use super::verdict::{Rank, Shares};
+use super::verdict::Rank;
 
 /// Samples of a rank's main thread from which its share of collectives is believed.
 const ENOUGH: u64 = 15;
@@ -20,13 +20,10 @@ const ENOUGH: u64 = 15;
 /// The ranks with their time, in the order of their PIDs; empty for a single trainer.
 #[must_use]
 pub fn ranks(frames: &[&Frame], stacks: &StacksWindow) -> Vec<(ProcessId, Rank)> {
-    let mut sums: BTreeMap<ProcessId, ([f64; 5], f64)> = BTreeMap::new();
+    let mut sums: BTreeMap<ProcessId, (TimeSplit, f64)> = BTreeMap::new();
     for trainer in frames.iter().flat_map(|frame| &frame.trainers) {
-        let TrainerRates { input_wait_s, device_sync_s, host_busy_s, checkpoint_s, other_s, .. } = trainer;
         let (sum, seen) = sums.entry(trainer.id).or_default();
-        for (sum, part) in sum.iter_mut().zip([input_wait_s, device_sync_s, host_busy_s, checkpoint_s, other_s]) {
-            *sum += part;
-        }
+        *sum += trainer.split_s;
         *seen += trainer.seconds_seen;
     }
     sums.retain(|_, (_, seen)| *seen > 0.0);
@@ -36,8 +33,7 @@ pub fn ranks(frames: &[&Frame], stacks: &StacksWindow) -> Vec<(ProcessId, Rank)>
     let mut ranks: Vec<(ProcessId, Rank)> = sums
         .into_iter()
         .map(|(id, (sum, seen))| {
-            let [input_wait, device_sync, host_busy, checkpoint, other] = sum.map(|sum| sum / seen);
-            let shares = Shares { input_wait, device_sync, host_busy, checkpoint, other };
+            let shares = sum.map(|seconds| seconds / seen);
             let collectives = stacks.trainers.get(&id).and_then(collectives);
             (id, Rank { pid: id.pid, shares, collectives, straggler: false })
         })
@@ -65,7 +61,7 @@ fn waits_for_others(rank: &Rank, by_stacks: bool) -> f64 {
 }
 
 fn mark_straggler(ranks: &mut [(ProcessId, Rank)]) {
-    // Shares of one kind are compared: those of the stacks only where every rank has them.
+    // TimeSplit of one kind are compared: those of the stacks only where every rank has them.
     let by_stacks = ranks.iter().all(|(_, rank)| rank.collectives.is_some());
     let waits: Vec<f64> = ranks.iter().map(|(_, rank)| waits_for_others(rank, by_stacks)).collect();
     let most = waits.iter().copied().fold(0.0, f64::max);
@@ -81,13 +77,13 @@ fn mark_straggler(ranks: &mut [(ProcessId, Rank)]) {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::rates::frame::TrainerRates;
 
     fn frame(others: &[f64]) -> Frame {
         let trainers = others.iter().zip(10..).map(|(other, pid)| TrainerRates {
             id: ProcessId { pid, start_ticks: 1 },
             seconds_seen: 1.0,
-            other_s: *other,
-            host_busy_s: 1.0 - other,
+            split_s: TimeSplit { other: *other, host_busy: 1.0 - other, ..TimeSplit::default() },
             ..TrainerRates::default()
         });
         Frame { trainers: trainers.collect(), ..Frame::default() }

@@ -13,7 +13,7 @@ use crate::sample::{ProcessId, ProcessRole};
 use crate::text::sanitise;
 
 use super::thresholds as limit;
-use super::verdict::{Hottest, MainThread, Shares, Stages};
+use super::verdict::{Hottest, MainThread, Stages};
 use super::window::{MainWindow, WorkerWindow};
 
 /// Samples of a main thread from which its stacks are believed, and how many samples' weight the lane's own estimate
@@ -315,11 +315,9 @@ fn shift(main: &mut MainWindow, input: f64, checkpoint: f64) {
         }
     }
     // Where nothing was left to take it from, the parts are made to fit.
-    let Shares { input_wait, device_sync, host_busy, checkpoint, other } = shares;
-    let mut parts = [input_wait, device_sync, host_busy, checkpoint, other];
-    let sum: f64 = parts.iter().map(|part| part.max(0.0)).sum();
-    if sum > 0.0 {
-        parts.iter_mut().for_each(|part| **part = part.max(0.0) / sum);
+    let parts = shares.map(|part| part.max(0.0));
+    if let Some(fitting) = parts.shares_of(parts.total()) {
+        *shares = fitting;
     }
 }
 

@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::rates::time_split::TimeSplit;
+
 /// Which resource must change for the loop to step faster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -115,8 +117,8 @@ pub struct Verdict {
     pub summary: String,
     /// Seconds from attaching to the first verdict that was neither unknown nor pending.
     pub first_verdict_s: Option<f64>,
-    /// Where the main thread's wall time went.
-    pub shares: Option<Shares>,
+    /// Where the main thread's wall time went, shares that add up to 1.
+    pub shares: Option<TimeSplit>,
     /// Device idle time by what the main thread did meanwhile.
     pub gpu_idle: Option<GpuIdle>,
     /// Steps.
@@ -142,21 +144,6 @@ pub struct Verdict {
     /// trainmon's own cost.
     #[serde(rename = "self")]
     pub own: OwnCost,
-}
-
-/// Shares of the main thread's wall time; they add up to 1.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Shares {
-    /// Waiting for a batch.
-    pub input_wait: f64,
-    /// Waiting for the device.
-    pub device_sync: f64,
-    /// Working on the host.
-    pub host_busy: f64,
-    /// Saving state.
-    pub checkpoint: f64,
-    /// Anything else.
-    pub other: f64,
 }
 
 /// Share of the window in which the job's devices were idle, and what the main thread did meanwhile.
@@ -210,7 +197,7 @@ pub struct Rank {
     /// PID of its trainer.
     pub pid: u32,
     /// Where its main thread's time went.
-    pub shares: Shares,
+    pub shares: TimeSplit,
     /// Share of its time in collectives, where stacks told.
     pub collectives: Option<f64>,
     /// The others wait for this one.

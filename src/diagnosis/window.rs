@@ -8,10 +8,11 @@ use std::sync::Arc;
 use crate::rates::Frame;
 use crate::rates::frame::{GpuRates, Stall, TrainerRates, WorkerRates};
 use crate::rates::stacks::Activity;
+use crate::rates::time_split::TimeSplit;
 use crate::sample::{MountKind, ProcessId, Wait};
 
 use super::stacks::{self, MainActivities, StacksWindow};
-use super::verdict::{GpuIdle, Hottest, Shares, Stages};
+use super::verdict::{GpuIdle, Hottest, Stages};
 
 /// The window's numbers.
 #[derive(Debug, Clone, Default)]
@@ -56,7 +57,7 @@ pub struct Window {
 #[derive(Debug, Clone, Default)]
 pub struct MainWindow {
     /// The five shares.
-    pub shares: Shares,
+    pub shares: TimeSplit,
     /// Of the input wait: in the loader's own poll, which needs no guess.
     pub polled: f64,
     /// Running or queueing.
@@ -377,7 +378,7 @@ fn growth(frames: &[&Frame]) -> Option<f64> {
 }
 
 fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>) -> Option<MainWindow> {
-    let mut sums = [0.0_f64; 5];
+    let mut sums = TimeSplit::default();
     let (mut seen, mut running, mut disk, mut unreadable, mut polled) = (0.0, 0.0, 0.0, 0.0, 0.0);
     let (mut disk_write, mut socket, mut runnable) = (0.0, 0.0, 0.0);
     let mut exact = true;
@@ -386,11 +387,7 @@ fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>
     let mut reading = 0_usize;
     for frame in frames {
         for trainer in trainers(frame, only) {
-            let TrainerRates { input_wait_s, device_sync_s, host_busy_s, checkpoint_s, other_s, .. } = trainer;
-            for (sum, part) in sums.iter_mut().zip([input_wait_s, device_sync_s, host_busy_s, checkpoint_s, other_s])
-            {
-                *sum += part;
-            }
+            sums += trainer.split_s;
             seen += trainer.seconds_seen;
             running += trainer.running_s;
             let by_wait = |wait: Wait| f64::from(trainer.by_wait_s.get(wait.index()).copied().unwrap_or(0.0));
@@ -399,7 +396,7 @@ fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>
             disk_write += by_wait(Wait::DiskWrite);
             socket += by_wait(Wait::Socket);
             runnable += by_wait(Wait::Running);
-            polled += if trainer.exact { by_wait(Wait::LoaderPoll) } else { *input_wait_s };
+            polled += if trainer.exact { by_wait(Wait::LoaderPoll) } else { trainer.split_s.input_wait };
             exact &= trainer.exact || trainer.looks == 0;
             waits_s.extend(trainer.wait_lengths_s.iter().map(|length| f64::from(*length)));
             delay.add(trainer.run_delay_share, frame.seconds);
@@ -415,9 +412,8 @@ fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>
     if seen <= 0.0 {
         return None;
     }
-    let [input_wait, device_sync, host_busy, checkpoint, other] = sums.map(|sum| sum / seen);
     let mut window = MainWindow {
-        shares: Shares { input_wait, device_sync, host_busy, checkpoint, other },
+        shares: sums.map(|seconds| seconds / seen),
         polled: polled / seen,
         running: running / seen,
         runnable: (runnable / seen).max(0.0),
@@ -502,26 +498,24 @@ fn gpu_window(frames: &[&Frame], only: Option<ProcessId>) -> Option<GpuWindow> {
 pub const THROTTLING: u64 = 0x4 | 0x8 | 0x20 | 0x40 | 0x80;
 
 fn gpu_idle(frames: &[&Frame], total: f64, only: Option<ProcessId>) -> GpuIdle {
-    let mut sums = [0.0_f64; 5];
+    let mut sums = TimeSplit::default();
     let mut seen = 0.0;
     for trainer in frames.iter().flat_map(|frame| trainers(frame, only)) {
         if let Some(parts) = trainer.device_idle_s {
-            for (sum, part) in sums.iter_mut().zip(parts) {
-                *sum += part;
-            }
+            sums += parts;
             seen += trainer.seconds_seen;
         }
     }
     if seen <= 0.0 {
         return GpuIdle { total, ..GpuIdle::default() };
     }
-    let [input_wait, sync, host, checkpoint, other] = sums.map(|sum| sum / seen);
+    let shares = sums.map(|seconds| seconds / seen);
     GpuIdle {
         total,
-        while_input_wait: input_wait,
-        while_host_busy: host,
-        while_sync: sync,
-        while_other: checkpoint + other,
+        while_input_wait: shares.input_wait,
+        while_host_busy: shares.host_busy,
+        while_sync: shares.device_sync,
+        while_other: shares.checkpoint + shares.other,
     }
 }
 

@@ -13,6 +13,7 @@ use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{Class, Phase};
 use crate::rates::Frame;
 use crate::rates::frame::{GpuRates, TrainerRates};
+use crate::rates::time_split::LoopActivity;
 use crate::sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
 
 /// The fixed columns, in their order.
@@ -407,10 +408,8 @@ fn nearest_rank(sorted: &[f32], quantile: f64) -> Option<f32> {
 
 /// The five shares of the main thread's time in hundredths of a percent that add up to exactly 10000 (largest
 /// remainder), or none where nothing was seen.
-fn hundredths(trainer: &TrainerRates) -> Option<[u32; 5]> {
-    let seconds =
-        [trainer.input_wait_s, trainer.device_sync_s, trainer.host_busy_s, trainer.checkpoint_s, trainer.other_s]
-            .map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
+fn hundredths(trainer: &TrainerRates) -> Option<[u32; LoopActivity::COUNT]> {
+    let seconds = trainer.split_s.values().map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
     let total: f64 = seconds.iter().sum();
     if total <= 0.0 {
         return None;

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::rates::frame::WorkerRates;
+use crate::rates::time_split::TimeSplit;
 
 /// The header as the contract lists it, for one device.
 const CONTRACT: &str = "timestamp,elapsed_s,pid,phase,class,cause,confidence,input_wait_pct,device_sync_pct,\
@@ -23,9 +24,7 @@ fn frame() -> Frame {
         monotonic_ns: 5_000_000_000,
         seconds: 1.0,
         trainers: vec![TrainerRates {
-            input_wait_s: 1.0,
-            device_sync_s: 1.0,
-            host_busy_s: 1.0,
+            split_s: TimeSplit { input_wait: 1.0, device_sync: 1.0, host_busy: 1.0, ..TimeSplit::default() },
             steps: Some(3),
             step_lengths_s: vec![0.3, 0.1, 0.2],
             ..TrainerRates::default()
@@ -185,9 +184,9 @@ proptest! {
         frame.unix_ms = unix_ms;
         frame.seconds = numbers[0];
         let trainer = &mut frame.trainers[0];
-        trainer.input_wait_s = numbers[1];
-        trainer.device_sync_s = numbers[2];
-        trainer.host_busy_s = numbers[3];
+        trainer.split_s.input_wait = numbers[1];
+        trainer.split_s.device_sync = numbers[2];
+        trainer.split_s.host_busy = numbers[3];
         trainer.step_lengths_s = vec![numbers[4] as f32];
         frame.job.cpu_pct = Some(numbers[5]);
         frame.gpus[0].uuid = Some(uuid.into());
@@ -210,8 +209,7 @@ proptest! {
     #[test]
     fn the_five_shares_add_up(seconds in proptest::array::uniform5(0.0f64..100.0)) {
         let trainer = TrainerRates {
-            input_wait_s: seconds[0], device_sync_s: seconds[1], host_busy_s: seconds[2],
-            checkpoint_s: seconds[3], other_s: seconds[4], ..TrainerRates::default()
+            split_s: TimeSplit { input_wait: seconds[0], device_sync: seconds[1], host_busy: seconds[2], checkpoint: seconds[3], other: seconds[4] }, ..TrainerRates::default()
         };
         if let Some(shares) = hundredths(&trainer) {
             prop_assert_eq!(shares.iter().sum::<u32>(), 10_000);

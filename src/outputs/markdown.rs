@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::text::{amount, headline, number, percent, phase_words};
-use crate::diagnosis::verdict::{Advice, Evidence, Finding, NotSeen, Shares, Steps};
+use crate::diagnosis::verdict::{Advice, Evidence, Finding, NotSeen, Steps};
 use crate::diagnosis::{Verdict, causes};
 use crate::text::{fit, sanitise};
 
@@ -100,18 +100,12 @@ fn evidence(out: &mut String, evidence: &[Evidence]) {
 }
 
 fn shares(out: &mut String, verdict: &Verdict) {
-    if let Some(Shares { input_wait, device_sync, host_busy, checkpoint, other }) = verdict.shares {
+    if let Some(shares) = verdict.shares {
         title(out, "Where the main thread's time goes");
         line(out, "| Share | Doing |\n| ---: | :--- |");
-        for (share, doing) in [
-            (input_wait, "waits for a batch"),
-            (device_sync, "waits for the device"),
-            (host_busy, "works on the host"),
-            (checkpoint, "saves state"),
-            (other, "anything else"),
-        ] {
+        for (activity, share) in shares.iter() {
             let share = if share.is_finite() { format!("{} %", percent(share)) } else { "–".to_owned() };
-            line(out, &format!("| {share} | {doing} |"));
+            line(out, &format!("| {share} | {} |", activity.label()));
         }
     }
     if let Some(idle) = verdict.gpu_idle.filter(|idle| idle.total.is_finite()) {

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::diagnosis::verdict::{Class, GpuIdle, Phase};
+use crate::rates::time_split::TimeSplit;
 
 /// A verdict every text of which is `text`.
 fn of(text: &str) -> Verdict {
@@ -38,7 +39,13 @@ fn full() -> Verdict {
         confidence: 0.93,
         summary: "The GPU waits for batches 68 % of the time; 4 workers are 97 % busy.".to_owned(),
         first_verdict_s: Some(3.1),
-        shares: Some(Shares { input_wait: 0.68, device_sync: 0.02, host_busy: 0.24, checkpoint: 0.0, other: 0.06 }),
+        shares: Some(TimeSplit {
+            input_wait: 0.68,
+            device_sync: 0.02,
+            host_busy: 0.24,
+            checkpoint: 0.0,
+            other: 0.06,
+        }),
         gpu_idle: Some(GpuIdle { total: 0.81, ..GpuIdle::default() }),
         steps: Steps {
             per_s: Some(0.77),
@@ -103,7 +110,7 @@ fn what_is_not_known_is_left_out_or_a_dash() {
     assert!(!text.contains("###") && !text.contains("NaN") && !text.contains("``"), "{text}");
     let odd = Verdict {
         confidence: f64::NAN,
-        shares: Some(Shares { input_wait: f64::NAN, ..Shares::default() }),
+        shares: Some(TimeSplit { input_wait: f64::NAN, ..TimeSplit::default() }),
         evidence: vec![Evidence { value: Some(f64::INFINITY), ..Evidence::default() }],
         advice: vec![Advice { speedup_at_most: Some(f64::NAN), ..Advice::default() }],
         ..Verdict::default()

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
 use super::wrap::wrap;
-use crate::diagnosis::verdict::{Class, Evidence, GpuIdle, Hottest, Phase, Shares, Stages, Steps, WorkerVerdict};
+use crate::diagnosis::verdict::{Class, Evidence, GpuIdle, Hottest, Phase, Stages, Steps, WorkerVerdict};
 use crate::diagnosis::{Verdict, causes};
 use crate::text::sanitise;
 
@@ -182,16 +182,7 @@ impl Page {
     fn time(&mut self, verdict: &Verdict) {
         if let Some(shares) = &verdict.shares {
             self.title("Where the main thread's time goes");
-            let Shares { input_wait, device_sync, host_busy, checkpoint, other } = *shares;
-            for (name, share) in [
-                ("waits for a batch", input_wait),
-                ("waits for the device", device_sync),
-                ("works on the host", host_busy),
-                ("saves state", checkpoint),
-                ("anything else", other),
-            ] {
-                self.bar(name, share);
-            }
+            shares.iter().for_each(|(activity, share)| self.bar(activity.label(), share));
         }
         if let Some(idle) = &verdict.gpu_idle {
             let GpuIdle { total, while_input_wait, while_host_busy, while_sync, while_other } = *idle;

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::diagnosis::verdict::{Advice, Finding, NotSeen, OwnCost};
+use crate::rates::time_split::TimeSplit;
 
 fn verdict() -> Verdict {
     let worker = |pid| WorkerVerdict {
@@ -29,7 +30,13 @@ fn verdict() -> Verdict {
         summary: "The GPU waits for batches 68 % of the time; 4 workers are 97 % busy and 4 of 8 CPUs are free."
             .to_owned(),
         first_verdict_s: Some(3.1),
-        shares: Some(Shares { input_wait: 0.68, device_sync: 0.02, host_busy: 0.24, checkpoint: 0.0, other: 0.06 }),
+        shares: Some(TimeSplit {
+            input_wait: 0.68,
+            device_sync: 0.02,
+            host_busy: 0.24,
+            checkpoint: 0.0,
+            other: 0.06,
+        }),
         gpu_idle: Some(GpuIdle {
             total: 0.81,
             while_input_wait: 0.66,
@@ -146,7 +153,7 @@ proptest! {
         hostile.summary.clone_from(&texts[1]);
         hostile.cause = Some(texts[2].clone());
         hostile.confidence = number;
-        hostile.shares = Some(Shares { input_wait: number, ..Shares::default() });
+        hostile.shares = Some(TimeSplit { input_wait: number, ..TimeSplit::default() });
         hostile.evidence[0].text.clone_from(&texts[3]);
         hostile.evidence[0].unit.clone_from(&texts[4]);
         hostile.evidence[0].value = Some(number);

@@ -1,6 +1,6 @@
 //! How busy a device was around each moment of a tick, and which of its idle time fell together with what.
 
-use super::kind::Kind;
+use super::time_split::{LoopActivity, TimeSplit};
 use crate::sample::{Sample, UtilizationPoint};
 
 /// Points of the samples buffer further than this from the tick are not believed: the driver's wall clock and ours
@@ -72,46 +72,44 @@ fn monotonic_ns(unix_us: u64, sample: &Sample) -> Option<u64> {
 #[derive(Debug)]
 pub(super) struct Overlap<'a> {
     device: &'a DeviceUse,
-    seconds: Vec<[f64; Kind::COUNT]>,
+    seconds: Vec<TimeSplit>,
 }
 
 impl<'a> Overlap<'a> {
     pub(super) fn new(device: &'a DeviceUse) -> Self {
-        Self { device, seconds: vec![[0.0; Kind::COUNT]; device.windows.len()] }
+        Self { device, seconds: vec![TimeSplit::default(); device.windows.len()] }
     }
 
     /// Adds a look.
-    pub(super) fn add(&mut self, at_ns: u64, kind: Kind, seconds: f64) {
+    pub(super) fn add(&mut self, at_ns: u64, kind: LoopActivity, seconds: f64) {
         let window = self.device.window(at_ns);
-        if let Some(cell) = self.seconds.get_mut(window).and_then(|kinds| kinds.get_mut(kind.index())) {
-            *cell += seconds;
+        if let Some(split) = self.seconds.get_mut(window) {
+            split[kind] += seconds;
         }
     }
 
     /// Seconds of the looks in which the device was busy.
     pub(super) fn busy_s(&self) -> f64 {
         let windows = self.device.windows.iter().zip(&self.seconds);
-        windows.map(|(window, kinds)| window.busy * kinds.iter().sum::<f64>()).sum()
+        windows.map(|(window, kinds)| window.busy * kinds.total()).sum()
     }
 
     /// The device's idle seconds by what the main thread did. An estimate, for within a window only the sum is known:
     /// the device counts as busy during waits for it first, and what busy time remains is spread over the other kinds
     /// in proportion. So no kind has more idle seconds than seconds, and the idle seconds add up to
     /// (1 − utilisation) × seconds. `sync_kept` is the part of the sync looks that stays sync; the rest is other.
-    pub(super) fn idle_s(&self, sync_kept: f64) -> [f64; Kind::COUNT] {
-        let mut idle = [0.0; Kind::COUNT];
-        for (window, kinds) in self.device.windows.iter().zip(&self.seconds) {
-            let [input, sync, host, checkpoint, other] = *kinds;
-            let kept = sync * sync_kept;
-            let kinds = [input, kept, host, checkpoint, other + sync - kept];
-            let seen: f64 = kinds.iter().sum();
+    pub(super) fn idle_s(&self, sync_kept: f64) -> TimeSplit {
+        let mut idle = TimeSplit::default();
+        for (window, split) in self.device.windows.iter().zip(&self.seconds) {
+            let kept = split.device_sync * sync_kept;
+            let split = TimeSplit { device_sync: kept, other: split.other + split.device_sync - kept, ..*split };
+            let seen = split.total();
             let busy = seen * window.busy;
             let in_sync = busy.min(kept);
             let rest = seen - kept;
             let rest_idle = if rest > 0.0 { (1.0 - (busy - in_sync) / rest).clamp(0.0, 1.0) } else { 0.0 };
-            for (kind, (idle, seconds)) in idle.iter_mut().zip(kinds).enumerate() {
-                *idle += if kind == Kind::DeviceSync.index() { seconds - in_sync } else { seconds * rest_idle };
-            }
+            let scaled = split.map(|seconds| seconds * rest_idle);
+            idle += TimeSplit { device_sync: kept - in_sync, ..scaled };
         }
         idle
     }
@@ -154,12 +152,12 @@ mod tests {
     fn sync_is_busy_first() {
         let device = DeviceUse::new(vec![], true, 0.5, 1.0, &[], &sample(), 9 * S);
         let mut overlap = Overlap::new(&device);
-        overlap.add(9 * S, Kind::DeviceSync, 0.4);
-        overlap.add(9 * S, Kind::InputWait, 0.4);
-        overlap.add(9 * S, Kind::HostBusy, 0.2);
+        overlap.add(9 * S, LoopActivity::DeviceSync, 0.4);
+        overlap.add(9 * S, LoopActivity::InputWait, 0.4);
+        overlap.add(9 * S, LoopActivity::HostBusy, 0.2);
         assert!((overlap.busy_s() - 0.5).abs() < 1e-9);
         // 0.5 s busy: 0.4 in the sync, 0.1 over the other 0.6 s.
-        let [input, sync, host, checkpoint, other] = overlap.idle_s(1.0);
+        let [input, sync, host, checkpoint, other] = overlap.idle_s(1.0).values();
         assert!(sync.abs() < 1e-9 && checkpoint == 0.0 && other == 0.0);
         assert!((input - 0.4 * (5.0 / 6.0)).abs() < 1e-9, "{input}");
         assert!((host - 0.2 * (5.0 / 6.0)).abs() < 1e-9);
@@ -170,11 +168,11 @@ mod tests {
     fn more_sync_than_busy_leaves_idle_in_sync() {
         let device = DeviceUse::new(vec![], true, 0.2, 1.0, &[], &sample(), 9 * S);
         let mut overlap = Overlap::new(&device);
-        overlap.add(9 * S, Kind::DeviceSync, 0.5);
-        overlap.add(9 * S, Kind::HostBusy, 0.5);
-        let idle = overlap.idle_s(1.0);
+        overlap.add(9 * S, LoopActivity::DeviceSync, 0.5);
+        overlap.add(9 * S, LoopActivity::HostBusy, 0.5);
+        let idle = overlap.idle_s(1.0).values();
         assert!((idle[1] - 0.3).abs() < 1e-9 && (idle[2] - 0.5).abs() < 1e-9);
-        let idle = overlap.idle_s(0.4);
+        let idle = overlap.idle_s(0.4).values();
         assert!(idle[1].abs() < 1e-9 && (idle[4] - 0.3).abs() < 1e-9, "{idle:?}");
     }
 }

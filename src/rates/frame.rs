@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::neighbours::Neighbours;
 use super::stacks::ProcessStacks;
 use super::threads::{ThreadRates, ThreadRoleRates};
+use super::time_split::TimeSplit;
 use crate::sample::{GpuProcess, MountKind, ProcessId, ProcessRole, Wait};
 
 /// One interval between two samples.
@@ -110,7 +111,7 @@ pub struct JobRates {
     pub age_s: Option<f64>,
 }
 
-/// Wall time of a main thread in the interval, seconds by kind. The kinds add up to `seconds_seen`.
+/// Wall time of a main thread in the interval.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TrainerRates {
     /// Which process.
@@ -121,23 +122,14 @@ pub struct TrainerRates {
     pub looks: u32,
     /// True when waits were told apart by `/proc/PID/syscall`, false by wchan and state alone.
     pub exact: bool,
-    /// Seconds waiting for a batch.
-    pub input_wait_s: f64,
-    /// Seconds waiting for the device.
-    pub device_sync_s: f64,
-    /// Seconds on the host: running, queueing for a CPU, or waiting for its own compute threads.
-    pub host_busy_s: f64,
-    /// Seconds saving state.
-    pub checkpoint_s: f64,
-    /// Seconds in anything else.
-    pub other_s: f64,
-    /// Of `host_busy_s`: seconds in which the main thread itself was running or queueing.
+    /// Seconds by what they were spent on; they add up to `seconds_seen`.
+    pub split_s: TimeSplit,
+    /// Of [`TimeSplit::host_busy`]: seconds in which the main thread itself was running or queueing.
     pub running_s: f64,
     /// Seconds by raw kind of wait, in the order of [`Wait::ALL`].
     pub by_wait_s: [f32; Wait::COUNT],
-    /// Device-idle seconds that fell together with each of the five kinds
-    /// (input wait, sync, host, checkpoint, other), where the device's use is known.
-    pub device_idle_s: Option<[f64; 5]>,
+    /// Device-idle seconds by what the main thread did meanwhile, where the device's use is known.
+    pub device_idle_s: Option<TimeSplit>,
     /// Separate waits for a batch that ended in this interval, seconds each (at most 64, longest kept).
     pub wait_lengths_s: Vec<f32>,
     /// Waits for a batch of 30 ms and more, with the number of batches that had been asked for by then (at most 64).

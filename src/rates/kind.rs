@@ -4,30 +4,12 @@
 //! likely, the other signals of the same moment (the pin thread, compute threads, the device's use, what the workers
 //! do) decide. Facts about torch's loader are from torch/utils/data/dataloader.py and _utils/{worker,pin_memory}.py.
 
+use super::time_split::LoopActivity;
 use crate::sample::{LanePoint, Wait};
 
 /// Utilisation of the device around a look from which a blocked thread is taken to wait for it, 0–1. Below it the
 /// device has practically nothing to be waited for.
 pub(super) const DEVICE_BUSY: f64 = 0.05;
-
-/// The five kinds of a main thread's wall time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    InputWait,
-    DeviceSync,
-    HostBusy,
-    Checkpoint,
-    Other,
-}
-
-impl Kind {
-    pub(super) const COUNT: usize = 5;
-
-    /// Position in the arrays of five: input wait, sync, host, checkpoint, other.
-    pub(super) fn index(self) -> usize {
-        self as usize
-    }
-}
 
 /// What is known beside the look itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -79,31 +61,31 @@ impl Context {
 /// would have shown as LoaderPoll, so this is another loader's, or torch's with `timeout=`, or a blocking wait of the
 /// GPU driver on its descriptor: running compute threads make it host busy, a busy device makes it a wait for the device.
 /// Without system calls the device explains the poll only when every worker had nothing to do.
-pub(super) fn kind(point: &LanePoint, context: &Context) -> Kind {
+pub(super) fn kind(point: &LanePoint, context: &Context) -> LoopActivity {
     let helper = point.helper_running == Some(true);
     match point.main {
-        Wait::Running | Wait::Other if context.writing => Kind::Checkpoint,
-        Wait::Running => Kind::HostBusy,
-        Wait::LoaderPoll => Kind::InputWait,
-        Wait::DiskWrite => Kind::Checkpoint,
-        Wait::DiskRead | Wait::Memory if context.workers => Kind::Other,
-        Wait::DiskRead | Wait::Memory => Kind::InputWait,
-        Wait::Pipe | Wait::Socket if context.workers || context.training => Kind::InputWait,
-        Wait::Pipe | Wait::Socket | Wait::Child | Wait::Stopped | Wait::Unknown => Kind::Other,
+        Wait::Running | Wait::Other if context.writing => LoopActivity::Checkpoint,
+        Wait::Running => LoopActivity::HostBusy,
+        Wait::LoaderPoll => LoopActivity::InputWait,
+        Wait::DiskWrite => LoopActivity::Checkpoint,
+        Wait::DiskRead | Wait::Memory if context.workers => LoopActivity::Other,
+        Wait::DiskRead | Wait::Memory => LoopActivity::InputWait,
+        Wait::Pipe | Wait::Socket if context.workers || context.training => LoopActivity::InputWait,
+        Wait::Pipe | Wait::Socket | Wait::Child | Wait::Stopped | Wait::Unknown => LoopActivity::Other,
         Wait::Futex if !context.exact && point.pin.is_some_and(fetching) => match () {
-            () if helper => Kind::HostBusy,
-            () if context.loader_ahead && context.device_busy() => Kind::DeviceSync,
-            () => Kind::InputWait,
+            () if helper => LoopActivity::HostBusy,
+            () if context.loader_ahead && context.device_busy() => LoopActivity::DeviceSync,
+            () => LoopActivity::InputWait,
         },
         Wait::Poll if context.workers && point.pin.is_none() => match () {
-            () if context.exact && helper => Kind::HostBusy,
-            () if context.device_busy() && (context.exact || context.loader_ahead) => Kind::DeviceSync,
-            () => Kind::InputWait,
+            () if context.exact && helper => LoopActivity::HostBusy,
+            () if context.device_busy() && (context.exact || context.loader_ahead) => LoopActivity::DeviceSync,
+            () => LoopActivity::InputWait,
         },
         Wait::Futex | Wait::Poll | Wait::Sleep | Wait::Device | Wait::Other => match () {
-            () if helper => Kind::HostBusy,
-            () if context.device_busy() => Kind::DeviceSync,
-            () => Kind::Other,
+            () if helper => LoopActivity::HostBusy,
+            () if context.device_busy() => LoopActivity::DeviceSync,
+            () => LoopActivity::Other,
         },
     }
 }
@@ -129,9 +111,9 @@ mod tests {
 
     #[test]
     fn signature_of_the_loader() {
-        assert_eq!(kind(&at(Wait::LoaderPoll), &NOTHING), Kind::InputWait);
+        assert_eq!(kind(&at(Wait::LoaderPoll), &NOTHING), LoopActivity::InputWait);
         let helper = LanePoint { helper_running: Some(true), ..at(Wait::LoaderPoll) };
-        assert_eq!(kind(&helper, &Context { workers: true, ..DEVICE }), Kind::InputWait);
+        assert_eq!(kind(&helper, &Context { workers: true, ..DEVICE }), LoopActivity::InputWait);
     }
 
     #[test]
@@ -139,19 +121,19 @@ mod tests {
         let hidden = Context { exact: false, ..WORKERS };
         for pin in [Wait::LoaderPoll, Wait::Poll, Wait::Running, Wait::Pipe, Wait::Socket, Wait::Device] {
             let point = LanePoint { pin: Some(pin), ..at(Wait::Futex) };
-            assert_eq!(kind(&point, &hidden), Kind::InputWait, "{pin:?}");
+            assert_eq!(kind(&point, &hidden), LoopActivity::InputWait, "{pin:?}");
             // Where they are not, a wait for a pinned batch is a LoaderPoll, so this futex is for something else.
-            assert_eq!(kind(&point, &WORKERS), Kind::Other, "{pin:?}");
-            assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), Kind::DeviceSync, "{pin:?}");
+            assert_eq!(kind(&point, &WORKERS), LoopActivity::Other, "{pin:?}");
+            assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), LoopActivity::DeviceSync, "{pin:?}");
             let point = LanePoint { main: Wait::LoaderPoll, ..point };
-            assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), Kind::InputWait, "{pin:?}");
+            assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), LoopActivity::InputWait, "{pin:?}");
         }
         for pin in [Wait::Futex, Wait::Stopped, Wait::Unknown] {
             let point = LanePoint { pin: Some(pin), ..at(Wait::Futex) };
             for exact in [true, false] {
-                assert_eq!(kind(&point, &Context { exact, ..WORKERS }), Kind::Other, "{pin:?}");
+                assert_eq!(kind(&point, &Context { exact, ..WORKERS }), LoopActivity::Other, "{pin:?}");
                 let device = Context { workers: true, exact, ..DEVICE };
-                assert_eq!(kind(&point, &device), Kind::DeviceSync, "{pin:?}");
+                assert_eq!(kind(&point, &device), LoopActivity::DeviceSync, "{pin:?}");
             }
         }
     }
@@ -160,7 +142,7 @@ mod tests {
     fn backward_with_a_pin_thread_is_host_work() {
         let point = LanePoint { pin: Some(Wait::LoaderPoll), helper_running: Some(true), ..at(Wait::Futex) };
         for exact in [true, false] {
-            assert_eq!(kind(&point, &Context { workers: true, exact, ..DEVICE }), Kind::HostBusy);
+            assert_eq!(kind(&point, &Context { workers: true, exact, ..DEVICE }), LoopActivity::HostBusy);
         }
     }
 
@@ -169,63 +151,63 @@ mod tests {
         let point = LanePoint { pin: Some(Wait::LoaderPoll), ..at(Wait::Futex) };
         let ahead = Context { workers: true, loader_ahead: true, exact: false, ..DEVICE };
         let behind = Context { loader_ahead: false, ..ahead };
-        assert_eq!(kind(&point, &ahead), Kind::DeviceSync);
-        assert_eq!(kind(&point, &behind), Kind::InputWait);
-        assert_eq!(kind(&point, &Context { device: Some(0.04), ..ahead }), Kind::InputWait);
-        assert_eq!(kind(&at(Wait::Poll), &ahead), Kind::DeviceSync);
-        assert_eq!(kind(&at(Wait::Poll), &behind), Kind::InputWait);
+        assert_eq!(kind(&point, &ahead), LoopActivity::DeviceSync);
+        assert_eq!(kind(&point, &behind), LoopActivity::InputWait);
+        assert_eq!(kind(&point, &Context { device: Some(0.04), ..ahead }), LoopActivity::InputWait);
+        assert_eq!(kind(&at(Wait::Poll), &ahead), LoopActivity::DeviceSync);
+        assert_eq!(kind(&at(Wait::Poll), &behind), LoopActivity::InputWait);
         for context in [ahead, behind] {
-            assert_eq!(kind(&point, &Context { exact: true, ..context }), Kind::DeviceSync);
+            assert_eq!(kind(&point, &Context { exact: true, ..context }), LoopActivity::DeviceSync);
         }
     }
 
     #[test]
     fn polls_of_other_loaders() {
-        assert_eq!(kind(&at(Wait::Poll), &WORKERS), Kind::InputWait);
-        assert_eq!(kind(&at(Wait::Poll), &Context { exact: false, ..WORKERS }), Kind::InputWait);
-        assert_eq!(kind(&at(Wait::Poll), &NOTHING), Kind::Other);
-        assert_eq!(kind(&at(Wait::Poll), &Context { workers: true, ..DEVICE }), Kind::DeviceSync);
+        assert_eq!(kind(&at(Wait::Poll), &WORKERS), LoopActivity::InputWait);
+        assert_eq!(kind(&at(Wait::Poll), &Context { exact: false, ..WORKERS }), LoopActivity::InputWait);
+        assert_eq!(kind(&at(Wait::Poll), &NOTHING), LoopActivity::Other);
+        assert_eq!(kind(&at(Wait::Poll), &Context { workers: true, ..DEVICE }), LoopActivity::DeviceSync);
         let helper = LanePoint { helper_running: Some(true), ..at(Wait::Poll) };
-        assert_eq!(kind(&helper, &WORKERS), Kind::HostBusy);
+        assert_eq!(kind(&helper, &WORKERS), LoopActivity::HostBusy);
         for wait in [Wait::Pipe, Wait::Socket] {
-            assert_eq!(kind(&at(wait), &WORKERS), Kind::InputWait);
-            assert_eq!(kind(&at(wait), &NOTHING), Kind::Other, "a server is no training");
-            assert_eq!(kind(&at(wait), &Context { training: true, ..NOTHING }), Kind::InputWait);
+            assert_eq!(kind(&at(wait), &WORKERS), LoopActivity::InputWait);
+            assert_eq!(kind(&at(wait), &NOTHING), LoopActivity::Other, "a server is no training");
+            assert_eq!(kind(&at(wait), &Context { training: true, ..NOTHING }), LoopActivity::InputWait);
         }
     }
 
     #[test]
     fn poll_with_a_pin_thread_is_not_the_loaders() {
         let point = LanePoint { pin: Some(Wait::LoaderPoll), ..at(Wait::Poll) };
-        assert_eq!(kind(&point, &WORKERS), Kind::Other);
-        assert_eq!(kind(&point, &Context { exact: false, ..WORKERS }), Kind::Other);
+        assert_eq!(kind(&point, &WORKERS), LoopActivity::Other);
+        assert_eq!(kind(&point, &Context { exact: false, ..WORKERS }), LoopActivity::Other);
     }
 
     #[test]
     fn disks() {
         for wait in [Wait::DiskRead, Wait::Memory] {
-            assert_eq!(kind(&at(wait), &NOTHING), Kind::InputWait);
-            assert_eq!(kind(&at(wait), &WORKERS), Kind::Other);
+            assert_eq!(kind(&at(wait), &NOTHING), LoopActivity::InputWait);
+            assert_eq!(kind(&at(wait), &WORKERS), LoopActivity::Other);
         }
-        assert_eq!(kind(&at(Wait::DiskWrite), &WORKERS), Kind::Checkpoint);
+        assert_eq!(kind(&at(Wait::DiskWrite), &WORKERS), LoopActivity::Checkpoint);
         let writing = Context { writing: true, ..DEVICE };
-        assert_eq!(kind(&at(Wait::Running), &writing), Kind::Checkpoint);
-        assert_eq!(kind(&at(Wait::Other), &writing), Kind::Checkpoint);
-        assert_eq!(kind(&at(Wait::Sleep), &writing), Kind::DeviceSync);
-        assert_eq!(kind(&at(Wait::Running), &DEVICE), Kind::HostBusy);
+        assert_eq!(kind(&at(Wait::Running), &writing), LoopActivity::Checkpoint);
+        assert_eq!(kind(&at(Wait::Other), &writing), LoopActivity::Checkpoint);
+        assert_eq!(kind(&at(Wait::Sleep), &writing), LoopActivity::DeviceSync);
+        assert_eq!(kind(&at(Wait::Running), &DEVICE), LoopActivity::HostBusy);
     }
 
     #[test]
     fn blocked_threads() {
         for wait in [Wait::Futex, Wait::Poll, Wait::Sleep, Wait::Device, Wait::Other] {
-            assert_eq!(kind(&at(wait), &NOTHING), Kind::Other);
-            assert_eq!(kind(&at(wait), &DEVICE), Kind::DeviceSync);
-            assert_eq!(kind(&at(wait), &Context { device: Some(0.04), ..DEVICE }), Kind::Other);
+            assert_eq!(kind(&at(wait), &NOTHING), LoopActivity::Other);
+            assert_eq!(kind(&at(wait), &DEVICE), LoopActivity::DeviceSync);
+            assert_eq!(kind(&at(wait), &Context { device: Some(0.04), ..DEVICE }), LoopActivity::Other);
             let helper = LanePoint { helper_running: Some(true), ..at(wait) };
-            assert_eq!(kind(&helper, &DEVICE), Kind::HostBusy);
+            assert_eq!(kind(&helper, &DEVICE), LoopActivity::HostBusy);
         }
         for wait in [Wait::Child, Wait::Stopped, Wait::Unknown] {
-            assert_eq!(kind(&at(wait), &Context { workers: true, ..DEVICE }), Kind::Other);
+            assert_eq!(kind(&at(wait), &Context { workers: true, ..DEVICE }), LoopActivity::Other);
         }
     }
 }

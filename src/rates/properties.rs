@@ -299,25 +299,14 @@ fn check(frame: &Frame) {
     let debug = format!("{frame:?}");
     assert!(!debug.split(|c: char| !c.is_alphanumeric()).any(|word| word == "NaN" || word == "inf"), "{debug}");
     for trainer in &frame.trainers {
-        let kinds = trainer.input_wait_s
-            + trainer.device_sync_s
-            + trainer.host_busy_s
-            + trainer.checkpoint_s
-            + trainer.other_s;
-        assert!((kinds - trainer.seconds_seen).abs() < 1e-6);
-        assert!(trainer.running_s <= trainer.host_busy_s + 1e-9);
+        assert!((trainer.split_s.total() - trainer.seconds_seen).abs() < 1e-6);
+        assert!(trainer.running_s <= trainer.split_s.host_busy + 1e-9);
         let by_wait: f32 = trainer.by_wait_s.iter().sum();
         assert!((f64::from(by_wait) - trainer.seconds_seen).abs() < 1e-3);
         assert!(trainer.wait_lengths_s.len() <= 64 && trainer.step_lengths_s.len() <= 256);
         if let Some(idle) = trainer.device_idle_s {
-            let kinds = [
-                trainer.input_wait_s,
-                trainer.device_sync_s,
-                trainer.host_busy_s,
-                trainer.checkpoint_s,
-                trainer.other_s,
-            ];
-            assert!(idle.iter().zip(kinds).all(|(idle, seconds)| *idle <= seconds + 1e-6), "{trainer:?}");
+            let within = idle.iter().all(|(activity, idle)| idle <= trainer.split_s[activity] + 1e-6);
+            assert!(within, "{trainer:?}");
         }
     }
     for worker in &frame.workers {

@@ -10,8 +10,9 @@ use super::device::{DeviceUse, Overlap};
 use super::frame::{Stall, TrainerRates};
 use super::gpu::GpuFold;
 use super::job::{JobFold, ProcessDelta};
-use super::kind::{Context, Kind, kind};
+use super::kind::{Context, kind};
 use super::steps::StepCounter;
+use super::time_split::{LoopActivity, TimeSplit};
 use super::workers;
 use crate::sample::{Access, JobSample, LanePoint, ProcessId, ProcessRole, ProcessSample, TrainerLane, Wait};
 
@@ -54,8 +55,8 @@ struct Fetch {
 }
 
 impl Fetch {
-    fn is_on(&mut self, point: &LanePoint, kind: Kind) -> bool {
-        if kind == Kind::InputWait {
+    fn is_on(&mut self, point: &LanePoint, kind: LoopActivity) -> bool {
+        if kind == LoopActivity::InputWait {
             if point.batches_requested.is_some() {
                 *self = Self { count: point.batches_requested, since_ns: point.at_ns };
             }
@@ -64,7 +65,7 @@ impl Fetch {
         let same = self.count.is_some() && point.batches_requested == self.count;
         // At the end of an epoch no index is handed out any more: the count says nothing for long.
         let fresh = point.at_ns.saturating_sub(self.since_ns) <= FETCH_NS;
-        let on = kind == Kind::HostBusy && point.main == Wait::Running && same && fresh;
+        let on = kind == LoopActivity::HostBusy && point.main == Wait::Running && same && fresh;
         if !on {
             self.count = None;
         }
@@ -170,21 +171,19 @@ fn readings(points: &[LanePoint]) -> Vec<(u64, u64)> {
 fn look_through(lane: &TrainerLane, carry: &mut Carry, around: &Surroundings<'_>, rates: &mut TrainerRates) {
     let writing = writing(&lane.points, &mut carry.written);
     let mut overlaps: Vec<Overlap<'_>> = around.devices.iter().map(|device| Overlap::new(device)).collect();
-    let mut kinds = [0.0; Kind::COUNT];
+    let mut split = TimeSplit::default();
     let mut by_wait = [0.0; Wait::COUNT];
     let mut requested = carry.steps.last_count();
     for (point, writing) in lane.points.iter().zip(writing) {
         let seconds = carry.seconds(point.at_ns);
         let device = around.devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
         let kind = kind(point, &Context { device, writing, ..around.context });
-        let kind = if carry.fetch.is_on(point, kind) { Kind::InputWait } else { kind };
-        if let Some(total) = kinds.get_mut(kind.index()) {
-            *total += seconds;
-        }
+        let kind = if carry.fetch.is_on(point, kind) { LoopActivity::InputWait } else { kind };
+        split[kind] += seconds;
         if let Some(total) = by_wait.get_mut(point.main.index()) {
             *total += seconds;
         }
-        if point.main == Wait::Running && kind == Kind::HostBusy {
+        if point.main == Wait::Running && kind == LoopActivity::HostBusy {
             rates.running_s += seconds;
         }
         for overlap in &mut overlaps {
@@ -194,7 +193,7 @@ fn look_through(lane: &TrainerLane, carry: &mut Carry, around: &Surroundings<'_>
         let stepped = point.batches_requested.is_some_and(|now| requested.is_some_and(|before| now > before));
         let before = requested;
         requested = point.batches_requested.or(requested);
-        if kind != Kind::InputWait || stepped {
+        if kind != LoopActivity::InputWait || stepped {
             if carry.waited_s >= STALL_S
                 && rates.stalls.len() < WAITS
                 && let Some(count) = before
@@ -203,7 +202,7 @@ fn look_through(lane: &TrainerLane, carry: &mut Carry, around: &Surroundings<'_>
             }
             end_wait(&mut carry.waited_s, &mut rates.wait_lengths_s);
         }
-        if kind == Kind::InputWait {
+        if kind == LoopActivity::InputWait {
             carry.waited_s += seconds;
         }
         rates.seconds_seen += seconds;
@@ -212,20 +211,14 @@ fn look_through(lane: &TrainerLane, carry: &mut Carry, around: &Surroundings<'_>
     rates.by_wait_s = by_wait.map(|seconds| seconds as f32);
     keep_longest(&mut rates.wait_lengths_s);
 
-    let sync_kept = sync_kept(&overlaps, &kinds, rates.seconds_seen);
-    let [input, sync, host, checkpoint, other] = kinds;
-    rates.input_wait_s = input;
-    rates.device_sync_s = sync * sync_kept;
-    rates.host_busy_s = host;
-    rates.checkpoint_s = checkpoint;
-    rates.other_s = other + (sync - sync * sync_kept);
+    let sync_kept = sync_kept(&overlaps, split.device_sync, rates.seconds_seen);
+    let kept = split.device_sync * sync_kept;
+    rates.split_s = TimeSplit { device_sync: kept, other: split.other + (split.device_sync - kept), ..split };
     if rates.seconds_seen > 0.0 && !overlaps.is_empty() && around.devices.iter().all(|device| device.fresh) {
         let count = overlaps.len() as f64;
-        let mut idle = [0.0; Kind::COUNT];
+        let mut idle = TimeSplit::default();
         for overlap in &overlaps {
-            for (sum, seconds) in idle.iter_mut().zip(overlap.idle_s(sync_kept)) {
-                *sum += seconds / count;
-            }
+            idle += overlap.idle_s(sync_kept).map(|seconds| seconds / count);
         }
         rates.device_idle_s = Some(idle);
     }
@@ -256,8 +249,7 @@ fn writing(points: &[LanePoint], carried: &mut Option<u64>) -> Vec<bool> {
 }
 
 /// The part of the sync looks, 0–1, that the devices' busy time allows. What is beyond it waited for something else.
-fn sync_kept(overlaps: &[Overlap<'_>], kinds: &[f64; Kind::COUNT], seen: f64) -> f64 {
-    let [_, sync, ..] = *kinds;
+fn sync_kept(overlaps: &[Overlap<'_>], sync: f64, seen: f64) -> f64 {
     if overlaps.is_empty() || sync <= 0.0 {
         return 1.0;
     }

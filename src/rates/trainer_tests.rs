@@ -62,7 +62,7 @@ fn with_devices(sample: Sample, mut devices: Vec<GpuDevice>) -> Sample {
 }
 
 fn shares(trainer: &TrainerRates) -> [f64; 5] {
-    [trainer.input_wait_s, trainer.device_sync_s, trainer.host_busy_s, trainer.checkpoint_s, trainer.other_s]
+    trainer.split_s.values()
 }
 
 fn assert_shares(trainer: &TrainerRates, expected: [f64; 5]) {
@@ -163,7 +163,7 @@ fn no_more_sync_than_the_device_works() {
     let frames = run_with([lane_tick(1, looks(1, of))], with_device(40));
     let trainer = &frames[0].trainers[0];
     assert_shares(trainer, [0.0, 0.4, 0.6, 0.0, 0.0]);
-    let idle = trainer.device_idle_s.unwrap();
+    let idle = trainer.device_idle_s.unwrap().values();
     assert!(idle[1].abs() < 1e-6 && (idle[2] - 0.6).abs() < 1e-6, "{idle:?}");
 
     let of = |at| main_in(if at < 40 { Wait::Sleep } else { Wait::Running });
@@ -187,7 +187,7 @@ fn device_idle_time_falls_where_its_windows_say() {
         with_devices(sample, vec![device])
     };
     let frames = run_with([lane_tick(1, looks(1, of))], change);
-    let idle = frames[0].trainers[0].device_idle_s.unwrap();
+    let idle = frames[0].trainers[0].device_idle_s.unwrap().values();
     assert!((idle[0] - 0.45).abs() < 1e-6 && (idle[2] - 0.05).abs() < 1e-6, "{idle:?}");
 }
 
@@ -199,7 +199,7 @@ fn idle_time_is_the_mean_of_the_devices() {
         with_devices(sample, vec![device(100), device(0)])
     };
     let frames = run_with([lane_tick(1, looks(1, of))], change);
-    let idle = frames[0].trainers[0].device_idle_s.unwrap();
+    let idle = frames[0].trainers[0].device_idle_s.unwrap().values();
     assert!((idle[2] - 0.5).abs() < 1e-6, "{idle:?}");
 }
 
@@ -322,5 +322,5 @@ fn a_count_that_stands_still_for_long_says_nothing() {
     });
     let frames = run([lane_tick(1, points)]);
     let trainer = &frames[0].trainers[0];
-    assert!(trainer.input_wait_s < 0.36 && trainer.host_busy_s > 0.63, "{:?}", shares(trainer));
+    assert!(trainer.split_s.input_wait < 0.36 && trainer.split_s.host_busy > 0.63, "{:?}", shares(trainer));
 }

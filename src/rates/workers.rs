@@ -61,7 +61,7 @@ fn by_counters(process: &ProcessSample, delta: &ProcessDelta, lane: Option<&Work
     }
 }
 
-/// Shares of the wall time on a CPU and queueing for one. Exact from the main thread's schedstat. On kernels without it:
+/// TimeSplit of the wall time on a CPU and queueing for one. Exact from the main thread's schedstat. On kernels without it:
 /// the process's CPU time, and queueing for the rest of the looks that saw it in state R.
 fn scheduled(delta: &ProcessDelta, lane: Option<&WorkerLane>, seconds: Option<f64>) -> Option<(f64, f64)> {
     let seconds = seconds.filter(|_| delta.known)?;

@@ -312,6 +312,7 @@ mod tests {
     use super::*;
     use crate::rates::Frame;
     use crate::rates::frame::{HostRates, TrainerRates};
+    use crate::rates::time_split::TimeSplit;
 
     const NOW: u64 = 1_000_000_000_000;
 
@@ -355,7 +356,10 @@ mod tests {
     #[test]
     fn stacks_fill_their_height_from_waiting_up() {
         let mut t = Timeline::default();
-        let trainer = TrainerRates { input_wait_s: 0.5, host_busy_s: 0.25, other_s: 0.25, ..TrainerRates::default() };
+        let trainer = TrainerRates {
+            split_s: TimeSplit { input_wait: 0.5, host_busy: 0.25, other: 0.25, ..TimeSplit::default() },
+            ..TrainerRates::default()
+        };
         t.push(&Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() });
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);

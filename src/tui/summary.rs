@@ -16,7 +16,7 @@ use crate::tui::theme::Part;
 /// Pairs of class and cause that are told apart: more than the taxonomy has. A recording may hold any strings.
 const PAIRS: usize = 64;
 
-/// Shares below this are not named.
+/// TimeSplit below this are not named.
 const NAMED: f64 = 0.005;
 
 /// A stretch of time in which one class and cause stood.

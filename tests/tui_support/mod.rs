@@ -7,12 +7,13 @@ use std::sync::{Arc, LazyLock};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use trainmon::diagnosis::Verdict;
-use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Shares, Steps};
+use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Steps};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{
     CpuRates, GpuLink, GpuRates, HostRates, JobRates, MountRates, ProcessRates, StorageRates, TrainerRates,
     WorkerRates,
 };
+use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessId, ProcessRole};
 use trainmon::tui::{App, JobKey, Message, News, Options, Target, Theme, views};
 
@@ -136,11 +137,13 @@ pub fn frame(t: u64, job: Job) -> Frame {
             seconds_seen: 1.0,
             looks: 40,
             exact: true,
-            input_wait_s: wait,
-            device_sync_s: 0.05,
-            host_busy_s: 0.9 - wait,
-            checkpoint_s: 0.0,
-            other_s: 0.05,
+            split_s: TimeSplit {
+                input_wait: wait,
+                device_sync: 0.05,
+                host_busy: 0.9 - wait,
+                checkpoint: 0.0,
+                other: 0.05,
+            },
             steps: Some(1),
             ..TrainerRates::default()
         }],
@@ -207,7 +210,13 @@ pub fn data_loader() -> Verdict {
         confidence: 0.93,
         summary: "The GPU waits for batches 68 % of the time; 4 workers are 93 % busy and 4 of 8 CPUs are free."
             .into(),
-        shares: Some(Shares { input_wait: 0.68, device_sync: 0.02, host_busy: 0.24, checkpoint: 0.0, other: 0.06 }),
+        shares: Some(TimeSplit {
+            input_wait: 0.68,
+            device_sync: 0.02,
+            host_busy: 0.24,
+            checkpoint: 0.0,
+            other: 0.06,
+        }),
         steps: Steps {
             per_s: Some(0.77),
             p50_ms: Some(210.0),

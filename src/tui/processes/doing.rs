@@ -112,11 +112,11 @@ fn by_state(worker: &WorkerRates) -> Option<Doing> {
 
 fn by_part(trainer: &TrainerRates) -> Option<Doing> {
     largest([
-        (Doing::Wait, trainer.input_wait_s),
-        (Doing::Sync, trainer.device_sync_s),
-        (Doing::Host, trainer.host_busy_s),
-        (Doing::Save, trainer.checkpoint_s),
-        (Doing::Other, trainer.other_s),
+        (Doing::Wait, trainer.split_s.input_wait),
+        (Doing::Sync, trainer.split_s.device_sync),
+        (Doing::Host, trainer.split_s.host_busy),
+        (Doing::Save, trainer.split_s.checkpoint),
+        (Doing::Other, trainer.split_s.other),
     ])
 }
 
@@ -124,6 +124,7 @@ fn by_part(trainer: &TrainerRates) -> Option<Doing> {
 mod tests {
     use super::*;
     use crate::diagnosis::verdict::Stages;
+    use crate::rates::time_split::TimeSplit;
     use crate::sample::ProcessId;
 
     fn frame() -> Frame {
@@ -134,7 +135,11 @@ mod tests {
             ..WorkerRates::default()
         };
         let id = |pid| ProcessId { pid, start_ticks: 1 };
-        let trainer = TrainerRates { id: id(10), input_wait_s: 0.2, host_busy_s: 0.8, ..TrainerRates::default() };
+        let trainer = TrainerRates {
+            id: id(10),
+            split_s: TimeSplit { input_wait: 0.2, host_busy: 0.8, ..TimeSplit::default() },
+            ..TrainerRates::default()
+        };
         let unseen = TrainerRates { id: id(9), ..TrainerRates::default() };
         Frame { trainers: vec![trainer, unseen], workers: vec![worker(12, 0.1), worker(11, 0.9)], ..Frame::default() }
     }

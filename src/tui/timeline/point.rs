@@ -112,7 +112,7 @@ pub struct Point {
     pub loader: Small,
     /// Utilisation of each device by its position in [`Frame::gpus`].
     pub gpus: [Percent; GPUS],
-    /// Shares of the main threads' time: wait, sync, host, checkpoint, other.
+    /// TimeSplit of the main threads' time: wait, sync, host, checkpoint, other.
     pub parts: Option<[f32; 5]>,
     /// The class that stood at this frame.
     pub class: Option<Class>,
@@ -233,13 +233,12 @@ pub fn read_bytes_s(frame: &Frame) -> Option<f64> {
     frame.job.read_bytes_s.or(devices)
 }
 
-/// Shares of the main threads' time over all trainers: wait, sync, host, checkpoint, other; 0–1 each.
+/// TimeSplit of the main threads' time over all trainers: wait, sync, host, checkpoint, other; 0–1 each.
 #[must_use]
 pub fn parts(frame: &Frame) -> Option<[f64; 5]> {
     let mut sums = [0.0; 5];
     for t in &frame.trainers {
-        let values = [t.input_wait_s, t.device_sync_s, t.host_busy_s, t.checkpoint_s, t.other_s];
-        for (sum, value) in sums.iter_mut().zip(values) {
+        for (sum, value) in sums.iter_mut().zip(t.split_s.values()) {
             *sum += if value.is_finite() { value.max(0.0) } else { 0.0 };
         }
     }

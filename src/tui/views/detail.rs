@@ -120,11 +120,11 @@ fn numbers(p: &ProcessRates, frame: &Frame, app: &App) -> Vec<String> {
         lines.push(String::new());
         lines.push(format!(
             "main thread: waits for a batch {}, for the GPU {}, works {}, saves {}, other {}",
-            share(t.input_wait_s),
-            share(t.device_sync_s),
-            share(t.host_busy_s),
-            share(t.checkpoint_s),
-            share(t.other_s)
+            share(t.split_s.input_wait),
+            share(t.split_s.device_sync),
+            share(t.split_s.host_busy),
+            share(t.split_s.checkpoint),
+            share(t.split_s.other)
         ));
         lines.push(format!(
             "{} looks, waits told apart by {}",

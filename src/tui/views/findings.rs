@@ -143,7 +143,7 @@ impl PageOfText {
         for (place, rank) in verdict.ranks.iter().take(MOST).enumerate() {
             let Rank { pid, shares: s, collectives, straggler } = rank;
             let mut line = format!("  {place:>4} {pid:>8}");
-            let known = [s.input_wait, s.device_sync, s.host_busy, s.checkpoint, s.other].map(Some);
+            let known = s.values().map(Some);
             for share in known.into_iter().chain([*collectives]) {
                 line.push_str(&format!("{:>9}", format::share(share)));
             }

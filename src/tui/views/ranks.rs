@@ -46,11 +46,12 @@ fn one(buf: &mut Buffer, area: Rect, (rank, trainer): (usize, &TrainerRates), fr
     let theme = app.theme();
     write(buf, area.x, area.y, area.right(), &format!("{rank:>2} {:>7}", trainer.id.pid), theme.dim());
     let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
-    let seconds =
-        [trainer.input_wait_s, trainer.device_sync_s, trainer.host_busy_s, trainer.checkpoint_s, trainer.other_s];
-    let parts = Part::ALL.into_iter().zip(seconds).map(|(part, s)| (theme.part_glyph(part), theme.part(part), s));
+    let parts = Part::ALL
+        .into_iter()
+        .zip(trainer.split_s.values())
+        .map(|(part, s)| (theme.part_glyph(part), theme.part(part), s));
     charts::split(buf, bar, parts, theme);
-    let wait = (trainer.seconds_seen > 0.0).then(|| trainer.input_wait_s / trainer.seconds_seen * 100.0);
+    let wait = (trainer.seconds_seen > 0.0).then(|| trainer.split_s.input_wait / trainer.seconds_seen * 100.0);
     let mut devices = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid));
     let text = match devices.next() {
         Some(first) => {

@@ -1,0 +1,173 @@
+//! What the loop's thread spends its wall time on, in five kinds: the one split that frames, verdicts, logs and screens
+//! share. Nothing else lists the five by hand.
+
+use std::ops::{AddAssign, Index, IndexMut};
+
+use serde::{Deserialize, Serialize};
+
+/// One of the five kinds of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LoopActivity {
+    /// Waiting for a batch, or loading it in the loop's own thread.
+    InputWait,
+    /// Waiting for the device.
+    DeviceSync,
+    /// On the host: running, queueing for a CPU, or waiting for the process' own compute threads.
+    HostBusy,
+    /// Saving state.
+    Checkpoint,
+    /// Anything else.
+    Other,
+}
+
+impl LoopActivity {
+    /// All of them, in the order in which they are shown and logged.
+    pub const ALL: [Self; 5] = [Self::InputWait, Self::DeviceSync, Self::HostBusy, Self::Checkpoint, Self::Other];
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// Place in [`Self::ALL`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Name of the field in the JSON, and of the column in the CSV before its unit.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InputWait => "input_wait",
+            Self::DeviceSync => "device_sync",
+            Self::HostBusy => "host_busy",
+            Self::Checkpoint => "checkpoint",
+            Self::Other => "other",
+        }
+    }
+
+    /// What the loop does, for a person.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::InputWait => "waits for a batch",
+            Self::DeviceSync => "waits for the device",
+            Self::HostBusy => "works on the host",
+            Self::Checkpoint => "saves state",
+            Self::Other => "anything else",
+        }
+    }
+}
+
+/// A number for each kind of time: seconds of an interval, or shares of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TimeSplit {
+    /// Waiting for a batch.
+    pub input_wait: f64,
+    /// Waiting for the device.
+    pub device_sync: f64,
+    /// On the host.
+    pub host_busy: f64,
+    /// Saving state.
+    pub checkpoint: f64,
+    /// Anything else.
+    pub other: f64,
+}
+
+impl TimeSplit {
+    /// The numbers in the order of [`LoopActivity::ALL`].
+    #[must_use]
+    pub fn values(&self) -> [f64; LoopActivity::COUNT] {
+        LoopActivity::ALL.map(|activity| self[activity])
+    }
+
+    /// The kinds with their numbers, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (LoopActivity, f64)> + use<> {
+        LoopActivity::ALL.into_iter().zip(self.values())
+    }
+
+    /// The sum over the five.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.values().iter().sum()
+    }
+
+    /// Every number changed by itself.
+    #[must_use]
+    pub fn map(&self, change: impl Fn(f64) -> f64) -> Self {
+        self.values().map(change).into()
+    }
+
+    /// TimeSplit of `whole`; none where there is nothing to share out.
+    #[must_use]
+    pub fn shares_of(&self, whole: f64) -> Option<Self> {
+        (whole > 0.0).then(|| self.map(|seconds| seconds / whole))
+    }
+}
+
+impl From<[f64; LoopActivity::COUNT]> for TimeSplit {
+    fn from([input_wait, device_sync, host_busy, checkpoint, other]: [f64; LoopActivity::COUNT]) -> Self {
+        Self { input_wait, device_sync, host_busy, checkpoint, other }
+    }
+}
+
+impl Index<LoopActivity> for TimeSplit {
+    type Output = f64;
+
+    fn index(&self, activity: LoopActivity) -> &f64 {
+        match activity {
+            LoopActivity::InputWait => &self.input_wait,
+            LoopActivity::DeviceSync => &self.device_sync,
+            LoopActivity::HostBusy => &self.host_busy,
+            LoopActivity::Checkpoint => &self.checkpoint,
+            LoopActivity::Other => &self.other,
+        }
+    }
+}
+
+impl IndexMut<LoopActivity> for TimeSplit {
+    fn index_mut(&mut self, activity: LoopActivity) -> &mut f64 {
+        match activity {
+            LoopActivity::InputWait => &mut self.input_wait,
+            LoopActivity::DeviceSync => &mut self.device_sync,
+            LoopActivity::HostBusy => &mut self.host_busy,
+            LoopActivity::Checkpoint => &mut self.checkpoint,
+            LoopActivity::Other => &mut self.other,
+        }
+    }
+}
+
+impl AddAssign for TimeSplit {
+    fn add_assign(&mut self, more: Self) {
+        for (activity, value) in more.iter() {
+            self[activity] += value;
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_and_names_agree() {
+        let split = TimeSplit::from([0.1, 0.2, 0.3, 0.15, 0.25]);
+        let json = serde_json::to_value(split).unwrap();
+        for (activity, value) in split.iter() {
+            assert_eq!(json[activity.name()], value);
+        }
+        assert_eq!(json.as_object().unwrap().len(), LoopActivity::COUNT);
+        assert_eq!(serde_json::from_value::<TimeSplit>(json).unwrap(), split);
+        assert!((split.total() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn sums_and_shares() {
+        let mut sum = TimeSplit { input_wait: 1.0, other: 1.0, ..TimeSplit::default() };
+        sum += TimeSplit { input_wait: 2.0, ..TimeSplit::default() };
+        assert_eq!(sum.shares_of(4.0).unwrap().input_wait, 0.75);
+        assert_eq!(sum.shares_of(0.0), None);
+        sum[LoopActivity::Other] = 5.0;
+        assert_eq!(sum.values(), [3.0, 0.0, 0.0, 0.0, 5.0]);
+    }
+}
