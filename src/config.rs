@@ -120,7 +120,6 @@ mod tests {
 
     use super::file::parse;
     use super::*;
-    use crate::cli::Cli;
     use crate::rates::GpuChoice;
     use crate::tui::keys::{Keymap, TABLE};
     use crate::tui::page::Page;
@@ -132,9 +131,13 @@ mod tests {
     }
 
     /// The settings of a command line.
-    fn load(arguments: &[&str], environment: impl Fn(&str) -> Option<OsString>) -> Result<Settings, Failure> {
-        let matches = Cli::command().try_get_matches_from([&["trainmon"], arguments].concat()).unwrap();
-        Cli::from_arg_matches(&matches).unwrap().settings(&matches, environment)
+    fn load(
+        file: Option<&Path>,
+        arguments: &[&str],
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Settings, Failure> {
+        let matches = Settings::command().try_get_matches_from([&["trainmon"], arguments].concat()).unwrap();
+        Settings::load(file, &matches, environment)
     }
 
     #[test]
@@ -193,17 +196,16 @@ mod tests {
         let text = "theme = \"mine.toml\"\nlow-bandwidth = false\nmouse = true\ntree = true\nkeep-layout = false\n";
         std::fs::write(&path, text).unwrap();
         let home = |name: &str| (name == "HOME").then(|| OsString::from("/home/me"));
-        let path = path.to_str().unwrap();
-        let settings = load(&["-c", path], home).unwrap();
+        let settings = load(Some(&path), &[], home).unwrap();
         let theme = directory.path().join("mine.toml");
         assert_eq!(settings.layout.theme.unwrap().as_str(), theme.to_str().unwrap(), "beside the configuration");
         assert_eq!((settings.layout.low_bandwidth, settings.layout.page), (Some(false), None));
         assert_eq!(settings.layout_file, None);
-        let arguments = ["-c", path, "--low-bandwidth", "--no-mouse", "--theme", "light", "--page", "gpu"];
-        let layout = load(&arguments, home).unwrap().layout;
+        let arguments = ["--low-bandwidth", "--no-mouse", "--theme", "light", "--page", "gpu"];
+        let layout = load(Some(&path), &arguments, home).unwrap().layout;
         assert_eq!((layout.low_bandwidth, layout.mouse, layout.tree), (Some(true), Some(false), Some(true)));
         assert_eq!((layout.theme.unwrap().as_str(), layout.page), ("light", Some(Page::Gpu)));
-        let why = load(&["--columns", "pid,cpu,pid"], home).unwrap_err().to_string();
+        let why = load(None, &["--columns", "pid,cpu,pid"], home).unwrap_err().to_string();
         assert_eq!(why, "--columns: `pid` stands there twice");
     }
 
@@ -212,7 +214,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let load = |variable: &str, path: &Path| {
             let environment = |name: &str| (name == variable).then(|| path.as_os_str().to_owned());
-            load(&[], environment).unwrap().layout_file
+            load(None, &[], environment).unwrap().layout_file
         };
         assert_eq!(load("HOME", home.path()), Some(home.path().join(".local/state/trainmon/layout.toml")));
         assert_eq!(load("HOME", Path::new("/nonexistent")), None);
@@ -235,13 +237,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c.toml");
         std::fs::write(&path, "interval = \"5s\"\nascii = true\ngpu = [0, \"GPU-1\"]\nstacks = false\n").unwrap();
-        let path = path.to_str().unwrap();
-        let settings = load(&["-c", path], nothing).unwrap();
+        let settings = load(Some(&path), &[], nothing).unwrap();
         assert_eq!(settings.interval, Duration::from_secs(5));
         assert!(settings.ascii && !settings.stacks);
         assert_eq!(settings.gpus.as_ref().unwrap().len(), 2);
         // Also where it says what is the default.
-        let settings = load(&["-c", path, "diagnose", "--interval", "1s", "--gpu", "1"], nothing).unwrap();
+        let settings = load(Some(&path), &["--interval", "1s", "--gpu", "1"], nothing).unwrap();
         assert_eq!(settings.interval, Duration::from_secs(1));
         assert_eq!(settings.gpus, Some(vec![GpuChoice::Index(1)]));
         assert!(settings.ascii && !settings.stacks);
@@ -249,9 +250,9 @@ mod tests {
 
     #[test]
     fn a_named_file_must_exist_the_usual_one_need_not() {
-        assert!(load(&["-c", "/nonexistent/x.toml"], nothing).is_err());
+        assert!(load(Some(Path::new("/nonexistent/x.toml")), &[], nothing).is_err());
         let home = |name: &str| (name == "HOME").then(|| OsString::from("/nonexistent"));
-        let settings = load(&[], home).unwrap();
+        let settings = load(None, &[], home).unwrap();
         assert_eq!(Settings { layout_file: None, ..settings }, Settings::default());
     }
 
