@@ -1,6 +1,7 @@
 //! The command line: every command and its own options. The options that all commands take stand in `config`.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, TypedValueParser};
@@ -22,6 +23,8 @@ use crate::errors::Failure;
     version,
     max_term_width = 100,
     disable_help_subcommand = true,
+    // Every command takes the options of all.
+    mut_args(|option| option.global(true)),
     after_help = "Exit status: 0 done · 1 failed · 2 bad usage · 3 no such process, or not allowed to see it · \
                   4 diagnose --fail-on matched"
 )]
@@ -30,10 +33,10 @@ pub struct Cli {
     #[command(flatten)]
     parsed: Settings,
     /// Configuration file instead of $XDG_CONFIG_HOME/trainmon/config.toml.
-    #[arg(short, long, global = true, value_name = "FILE", help_heading = "Screen")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Screen")]
     config: Option<PathBuf>,
     /// Print the settings in effect as a configuration file, and exit.
-    #[arg(long, global = true, help_heading = "Screen")]
+    #[arg(long, help_heading = "Screen")]
     pub print_config: bool,
     /// The command; none means the live screen or the log.
     #[command(subcommand)]
@@ -241,20 +244,9 @@ pub enum Bottleneck {
     Balanced,
 }
 
-impl Bottleneck {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::DataLoader, Self::Cpu, Self::Io, Self::Gpu, Self::Balanced];
-
-    /// The word on the command line.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::DataLoader => "data-loader",
-            Self::Cpu => "cpu",
-            Self::Io => "io",
-            Self::Gpu => "gpu",
-            Self::Balanced => "balanced",
-        }
+impl fmt::Display for Bottleneck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.to_possible_value().as_ref().map_or("", |value| value.get_name()))
     }
 }
 

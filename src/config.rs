@@ -79,22 +79,27 @@ pub fn is_said(matches: &ArgMatches, id: &str) -> bool {
 
 /// `$XDG_CONFIG_HOME/trainmon/config.toml`, else `~/.config/trainmon/config.toml` (XDG base directories).
 fn default_path(environment: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    Some(base(environment, "XDG_CONFIG_HOME", ".config")?.join("trainmon").join("config.toml"))
+    Some(folder(environment, "XDG_CONFIG_HOME", ".config")?.join("config.toml"))
 }
 
 /// `$XDG_STATE_HOME/trainmon/layout.toml`, else `~/.local/state/trainmon/layout.toml`.
 fn layout_path(environment: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     // A home that is not there, as services have, is not made.
     let here = |name: &str| environment(name).filter(|path| name != "HOME" || Path::new(path).is_dir());
-    Some(base(&here, "XDG_STATE_HOME", ".local/state")?.join("trainmon").join("layout.toml"))
+    Some(state_folder(&here)?.join("layout.toml"))
 }
 
-/// A base directory: the variable where it is an absolute path, else the folder in the home directory.
-fn base(environment: &impl Fn(&str) -> Option<OsString>, variable: &str, at_home: &str) -> Option<PathBuf> {
-    environment(variable)
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| environment("HOME").map(|home| PathBuf::from(home).join(at_home)))
+/// `$XDG_STATE_HOME/trainmon`, else `~/.local/state/trainmon`.
+#[must_use]
+pub fn state_folder(environment: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    folder(environment, "XDG_STATE_HOME", ".local/state")
+}
+
+/// Our folder in a base directory: the variable's where it is an absolute path, else the one in the home directory.
+fn folder(environment: &impl Fn(&str) -> Option<OsString>, variable: &str, at_home: &str) -> Option<PathBuf> {
+    let base = environment(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = base.or_else(|| Some(PathBuf::from(environment("HOME")?).join(at_home)))?;
+    Some(base.join("trainmon"))
 }
 
 /// Whether the locale's characters are UTF-8. Where nothing is set, as in most containers, the terminal outside

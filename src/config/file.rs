@@ -74,7 +74,7 @@ fn keymap(Keys { keys }: &Keys) -> Result<Keymap, (usize, String)> {
     for (id, written) in keys {
         let chords = written
             .iter()
-            .map(|text| text.get_ref().parse::<Chord>().map_err(|why| (text.span().start, why.to_string())))
+            .map(|text| text.get_ref().parse::<Chord>().map_err(|why| (text.span().start, why)))
             .collect::<Result<Vec<_>, _>>()?;
         entries.push((id.get_ref().as_str(), chords));
     }

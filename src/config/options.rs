@@ -26,30 +26,30 @@ pub struct Settings {
     pub call: Call,
 
     /// Time between two frames or rows: 100ms to 1h, a bare number is seconds.
-    #[arg(short, long, global = true, value_name = "TIME", value_parser = values::parse_interval, default_value = "1s",
+    #[arg(short, long, value_name = "TIME", value_parser = values::parse_interval, default_value = "1s",
         allow_negative_numbers = true, help_heading = "Timing")]
     #[serde(deserialize_with = "values::interval", serialize_with = "values::write_time")]
     pub interval: Duration,
     /// Devices to watch, by index (0) or UUID (GPU-8f3c5a90), instead of those that the job is seen to use.
-    #[arg(id = "gpu", long, global = true, value_name = "GPU[,GPU]", value_delimiter = ',', help_heading = "Target")]
+    #[arg(id = "gpu", long, value_name = "GPU[,GPU]", value_delimiter = ',', help_heading = "Target")]
     #[serde(rename = "gpu")]
     pub gpus: Option<Vec<GpuChoice>>,
 
     /// Write trainmon's own messages to this file (RUST_LOG sets how many).
-    #[arg(long, global = true, value_name = "PATH", help_heading = "Log")]
+    #[arg(long, value_name = "PATH", help_heading = "Log")]
     pub log_file: Option<PathBuf>,
 
     /// Never start py-spy: no worker stages and no source lines.
-    #[arg(long = "no-stacks", global = true, action = ArgAction::SetFalse, help_heading = "Sources")]
+    #[arg(long = "no-stacks", action = ArgAction::SetFalse, help_heading = "Sources")]
     pub stacks: bool,
     /// The py-spy program, where it is neither on the path nor beside the target's interpreter.
-    #[arg(long, global = true, value_name = "PATH", help_heading = "Sources")]
+    #[arg(long, value_name = "PATH", help_heading = "Sources")]
     pub py_spy: Option<PathBuf>,
     /// Never read what needs the right to attach with ptrace (/proc/PID/syscall).
-    #[arg(long = "no-ptrace", global = true, action = ArgAction::SetFalse, help_heading = "Sources")]
+    #[arg(long = "no-ptrace", action = ArgAction::SetFalse, help_heading = "Sources")]
     pub ptrace: bool,
     /// NVML library to load instead of libnvidia-ml.so.1.
-    #[arg(long, global = true, value_name = "PATH", help_heading = "Sources")]
+    #[arg(long, value_name = "PATH", help_heading = "Sources")]
     pub nvml_lib: Option<PathBuf>,
     /// Read this tree instead of /proc.
     #[arg(
@@ -73,20 +73,20 @@ pub struct Settings {
     pub sys_root: PathBuf,
 
     /// Draw with ASCII characters only; set by itself where the locale is not UTF-8.
-    #[arg(short = 'U', long, global = true, help_heading = "Screen")]
+    #[arg(short = 'U', long, help_heading = "Screen")]
     pub ascii: bool,
     /// No colours (also: NO_COLOR in the environment).
-    #[arg(long = "no-color", global = true, visible_alias = "no-colour", action = ArgAction::SetFalse,
+    #[arg(long = "no-color", visible_alias = "no-colour", action = ArgAction::SetFalse,
         help_heading = "Screen")]
     pub color: bool,
     /// No signals and no renice: look only.
-    #[arg(long, global = true, help_heading = "Screen")]
+    #[arg(long, help_heading = "Screen")]
     pub readonly: bool,
     /// Signals and nice values may be sent from the page of processes, each after a question; --readonly wins.
-    #[arg(long, global = true, help_heading = "Screen", hide_short_help = true)]
+    #[arg(long, help_heading = "Screen", hide_short_help = true)]
     pub signals: bool,
     /// How long moments are kept to go back to: 1m to 24h. Their memory is bounded as well, at 24 MiB for each job.
-    #[arg(long, global = true, value_name = "TIME", value_parser = values::parse_history, default_value = "1h",
+    #[arg(long, value_name = "TIME", value_parser = values::parse_history, default_value = "1h",
         allow_negative_numbers = true, help_heading = "Screen", hide_short_help = true)]
     #[serde(deserialize_with = "values::history", serialize_with = "values::write_time")]
     pub history: Duration,
@@ -94,11 +94,11 @@ pub struct Settings {
     ///
     /// It is kept in $XDG_STATE_HOME/trainmon/layout.toml: theme, low bandwidth, mouse, time scale, and the table of
     /// processes. What the configuration or the command line says of these wins over what was kept.
-    #[arg(long = "no-keep-layout", global = true, action = ArgAction::SetFalse, help_heading = "Screen",
+    #[arg(long = "no-keep-layout", action = ArgAction::SetFalse, help_heading = "Screen",
         hide_short_help = true)]
     pub keep_layout: bool,
     /// What the command line and the file say of how the screen is arranged.
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Screen")]
     #[serde(skip)]
     pub layout: Layout,
 
@@ -116,25 +116,25 @@ pub struct Settings {
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct Call {
     /// The process to attach to, with everything it starts.
-    #[arg(short, long, global = true, value_name = "PID", value_parser = values::parse_pid,
+    #[arg(short, long, value_name = "PID", value_parser = values::parse_pid,
         allow_negative_numbers = true, help_heading = "Target")]
     pub pid: Option<u32>,
     /// Stop after this time (500ms, 20s, 5m, 1h) [diagnose: 20s].
-    #[arg(long, global = true, value_name = "TIME", value_parser = values::parse_duration,
+    #[arg(long, value_name = "TIME", value_parser = values::parse_duration,
         allow_negative_numbers = true, help_heading = "Timing")]
     pub duration: Option<Duration>,
     /// Stop after this many frames or rows.
-    #[arg(short = 'n', long, global = true, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..),
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..),
         allow_negative_numbers = true, help_heading = "Timing")]
     pub iterations: Option<u64>,
     /// Headless: write one CSV row per interval to this file, or to standard output with `-`.
-    #[arg(long, global = true, value_name = "PATH|-", help_heading = "Log")]
+    #[arg(long, value_name = "PATH|-", help_heading = "Log")]
     pub log: Option<PathBuf>,
     /// Overwrite an existing --log file or recording.
-    #[arg(long, global = true, help_heading = "Log")]
+    #[arg(long, help_heading = "Log")]
     pub force: bool,
     /// Go on at the end of an existing --log file, whose header must match.
-    #[arg(long, global = true, conflicts_with = "force", help_heading = "Log")]
+    #[arg(long, conflicts_with = "force", help_heading = "Log")]
     pub append: bool,
 }
 

@@ -58,22 +58,19 @@ impl Settings {
 /// What an option is for, and the words that it takes.
 fn comment(option: &Arg) -> String {
     let help = option.get_long_help().or(option.get_help()).map(ToString::to_string).unwrap_or_default();
-    let mut help = if matches!(option.get_action(), ArgAction::SetFalse) {
-        let mut letters = help.chars();
-        let first = letters.next().map(|letter| letter.to_ascii_lowercase());
-        format!("false: {}{}", first.into_iter().collect::<String>(), letters.as_str())
-    } else {
-        help
-    };
-    if !help.ends_with('.') {
-        help.push('.');
-    }
+    let help = help.trim_end_matches('.');
     let words: Vec<String> = option.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect();
-    if words.is_empty() || is_switch(option) { help } else { format!("{help} One of {}.", words.join(", ")) }
-}
-
-fn is_switch(option: &Arg) -> bool {
-    matches!(option.get_action(), ArgAction::SetTrue | ArgAction::SetFalse)
+    match option.get_action() {
+        ArgAction::SetTrue => format!("{help}."),
+        // What the flag does is what the key does where it is false.
+        ArgAction::SetFalse => format!(
+            "false: {}{}.",
+            help.get(..1).unwrap_or_default().to_lowercase(),
+            help.get(1..).unwrap_or_default()
+        ),
+        _ if words.is_empty() => format!("{help}."),
+        _ => format!("{help}. One of {}.", words.join(", ")),
+    }
 }
 
 /// The default of an option that is not set, or else what its value is called.

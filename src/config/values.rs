@@ -5,8 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::Serializer;
 use serde::de::{Deserialize, Deserializer, Error};
-use serde::{Serialize, Serializer};
 
 use crate::rates::GpuChoice;
 
@@ -90,15 +90,6 @@ impl fmt::Display for GpuChoice {
         match self {
             Self::Index(index) => index.fmt(f),
             Self::Uuid(uuid) => uuid.fmt(f),
-        }
-    }
-}
-
-impl Serialize for GpuChoice {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Index(index) => index.serialize(to),
-            Self::Uuid(uuid) => uuid.serialize(to),
         }
     }
 }

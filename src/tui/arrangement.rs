@@ -6,8 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::{Serialize, Serializer};
 
@@ -24,43 +23,39 @@ pub struct Layout {
     ///
     /// auto is what fits the background, as far as the terminal tells it. A path in the configuration file is taken from
     /// that file's folder. assets/themes/dark.toml shows what a theme file says.
-    #[arg(long, global = true, value_name = "NAME", default_value = ThemeName::AUTO, help_heading = "Screen")]
+    #[arg(long, value_name = "NAME", default_value = ThemeName::AUTO)]
     pub theme: Option<ThemeName>,
     /// Send few bytes to the terminal: charts sweep in place, numbers change every 5 s.
-    #[arg(long, global = true, action = ArgAction::SetTrue, help_heading = "Screen")]
+    #[arg(long, action = ArgAction::SetTrue)]
     pub low_bandwidth: Option<bool>,
     /// Leave the mouse to the terminal, whose own selection works then.
-    #[arg(long = "no-mouse", global = true, action = ArgAction::SetFalse, help_heading = "Screen")]
+    #[arg(long = "no-mouse", action = ArgAction::SetFalse)]
     pub mouse: Option<bool>,
     /// The page to begin with.
-    #[arg(long, global = true, value_name = "NAME", value_parser = words(Page::ALL), default_value = "overview",
-        help_heading = "Screen")]
+    #[arg(long, value_name = "NAME", default_value = "overview")]
     pub page: Option<Page>,
     /// Time that the charts show; auto begins with 15 s and grows to 1m with what has been seen.
-    #[arg(long, global = true, value_name = "TIME", value_parser = words(Scale::all()), default_value = "auto",
-        help_heading = "Screen", hide_short_help = true)]
+    #[arg(long, value_name = "TIME", default_value = "auto", hide_short_help = true)]
     pub time_scale: Option<Scale>,
     /// What the table of processes is sorted by; with a minus in front the other way round.
     #[arg(
         long,
-        global = true,
         value_name = "[-]COLUMN",
         allow_hyphen_values = true,
         default_value = "role",
-        help_heading = "Screen",
         hide_short_help = true
     )]
     pub sort: Option<Sort>,
     /// Columns of the table of processes, from left to right; the command line always follows.
-    #[arg(long, global = true, value_name = "COLUMN,…", value_parser = words(Column::ALL), value_delimiter = ',',
-        default_values = COLUMNS.map(Column::word), help_heading = "Screen", hide_short_help = true)]
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',', hide_short_help = true,
+        default_values = COLUMNS.map(|column| column.to_string()))]
     #[serde(deserialize_with = "distinct")]
     pub columns: Option<Vec<Column>>,
     /// Show processes as a tree.
-    #[arg(long, global = true, action = ArgAction::SetTrue, help_heading = "Screen", hide_short_help = true)]
+    #[arg(long, action = ArgAction::SetTrue, hide_short_help = true)]
     pub tree: Option<bool>,
     /// Show the threads of processes.
-    #[arg(long, global = true, action = ArgAction::SetTrue, help_heading = "Screen", hide_short_help = true)]
+    #[arg(long, action = ArgAction::SetTrue, hide_short_help = true)]
     pub threads: Option<bool>,
 }
 
@@ -91,15 +86,6 @@ impl Layout {
     fn of(values: toml::Table) -> Self {
         values.try_into().unwrap_or_default()
     }
-}
-
-/// Takes the words of these values; help and completions offer them.
-fn words<T>(all: impl IntoIterator<Item = T>) -> impl TypedValueParser<Value = T>
-where
-    T: FromStr<Err = String> + fmt::Display + Clone + Send + Sync + 'static,
-{
-    let words = all.into_iter().map(|value| PossibleValue::new(value.to_string()));
-    PossibleValuesParser::new(words).try_map(|word| word.parse::<T>())
 }
 
 /// Why a word was refused.
@@ -149,33 +135,26 @@ macro_rules! written_as_word {
 
 written_as_word!(Page, Column, Sort, Scale, ThemeName);
 
-impl fmt::Display for Page {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name().to_ascii_lowercase())
-    }
+/// Values that are words of a list, in any case where `ignore_case` says so.
+macro_rules! one_of_many {
+    ($($type:ty, ignore_case: $ignore_case:literal;)+) => {$(
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.to_possible_value().as_ref().map_or("", |value| value.get_name()))
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = String;
+
+            fn from_str(word: &str) -> Result<Self, String> {
+                ValueEnum::from_str(word, $ignore_case).map_err(|_| none_of(word, Self::value_variants()))
+            }
+        }
+    )+};
 }
 
-impl FromStr for Page {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        Self::named(word).ok_or_else(|| none_of(word, Self::ALL))
-    }
-}
-
-impl fmt::Display for Column {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for Column {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        Self::named(word).ok_or_else(|| none_of(word, Self::ALL))
-    }
-}
+one_of_many!(Page, ignore_case: true; Column, ignore_case: false; Scale, ignore_case: false;);
 
 impl fmt::Display for Sort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -192,58 +171,46 @@ impl FromStr for Sort {
     }
 }
 
-/// Times that the charts can show, seconds.
-const SCALES: [u32; 8] = [10, 30, 60, 120, 300, 600, 1800, 3600];
-
-/// Time that the charts show.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Time that the charts show: seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "the values are the words")]
 pub enum Scale {
     /// As much as has been seen, within bounds.
     #[default]
-    Auto,
-    /// One of [`SCALES`].
-    Fixed(u32),
+    Auto = 0,
+    #[value(name = "10s")]
+    Seconds10 = 10,
+    #[value(name = "30s")]
+    Seconds30 = 30,
+    #[value(name = "1m")]
+    Minutes1 = 60,
+    #[value(name = "2m")]
+    Minutes2 = 120,
+    #[value(name = "5m")]
+    Minutes5 = 300,
+    #[value(name = "10m")]
+    Minutes10 = 600,
+    #[value(name = "30m")]
+    Minutes30 = 1800,
+    #[value(name = "1h")]
+    Hours1 = 3600,
 }
 
 impl Scale {
-    fn all() -> impl Iterator<Item = Self> {
-        std::iter::once(Self::Auto).chain(SCALES.map(Self::Fixed))
-    }
-
     /// Seconds, where they do not depend on what has been seen.
     #[must_use]
     pub fn seconds(self) -> Option<f64> {
-        match self {
-            Self::Auto => None,
-            Self::Fixed(seconds) => Some(seconds.into()),
-        }
+        (self != Self::Auto).then_some(f64::from(self as u16))
     }
 
     /// The next longer or shorter one than so many seconds; none beyond the ends.
     pub(in crate::tui) fn next(longer: bool, span_s: f64) -> Option<Self> {
-        let mut scales = SCALES.into_iter();
-        let next =
-            if longer { scales.find(|s| f64::from(*s) > span_s) } else { scales.rfind(|s| f64::from(*s) < span_s) };
-        next.map(Self::Fixed)
-    }
-}
-
-impl fmt::Display for Scale {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Fixed(s) if s.is_multiple_of(3600) => write!(f, "{}h", s / 3600),
-            Self::Fixed(s) if s.is_multiple_of(60) => write!(f, "{}m", s / 60),
-            Self::Fixed(s) => write!(f, "{s}s"),
+        let mut scales = Self::value_variants().iter().copied();
+        if longer {
+            scales.find(|scale| scale.seconds().is_some_and(|s| s > span_s))
+        } else {
+            scales.rfind(|scale| scale.seconds().is_some_and(|s| s < span_s))
         }
-    }
-}
-
-impl FromStr for Scale {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        Self::all().find(|scale| scale.to_string() == word).ok_or_else(|| none_of(word, Self::all()))
     }
 }
 
@@ -312,7 +279,7 @@ mod tests {
         read_back(Page::ALL);
         read_back(Column::ALL);
         read_back(Column::ALL.map(|column| Sort { column, reversed: true }));
-        read_back(Scale::all());
+        read_back(Scale::value_variants().iter().copied());
         read_back(["auto", "dark", "light", "high-contrast", "~/mine.toml", "/a/b"].map(ThemeName::known));
         assert_eq!(
             "pink".parse::<ThemeName>(),
@@ -324,7 +291,7 @@ mod tests {
 
     #[test]
     fn words_fit_their_seconds() {
-        let words: Vec<String> = Scale::all().map(|scale| scale.to_string()).collect();
+        let words: Vec<String> = Scale::value_variants().iter().map(ToString::to_string).collect();
         assert_eq!(words, ["auto", "10s", "30s", "1m", "2m", "5m", "10m", "30m", "1h"]);
         assert_eq!(Scale::default().to_string(), "auto");
         assert_eq!("5m".parse::<Scale>().unwrap().seconds(), Some(300.0));

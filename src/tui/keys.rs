@@ -6,7 +6,7 @@
 mod chord;
 mod keymap;
 
-pub use chord::{Chord, ChordError};
+pub use chord::Chord;
 pub use keymap::{KeyError, Keymap};
 
 use super::page::Page;
