@@ -158,8 +158,10 @@ impl Call {
 
 impl Default for Settings {
     fn default() -> Self {
+        let mut settings = Self::parse_from([""]);
         // Defaults of the screen's arrangement are the screen's to take: said here they would win over what was kept.
-        Self { layout: Layout::default(), ..Self::parse_from([""]) }
+        settings.layout = Layout::default();
+        settings
     }
 }
 
