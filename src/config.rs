@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_refused_with_their_place() {
-        let why = parse("interval = 2\n  intervall = 3\n").unwrap_err();
+        let why = parse("interval = 2\n  intervall = 3\nan-other = 4").unwrap_err();
         assert!(why.starts_with("line 2, column 3: unknown key `intervall`"), "{why}");
         assert_eq!(why.lines().count(), 1);
         let why = parse("interval = \"0\"").unwrap_err();

@@ -35,7 +35,8 @@ pub(super) fn read(path: &Path, wanted: bool) -> Result<Settings, Failure> {
 pub(super) fn parse(text: &str) -> Result<Settings, String> {
     let table = DeTable::parse(text).map_err(|error| refused_by_toml(text, &error))?;
     let known: Vec<String> = options::of_files().iter().map(options::key).chain(["keys".to_owned()]).collect();
-    if let Some(key) = table.get_ref().keys().find(|key| !known.iter().any(|known| known == key.get_ref())) {
+    let unknown = table.get_ref().keys().filter(|key| !known.iter().any(|known| known == key.get_ref()));
+    if let Some(key) = unknown.min_by_key(|key| key.span().start) {
         let known = known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
         let what = format!("unknown key `{}`, expected one of {known}", key.get_ref());
         return Err(refused(text, key.span().start, &what));
