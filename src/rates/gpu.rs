@@ -52,7 +52,7 @@ pub(super) fn fold(
             before.devices.iter().find(|earlier| earlier.index == device.index && earlier.uuid == device.uuid)
         });
         let is_attached = attached.contains(&position);
-        let use_now = Use::of(device, &pids, is_attached, matched);
+        let used = usage(device, &pids, is_attached, matched);
         for process in &device.processes {
             if let Some(bytes) = process.memory_bytes {
                 let total = out.memory_by_pid.entry(process.pid).or_insert(0);
@@ -60,9 +60,9 @@ pub(super) fn fold(
             }
         }
         let recent = sample.monotonic_ns.saturating_sub(gpus.monotonic_ns) <= RECENT_NS;
-        if let Some(pct) = use_now.utilization_pct.filter(|_| is_attached && !device.lost && recent) {
-            let scale = match use_now.job_utilization_pct {
-                Some(own) if !use_now.others.is_empty() && pct > 0.0 => (own / pct).clamp(0.0, 1.0),
+        if let Some(pct) = used.utilization_pct.filter(|_| is_attached && !device.lost && recent) {
+            let scale = match used.job_utilization_pct {
+                Some(own) if !used.others.is_empty() && pct > 0.0 => (own / pct).clamp(0.0, 1.0),
                 _ => 1.0,
             };
             let from_ns = before.map_or(sample.monotonic_ns, |before| before.monotonic_ns);
@@ -70,11 +70,7 @@ pub(super) fn fold(
             let points = &device.utilization_points;
             out.attached.push(DeviceUse::new(listed, !stale, pct / 100.0, scale, points, sample, from_ns));
         }
-        out.rates.push(GpuRates {
-            simulated: gpus.simulated,
-            attached: is_attached,
-            ..rates(device, earlier, seconds, stale, use_now)
-        });
+        out.rates.push(GpuRates { simulated: gpus.simulated, ..rates(device, earlier, seconds, stale, used) });
     }
     out
 }
@@ -101,18 +97,15 @@ fn attached(
         let chosen = positions(&|device| choices.iter().any(|choice| is_chosen(choice, device)));
         return (GpuLink::Chosen, chosen);
     }
-    let by_process = positions(&|device| device.processes.iter().any(|process| pids.contains(&process.pid)));
-    if !by_process.is_empty() {
-        return (GpuLink::Processes, by_process);
-    }
     let minors = job.and_then(|job| job.nvidia_minors.as_deref()).unwrap_or_default();
-    let by_minor = positions(&|device| device.minor.is_some_and(|minor| minors.contains(&minor)));
-    if !by_minor.is_empty() {
-        return (GpuLink::OpenDevice, by_minor);
-    }
     let visible = visible_devices(job.and_then(|job| job.cuda_visible_devices.as_deref()).unwrap_or_default());
-    let by_visible = positions(&|device| visible.iter().any(|choice| is_chosen(choice, device)));
-    if by_visible.is_empty() { (GpuLink::None, by_visible) } else { (GpuLink::VisibleDevices, by_visible) }
+    let links: [(GpuLink, &dyn Fn(&GpuDevice) -> bool); 3] = [
+        (GpuLink::Processes, &|device| device.processes.iter().any(|process| pids.contains(&process.pid))),
+        (GpuLink::OpenDevice, &|device| device.minor.is_some_and(|minor| minors.contains(&minor))),
+        (GpuLink::VisibleDevices, &|device| visible.iter().any(|choice| is_chosen(choice, device))),
+    ];
+    let mut found = links.into_iter().map(|(link, wanted)| (link, positions(wanted)));
+    found.find(|(_, positions)| !positions.is_empty()).unwrap_or_default()
 }
 
 fn is_chosen(choice: &GpuChoice, device: &GpuDevice) -> bool {
@@ -141,45 +134,34 @@ fn visible_devices(value: &str) -> Vec<GpuChoice> {
     value.split(',').map_while(entry).collect()
 }
 
-/// How a device was used, by the job and by others.
-#[derive(Debug, Default)]
-struct Use {
-    utilization_pct: Option<f64>,
-    job_utilization_pct: Option<f64>,
-    job_memory_bytes: Option<u64>,
-    others: Vec<GpuProcess>,
-    job_pids: Vec<u32>,
-    processes: Vec<GpuProcessRates>,
-}
-
-impl Use {
-    /// `matched`: NVML names processes of the job somewhere, so the PIDs on both sides are of one namespace. Where they
-    /// are not (inside a container), nobody on an attached device can be called a stranger, and a single process
-    /// listed there is taken for the job's.
-    fn of(device: &GpuDevice, pids: &HashSet<u32>, attached: bool, matched: bool) -> Self {
-        let points = device.utilization_points.iter().filter(|point| point.pct <= 100);
-        let (sum, count) = points.fold((0.0, 0u32), |(sum, count), point| (sum + f64::from(point.pct), count + 1));
-        let utilization_pct = if count > 0 { Some(sum / f64::from(count)) } else { percent(device.utilization_pct) };
-        let unmatchable = attached && !matched;
-        let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) = device
-            .processes
-            .iter()
-            .partition(|process| pids.contains(&process.pid) || unmatchable && device.processes.len() == 1);
-        let alone = others.is_empty();
-        let known = !unmatchable || device.processes.len() == 1;
-        let mut processes = shown(&own, known.then_some(true));
-        processes.extend(shown(&others, known.then_some(false)));
-        let own_utilization = total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from)))
-            .map(|pct| (pct as f64).min(100.0))
-            .or(utilization_pct.filter(|_| alone));
-        Self {
-            utilization_pct,
-            job_utilization_pct: own_utilization.filter(|_| attached),
-            job_memory_bytes: total(own.iter().map(|process| process.memory_bytes)),
-            others: if unmatchable { Vec::new() } else { others },
-            processes,
-            job_pids: if unmatchable { Vec::new() } else { own.iter().map(|process| process.pid).collect() },
-        }
+/// How a device was used by the job and by others, and nothing else of it. `matched`: NVML names processes of the job
+/// somewhere, so the PIDs on both sides are of one namespace. Where they are not (inside a container), nobody on an
+/// attached device can be called a stranger, and a single process listed there is taken for the job's.
+fn usage(device: &GpuDevice, pids: &HashSet<u32>, attached: bool, matched: bool) -> GpuRates {
+    let points = device.utilization_points.iter().filter(|point| point.pct <= 100);
+    let (sum, count) = points.fold((0.0, 0u32), |(sum, count), point| (sum + f64::from(point.pct), count + 1));
+    let utilization_pct = if count > 0 { Some(sum / f64::from(count)) } else { percent(device.utilization_pct) };
+    let unmatchable = attached && !matched;
+    let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) = device
+        .processes
+        .iter()
+        .partition(|process| pids.contains(&process.pid) || unmatchable && device.processes.len() == 1);
+    let alone = others.is_empty();
+    let known = !unmatchable || device.processes.len() == 1;
+    let mut processes = shown(&own, known.then_some(true));
+    processes.extend(shown(&others, known.then_some(false)));
+    let own_utilization = total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from)))
+        .map(|pct| (pct as f64).min(100.0))
+        .or(utilization_pct.filter(|_| alone));
+    GpuRates {
+        attached,
+        utilization_pct,
+        job_utilization_pct: own_utilization.filter(|_| attached),
+        job_memory_bytes: total(own.iter().map(|process| process.memory_bytes)),
+        others: if unmatchable { Vec::new() } else { others },
+        processes,
+        job_pids: if unmatchable { Vec::new() } else { own.iter().map(|process| process.pid).collect() },
+        ..GpuRates::default()
     }
 }
 
@@ -207,12 +189,13 @@ fn percent(value: Option<u32>) -> Option<f64> {
     value.filter(|pct| *pct <= 100).map(f64::from)
 }
 
+/// Adds to its use what else is known of a device.
 fn rates(
     device: &GpuDevice,
     earlier: Option<&GpuDevice>,
     seconds: Option<f64>,
     stale: bool,
-    mut used: Use,
+    mut used: GpuRates,
 ) -> GpuRates {
     // What the driver measured over the last moments: not again what it said a tick ago, nor of a device that is lost.
     let fresh = !stale && !device.lost;
@@ -232,12 +215,9 @@ fn rates(
         uuid: device.uuid.clone(),
         name: device.name.clone(),
         lost: device.lost,
-        utilization_pct: used.utilization_pct,
-        job_utilization_pct: used.job_utilization_pct,
         memory_utilization_pct: percent(now.memory_utilization_pct),
         memory_used_bytes: device.memory_used_bytes,
         memory_total_bytes: device.memory_total_bytes,
-        job_memory_bytes: used.job_memory_bytes,
         power_w: power_w(now, earlier, seconds),
         power_limit_w: device.power_limit_mw.map(watts),
         temperature_c: device.temperature_c,
@@ -260,10 +240,7 @@ fn rates(
         dram_active_pct: share(|gpm| gpm.dram_active_pct),
         encoder_pct: now.encoder_pct.filter(|pct| *pct <= 100),
         decoder_pct: now.decoder_pct.filter(|pct| *pct <= 100),
-        others: used.others,
-        job_pids: used.job_pids,
-        processes: used.processes,
-        ..GpuRates::default()
+        ..used
     }
 }
 

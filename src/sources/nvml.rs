@@ -42,7 +42,6 @@ const PCIE_EVERY_NS: u64 = 500_000_000;
 const FURTHEST_BACK_US: u64 = 5_000_000;
 
 /// A blocking reader of all devices that NVML knows.
-#[derive(Debug)]
 pub struct NvmlReader {
     // Before the library: fields are dropped in this order, and the library shuts NVML down.
     devices: Vec<DeviceReader>,
@@ -61,7 +60,7 @@ impl NvmlReader {
     /// reached.
     pub fn open(library: Option<&Path>) -> Result<Self, GpuError> {
         let library = load(library)?;
-        let nvml = library.nvml();
+        let nvml = library.nvml;
         let count = nvml.device_count().map_err(|error| explain("cannot count the GPUs", &error))?;
         if count == 0 {
             return Err(GpuError::new(GpuErrorKind::Absent, "the NVIDIA driver knows no GPU"));
@@ -98,7 +97,7 @@ impl GpuReader for NvmlReader {
             devices: Vec::with_capacity(self.devices.len()),
         };
         for (position, device) in self.devices.iter_mut().enumerate() {
-            device.reopen(self.library.nvml(), now_ns);
+            device.reopen(self.library.nvml, now_ns);
             let pcie = turn.filter(|&(whose, _)| whose == position).map(|(_, direction)| direction);
             sample.devices.push(device.read(now_ns, now_us, pcie, &mut self.buffers));
             if let Some(error) = device.driver_gone() {

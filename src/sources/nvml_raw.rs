@@ -24,7 +24,7 @@ const TEXT_BYTES: usize = 96;
 /// this is dropped, which must happen after its devices are.
 #[derive(Debug)]
 pub struct Library {
-    nvml: &'static Nvml,
+    pub nvml: &'static Nvml,
 }
 
 impl Library {
@@ -37,11 +37,6 @@ impl Library {
         // still run in it), and a missing nvmlShutdown cannot bring the wrapper's own destructor to panic.
         let nvml = Nvml::builder().lib_path(path).init()?;
         Ok(Self { nvml: Box::leak(Box::new(nvml)) })
-    }
-
-    /// The wrapper.
-    pub fn nvml(&self) -> &'static Nvml {
-        self.nvml
     }
 }
 
@@ -60,12 +55,6 @@ pub struct Buffers {
     processes: Vec<sys::nvmlProcessInfo_t>,
     samples: Vec<sys::nvmlSample_t>,
     utilization: Vec<sys::nvmlProcessUtilizationSample_t>,
-}
-
-impl std::fmt::Debug for Buffers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Buffers").finish_non_exhaustive()
-    }
 }
 
 /// Which list of processes.

@@ -46,59 +46,92 @@ pub enum StateError {
     DeviceCount(u32),
 }
 
-/// One device's record. Percentages are of the time the device is busy; rates hold while it is busy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeviceState {
+/// Makes the record of its numbers: each has a name, an offset in bytes, and what [`DeviceState::default`] says.
+macro_rules! record {
+    ($(#[doc = $doc:literal] $field:ident @ $offset:literal = $default:expr,)*) => {
+        /// One device's record. Percentages are of the time the device is busy; rates hold while it is busy.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct DeviceState {
+            /// Name, UTF-8, NUL padded.
+            pub name: [u8; NAME_BYTES],
+            /// The owner's work.
+            pub queue: Queue,
+            /// The neighbour's work.
+            pub neighbour_queue: Queue,
+            $(#[doc = $doc] pub $field: u64,)*
+        }
+
+        impl Default for DeviceState {
+            /// A device of an A10G's size: 24 GiB, 300 W, 1,710 MHz, nothing running, nobody on it.
+            fn default() -> Self {
+                let (queue, neighbour_queue) = (Queue::default(), Queue::default());
+                Self { name: name_bytes("Simulated GPU"), queue, neighbour_queue, $($field: $default,)* }
+            }
+        }
+
+        impl DeviceState {
+            /// Every number and its offset.
+            fn numbers(&mut self) -> impl Iterator<Item = (usize, &mut u64)> {
+                let (ours, theirs) = (&mut self.queue, &mut self.neighbour_queue);
+                [
+                    (8, &mut ours.enqueued_ns),
+                    (16, &mut ours.free_at_ns),
+                    (144, &mut theirs.enqueued_ns),
+                    (152, &mut theirs.free_at_ns),
+                    $(($offset, &mut self.$field),)*
+                ]
+                .into_iter()
+            }
+        }
+    };
+}
+
+// The same layout is written by tests/workloads/simulated_gpu.py.
+record! {
     /// Sequence lock: odd while the record is being written.
-    pub sequence: u64,
-    /// The owner's work.
-    pub queue: Queue,
+    sequence @ 0 = 0,
     /// Memory in use by everybody, bytes.
-    pub memory_used_bytes: u64,
+    memory_used_bytes @ 24 = 0,
     /// Memory fitted, bytes.
-    pub memory_total_bytes: u64,
+    memory_total_bytes @ 32 = 24 << 30,
     /// Power drawn while nothing runs, milliwatts.
-    pub power_idle_mw: u64,
+    power_idle_mw @ 40 = 30_000,
     /// Power drawn while work runs, milliwatts.
-    pub power_busy_mw: u64,
+    power_busy_mw @ 48 = 220_000,
     /// Power limit, milliwatts.
-    pub power_limit_mw: u64,
+    power_limit_mw @ 56 = 300_000,
     /// Temperature, °C.
-    pub temperature_c: u64,
+    temperature_c @ 64 = 45,
     /// SM clock, MHz.
-    pub sm_clock_mhz: u64,
+    sm_clock_mhz @ 72 = 1_710,
     /// Highest SM clock, MHz.
-    pub sm_clock_max_mhz: u64,
+    sm_clock_max_mhz @ 80 = 1_710,
     /// Memory controller use while busy, percent.
-    pub memory_busy_pct: u64,
+    memory_busy_pct @ 88 = 40,
     /// NVML's clock event reasons.
-    pub clock_event_reasons: u64,
+    clock_event_reasons @ 96 = 0,
     /// PCIe towards the device while busy, KiB/s.
-    pub pcie_rx_kib_s: u64,
+    pcie_rx_kib_s @ 104 = 200_000,
     /// PCIe from the device while busy, KiB/s.
-    pub pcie_tx_kib_s: u64,
+    pcie_tx_kib_s @ 112 = 20_000,
     /// PID of the owner; 0: none.
-    pub owner_pid: u64,
+    owner_pid @ 120 = 0,
     /// Device memory of the owner, bytes.
-    pub owner_memory_bytes: u64,
+    owner_memory_bytes @ 128 = 0,
     /// PID of another process on the device; 0: none.
-    pub neighbour_pid: u64,
-    /// The neighbour's work.
-    pub neighbour_queue: Queue,
+    neighbour_pid @ 136 = 0,
     /// Device memory of the neighbour, bytes.
-    pub neighbour_memory_bytes: u64,
-    /// Name, UTF-8, NUL padded.
-    pub name: [u8; NAME_BYTES],
+    neighbour_memory_bytes @ 160 = 0,
     /// Not 0: every call answers that the GPU is lost.
-    pub lost: u64,
+    lost @ 216 = 0,
     /// Every call sleeps this long first (the fake NVML library only), milliseconds.
-    pub hang_ms: u64,
+    hang_ms @ 224 = 0,
     /// Not 0: GPU performance monitoring is offered.
-    pub gpm_supported: u64,
+    gpm_supported @ 232 = 0,
     /// SMs active while busy, percent.
-    pub sm_active_pct: u64,
+    sm_active_pct @ 240 = 70,
     /// DRAM bandwidth used while busy, percent.
-    pub dram_active_pct: u64,
+    dram_active_pct @ 248 = 35,
 }
 
 impl From<StateError> for std::io::Error {
@@ -107,77 +140,12 @@ impl From<StateError> for std::io::Error {
     }
 }
 
-impl Default for DeviceState {
-    /// A device of an A10G's size: 24 GiB, 300 W, 1,710 MHz, nothing running, nobody on it.
-    fn default() -> Self {
-        Self {
-            sequence: 0,
-            queue: Queue::default(),
-            memory_used_bytes: 0,
-            memory_total_bytes: 24 << 30,
-            power_idle_mw: 30_000,
-            power_busy_mw: 220_000,
-            power_limit_mw: 300_000,
-            temperature_c: 45,
-            sm_clock_mhz: 1_710,
-            sm_clock_max_mhz: 1_710,
-            memory_busy_pct: 40,
-            clock_event_reasons: 0,
-            pcie_rx_kib_s: 200_000,
-            pcie_tx_kib_s: 20_000,
-            owner_pid: 0,
-            owner_memory_bytes: 0,
-            neighbour_pid: 0,
-            neighbour_queue: Queue::default(),
-            neighbour_memory_bytes: 0,
-            name: name_bytes("Simulated GPU"),
-            lost: 0,
-            hang_ms: 0,
-            gpm_supported: 0,
-            sm_active_pct: 70,
-            dram_active_pct: 35,
-        }
-    }
-}
-
 impl DeviceState {
-    /// Every number of a record and its offset in bytes; tests/workloads/simulated_gpu.py writes the same layout.
-    fn fields(&mut self) -> [(usize, &mut u64); 26] {
-        [
-            (0, &mut self.sequence),
-            (8, &mut self.queue.enqueued_ns),
-            (16, &mut self.queue.free_at_ns),
-            (24, &mut self.memory_used_bytes),
-            (32, &mut self.memory_total_bytes),
-            (40, &mut self.power_idle_mw),
-            (48, &mut self.power_busy_mw),
-            (56, &mut self.power_limit_mw),
-            (64, &mut self.temperature_c),
-            (72, &mut self.sm_clock_mhz),
-            (80, &mut self.sm_clock_max_mhz),
-            (88, &mut self.memory_busy_pct),
-            (96, &mut self.clock_event_reasons),
-            (104, &mut self.pcie_rx_kib_s),
-            (112, &mut self.pcie_tx_kib_s),
-            (120, &mut self.owner_pid),
-            (128, &mut self.owner_memory_bytes),
-            (136, &mut self.neighbour_pid),
-            (144, &mut self.neighbour_queue.enqueued_ns),
-            (152, &mut self.neighbour_queue.free_at_ns),
-            (160, &mut self.neighbour_memory_bytes),
-            (216, &mut self.lost),
-            (224, &mut self.hang_ms),
-            (232, &mut self.gpm_supported),
-            (240, &mut self.sm_active_pct),
-            (248, &mut self.dram_active_pct),
-        ]
-    }
-
     /// Reads a record. Any bytes are a record: what they mean is judged by whoever uses a field.
     #[must_use]
     pub fn parse(record: &[u8; RECORD_BYTES]) -> Self {
         let mut state = Self { name: bytes_at(record, NAME_OFFSET), ..Self::default() };
-        for (offset, field) in state.fields() {
+        for (offset, field) in state.numbers() {
             *field = u64::from_le_bytes(bytes_at(record, offset));
         }
         state
@@ -188,7 +156,7 @@ impl DeviceState {
     pub fn encode(mut self) -> [u8; RECORD_BYTES] {
         let mut record = [0; RECORD_BYTES];
         put(&mut record, NAME_OFFSET, &self.name);
-        for (offset, field) in self.fields() {
+        for (offset, field) in self.numbers() {
             put(&mut record, offset, &field.to_le_bytes());
         }
         record
