@@ -90,7 +90,8 @@ fn attached(
     job: Option<&JobSample>,
     pids: &HashSet<u32>,
 ) -> (GpuLink, HashSet<usize>) {
-    let positions = |wanted: &dyn Fn(&GpuDevice) -> bool| -> HashSet<usize> {
+    type Wanted<'a> = &'a dyn Fn(&GpuDevice) -> bool;
+    let positions = |wanted: Wanted| -> HashSet<usize> {
         gpus.devices.iter().enumerate().filter(|(_, device)| wanted(device)).map(|(at, _)| at).collect()
     };
     if !choices.is_empty() {
@@ -99,7 +100,7 @@ fn attached(
     }
     let minors = job.and_then(|job| job.nvidia_minors.as_deref()).unwrap_or_default();
     let visible = visible_devices(job.and_then(|job| job.cuda_visible_devices.as_deref()).unwrap_or_default());
-    let links: [(GpuLink, &dyn Fn(&GpuDevice) -> bool); 3] = [
+    let links: [(GpuLink, Wanted); 3] = [
         (GpuLink::Processes, &|device| device.processes.iter().any(|process| pids.contains(&process.pid))),
         (GpuLink::OpenDevice, &|device| device.minor.is_some_and(|minor| minors.contains(&minor))),
         (GpuLink::VisibleDevices, &|device| visible.iter().any(|choice| is_chosen(choice, device))),
