@@ -138,7 +138,7 @@ impl Rates {
             let stale = stale_against
                 .and_then(|before| before.job.as_deref())
                 .is_some_and(|before| before.monotonic_ns == job.monotonic_ns);
-            let folded = job::fold(before_job, sample, job, gpu.memory_by_pid());
+            let folded = job::fold(before_job, sample, job, &gpu.memory_by_pid);
             frame.alive = job.alive;
             frame.state = job::state(job);
             frame.trainers = trainer::fold(&mut self.carries, job, &folded, &gpu, stale);
