@@ -7,7 +7,6 @@
 pub mod app;
 pub mod charts;
 pub mod encode;
-pub mod format;
 pub mod job;
 pub mod jobs;
 pub mod kept;
@@ -28,6 +27,7 @@ pub mod timeline;
 pub mod views;
 pub mod words;
 
+pub use crate::text::format;
 pub use app::{App, Options};
 pub use job::Job;
 pub use kept::Layout;
