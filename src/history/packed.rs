@@ -2,11 +2,13 @@
 //!
 //! Floats apart from all else, because what is left is nearly the same from moment to moment and compresses to next to
 //! nothing where no floats stand between. Rounded, because the digits beyond one part in fifty thousand are noise, which
-//! does not compress. MessagePack, because a reader can find its floats without knowing the type; the splitting is all
-//! that is written by hand. An hour of a job of 33 processes takes 7.7 MiB compressed; left whole it would take 13 MiB.
-//! A serializer of our own for this was 500 lines, and its hour 2 % smaller.
+//! does not compress. MessagePack, because its floats can be found without knowing the type; the splitting is all that
+//! is written by hand. An hour of a job of 33 processes takes 7.7 MiB, with floats left where they are 13 MiB. With
+//! 500 lines of a serializer of our own it took 7.55 MiB, and a moment was loaded in 0.09 ms instead of 0.11 ms.
 //!
 //! The bytes never leave the memory of the program that made them, so nothing in them says which version that was.
+
+use std::io::{self, Write};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,18 +28,37 @@ pub(super) struct Packed {
 /// `rounded` is packed without the names of its fields, so it must not leave any out (`skip_serializing_if`).
 pub(super) fn pack(to: &mut Packed, rounded: &impl Serialize, exact: &impl Serialize) -> Option<()> {
     rmp_serde::encode::write_named(&mut to.bytes, exact).ok()?;
-    let whole = rmp_serde::to_vec(rounded).ok()?;
-    let mut start = 0;
-    loop {
-        let (at, length) = next_float(&whole, start)?;
-        to.bytes.extend_from_slice(whole.get(start..at)?);
-        start = at + length;
-        let float = match whole.get(at..start)? {
-            [] => return Some(()),
-            &[a, b, c, d] => f32::from_be_bytes([a, b, c, d]),
-            more => f64::from_be_bytes(more.try_into().ok()?) as f32,
-        };
-        to.floats.extend_from_slice(&short(float));
+    rmp_serde::encode::write(&mut Splitter { to, after: 0 }, rounded).ok()
+}
+
+/// MessagePack's markers of floats.
+const F32: u8 = 0xCA;
+const F64: u8 = 0xCB;
+
+/// Takes MessagePack piece by piece, as rmp writes it: a marker by itself, what belongs to it behind that. No other pieces
+/// of these lengths follow a byte that looks like a float's marker: behind a number there is a marker, of one byte, and
+/// behind the length of a text a text of so many bytes.
+struct Splitter<'a> {
+    to: &'a mut Packed,
+    /// The piece before, where that was a single byte.
+    after: u8,
+}
+
+impl Write for Splitter<'_> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        match (self.after, piece) {
+            (F32, &[a, b, c, d]) => self.to.floats.extend_from_slice(&short(f32::from_be_bytes([a, b, c, d]))),
+            (F64, &[a, b, c, d, e, f, g, h]) => {
+                self.to.floats.extend_from_slice(&short(f64::from_be_bytes([a, b, c, d, e, f, g, h]) as f32));
+            }
+            _ => self.to.bytes.extend_from_slice(piece),
+        }
+        self.after = if let [byte] = piece { *byte } else { 0 };
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -48,42 +69,38 @@ pub(super) fn unpack<R: DeserializeOwned, E: DeserializeOwned>(
 ) -> Option<(R, E)> {
     let exact = rmp_serde::from_read(&mut bytes).ok()?;
     let mut whole = Vec::with_capacity(bytes.len() + floats.len() * 3);
-    let mut start = 0;
-    loop {
-        let (at, length) = next_float(bytes, start)?;
-        whole.extend_from_slice(bytes.get(start..at)?);
-        start = at;
-        if length == 0 {
-            break;
-        }
+    while let Some(marker) = float_marker(bytes)? {
+        let (before, behind) = bytes.split_at_checked(marker + 1)?;
         let (float, rest) = floats.split_first_chunk()?;
-        floats = rest;
-        match length {
-            4 => whole.extend_from_slice(&long(*float).to_be_bytes()),
+        (bytes, floats) = (behind, rest);
+        whole.extend_from_slice(before);
+        match before.last() {
+            Some(&F32) => whole.extend_from_slice(&long(*float).to_be_bytes()),
             _ => whole.extend_from_slice(&f64::from(long(*float)).to_be_bytes()),
         }
     }
+    whole.extend_from_slice(bytes);
     let rounded = rmp_serde::from_slice(&whole).ok()?;
     floats.is_empty().then_some((rounded, exact))
 }
 
-/// From `at` on, where the next float begins behind its marker, and its length; the end and 0 where there is none.
-/// Markers and lengths are those of <https://github.com/msgpack/msgpack/blob/master/spec.md>.
-fn next_float(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+/// Where the first float's marker is in these items, if there is a float; `None` where they are damaged. Markers and
+/// lengths are those of <https://github.com/msgpack/msgpack/blob/master/spec.md>.
+fn float_marker(bytes: &[u8]) -> Option<Option<usize>> {
+    let mut at = 0;
     while let Some(marker) = bytes.get(at) {
         // A marker, the length of what follows in `size` bytes, and that.
         let sized = |size: usize| {
             let length = bytes.get(at + 1..at + 1 + size)?;
             Some(1 + size + length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)))
         };
-        at += match marker {
+        at += match *marker {
+            F32 | F64 => return Some(Some(at)),
             0x00..=0x9F | 0xC0..=0xC3 | 0xE0..=0xFF => 1,
             0xA0..=0xBF => 1 + usize::from(marker & 0x1F),
             0xC4 | 0xD9 => sized(1)?,
             0xC5 | 0xDA => sized(2)?,
             0xC6 | 0xDB => sized(4)?,
-            0xCA => return Some((at + 1, 4)),
-            0xCB => return Some((at + 1, 8)),
             0xCC | 0xD0 => 2,
             0xCD | 0xD1 | 0xDC | 0xDE => 3,
             0xCE | 0xD2 | 0xDD | 0xDF => 5,
@@ -92,7 +109,7 @@ fn next_float(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
             0xC7..=0xC9 | 0xD4..=0xD8 => return None,
         };
     }
-    Some((at, 0))
+    Some(None)
 }
 
 /// Sign, exponent and 15 bits of the mantissa of a float. What an f32 cannot hold has become infinite.

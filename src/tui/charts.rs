@@ -25,8 +25,8 @@ const ASCII: [char; 5] = [' ', '.', ':', '|', '#'];
 /// Mean of one series per dot column.
 #[derive(Debug, Clone)]
 pub struct Columns {
-    sums: [f32; MAX_CELLS * 2],
-    weights: [f32; MAX_CELLS * 2],
+    /// Sum and weight of each.
+    sums: [(f32, f32); MAX_CELLS * 2],
     used: usize,
     /// Where the cells stand.
     window: Window,
@@ -51,17 +51,11 @@ impl Columns {
         let window = window.halved();
         let began_before = timeline.began_before(window);
         let used = window.columns.min(MAX_CELLS * 2);
-        let mut all = std::array::from_fn(|_| Self {
-            window: cells,
-            sums: [0.0; MAX_CELLS * 2],
-            weights: [0.0; MAX_CELLS * 2],
-            used,
-            began_before,
-        });
+        let mut all =
+            std::array::from_fn(|_| Self { window: cells, sums: [(0.0, 0.0); MAX_CELLS * 2], used, began_before });
         timeline.spread(window, |column, seconds, point| {
             for (columns, value) in all.iter_mut().zip(values(point)) {
-                let Some(v) = value else { continue };
-                if let (Some(sum), Some(weight)) = (columns.sums.get_mut(column), columns.weights.get_mut(column)) {
+                if let (Some(v), Some((sum, weight))) = (value, columns.sums.get_mut(column)) {
                     *sum += v * seconds;
                     *weight += seconds;
                 }
@@ -72,8 +66,7 @@ impl Columns {
 
     /// Values by column, oldest first; `None` where nothing was measured.
     pub fn values(&self) -> impl ExactSizeIterator<Item = Option<f32>> {
-        let pairs = self.sums.iter().zip(&self.weights);
-        pairs.take(self.used).map(|(sum, weight)| (*weight > 0.0).then(|| sum / weight))
+        self.sums.iter().take(self.used).map(|(sum, weight)| (*weight > 0.0).then(|| sum / weight))
     }
 
     /// Highest value, 0 when there is none.
@@ -272,8 +265,8 @@ pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: Window, style: Style) {
     let newest = window.columns.checked_sub(1).and_then(|column| cell(area, window, column));
     if let Some(x) = newest.filter(|_| area.height > 0) {
         // The word stands on the side where there is room, its arrow below the newest.
-        let word = if x + 5 <= area.right() { "▲now" } else { "now▲" };
-        let start = if x + 5 <= area.right() { x } else { x.saturating_sub(3).max(area.x) };
+        let fits = x + 5 <= area.right();
+        let (word, start) = if fits { ("▲now", x) } else { ("now▲", x.saturating_sub(3).max(area.x)) };
         buf.set_stringn(start, area.y, word, usize::from(area.right() - start), style);
     }
 }

@@ -141,15 +141,16 @@ pub struct ThemeError {
     pub what: String,
 }
 
-/// The built-in themes: name and file.
+/// The built-in themes' files; the first is the default.
 const FILES: [(&str, &str); 3] = [
     ("dark", include_str!("../../../assets/themes/dark.toml")),
     ("light", include_str!("../../../assets/themes/light.toml")),
     ("high-contrast", include_str!("../../../assets/themes/high-contrast.toml")),
 ];
 
-static BUILT_IN: LazyLock<[Palette; 3]> =
-    LazyLock::new(|| FILES.map(|(_, text)| read(text, |_| Some(Palette::MONOCHROME)).unwrap_or(Palette::MONOCHROME)));
+static BUILT_IN: LazyLock<[(&str, Palette); 3]> = LazyLock::new(|| {
+    FILES.map(|(name, text)| (name, read(text, |_| Some(Palette::MONOCHROME)).unwrap_or(Palette::MONOCHROME)))
+});
 
 impl Palette {
     /// Light grey on black: what a picture of a screen without colours looks like.
@@ -174,7 +175,7 @@ impl Palette {
     /// A built-in theme by its name.
     #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
-        FILES.iter().zip(BUILT_IN.iter()).find(|((known, _), _)| *known == name).map(|(_, palette)| *palette)
+        BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, palette)| *palette)
     }
 
     /// The name of whatever fits the background.
@@ -183,21 +184,24 @@ impl Palette {
     /// The themes to choose from with their names: `auto`, which is this one, and the built-in ones.
     #[must_use]
     pub fn choices(auto: Self) -> Vec<(String, Self)> {
-        let built_in = FILES.iter().zip(BUILT_IN.iter()).map(|((name, _), palette)| ((*name).to_owned(), *palette));
-        std::iter::once((Self::AUTO.to_owned(), auto)).chain(built_in).collect()
+        [(Self::AUTO, auto)]
+            .iter()
+            .chain(BUILT_IN.iter())
+            .map(|(name, palette)| ((*name).to_owned(), *palette))
+            .collect()
     }
 
     /// For dark backgrounds.
     #[must_use]
     pub fn dark() -> Self {
-        let [dark, ..] = *BUILT_IN;
+        let [(_, dark), ..] = *BUILT_IN;
         dark
     }
 
     /// For light backgrounds.
     #[must_use]
     pub fn light() -> Self {
-        let [_, light, ..] = *BUILT_IN;
+        let [_, (_, light), ..] = *BUILT_IN;
         light
     }
 
@@ -227,15 +231,11 @@ fn read(text: &str, base: impl Fn(&str) -> Option<Palette>) -> Result<Palette, T
         let what = error.message().replace("unknown field", "unknown key").replace('\n', " ");
         refused(text, error.span().map_or(0, |span| span.start), &what)
     })?;
-    let palette = match &file.base {
-        None => base("dark"),
-        Some(name) => Some(base(name.get_ref()).ok_or_else(|| {
-            let names: Vec<_> = Palette::names().collect();
-            let what = format!("unknown theme `{}`, expected one of {}", name.get_ref(), names.join(", "));
-            refused(text, name.span().start, &what)
-        })?),
-    };
-    let mut palette = palette.unwrap_or(Palette::MONOCHROME);
+    let (name, at) = file.base.as_ref().map_or(("dark", 0), |name| (name.get_ref().as_str(), name.span().start));
+    let mut palette = base(name).ok_or_else(|| {
+        let names: Vec<_> = Palette::names().collect();
+        refused(text, at, &format!("unknown theme `{name}`, expected one of {}", names.join(", ")))
+    })?;
     for (shade, entry) in palette.0.iter_mut().zip(file.entries()) {
         if let Some(entry) = entry {
             *shade = entry.0;
