@@ -8,9 +8,9 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::theme::{Part, Stage, Theme};
-use super::timeline::{Point, Timeline, Window};
 use super::words;
 use crate::diagnosis::verdict::Class;
+use crate::history::timeline::{Point, Timeline, Window};
 
 /// Widest chart, cells; a wider terminal gets charts of this width.
 pub const MAX_CELLS: usize = 512;
@@ -165,7 +165,7 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, 
     let area = area.intersection(buf.area);
     let mut cells = [[0f32; 5]; MAX_CELLS];
     source.spread(window, |column, seconds, point| {
-        let (Some(cell), Some(parts)) = (cells.get_mut(column), point.parts) else { return };
+        let (Some(cell), Some(parts)) = (cells.get_mut(column), point.shares) else { return };
         for (sum, part) in cell.iter_mut().zip(parts) {
             *sum += part * seconds;
         }
@@ -204,8 +204,7 @@ pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, th
         if let Some(c) = covered.get_mut(column) {
             *c = true;
         }
-        let Some(class) = point.class else { return };
-        let position = Class::ALL.iter().position(|c| *c == class);
+        let position = Class::ALL.iter().position(|c| *c == point.class);
         if let (Some(cell), Some(position)) = (cells.get_mut(column), position)
             && let Some(sum) = cell.get_mut(position)
         {
@@ -320,7 +319,8 @@ mod tests {
         let mut t = Timeline::default();
         for (end_s, pct) in values {
             let host = HostRates { allowed_cpu_pct: *pct, ..HostRates::default() };
-            t.push(&Frame { monotonic_ns: (end_s * 1e9) as u64, seconds: 1.0, host, ..Frame::default() });
+            let end_ns = (end_s * 1e9) as u64;
+            t.push(&Frame { monotonic_ns: end_ns, seconds: 1.0, host, ..Frame::default() }, Class::Unknown);
         }
         t
     }
@@ -360,7 +360,8 @@ mod tests {
             split_s: TimeSplit { input_wait: 0.5, host_busy: 0.25, other: 0.25, ..TimeSplit::default() },
             ..TrainerRates::default()
         };
-        t.push(&Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() });
+        let frame = Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() };
+        t.push(&frame, Class::Unknown);
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
         stacked(&mut buf, area, &t, Window::of_cells(NOW, 3.0, 3), Theme::plain(true));
@@ -370,10 +371,8 @@ mod tests {
     #[test]
     fn the_strip_shows_a_letter_for_each_interval() {
         let mut t = cpu(&[(997.0, None)]);
-        t.mark(Class::Unknown);
         for (s, class) in [(998.0, Class::DataLoader), (1000.0, Class::Gpu)] {
-            t.push(&Frame { monotonic_ns: (s * 1e9) as u64, seconds: 1.0, ..Frame::default() });
-            t.mark(class);
+            t.push(&Frame { monotonic_ns: (s * 1e9) as u64, seconds: 1.0, ..Frame::default() }, class);
         }
         let area = Rect::new(0, 0, 5, 1);
         let mut buf = Buffer::empty(area);

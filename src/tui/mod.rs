@@ -24,13 +24,12 @@ pub mod summary;
 pub mod svg;
 pub mod terminal;
 pub mod theme;
-pub mod timeline;
 pub mod views;
 pub mod words;
 
 pub use app::{App, Options};
 pub use job::Job;
 pub use kept::Layout;
-pub use message::{Effect, JobKey, Message, News, Target};
+pub use message::{Effect, Message};
 pub use terminal::Terminal;
 pub use theme::Theme;
