@@ -7,6 +7,7 @@ mod tui_support;
 use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::verdict::{Class, Phase};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
 use trainmon::tui::{App, Effect, Message};
@@ -18,7 +19,7 @@ fn press(app: &mut App, code: KeyCode) {
     app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
 }
 
-fn with_verdict(size: (u16, u16), verdict: trainmon::diagnosis::Verdict) -> App {
+fn with_verdict(size: (u16, u16), verdict: Verdict) -> App {
     running_until(PLAIN, size, Job::default(), |last| {
         (last.since_ns, last.verdict) = (last.frame.monotonic_ns, Arc::new(verdict));
     })
@@ -161,7 +162,7 @@ fn what_was_not_measured_is_a_dash() {
     for p in &mut empty.processes {
         (p.cpu_pct, p.run_delay_share, p.read_bytes_s) = (None, None, None);
     }
-    tell(&mut app, empty, data_loader());
+    tell(&mut app, empty, Verdict::default());
     let screen = text(&app, size);
     insta::assert_snapshot!("unmeasured", screen);
     assert!(!screen.contains(" 0 %") && !screen.contains("0 MiB/s"), "{screen}");

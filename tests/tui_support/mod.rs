@@ -337,7 +337,7 @@ pub fn tell(app: &mut App, frame: Frame, verdict: impl Into<Arc<Verdict>>) -> Ve
 /// Tells the screen of the newest moment of its first job once more, with something changed: no time has passed.
 pub fn again(app: &mut App, change: impl FnOnce(&mut Tick)) -> Vec<Effect> {
     let latest = app.jobs()[0].archive().latest().unwrap().clone();
-    let frame = Frame { seconds: 0.0, ..(*latest.frame).clone() };
+    let frame = Frame { seconds: 1e-9, ..(*latest.frame).clone() };
     let mut tick = tick(app, JobKey::default(), frame, latest.verdict);
     change(&mut tick);
     app.update(Message::Job(JobKey::default(), JobEvent::Tick(Arc::new(tick))))
