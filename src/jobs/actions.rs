@@ -18,8 +18,7 @@ const MOST_THREADS: usize = 4_194_304;
 pub fn signal(proc_root: &Path, process: ProcessId, signal: i32) -> String {
     let pid = process.pid;
     let Some(signal) = Signal::from_named_raw(signal) else { return format!("no signal has the number {signal}") };
-    // Their names are `Signal::TERM` to rustix.
-    let name = format!("{signal:?}").replace("Signal::", "SIG");
+    let name = name(signal);
     match handle(proc_root, process).and_then(|fd| pidfd_send_signal(fd, signal).map_err(Refused::Kernel)) {
         Ok(()) => format!("{name} was sent to {pid}"),
         Err(why) => format!("{name} was not sent to {pid}: {}", why.text(pid)),
@@ -128,4 +127,20 @@ fn pidfd_alive(fd: &OwnedFd) -> Result<(), Refused> {
 
 fn pid_of(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
+}
+
+/// The name of a signal that the screen offers, else its number.
+fn name(signal: Signal) -> String {
+    let names = [
+        (Signal::TERM, "SIGTERM"),
+        (Signal::INT, "SIGINT"),
+        (Signal::HUP, "SIGHUP"),
+        (Signal::KILL, "SIGKILL"),
+        (Signal::USR1, "SIGUSR1"),
+        (Signal::USR2, "SIGUSR2"),
+        (Signal::STOP, "SIGSTOP"),
+        (Signal::CONT, "SIGCONT"),
+    ];
+    let known = names.into_iter().find(|(other, _)| *other == signal).map(|(_, name)| name.to_owned());
+    known.unwrap_or_else(|| format!("signal {}", signal.as_raw()))
 }
