@@ -61,7 +61,8 @@ pub struct RatesOptions {
 }
 
 /// A device named by the person.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(untagged)]
 pub enum GpuChoice {
     /// NVML index.
     Index(u32),

@@ -4,7 +4,6 @@
 
 mod tui_support;
 
-
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
 use ratatui::style::Modifier;

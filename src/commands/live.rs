@@ -16,7 +16,7 @@ use crate::jobs::session::{Session, block_on};
 pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     // A terminal that can hold no screen gets the question in lines.
     let asks_in_lines = std::env::var("TERM").is_ok_and(|term| term == "dumb");
-    if settings.log.is_some() || asks_in_lines || !is_terminal() {
+    if settings.call.log.is_some() || asks_in_lines || !is_terminal() {
         return attach(settings, super::pick::target(settings)?, None);
     }
     match super::pick::certain(settings)? {
@@ -37,7 +37,7 @@ pub fn is_terminal() -> bool {
 /// One line.
 pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<ExitCode> {
     let options = attach_options(settings, pid, simulated);
-    if let Some(log) = &settings.log {
+    if let Some(log) = &settings.call.log_settings() {
         return super::log::run(Session::attach(options)?, log);
     }
     terminal_or(&format!("trainmon --pid {pid} --log -` or `trainmon diagnose --pid {pid}"))?;

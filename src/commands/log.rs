@@ -3,11 +3,10 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crate::config::LogSettings;
 use crate::errors::Exit;
 use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::csv::CsvLog;
-use crate::outputs::log::LogOut;
+use crate::outputs::log::{LogOut, LogSettings};
 use crate::outputs::{log, text};
 use crate::pipeline::Tick;
 use crate::sample::SourceState;

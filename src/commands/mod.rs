@@ -4,10 +4,8 @@ pub mod demo;
 pub mod diagnose;
 pub mod doctor;
 pub mod explain;
-pub mod kept;
 pub mod live;
 pub mod log;
-pub mod look;
 pub mod pick;
 pub mod pick_screen;
 pub mod record;
@@ -19,12 +17,11 @@ pub mod shell;
 
 use std::path::Path;
 
-use crate::cli::GpuSelector;
 use crate::collector;
 use crate::config::Settings;
 use crate::jobs::candidates::scan::Places;
 use crate::jobs::session;
-use crate::rates::{GpuChoice, RatesOptions};
+use crate::rates::RatesOptions;
 use crate::sources::Roots;
 
 /// What the settings say about attaching to `pid`. `simulated` is the state file of a simulated device in NVML's place.
@@ -41,19 +38,10 @@ pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -
             nvml_lib: settings.nvml_lib.clone(),
             simulated_device: simulated.map(Path::to_path_buf),
         },
-        rates: rates_options(settings.gpus.as_deref().unwrap_or_default()),
-        duration: settings.duration,
-        iterations: settings.iterations,
+        rates: RatesOptions { gpus: settings.gpus.clone().unwrap_or_default() },
+        duration: settings.call.duration,
+        iterations: settings.call.iterations,
     }
-}
-
-/// The devices named by hand.
-fn rates_options(gpus: &[GpuSelector]) -> RatesOptions {
-    let gpus = gpus.iter().map(|gpu| match gpu {
-        GpuSelector::Index(index) => GpuChoice::Index(*index),
-        GpuSelector::Uuid(uuid) => GpuChoice::Uuid(uuid.clone()),
-    });
-    RatesOptions { gpus: gpus.collect() }
 }
 
 /// Where the settings say that candidates are looked for.

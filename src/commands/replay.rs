@@ -5,12 +5,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crate::cli::{self, GpuSelector, ReplayArgs};
+use crate::cli::ReplayArgs;
 use crate::config::Settings;
 use crate::errors::Failure;
 use crate::jobs::JobEvent;
 use crate::jobs::session::block_on;
 use crate::pipeline::Pipeline;
+use crate::rates::{GpuChoice, RatesOptions};
 use crate::sample::recording::Header;
 use crate::sources::recording::Recording;
 
@@ -37,9 +38,9 @@ pub fn run(settings: &Settings, arguments: &ReplayArgs) -> anyhow::Result<ExitCo
 /// A pipeline for the samples recorded under `header`. `gpus` are devices named by hand, instead of those that were named
 /// when it was recorded.
 #[must_use]
-pub fn pipeline(header: &Header, gpus: Option<&[GpuSelector]>) -> Pipeline {
-    let named: Vec<GpuSelector> = header.gpus.iter().filter_map(|gpu| cli::parse_gpu(gpu).ok()).collect();
-    Pipeline::of_recording(header, super::rates_options(gpus.unwrap_or(&named)))
+pub fn pipeline(header: &Header, gpus: Option<&[GpuChoice]>) -> Pipeline {
+    let named = || header.gpus.iter().filter_map(|gpu| gpu.parse().ok()).collect();
+    Pipeline::of_recording(header, RatesOptions { gpus: gpus.map_or_else(named, <[GpuChoice]>::to_vec) })
 }
 
 impl Player {
@@ -47,7 +48,7 @@ impl Player {
     ///
     /// # Errors
     /// One line: the file is no recording.
-    pub fn open(path: &Path, gpus: Option<&[GpuSelector]>) -> anyhow::Result<Self> {
+    pub fn open(path: &Path, gpus: Option<&[GpuChoice]>) -> anyhow::Result<Self> {
         let recording = Recording::open(path)
             .map_err(|error| Failure::failed(format!("cannot replay {}: {error}", path.display())))?;
         let pipeline = pipeline(recording.header(), gpus);

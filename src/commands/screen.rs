@@ -10,8 +10,8 @@ use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 
 use super::replay::Player;
-use super::{attach_options, kept, look, places, screen_loop};
-use crate::config::Settings;
+use super::{attach_options, places, screen_loop};
+use crate::config::{Settings, layout_store, themes};
 use crate::errors::Exit;
 use crate::history::archive::Limits;
 use crate::jobs::attached::AttachedJobs;
@@ -53,8 +53,8 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
 /// # Errors
 /// One line when the theme's file cannot be used.
 pub fn options(settings: &Settings) -> anyhow::Result<Options> {
-    let kept = settings.layout_file.as_deref().map(kept::read).unwrap_or_default();
-    let layout = settings.layout.clone().or(kept);
+    let stored = settings.layout_file.as_deref().map(layout_store::read).unwrap_or_default();
+    let layout = settings.layout.or(&stored);
     let environment = |name: &str| std::env::var(name).ok();
     let theme = Theme::detect(!settings.color, settings.ascii, environment);
     // NO_COLOR is a wish; what the terminal could show is another question.
@@ -62,7 +62,7 @@ pub fn options(settings: &Settings) -> anyhow::Result<Options> {
     Ok(Options {
         theme,
         depth: Theme::detect(false, settings.ascii, wishless).depth,
-        themes: look::themes(theme.palette, settings.layout.theme.as_ref())?,
+        themes: themes::choices(theme.palette, settings.layout.theme.as_ref())?,
         keymap: settings.keymap.clone(),
         limits: Limits { span: settings.history, ..Limits::default() },
         may_signal: settings.signals && !settings.readonly,
@@ -194,7 +194,7 @@ impl screen_loop::Screen for JobScreen<'_> {
             Effect::Quit => {
                 // How somebody's recording was looked at says nothing about how runs are watched.
                 if let (Feed::Live(_), Some(file)) = (&self.feed, &self.settings.layout_file) {
-                    kept::write(file, self.app.layout().changed_since(&self.begun));
+                    layout_store::write(file, &self.app.layout().changed_since(&self.begun));
                 }
                 return Ok(ControlFlow::Break(self.app.clone()));
             }

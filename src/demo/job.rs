@@ -55,7 +55,7 @@ pub fn start_with(executable: &Path, bottleneck: Bottleneck, workers: Option<u8>
         .context("no memory file for the simulated device")?;
     let device_path = PathBuf::from(format!("/proc/self/fd/{}", device.as_raw_fd()));
     let mut command = Command::new(executable);
-    command.arg0("trainmon").args(["demo-trainer", "--bottleneck", bottleneck.word()]);
+    command.arg0("trainmon").args(["demo-trainer", "--bottleneck", &bottleneck.to_string()]);
     if let Some(workers) = workers {
         command.args(["--workers", &workers.to_string()]);
     }

@@ -122,7 +122,8 @@ fn is_chosen(choice: &GpuChoice, device: &GpuDevice) -> bool {
     match choice {
         GpuChoice::Index(index) => device.index == *index,
         GpuChoice::Uuid(prefix) => {
-            !prefix.is_empty() && device.uuid.as_deref().is_some_and(|uuid| uuid.starts_with(prefix.as_str()))
+            let start = device.uuid.as_deref().and_then(|uuid| uuid.get(..prefix.len()));
+            !prefix.is_empty() && start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
         }
     }
 }

@@ -7,6 +7,7 @@ use super::format;
 use crate::diagnosis::Verdict;
 use crate::history::History;
 use crate::history::archive::{Archive, Limits, Moment, MomentId};
+use crate::history::timeline::Window;
 use crate::history::totals::Totals;
 use crate::jobs::{JobKey, Target};
 use crate::pipeline::{Tick, same_cause};
@@ -195,6 +196,19 @@ impl Job {
     pub fn edge_ns(&self) -> u64 {
         let newest = || self.history.timeline.latest().map_or(0, |point| point.end_ns);
         self.cursor.as_ref().map_or_else(newest, |cursor| cursor.edge_ns)
+    }
+
+    /// Seconds that charts show which begin short and grow with what has been seen by their right edge: their first minute
+    /// is not mostly empty then. Fewer than ten samples are no chart.
+    #[must_use]
+    pub fn seen_span_s(&self) -> f64 {
+        let edge_ns = self.edge_ns();
+        let holds_all = |s: f64| {
+            let column_ns = (s * 1e9) as u64;
+            let window = Window { edge_ns, end_ns: edge_ns, column_ns, columns: 1, sweep: false };
+            !self.history.timeline.began_before(window)
+        };
+        [15.0, 30.0].into_iter().find(|s| *s >= 10.0 * self.interval_s && holds_all(*s)).unwrap_or(60.0)
     }
 
     /// Seconds for which the verdict on the screen has stood by then.
