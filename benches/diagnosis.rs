@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use trainmon::diagnosis::{Context, Diagnosis};
-use trainmon::history::{FRAMES, History};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{GpuRates, TrainerRates, WorkerRates};
 use trainmon::rates::time_split::TimeSplit;
@@ -61,22 +60,25 @@ fn frame(sequence: u64) -> Frame {
     frame
 }
 
+/// Ten minutes at one a second.
+const FRAMES: u64 = 600;
+
 fn diagnosis(c: &mut Criterion) {
-    let mut history = History::default();
+    let mut frames = Vec::new();
     let mut diagnosis = Diagnosis::new(Context::default());
     let sample = Arc::new(Sample::default());
-    for sequence in 1..=FRAMES as u64 {
-        history.push(frame(sequence));
-        diagnosis.observe(&history, &sample);
+    for sequence in 1..=FRAMES {
+        frames.push(frame(sequence));
+        diagnosis.observe(frames.iter(), &sample);
     }
-    c.bench_function("verdict with ten minutes of history", |b| b.iter(|| diagnosis.observe(&history, &sample)));
+    c.bench_function("verdict with ten minutes of history", |b| b.iter(|| diagnosis.observe(frames.iter(), &sample)));
     c.bench_function("ten minutes of history, judged second by second", |b| {
         b.iter(|| {
-            let mut history = History::default();
+            let mut frames = Vec::new();
             let mut diagnosis = Diagnosis::new(Context::default());
-            for sequence in 1..=FRAMES as u64 {
-                history.push(frame(sequence));
-                diagnosis.observe(&history, &sample);
+            for sequence in 1..=FRAMES {
+                frames.push(frame(sequence));
+                diagnosis.observe(frames.iter(), &sample);
             }
             diagnosis
         });

@@ -27,7 +27,6 @@ use serde_json::{Map, Value, json};
 use trainmon::diagnosis::causes::Confirmed;
 use trainmon::diagnosis::verdict::{Class, Verdict};
 use trainmon::diagnosis::{Context, Diagnosis, causes};
-use trainmon::history::History;
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{
     GpuLink, GpuRates, HostRates, JobRates, MountRates, StorageRates, TrainerRates, WorkerRates,
@@ -263,22 +262,22 @@ fn first_frame(patches: &[&Value]) -> Frame {
     }
 }
 
-/// One judge with its history.
+/// One judge with its frames.
 struct Judge {
     diagnosis: Diagnosis,
-    history: History,
+    frames: Vec<Frame>,
     sample: Sample,
 }
 
 impl Judge {
     fn new() -> Self {
         let diagnosis = Diagnosis::new(Context { pid: 100, ..Context::default() });
-        Self { diagnosis, history: History::default(), sample: Sample::default() }
+        Self { diagnosis, frames: Vec::new(), sample: Sample::default() }
     }
 
     fn observe(&mut self, frame: Frame) -> Verdict {
-        self.history.push(frame);
-        self.diagnosis.observe(&self.history, &self.sample)
+        self.frames.push(frame);
+        self.diagnosis.observe(self.frames.iter(), &self.sample)
     }
 }
 
@@ -499,7 +498,7 @@ fn every_change_is_followed() {
             }
             let mut judge = Judge {
                 diagnosis: settled.diagnosis.clone(),
-                history: settled.history.clone(),
+                frames: settled.frames.clone(),
                 sample: Sample::default(),
             };
             let mut verdict = Verdict::default();

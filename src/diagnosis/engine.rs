@@ -4,7 +4,6 @@
 //! change. A new class or cause takes over when it has been seen for long enough without a break; from then on the
 //! long window begins where the change did, so that the two regimes are not mixed.
 
-use crate::history::{History, Mark};
 use crate::rates::Frame;
 use crate::rates::frame::{TrainerRates, WorkerRates};
 use crate::sample::Sample;
@@ -30,6 +29,8 @@ const LONGEST_S: f64 = 60.0;
 const STACKS_S: f64 = 60.0;
 /// Those of the short window; where there are none so new, the newest of each process.
 const SHORT_STACKS_S: f64 = 6.0;
+/// Frames that ended longer ago than this are not looked at, seconds: the longest of these.
+pub const LOOK_BACK_S: f64 = 60.0;
 /// Cheap signals that differ by this much, as a share, have moved.
 const MOVED: f64 = 0.2;
 /// A challenger that the long window agrees with takes over after this time, seconds.
@@ -138,9 +139,13 @@ impl Diagnosis {
         Self { context, ..Self::default() }
     }
 
-    /// Judges the history, whose newest frame comes from `sample`. Call it once for each frame.
-    pub fn observe(&mut self, history: &History, sample: &Sample) -> Verdict {
-        let Some(last) = history.latest() else {
+    /// Judges the recent frames, oldest first, of which the newest comes from `sample`. Call it once for each frame.
+    pub fn observe<'a>(
+        &mut self,
+        recent: impl DoubleEndedIterator<Item = &'a Frame> + Clone,
+        sample: &Sample,
+    ) -> Verdict {
+        let Some(last) = recent.clone().next_back() else {
             return explain::verdict(&self.context, &Judgement::default(), &Window::default(), sample);
         };
         let begun = *self.begun_ns.get_or_insert(last.monotonic_ns);
@@ -149,8 +154,8 @@ impl Diagnosis {
             self.last_sequence = Some(last.sequence);
             self.count(last);
         }
-        let long_frames = self.frames(history, last, LONG_S);
-        let stack_frames = self.frames(history, last, STACKS_S);
+        let long_frames = self.frames(recent.clone(), last, LONG_S);
+        let stack_frames = self.frames(recent.clone(), last, STACKS_S);
         let stacks = StacksWindow::of(stack_frames.iter().copied());
         let ranks = ranks::ranks(&long_frames, &stacks);
         let only = ranks::straggler(&ranks);
@@ -158,14 +163,14 @@ impl Diagnosis {
         // Steps longer than the windows need longer windows.
         let stretch = long.steps.quantile_ms(0.95).map_or(0.0, |ms| ms / 1000.0 * STEPS);
         let (long, short_s) = if stretch > SHORT_S {
-            let frames = self.frames(history, last, stretch.clamp(LONG_S, LONGEST_S));
+            let frames = self.frames(recent.clone(), last, stretch.clamp(LONG_S, LONGEST_S));
             (Window::of(&frames, &stacks, only), stretch.min(LONGEST_S / 3.0))
         } else {
             (long, SHORT_S)
         };
         let judged = rules::judge(&long, self.known);
         let short = self.needs_short(&judged).then(|| {
-            let frames = self.frames(history, last, short_s);
+            let frames = self.frames(recent.clone(), last, short_s);
             let newest = newest_stacks(&stack_frames, &frames, last);
             Window::of(&frames, &newest, only)
         });
@@ -182,19 +187,6 @@ impl Diagnosis {
         verdict.own.cpu_pct = stats::mean(long_frames.iter().filter_map(|frame| frame.own_cpu_pct))
             .map(|pct| (pct * 100.0).round() / 100.0);
         verdict
-    }
-
-    /// The mark of the standing judgement at the newest frame, for the history's strip of verdicts.
-    #[must_use]
-    pub fn mark(&self, sequence: u64) -> Mark {
-        let standing = self.standing.clone().unwrap_or_default();
-        Mark {
-            sequence,
-            class: standing.class,
-            cause: standing.cause,
-            phase: standing.phase,
-            confidence: standing.confidence,
-        }
     }
 
     /// Whether the short window is wanted: not before the first verdict, and not for what needs no second look.
@@ -291,10 +283,15 @@ impl Diagnosis {
     }
 
     /// Frames of the last `seconds`, of this regime, since the last gap.
-    fn frames<'a>(&self, history: &'a History, last: &Frame, seconds: f64) -> Vec<&'a Frame> {
+    fn frames<'a>(
+        &self,
+        recent: impl DoubleEndedIterator<Item = &'a Frame>,
+        last: &Frame,
+        seconds: f64,
+    ) -> Vec<&'a Frame> {
         let from_ns = last.monotonic_ns.saturating_sub((seconds * 1e9) as u64);
         let mut frames: Vec<&Frame> = Vec::new();
-        for frame in history.frames().rev() {
+        for frame in recent.rev() {
             let begins_ns = frame.monotonic_ns.saturating_sub((frame.seconds * 1e9) as u64);
             let begins_ns = begins_ns.saturating_add(1_000_000);
             let outside = begins_ns < from_ns || begins_ns < self.regime_ns;

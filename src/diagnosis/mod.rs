@@ -1,4 +1,4 @@
-//! History → verdict. Pure: no clock, no I/O; the same samples give the same verdicts.
+//! Recent frames → verdict. Pure: no clock, no I/O; the same samples give the same verdicts.
 //!
 //! ```text
 //! window (the last seconds in numbers) → rules (phase, class, cause) → engine (which judgement stands) → explain (words)
@@ -17,5 +17,5 @@ pub mod verdict;
 mod what_if;
 pub mod window;
 
-pub use engine::{Context, Diagnosis};
+pub use engine::{Context, Diagnosis, LOOK_BACK_S};
 pub use verdict::Verdict;

@@ -1,42 +1,17 @@
-//! What the screen does to the world when a person asks: files, signals, nice values. Each gives one line that says how
-//! it went.
+//! What a person may do to processes: signals and nice values. Each action gives one line that says how it went.
 
-use std::io::{ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use jiff::Zoned;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setpriority_process};
 
 use crate::sample::ProcessId;
 use crate::sources::task_files;
-use crate::tui::message::Export;
 
 /// Most threads of a process that are given a nice value: pid_max is at most 4,194,304 (proc(5)).
 const MOST_THREADS: usize = 4_194_304;
-
-/// Writes a file of this kind into the working directory, under a name of its own.
-#[must_use]
-pub fn save(pid: u32, export: Export, text: &str) -> String {
-    let stamp = Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
-    let name = format!("trainmon-{pid}-{stamp}.{}", export.extension());
-    let opened = std::fs::File::options().write(true).create_new(true).open(&name);
-    let written = opened.and_then(|mut file| {
-        file.write_all(text.as_bytes()).inspect_err(|_| {
-            // Half a file is none.
-            let _ = std::fs::remove_file(&name);
-        })
-    });
-    match written {
-        Ok(()) => format!("saved {name}"),
-        Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
-            format!("cannot write {name}: {error}: start trainmon in a folder of your own")
-        }
-        Err(error) => format!("cannot write {name}: {error}"),
-    }
-}
 
 /// Sends a signal to a process, if it is still the same one.
 #[must_use]
@@ -44,7 +19,7 @@ pub fn signal(proc_root: &Path, process: ProcessId, signal: i32) -> String {
     let pid = process.pid;
     let Some(signal) = Signal::from_named_raw(signal) else { return format!("no signal has the number {signal}") };
     let name = name(signal);
-    match held(proc_root, process).and_then(|fd| pidfd_send_signal(fd, signal).map_err(Refused::Kernel)) {
+    match handle(proc_root, process).and_then(|fd| pidfd_send_signal(fd, signal).map_err(Refused::Kernel)) {
         Ok(()) => format!("{name} was sent to {pid}"),
         Err(why) => format!("{name} was not sent to {pid}: {}", why.text(pid)),
     }
@@ -97,7 +72,7 @@ impl Refused {
 
 /// A handle on the process. It is opened BEFORE the start times are compared: what is compared then is what is held, and
 /// a number that is used again later cannot be hit.
-fn held(proc_root: &Path, process: ProcessId) -> Result<OwnedFd, Refused> {
+fn handle(proc_root: &Path, process: ProcessId) -> Result<OwnedFd, Refused> {
     if process.pid == 1 {
         return Err(Refused::First);
     }
@@ -122,7 +97,7 @@ fn held(proc_root: &Path, process: ProcessId) -> Result<OwnedFd, Refused> {
 
 /// Sets the nice value and says for how many threads.
 fn set_nice(proc_root: &Path, process: ProcessId, nice: i32) -> Result<usize, Refused> {
-    let fd = held(proc_root, process)?;
+    let fd = handle(proc_root, process)?;
     let folder = format!("/proc/{}/task", process.pid);
     let entries = std::fs::read_dir(folder).map_err(|_| Refused::Gone)?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

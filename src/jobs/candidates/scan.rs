@@ -1,13 +1,7 @@
-//! The processes that may be training, looked for again and again while somebody looks at the list of them.
+//! One look at the machine after the other: who may be training, and what that uses meanwhile.
 //!
-//! ```text
-//!  loop of the screen ──ask──▶ tm-candidates: walks /proc, one look at a time
-//!                     ◀─list──      │ asks, and waits only for a moment
-//!                                   ▼
-//!                              tm-candidates-gpu: NVML, which may hang with the driver
-//! ```
-//!
-//! Both threads sleep while nobody asks, and end with the program.
+//! NVML may hang with its driver, so it is asked on a thread of its own (tm-candidates-gpu), which is waited for only for
+//! a moment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -15,104 +9,21 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc as waking;
-
-use super::pick;
-use crate::config::Settings;
+use super::Candidate;
 use crate::sources::processes::{self, Listed, Usage};
-use crate::tui::jobs::Candidate;
 
-/// Time between two looks.
-const EVERY: Duration = Duration::from_secs(2);
-/// Time to the second look: rates need two.
-const SECOND: Duration = Duration::from_millis(500);
-/// How long a look waits for the devices; a later answer is taken at the next one.
-const GPU_WAIT: Duration = Duration::from_millis(400);
-/// Most processes below candidates that are read in one look.
+/// Most processes below candidates that are read in one scan.
 const MOST_READ: usize = 4096;
 /// A process that is older than this has loaded its libraries, or never will, seconds.
 const SETTLED_S: u64 = 120;
 
-/// The looks at the processes, from the screen's side.
-#[derive(Debug)]
-pub struct Candidates {
-    /// Where to ask; none before the first question.
-    thread: Option<(SyncSender<()>, waking::Receiver<Vec<Candidate>>)>,
-    places: Places,
-    wanted: bool,
-    /// A look has been asked for and has not come back.
-    outstanding: bool,
-    looks: u32,
-    due: Instant,
-}
-
 /// Where to look.
 #[derive(Debug, Clone)]
-struct Places {
-    proc_root: PathBuf,
-    nvml_lib: Option<PathBuf>,
-}
-
-impl Candidates {
-    /// Looks at nothing yet.
-    #[must_use]
-    pub fn new(settings: &Settings) -> Self {
-        let places = Places { proc_root: settings.proc_root.clone(), nvml_lib: settings.nvml_lib.clone() };
-        Self { thread: None, places, wanted: false, outstanding: false, looks: 0, due: Instant::now() }
-    }
-
-    /// Says whether somebody looks at the list.
-    pub fn want(&mut self, wanted: bool) {
-        if wanted && !self.wanted {
-            // What has come since nobody looked is old.
-            if let Some((_, lists)) = &mut self.thread
-                && lists.try_recv().is_ok()
-            {
-                self.outstanding = false;
-            }
-            (self.looks, self.due) = (0, Instant::now());
-        }
-        self.wanted = wanted;
-    }
-
-    /// The next list; for ever while none is wanted, or where no thread could be started. Cancel safe.
-    pub async fn next(&mut self) -> Vec<Candidate> {
-        if !self.wanted {
-            std::future::pending::<()>().await;
-        }
-        if !self.outstanding {
-            tokio::time::sleep_until(self.due.into()).await;
-            if self.thread.is_none() {
-                self.thread = start(&self.places);
-            }
-            self.outstanding = self.thread.as_ref().is_some_and(|(ask, _)| ask.try_send(()).is_ok());
-        }
-        let list = match &mut self.thread {
-            Some((_, lists)) if self.outstanding => lists.recv().await,
-            _ => None,
-        };
-        let Some(list) = list else { return std::future::pending().await };
-        self.outstanding = false;
-        self.looks = self.looks.saturating_add(1);
-        self.due = Instant::now() + if self.looks == 1 { SECOND } else { EVERY };
-        list
-    }
-}
-
-fn start(places: &Places) -> Option<(SyncSender<()>, waking::Receiver<Vec<Candidate>>)> {
-    let (ask, asked) = sync_channel::<()>(1);
-    let (send, lists) = waking::channel(1);
-    let places = places.clone();
-    let look = move || {
-        let mut scan = Scan::new(places);
-        while asked.recv().is_ok() {
-            if send.blocking_send(scan.look()).is_err() {
-                return;
-            }
-        }
-    };
-    thread::Builder::new().name("tm-candidates".to_owned()).spawn(look).ok()?;
-    Some((ask, lists))
+pub struct Places {
+    /// `/proc`, or a tree like it.
+    pub proc_root: PathBuf,
+    /// NVML's library, where it is not the loader's.
+    pub nvml_lib: Option<PathBuf>,
 }
 
 /// What one process does on all devices.
@@ -131,10 +42,12 @@ struct Devices {
     answers: Receiver<GpuUsers>,
     outstanding: bool,
     latest: GpuUsers,
+    /// How long a scan waits for them; a later answer is taken at the next one.
+    wait: Duration,
 }
 
 impl Devices {
-    fn start(nvml_lib: Option<PathBuf>) -> Option<Self> {
+    fn start(nvml_lib: Option<PathBuf>, wait: Duration) -> Option<Self> {
         let (ask, asked) = sync_channel::<()>(1);
         let (send, answers) = sync_channel(1);
         let read = move || {
@@ -159,13 +72,13 @@ impl Devices {
             }
         };
         thread::Builder::new().name("tm-candidates-gpu".to_owned()).spawn(read).ok()?;
-        Some(Self { ask, answers, outstanding: false, latest: GpuUsers::new() })
+        Some(Self { ask, answers, outstanding: false, latest: GpuUsers::new(), wait })
     }
 
     /// Who uses the devices now; who used them last, without rates, where they do not answer in time.
     fn users(&mut self) -> &GpuUsers {
         self.outstanding = self.outstanding || self.ask.try_send(()).is_ok();
-        match self.answers.recv_timeout(GPU_WAIT) {
+        match self.answers.recv_timeout(self.wait) {
             Ok(users) => (self.latest, self.outstanding) = (users, false),
             Err(_) => self.latest.values_mut().for_each(|used| used.pct = None),
         }
@@ -173,26 +86,29 @@ impl Devices {
     }
 }
 
-/// One look after the other.
-struct Scan {
+/// One scan after the other.
+pub struct Scan {
     places: Places,
     devices: Option<Devices>,
     users: BTreeMap<u32, String>,
     /// Libraries of processes, with the command lines by which a PID that is used again is noticed.
     libraries: HashMap<u32, (String, Option<String>)>,
-    /// CPU time at the look before, and when that was.
+    /// CPU time at the scan before, and when that was.
     before: HashMap<(u32, u64), u64>,
     at: Option<Instant>,
 }
 
 impl Scan {
-    fn new(places: Places) -> Self {
-        let devices = Devices::start(places.nvml_lib.clone());
+    /// Before the first scan. The devices are waited for no longer than `gpu_wait` each time.
+    #[must_use]
+    pub fn new(places: Places, gpu_wait: Duration) -> Self {
+        let devices = Devices::start(places.nvml_lib.clone(), gpu_wait);
         let users = processes::user_names(std::path::Path::new("/etc/passwd"));
         Self { places, devices, users, libraries: HashMap::new(), before: HashMap::new(), at: None }
     }
 
-    fn look(&mut self) -> Vec<Candidate> {
+    /// The candidates now, best first; rates of CPU from the second scan on.
+    pub fn candidates(&mut self) -> Vec<Candidate> {
         let gpu = self.devices.as_mut().map(|devices| devices.users().clone()).unwrap_or_default();
         let memory: BTreeMap<u32, u64> = gpu.iter().map(|(pid, used)| (*pid, used.memory_bytes)).collect();
         let list = processes::list(&self.places.proc_root);
@@ -203,7 +119,7 @@ impl Scan {
                 now.command == *command && (library.is_some() || now.age_s.is_some_and(|age| age > SETTLED_S))
             })
         });
-        let mut found = pick::candidates(&list, &memory, std::process::id(), |pid| {
+        let mut found = super::list(&list, &memory, std::process::id(), |pid| {
             let known = libraries.entry(pid).or_insert_with(|| {
                 let command = by_pid.get(&pid).map(|process| process.command.clone()).unwrap_or_default();
                 (command, processes::library(root, pid))

@@ -3,6 +3,7 @@
 use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
+use crate::rates::time_split::{LoopActivity, TimeSplit};
 
 /// Devices whose use is kept one by one.
 pub const GPUS: usize = 16;
@@ -15,9 +16,9 @@ const SLACK_NS: u64 = 1000;
 
 /// A number or nothing in four bytes. Nothing is NaN, which no measured value is.
 #[derive(Debug, Clone, Copy)]
-pub struct Small(f32);
+pub struct Compact(f32);
 
-impl Small {
+impl Compact {
     /// Nothing for what was not measured and for what is no number.
     #[must_use]
     pub fn of(value: Option<f64>) -> Self {
@@ -31,13 +32,13 @@ impl Small {
     }
 }
 
-impl Default for Small {
+impl Default for Compact {
     fn default() -> Self {
         Self(f32::NAN)
     }
 }
 
-impl PartialEq for Small {
+impl PartialEq for Compact {
     fn eq(&self, other: &Self) -> bool {
         self.get() == other.get()
     }
@@ -79,49 +80,49 @@ pub struct Point {
     /// CLOCK_MONOTONIC at the end of the interval, nanoseconds.
     pub end_ns: u64,
     /// Mean utilisation of the job's devices, percent.
-    pub gpu: Small,
+    pub gpu: Compact,
     /// Memory used of the job's devices, mean percent of what is fitted.
-    pub gpu_memory: Small,
+    pub gpu_memory: Compact,
     /// Power of the job's devices, mean percent of the limit.
-    pub gpu_power: Small,
+    pub gpu_power: Compact,
     /// Use of the allowed CPUs, percent.
-    pub cpu: Small,
+    pub cpu: Compact,
     /// The job's own use, percent of the allowed CPUs.
-    pub cpu_job: Small,
+    pub cpu_job: Compact,
     /// Share of the job's runnable time spent queueing for a CPU, percent.
-    pub run_delay: Small,
+    pub run_delay: Compact,
     /// Time in which some task waited for a CPU, percent.
-    pub psi_cpu: Small,
+    pub psi_cpu: Compact,
     /// Time in which some task waited for I/O, percent.
-    pub psi_io: Small,
+    pub psi_io: Compact,
     /// Time in which some task waited for memory, percent.
-    pub psi_memory: Small,
+    pub psi_memory: Compact,
     /// Bytes per second fetched from storage.
-    pub io: Small,
+    pub io: Compact,
     /// Highest utilisation among the disks, percent.
-    pub disk_util: Small,
+    pub disk_util: Compact,
     /// Bytes per second read from the disks.
-    pub disk_read: Small,
+    pub disk_read: Compact,
     /// Bytes per second written to the disks.
-    pub disk_write: Small,
+    pub disk_write: Compact,
     /// Bytes per second received, all interfaces but loopback.
-    pub net_rx: Small,
+    pub net_rx: Compact,
     /// Bytes per second sent.
-    pub net_tx: Small,
+    pub net_tx: Compact,
     /// Mean share of time in which the workers had something to do, percent.
-    pub loader: Small,
+    pub loader: Compact,
     /// Utilisation of each device by its position in [`Frame::gpus`].
     pub gpus: [Percent; GPUS],
-    /// TimeSplit of the main threads' time: wait, sync, host, checkpoint, other.
-    pub parts: Option<[f32; 5]>,
+    /// What the loops' threads did, shares in the order of [`LoopActivity::ALL`].
+    pub shares: Option<[f32; LoopActivity::COUNT]>,
     /// The class that stood at this frame.
-    pub class: Option<Class>,
+    pub class: Class,
 }
 
 impl Point {
     /// Takes the drawn values out of a frame. One with a gap before it stands for no time: nobody watched it.
     #[must_use]
-    pub fn of(frame: &Frame) -> Self {
+    pub fn of(frame: &Frame, class: Class) -> Self {
         let seconds = if frame.gap { 0.0 } else { frame.seconds };
         let ours =
             |of: fn(&GpuRates) -> Option<f64>| mean(frame.gpus.iter().filter(|g| g.attached && !g.lost).map(of));
@@ -137,22 +138,24 @@ impl Point {
             gpu: ours(|g| g.utilization_pct),
             gpu_memory: ours(|g| percent(g.memory_used_bytes? as f64, g.memory_total_bytes? as f64)),
             gpu_power: ours(|g| percent(g.power_w?, g.power_limit_w?)),
-            cpu: Small::of(host.allowed_cpu_pct),
-            cpu_job: Small::of(job.cpu_pct.zip(job.cpus_allowed).and_then(|(v, n)| percent(v / 100.0, f64::from(n)))),
-            run_delay: Small::of(job.run_delay_share.map(|v| v * 100.0)),
-            psi_cpu: Small::of(host.psi_cpu_some_pct),
-            psi_io: Small::of(host.psi_io_some_pct),
-            psi_memory: Small::of(host.psi_memory_some_pct),
-            io: Small::of(read_bytes_s(frame)),
-            disk_util: Small::of(storage.utilization_pct),
-            disk_read: Small::of(storage.read_bytes_s),
-            disk_write: Small::of(storage.write_bytes_s),
-            net_rx: Small::of(host.net_rx_bytes_s),
-            net_tx: Small::of(host.net_tx_bytes_s),
+            cpu: Compact::of(host.allowed_cpu_pct),
+            cpu_job: Compact::of(
+                job.cpu_pct.zip(job.cpus_allowed).and_then(|(v, n)| percent(v / 100.0, f64::from(n))),
+            ),
+            run_delay: Compact::of(job.run_delay_share.map(|v| v * 100.0)),
+            psi_cpu: Compact::of(host.psi_cpu_some_pct),
+            psi_io: Compact::of(host.psi_io_some_pct),
+            psi_memory: Compact::of(host.psi_memory_some_pct),
+            io: Compact::of(read_bytes_s(frame)),
+            disk_util: Compact::of(storage.utilization_pct),
+            disk_read: Compact::of(storage.read_bytes_s),
+            disk_write: Compact::of(storage.write_bytes_s),
+            net_rx: Compact::of(host.net_rx_bytes_s),
+            net_tx: Compact::of(host.net_tx_bytes_s),
             loader: mean(frame.workers.iter().map(|w| w.idle.map(|idle| (1.0 - idle) * 100.0))),
             gpus,
-            parts: parts(frame).map(|p| p.map(|v| v as f32)),
-            class: None,
+            shares: loop_shares(frame).map(|shares| shares.values().map(|share| share as f32)),
+            class,
         }
     }
 
@@ -163,12 +166,12 @@ impl Point {
         }
     }
 
-    fn values(&self) -> [Small; VALUES] {
+    fn values(&self) -> [Compact; VALUES] {
         let mut copy = *self;
         copy.values_mut().map(|v| *v)
     }
 
-    fn values_mut(&mut self) -> [&mut Small; VALUES] {
+    fn values_mut(&mut self) -> [&mut Compact; VALUES] {
         [
             &mut self.gpu,
             &mut self.gpu_memory,
@@ -193,7 +196,7 @@ impl Point {
     pub(super) fn goes_on_as(&self, next: &Self) -> bool {
         let same_values = || self.values().iter().zip(next.values()).all(|(a, b)| a.0.is_nan() == b.0.is_nan());
         let same_gpus = || self.gpus.iter().zip(next.gpus).all(|(a, b)| a.get().is_some() == b.get().is_some());
-        let same = self.class == next.class && self.parts.is_some() == next.parts.is_some();
+        let same = self.class == next.class && self.shares.is_some() == next.shares.is_some();
         self.end_ns == next.start_ns && same && same_values() && same_gpus()
     }
 
@@ -212,8 +215,8 @@ impl Point {
                 *shown = Percent::of(Some(f64::from(*mean)));
             }
         }
-        if let (Some(parts), Some(next)) = (&mut self.parts, next.parts) {
-            for (a, b) in parts.iter_mut().zip(next) {
+        if let (Some(shares), Some(next)) = (&mut self.shares, next.shares) {
+            for (a, b) in shares.iter_mut().zip(next) {
                 mix(a, b);
             }
         }
@@ -233,25 +236,22 @@ pub fn read_bytes_s(frame: &Frame) -> Option<f64> {
     frame.job.read_bytes_s.or(devices)
 }
 
-/// TimeSplit of the main threads' time over all trainers: wait, sync, host, checkpoint, other; 0–1 each.
+/// What the loops' threads of all trainers did, shares that add up to 1; none where nothing was seen of them.
 #[must_use]
-pub fn parts(frame: &Frame) -> Option<[f64; 5]> {
-    let mut sums = [0.0; 5];
-    for t in &frame.trainers {
-        for (sum, value) in sums.iter_mut().zip(t.split_s.values()) {
-            *sum += if value.is_finite() { value.max(0.0) } else { 0.0 };
-        }
+pub fn loop_shares(frame: &Frame) -> Option<TimeSplit> {
+    let mut seconds = TimeSplit::default();
+    for trainer in &frame.trainers {
+        seconds += trainer.split_s.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
     }
-    let total: f64 = sums.iter().sum();
-    (total > 0.0).then(|| sums.map(|s| s / total))
+    seconds.shares_of(seconds.total())
 }
 
 /// Mean of the values that are there; nothing when none is.
-pub(super) fn mean(values: impl Iterator<Item = Option<f64>>) -> Small {
+pub(super) fn mean(values: impl Iterator<Item = Option<f64>>) -> Compact {
     let (mut sum, mut count) = (0.0, 0u32);
     for v in values.flatten().filter(|v| v.is_finite()) {
         sum += v;
         count += 1;
     }
-    Small::of((count > 0).then(|| sum / f64::from(count)))
+    Compact::of((count > 0).then(|| sum / f64::from(count)))
 }

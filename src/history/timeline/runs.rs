@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Kept;
+use super::Bounds;
 use super::point::{GPUS, Point};
 
 /// Runs of points, oldest first.
@@ -28,7 +28,7 @@ impl Level {
     }
 
     /// Takes in the next point and gives back the run that ends before it, if one does.
-    pub(super) fn push(&mut self, point: &Point, kept: Kept) -> Option<Point> {
+    pub(super) fn push(&mut self, point: &Point, bounds: Bounds) -> Option<Point> {
         if let Some(run) = &mut self.open
             && run.mean.goes_on_as(point)
             && point.end_ns - run.mean.start_ns <= self.longest_ns
@@ -38,7 +38,7 @@ impl Level {
         }
         let gpus = point.gpus.map(|p| p.get().unwrap_or(0.0));
         let done = self.open.replace(Run { mean: *point, gpus })?.mean;
-        super::keep(&mut self.closed, done, kept);
+        super::keep(&mut self.closed, done, bounds);
         Some(done)
     }
 

@@ -11,13 +11,13 @@ mod point;
 mod runs;
 mod window;
 
-pub use point::{GPUS, Percent, Point, Small, parts, read_bytes_s};
+pub use point::{GPUS, Point, loop_shares, read_bytes_s};
 pub use window::Window;
 
 use std::collections::VecDeque;
 
+use super::archive::Limits;
 use crate::diagnosis::verdict::Class;
-use crate::history::archive::Limits;
 use crate::rates::Frame;
 use runs::Level;
 
@@ -37,7 +37,7 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// How much of the past is kept.
 #[derive(Debug, Clone, Copy)]
-struct Kept {
+struct Bounds {
     /// Points, and runs of each coarser level.
     points: usize,
     /// Time before the newest, nanoseconds.
@@ -52,11 +52,11 @@ const RUNS_NS: [u64; 5] = [315_000_000, 1_050_000_000, 3_150_000_000, 10_500_000
 /// The points of the recent past.
 #[derive(Debug, Clone)]
 pub struct Timeline {
-    /// As they came, oldest first. The newest is in no run yet: its class may be still to come.
+    /// As they came, oldest first. The newest is in no run yet.
     points: VecDeque<Point>,
     /// Coarser and coarser.
     levels: [Level; RUNS_NS.len()],
-    kept: Kept,
+    bounds: Bounds,
 }
 
 impl Default for Timeline {
@@ -72,36 +72,29 @@ impl Timeline {
     pub fn new(limits: Limits) -> Self {
         let ns = u64::try_from(limits.span.as_nanos()).unwrap_or(u64::MAX).max(LONGEST_NS);
         let times = (limits.bytes / Limits::default().bytes).clamp(1, MOST_TIMES);
-        Self::keeping(Kept { points: times * POINTS, ns: ns.saturating_add(MARGIN_NS) })
+        Self::within(Bounds { points: times * POINTS, ns: ns.saturating_add(MARGIN_NS) })
     }
 
-    fn keeping(kept: Kept) -> Self {
-        Self { points: VecDeque::new(), levels: RUNS_NS.map(Level::new), kept }
+    fn within(bounds: Bounds) -> Self {
+        Self { points: VecDeque::new(), levels: RUNS_NS.map(Level::new), bounds }
     }
 
-    /// Adds the values of a frame, dropping the oldest when full.
-    pub fn push(&mut self, frame: &Frame) {
-        let mut point = Point::of(frame);
+    /// Adds the values of a frame and the class that stands at it, dropping the oldest when full.
+    pub fn push(&mut self, frame: &Frame, class: Class) {
+        let mut point = Point::of(frame, class);
         if self.points.back().is_some_and(|last| point.end_ns < last.end_ns) {
             // The clock went backwards: what was has no place on this axis any more.
-            *self = Self::keeping(self.kept);
+            *self = Self::within(self.bounds);
         }
         if let Some(last) = self.points.back() {
             point.follow(last);
             // What a level is done with goes on to the next coarser one.
             let mut done = Some(*last);
             for level in &mut self.levels {
-                done = done.and_then(|point| level.push(&point, self.kept));
+                done = done.and_then(|point| level.push(&point, self.bounds));
             }
         }
-        keep(&mut self.points, point, self.kept);
-    }
-
-    /// Notes the class that stands at the latest frame.
-    pub fn mark(&mut self, class: Class) {
-        if let Some(last) = self.points.back_mut() {
-            last.class = Some(class);
-        }
+        keep(&mut self.points, point, self.bounds);
     }
 
     /// The newest point.
@@ -145,10 +138,10 @@ impl Timeline {
 }
 
 /// Adds a point, or a run of them, and drops what is too old or too much.
-fn keep(points: &mut VecDeque<Point>, newest: Point, kept: Kept) {
+fn keep(points: &mut VecDeque<Point>, newest: Point, bounds: Bounds) {
     points.push_back(newest);
-    let is_old = |p: &Point| p.end_ns < newest.start_ns.saturating_sub(kept.ns);
-    while points.len() > kept.points || points.front().is_some_and(is_old) {
+    let is_old = |p: &Point| p.end_ns < newest.start_ns.saturating_sub(bounds.ns);
+    while points.len() > bounds.points || points.front().is_some_and(is_old) {
         points.pop_front();
     }
 }
