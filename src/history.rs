@@ -52,7 +52,7 @@ impl History {
     }
 
     /// Frames, oldest first.
-    pub fn frames(&self) -> impl DoubleEndedIterator<Item = &Frame> + ExactSizeIterator {
+    pub fn frames(&self) -> impl DoubleEndedIterator<Item = &Frame> + ExactSizeIterator + Clone {
         self.frames.iter()
     }
 

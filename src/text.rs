@@ -4,9 +4,13 @@
 //! or a hundred combining marks. Nothing of that may reach a terminal or a one-line output, so every string that trainmon
 //! did not write itself passes through [`sanitise`] or [`fit`] first.
 
+mod named;
+
 use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthChar;
+
+pub(crate) use named::named_enum;
 
 /// What stands where a character was that may not be shown (U+FFFD REPLACEMENT CHARACTER).
 pub const REPLACEMENT: char = '\u{FFFD}';

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::cli::{self, GpuSelector};
 use crate::diagnosis::{Context, Diagnosis, Verdict};
-use crate::history::{History, Mark};
+use crate::history::History;
 use crate::rates::{Frame, GpuChoice, Rates, RatesOptions};
 use crate::sample::Sample;
 use crate::sample::recording::Header;
@@ -56,13 +56,7 @@ impl Fold {
 
     /// Judges the history, whose newest frame is that of `sample`.
     pub fn judge(&mut self, history: &History, sample: &Sample) -> Verdict {
-        self.diagnosis.observe(history, sample)
-    }
-
-    /// The mark of the verdict that stands, for the newest frame.
-    #[must_use]
-    pub fn mark(&self, sequence: u64) -> Mark {
-        self.diagnosis.mark(sequence)
+        self.diagnosis.observe(history.frames(), sample)
     }
 }
 

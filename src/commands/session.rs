@@ -165,12 +165,6 @@ impl Session {
         self.collector.want_neighbours(wanted);
     }
 
-    /// The mark of the verdict that stands, for the newest frame.
-    #[must_use]
-    pub fn mark(&self, sequence: u64) -> crate::history::Mark {
-        self.fold.mark(sequence)
-    }
-
     /// Counts a frame that was shown or written and tells whether `--duration` or `--iterations` end the session here.
     pub fn is_over(&mut self) -> bool {
         if let Some(left) = &mut self.frames_left {

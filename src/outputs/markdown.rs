@@ -7,7 +7,8 @@ use std::fmt::Write;
 
 use super::text::{amount, headline, number, percent, phase_words};
 use crate::diagnosis::verdict::{Advice, Evidence, Finding, NotSeen, Steps};
-use crate::diagnosis::{Verdict, causes};
+use crate::diagnosis::Verdict;
+use crate::diagnosis::causes::Cause;
 use crate::text::{fit, sanitise};
 
 /// A command line is cut here; the beginning tells which job it was.
@@ -68,8 +69,8 @@ fn advice(out: &mut String, verdict: &Verdict) {
         }
     }
     // Only of causes that there are: somebody may run it.
-    if let Some(cause) = causes::all().find(|known| verdict.cause.as_deref() == Some(known.name)) {
-        let command = format!("trainmon explain {}/{}", verdict.class.word(), cause.name);
+    if let Some(cause) = verdict.cause.as_deref().and_then(Cause::named) {
+        let command = format!("trainmon explain {}/{}", verdict.class.word(), cause.name());
         line(out, &format!("\nHow this is told, and its limits: `{command}`"));
     }
 }

@@ -6,7 +6,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::wrap::wrap;
 use crate::diagnosis::verdict::{Class, Evidence, GpuIdle, Hottest, Phase, Stages, Steps, WorkerVerdict};
-use crate::diagnosis::{Verdict, causes};
+use crate::diagnosis::Verdict;
+use crate::diagnosis::causes::Cause;
 use crate::text::sanitise;
 
 /// Widest line.
@@ -66,8 +67,8 @@ pub fn class_words(class: Class) -> &'static str {
 /// A cause in words; a string that is no cause of ours is shown with blanks for dashes.
 #[must_use]
 pub fn cause_words(cause: &str) -> String {
-    match causes::all().find(|known| known.name == cause) {
-        Some(known) => known.headline.to_owned(),
+    match Cause::named(cause) {
+        Some(known) => known.spec().headline.to_owned(),
         None => sanitise(&cause.replace('-', " ")).into_owned(),
     }
 }
