@@ -103,6 +103,7 @@ macro_rules! thresholds {
     ($($(#[$doc:meta])* $NAME:ident = $value:literal, $unit:literal, $source:literal;)*) => {
         $($(#[$doc])* pub(in crate::diagnosis) const $NAME: $crate::diagnosis::thresholds::Threshold =
             $crate::diagnosis::thresholds::Threshold::new(stringify!($NAME), $value, $unit, $source);)*
+        #[allow(dead_code, reason = "where no rule's text names them, they are listed for the tests")]
         pub(in crate::diagnosis) const NUMBERS: &[$crate::diagnosis::thresholds::Threshold] = &[$($NAME),*];
     };
 }

@@ -10,6 +10,7 @@ mod stages;
 mod starvation;
 mod states;
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;
 mod texts;
 
