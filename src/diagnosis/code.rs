@@ -81,11 +81,7 @@ pub(super) fn hottest_functions(stacks: &StackSum, share: impl Fn(u32) -> f64) -
 }
 
 /// The largest functions, the user's own first, each at its most frequent line.
-fn functions<'a>(
-    places: impl Iterator<Item = &'a Place>,
-    share: impl Fn(u32) -> f64,
-    most: usize,
-) -> Vec<Hottest> {
+fn functions<'a>(places: impl Iterator<Item = &'a Place>, share: impl Fn(u32) -> f64, most: usize) -> Vec<Hottest> {
     let mut by_function: BTreeMap<(bool, &str, &str), Function<'_>> = BTreeMap::new();
     for place in places {
         let key = (!place.user, &*place.file, &*place.function);
@@ -166,10 +162,10 @@ pub(super) fn worker_stages(
     };
     let alone = own_active >= ENOUGH_OWN as f64;
     let (from, from_active) = if alone { (own, own_active) } else { (pooled, pooled_active) };
-    let blameless = |activity: Activity| is_set_up(activity) || matches!(activity, Activity::Waiting | Activity::HandOver);
+    let blameless =
+        |activity: Activity| is_set_up(activity) || matches!(activity, Activity::Waiting | Activity::HandOver);
     let places = from.places().filter(|place| !blameless(place.activity));
-    let of_active =
-        |samples: u32| if from_active > 0.0 { active * f64::from(samples) / from_active } else { 0.0 };
+    let of_active = |samples: u32| if from_active > 0.0 { active * f64::from(samples) / from_active } else { 0.0 };
     Some((stages, functions(places, of_active, 1).pop()))
 }
 

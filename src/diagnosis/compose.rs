@@ -6,13 +6,13 @@ use super::causes::{Cause, Judgement, Place, Spec};
 use super::class::{Class, Phase};
 use super::evidence::evidence;
 use super::features::{Features, Worker};
+use super::stalls;
 use super::stats::{percent, round};
 use super::thresholds::*;
 use super::verdict::{
     Advice, Context, Finding, Hottest, MainThread, NotSeen, OwnCost, Steps, Verdict, WorkerVerdict,
 };
 use super::visibility::Visibility;
-use super::stalls;
 
 thresholds! {
     NAMED = 0.10, "share", "a line with less than a tenth of the time is not worth naming alone";

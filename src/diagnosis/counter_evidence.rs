@@ -48,7 +48,8 @@ pub fn counter_evidence(verdict: &Verdict) -> impl Iterator<Item = (&Evidence, S
     verdict.evidence.iter().filter_map(move |evidence| {
         let side = evidence.side()?;
         let known = of_class(verdict.class).iter().chain(of_cause).copied().flatten();
-        let (.., means) = known.into_iter().find(|(signal, wrong, _)| signal.name() == evidence.signal && *wrong == side)?;
+        let (.., means) =
+            known.into_iter().find(|(signal, wrong, _)| signal.name() == evidence.signal && *wrong == side)?;
         Some((evidence, side, *means))
     })
 }

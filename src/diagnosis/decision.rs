@@ -65,14 +65,16 @@ fn without_cause(case: &Case<'_>) -> Judgement {
         }
         Loss::Dry(_) if case.main.shares.other >= SOMETHING_ELSE => training(Class::Unknown, SOME_KNOWLEDGE.value)
             .doubt("the main thread waits for something that is neither a batch nor the device"),
-        Loss::NoDevice if case.computes_on_cpu() => {
-            Judgement::state(Phase::Unknown, Class::Unknown, LITTLE_KNOWLEDGE).doubt(
-                "one thread computes, without workers, steps or a device: the job sets itself up, or trains on one CPU",
-            )
-        }
-        Loss::NoDevice => training(Class::Unknown, LITTLE_KNOWLEDGE.value).doubt(
-            "the main thread neither computes nor waits for batches, and no device of the job can be seen",
+        Loss::NoDevice if case.computes_on_cpu() => Judgement::state(
+            Phase::Unknown,
+            Class::Unknown,
+            LITTLE_KNOWLEDGE,
+        )
+        .doubt(
+            "one thread computes, without workers, steps or a device: the job sets itself up, or trains on one CPU",
         ),
+        Loss::NoDevice => training(Class::Unknown, LITTLE_KNOWLEDGE.value)
+            .doubt("the main thread neither computes nor waits for batches, and no device of the job can be seen"),
         _ => training(Class::Balanced, PLAINLY_BALANCED.value),
     }
 }
@@ -84,8 +86,7 @@ fn of_workers(judgement: Judgement, case: &Case<'_>, workers: &Workers) -> Judge
     }
     let restarts = judgement.cause == Some(Cause::WorkerRestart);
     if !case.main.exact && workers.idle > IDLE_OR_SLOW && !restarts {
-        return judgement
-            .less_sure(ONE_POLL, "workers wait in a poll that may be for an index or for a slow source");
+        return judgement.less_sure(ONE_POLL, "workers wait in a poll that may be for an index or for a slow source");
     }
     let part = if workers.active() > 0.0 { workers.io_wait / workers.active() } else { 0.0 };
     if part > AT_SOURCE {
@@ -106,7 +107,8 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         less_sure(NO_SYSCALL, "/proc/PID/syscall may not be read: any poll counts as a wait for a batch");
     }
     if main.share(Activity::Graph) >= PHASE {
-        let why = "the step runs in one compiled call of TensorFlow: stacks cannot tell its waits for data from its work";
+        let why =
+            "the step runs in one compiled call of TensorFlow: stacks cannot tell its waits for data from its work";
         less_sure(ONE_CALL, why);
     }
     if window.gpu.as_ref().is_some_and(|gpu| gpu.lost) {

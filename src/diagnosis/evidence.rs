@@ -62,6 +62,13 @@ impl Lines<'_> {
         }
     }
 
+    /// A line that only the cause itself asks for.
+    fn add_asked(&mut self, signal: Signal, value: f64, threshold: Option<Threshold>) {
+        if self.always.contains(&signal) {
+            self.add(signal, value, threshold);
+        }
+    }
+
     fn main(&mut self, main: &LoopThread, window: &Features) {
         self.add(InputWait, main.shares.input_wait, Some(LOST_WAIT));
         if window.gpu.is_some() {
@@ -85,6 +92,8 @@ impl Lines<'_> {
                 self.add_some(signal, share, None);
             }
         }
+        self.add_asked(FutexWait, main.futex, None);
+        self.add_asked(OtherThread, main.other_threads.busiest, Some(BUSY));
         if window.workers.is_none() {
             self.add(MainRead, main.read_chars_s, Some(INLINE_READ));
         }

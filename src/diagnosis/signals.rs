@@ -34,6 +34,8 @@ signals! {
     Report = "report", "share", "main thread logs and reports";
     Collectives = "collectives", "share", "main thread in collectives";
     SyncLines = "sync_lines", "share", "main thread at lines that wait for the device";
+    FutexWait = "futex_wait", "share", "main thread waits in a futex";
+    OtherThread = "other_thread", "share", "the busiest other thread of the trainer runs or queues";
     MainRead = "main_read", "bytes/s", "the trainer reads through read calls";
     GpuBusy = "gpu_busy", "share", "device busy";
     GpuOthers = "gpu_others", "share", "device busy for other processes";

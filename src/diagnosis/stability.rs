@@ -254,8 +254,10 @@ impl Diagnosis {
             self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2 && !frame.workers.is_empty();
         }
         self.count_restarts(frame);
-        self.known.has_stepped |=
-            frame.gpus.iter().any(|gpu| gpu.attached && gpu.job_utilization_pct.is_some_and(|pct| pct > STEPPING_PCT));
+        self.known.has_stepped |= frame
+            .gpus
+            .iter()
+            .any(|gpu| gpu.attached && gpu.job_utilization_pct.is_some_and(|pct| pct > STEPPING_PCT));
     }
 
     /// Workers that are new in the same second or two belong to one set. A set that follows another one soon, and is

@@ -80,9 +80,9 @@ pub fn json<'a>(causes: impl IntoIterator<Item = &'a Spec>) -> Value {
 fn one(cause: &Spec) -> Value {
     let named = !matches!(cause.class, Class::Balanced | Class::Idle | Class::Unknown);
     let advice: Vec<Value> = cause.advice.iter().map(|(title, why)| json!({ "title": title, "why": why })).collect();
-    let thresholds = cause.thresholds().into_iter().map(|known| {
-        json!({ "name": known.name(), "value": known.value, "unit": known.unit, "source": known.source })
-    });
+    let thresholds = cause.thresholds().into_iter().map(
+        |known| json!({ "name": known.name(), "value": known.value, "unit": known.unit, "source": known.source }),
+    );
     json!({
         "class": cause.class.word(),
         "cause": named.then_some(cause.name),

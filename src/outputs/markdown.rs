@@ -6,9 +6,9 @@
 use std::fmt::Write;
 
 use super::text::{amount, headline, number, percent, phase_words};
-use crate::diagnosis::verdict::{Advice, Evidence, Finding, NotSeen, Steps};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
+use crate::diagnosis::verdict::{Advice, Evidence, Finding, NotSeen, Steps};
 use crate::text::{fit, sanitise};
 
 /// A command line is cut here; the beginning tells which job it was.

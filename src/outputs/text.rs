@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
 use super::wrap::wrap;
-use crate::diagnosis::verdict::{Class, Evidence, GpuIdle, Hottest, Phase, Stages, Steps, WorkerVerdict};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
+use crate::diagnosis::verdict::{Class, Evidence, GpuIdle, Hottest, Phase, Stages, Steps, WorkerVerdict};
 use crate::text::sanitise;
 
 /// Widest line.

@@ -122,7 +122,10 @@ fn steps_of_the_loop() {
 fn loaders_of_the_users_own() {
     let count = |frames: &[&str]| {
         let stacks = process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer);
-        (stacks.main.of(Activity::is_loading), Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) == 1).unwrap())
+        (
+            stacks.main.of(Activity::is_loading),
+            Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) == 1).unwrap(),
+        )
     };
     assert_eq!(count(&["/home/me/t.py:5 get_batch", "/home/me/t.py:1 main"]), (1, Activity::Transform));
     assert_eq!(

@@ -41,5 +41,3 @@ pub(super) const CAUSE: Spec = Spec {
     sharpen: |first, window| stages::sharpen(first, window, |stages| stages.decode),
     ..Spec::of(Class::DataLoader)
 };
-
-

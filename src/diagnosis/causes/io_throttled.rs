@@ -11,7 +11,11 @@ pub(super) const CAUSE: Spec = Spec {
     headline: "a limit holds reads back",
     brief: "a limit holds reads back",
     meaning: "a limit on the job holds its reads back while the disk has room",
-    rule: &[LOOP_LOSES, SOURCE_IS_SLOW, "the job's control group has a read limit, and at least `near_limit` is used"],
+    rule: &[
+        LOOP_LOSES,
+        SOURCE_IS_SLOW,
+        "the job's control group has a read limit, and at least `near_limit` is used",
+    ],
     signals: &[IO_LIMITS, READS, WORKER_WAIT, DISKS],
     source: "kernel Documentation/admin-guide/cgroup-v2.rst, io.max: reads beyond it are delayed",
     confirmed: Confirmed::LabelledWorkloads,

@@ -36,7 +36,7 @@ pub(super) const CAUSE: Spec = Spec {
 
 fn judge(case: &Case<'_>) -> Option<Judgement> {
     let io = &case.window.io;
-    let short = io.swap_in.is_some_and(|pages| pages >= SWAP_IN)
-        || io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE);
+    let short =
+        io.swap_in.is_some_and(|pages| pages >= SWAP_IN) || io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE);
     (short && starvation::may_be(case)).then(|| case.of(Cause::MemoryPressure, MACHINE_WIDE))
 }

@@ -24,6 +24,7 @@ mod cores_saturated;
 mod cpu_training;
 mod decode;
 mod disk_bandwidth;
+mod gil_contention;
 mod hand_over;
 mod host_device_sync;
 mod in_process_loading;
@@ -124,6 +125,7 @@ causes! {
     ComputeBound = compute_bound;
     // The device runs dry or there is none, and this is what the host does.
     HostDeviceSync = host_device_sync;
+    GilContention = gil_contention;
     LaunchBound = launch_bound;
     MainThread = main_thread;
     CpuTraining = cpu_training;

@@ -28,10 +28,7 @@ pub(super) const CAUSE: Spec = Spec {
              which may not be visible by name; a hypervisor that takes CPU time away (steal) is a finding \
              beside another",
     advice: &[
-        (
-            "Stop or move the other processes, or pin them to other CPUs",
-            "they hold the cores that the job waits for",
-        ),
+        ("Stop or move the other processes, or pin them to other CPUs", "they hold the cores that the job waits for"),
         (
             "Reserve CPUs for the job (cpuset, Slurm --exclusive, a Kubernetes pod of class Guaranteed)",
             "the next neighbour is then kept out as well",

@@ -9,7 +9,11 @@ pub(super) const CAUSE: Spec = Spec {
     headline: "many small reads",
     brief: "many small reads: latency, not bandwidth",
     meaning: "many small reads keep the workers waiting",
-    rule: &[LOOP_LOSES, SOURCE_IS_SLOW, "the wait is for a local disk, and the mean read is smaller than `small_read`"],
+    rule: &[
+        LOOP_LOSES,
+        SOURCE_IS_SLOW,
+        "the wait is for a local disk, and the mean read is smaller than `small_read`",
+    ],
     signals: &[WORKER_WAIT, DISKS, READS, MAIN_WAIT],
     source: "/proc/diskstats gives reads and sectors; below half of the kernel's read-ahead window (128 KiB) the \
              latency of each read, not the bandwidth, sets the pace",
@@ -17,10 +21,7 @@ pub(super) const CAUSE: Spec = Spec {
     limits: "random access to one large file (mmap, Arrow, LMDB) reads small pieces too; opening and stat calls \
              do not count as reads",
     advice: &[
-        (
-            "Pack the samples into large files (tar shards, LMDB, Parquet)",
-            "one large read replaces many small ones",
-        ),
+        ("Pack the samples into large files (tar shards, LMDB, Parquet)", "one large read replaces many small ones"),
         ("Raise num_workers", "more reads are then in flight at once"),
         (
             "Read shards in sequence with a shuffle buffer instead of single samples at random",

@@ -40,5 +40,3 @@ pub(super) const CAUSE: Spec = Spec {
     sharpen: |first, window| stages::sharpen(first, window, |stages| stages.transform),
     ..Spec::of(Class::DataLoader)
 };
-
-

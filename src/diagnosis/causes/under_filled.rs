@@ -28,10 +28,7 @@ pub(super) const CAUSE: Spec = Spec {
     advice: &[
         ("Raise the batch size as far as memory and accuracy allow", "larger kernels fill the device"),
         ("Use torch.compile or CUDA graphs", "fewer, larger kernels"),
-        (
-            "Use mixed precision (torch.autocast)",
-            "the tensor cores do more with each kernel, and batches can grow",
-        ),
+        ("Use mixed precision (torch.autocast)", "the tensor cores do more with each kernel, and batches can grow"),
     ],
     judge,
     ..Spec::of(Class::Gpu)

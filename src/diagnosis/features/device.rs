@@ -71,7 +71,8 @@ impl Device {
         let busy = share(|gpu| gpu.utilization_pct)?;
         let job_busy = share(|gpu| gpu.job_utilization_pct).map_or(busy, |job| job.min(busy));
         let mut by_device: BTreeMap<u32, Mean> = BTreeMap::new();
-        readings().for_each(|(gpu, seconds)| by_device.entry(gpu.index).or_default().add(gpu.utilization_pct, seconds));
+        readings()
+            .for_each(|(gpu, seconds)| by_device.entry(gpu.index).or_default().add(gpu.utilization_pct, seconds));
         let by_device = || by_device.values().filter_map(|mean| mean.get());
         let (most, least) = (by_device().fold(0.0, f64::max), by_device().fold(100.0, f64::min));
         let masks: Vec<u64> = readings().filter_map(|(gpu, _)| Some(gpu.clock_event_reasons? & THROTTLING)).collect();

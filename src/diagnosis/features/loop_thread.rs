@@ -1,15 +1,17 @@
 //! The loop's thread: where its time goes, by the sampler and by its stacks.
 
+use std::collections::BTreeMap;
+
 use super::{Mean, Span};
 use crate::diagnosis::code::{hottest_functions, sync_lines};
 use crate::diagnosis::parts::Hottest;
-use crate::diagnosis::thresholds::{INLINE_READ, Threshold};
+use crate::diagnosis::thresholds::{BUSY, INLINE_READ, Threshold};
 use crate::rates::Frame;
 use crate::rates::stacks::Activity;
 use crate::rates::stacks::correction::{LoopShares, Measured, correct};
 use crate::rates::stacks::sums::StackSums;
 use crate::rates::time_split::TimeSplit;
-use crate::sample::{ProcessId, Wait};
+use crate::sample::{ProcessId, ThreadRole, Wait};
 
 /// Its numbers, shares of its wall time unless they say otherwise.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +30,8 @@ pub(in crate::diagnosis) struct LoopThread {
     pub disk_write: f64,
     /// Waiting on a socket: a batch's descriptors are asked of its worker through one.
     pub socket: f64,
+    /// Waiting in a futex: for a lock, or for another thread.
+    pub futex: f64,
     /// Samples that could not be read.
     pub unreadable: f64,
     /// Waits were told apart by `syscall`.
@@ -42,8 +46,50 @@ pub(in crate::diagnosis) struct LoopThread {
     pub reading: f64,
     /// Waits for a batch, seconds each.
     pub waits_s: Vec<f64>,
+    /// The trainer's other threads.
+    pub other_threads: OtherThreads,
     /// What the stacks say, where there are enough.
     pub stacks: Option<LoopStacks>,
+}
+
+/// The other threads of a trainer, by the share of the time in which they run or queue.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::diagnosis) struct OtherThreads {
+    /// Of those that are neither torch's nor feeders, so many are busy.
+    pub busy: usize,
+    /// The busiest of them.
+    pub busiest: f64,
+    /// The busiest of torch's own: autograd, communication.
+    pub torch: f64,
+}
+
+impl OtherThreads {
+    fn of(span: &Span<'_>) -> Self {
+        let mut seconds: BTreeMap<(ProcessId, u32, ThreadRole), f64> = BTreeMap::new();
+        for frame in &span.frames {
+            for trainer in span.trainers(frame) {
+                for thread in frame.threads.iter().filter(|thread| thread.process == trainer.id) {
+                    let runnable = f64::from(thread.cpu_pct + thread.run_delay_pct) / 100.0;
+                    *seconds.entry((thread.process, thread.tid, thread.role)).or_default() +=
+                        runnable * frame.seconds;
+                }
+            }
+        }
+        let total: f64 = span.frames.iter().map(|frame| frame.seconds).sum();
+        let mut out = Self::default();
+        for ((.., role), seconds) in seconds {
+            let share = seconds / total;
+            match role {
+                ThreadRole::Other => {
+                    out.busy += usize::from(share >= BUSY);
+                    out.busiest = out.busiest.max(share);
+                }
+                ThreadRole::Autograd | ThreadRole::Communication => out.torch = out.torch.max(share),
+                ThreadRole::Main | ThreadRole::Pin | ThreadRole::Feeder => {}
+            }
+        }
+        out
+    }
 }
 
 /// What the stacks say of the loop's thread.
@@ -95,6 +141,7 @@ impl LoopThread {
                 main.disk_write += trainer.waited_s(Wait::DiskWrite);
                 main.socket += trainer.waited_s(Wait::Socket);
                 main.runnable += trainer.waited_s(Wait::Running);
+                main.futex += trainer.waited_s(Wait::Futex);
                 main.exact &= trainer.exact || trainer.looks == 0;
                 main.waits_s.extend(trainer.wait_lengths_s.iter().map(|length| f64::from(*length)));
                 delay.add(trainer.run_delay_share, frame.seconds);
@@ -115,6 +162,7 @@ impl LoopThread {
             &mut main.disk_write,
             &mut main.socket,
             &mut main.runnable,
+            &mut main.futex,
         ] {
             *seconds /= seen;
         }
@@ -124,6 +172,7 @@ impl LoopThread {
         main.reading /= span.frames.len().max(1) as f64;
         (main.run_delay, main.cpu_pct, main.read_chars_s) = (delay.get(), cpu.get(), read.get());
         (main.shares, main.measured) = (measured.split, measured.split);
+        main.other_threads = OtherThreads::of(span);
         main.correct(&measured, span);
         Some(main)
     }
@@ -135,7 +184,7 @@ impl LoopThread {
         // What turned out to be getting a batch is no other work.
         self.running = (self.running - (self.shares.input_wait - measured.split.input_wait).max(0.0)).max(0.0);
         let total = sum.main.total();
-        let share = |samples: u32| corrected.per_sample * f64::from(samples);
+        let share = |samples: u32| corrected.share(samples);
         self.stacks = Some(LoopStacks {
             validation: (f64::from(sum.validation) / total as f64).min(1.0),
             samples: u32::try_from(total).unwrap_or(u32::MAX),

@@ -113,7 +113,11 @@ impl Activities {
     /// Samples of the activities of a kind.
     #[must_use]
     pub fn of(&self, wanted: impl Fn(Activity) -> bool) -> u64 {
-        Activity::ALL.into_iter().filter(|activity| wanted(*activity)).map(|activity| u64::from(self.get(activity))).sum()
+        Activity::ALL
+            .into_iter()
+            .filter(|activity| wanted(*activity))
+            .map(|activity| u64::from(self.get(activity)))
+            .sum()
     }
 
     /// Adds samples.

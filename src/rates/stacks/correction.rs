@@ -63,7 +63,10 @@ impl LoopShares {
     /// Share in the model and what trains it: forward, backward, optimizer, copies.
     #[must_use]
     pub fn of_model(&self) -> f64 {
-        [Activity::Forward, Activity::Backward, Activity::Optimizer, Activity::Copy].map(|part| self.get(part)).iter().sum()
+        [Activity::Forward, Activity::Backward, Activity::Optimizer, Activity::Copy]
+            .map(|part| self.get(part))
+            .iter()
+            .sum()
     }
 
     /// Share outside of getting batches.
@@ -80,8 +83,17 @@ pub struct Corrected {
     pub split: TimeSplit,
     /// What the thread did.
     pub activities: LoopShares,
-    /// Share of the wall time that a sample outside of waiting stands for.
-    pub per_sample: f64,
+    /// What the samples outside of waiting stand for, as a share, and how many they are.
+    rest: (f64, f64),
+}
+
+impl Corrected {
+    /// Share of the wall time that so many samples outside of waiting stand for.
+    #[must_use]
+    pub fn share(&self, samples: u32) -> f64 {
+        let (rest, active) = self.rest;
+        if active > 0.0 { rest * f64::from(samples) / active } else { 0.0 }
+    }
 }
 
 /// The measured split, corrected by what the stacks say. `None` where there are too few of them.
@@ -108,27 +120,22 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let weigh = |samples: u64, prior: f64| rest * (samples as f64 + PRIOR * prior) / (active + PRIOR);
     let of_rest = |share: f64| if rest > 0.0 { (share / rest).max(0.0) } else { 0.0 };
     // Making the iterator lies outside of its `next()`.
-    let in_next = |activity: Activity| {
-        activity.is_input() && !matches!(activity, Activity::Waiting | Activity::LoaderStart)
-    };
+    let in_next =
+        |activity: Activity| activity.is_input() && !matches!(activity, Activity::Waiting | Activity::LoaderStart);
     let input = polled + weigh(stacks.of(in_next), of_rest(split.input_wait - polled));
     // The sampler takes a thread that writes a lot for one that saves state; stacks know a heavy log from that.
     let saving = stacks.get(Activity::Checkpoint);
     let written = measured.disk_write.min(split.checkpoint);
-    let checkpoint =
-        if saving > 0 { weigh(saving.into(), of_rest(split.checkpoint)).max(written) } else { written };
+    let checkpoint = if saving > 0 { weigh(saving.into(), of_rest(split.checkpoint)).max(written) } else { written };
     shift(&mut split, input, checkpoint);
 
-    let per_sample = if active > 0.0 { rest / active } else { 0.0 };
-    let mut shares = Activity::ALL.map(|activity| rest * f64::from(stacks.get(activity)) / active.max(1.0));
-    if let Some(waiting) = shares.get_mut(Activity::Waiting.index()) {
-        *waiting = 0.0;
-    }
-    let active_share: f64 = shares.iter().sum();
-    if let Some(waiting) = shares.get_mut(Activity::Waiting.index()) {
-        *waiting = 1.0 - active_share;
-    }
-    Some(Corrected { split, activities: LoopShares(shares), per_sample })
+    let mut corrected = Corrected { split, rest: (rest, active), ..Corrected::default() };
+    let share = |activity: Activity| corrected.share(stacks.get(activity));
+    let is_waiting = |activity: Activity| activity == Activity::Waiting;
+    let active: f64 = Activity::ALL.into_iter().filter(|activity| !is_waiting(*activity)).map(share).sum();
+    corrected.activities =
+        LoopShares(Activity::ALL.map(|activity| if is_waiting(activity) { 1.0 - active } else { share(activity) }));
+    Some(corrected)
 }
 
 /// Moves the shares to the given input wait and checkpoint: what is more is taken from the host's work first, then from

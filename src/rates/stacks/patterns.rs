@@ -228,7 +228,11 @@ const LOOP: &[Row] = &[
     ("torch/utils/_contextlib.py", &["no_grad", "inference_mode", "decorate_context"], Pattern::NoGrad),
     // Keras on TensorFlow runs the whole step, the fetching of its batch included, in one compiled call.
     ("tensorflow/python/eager/execute.py", &["quick_execute"], Pattern::Graph),
-    ("<frozen importlib._bootstrap>", &["_find_and_load", "_load_unlocked", "_find_and_load_unlocked"], Pattern::Import),
+    (
+        "<frozen importlib._bootstrap>",
+        &["_find_and_load", "_load_unlocked", "_find_and_load_unlocked"],
+        Pattern::Import,
+    ),
 ];
 
 /// The frame's pattern.

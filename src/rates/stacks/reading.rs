@@ -40,7 +40,9 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         return Activity::Import;
     }
     // A queue that the program itself reads batches from: a thread of its own fills it.
-    let takes = stack.first().is_some_and(|leaf| matches!(leaf.pattern, Pattern::Wait | Pattern::Connection | Pattern::QueueGet));
+    let takes = stack
+        .first()
+        .is_some_and(|leaf| matches!(leaf.pattern, Pattern::Wait | Pattern::Connection | Pattern::QueueGet));
     if takes && has(Pattern::QueueGet) {
         return Activity::QueueWait;
     }
