@@ -7,6 +7,7 @@ pub mod cgroup;
 pub mod data_files;
 pub mod data_mounts;
 pub mod gpu;
+mod gpu_reader;
 pub mod host;
 pub mod job;
 pub mod kept;
