@@ -1,4 +1,39 @@
-//! Where the numbers come from, in the words that several causes share.
+//! Words that several causes share: what their rules begin with, what speaks against them, and where numbers come from.
+
+use super::Against;
+use crate::diagnosis::signals::{Side, Signal};
+
+/// Rules that batches are waited for begin with this.
+pub(super) const LOOP_LOSES: &str =
+    "the loop loses at least `lost_wait` of its time waiting for batches while the device is idle";
+/// The workers, or the main thread where there are none, wait for their source.
+pub(super) const SOURCE_IS_SLOW: &str = "waiting for their source is at least `workers_io` of the workers' active time; \
+    without workers, the main thread waits for a disk more than it runs";
+/// The loop loses time, or the main thread itself queues.
+pub(super) const SHORT_OF_CPU: &str = "the loop loses at least `lost_wait` of its time waiting for batches, or its main \
+    thread queues for a CPU at least `main_run_delay` of its runnable time";
+/// The device is not kept busy, and batches are not why.
+pub(super) const RUNS_DRY: &str =
+    "the device is idle at least `dry` of the time, and the loop does not lose `lost_wait` to batches";
+pub(super) const KEPT_BUSY: &str = "the device is busy with the job's work at least `device_busy` of the time";
+
+/// Workers are slow at their own work.
+pub(super) const WORKERS_ARE_SLOW: &[Against] = &[
+    (Signal::WorkersBusy, Side::Under, "the workers are not on a CPU all the time"),
+    (Signal::WorkersIdle, Side::Over, "the workers often have nothing to do"),
+];
+/// Their source is.
+pub(super) const WAIT_FOR_SOURCE: &[Against] = &[
+    (Signal::LostWait, Side::Under, "the device is busy during most of the waiting"),
+    (Signal::WorkersIdle, Side::Over, "the workers often have nothing to do"),
+];
+/// The main thread is slow at its own work.
+pub(super) const MAIN_IS_SLOW: &[Against] = &[
+    (Signal::InputWait, Side::Over, "the main thread waits for batches too"),
+    (Signal::LostWait, Side::Over, "the device idles while batches are waited for"),
+];
+/// The device computes.
+pub(super) const DEVICE_COMPUTES: &[Against] = &[(Signal::GpuBusy, Side::Under, "the device has idle time")];
 
 pub(super) const MAIN_WAIT: &str = "/proc/PID/syscall and wchan of the main thread, some fifty times a second: \
     torch's loader waits in a poll of exactly 5000 ms";
