@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::rates::Frame;
+use crate::rates::Wait;
 use crate::rates::frame::{GpuRates, Stall, TrainerRates, WorkerRates};
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::TimeSplit;
-use crate::sample::{MountKind, ProcessId, Wait};
+use crate::sample::{MountKind, ProcessId};
 
 use super::stacks::{self, MainActivities, StacksWindow};
 use super::verdict::{GpuIdle, Hottest, Stages};
@@ -306,7 +307,7 @@ impl Window {
             looks: timed
                 .iter()
                 .flat_map(|frame| &frame.trainers)
-                .fold(0, |sum: u32, trainer| sum.saturating_add(trainer.looks)),
+                .fold(0, |sum: u32, trainer| sum.saturating_add(trainer.samples)),
             alive: last.alive,
             state: last.state,
             stopped: stopped as f64 / frames.len().max(1) as f64,
@@ -397,7 +398,7 @@ fn main_window(frames: &[&Frame], stacks: &StacksWindow, only: Option<ProcessId>
             socket += by_wait(Wait::Socket);
             runnable += by_wait(Wait::Running);
             polled += if trainer.exact { by_wait(Wait::LoaderPoll) } else { trainer.split_s.input_wait };
-            exact &= trainer.exact || trainer.looks == 0;
+            exact &= trainer.exact || trainer.samples == 0;
             waits_s.extend(trainer.wait_lengths_s.iter().map(|length| f64::from(*length)));
             delay.add(trainer.run_delay_share, frame.seconds);
             cpu.add(trainer.cpu_pct, frame.seconds);

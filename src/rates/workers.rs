@@ -1,56 +1,63 @@
-//! The workers' time budget: what the scheduler counted exactly, with the rest split by what the lane saw.
+//! The workers' time budget: what the scheduler counted exactly, with the rest split by what the sampler saw.
 
 use super::delta::{Earlier, rate};
 use super::frame::WorkerRates;
 use super::job::{JobFold, ProcessDelta};
-use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample, Wait, WorkerLane};
+use super::sampled::SampledWorker;
+use super::wait::Wait;
+use crate::sample::{JobSample, ProcessRole, ProcessSample, SampledProcess};
 
-/// A worker with at least this share of idle looks had nothing to do.
+/// A worker with at least this share of idle samples had nothing to do.
 const IDLE: f64 = 0.95;
 
-/// Fewer looks than this in a tick say nothing about it.
-const LOOKS: u32 = 3;
+/// Fewer samples than this in a tick say nothing about it.
+const SAMPLES: u32 = 3;
 
-/// Looks that saw the worker in state R beyond the time that the scheduler counted, as a share of all looks, from which it
+/// Samples that saw the worker in state R beyond the time that the scheduler counted, as a share of all, from which it
 /// is no longer chance: reads past the page cache (O_DIRECT) can show as R while the thread waits.
 const HIDDEN_WAIT: f64 = 0.25;
 
 /// All workers, in the order of the processes.
-pub(super) fn fold(before: Option<&JobSample>, job: &JobSample, folded: &JobFold, stale: bool) -> Vec<WorkerRates> {
+pub(super) fn fold(
+    before: Option<&JobSample>,
+    job: &JobSample,
+    sampled: &[SampledWorker],
+    folded: &JobFold,
+    stale: bool,
+) -> Vec<WorkerRates> {
     let before = before.filter(|_| folded.seconds.is_some());
-    let id: fn(&WorkerLane) -> ProcessId = |lane| lane.id;
-    let mut lanes = Earlier::new(&job.lane.workers, id);
-    let mut earlier_lanes = Earlier::new(before.map_or(&[][..], |before| &before.lane.workers), id);
+    let mut samples = Earlier::new(sampled, |worker: &SampledWorker| worker.id);
+    let earlier = before.map_or(&[][..], |before| &before.sampler.processes);
+    let mut earlier = Earlier::new(earlier, |process: &SampledProcess| process.id);
     let workers = job.processes.iter().zip(&folded.deltas);
     let workers = workers.filter(|(process, _)| process.role == ProcessRole::Worker);
     let rates = workers.map(|(process, delta)| {
-        let lane = lanes.find(process.id);
-        let earlier = earlier_lanes.find(process.id);
-        let mut rates = by_counters(process, delta, lane);
+        let seen = samples.find(process.id);
+        let mut rates = by_counters(process, delta, seen);
         rates.new = before.is_some() && !delta.known;
         if stale {
             return rates;
         }
-        let batches = lane.and_then(|lane| lane.batches);
-        rates.batches_s = rate(batches, earlier.and_then(|lane| lane.batches), folded.seconds);
-        if let Some((busy, runnable)) = scheduled(delta, lane, folded.seconds) {
-            split(&mut rates, busy, runnable, lane);
+        let batches_before = earlier.find(process.id).and_then(|process| process.fed.last()).map(|(_, count)| *count);
+        rates.batches_s = rate(seen.and_then(|seen| seen.batches), batches_before, folded.seconds);
+        if let Some((busy, runnable)) = scheduled(delta, seen, folded.seconds) {
+            split(&mut rates, busy, runnable, seen);
         }
         rates
     });
     rates.collect()
 }
 
-/// Every look but a few saw the worker wait for an index.
-pub(super) fn had_nothing_to_do(lane: &WorkerLane) -> bool {
-    let looks = lane.looks.iter().fold(0u32, |sum, looks| sum.saturating_add(*looks));
-    looks >= LOOKS && Looks::of(lane).idle >= IDLE * f64::from(looks)
+/// Nearly every sample saw the worker with nothing to do.
+pub(super) fn had_nothing_to_do(worker: &SampledWorker) -> bool {
+    let count = worker.counts.iter().fold(0u32, |sum, count| sum.saturating_add(*count));
+    count >= SAMPLES && Seen::of(worker).idle >= IDLE * f64::from(count)
 }
 
-fn by_counters(process: &ProcessSample, delta: &ProcessDelta, lane: Option<&WorkerLane>) -> WorkerRates {
+fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&SampledWorker>) -> WorkerRates {
     WorkerRates {
         id: process.id,
-        trainer: lane.map_or(process.parent, |lane| lane.trainer),
+        trainer: sampled.map_or(process.parent, |sampled| sampled.trainer),
         cpu_pct: delta.cpu_pct,
         active_threads: delta.active_threads,
         read_chars_s: delta.io.read_chars_s,
@@ -62,50 +69,50 @@ fn by_counters(process: &ProcessSample, delta: &ProcessDelta, lane: Option<&Work
 }
 
 /// TimeSplit of the wall time on a CPU and queueing for one. Exact from the main thread's schedstat. On kernels without it:
-/// the process's CPU time, and queueing for the rest of the looks that saw it in state R.
-fn scheduled(delta: &ProcessDelta, lane: Option<&WorkerLane>, seconds: Option<f64>) -> Option<(f64, f64)> {
+/// the process's CPU time, and queueing for the rest of the samples that saw it in state R.
+fn scheduled(delta: &ProcessDelta, sampled: Option<&SampledWorker>, seconds: Option<f64>) -> Option<(f64, f64)> {
     let seconds = seconds.filter(|_| delta.known)?;
     if let (Some(on_cpu), Some(delay)) = (delta.main_on_cpu_ns, delta.main_delay_ns) {
         let busy = (on_cpu as f64 / 1e9 / seconds).min(1.0);
         return Some((busy, (delay as f64 / 1e9 / seconds).min(1.0 - busy)));
     }
-    let looks = Looks::of(lane?);
+    let seen = Seen::of(sampled?);
     let busy = (delta.cpu_pct? / 100.0).min(1.0);
-    (looks.all() > 0.0).then(|| (busy, (looks.running / looks.all() - busy).clamp(0.0, 1.0 - busy)))
+    (seen.all() > 0.0).then(|| (busy, (seen.running / seen.all() - busy).clamp(0.0, 1.0 - busy)))
 }
 
-/// Splits what is left beside `busy` and `runnable` between idle and I/O wait as the looks that saw the worker blocked do.
-/// Without looks the split stays unknown.
-fn split(rates: &mut WorkerRates, busy: f64, runnable: f64, lane: Option<&WorkerLane>) {
+/// Splits what is left beside `busy` and `runnable` between idle and I/O wait as the samples that saw the worker blocked do.
+/// Without samples the split stays unknown.
+fn split(rates: &mut WorkerRates, busy: f64, runnable: f64, sampled: Option<&SampledWorker>) {
     rates.busy = Some(busy);
     rates.runnable = Some(runnable);
     let rest = (1.0 - busy - runnable).max(0.0);
-    let looks = lane.map(Looks::of).unwrap_or_default();
-    if looks.all() <= 0.0 {
+    let seen = sampled.map(Seen::of).unwrap_or_default();
+    if seen.all() <= 0.0 {
         return;
     }
     // Time in state R that the scheduler did not count, while storage really was read: a wait that does not show.
-    let hidden = looks.running / looks.all() - busy - runnable;
+    let hidden = seen.running / seen.all() - busy - runnable;
     let fetching = rates.read_bytes_s.is_some_and(|bytes| bytes > 0.0);
     let hidden = if hidden >= HIDDEN_WAIT && fetching { hidden.min(rest) } else { 0.0 };
     let shown = rest - hidden;
-    let blocked = looks.all() - looks.running;
-    let part = |looks: f64| if blocked > 0.0 { (looks / blocked).clamp(0.0, 1.0) * shown } else { 0.0 };
-    // Seen running at every look: what is left is rounding, and no wait for anything was seen.
-    let idle = if blocked > 0.0 { part(looks.idle) } else { shown };
+    let blocked = seen.all() - seen.running;
+    let part = |count: f64| if blocked > 0.0 { (count / blocked).clamp(0.0, 1.0) * shown } else { 0.0 };
+    // Seen running at every sample: what is left is rounding, and no wait for anything was seen.
+    let idle = if blocked > 0.0 { part(seen.idle) } else { shown };
     rates.idle = Some(idle);
     rates.io_wait = Some((rest - idle).max(0.0));
-    rates.disk_wait = Some((part(looks.disk) + hidden).min(rest - idle));
-    rates.socket_wait = Some(part(looks.socket).min(rest - idle));
+    rates.disk_wait = Some((part(seen.disk) + hidden).min(rest - idle));
+    rates.socket_wait = Some(part(seen.socket).min(rest - idle));
 }
 
-/// A worker's looks by what they mean, as weights. What could not be read is left out.
+/// A worker's samples by what they mean, as weights. What could not be read is left out.
 ///
-/// Idle is: waiting for an index (torch's data poll, or what the lane marked as such), a futex (handing over, a full queue,
-/// another worker at the shared queue), or stopped. The lane's marks beyond the data poll are taken off the polls, pipes and
-/// sockets, in that order. Everything else blocked is a wait for data.
+/// Idle is: waiting for an index, waiting for a futex (handing over, a full queue, another worker at the shared queue), or
+/// stopped. torch's workers wait for an index in a poll of 5 s, other loaders' on a pipe. Everything else blocked is a wait
+/// for data.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Looks {
+struct Seen {
     running: f64,
     idle: f64,
     disk: f64,
@@ -113,27 +120,30 @@ struct Looks {
     elsewhere: f64,
 }
 
-impl Looks {
-    fn of(lane: &WorkerLane) -> Self {
-        let count = |wait: Wait| lane.looks.get(wait.index()).copied().unwrap_or(0);
-        let mut marked = lane.idle_looks.saturating_sub(count(Wait::LoaderPoll));
-        let mut unmarked = |wait: Wait| {
-            let looks = count(wait);
-            let idle = looks.min(marked);
-            marked -= idle;
-            (f64::from(idle), f64::from(looks - idle))
-        };
-        let (idle_polls, polls) = unmarked(Wait::Poll);
-        let (idle_pipes, pipes) = unmarked(Wait::Pipe);
-        let (idle_sockets, sockets) = unmarked(Wait::Socket);
-        let sum = |waits: &[Wait]| waits.iter().map(|wait| f64::from(count(*wait))).sum::<f64>();
-        Self {
-            running: sum(&[Wait::Running]),
-            idle: idle_polls + idle_pipes + idle_sockets + sum(&[Wait::LoaderPoll, Wait::Futex, Wait::Stopped]),
-            disk: sum(&[Wait::DiskRead, Wait::Memory]),
-            socket: sockets,
-            elsewhere: polls + pipes + sum(&[Wait::Sleep, Wait::DiskWrite, Wait::Child, Wait::Device, Wait::Other]),
+impl Seen {
+    fn of(worker: &SampledWorker) -> Self {
+        let mut seen = Self::default();
+        for (wait, count) in Wait::ALL.into_iter().zip(worker.counts) {
+            let weight = match wait {
+                Wait::Running => &mut seen.running,
+                Wait::LoaderPoll | Wait::Futex | Wait::Stopped => &mut seen.idle,
+                // Where calls cannot be read any poll may be torch's.
+                Wait::Poll if worker.torch && !worker.exact => &mut seen.idle,
+                Wait::Pipe if !worker.torch => &mut seen.idle,
+                Wait::DiskRead | Wait::Memory => &mut seen.disk,
+                Wait::Socket => &mut seen.socket,
+                Wait::Poll
+                | Wait::Pipe
+                | Wait::Sleep
+                | Wait::DiskWrite
+                | Wait::Child
+                | Wait::Device
+                | Wait::Other => &mut seen.elsewhere,
+                Wait::Unknown => continue,
+            };
+            *weight += f64::from(count);
         }
+        seen
     }
 
     fn all(&self) -> f64 {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use crate::sample::{BlockDevice, MountKind};
 
-use super::bytes::{Fields, lines, read_once, text};
+use super::fields::{Fields, lines, text};
+use super::files::read_once;
 use super::mounts::{Mount, device_number, kind_of, mount_of, option};
 
 /// Lines of diskstats taken; a machine with more block devices exists nowhere known.

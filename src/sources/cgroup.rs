@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use crate::sample::CgroupSample;
 
 use super::Roots;
-use super::bytes::{KeptPath, READ_LIMIT, ReadFailure, keyed_number, lines, number, read_once};
+use super::fields::{keyed_number, lines, number, text};
+use super::files::{KeptPath, READ_LIMIT, ReadFailure, read_once};
 use find::{Hierarchies, Hierarchy, find};
 
 /// Limits and membership are looked at again after this many reads.
@@ -101,7 +102,7 @@ impl CgroupReader {
         let io = limits::io(found.io.as_ref(), &mut self.buffer);
         self.limits = CgroupSample {
             version: found.version(),
-            path: found.cpu.as_ref().map(|cpu| super::bytes::text(&cpu.path)),
+            path: found.cpu.as_ref().map(|cpu| text(&cpu.path)),
             cpu_quota_cores: cpu.as_ref().map(|(cores, _)| *cores),
             memory_limit_bytes: memory.as_ref().map(|(bytes, _)| *bytes),
             io_read_limit_bytes_s: io.bytes_s,

@@ -9,9 +9,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat_raw};
-use rustix::io::Errno;
 
-use super::bytes::{Fields, READ_LIMIT, ReadFailure, keyed_number, lines, number, read_once};
+use super::fields::{Fields, keyed_number, lines, number};
+use super::files::{READ_LIMIT, ReadFailure, read_once};
 use super::mounts::below;
 
 /// Descriptors of one process that are looked at.
@@ -33,14 +33,13 @@ pub struct DataFile<'p> {
 /// # Errors
 /// Denied without ptrace read rights, gone when the process has ended.
 pub fn open_files(process: &Path, mut each: impl FnMut(DataFile<'_>)) -> Result<usize, ReadFailure> {
-    let failure = |errno: Errno| ReadFailure::from(std::io::Error::from(errno));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = openat(rustix::fs::CWD, process.join("fd"), flags, Mode::empty()).map_err(failure)?;
+    let folder = openat(rustix::fs::CWD, process.join("fd"), flags, Mode::empty())?;
     let mut entries_buffer = [MaybeUninit::<u8>::uninit(); 4096];
     let mut entries = RawDir::new(&folder, &mut entries_buffer);
     let mut looked = 0;
     while let Some(entry) = entries.next() {
-        let entry = entry.map_err(failure)?;
+        let entry = entry?;
         let Some(descriptor) = number(entry.file_name().to_bytes()).and_then(|fd| u32::try_from(fd).ok()) else {
             continue;
         };

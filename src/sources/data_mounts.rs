@@ -14,8 +14,9 @@ use crate::sample::{DataMount, MountKind};
 
 use super::Roots;
 use super::block::Topology;
-use super::bytes::{READ_LIMIT, ReadFailure, read_once, text};
 use super::data_files::{DataFile, descriptor_facts, mapped_files, open_files};
+use super::fields::text;
+use super::files::{READ_LIMIT, ReadFailure, read_once};
 use super::mounts::{Mount, mount_of, parse_mountinfo};
 
 const SECOND: u64 = 1_000_000_000;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::sample::{CpuTimes, HostSample, NetInterface, Pressure};
 
 use super::Roots;
-use super::bytes::{Fields, KeptPath, ReadFailure, lines, number, text};
+use super::fields::{Fields, lines, number, text};
+use super::files::{KeptPath, ReadFailure};
 
 /// `/proc/stat` is read up to here at first; then up to a little beyond its CPU lines.
 const FIRST_STAT_BYTES: usize = 16 << 10;

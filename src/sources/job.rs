@@ -10,12 +10,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::kept;
-use super::lane::{LanePlan, TrainerPlan, WorkerPlan};
+use super::fields::{lines, text};
+use super::files::{READ_LIMIT, ReadFailure, read_once};
 use super::process::Process;
 use super::roles::{self, Facts};
+use super::sampler::{ProcessPlan, SamplerPlan};
 use super::task_files;
-use crate::sample::job::JobAccess;
+use crate::sample::job::{JobAccess, TORCH_WORKER};
 use crate::sample::{Access, JobSample, ProcessId, ProcessRole, ThreadRole};
 
 /// Most processes of one job that are read.
@@ -28,9 +29,9 @@ const SCAN_EVERY: u64 = 10;
 const FACTS_EVERY: u64 = 10;
 /// Most descriptors of one process that are looked at for GPU device files.
 const MOST_DESCRIPTORS: usize = 4096;
-/// A helper thread is worth a look by the fast lane when it ran this long in the last tick, nanoseconds.
+/// A helper thread is worth the sampler's looks when it ran this long in the last tick, nanoseconds.
 const HELPER_NS: u64 = 20_000_000;
-/// Most helper threads of one trainer that the fast lane looks at.
+/// Most helper threads of one trainer that the sampler looks at.
 const MOST_HELPERS: usize = 3;
 
 /// Libraries whose presence in the memory map marks a process of machine learning.
@@ -98,16 +99,15 @@ impl JobReader {
     pub fn attach(proc_root: &Path, pid: u32, no_ptrace: bool) -> Result<Self, AttachError> {
         let mut buffer = Vec::with_capacity(8192);
         let target = Process::open(proc_root, pid, &mut buffer).map_err(|error| match error {
-            error if kept::is_gone(&error) => AttachError::NoSuchProcess(pid),
-            error if kept::is_denied(&error) => AttachError::Denied(pid),
-            error => AttachError::Failed(pid, error),
+            failure if failure.is_gone() => AttachError::NoSuchProcess(pid),
+            ReadFailure::Denied => AttachError::Denied(pid),
+            failure => AttachError::Failed(pid, failure.into()),
         })?;
-        let stat = fs::read(proc_root.join(format!("{pid}/stat"))).unwrap_or_default();
-        let Some(stat) = task_files::stat(&stat) else { return Err(AttachError::NoSuchProcess(pid)) };
-        if stat.flags & 0x0020_0000 != 0 {
-            return Err(AttachError::KernelThread(pid)); // PF_KTHREAD
+        let stat = *target.stat();
+        if stat.is_kernel_thread() {
+            return Err(AttachError::KernelThread(pid));
         }
-        if !target.is_alive() {
+        if !stat.is_alive() {
             return Err(AttachError::Zombie(pid));
         }
         let folder = target.folder().to_path_buf();
@@ -158,12 +158,12 @@ impl JobReader {
         self.gpu_pids = pids;
     }
 
-    /// Reads everything; `lane`, `cgroup` and `allowed_cpus` are for the caller to fill in.
+    /// Reads everything; `sampler`, `cgroup` and `allowed_cpus` are for the caller to fill in.
     pub fn read(&mut self, now_ns: u64) -> JobSample {
         let before: BTreeSet<ProcessId> = self.processes.values().map(|process| process.id).collect();
         let mut gone = Vec::new();
         for (pid, process) in &mut self.processes {
-            if process.read(&mut self.buffer).is_err() || !process.is_alive() {
+            if process.read(&mut self.buffer).is_err() || !process.stat().is_alive() {
                 gone.push(*pid);
             }
         }
@@ -211,44 +211,38 @@ impl JobReader {
         }
     }
 
-    /// What the fast lane shall look at until the next read.
+    /// What the sampler shall look at until the next read.
     #[must_use]
-    pub fn lane_plan(&self) -> LanePlan {
-        let parents: BTreeMap<u32, u32> =
-            self.processes.iter().map(|(pid, process)| (*pid, process.parent)).collect();
-        let roles: BTreeMap<u32, ProcessRole> =
-            self.processes.iter().map(|(pid, process)| (*pid, process.role)).collect();
-        let mut plan = LanePlan { no_syscall: self.access.syscall != Access::Ok, ..LanePlan::default() };
-        for process in self.processes.values() {
-            let threads = |role| process.threads.iter().filter(move |thread| thread.role == role);
-            match process.role {
+    pub fn sampler_plan(&self) -> SamplerPlan {
+        let kin = self.kin();
+        let plan = |process: &Process| {
+            let with =
+                |role| process.threads.iter().filter(move |thread| thread.role == role).map(|thread| thread.tid);
+            let mut threads = vec![(process.id.pid, ThreadRole::Main)];
+            let mut feeders: Vec<u32> = with(ThreadRole::Feeder).collect();
+            let trainer = match process.role {
                 ProcessRole::Trainer => {
-                    let mut helpers: Vec<_> = process
-                        .threads
-                        .iter()
-                        .filter(|thread| matches!(thread.role, ThreadRole::Autograd | ThreadRole::Other))
-                        .filter(|thread| thread.recent_ns >= HELPER_NS)
-                        .collect();
-                    helpers.sort_unstable_by_key(|thread| std::cmp::Reverse(thread.recent_ns));
-                    plan.trainers.push(TrainerPlan {
-                        id: process.id,
-                        pin: threads(ThreadRole::Pin).next().map(|thread| thread.tid),
-                        helpers: helpers.into_iter().take(MOST_HELPERS).map(|thread| thread.tid).collect(),
-                        feeders: threads(ThreadRole::Feeder).map(|thread| thread.tid).collect(),
-                    });
+                    threads.extend(with(ThreadRole::Pin).next().map(|tid| (tid, ThreadRole::Pin)));
+                    threads.extend(helpers(process));
+                    None
                 }
-                ProcessRole::Worker => plan.workers.push(WorkerPlan {
-                    id: process.id,
-                    trainer: roles::trainer_of(process.id.pid, &parents, &roles).unwrap_or(self.target.pid),
-                    feeder: threads(ThreadRole::Feeder).next().map(|thread| thread.tid),
-                    torch: process.comm.starts_with(roles::TORCH_WORKER),
-                }),
-                _ => {}
-            }
-        }
-        // The attached process first, so that its lane is the one that the screen shows.
-        plan.trainers.sort_by_key(|trainer| (trainer.id != self.target, trainer.id.pid));
-        plan
+                ProcessRole::Worker => {
+                    feeders.truncate(1);
+                    Some(kin.trainer_of(process.id.pid).unwrap_or(self.target.pid))
+                }
+                _ => return None,
+            };
+            Some(ProcessPlan { id: process.id, role: process.role, trainer, threads, feeders })
+        };
+        let mut processes: Vec<ProcessPlan> = self.processes.values().filter_map(plan).collect();
+        // The attached process first, so that it is the one that the screen shows.
+        processes.sort_by_key(|process| (process.role, process.id != self.target, process.id.pid));
+        SamplerPlan { no_syscall: self.access.syscall != Access::Ok, processes }
+    }
+
+    fn kin(&self) -> roles::Kin {
+        let of = |(pid, process): (&u32, &Process)| (*pid, (process.stat().parent, process.role));
+        roles::Kin::new(self.processes.iter().map(of))
     }
 
     /// Adds processes that have appeared below the known ones.
@@ -279,7 +273,7 @@ impl JobReader {
             return false;
         }
         match Process::open(&self.proc_root, pid, &mut self.buffer) {
-            Ok(process) if process.is_alive() => {
+            Ok(process) if process.stat().is_alive() => {
                 self.processes.insert(pid, process);
                 true
             }
@@ -299,11 +293,9 @@ impl JobReader {
             if self.processes.contains_key(&pid) || pid == own {
                 continue;
             }
-            let Ok(fd) = kept::open(&self.proc_root.join(format!("{pid}/stat"))) else { continue };
-            if kept::read_into(&fd, &mut self.buffer).is_err() {
-                continue;
-            }
-            let Some(stat) = task_files::stat(&self.buffer) else { continue };
+            let path = self.proc_root.join(format!("{pid}/stat"));
+            let line = read_once(&path, &mut self.buffer, READ_LIMIT).ok();
+            let Some(stat) = line.and_then(task_files::stat) else { continue };
             let child = self.processes.contains_key(&stat.parent);
             let orphan = leads_group
                 && stat.parent == 1
@@ -324,7 +316,7 @@ impl JobReader {
         self.libraries.retain(|id, _| ids.contains(id));
         self.devices.clear();
         for (pid, process) in &self.processes {
-            if process.comm.starts_with(roles::TORCH_WORKER) {
+            if process.comm.starts_with(TORCH_WORKER) {
                 continue;
             }
             let known = self.libraries.get(&process.id).is_some_and(Option::is_some);
@@ -346,7 +338,7 @@ impl JobReader {
             .iter()
             .map(|(pid, process)| Facts {
                 pid: *pid,
-                parent: process.parent,
+                parent: process.stat().parent,
                 comm: &process.comm,
                 command: &process.command,
                 executable: process.executable.as_deref().and_then(Path::to_str),
@@ -366,14 +358,11 @@ impl JobReader {
         if self.access.io != Access::Ok {
             return;
         }
-        let parents: BTreeMap<u32, u32> =
-            self.processes.iter().map(|(pid, process)| (*pid, process.parent)).collect();
-        let roles: BTreeMap<u32, ProcessRole> =
-            self.processes.iter().map(|(pid, process)| (*pid, process.role)).collect();
+        let kin = self.kin();
         let mut served: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for (pid, process) in &self.processes {
-            if process.comm.starts_with(roles::TORCH_WORKER)
-                && let Some(trainer) = roles::trainer_of(*pid, &parents, &roles)
+            if process.comm.starts_with(TORCH_WORKER)
+                && let Some(trainer) = kin.trainer_of(*pid)
             {
                 served.entry(trainer).or_default().push(process.id.start_ticks);
             }
@@ -381,11 +370,21 @@ impl JobReader {
         for (pid, process) in &mut self.processes {
             if let Some(starts) = served.get(pid) {
                 find_trainer_feeders(process, starts, &mut self.buffer);
-            } else if process.comm.starts_with(roles::TORCH_WORKER) {
+            } else if process.comm.starts_with(TORCH_WORKER) {
                 find_worker_feeder(process, &mut self.buffer);
             }
         }
     }
+}
+
+/// The threads of a trainer that computed most in the last tick.
+fn helpers(process: &Process) -> impl Iterator<Item = (u32, ThreadRole)> + use<> {
+    let helps = |role| matches!(role, ThreadRole::Autograd | ThreadRole::Other);
+    let busy = process.threads.iter().filter(|thread| helps(thread.role) && thread.recent_ns >= HELPER_NS);
+    let mut busy: Vec<_> =
+        busy.map(|thread| (std::cmp::Reverse(thread.recent_ns), thread.tid, thread.role)).collect();
+    busy.sort_unstable();
+    busy.into_iter().take(MOST_HELPERS).map(|(_, tid, role)| (tid, role))
 }
 
 fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64], buffer: &mut Vec<u8>) {
@@ -435,16 +434,13 @@ fn find_worker_feeder(process: &mut Process, buffer: &mut Vec<u8>) {
 
 /// What may be read of the process in `folder`.
 fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
-    let of = |name: &str| match fs::read(folder.join(name)) {
-        Ok(_) => Access::Ok,
-        Err(error) if kept::is_denied(&error) => Access::Denied,
+    let access = |answer: io::Result<()>| match answer {
+        Ok(()) => Access::Ok,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Access::Denied,
         Err(_) => Access::Absent,
     };
-    let fd = match fs::read_dir(folder.join("fd")) {
-        Ok(_) => Access::Ok,
-        Err(error) if kept::is_denied(&error) => Access::Denied,
-        Err(_) => Access::Absent,
-    };
+    let of = |name: &str| access(fs::read(folder.join(name)).map(drop));
+    let fd = access(fs::read_dir(folder.join("fd")).map(drop));
     JobAccess {
         syscall: if no_ptrace { Access::Denied } else { of("syscall") },
         // `wchan` can always be opened and reads `0` where it is not allowed; the rule is that of `fd`
@@ -456,13 +452,10 @@ fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
 }
 
 fn visible_devices(folder: &Path) -> Option<Arc<str>> {
-    let fd = kept::open(&folder.join("environ")).ok()?;
     let mut buffer = Vec::new();
-    kept::read_into(&fd, &mut buffer).ok()?;
-    buffer
-        .split(|&byte| byte == 0)
-        .find_map(|entry| entry.strip_prefix(b"CUDA_VISIBLE_DEVICES="))
-        .map(|value| String::from_utf8_lossy(value.get(..256).unwrap_or(value)).into())
+    let environ = read_once(&folder.join("environ"), &mut buffer, READ_LIMIT).ok()?;
+    let value = environ.split(|&byte| byte == 0).find_map(|entry| entry.strip_prefix(b"CUDA_VISIBLE_DEVICES="))?;
+    Some(text(value.get(..256).unwrap_or(value)))
 }
 
 fn other_namespace(proc_root: &Path, folder: &Path) -> bool {
@@ -473,19 +466,16 @@ fn other_namespace(proc_root: &Path, folder: &Path) -> bool {
 
 /// The first library of [`LIBRARIES`] in the memory map.
 pub(crate) fn mapped_library(folder: &Path) -> Option<Arc<str>> {
-    let fd = kept::open(&folder.join("maps")).ok()?;
     let mut buffer = Vec::new();
-    kept::read_into(&fd, &mut buffer).ok()?;
-    let mut best: Option<usize> = None;
-    for line in buffer.split(|&byte| byte == b'\n') {
+    let maps = read_once(&folder.join("maps"), &mut buffer, READ_LIMIT).ok()?;
+    let mapped = lines(maps).filter_map(|line| {
         // Only the file name counts: a program that lies in a folder called libtorch is none.
-        let Some(slash) = line.iter().rposition(|&byte| byte == b'/') else { continue };
-        let Some(name) = line.get(slash + 1..) else { continue };
-        if let Some(at) = LIBRARIES.iter().position(|library| name.starts_with(library.as_bytes())) {
-            best = Some(best.map_or(at, |before| before.min(at)));
-        }
-    }
-    best.and_then(|at| LIBRARIES.get(at)).map(|library| Arc::from(library.trim_end_matches(".so")))
+        let slash = line.iter().rposition(|&byte| byte == b'/')?;
+        let name = line.get(slash + 1..)?;
+        LIBRARIES.iter().position(|library| name.starts_with(library.as_bytes()))
+    });
+    let best = mapped.min()?;
+    LIBRARIES.get(best).map(|library| Arc::from(library.trim_end_matches(".so")))
 }
 
 /// Minors of the `/dev/nvidiaN` files that are open.

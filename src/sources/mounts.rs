@@ -5,7 +5,7 @@
 
 use crate::sample::MountKind;
 
-use super::bytes::{Fields, lines, number};
+use super::fields::{Fields, lines, number};
 
 /// Mounts kept of one mountinfo; container hosts have some thousands.
 const MOST_MOUNTS: usize = 16_384;

@@ -1,7 +1,7 @@
 //! `/proc/PID/mountstats`: what the NFS client counts for each mount (net/sunrpc/stats.c, fs/nfs/super.c; the format
 //! that nfsiostat(8) reads). The counters come from the client's memory: nothing is asked of the server.
 
-use super::bytes::{Fields, lines, number};
+use super::fields::{Fields, lines, number};
 use super::mounts::unescape;
 
 /// Reading from one NFS mount since it was mounted.

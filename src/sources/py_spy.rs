@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub use refusal::Refusal;
 
-use super::kept;
+use super::files::read_once;
 use super::task_files;
 use crate::sample::{ProcessId, SourceState, StackWindow};
 use child::Ending;
@@ -200,10 +200,9 @@ fn version_of(said: &str) -> Option<(&str, (u32, u32))> {
 /// State letter of the process; `None` when it has ended or its number is another's now.
 fn state(proc_root: &Path, process: ProcessId) -> Option<char> {
     let mut buffer = Vec::new();
-    let stat = kept::open(&proc_root.join(process.pid.to_string()).join("stat")).ok()?;
-    kept::read_into(&stat, &mut buffer).ok()?;
-    let stat = task_files::stat(&buffer)?;
-    (stat.start_ticks == process.start_ticks && !matches!(stat.state, 'Z' | 'X' | 'x')).then_some(stat.state)
+    let path = proc_root.join(process.pid.to_string()).join("stat");
+    let stat = task_files::stat(read_once(&path, &mut buffer, 4096).ok()?)?;
+    (stat.start_ticks == process.start_ticks && stat.is_alive()).then_some(stat.state)
 }
 
 /// Stopped by a signal or held by a debugger.

@@ -9,8 +9,9 @@ use crate::sample::{BlockDevice, DataMount, StorageSample};
 
 use super::Roots;
 use super::block::disk_lines;
-use super::bytes::{KeptPath, ReadFailure, text};
 use super::data_mounts::DataMounts;
+use super::fields::text;
+use super::files::{KeptPath, ReadFailure};
 use super::mounts::is_nfs;
 use super::mountstats::nfs_reads;
 

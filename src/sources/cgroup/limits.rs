@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::find::Hierarchy;
 use super::{only_number, small_file};
-use crate::sources::bytes::{Fields, lines, number};
+use crate::sources::fields::{Fields, lines, number};
 
 /// v1 writes "no limit" as the largest page-aligned number (PAGE_COUNTER_MAX pages, mm/page_counter.c); nothing that
 /// is meant as a limit comes near 4 EiB.

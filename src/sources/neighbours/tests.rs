@@ -28,7 +28,7 @@ impl Tree {
 
     fn set(&self, pid: u32, parent: u32, comm: &str, ticks: u64, start: u64) {
         std::fs::create_dir_all(self.folder(pid)).unwrap();
-        let flags = if comm.starts_with("kworker") { KERNEL_THREAD } else { 0 };
+        let flags = if comm.starts_with("kworker") { 0x0020_0000 } else { 0 };
         let stat = format!(
             "{pid} ({comm}) S {parent} 1 1 0 -1 {flags} 0 0 0 0 {ticks} 0 0 0 20 0 1 0 {start} 1000 3 0 0 0\n"
         );
