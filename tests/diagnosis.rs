@@ -29,11 +29,12 @@ use trainmon::diagnosis::verdict::{Class, Verdict};
 use trainmon::diagnosis::{Context, Diagnosis, causes};
 use trainmon::history::History;
 use trainmon::rates::Frame;
+use trainmon::rates::Wait;
 use trainmon::rates::frame::{
     GpuLink, GpuRates, HostRates, JobRates, MountRates, StorageRates, TrainerRates, WorkerRates,
 };
 use trainmon::rates::time_split::TimeSplit;
-use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample, Wait};
+use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -159,45 +159,45 @@ mod tests {
     use super::*;
     use crate::rates::Rates;
     use crate::rates::testing::*;
-    use crate::sample::{IoCounters, LaneSample, Sample, ThreadRole};
+    use crate::sample::{IoCounters, Sample, ThreadRole};
 
     fn worker(pid: u32, on_cpu_ms: u64, delay_ms: u64) -> ProcessSample {
         ProcessSample {
             role: ProcessRole::Worker,
+            comm: crate::sample::job::TORCH_WORKER.into(),
             parent: 10,
             threads: vec![thread(pid, ThreadRole::Main, on_cpu_ms, delay_ms)],
             ..process(pid)
         }
     }
 
-    fn lane(pid: u32, looks: &[(Wait, u32)], idle_looks: u32) -> WorkerLane {
-        let mut out = WorkerLane { id: id(pid), trainer: 9, idle_looks, ..WorkerLane::default() };
-        for (wait, count) in looks {
-            out.looks[wait.index()] = *count;
+    fn seen(pid: u32, counts: &[(Wait, u32)]) -> SampledWorker {
+        let mut out = SampledWorker { id: id(pid), trainer: 9, torch: true, exact: true, ..SampledWorker::default() };
+        for (wait, count) in counts {
+            out.counts[wait.index()] = *count;
         }
         out
     }
 
-    fn sample(sequence: u64, workers: Vec<ProcessSample>, lanes: Vec<WorkerLane>) -> Sample {
+    fn sample(sequence: u64, workers: Vec<ProcessSample>, seen: Vec<SampledWorker>) -> Sample {
         let mut job = job(sequence * 1000, [vec![process(10)], workers].concat());
-        job.lane = LaneSample { workers: lanes, ..LaneSample::default() };
+        job.sampler = sampler(&[], &seen);
         Sample { job: Some(Arc::new(job)), ..tick(sequence, sequence * 1000) }
     }
 
-    fn one(before: ProcessSample, after: ProcessSample, lanes: Vec<WorkerLane>) -> WorkerRates {
+    fn one(before: ProcessSample, after: ProcessSample, seen: Vec<SampledWorker>) -> WorkerRates {
         let mut rates = Rates::default();
         rates.next(Arc::new(sample(0, vec![before], vec![])));
-        rates.next(Arc::new(sample(1, vec![after], lanes))).workers.pop().unwrap()
+        rates.next(Arc::new(sample(1, vec![after], seen))).workers.pop().unwrap()
     }
 
     #[test]
-    fn rest_is_split_by_the_looks() {
-        let looks = lane(
+    fn rest_is_split_by_the_samples() {
+        let seen = seen(
             20,
             &[(Wait::Running, 25), (Wait::LoaderPoll, 6), (Wait::DiskRead, 9), (Wait::Socket, 3), (Wait::Sleep, 2)],
-            6,
         );
-        let rates = one(worker(20, 0, 0), worker(20, 500, 100), vec![looks]);
+        let rates = one(worker(20, 0, 0), worker(20, 500, 100), vec![seen]);
         assert!(close(rates.busy, 0.5) && close(rates.runnable, 0.1));
         assert!(close(rates.idle, 0.4 * 6.0 / 20.0) && close(rates.io_wait, 0.4 * 14.0 / 20.0));
         assert!(close(rates.disk_wait, 0.4 * 9.0 / 20.0) && close(rates.socket_wait, 0.4 * 3.0 / 20.0));
@@ -205,17 +205,23 @@ mod tests {
     }
 
     #[test]
-    fn a_futex_or_a_marked_wait_is_idle() {
-        let looks = lane(20, &[(Wait::Futex, 5), (Wait::Pipe, 15)], 15);
-        let rates = one(worker(20, 0, 0), worker(20, 0, 0), vec![looks]);
-        assert!(close(rates.idle, 1.0) && close(rates.io_wait, 0.0));
-        let looks = lane(20, &[(Wait::Pipe, 15), (Wait::Socket, 5)], 10);
-        let rates = one(worker(20, 0, 0), worker(20, 0, 0), vec![looks]);
-        assert!(close(rates.idle, 0.5) && close(rates.io_wait, 0.5) && close(rates.socket_wait, 0.25));
+    fn what_is_idle_depends_on_the_loader_and_on_what_can_be_read() {
+        let idle = |counts: &[(Wait, u32)], torch: bool, exact: bool| {
+            let comm = if torch { crate::sample::job::TORCH_WORKER } else { "python" };
+            let worker = || ProcessSample { comm: comm.into(), ..worker(20, 0, 0) };
+            let rates = one(worker(), worker(), vec![SampledWorker { exact, ..seen(20, counts) }]);
+            assert!(close(rates.idle.zip(rates.io_wait).map(|(idle, io_wait)| idle + io_wait), 1.0));
+            rates.idle
+        };
+        let pipes = [(Wait::Futex, 5), (Wait::Pipe, 15)];
+        assert!(close(idle(&pipes, false, true), 1.0) && close(idle(&pipes, true, true), 0.25));
+        let polls = [(Wait::Poll, 10), (Wait::Socket, 10)];
+        assert!(close(idle(&polls, true, false), 0.5) && close(idle(&polls, true, true), 0.0));
+        assert!(close(idle(&polls, false, false), 0.0));
     }
 
     #[test]
-    fn without_looks_the_split_is_unknown() {
+    fn without_samples_the_split_is_unknown() {
         let rates = one(worker(20, 0, 0), worker(20, 700, 0), vec![]);
         assert!(close(rates.busy, 0.7));
         assert_eq!((rates.idle, rates.io_wait, rates.trainer), (None, None, 10));
@@ -234,12 +240,12 @@ mod tests {
     #[test]
     fn state_r_without_cpu_time_while_reading_storage_is_a_disk_wait() {
         let reads = |read_bytes| Some(IoCounters { read_bytes, ..IoCounters::default() });
-        let looks = lane(20, &[(Wait::Running, 30), (Wait::LoaderPoll, 10)], 10);
+        let seen = seen(20, &[(Wait::Running, 30), (Wait::LoaderPoll, 10)]);
         let before = ProcessSample { io: reads(0), ..worker(20, 0, 0) };
         let rates =
-            one(before.clone(), ProcessSample { io: reads(1 << 20), ..worker(20, 150, 0) }, vec![looks.clone()]);
+            one(before.clone(), ProcessSample { io: reads(1 << 20), ..worker(20, 150, 0) }, vec![seen.clone()]);
         assert!(close(rates.io_wait, 0.6) && close(rates.disk_wait, 0.6) && close(rates.idle, 0.25));
-        let rates = one(before, ProcessSample { io: reads(0), ..worker(20, 150, 0) }, vec![looks]);
+        let rates = one(before, ProcessSample { io: reads(0), ..worker(20, 150, 0) }, vec![seen]);
         assert!(close(rates.idle, 0.85) && close(rates.io_wait, 0.0));
     }
 
@@ -250,8 +256,8 @@ mod tests {
             worker.threads[0].on_cpu_ns = None;
             worker
         };
-        let looks = lane(20, &[(Wait::Running, 30), (Wait::LoaderPoll, 10)], 10);
-        let rates = one(bare(0), bare(50), vec![looks]);
+        let seen = seen(20, &[(Wait::Running, 30), (Wait::LoaderPoll, 10)]);
+        let rates = one(bare(0), bare(50), vec![seen]);
         assert!(close(rates.busy, 0.5) && close(rates.runnable, 0.25) && close(rates.idle, 0.25));
         let rates = one(bare(0), bare(50), vec![]);
         assert_eq!(rates.busy, None);
@@ -259,7 +265,7 @@ mod tests {
 
     #[test]
     fn batches() {
-        let with = |batches| WorkerLane { batches: Some(batches), ..lane(20, &[], 0) };
+        let with = |batches| SampledWorker { batches: Some(batches), ..seen(20, &[]) };
         let mut rates = Rates::default();
         rates.next(Arc::new(sample(0, vec![worker(20, 0, 0)], vec![with(5)])));
         let frame = rates.next(Arc::new(sample(1, vec![worker(20, 0, 0)], vec![with(8)])));
@@ -270,8 +276,8 @@ mod tests {
 
     #[test]
     fn nothing_to_do() {
-        assert!(had_nothing_to_do(&lane(1, &[(Wait::LoaderPoll, 40), (Wait::Running, 1)], 40)));
-        assert!(!had_nothing_to_do(&lane(1, &[(Wait::LoaderPoll, 30), (Wait::Running, 10)], 30)));
-        assert!(!had_nothing_to_do(&lane(1, &[(Wait::LoaderPoll, 2)], 2)));
+        assert!(had_nothing_to_do(&seen(1, &[(Wait::LoaderPoll, 40), (Wait::Running, 1)])));
+        assert!(!had_nothing_to_do(&seen(1, &[(Wait::LoaderPoll, 30), (Wait::Running, 10)])));
+        assert!(!had_nothing_to_do(&seen(1, &[(Wait::LoaderPoll, 2)])));
     }
 }
