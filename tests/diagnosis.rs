@@ -107,7 +107,7 @@ fn busy_device() -> Frame {
     let trainer = TrainerRates {
         id: ProcessId { pid: 100, start_ticks: 100 },
         seconds_seen: 1.0,
-        looks: 50,
+        samples: 50,
         exact: true,
         split_s: TimeSplit { input_wait: 0.01, device_sync: 0.6, host_busy: 0.37, checkpoint: 0.0, other: 0.02 },
         running_s: 0.3,
