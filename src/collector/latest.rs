@@ -40,10 +40,6 @@ pub struct Values {
     pub stacks: StacksSlot,
     /// The busiest processes besides the job's, while they are wanted.
     pub neighbours: Option<Arc<NeighboursSample>>,
-    /// PIDs of the job, for the sources that look into its processes.
-    pub pids: Vec<u32>,
-    /// PIDs that NVML lists.
-    pub gpu_pids: Vec<u32>,
 }
 
 /// Windows of stacks that no sample holds yet. Each goes into one sample, so they are kept until they are taken.
@@ -103,24 +99,21 @@ impl<T> Slot<T> {
         self.since_ns = Some(now_ns);
     }
 
-    /// The call has ended with a value.
-    pub fn value(&mut self, value: T, tick: u64, now_ns: u64) {
-        *self = Self { value: Some(Arc::new(value)), tick: Some(tick), read_ns: now_ns, ..Self::default() };
-    }
-
-    /// The call has ended without one. The last value is dropped: it must not be taken for a fresh one.
-    pub fn trouble(&mut self, trouble: SourceStatus, tick: u64, now_ns: u64) {
-        *self = Self { tick: Some(tick), read_ns: now_ns, trouble: Some(trouble), ..Self::default() };
+    /// The call has ended. Without a value the last one is dropped: it must not be taken for a fresh one.
+    pub fn answer(&mut self, answer: Result<T, SourceStatus>, tick: u64, now_ns: u64) {
+        let (value, trouble) = match answer {
+            Ok(value) => (Some(Arc::new(value)), None),
+            Err(trouble) => (None, Some(trouble)),
+        };
+        *self = Self { value, tick: Some(tick), read_ns: now_ns, since_ns: None, trouble };
     }
 
     /// Whether the source has answered for this tick.
-    #[must_use]
     pub fn has_answered(&self, tick: u64) -> bool {
         self.tick.is_some_and(|answered| answered >= tick)
     }
 
-    /// The state at `now_ns`, for ticks `interval_ns` aslot.
-    #[must_use]
+    /// The state at `now_ns`, for ticks `interval_ns` apart.
     pub fn status(&self, now_ns: u64, interval_ns: u64) -> SourceStatus {
         let age_ns = now_ns.saturating_sub(self.read_ns);
         let outstanding = self.since_ns.map(|since| now_ns.saturating_sub(since));
@@ -147,11 +140,27 @@ impl Latest {
         // A panic in a source thread must not take the others with it: the values stay whole between two writes.
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Writes, and tells whoever waits for a change.
+    pub fn write(&self, write: impl FnOnce(&mut Values)) {
+        write(&mut self.values());
+        self.changed.notify_waiters();
+    }
 }
 
 impl Values {
+    /// PIDs of the job, for the sources that look into its processes.
+    pub fn pids(&self) -> Vec<u32> {
+        self.job.value.iter().flat_map(|job| &job.processes).map(|process| process.id.pid).collect()
+    }
+
+    /// PIDs that NVML lists.
+    pub fn gpu_pids(&self) -> Vec<u32> {
+        let devices = self.gpu.value.iter().flat_map(|gpus| &gpus.devices);
+        devices.flat_map(|device| &device.processes).map(|process| process.pid).collect()
+    }
+
     /// Whether every source that can has answered for `tick`. One that hangs, or that has given up, is not waited for.
-    #[must_use]
     pub fn complete(&self, tick: u64) -> bool {
         self.job.has_answered(tick)
             && self.host.has_answered(tick)
@@ -160,7 +169,6 @@ impl Values {
     }
 
     /// The state of every source.
-    #[must_use]
     pub fn sources(&self, now_ns: u64, interval_ns: u64) -> Sources {
         Sources {
             job: self.job.status(now_ns, interval_ns),
@@ -183,12 +191,12 @@ mod tests {
         let mut slot = Slot::<u8>::default();
         assert_eq!(slot.status(0, SECOND).state, SourceState::Pending);
         slot.begin(0);
-        slot.value(1, 0, SECOND);
+        slot.answer(Ok(1), 0, SECOND);
         assert_eq!(slot.status(2 * SECOND, SECOND).state, SourceState::Fresh);
         assert_eq!(slot.status(5 * SECOND, SECOND).state, SourceState::Stale);
         slot.begin(2 * SECOND);
         assert_eq!(slot.status(6 * SECOND, SECOND).state, SourceState::Hung);
-        slot.trouble(SourceStatus { state: SourceState::Absent, ..SourceStatus::default() }, 1, 7 * SECOND);
+        slot.answer(Err(status(SourceState::Absent, "x")), 1, 7 * SECOND);
         assert_eq!(slot.status(8 * SECOND, SECOND).state, SourceState::Absent);
         assert!(slot.value.is_none());
     }

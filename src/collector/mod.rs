@@ -15,7 +15,6 @@
 //!  Collector::next() puts a `Sample` together, on the caller's (async) thread
 //! ```
 
-mod clock;
 mod latest;
 mod neighbours;
 mod stacks;
@@ -31,7 +30,7 @@ use crate::sample::{OwnSample, ProcessId, Sample};
 use crate::sources::Roots;
 use crate::sources::files::KeptFile;
 use crate::sources::job::{AttachError, JobReader};
-use crate::sources::task_files;
+use crate::sources::{clock, task_files};
 
 use latest::Latest;
 use neighbours::Neighbours;
@@ -161,7 +160,7 @@ impl Collector {
         let interval_ns = u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX);
         Sample {
             sequence: self.next_tick - 1,
-            unix_ms: clock::unix_ms(),
+            unix_ms: i64::try_from(clock::unix_us() / 1000).unwrap_or(i64::MAX),
             monotonic_ns: now_ns,
             boottime_ns: clock::boottime_ns(),
             job: values.job.value.clone(),

@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::clock;
 use super::latest::Latest;
-use crate::sources::Roots;
 use crate::sources::neighbours::NeighboursReader;
+use crate::sources::{Roots, clock};
 
 /// Shortest time between two looks.
 const EVERY: Duration = Duration::from_secs(2);
@@ -66,7 +65,7 @@ fn watch(roots: &Roots, latest: &Latest, stop: &AtomicBool, wanted: &AtomicBool)
             continue;
         }
         let begun = Instant::now();
-        let job = latest.values().pids.clone();
+        let job = latest.values().pids();
         let reader = reader.get_or_insert_with(|| NeighboursReader::new(roots));
         let seen = reader.read(clock::monotonic_ns(), &job).ok();
         latest.values().neighbours = seen.map(Arc::new);

@@ -10,9 +10,10 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::latest::{Latest, status};
-use super::{Options, clock, stacks};
+use super::{Options, stacks};
 use crate::sample::{SourceState, SourceStatus};
 use crate::sources::cgroup::{CgroupReader, allowed_cpus};
+use crate::sources::clock;
 use crate::sources::gpu::{self, GpuError, GpuErrorKind, GpuReader};
 use crate::sources::host::HostReader;
 use crate::sources::job::JobReader;
@@ -41,35 +42,30 @@ pub(super) fn start(
     stacks_rest_ms: &Arc<AtomicU64>,
 ) -> io::Result<Option<JoinHandle<()>>> {
     raise_descriptor_limit();
+    let options = Arc::new(options);
+    let shared = || (Arc::clone(&options), Arc::clone(latest), Arc::clone(stop));
     let (gpu_asked, gpu_asks) = sync_channel(1);
     let (storage_asked, storage_asks) = sync_channel(1);
-    let roots = options.roots.clone();
-    let gpu_options = options.clone();
-    let gpu_latest = Arc::clone(latest);
-    thread::Builder::new().name("tm-gpu".into()).spawn(move || watch_gpus(&gpu_options, &gpu_latest, &gpu_asks))?;
-    let storage_latest = Arc::clone(latest);
-    thread::Builder::new().name("tm-storage".into()).spawn(move || {
-        let reader = StorageReader::new(&roots);
-        watch_storage(reader, &storage_latest, &storage_asks);
-    })?;
+    let (of_gpu, of_storage, of_job) = (shared(), shared(), shared());
+    spawn("tm-gpu", move || watch_gpus(&of_gpu.0, &of_gpu.1, &gpu_asks))?;
+    spawn("tm-storage", move || watch_storage(&of_storage.0, &of_storage.1, &storage_asks))?;
     let stacks = match stacks::switched_off(&options) {
         Some(status) => {
             latest.values().stacks.status = status;
             None
         }
         None => {
-            let (options, latest, stop) = (options.clone(), Arc::clone(latest), Arc::clone(stop));
-            let rest_ms = Arc::clone(stacks_rest_ms);
-            let watch = move || stacks::watch(&options, &latest, &stop, &rest_ms);
-            Some(thread::Builder::new().name("tm-stacks".into()).spawn(watch)?)
+            let ((options, latest, stop), rest_ms) = (shared(), Arc::clone(stacks_rest_ms));
+            Some(spawn("tm-stacks", move || stacks::watch(&options, &latest, &stop, &rest_ms))?)
         }
     };
-    let job_latest = Arc::clone(latest);
-    let stop = Arc::clone(stop);
-    thread::Builder::new()
-        .name("tm-job".into())
-        .spawn(move || watch_job(job, &options, &job_latest, &stop, &[gpu_asked, storage_asked]))?;
+    let asked = [gpu_asked, storage_asked];
+    spawn("tm-job", move || watch_job(job, &of_job.0, &of_job.1, &of_job.2, &asked))?;
     Ok(stacks)
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.into()).spawn(work)
 }
 
 /// The sampler and the tick. The other threads end when this one drops its senders.
@@ -93,23 +89,17 @@ fn watch_job(mut job: JobReader, options: &Options, latest: &Latest, stop: &Atom
             if tick.is_multiple_of(AFFINITY_EVERY) {
                 cpus = allowed_cpus(&options.roots, options.pid);
             }
-            job.set_gpu_pids(latest.values().gpu_pids.clone());
+            job.set_gpu_pids(latest.values().gpu_pids());
             let mut sample = job.read(now_ns);
             sample.sampler = sampler.take();
             sample.cgroup = cgroup.read();
             sample.allowed_cpus.clone_from(&cpus);
-            let host_sample = host.read(now_ns);
+            let host_sample = host.read(now_ns).map_err(|error| unreadable("/proc/stat", &error));
             let alive = sample.alive;
-            {
-                let mut values = latest.values();
-                values.pids = job.pids().collect();
-                values.job.value(sample, tick, now_ns);
-                match host_sample {
-                    Ok(sample) => values.host.value(sample, tick, now_ns),
-                    Err(error) => values.host.trouble(unreadable("/proc/stat", &error), tick, now_ns),
-                }
-            }
-            latest.changed.notify_waiters();
+            latest.write(|values| {
+                values.job.answer(Ok(sample), tick, now_ns);
+                values.host.answer(host_sample, tick, now_ns);
+            });
             sampler.follow(job.sampler_plan());
             tick += 1;
             if !alive {
@@ -146,44 +136,23 @@ fn watch_gpus(options: &Options, latest: &Latest, asks: &Receiver<u64>) {
                 }),
         };
         let now_ns = clock::monotonic_ns();
-        let mut values = latest.values();
-        match answer {
-            Ok(sample) => {
-                values.gpu_pids.clear();
-                let pids = sample.devices.iter().flat_map(|device| &device.processes).map(|process| process.pid);
-                values.gpu_pids.extend(pids);
-                values.gpu.value(sample, tick, now_ns);
-                failed_ns = None;
-            }
-            Err(error) => {
-                values.gpu_pids.clear();
-                values.gpu.trouble(trouble(&error), tick, now_ns);
-                reader = None;
-                failed_ns = Some(now_ns);
-            }
-        }
-        drop(values);
-        latest.changed.notify_waiters();
+        failed_ns = answer.is_err().then_some(now_ns);
+        reader = reader.filter(|_| answer.is_ok());
+        latest.write(|values| values.gpu.answer(answer.map_err(|error| trouble(&error)), tick, now_ns));
     }
 }
 
-fn watch_storage(mut reader: StorageReader, latest: &Latest, asks: &Receiver<u64>) {
+fn watch_storage(options: &Options, latest: &Latest, asks: &Receiver<u64>) {
+    let mut reader = StorageReader::new(&options.roots);
     while let Ok(tick) = asks.recv() {
         let now_ns = clock::monotonic_ns();
         let pids = {
             let mut values = latest.values();
             values.storage.begin(now_ns);
-            values.pids.clone()
+            values.pids()
         };
-        let answer = reader.read(now_ns, &pids);
-        let mut values = latest.values();
-        let done_ns = clock::monotonic_ns();
-        match answer {
-            Ok(sample) => values.storage.value(sample, tick, done_ns),
-            Err(error) => values.storage.trouble(unreadable("/proc/diskstats", &error), tick, done_ns),
-        }
-        drop(values);
-        latest.changed.notify_waiters();
+        let answer = reader.read(now_ns, &pids).map_err(|error| unreadable("/proc/diskstats", &error));
+        latest.write(|values| values.storage.answer(answer, tick, clock::monotonic_ns()));
     }
 }
 

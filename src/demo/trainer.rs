@@ -13,7 +13,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
 
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,7 +21,7 @@ use rustix::fs::OFlags;
 use super::plan::{BATCH_BYTES, DATASET_BYTES, PREFETCH, Plan};
 use crate::cli::Bottleneck;
 use crate::sources::simulated_device::state::name_bytes;
-use crate::sources::simulated_device::{DeviceState, SimulatedGpu, monotonic_ns};
+use crate::sources::simulated_device::{DeviceState, SimulatedGpu, sleep_until};
 
 /// Trains until the parent is gone.
 ///
@@ -75,17 +74,6 @@ pub fn run(bottleneck: Bottleneck, workers: Option<u8>, storage: Option<SocketAd
         }
     }
     Ok(())
-}
-
-/// A blocking synchronisation with the end of one launch.
-fn sleep_until(end_ns: u64) {
-    loop {
-        let left = end_ns.saturating_sub(monotonic_ns());
-        if left == 0 {
-            return;
-        }
-        std::thread::sleep(Duration::from_nanos(left));
-    }
 }
 
 /// Whether the reader of our standard output is gone.

@@ -35,7 +35,6 @@ pub struct DiskLine<'t> {
 
 impl DiskLine<'_> {
     /// The sample's form, given the names.
-    #[must_use]
     pub fn device(&self, name: Arc<str>, whole: Arc<str>) -> BlockDevice {
         let [reads, _, read_sectors, read_ms, writes, _, written_sectors, write_ms, in_flight, busy_ms, weighted_ms] =
             self.counters;
@@ -90,7 +89,6 @@ pub struct Topology {
 
 impl Topology {
     /// Reads under this mount point of sysfs.
-    #[must_use]
     pub fn new(sys: &Path) -> Self {
         Self { sys: sys.to_path_buf(), wholes: HashMap::new() }
     }

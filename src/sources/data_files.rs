@@ -212,7 +212,6 @@ const ENDINGS_WITHOUT_DATA: [&str; 24] = [
 
 /// Whether a path may be a file (or a folder) of data that the job reads. It errs on the side of "no" for what every
 /// Python process has open anyway, and of "yes" for the rest.
-#[must_use]
 pub fn looks_like_data(path: &[u8]) -> bool {
     // Sockets, pipes and anonymous inodes are `kind:[number]`; `/memfd:` and `/SYSV…` are memory.
     if !path.starts_with(b"/") || path == b"/" || path.starts_with(b"/memfd:") || path.starts_with(b"/SYSV") {

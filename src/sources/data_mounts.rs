@@ -92,13 +92,11 @@ pub struct KnownMount {
 
 impl KnownMount {
     /// The mount itself.
-    #[must_use]
     pub fn mount(&self) -> &Mount {
         &self.mount
     }
 
     /// A process that has it in its mount name space.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -121,7 +119,6 @@ struct Candidate {
 
 impl DataMounts {
     /// Nothing has been looked at yet.
-    #[must_use]
     pub fn new(roots: &Roots) -> Self {
         Self {
             roots: roots.clone(),
@@ -203,7 +200,6 @@ impl DataMounts {
     }
 
     /// Mounts with data files of the job, most files first; `None` where its descriptors may not be read.
-    #[must_use]
     pub fn data_mounts(&self) -> Option<Vec<DataMount>> {
         if self.readable != Some(true) {
             return None;
@@ -232,7 +228,6 @@ impl DataMounts {
     }
 
     /// Everything known of mounts, whether or not files were seen on them lately.
-    #[must_use]
     pub fn known(&self) -> &[KnownMount] {
         &self.mounts
     }

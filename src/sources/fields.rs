@@ -8,7 +8,6 @@ pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// A decimal number that fills the whole token; `None` for anything else and beyond 64 bits.
-#[must_use]
 pub fn number(token: &[u8]) -> Option<u64> {
     if token.is_empty() {
         return None;
@@ -25,7 +24,6 @@ pub struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
     /// The fields of `line`.
-    #[must_use]
     pub fn of(line: &'a [u8]) -> Self {
         Self(line)
     }
@@ -51,7 +49,6 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 /// The number of the line `KEY NUMBER` (`/proc/vmstat`, `cpu.stat`, `memory.events`).
-#[must_use]
 pub fn keyed_number(text: &[u8], key: &[u8]) -> Option<u64> {
     lines(text).find_map(|line| {
         let mut fields = Fields::of(line);
@@ -60,7 +57,6 @@ pub fn keyed_number(text: &[u8], key: &[u8]) -> Option<u64> {
 }
 
 /// Text of the kernel as a string; bytes that are not UTF-8 become U+FFFD.
-#[must_use]
 pub fn text(bytes: &[u8]) -> std::sync::Arc<str> {
     String::from_utf8_lossy(bytes).into()
 }

@@ -42,7 +42,6 @@ pub enum ReadFailure {
 
 impl ReadFailure {
     /// What the file belonged to is not there any more, or never was.
-    #[must_use]
     pub fn is_gone(self) -> bool {
         matches!(self, Self::Gone | Self::Absent)
     }
@@ -147,13 +146,11 @@ pub struct KeptPath {
 
 impl KeptPath {
     /// Nothing is opened yet.
-    #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path, file: None, last_failure: ReadFailure::Absent, reads_until_retry: 0 }
     }
 
     /// The path that is read.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -4,20 +4,23 @@
 //! was once part of the job stays part of it until it ends, even when its parent has gone; orphans that were never
 //! seen below their parent are found by session and process group in a rare scan of the whole host.
 
+mod facts;
+mod threads;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::fields::{lines, text};
 use super::files::{READ_LIMIT, ReadFailure, read_once};
 use super::process::Process;
 use super::roles::{self, Facts};
-use super::sampler::{ProcessPlan, SamplerPlan};
 use super::task_files;
 use crate::sample::job::{JobAccess, TORCH_WORKER};
-use crate::sample::{Access, JobSample, ProcessId, ProcessRole, ThreadRole};
+use crate::sample::{Access, JobSample, ProcessId};
+pub(crate) use facts::mapped_library;
+use facts::{access, open_devices, other_namespace, visible_devices};
 
 /// Most processes of one job that are read.
 const MOST_PROCESSES: usize = 1024;
@@ -27,28 +30,6 @@ const ALL_THREADS_EVERY: u64 = 4;
 const SCAN_EVERY: u64 = 10;
 /// Libraries and descriptors are looked at every so many ticks, and at each change of the tree.
 const FACTS_EVERY: u64 = 10;
-/// Most descriptors of one process that are looked at for GPU device files.
-const MOST_DESCRIPTORS: usize = 4096;
-/// A helper thread is worth the sampler's looks when it ran this long in the last tick, nanoseconds.
-const HELPER_NS: u64 = 20_000_000;
-/// Most helper threads of one trainer that the sampler looks at.
-const MOST_HELPERS: usize = 3;
-
-/// Libraries whose presence in the memory map marks a process of machine learning.
-const LIBRARIES: &[&str] = &[
-    "libtorch_cpu",
-    "libtorch",
-    "libtensorflow",
-    "xla_extension",
-    "libjax",
-    "libmegengine",
-    "libpaddle",
-    "libmxnet",
-    "libmindspore",
-    "libcudart",
-    "libcuda.so",
-];
-
 /// Why a process cannot be attached to.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
@@ -148,11 +129,6 @@ impl JobReader {
         )
     }
 
-    /// PIDs of all processes of the job.
-    pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.processes.keys().copied()
-    }
-
     /// Tells which PIDs NVML lists, so that a trainer is known by its use of a device.
     pub fn set_gpu_pids(&mut self, pids: Vec<u32>) {
         self.gpu_pids = pids;
@@ -209,35 +185,6 @@ impl JobReader {
             ticks_per_second: self.ticks_per_second,
             ..JobSample::default()
         }
-    }
-
-    /// What the sampler shall look at until the next read.
-    #[must_use]
-    pub fn sampler_plan(&self) -> SamplerPlan {
-        let kin = self.kin();
-        let plan = |process: &Process| {
-            let with =
-                |role| process.threads.iter().filter(move |thread| thread.role == role).map(|thread| thread.tid);
-            let mut threads = vec![(process.id.pid, ThreadRole::Main)];
-            let mut feeders: Vec<u32> = with(ThreadRole::Feeder).collect();
-            let trainer = match process.role {
-                ProcessRole::Trainer => {
-                    threads.extend(with(ThreadRole::Pin).next().map(|tid| (tid, ThreadRole::Pin)));
-                    threads.extend(helpers(process));
-                    None
-                }
-                ProcessRole::Worker => {
-                    feeders.truncate(1);
-                    Some(kin.trainer_of(process.id.pid).unwrap_or(self.target.pid))
-                }
-                _ => return None,
-            };
-            Some(ProcessPlan { id: process.id, role: process.role, trainer, threads, feeders })
-        };
-        let mut processes: Vec<ProcessPlan> = self.processes.values().filter_map(plan).collect();
-        // The attached process first, so that it is the one that the screen shows.
-        processes.sort_by_key(|process| (process.role, process.id != self.target, process.id.pid));
-        SamplerPlan { no_syscall: self.access.syscall != Access::Ok, processes }
     }
 
     fn kin(&self) -> roles::Kin {
@@ -351,143 +298,4 @@ impl JobReader {
             process.role = roles.get(pid).copied().unwrap_or_default();
         }
     }
-
-    /// Finds the threads that feed queues. In a trainer torch's loader keeps one for each worker, started right after
-    /// the workers; each makes write calls and no read call. In a worker it is the oldest thread that has written.
-    fn find_feeders(&mut self) {
-        if self.access.io != Access::Ok {
-            return;
-        }
-        let kin = self.kin();
-        let mut served: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-        for (pid, process) in &self.processes {
-            if process.comm.starts_with(TORCH_WORKER)
-                && let Some(trainer) = kin.trainer_of(*pid)
-            {
-                served.entry(trainer).or_default().push(process.id.start_ticks);
-            }
-        }
-        for (pid, process) in &mut self.processes {
-            if let Some(starts) = served.get(pid) {
-                find_trainer_feeders(process, starts, &mut self.buffer);
-            } else if process.comm.starts_with(TORCH_WORKER) {
-                find_worker_feeder(process, &mut self.buffer);
-            }
-        }
-    }
-}
-
-/// The threads of a trainer that computed most in the last tick.
-fn helpers(process: &Process) -> impl Iterator<Item = (u32, ThreadRole)> + use<> {
-    let helps = |role| matches!(role, ThreadRole::Autograd | ThreadRole::Other);
-    let busy = process.threads.iter().filter(|thread| helps(thread.role) && thread.recent_ns >= HELPER_NS);
-    let mut busy: Vec<_> =
-        busy.map(|thread| (std::cmp::Reverse(thread.recent_ns), thread.tid, thread.role)).collect();
-    busy.sort_unstable();
-    busy.into_iter().take(MOST_HELPERS).map(|(_, tid, role)| (tid, role))
-}
-
-fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64], buffer: &mut Vec<u8>) {
-    let known = process.threads.iter().filter(|thread| thread.role == ThreadRole::Feeder).count();
-    if known == worker_starts.len() {
-        return;
-    }
-    let first_start = worker_starts.iter().copied().min().unwrap_or(0);
-    let tids: Vec<u32> =
-        process.threads.iter().filter(|thread| thread.role == ThreadRole::Other).map(|thread| thread.tid).collect();
-    let mut candidates = Vec::new();
-    for tid in tids {
-        let Some(io) = process.thread_io(tid, buffer) else { continue };
-        if io.write_calls == 0 || io.read_calls > 0 {
-            continue;
-        }
-        let Some(start) = process.thread_start(tid, buffer) else { continue };
-        if start >= first_start {
-            candidates.push((start, tid));
-        }
-    }
-    candidates.sort_unstable();
-    let wanted = worker_starts.len().saturating_sub(known);
-    for (start, tid) in candidates.into_iter().take(wanted) {
-        if let Some(thread) = process.threads.iter_mut().find(|thread| thread.tid == tid) {
-            thread.role = ThreadRole::Feeder;
-            thread.start_ticks = Some(start);
-        }
-    }
-}
-
-fn find_worker_feeder(process: &mut Process, buffer: &mut Vec<u8>) {
-    if process.threads.iter().any(|thread| thread.role == ThreadRole::Feeder) {
-        return;
-    }
-    let mut tids: Vec<u32> =
-        process.threads.iter().filter(|thread| thread.role == ThreadRole::Other).map(|thread| thread.tid).collect();
-    // In the order in which they began: thread IDs rise, and begin anew once the kernel runs out of them. The feeder thread
-    // comes before the one that hands out descriptors, which writes as well.
-    let pid = process.id.pid;
-    tids.sort_unstable_by_key(|tid| (*tid < pid, *tid));
-    let feeder = tids.into_iter().find(|tid| process.thread_io(*tid, buffer).is_some_and(|io| io.write_calls > 0));
-    if let Some(thread) = process.threads.iter_mut().find(|thread| Some(thread.tid) == feeder) {
-        thread.role = ThreadRole::Feeder;
-    }
-}
-
-/// What may be read of the process in `folder`.
-fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
-    let access = |answer: io::Result<()>| match answer {
-        Ok(()) => Access::Ok,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Access::Denied,
-        Err(_) => Access::Absent,
-    };
-    let of = |name: &str| access(fs::read(folder.join(name)).map(drop));
-    let fd = access(fs::read_dir(folder.join("fd")).map(drop));
-    JobAccess {
-        syscall: if no_ptrace { Access::Denied } else { of("syscall") },
-        // `wchan` can always be opened and reads `0` where it is not allowed; the rule is that of `fd`
-        // (PTRACE_MODE_READ_FSCREDS, fs/proc/base.c).
-        wchan: if folder.join("wchan").exists() { fd } else { Access::Absent },
-        io: of("io"),
-        fd,
-    }
-}
-
-fn visible_devices(folder: &Path) -> Option<Arc<str>> {
-    let mut buffer = Vec::new();
-    let environ = read_once(&folder.join("environ"), &mut buffer, READ_LIMIT).ok()?;
-    let value = environ.split(|&byte| byte == 0).find_map(|entry| entry.strip_prefix(b"CUDA_VISIBLE_DEVICES="))?;
-    Some(text(value.get(..256).unwrap_or(value)))
-}
-
-fn other_namespace(proc_root: &Path, folder: &Path) -> bool {
-    let own = fs::read_link(proc_root.join("self/ns/pid"));
-    let theirs = fs::read_link(folder.join("ns/pid"));
-    matches!((own, theirs), (Ok(own), Ok(theirs)) if own != theirs)
-}
-
-/// The first library of [`LIBRARIES`] in the memory map.
-pub(crate) fn mapped_library(folder: &Path) -> Option<Arc<str>> {
-    let mut buffer = Vec::new();
-    let maps = read_once(&folder.join("maps"), &mut buffer, READ_LIMIT).ok()?;
-    let mapped = lines(maps).filter_map(|line| {
-        // Only the file name counts: a program that lies in a folder called libtorch is none.
-        let slash = line.iter().rposition(|&byte| byte == b'/')?;
-        let name = line.get(slash + 1..)?;
-        LIBRARIES.iter().position(|library| name.starts_with(library.as_bytes()))
-    });
-    let best = mapped.min()?;
-    LIBRARIES.get(best).map(|library| Arc::from(library.trim_end_matches(".so")))
-}
-
-/// Minors of the `/dev/nvidiaN` files that are open.
-fn open_devices(folder: &Path) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(folder.join("fd")) else { return Vec::new() };
-    let mut minors: Vec<u32> = entries
-        .filter_map(Result::ok)
-        .take(MOST_DESCRIPTORS)
-        .filter_map(|entry| fs::read_link(entry.path()).ok())
-        .filter_map(|path| path.to_str()?.strip_prefix("/dev/nvidia")?.parse().ok())
-        .collect();
-    minors.sort_unstable();
-    minors.dedup();
-    minors
 }

@@ -3,6 +3,7 @@
 
 mod block;
 pub(crate) mod cgroup;
+pub(crate) mod clock;
 mod data_files;
 mod data_mounts;
 mod fields;

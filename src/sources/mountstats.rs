@@ -16,7 +16,6 @@ pub struct NfsReads {
 }
 
 /// The counters of each NFS mount in the text whose mount point is one of `points`, by its place in `points`.
-#[must_use]
 pub fn nfs_reads(text: &[u8], points: &[&[u8]]) -> Vec<Option<NfsReads>> {
     let mut found: Vec<Option<NfsReads>> = vec![None; points.len()];
     let mut current: Option<usize> = None;

@@ -10,19 +10,19 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;
 use nvml_wrapper::error::NvmlError;
 
+use super::clock::unix_us;
 use super::gpu::{GpuError, GpuErrorKind, GpuReader};
 use super::nvml_raw::{self, Buffers, Library};
 use crate::sample::gpu::GpuSample;
-use device::{DeviceReader, PcieDirection};
+use device::DeviceReader;
 
-mod ask;
 mod device;
 mod plausible;
-mod slow;
+mod query;
 
 /// Where NVML is looked for when no library is named: by the loader, then where WSL and NixOS keep the driver's files.
 const LIBRARIES: [&str; 4] = [
@@ -39,7 +39,6 @@ const MOST_DEVICES: u32 = 64;
 const PCIE_EVERY_NS: u64 = 500_000_000;
 
 /// A blocking reader of all devices that NVML knows.
-#[derive(Debug)]
 pub struct NvmlReader {
     // Before the library: fields are dropped in this order, and the library shuts NVML down.
     devices: Vec<DeviceReader>,
@@ -68,7 +67,7 @@ impl NvmlReader {
         let mut reached = false;
         for index in 0..count.min(MOST_DEVICES) {
             let device = DeviceReader::open(nvml, index);
-            reached |= device.reached();
+            reached |= device.refusal().is_none();
             refusal = refusal.or_else(|| device.refusal().map(|error| explain("cannot open the GPU", error)));
             devices.push(device);
         }
@@ -81,23 +80,21 @@ impl NvmlReader {
     }
 
     /// Whose PCIe rate is read in this tick: (position, direction).
-    fn pcie_turn(&mut self, now_ns: u64) -> Option<(usize, PcieDirection)> {
+    fn pcie_turn(&mut self, now_ns: u64) -> Option<(usize, PcieUtilCounter)> {
         if now_ns < self.pcie_next_ns || self.devices.is_empty() {
             return None;
         }
         self.pcie_next_ns = now_ns.saturating_add(PCIE_EVERY_NS);
         let turn = self.pcie_turn;
         self.pcie_turn = self.pcie_turn.wrapping_add(1);
-        let direction = if turn.is_multiple_of(2) { PcieDirection::Received } else { PcieDirection::Sent };
+        let direction = if turn.is_multiple_of(2) { PcieUtilCounter::Receive } else { PcieUtilCounter::Send };
         Some(((turn / 2) % self.devices.len(), direction))
     }
 }
 
 impl GpuReader for NvmlReader {
     fn read(&mut self, now_ns: u64) -> Result<GpuSample, GpuError> {
-        let now_us = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX));
+        let now_us = unix_us();
         let turn = self.pcie_turn(now_ns);
         let mut sample = GpuSample {
             monotonic_ns: now_ns,
@@ -107,7 +104,7 @@ impl GpuReader for NvmlReader {
         };
         for (position, device) in self.devices.iter_mut().enumerate() {
             device.reopen(self.library.nvml(), now_ns);
-            let pcie = turn.filter(|&(whose, _)| whose == position).map(|(_, direction)| direction);
+            let pcie = turn.filter(|(whose, _)| *whose == position).map(|(_, direction)| direction);
             sample.devices.push(device.read(now_ns, now_us, pcie, &mut self.buffers));
             if let Some(error) = device.driver_gone() {
                 return Err(explain("the NVIDIA driver no longer answers", error));

@@ -29,9 +29,6 @@ pub struct Library {
 
 impl Library {
     /// Loads the library `path` (a path, or a name for the loader to find) and initialises it.
-    ///
-    /// # Errors
-    /// When it cannot be loaded, is no NVML, or `nvmlInit_v2` fails.
     pub fn open(path: &OsStr) -> Result<Self, NvmlError> {
         // Leaked on purpose, some kilobytes per opening that succeeds: the library stays loaded (a driver's threads may
         // still run in it), and a missing nvmlShutdown cannot bring the wrapper's own destructor to panic.
@@ -62,12 +59,6 @@ pub struct Buffers {
     utilization: Vec<sys::nvmlProcessUtilizationSample_t>,
 }
 
-impl std::fmt::Debug for Buffers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Buffers").finish_non_exhaustive()
-    }
-}
-
 /// Which list of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessList {
@@ -77,6 +68,17 @@ pub enum ProcessList {
     Graphics,
     /// With a compute context through the multi-process service.
     Mps,
+}
+
+impl ProcessList {
+    /// For messages and for remembering what was refused.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute processes",
+            Self::Graphics => "graphics processes",
+            Self::Mps => "MPS processes",
+        }
+    }
 }
 
 /// A process as the driver lists it, unchecked.
@@ -95,9 +97,6 @@ pub struct RawPoint {
 }
 
 /// Current clock event reasons, under their newer or older name.
-///
-/// # Errors
-/// The driver's, or that it has neither function.
 pub fn clock_event_reasons(device: &Device<'_>) -> Result<u64, NvmlError> {
     let lib = device.nvml().lib();
     let function = nvml_sym(lib.nvmlDeviceGetCurrentClocksEventReasons.as_ref())
@@ -109,9 +108,6 @@ pub fn clock_event_reasons(device: &Device<'_>) -> Result<u64, NvmlError> {
 }
 
 /// Memory as (used, total) bytes by the older call, which counts what the driver reserves as used.
-///
-/// # Errors
-/// The driver's.
 pub fn memory_v1(device: &Device<'_>) -> Result<(u64, u64), NvmlError> {
     let function = nvml_sym(device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref())?;
     let mut memory = sys::nvmlMemory_t { total: 0, free: 0, used: 0 };
@@ -121,9 +117,6 @@ pub fn memory_v1(device: &Device<'_>) -> Result<(u64, u64), NvmlError> {
 }
 
 /// Product name.
-///
-/// # Errors
-/// The driver's.
 pub fn name(device: &Device<'_>) -> Result<String, NvmlError> {
     let function = nvml_sym(device.nvml().lib().nvmlDeviceGetName.as_ref())?;
     // SAFETY: as in `clock_event_reasons`; the length given is the buffer's.
@@ -131,9 +124,6 @@ pub fn name(device: &Device<'_>) -> Result<String, NvmlError> {
 }
 
 /// UUID.
-///
-/// # Errors
-/// The driver's.
 pub fn uuid(device: &Device<'_>) -> Result<String, NvmlError> {
     let function = nvml_sym(device.nvml().lib().nvmlDeviceGetUUID.as_ref())?;
     // SAFETY: as in `name`.
@@ -141,19 +131,13 @@ pub fn uuid(device: &Device<'_>) -> Result<String, NvmlError> {
 }
 
 /// Driver version.
-///
-/// # Errors
-/// The driver's.
 pub fn driver_version(nvml: &Nvml) -> Result<String, NvmlError> {
     let function = nvml_sym(nvml.lib().nvmlSystemGetDriverVersion.as_ref())?;
     // SAFETY: as in `name`.
     text(|buffer, length| unsafe { function(buffer, length) })
 }
 
-/// Processes on a device.
-///
-/// # Errors
-/// The driver's, or that the list is longer than [`MOST`].
+/// Processes on a device; a list that is longer than [`MOST`] is an error.
 pub fn processes<'b>(
     device: &Device<'_>,
     list: ProcessList,
@@ -172,10 +156,7 @@ pub fn processes<'b>(
     Ok(buffer.iter().take(filled).map(|entry| RawProcess { pid: entry.pid, used_memory: entry.usedGpuMemory }))
 }
 
-/// Points of the utilisation buffer newer than `since_us`.
-///
-/// # Errors
-/// The driver's; `NotFound` when there is none.
+/// Points of the utilisation buffer newer than `since_us`; `NotFound` when there is none.
 pub fn utilization_samples<'b>(
     device: &Device<'_>,
     since_us: u64,
@@ -197,10 +178,7 @@ pub fn utilization_samples<'b>(
     }))
 }
 
-/// SM utilisation of the processes that ran since `since_us`.
-///
-/// # Errors
-/// The driver's; `NotFound` when none ran.
+/// SM utilisation of the processes that ran since `since_us`; `NotFound` when none ran.
 pub fn process_utilization<'b>(
     device: &Device<'_>,
     since_us: u64,

@@ -34,7 +34,6 @@ pub struct Listed {
 }
 
 /// All processes below `proc_root`, by PID, without libraries.
-#[must_use]
 pub fn list(proc_root: &Path) -> Vec<Listed> {
     let Ok(folders) = std::fs::read_dir(proc_root) else { return Vec::new() };
     let mut buffer = Vec::new();
@@ -76,7 +75,6 @@ pub struct Usage {
 }
 
 /// What a process uses; `None` when it has ended.
-#[must_use]
 pub fn usage(proc_root: &Path, pid: u32) -> Option<Usage> {
     let mut buffer = Vec::new();
     let path = proc_root.join(pid.to_string()).join("stat");
@@ -86,7 +84,6 @@ pub fn usage(proc_root: &Path, pid: u32) -> Option<Usage> {
 }
 
 /// Names of the users in a file like `/etc/passwd` (passwd(5)), by their number. A directory service may know more.
-#[must_use]
 pub fn user_names(passwd: &Path) -> BTreeMap<u32, String> {
     let mut buffer = Vec::new();
     let text = String::from_utf8_lossy(read_once(passwd, &mut buffer, PASSWD_MAX).unwrap_or_default());
@@ -100,13 +97,11 @@ pub fn user_names(passwd: &Path) -> BTreeMap<u32, String> {
 
 /// A machine-learning library that the process has mapped, by the beginning of its file name. `None` as well when its
 /// maps may not be read.
-#[must_use]
 pub fn library(proc_root: &Path, pid: u32) -> Option<String> {
     job::mapped_library(&proc_root.join(pid.to_string())).map(|name| name.to_string())
 }
 
 /// Whether the name or the program is a Python interpreter.
-#[must_use]
 pub fn is_python(process: &Listed) -> bool {
     let program = process.command.split(' ').next().unwrap_or_default();
     let program = Path::new(program).file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -115,14 +110,12 @@ pub fn is_python(process: &Listed) -> bool {
 
 /// One of torch's data workers, or a helper of Python's multiprocessing (forkserver, resource tracker): part of a
 /// job, never the one to attach to.
-#[must_use]
 pub fn is_part(process: &Listed) -> bool {
     process.comm.starts_with(TORCH_WORKER) || process.command.contains("multiprocessing.")
 }
 
 /// How many of torch's data workers each process has. A worker counts for the nearest process above it that is not
 /// itself a part of a job: forkserver workers are grandchildren.
-#[must_use]
 pub fn data_workers(processes: &[Listed]) -> BTreeMap<u32, u32> {
     let by_pid: BTreeMap<u32, &Listed> = processes.iter().map(|process| (process.pid, process)).collect();
     let mut count = BTreeMap::new();

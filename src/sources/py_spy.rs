@@ -15,6 +15,7 @@ use std::time::Duration;
 
 pub use refusal::Refusal;
 
+use super::clock::monotonic_ns;
 use super::files::read_once;
 use super::process::identity;
 use super::task_files;
@@ -211,12 +212,6 @@ fn state(proc_root: &Path, process: ProcessId) -> Option<char> {
 /// Stopped by a signal or held by a debugger.
 fn is_stopped(state: Option<char>) -> bool {
     matches!(state, Some('T' | 't'))
-}
-
-fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 fn shown(path: &Path) -> String {

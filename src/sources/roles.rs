@@ -66,7 +66,6 @@ const LAUNCHERS: &[&str] = &[
 const INTERPRETERS: &[&str] = &["python", "pypy", "node", "java", "ruby", "perl", "bash", "sh"];
 
 /// Roles of all processes, by PID.
-#[must_use]
 pub fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
     let by_pid: BTreeMap<u32, &Facts<'_>> = facts.iter().map(|fact| (fact.pid, fact)).collect();
     let trainers = trainers(target, facts, &by_pid);

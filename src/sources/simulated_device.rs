@@ -8,9 +8,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Roots;
+use super::clock::unix_us;
 use super::gpu::{GpuError, GpuErrorKind, GpuReader};
 use crate::sample::gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 
@@ -18,8 +18,9 @@ pub mod file;
 pub mod owner;
 pub mod state;
 
+pub use super::clock::monotonic_ns;
 pub use file::StateFile;
-pub use owner::{SimulatedGpu, monotonic_ns};
+pub use owner::{SimulatedGpu, sleep_until};
 pub use state::{Activity, DeviceState, Queue, activity};
 
 /// A blocking reader of a simulated device's file.
@@ -61,9 +62,7 @@ impl SimulatedReader {
 
 impl GpuReader for SimulatedReader {
     fn read(&mut self, now_ns: u64) -> Result<GpuSample, GpuError> {
-        let unix_us = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX));
+        let unix_us = unix_us();
         let mut sample = GpuSample {
             monotonic_ns: now_ns,
             driver: Some(Arc::clone(&self.driver)),

@@ -28,7 +28,6 @@ pub struct StorageReader {
 
 impl StorageReader {
     /// Opens nothing yet.
-    #[must_use]
     pub fn new(roots: &Roots) -> Self {
         Self {
             roots: roots.clone(),

@@ -1,24 +1,36 @@
 //! Which values of a driver are believed. What is not measured arrives from NVML as all ones, as −1, or as a number no
 //! device can reach; such a value is no value.
 
+use std::ops::RangeInclusive;
+
 use crate::sample::gpu::UtilizationPoint;
 
-/// Highest board power believed without a limit to compare with, milliwatts.
-const POWER_MW: u32 = 20_000_000;
-/// Highest clock believed, MHz.
-const CLOCK_MHZ: u32 = 20_000;
-/// Highest PCIe rate believed, KiB/s: 1 TiB/s, four times sixteen lanes of generation 7.
-const PCIE_KIB_S: u32 = 1 << 30;
+/// Believed values of one reading.
+pub(super) type Range = RangeInclusive<u32>;
+
+pub(super) const PERCENT: Range = 0..=100;
+pub(super) const POWER_LIMIT_MW: Range = 1..=20_000_000;
+pub(super) const TEMPERATURE_C: Range = 0..=199;
+pub(super) const CLOCK_MHZ: Range = 0..=20_000;
+pub(super) const CLOCK_MAX_MHZ: Range = 1..=20_000;
+/// 1 TiB/s, four times sixteen lanes of generation 7.
+pub(super) const PCIE_KIB_S: Range = 0..=1 << 30;
+pub(super) const PCIE_GENERATION: Range = 1..=16;
+pub(super) const PCIE_LANES: Range = 1..=64;
+/// `PID_MAX_LIMIT` of include/linux/threads.h.
+pub(super) const PID: Range = 1..=1 << 22;
+/// Minor numbers of Linux have 20 bits (`MINORBITS` of include/linux/kdev_t.h).
+pub(super) const MINOR: Range = 0..=(1 << 20) - 1;
+
 /// Largest memory believed, bytes: 1 PiB.
 const MEMORY_BYTES: u64 = 1 << 50;
-/// Largest PID of Linux (`PID_MAX_LIMIT` of include/linux/threads.h).
-const PID_MAX: u32 = 1 << 22;
 /// A driver's time stamp may be this far ahead of our clock, microseconds. They are the same clock; what is further ahead
 /// is no time, or was taken before the clock was set back.
 const AHEAD_US: u64 = 2_000_000;
 
-pub(super) fn percent(value: u32) -> Option<u32> {
-    (value <= 100).then_some(value)
+/// Keeps a value that lies in the range.
+pub(super) fn within(range: Range) -> impl Fn(u32) -> Option<u32> {
+    move |value| range.contains(&value).then_some(value)
 }
 
 /// GPM percentages may overshoot by rounding.
@@ -26,38 +38,10 @@ pub(super) fn gpm_percent(value: f64) -> Option<f64> {
     (value.is_finite() && (0.0..=101.0).contains(&value)).then_some(value.min(100.0))
 }
 
-pub(super) fn power_limit(milliwatts: u32) -> Option<u32> {
-    (1..=POWER_MW).contains(&milliwatts).then_some(milliwatts)
-}
-
-/// Devices overshoot their limit for moments, but not tenfold.
+/// Milliwatts. Devices overshoot their limit for moments, but not tenfold.
 pub(super) fn power(milliwatts: u32, limit: Option<u32>) -> Option<u32> {
-    let highest = limit.map_or(POWER_MW, |limit| limit.saturating_mul(10));
+    let highest = limit.map_or(*POWER_LIMIT_MW.end(), |limit| limit.saturating_mul(10));
     (milliwatts <= highest).then_some(milliwatts)
-}
-
-pub(super) fn temperature(celsius: u32) -> Option<u32> {
-    (celsius < 200).then_some(celsius)
-}
-
-pub(super) fn clock(megahertz: u32) -> Option<u32> {
-    (megahertz <= CLOCK_MHZ).then_some(megahertz)
-}
-
-pub(super) fn clock_maximum(megahertz: u32) -> Option<u32> {
-    clock(megahertz).filter(|&megahertz| megahertz > 0)
-}
-
-pub(super) fn pcie_rate(kib_s: u32) -> Option<u32> {
-    (kib_s <= PCIE_KIB_S).then_some(kib_s)
-}
-
-pub(super) fn pcie_generation(generation: u32) -> Option<u32> {
-    (1..=16).contains(&generation).then_some(generation)
-}
-
-pub(super) fn pcie_width(lanes: u32) -> Option<u32> {
-    (1..=64).contains(&lanes).then_some(lanes)
 }
 
 /// (used, total): used only with a total that holds it.
@@ -71,17 +55,8 @@ pub(super) fn process_memory(bytes: u64, total: Option<u64>) -> Option<u64> {
     (bytes <= total.unwrap_or(MEMORY_BYTES)).then_some(bytes)
 }
 
-pub(super) fn pid(pid: u32) -> Option<u32> {
-    (1..=PID_MAX).contains(&pid).then_some(pid)
-}
-
 pub(super) fn counter(value: u64) -> Option<u64> {
     (value != u64::MAX).then_some(value)
-}
-
-/// Minor numbers of Linux have 20 bits (`MINORBITS` of include/linux/kdev_t.h).
-pub(super) fn minor(minor: u32) -> Option<u32> {
-    (minor < 1 << 20).then_some(minor)
 }
 
 /// A time stamp newer than `since_us` and not from the future.
@@ -90,7 +65,7 @@ pub(super) fn time(unix_us: u64, since_us: u64, now_us: u64) -> Option<u64> {
 }
 
 pub(super) fn point(unix_us: u64, value: u64, since_us: u64, now_us: u64) -> Option<UtilizationPoint> {
-    let pct = u32::try_from(value).ok().and_then(percent)?;
+    let pct = u32::try_from(value).ok().and_then(within(PERCENT))?;
     Some(UtilizationPoint { unix_us: time(unix_us, since_us, now_us)?, pct })
 }
 
@@ -101,19 +76,20 @@ mod tests {
     #[test]
     fn sentinels_are_no_values() {
         let all = u32::MAX;
-        for check in [
-            percent,
-            power_limit,
-            temperature,
-            clock,
-            clock_maximum,
-            pcie_rate,
-            pcie_generation,
-            pcie_width,
-            pid,
-            minor,
-        ] {
-            assert_eq!(check(all), None);
+        let ranges = [
+            PERCENT,
+            POWER_LIMIT_MW,
+            TEMPERATURE_C,
+            CLOCK_MHZ,
+            CLOCK_MAX_MHZ,
+            PCIE_KIB_S,
+            PCIE_GENERATION,
+            PCIE_LANES,
+            PID,
+            MINOR,
+        ];
+        for range in ranges {
+            assert_eq!(within(range)(all), None);
         }
         assert_eq!((power(all, None), power(3_000_001, Some(300_000)), counter(u64::MAX)), (None, None, None));
         assert_eq!(power(2_900_000, Some(300_000)), Some(2_900_000));

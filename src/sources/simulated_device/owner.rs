@@ -2,7 +2,8 @@
 //!
 //! Work is a length of time. Launching returns at once, as a kernel launch does; [`SimulatedGpu::synchronize`] sleeps until
 //! the queue is empty, as a blocking synchronisation does. Readers see a record through its sequence lock, so nothing but
-//! plain writes to the file is needed. One process writes a file, from one thread.
+//! plain writes to the file is needed. One process writes a file, from one thread. Every change of a record is an error
+//! where there is no such device, or where the file cannot be written.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,6 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
+use super::super::clock::monotonic_ns;
 use super::state::{DeviceState, FILE_BYTES, MAX_DEVICES, RECORD_BYTES, encode_header};
 
 /// Simulated devices that this process owns.
@@ -50,26 +52,17 @@ impl SimulatedGpu {
     }
 
     /// Launches work of `length` on device 0 and returns at once.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
     pub fn launch(&mut self, length: Duration) -> io::Result<()> {
         self.launch_on(0, length)
     }
 
     /// Launches work of `length` on device `index` and returns at once.
-    ///
-    /// # Errors
-    /// When there is no such device or the file cannot be written.
     pub fn launch_on(&mut self, index: usize, length: Duration) -> io::Result<()> {
         let (now, length) = (monotonic_ns(), nanoseconds(length));
         self.update(index, |device| device.queue.launch(now, length))
     }
 
     /// Launches work of `length` of the neighbour on device `index`.
-    ///
-    /// # Errors
-    /// When there is no such device or the file cannot be written.
     pub fn launch_for_neighbour(&mut self, index: usize, length: Duration) -> io::Result<()> {
         let (now, length) = (monotonic_ns(), nanoseconds(length));
         self.update(index, |device| device.neighbour_queue.launch(now, length))
@@ -77,13 +70,7 @@ impl SimulatedGpu {
 
     /// Sleeps until device 0 has done all that was launched on it.
     pub fn synchronize(&self) {
-        loop {
-            let left = self.free_at_ns().saturating_sub(monotonic_ns());
-            if left == 0 {
-                return;
-            }
-            std::thread::sleep(Duration::from_nanos(left));
-        }
+        sleep_until(self.free_at_ns());
     }
 
     /// When device 0 has done all that was launched on it, CLOCK_MONOTONIC nanoseconds.
@@ -107,9 +94,6 @@ impl SimulatedGpu {
     }
 
     /// Changes the record of device `index` under its sequence lock.
-    ///
-    /// # Errors
-    /// When there is no such device or the file cannot be written.
     pub fn update(&mut self, index: usize, change: impl FnOnce(&mut DeviceState)) -> io::Result<()> {
         let Some(device) = self.devices.get_mut(index) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such simulated device"));
@@ -125,14 +109,11 @@ impl SimulatedGpu {
     }
 }
 
-/// CLOCK_MONOTONIC now, nanoseconds.
-#[must_use]
-pub fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    u64::try_from(now.tv_sec)
-        .unwrap_or(0)
-        .saturating_mul(1_000_000_000)
-        .saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+/// Sleeps until a moment of CLOCK_MONOTONIC: a blocking synchronisation with the end of one launch.
+pub fn sleep_until(end_ns: u64) {
+    while let Some(left) = end_ns.checked_sub(monotonic_ns()).filter(|left| *left > 0) {
+        std::thread::sleep(Duration::from_nanos(left));
+    }
 }
 
 fn nanoseconds(length: Duration) -> u64 {

@@ -69,177 +69,136 @@ impl Queue {
     }
 }
 
-/// One device's record. Percentages are of the time the device is busy; rates hold while it is busy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeviceState {
-    /// Sequence lock: odd while the record is being written.
-    pub sequence: u64,
-    /// The owner's work.
-    pub queue: Queue,
-    /// Memory in use by everybody, bytes.
-    pub memory_used_bytes: u64,
-    /// Memory fitted, bytes.
-    pub memory_total_bytes: u64,
-    /// Power drawn while nothing runs, milliwatts.
-    pub power_idle_mw: u64,
-    /// Power drawn while work runs, milliwatts.
-    pub power_busy_mw: u64,
-    /// Power limit, milliwatts.
-    pub power_limit_mw: u64,
-    /// Temperature, °C.
-    pub temperature_c: u64,
-    /// SM clock, MHz.
-    pub sm_clock_mhz: u64,
-    /// Highest SM clock, MHz.
-    pub sm_clock_max_mhz: u64,
-    /// Memory controller use while busy, percent.
-    pub memory_busy_pct: u64,
-    /// NVML's clock event reasons.
-    pub clock_event_reasons: u64,
-    /// PCIe towards the device while busy, KiB/s.
-    pub pcie_rx_kib_s: u64,
-    /// PCIe from the device while busy, KiB/s.
-    pub pcie_tx_kib_s: u64,
-    /// PID of the owner; 0: none.
-    pub owner_pid: u64,
-    /// Device memory of the owner, bytes.
-    pub owner_memory_bytes: u64,
-    /// PID of another process on the device; 0: none.
-    pub neighbour_pid: u64,
-    /// The neighbour's work.
-    pub neighbour_queue: Queue,
-    /// Device memory of the neighbour, bytes.
-    pub neighbour_memory_bytes: u64,
-    /// Name, UTF-8, NUL padded.
-    pub name: [u8; NAME_BYTES],
-    /// Not 0: every call answers that the GPU is lost.
-    pub lost: u64,
-    /// Every call sleeps this long first (the fake NVML library only), milliseconds.
-    pub hang_ms: u64,
-    /// Not 0: GPU performance monitoring is offered.
-    pub gpm_supported: u64,
-    /// SMs active while busy, percent.
-    pub sm_active_pct: u64,
-    /// DRAM bandwidth used while busy, percent.
-    pub dram_active_pct: u64,
+/// A field of a record: how it is read from the bytes where it begins, and written there. What lies beyond the record
+/// reads as 0.
+trait Field: Sized {
+    fn take(bytes: &[u8]) -> Self;
+    fn put(&self, bytes: &mut [u8]);
 }
 
-impl Default for DeviceState {
-    /// A device of an A10G's size: 24 GiB, 300 W, 1,710 MHz, nothing running, nobody on it.
-    fn default() -> Self {
-        Self {
-            sequence: 0,
-            queue: Queue::default(),
-            memory_used_bytes: 0,
-            memory_total_bytes: 24 << 30,
-            power_idle_mw: 30_000,
-            power_busy_mw: 220_000,
-            power_limit_mw: 300_000,
-            temperature_c: 45,
-            sm_clock_mhz: 1_710,
-            sm_clock_max_mhz: 1_710,
-            memory_busy_pct: 40,
-            clock_event_reasons: 0,
-            pcie_rx_kib_s: 200_000,
-            pcie_tx_kib_s: 20_000,
-            owner_pid: 0,
-            owner_memory_bytes: 0,
-            neighbour_pid: 0,
-            neighbour_queue: Queue::default(),
-            neighbour_memory_bytes: 0,
-            name: name_bytes("Simulated GPU"),
-            lost: 0,
-            hang_ms: 0,
-            gpm_supported: 0,
-            sm_active_pct: 70,
-            dram_active_pct: 35,
+impl Field for u64 {
+    fn take(bytes: &[u8]) -> Self {
+        bytes.first_chunk().map_or(0, |bytes| Self::from_le_bytes(*bytes))
+    }
+
+    fn put(&self, bytes: &mut [u8]) {
+        if let Some(place) = bytes.first_chunk_mut() {
+            *place = self.to_le_bytes();
         }
     }
+}
+
+impl Field for Queue {
+    fn take(bytes: &[u8]) -> Self {
+        Self { enqueued_ns: u64::take(bytes), free_at_ns: u64::take(bytes.get(8..).unwrap_or_default()) }
+    }
+
+    fn put(&self, bytes: &mut [u8]) {
+        self.enqueued_ns.put(bytes);
+        self.free_at_ns.put(bytes.get_mut(8..).unwrap_or_default());
+    }
+}
+
+impl Field for [u8; NAME_BYTES] {
+    fn take(bytes: &[u8]) -> Self {
+        bytes.first_chunk().copied().unwrap_or([0; NAME_BYTES])
+    }
+
+    fn put(&self, bytes: &mut [u8]) {
+        if let Some(place) = bytes.first_chunk_mut() {
+            *place = *self;
+        }
+    }
+}
+
+/// The layout of a record: each field with its offset, its type and its default.
+macro_rules! record {
+    ($($(#[$doc:meta])* $offset:literal $field:ident: $type:ty = $default:expr;)*) => {
+        /// One device's record. Percentages are of the time the device is busy; rates hold while it is busy.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct DeviceState {
+            $($(#[$doc])* pub $field: $type,)*
+        }
+
+        impl Default for DeviceState {
+            /// A device of an A10G's size: 24 GiB, 300 W, 1,710 MHz, nothing running, nobody on it.
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl DeviceState {
+            /// Reads a record. Any bytes are a record: what they mean is judged by whoever uses a field.
+            #[must_use]
+            pub fn parse(record: &[u8; RECORD_BYTES]) -> Self {
+                Self { $($field: Field::take(record.get($offset..).unwrap_or_default()),)* }
+            }
+
+            /// Writes a record; the inverse of [`DeviceState::parse`].
+            #[must_use]
+            pub fn encode(&self) -> [u8; RECORD_BYTES] {
+                let mut record = [0; RECORD_BYTES];
+                $(self.$field.put(record.get_mut($offset..).unwrap_or_default());)*
+                record
+            }
+        }
+    };
+}
+
+record! {
+    /// Sequence lock: odd while the record is being written.
+    0 sequence: u64 = 0;
+    /// The owner's work.
+    8 queue: Queue = Queue::default();
+    /// Memory in use by everybody, bytes.
+    24 memory_used_bytes: u64 = 0;
+    /// Memory fitted, bytes.
+    32 memory_total_bytes: u64 = 24 << 30;
+    /// Power drawn while nothing runs, milliwatts.
+    40 power_idle_mw: u64 = 30_000;
+    /// Power drawn while work runs, milliwatts.
+    48 power_busy_mw: u64 = 220_000;
+    /// Power limit, milliwatts.
+    56 power_limit_mw: u64 = 300_000;
+    /// Temperature, °C.
+    64 temperature_c: u64 = 45;
+    /// SM clock, MHz.
+    72 sm_clock_mhz: u64 = 1_710;
+    /// Highest SM clock, MHz.
+    80 sm_clock_max_mhz: u64 = 1_710;
+    /// Memory controller use while busy, percent.
+    88 memory_busy_pct: u64 = 40;
+    /// NVML's clock event reasons.
+    96 clock_event_reasons: u64 = 0;
+    /// PCIe towards the device while busy, KiB/s.
+    104 pcie_rx_kib_s: u64 = 200_000;
+    /// PCIe from the device while busy, KiB/s.
+    112 pcie_tx_kib_s: u64 = 20_000;
+    /// PID of the owner; 0: none.
+    120 owner_pid: u64 = 0;
+    /// Device memory of the owner, bytes.
+    128 owner_memory_bytes: u64 = 0;
+    /// PID of another process on the device; 0: none.
+    136 neighbour_pid: u64 = 0;
+    /// The neighbour's work.
+    144 neighbour_queue: Queue = Queue::default();
+    /// Device memory of the neighbour, bytes.
+    160 neighbour_memory_bytes: u64 = 0;
+    /// Name, UTF-8, NUL padded.
+    168 name: [u8; NAME_BYTES] = name_bytes("Simulated GPU");
+    /// Not 0: every call answers that the GPU is lost.
+    216 lost: u64 = 0;
+    /// Every call sleeps this long first (the fake NVML library only), milliseconds.
+    224 hang_ms: u64 = 0;
+    /// Not 0: GPU performance monitoring is offered.
+    232 gpm_supported: u64 = 0;
+    /// SMs active while busy, percent.
+    240 sm_active_pct: u64 = 70;
+    /// DRAM bandwidth used while busy, percent.
+    248 dram_active_pct: u64 = 35;
 }
 
 impl DeviceState {
-    /// Reads a record. Any bytes are a record: what they mean is judged by whoever uses a field.
-    #[must_use]
-    pub fn parse(record: &[u8; RECORD_BYTES]) -> Self {
-        let u = |offset: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(record.get(offset..offset + 8).unwrap_or(&[0; 8]));
-            u64::from_le_bytes(bytes)
-        };
-        let mut name = [0; NAME_BYTES];
-        name.copy_from_slice(record.get(168..168 + NAME_BYTES).unwrap_or(&[0; NAME_BYTES]));
-        Self {
-            sequence: u(0),
-            queue: Queue { enqueued_ns: u(8), free_at_ns: u(16) },
-            memory_used_bytes: u(24),
-            memory_total_bytes: u(32),
-            power_idle_mw: u(40),
-            power_busy_mw: u(48),
-            power_limit_mw: u(56),
-            temperature_c: u(64),
-            sm_clock_mhz: u(72),
-            sm_clock_max_mhz: u(80),
-            memory_busy_pct: u(88),
-            clock_event_reasons: u(96),
-            pcie_rx_kib_s: u(104),
-            pcie_tx_kib_s: u(112),
-            owner_pid: u(120),
-            owner_memory_bytes: u(128),
-            neighbour_pid: u(136),
-            neighbour_queue: Queue { enqueued_ns: u(144), free_at_ns: u(152) },
-            neighbour_memory_bytes: u(160),
-            name,
-            lost: u(216),
-            hang_ms: u(224),
-            gpm_supported: u(232),
-            sm_active_pct: u(240),
-            dram_active_pct: u(248),
-        }
-    }
-
-    /// Writes a record; the inverse of [`DeviceState::parse`].
-    #[must_use]
-    pub fn encode(&self) -> [u8; RECORD_BYTES] {
-        let mut record = [0; RECORD_BYTES];
-        let mut put = |offset: usize, bytes: &[u8]| {
-            if let Some(place) = record.get_mut(offset..offset + bytes.len()) {
-                place.copy_from_slice(bytes);
-            }
-        };
-        put(168, &self.name);
-        for (offset, value) in [
-            (0, self.sequence),
-            (8, self.queue.enqueued_ns),
-            (16, self.queue.free_at_ns),
-            (24, self.memory_used_bytes),
-            (32, self.memory_total_bytes),
-            (40, self.power_idle_mw),
-            (48, self.power_busy_mw),
-            (56, self.power_limit_mw),
-            (64, self.temperature_c),
-            (72, self.sm_clock_mhz),
-            (80, self.sm_clock_max_mhz),
-            (88, self.memory_busy_pct),
-            (96, self.clock_event_reasons),
-            (104, self.pcie_rx_kib_s),
-            (112, self.pcie_tx_kib_s),
-            (120, self.owner_pid),
-            (128, self.owner_memory_bytes),
-            (136, self.neighbour_pid),
-            (144, self.neighbour_queue.enqueued_ns),
-            (152, self.neighbour_queue.free_at_ns),
-            (160, self.neighbour_memory_bytes),
-            (216, self.lost),
-            (224, self.hang_ms),
-            (232, self.gpm_supported),
-            (240, self.sm_active_pct),
-            (248, self.dram_active_pct),
-        ] {
-            put(offset, &value.to_le_bytes());
-        }
-        record
-    }
-
     /// The name, up to its first NUL.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
@@ -294,19 +253,15 @@ impl DeviceState {
 /// # Errors
 /// When the file is too short, begins with something else, or has another version or an impossible number of devices.
 pub fn parse_header(header: &[u8], file_bytes: u64) -> Result<u32, StateError> {
-    let field = |offset: usize| {
-        let mut bytes = [0; 4];
-        bytes.copy_from_slice(header.get(offset..offset + 4).unwrap_or(&[0; 4]));
-        u32::from_le_bytes(bytes)
-    };
     if header.get(..8) != Some(MAGIC.as_slice()) {
         return Err(StateError::Magic);
     }
-    let version = field(8);
+    let field =
+        |offset: usize| header.get(offset..).and_then(<[u8]>::first_chunk).map_or(0, |at| u32::from_le_bytes(*at));
+    let (version, count) = (field(8), field(12));
     if version != VERSION {
         return Err(StateError::Version(version));
     }
-    let count = field(12);
     if !(1..=MAX_DEVICES).contains(&count) {
         return Err(StateError::DeviceCount(count));
     }
