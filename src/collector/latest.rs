@@ -135,7 +135,7 @@ impl<T> Slot<T> {
 }
 
 impl Latest {
-    /// The values, for a short look or write.
+    /// The values, to be held for a moment only.
     pub fn values(&self) -> MutexGuard<'_, Values> {
         // A panic in a source thread must not take the others with it: the values stay whole between two writes.
         self.values.lock().unwrap_or_else(PoisonError::into_inner)

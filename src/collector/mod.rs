@@ -130,7 +130,7 @@ impl Collector {
         }
     }
 
-    /// Says whether the busiest processes besides the job's are wanted from now on: a look over the host every two
+    /// Says whether the busiest processes besides the job's are wanted from now on: a scan of the host every two
     /// seconds, or more rarely where that would cost more than 1 % of a core.
     pub fn want_neighbours(&mut self, wanted: bool) {
         self.neighbours.want(wanted, &self.latest, &self.stop);

@@ -1,6 +1,6 @@
-//! The thread that looks at the host's other processes, while somebody wants to see them.
+//! The thread that scans the host's other processes, while somebody wants to see them.
 //!
-//! It is started when it is first wanted and parked whenever it is not, and it rests long enough for its looks to cost
+//! It is started when it is first wanted and parked whenever it is not, and it rests long enough for its scans to cost
 //! little whatever the host's size.
 
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use super::latest::Latest;
 use crate::sources::neighbours::NeighboursReader;
 use crate::sources::{Roots, clock};
 
-/// Shortest time between two looks.
+/// Shortest time between two scans.
 const EVERY: Duration = Duration::from_secs(2);
-/// The rest after a look is at least this many times as long as the look: at most 1 % of a core.
+/// The rest after a scan is at least this many times as long as the scan: at most 1 % of a core.
 const REST_FACTOR: u32 = 100;
 
 /// The thread, and whether it is wanted.
@@ -45,7 +45,7 @@ impl Neighbours {
         self.wake();
     }
 
-    /// Has the thread look at what is wanted of it.
+    /// Has the thread see what is wanted of it.
     pub(super) fn wake(&self) {
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
@@ -53,7 +53,7 @@ impl Neighbours {
     }
 }
 
-/// Looks until `stop`.
+/// Scans until `stop`.
 fn watch(roots: &Roots, latest: &Latest, stop: &AtomicBool, wanted: &AtomicBool) {
     let mut reader: Option<NeighboursReader> = None;
     while !stop.load(Ordering::Relaxed) {
@@ -93,17 +93,17 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_while_it_is_wanted_and_ends_when_told() {
+    fn it_scans_while_it_is_wanted_and_ends_when_told() {
         let (latest, stop) = (Arc::<Latest>::default(), Arc::<AtomicBool>::default());
         let mut neighbours = Neighbours::new(&Roots::default());
         neighbours.want(false, &latest, &stop);
         assert!(neighbours.thread.is_none());
         neighbours.want(true, &latest, &stop);
-        until("a first look", || latest.values().neighbours.is_some());
+        until("a first scan", || latest.values().neighbours.is_some());
         neighbours.want(false, &latest, &stop);
         until("nothing when unwanted", || latest.values().neighbours.is_none());
         neighbours.want(true, &latest, &stop);
-        until("a look again", || latest.values().neighbours.as_ref().is_some_and(|seen| seen.window_ns == 0));
+        until("a scan again", || latest.values().neighbours.as_ref().is_some_and(|seen| seen.window_ns == 0));
         stop.store(true, Ordering::Relaxed);
         neighbours.wake();
         until("the end", || neighbours.thread.as_ref().unwrap().is_finished());

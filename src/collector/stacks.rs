@@ -59,7 +59,7 @@ impl Demand {
     }
 }
 
-/// Looks at stacks until `stop`.
+/// Takes stacks until `stop`.
 pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, rest_ms: &AtomicU64) {
     let mut turns = Turns::default();
     let mut py_spy: Option<PySpy> = None;

@@ -1,6 +1,8 @@
 //! What one interval amounts to: rates and shares, ready for the history, the diagnosis and the screens.
 //!
 //! `None` means not measured: no previous sample, a counter that went backwards, or a source that is not there.
+//!
+//! Long because it is nothing but a list: the fields of a frame's parts, one plain struct after the other.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::delta::Earlier;
+use super::delta::{Earlier, Scheduled};
 use super::device::{DeviceUse, Overlap};
 use super::frame::{Stall, TrainerRates};
 use super::gpu::GpuFold;
@@ -120,7 +120,7 @@ pub(super) fn fold(
 fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
     TrainerRates {
         id,
-        run_delay_share: delta.main_run_delay_share(),
+        run_delay_share: delta.main.map(Scheduled::delay_share),
         main_cpu_pct: delta.main_cpu_pct,
         cpu_pct: delta.cpu_pct,
         read_chars_s: delta.io.read_chars_s,

@@ -72,9 +72,9 @@ fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&S
 /// the process's CPU time, and queueing for the rest of the samples that saw it in state R.
 fn scheduled(delta: &ProcessDelta, sampled: Option<&SampledWorker>, seconds: Option<f64>) -> Option<(f64, f64)> {
     let seconds = seconds.filter(|_| delta.known)?;
-    if let (Some(on_cpu), Some(delay)) = (delta.main_on_cpu_ns, delta.main_delay_ns) {
-        let busy = (on_cpu as f64 / 1e9 / seconds).min(1.0);
-        return Some((busy, (delay as f64 / 1e9 / seconds).min(1.0 - busy)));
+    if let Some(main) = delta.main {
+        let busy = (main.on_cpu as f64 / 1e9 / seconds).min(1.0);
+        return Some((busy, (main.delay as f64 / 1e9 / seconds).min(1.0 - busy)));
     }
     let seen = Seen::of(sampled?);
     let busy = (delta.cpu_pct? / 100.0).min(1.0);

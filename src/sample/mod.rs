@@ -48,7 +48,7 @@ pub struct Sample {
     /// Python stacks that were taken since the last tick; `None` where there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Arc<StacksSample>>,
-    /// The busiest processes besides the job's, as of the latest look; `None` where nobody asked for them.
+    /// The busiest processes besides the job's, as of the latest scan; `None` where nobody asked for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Arc<NeighboursSample>>,
     /// How each source stands at this tick.

@@ -1,7 +1,7 @@
 //! What the sampler saw threads doing, some fifty times a second, as the kernel says it and in time order: nothing here
 //! is called idle or a wait for a batch, so a recording can be judged again.
 //!
-//! The sampler looks at several threads in each round. Distinct observations stand once in a table; a thread's samples
+//! The sampler goes through several threads in each round. Distinct observations stand once in a table; a thread's samples
 //! are positions in it.
 
 mod older;
@@ -27,11 +27,11 @@ pub struct SamplerSample {
     pub gaps_us: Vec<u32>,
     /// What was seen, each observation once.
     pub seen: Vec<Observation>,
-    /// The processes that were looked at: trainers, the attached one first, then workers.
+    /// The processes that were sampled: trainers, the attached one first, then workers.
     pub processes: Vec<SampledProcess>,
 }
 
-/// What one look at a thread read of it. A file that was not read, or may not be, leaves its fields `None`.
+/// What one sample read of a thread. A file that was not read, or may not be, leaves its fields `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Observation {
@@ -97,7 +97,7 @@ pub struct SampledThread {
     pub tid: u32,
     /// What it does: main, pin-memory, or one that has lately computed.
     pub role: ThreadRole,
-    /// The rounds at which it was looked at, in order; empty for every round.
+    /// The rounds in which it was sampled, in order; empty for every round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<u32>,
     /// What was seen at each: positions in [`SamplerSample::seen`].

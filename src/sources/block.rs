@@ -1,5 +1,8 @@
 //! Block devices: `/proc/diskstats`, and from sysfs which whole disks a partition, a device-mapper or md device, a
 //! loop device or a mounted file system lies on.
+//!
+//! diskstats is read on each tick into a buffer that is kept, so it is parsed here without allocating; for sysfs there is no
+//! crate.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

@@ -2,7 +2,7 @@
 //!
 //! The counters are read each time from kept descriptors, the limits and the membership only now and then. A limit is
 //! the tightest of the group and all its ancestors, as far up as the mounted hierarchy shows; what lies above the
-//! root of a container's view is not seen by anyone inside.
+//! root of a container's view is not seen by anyone inside. The procfs crate knows nothing below `/sys/fs/cgroup`.
 
 mod find;
 mod limits;

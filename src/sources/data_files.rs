@@ -2,7 +2,7 @@
 //!
 //! Links of `/proc/PID/fd`, `fdinfo` and `maps` come from the kernel's memory. The files themselves are never opened
 //! or asked for anything: one on a server that does not answer would hang us. Reading them is bounded; what one
-//! scan does not reach, the next ones do.
+//! scan does not reach, the next ones do. (The procfs crate reads a process's maps and descriptors whole, into a string each.)
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -2,6 +2,9 @@
 //! file-system type means.
 //!
 //! Nothing here touches a mounted file system: a server that does not answer must not hang us.
+//!
+//! Parsed by hand: the procfs crate (0.18) leaves the kernel's escapes in paths, splits overlay's options at escaped
+//! commas, gives up the whole file at one odd line or at a byte that is not UTF-8, and reads without a bound.
 
 use crate::sample::MountKind;
 

@@ -1,5 +1,8 @@
 //! `/proc/PID/mountstats`: what the NFS client counts for each mount (net/sunrpc/stats.c, fs/nfs/super.c; the format
 //! that nfsiostat(8) reads). The counters come from the client's memory: nothing is asked of the server.
+//!
+//! Parsed by hand: it is read on each tick where data lies on NFS, and the procfs crate (0.18) keeps every operation's counters
+//! in maps, leaves escapes in paths and wants all sections of each mount, or gives up the file.
 
 use super::fields::{Fields, lines, number};
 use super::mounts::unescape;

@@ -1,6 +1,6 @@
-//! The processes of the host that are not of the job and used the most CPU time since the last look.
+//! The processes of the host that are not of the job and used the most CPU time since the last scan.
 //!
-//! Unlike the job's files those of a whole host are not kept open: they would be thousands. A look opens each
+//! Unlike the job's files those of a whole host are not kept open: they would be thousands. A scan opens each
 //! `/proc/PID/stat` below one descriptor of `/proc` and remembers 24 bytes of it; names and owners are read for those
 //! few that are shown.
 
@@ -21,10 +21,10 @@ use super::{Roots, process, task_files};
 use crate::sample::neighbours::MOST;
 use crate::sample::{NeighbourProcess, NeighboursSample, ProcessId};
 
-/// Most processes that are looked at, which bounds what is remembered to 768 KiB.
+/// Most processes that are read, which bounds what is remembered to 768 KiB.
 const MOST_PROCESSES: usize = 32_768;
 
-/// Looks at the host's processes, each time for what has moved since.
+/// Scans the host's processes, each time for what has moved since.
 #[derive(Debug)]
 pub struct NeighboursReader {
     proc_root: PathBuf,
@@ -51,17 +51,17 @@ struct Seen {
     ticks: u64,
 }
 
-/// The processes as they were at the last look.
+/// The processes as they were at the last scan.
 #[derive(Debug, Default)]
 struct Counters {
     /// By PID.
     seen: Vec<Seen>,
-    /// No process was left out, so one that is not among them is younger than the look.
+    /// No process was left out, so one that is not among them is younger than the scan.
     complete: bool,
 }
 
 impl Counters {
-    /// Takes the counters of a look.
+    /// Takes the counters of a scan.
     fn replace(&mut self, seen: &mut Vec<Seen>, complete: bool) {
         // The kernel lists them in this order.
         seen.sort_unstable_by_key(|seen| seen.id.pid);
@@ -70,12 +70,12 @@ impl Counters {
         self.complete = complete;
     }
 
-    /// Ticks since the look: all there are of a process that has started since. `None` where that cannot be known.
+    /// Ticks since the scan: all there are of a process that has started since. `None` where that cannot be known.
     fn moved(&self, now: Seen) -> Option<u64> {
         let at = self.seen.binary_search_by_key(&now.id.pid, |seen| seen.id.pid).ok();
         match at.and_then(|at| self.seen.get(at)) {
             Some(before) if before.id == now.id => now.ticks.checked_sub(before.ticks),
-            // The PID had another owner at the look.
+            // The PID had another owner at the scan.
             Some(_) => Some(now.ticks),
             None => self.complete.then_some(now.ticks),
         }
@@ -83,7 +83,7 @@ impl Counters {
 }
 
 impl NeighboursReader {
-    /// Nothing has been looked at yet.
+    /// Nothing has been read yet.
     pub fn new(roots: &Roots) -> Self {
         Self {
             proc_root: roots.proc.clone(),
@@ -99,8 +99,8 @@ impl NeighboursReader {
         }
     }
 
-    /// Looks at every process. `now_ns` is CLOCK_MONOTONIC; `job` are the job's PIDs, which are left out together with
-    /// their children. The first look has no window and no processes.
+    /// Reads every process. `now_ns` is CLOCK_MONOTONIC; `job` are the job's PIDs, which are left out together with
+    /// their children. The first scan has no window and no processes.
     ///
     /// # Errors
     /// Where `/proc` cannot be listed.
@@ -123,7 +123,7 @@ impl NeighboursReader {
                 complete = false;
                 break;
             }
-            match self.look(&folder, pid) {
+            match self.read_one(&folder, pid) {
                 Ok(true) => others = others.saturating_add(1),
                 Ok(false) => {}
                 Err(failure) => complete &= failure.is_gone(),
@@ -143,8 +143,8 @@ impl NeighboursReader {
         })
     }
 
-    /// Looks at one process, and tells whether it is a neighbour.
-    fn look(&mut self, folder: &OwnedFd, pid: u32) -> Result<bool, ReadFailure> {
+    /// Reads one process, and tells whether it is a neighbour.
+    fn read_one(&mut self, folder: &OwnedFd, pid: u32) -> Result<bool, ReadFailure> {
         self.path.clear();
         let _ = write!(self.path, "{pid}/stat");
         let mut room = [0_u8; 1024];

@@ -60,7 +60,7 @@ pub struct Thread {
     pub on_cpu_ns: Option<u64>,
     /// Time queueing since start, nanoseconds.
     pub run_delay_ns: Option<u64>,
-    /// On-CPU time in the last tick, nanoseconds: only to choose which threads the sampler looks at.
+    /// On-CPU time in the last tick, nanoseconds: only to choose which threads are sampled.
     pub recent_ns: u64,
     schedstat: Option<KeptFile>,
     name_reads: u8,
@@ -148,7 +148,7 @@ impl Process {
             }
             self.io = answer.ok().and_then(task_files::io);
         }
-        // Threads come and go seldom; the count in `stat` tells when, and a look now and then finds replacements.
+        // Threads come and go seldom; the count in `stat` tells when, and listing them now and then finds replacements.
         if stat.threads as usize != self.threads.len() || self.reads.is_multiple_of(8) {
             self.list_threads();
         }

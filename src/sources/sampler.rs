@@ -1,6 +1,6 @@
-//! The sampler: many looks a second at what the trainers' main threads, their helpers and the workers are doing.
+//! The sampler: what the trainers' main threads, their helpers and the workers are doing, many times a second.
 //!
-//! A look at a blocked thread costs one read of `/proc/PID/task/TID/syscall` and, where the call alone does not tell
+//! A sample of a blocked thread costs one read of `/proc/PID/task/TID/syscall` and, where the call alone does not tell
 //! (a read may be of a pipe, a socket or a disk), one of `wchan`. Neither stops the thread. Where `syscall` may not be
 //! read, `wchan` alone is. What is read is kept as it was said; its meaning is judged in `rates`.
 
@@ -21,7 +21,7 @@ use task::{Seen, Task};
 const FEEDERS_EVERY: u64 = 2;
 /// With more feeders than this their counters are not read more often than that.
 const MOST_FEEDERS_EVERY_ROUND: usize = 16;
-/// The workers are looked at in every so many rounds.
+/// The workers are sampled in every so many rounds.
 const WORKERS_EVERY: u64 = 3;
 /// Bytes written by the main thread are read in every so many rounds.
 const WRITTEN_EVERY: u64 = 4;
@@ -32,7 +32,7 @@ const MOST_ROUNDS: usize = 6000;
 /// A wait that ends by itself after this long is one with a time-out of seconds, milliseconds.
 const LONG_MS: i32 = 1500;
 
-/// What to look at.
+/// What to sample.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SamplerPlan {
     /// `syscall` may not be read.
@@ -41,7 +41,7 @@ pub struct SamplerPlan {
     pub processes: Vec<ProcessPlan>,
 }
 
-/// One process to look at.
+/// One process to sample.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessPlan {
     /// Identity.
@@ -56,7 +56,7 @@ pub struct ProcessPlan {
     pub feeders: Vec<u32>,
 }
 
-/// Looks at trainers and workers; see [`Sampler::round`].
+/// Samples trainers and workers; see [`Sampler::round`].
 #[derive(Debug)]
 pub struct Sampler {
     proc_root: PathBuf,
@@ -132,18 +132,18 @@ impl Process {
         Self { plan, threads, feeders, main_io, memory, awaited, fed: Vec::new(), written: Vec::new() }
     }
 
-    /// Looks at a trainer in one round; `rounds` counts them.
-    fn look_at_trainer(&mut self, round: u32, rounds: u64, seen: &mut Seen) {
+    /// Samples a trainer in one round; `rounds` counts them.
+    fn sample_trainer(&mut self, round: u32, rounds: u64, seen: &mut Seen) {
         let mut main = Observation::default();
         let mut helper_runs = false;
         for task in &mut self.threads {
             match task.samples.role {
-                ThreadRole::Main => main = task.look(round, self.memory.as_ref(), seen),
+                ThreadRole::Main => main = task.sample(round, self.memory.as_ref(), seen),
                 ThreadRole::Pin => {
-                    task.look(round, None, seen);
+                    task.sample(round, None, seen);
                 }
                 _ if helper_runs || !may_wait_for_own_threads(&main) => {}
-                _ => helper_runs = task.look(round, None, seen).state == Some('R'),
+                _ => helper_runs = task.sample(round, None, seen).state == Some('R'),
             }
         }
         if rounds.is_multiple_of(WRITTEN_EVERY)
@@ -195,7 +195,7 @@ impl Process {
 }
 
 impl Sampler {
-    /// A sampler with nothing to look at yet.
+    /// A sampler with nothing to sample yet.
     #[must_use]
     pub fn new(proc_root: &Path) -> Self {
         Self {
@@ -224,7 +224,7 @@ impl Sampler {
         self.plan = plan;
     }
 
-    /// One look at everything that is due. `now_ns` is CLOCK_MONOTONIC.
+    /// One sample of everything that is due. `now_ns` is CLOCK_MONOTONIC.
     pub fn round(&mut self, now_ns: u64) {
         if self.gaps_us.len() >= MOST_ROUNDS {
             return;
@@ -237,22 +237,22 @@ impl Sampler {
         self.gaps_us.push(u32::try_from(now_us.saturating_sub(self.last_us)).unwrap_or(u32::MAX));
         self.last_us = now_us;
         for process in self.processes.iter_mut().filter(|process| process.plan.role == ProcessRole::Trainer) {
-            process.look_at_trainer(round, self.rounds, &mut self.seen);
+            process.sample_trainer(round, self.rounds, &mut self.seen);
         }
         if self.rounds.is_multiple_of(WORKERS_EVERY) {
-            self.look_at_workers(round);
+            self.sample_workers(round);
         }
         self.rounds += 1;
     }
 
-    fn look_at_workers(&mut self, round: u32) {
+    fn sample_workers(&mut self, round: u32) {
         let is_worker = |process: &&Process| process.plan.role == ProcessRole::Worker;
         let count = self.processes.iter().filter(is_worker).count().max(1);
         let start = if count > MOST_WORKERS { self.next_worker % count } else { 0 };
         let workers = self.processes.iter_mut().filter(|process| is_worker(&&**process)).enumerate();
         for (_, worker) in workers.filter(|(at, _)| (at + count - start) % count < MOST_WORKERS) {
             for task in &mut worker.threads {
-                task.look(round, None, &mut self.seen);
+                task.sample(round, None, &mut self.seen);
             }
         }
         self.next_worker = self.next_worker.wrapping_add(MOST_WORKERS);

@@ -1,4 +1,4 @@
-//! Which threads of the job matter: those that feed queues, and those that the sampler looks at.
+//! Which threads of the job matter: those that feed queues, and those that are sampled.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::sample::{Access, ProcessRole, ThreadRole};
 use crate::sources::process::Process;
 use crate::sources::sampler::{ProcessPlan, SamplerPlan};
 
-/// A helper thread is worth the sampler's looks when it ran this long in the last tick, nanoseconds.
+/// A helper thread is worth sampling when it ran this long in the last tick, nanoseconds.
 const HELPER_NS: u64 = 20_000_000;
-/// Most helper threads of one trainer that the sampler looks at.
+/// Most helper threads of one trainer that are sampled.
 const MOST_HELPERS: usize = 3;
 
 impl JobReader {
-    /// What the sampler shall look at until the next read.
+    /// What is to be sampled until the next read.
     #[must_use]
     pub fn sampler_plan(&self) -> SamplerPlan {
         let kin = self.kin();

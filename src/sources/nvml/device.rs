@@ -120,29 +120,29 @@ impl DeviceReader {
     /// What does not change, as long as it is missing, and what moves slowly.
     fn read_slow(&mut self, buffers: &mut Buffers) {
         let Ok(device) = &self.device else { return };
-        let (ask, facts) = (&mut self.queries, &mut self.facts);
-        if ask.now_ns < self.slow_next_ns {
+        let (query, facts) = (&mut self.queries, &mut self.facts);
+        if query.now_ns < self.slow_next_ns {
             return;
         }
-        self.slow_next_ns = ask.now_ns.saturating_add(SLOW_EVERY_NS);
+        self.slow_next_ns = query.now_ns.saturating_add(SLOW_EVERY_NS);
         let text = |text: String| Some(text).filter(|text| !text.is_empty()).map(Arc::from);
-        missing(&mut facts.name, || ask.get("name", || nvml_raw::name(device)).and_then(text));
-        missing(&mut facts.uuid, || ask.get("UUID", || nvml_raw::uuid(device)).and_then(text));
-        missing(&mut facts.minor, || ask.get("minor", || device.minor_number()).and_then(within(MINOR)));
+        missing(&mut facts.name, || query.get("name", || nvml_raw::name(device)).and_then(text));
+        missing(&mut facts.uuid, || query.get("UUID", || nvml_raw::uuid(device)).and_then(text));
+        missing(&mut facts.minor, || query.get("minor", || device.minor_number()).and_then(within(MINOR)));
         missing(&mut facts.sm_clock_max_mhz, || {
-            ask.get("SM clock maximum", || device.max_clock_info(Clock::SM)).and_then(within(CLOCK_MAX_MHZ))
+            query.get("SM clock maximum", || device.max_clock_info(Clock::SM)).and_then(within(CLOCK_MAX_MHZ))
         });
         missing(&mut facts.memory_clock_max_mhz, || {
-            ask.get("memory clock maximum", || device.max_clock_info(Clock::Memory)).and_then(within(CLOCK_MAX_MHZ))
+            query.get("memory clock maximum", || device.max_clock_info(Clock::Memory)).and_then(within(CLOCK_MAX_MHZ))
         });
         missing(&mut facts.pcie_generation_max, || {
-            ask.get("PCIe generation maximum", || device.max_pcie_link_gen()).and_then(within(PCIE_GENERATION))
+            query.get("PCIe generation maximum", || device.max_pcie_link_gen()).and_then(within(PCIE_GENERATION))
         });
         missing(&mut facts.pcie_width_max, || {
-            ask.get("PCIe width maximum", || device.max_pcie_link_width()).and_then(within(PCIE_LANES))
+            query.get("PCIe width maximum", || device.max_pcie_link_width()).and_then(within(PCIE_LANES))
         });
         missing(&mut facts.mig, || {
-            let mode = ask.get("MIG", || device.mig_mode())?;
+            let mode = query.get("MIG", || device.mig_mode())?;
             (mode.current <= 1).then_some(mode.current == 1)
         });
 
@@ -150,23 +150,23 @@ impl DeviceReader {
         let known = &mut self.known;
         *known = GpuDevice { pcie_rx_kib_s, pcie_tx_kib_s, ..facts.clone() };
         known.power_limit_mw =
-            ask.get("power limit", || device.enforced_power_limit()).and_then(within(POWER_LIMIT_MW));
+            query.get("power limit", || device.enforced_power_limit()).and_then(within(POWER_LIMIT_MW));
         known.temperature_c =
-            ask.get("temperature", || device.temperature(TemperatureSensor::Gpu)).and_then(within(TEMPERATURE_C));
+            query.get("temperature", || device.temperature(TemperatureSensor::Gpu)).and_then(within(TEMPERATURE_C));
         known.memory_clock_mhz =
-            ask.get("memory clock", || device.clock_info(Clock::Memory)).and_then(within(CLOCK_MHZ));
+            query.get("memory clock", || device.clock_info(Clock::Memory)).and_then(within(CLOCK_MHZ));
         known.pcie_generation =
-            ask.get("PCIe generation", || device.current_pcie_link_gen()).and_then(within(PCIE_GENERATION));
-        known.pcie_width = ask.get("PCIe width", || device.current_pcie_link_width()).and_then(within(PCIE_LANES));
-        let encoder = ask.get("encoder", || device.encoder_utilization());
+            query.get("PCIe generation", || device.current_pcie_link_gen()).and_then(within(PCIE_GENERATION));
+        known.pcie_width = query.get("PCIe width", || device.current_pcie_link_width()).and_then(within(PCIE_LANES));
+        let encoder = query.get("encoder", || device.encoder_utilization());
         known.encoder_pct = encoder.and_then(|encoder| within(PERCENT)(encoder.utilization));
-        let decoder = ask.get("decoder", || device.decoder_utilization());
+        let decoder = query.get("decoder", || device.decoder_utilization());
         known.decoder_pct = decoder.and_then(|decoder| within(PERCENT)(decoder.utilization));
-        known.ecc_uncorrected = ask
+        known.ecc_uncorrected = query
             .get("ECC", || device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile))
             .and_then(plausible::counter);
         for which in [ProcessList::Mps, ProcessList::Graphics] {
-            list(ask, device, which, &mut known.processes, buffers);
+            list(query, device, which, &mut known.processes, buffers);
         }
     }
 
@@ -183,23 +183,23 @@ impl DeviceReader {
     /// What is asked in every tick.
     fn read_fast(&mut self, seen: &mut GpuDevice) {
         let Ok(device) = &self.device else { return };
-        let ask = &mut self.queries;
-        if let Some(rates) = ask.get("utilisation", || device.utilization_rates()) {
+        let query = &mut self.queries;
+        if let Some(rates) = query.get("utilisation", || device.utilization_rates()) {
             seen.utilization_pct = within(PERCENT)(rates.gpu);
             seen.memory_utilization_pct = within(PERCENT)(rates.memory);
         }
-        let memory = ask
+        let memory = query
             .get("memory", || device.memory_info().map(|memory| (memory.used, memory.total)))
-            .or_else(|| ask.get("memory, older call", || nvml_raw::memory_v1(device)));
+            .or_else(|| query.get("memory, older call", || nvml_raw::memory_v1(device)));
         if let Some((used, total)) = memory {
             (seen.memory_used_bytes, seen.memory_total_bytes) = plausible::memory(used, total);
         }
-        let power = ask.get("power", || device.power_usage());
+        let power = query.get("power", || device.power_usage());
         seen.power_mw = power.and_then(|power| plausible::power(power, seen.power_limit_mw));
-        seen.energy_mj = ask.get("energy", || device.total_energy_consumption()).and_then(plausible::counter);
-        seen.sm_clock_mhz = ask.get("SM clock", || device.clock_info(Clock::SM)).and_then(within(CLOCK_MHZ));
+        seen.energy_mj = query.get("energy", || device.total_energy_consumption()).and_then(plausible::counter);
+        seen.sm_clock_mhz = query.get("SM clock", || device.clock_info(Clock::SM)).and_then(within(CLOCK_MHZ));
         seen.clock_event_reasons =
-            ask.get("clock events", || nvml_raw::clock_event_reasons(device)).and_then(plausible::counter);
+            query.get("clock events", || nvml_raw::clock_event_reasons(device)).and_then(plausible::counter);
     }
 
     /// Points of the samples buffer. The first read only learns where the buffer stands: its points lie before the
@@ -283,24 +283,24 @@ impl DeviceReader {
     /// GPU performance monitoring: metrics between the sample of the previous tick and one of now.
     fn read_gpm(&mut self, seen: &mut GpuDevice) {
         let Ok(device) = &self.device else { return };
-        let ask = &mut self.queries;
-        let (now_ns, nvml) = (ask.now_ns, device.nvml());
+        let query = &mut self.queries;
+        let (now_ns, nvml) = (query.now_ns, device.nvml());
         // The wrapper frees samples by a function it takes for granted.
         if self.gpm_supported == Some(false) || nvml.lib().nvmlGpmSampleFree.is_err() {
             return;
         }
         if self.gpm_supported.is_none() {
-            self.gpm_supported = ask.get("GPM", || device.gpm_support());
+            self.gpm_supported = query.get("GPM", || device.gpm_support());
         }
         if self.gpm_supported != Some(true)
             || self.gpm_before.as_ref().is_some_and(|&(_, then_ns)| now_ns < then_ns.saturating_add(GPM_EVERY_NS))
         {
             return;
         }
-        let Some(sample) = ask.get("GPM", || device.gpm_sample()) else { return };
+        let Some(sample) = query.get("GPM", || device.gpm_sample()) else { return };
         if let Some((before, _)) = &self.gpm_before {
             let wanted = [GpmMetricId::SmUtil, GpmMetricId::AnyTensorUtil, GpmMetricId::DramBwUtil];
-            let metrics = ask.get("GPM", || gpm_metrics_get(nvml, before, &sample, &wanted));
+            let metrics = query.get("GPM", || gpm_metrics_get(nvml, before, &sample, &wanted));
             let mut metrics = metrics
                 .unwrap_or_default()
                 .into_iter()

@@ -1,4 +1,4 @@
-//! One look at one thread: which files are read of it, and the observation that they make.
+//! One sample of one thread: which files are read of it, and the observation that they make.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct Task {
     pub(super) samples: SampledThread,
 }
 
-/// The table of observations, and the symbols that are kept from tick to tick so that no look allocates.
+/// The table of observations, and the symbols that are kept from tick to tick so that no sample allocates.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) table: Vec<Observation>,
@@ -69,8 +69,8 @@ impl Task {
         }
     }
 
-    /// Looks at the thread and notes what was seen.
-    pub(super) fn look(&mut self, round: u32, memory: Option<&KeptFile>, seen: &mut Seen) -> Observation {
+    /// Samples the thread and notes what was seen.
+    pub(super) fn sample(&mut self, round: u32, memory: Option<&KeptFile>, seen: &mut Seen) -> Observation {
         let observation = self.observe(memory, seen);
         self.samples.rounds.push(round);
         self.samples.seen.push(seen.place(observation.clone()));
