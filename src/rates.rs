@@ -64,7 +64,8 @@ pub struct RatesOptions {
 }
 
 /// A device named by the person.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(untagged)]
 pub enum GpuChoice {
     /// NVML index.
     Index(u32),
@@ -140,7 +141,7 @@ impl Rates {
             let stale = stale_against
                 .and_then(|before| before.job.as_deref())
                 .is_some_and(|before| before.monotonic_ns == job.monotonic_ns);
-            let folded = job::fold(before_job, sample, job, gpu.memory_by_pid());
+            let folded = job::fold(before_job, sample, job, &gpu.memory_by_pid);
             frame.alive = job.alive;
             frame.state = job::state(job);
             let (trainers, workers) = sampled::sampled(job);

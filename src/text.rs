@@ -147,6 +147,23 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// The word that is spelled most like this one, if any is spelled much like it.
+#[must_use]
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let alike = |known| (strsim::normalized_damerau_levenshtein(&word.to_ascii_lowercase(), known), known);
+    let found = known.into_iter().map(alike).max_by(|(a, _), (b, _)| a.total_cmp(b));
+    // Less alike than two letters in five would be a guess.
+    found.filter(|(alike, _)| *alike >= 0.6).map(|(_, known)| known)
+}
+
+/// The place of a byte offset in a text: line and column from 1, columns in characters.
+#[must_use]
+pub fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (before.matches('\n').count() + 1, column)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {

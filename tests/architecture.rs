@@ -14,9 +14,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rates", &["sample"]),
     ("history", &["sample", "rates", "diagnosis"]),
     ("diagnosis", &["sample", "rates", "history"]),
-    ("outputs", &["sample", "rates", "diagnosis", "config"]),
+    ("outputs", &["sample", "rates", "diagnosis"]),
     ("tui", &["sample", "rates", "history", "diagnosis", "outputs"]),
     ("demo", &["sources", "cli"]),
+    ("config", &["rates", "outputs", "tui"]),
+    ("cli", &["config", "diagnosis"]),
 ];
 
 fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -73,7 +75,7 @@ fn data_flows_one_way() {
 
 #[test]
 fn every_folder_has_its_arrows() {
-    let free = ["main", "lib", "cli", "commands", "config", "errors", "logging", "text"];
+    let free = ["main", "lib", "commands", "errors", "logging", "text"];
     for (path, module, _) in files() {
         let listed = ARROWS.iter().any(|(name, _)| *name == module) || free.contains(&module.as_str());
         assert!(listed, "{}: say in ARROWS what it may use", path.display());

@@ -24,9 +24,13 @@ fn text(bytes: &[u8]) -> String {
 
 /// Exit code 2 and one line that holds `part`.
 fn refused(arguments: &[&str], part: &str) {
+    refused_with(2, arguments, part);
+}
+
+fn refused_with(code: i32, arguments: &[&str], part: &str) {
     let output = trainmon(arguments);
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
     assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
     assert!(said.contains(part), "{arguments:?}: {said}");
     assert!(output.stdout.is_empty());
@@ -79,6 +83,7 @@ fn help_offers_what_exists_and_nothing_else() {
             "--no-ptrace",
             "--no-mouse",
             "--theme",
+            "--page",
             "--low-bandwidth",
             "--print-config",
             "--version",
@@ -123,7 +128,12 @@ fn a_bad_configuration_is_refused_in_one_line_with_its_place() {
         refused(&["--print-config", "-c", path], part);
         refused(&["-c", path, "--pid", "1"], part);
     }
-    refused(&["--theme", "pink", "--print-config"], "--theme: `pink` is none of auto, dark, light, high-contrast");
+    let none = "'--theme <NAME>': `pink` is none of auto, dark, light, high-contrast";
+    refused(&["--theme", "pink", "--print-config"], none);
+    std::fs::write(&file, "page = \"overveiw\"").unwrap();
+    refused(&["-c", path, "--print-config"], "line 1, column 8: `overveiw` is none of overview, gpu");
+    refused(&["-c", path, "--print-config"], "did you mean overview?");
+    refused(&["--page", "overveiw", "--print-config"], "a similar value exists: 'overview'");
 }
 
 #[test]
@@ -328,7 +338,7 @@ fn record_and_diagnose_the_recording() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("4 samples in"), "{}", text(&output.stderr));
     assert!(output.stdout.is_empty());
-    refused(&record, "the file exists; --force");
+    refused_with(1, &record, "the file exists; --force");
     assert!(trainmon(&[&record[..], &["--force", "--anonymise"]].concat()).status.success());
 
     let output = trainmon(&["diagnose", "--replay", file, "--json"]);

@@ -1,9 +1,10 @@
-"""Makes the read-me's screens: runs `trainmon demo` in a pseudo terminal, presses keys, and saves screens by the key
-that people save them with (e, then s).
+"""Makes the screens of README.md and docs/: runs `trainmon demo` in a pseudo terminal, presses keys, and saves screens
+by the key that people save them with (e, then s).
 
     python tests/make_screens.py [--trainmon target/release/trainmon] [NAME …]
 
-The files go to assets/screens/. They are of a real run on this machine, so they differ from time to time.
+The files go to assets/screens/; the pages name them, so the pages themselves do not change (docs.rs holds that each is
+shown). They are of a real run on this machine, so they differ from time to time.
 """
 
 from __future__ import annotations

@@ -396,7 +396,7 @@ fn every_key_can_be_pressed_in_every_state() {
                 let mut app = app.clone();
                 press(&mut app, KeyCode::Esc);
                 press(&mut app, KeyCode::Char(page));
-                app.update(Message::Key(binding.keys[0].event()));
+                app.update(Message::Key(binding.chords().next().unwrap().event()));
                 check(&app, size);
                 // What has opened takes keys as well, and time goes on.
                 press(&mut app, KeyCode::Down);

@@ -18,7 +18,7 @@ fn key(code: KeyCode) -> Message {
 }
 
 fn every_key() -> Vec<Message> {
-    keys::TABLE.iter().flat_map(|b| b.keys).map(|k| Message::Key(k.event())).collect()
+    keys::TABLE.iter().flat_map(|b| b.chords()).map(|k| Message::Key(k.event())).collect()
 }
 
 #[test]
@@ -73,6 +73,21 @@ fn copying_gives_the_whole_verdict() {
     }
     let mut empty = fresh(PLAIN, (80, 24));
     assert_eq!(empty.update(key(KeyCode::Char('c'))), [Effect::Redraw]);
+}
+
+#[test]
+fn charts_begin_short_and_grow_with_what_has_been_seen() {
+    for (seconds, span_s) in [(0, 15.0), (1, 15.0), (15, 15.0), (16, 30.0), (31, 60.0), (90, 60.0)] {
+        let mut app = running(PLAIN, (80, 24), Job { seconds, ..Job::default() });
+        assert_eq!(app.span_s(), span_s, "after {seconds} s");
+        draw(&app, (80, 24));
+        // A scale that was chosen stays.
+        app.update(key(KeyCode::Char('-')));
+        let chosen = app.span_s();
+        assert!(chosen > span_s);
+        app.update(Message::Job(JobKey::default(), News::Frame(Box::new(frame(seconds + 40, Job::default())))));
+        assert_eq!(app.span_s(), chosen);
+    }
 }
 
 #[test]

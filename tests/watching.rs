@@ -5,19 +5,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use clap::Parser;
-use trainmon::cli::{Bottleneck, Cli};
+use trainmon::cli::Bottleneck;
 use trainmon::commands::candidates::Candidates;
 use trainmon::commands::session::{Session, block_on};
 use trainmon::commands::watching::Watching;
-use trainmon::config::Settings;
+use trainmon::config::{Call, Settings};
 use trainmon::demo::start_with;
 use trainmon::history::archive::Limits;
 use trainmon::tui::{App, Effect, Job, JobKey, Message, Options, Target};
 
 fn settings() -> Settings {
-    let cli = Cli::try_parse_from(["trainmon", "--interval", "0.2", "--no-stacks"]).unwrap();
-    Settings::load(&cli.common, None, |_| None).unwrap()
+    Settings { interval: Duration::from_millis(200), stacks: false, ..Settings::default() }
 }
 
 async fn ticks(watching: &mut Watching, app: &mut App, count: usize) -> Vec<Effect> {
@@ -44,7 +42,8 @@ fn two_jobs_are_watched_at_once_and_one_is_let_go() {
         ticks(&mut watching, &mut app, 2).await;
 
         // Limits were said of the job that trainmon was started for: another one's ends nothing.
-        let limited = Settings { iterations: Some(1), duration: Some(Duration::from_millis(1)), ..settings.clone() };
+        let call = Call { iterations: Some(1), duration: Some(Duration::from_millis(1)), ..Call::default() };
+        let limited = Settings { call, ..settings.clone() };
         let attached = watching.attach(&limited, second.pid());
         let Message::Attached(key, _) = &attached else { panic!("{attached:?}") };
         let key = *key;
@@ -87,7 +86,8 @@ fn two_jobs_are_watched_at_once_and_one_is_let_go() {
 #[test]
 fn the_limits_of_the_first_job_end_the_session() {
     let job = start_with(Path::new(env!("CARGO_BIN_EXE_trainmon")), Bottleneck::Gpu, None).unwrap();
-    let settings = Settings { iterations: Some(2), ..settings() };
+    let call = Call { iterations: Some(2), ..Call::default() };
+    let settings = Settings { call, ..settings() };
     let done = block_on(async {
         let session = Session::attach(&settings, job.pid(), Some(&job.device_path))?;
         let target = Target { pid: job.pid(), command: session.command().to_owned() };

@@ -52,8 +52,8 @@ fn replay(settings: &Settings, path: &Path) -> anyhow::Result<Verdict> {
 fn live(settings: &Settings) -> anyhow::Result<Verdict> {
     let pid = super::pick::target(settings)?;
     let mut settings = settings.clone();
-    if settings.duration.is_none() && settings.iterations.is_none() {
-        settings.duration = Some(DIAGNOSE_DURATION);
+    if settings.call.duration.is_none() && settings.call.iterations.is_none() {
+        settings.call.duration = Some(DIAGNOSE_DURATION);
     }
     let session = Session::attach(&settings, pid, None)?;
     block_on(watch(session))

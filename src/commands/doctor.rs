@@ -95,7 +95,7 @@ pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCo
     let findings = findings(settings, gpu, |name| std::env::var_os(name))?;
     let text = if arguments.json {
         let report = serde_json::json!({
-            "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "pid": settings.pid, "findings": findings,
+            "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "pid": settings.call.pid, "findings": findings,
         });
         serde_json::to_string_pretty(&report)? + "\n"
     } else {
@@ -138,7 +138,7 @@ pub fn findings(
         py_spy(settings, &environment),
         terminal(&environment),
     ];
-    if let Some(pid) = settings.pid {
+    if let Some(pid) = settings.call.pid {
         findings.extend(host.process(pid, settings.ptrace)?);
     }
     Ok(findings)
@@ -398,7 +398,7 @@ fn gpu_finding(answer: Option<Result<GpuFacts, GpuError>>) -> Finding {
 
 /// The py-spy that would be used: for a process, also the one beside its interpreter.
 fn py_spy(settings: &Settings, environment: &impl Fn(&str) -> Option<OsString>) -> Finding {
-    if let Some(pid) = settings.pid {
+    if let Some(pid) = settings.call.pid {
         let target = ProcessId { pid, start_ticks: 0 };
         return match PySpy::find(&settings.proc_root, target, settings.py_spy.as_deref()) {
             Ok(found) => Finding::new(
@@ -468,6 +468,7 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
+    use crate::config::{Call, PID_MAX};
 
     fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Settings) {
         let root = tempfile::tempdir().unwrap();
@@ -538,12 +539,11 @@ mod tests {
 
     #[test]
     fn a_process_is_looked_into() {
-        let own = Settings { pid: Some(std::process::id()), ..Settings::default() };
-        let findings = findings(&own, absent, nothing).unwrap();
+        let of = |pid| Settings { call: Call { pid: Some(pid), ..Call::default() }, ..Settings::default() };
+        let findings = findings(&of(std::process::id()), absent, nothing).unwrap();
         for what in ["syscall", "wchan", "io", "fd", "maps", "namespace"] {
             assert_eq!(state(&findings, what), State::Ok, "{what}");
         }
-        let none = Settings { pid: Some(crate::cli::PID_MAX), ..Settings::default() };
-        assert_eq!(super::findings(&none, absent, nothing).unwrap_err().exit, Exit::NoProcess);
+        assert_eq!(super::findings(&of(PID_MAX), absent, nothing).unwrap_err().exit, Exit::NoProcess);
     }
 }

@@ -4,7 +4,6 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use crate::cli::{self, GpuSelector};
 use crate::diagnosis::{Context, Diagnosis, Verdict};
 use crate::history::{History, Mark};
 use crate::rates::{Frame, GpuChoice, Rates, RatesOptions};
@@ -40,12 +39,8 @@ pub struct Fold {
 impl Fold {
     /// A fold that has seen nothing yet. `gpus` are the devices named by hand.
     #[must_use]
-    pub fn new(context: Context, gpus: &[GpuSelector]) -> Self {
-        let gpus = gpus.iter().map(|gpu| match gpu {
-            GpuSelector::Index(index) => GpuChoice::Index(*index),
-            GpuSelector::Uuid(uuid) => GpuChoice::Uuid(uuid.clone()),
-        });
-        Self { rates: Rates::new(RatesOptions { gpus: gpus.collect() }), diagnosis: Diagnosis::new(context) }
+    pub fn new(context: Context, gpus: &[GpuChoice]) -> Self {
+        Self { rates: Rates::new(RatesOptions { gpus: gpus.to_vec() }), diagnosis: Diagnosis::new(context) }
     }
 
     /// The tick of the next sample.
@@ -105,7 +100,7 @@ impl Standing {
 /// [`RecordingError`], for a line that is not a sample.
 pub fn replay<R: Read>(
     recording: &mut Recording<R>,
-    gpus: Option<&[GpuSelector]>,
+    gpus: Option<&[GpuChoice]>,
 ) -> Result<Option<Verdict>, RecordingError> {
     let header = recording.header().clone();
     judge_all(&header, gpus, recording)
@@ -118,7 +113,7 @@ pub fn replay<R: Read>(
 /// The first of the samples that is one.
 pub fn judge_all<E>(
     header: &Header,
-    gpus: Option<&[GpuSelector]>,
+    gpus: Option<&[GpuChoice]>,
     samples: impl IntoIterator<Item = Result<Sample, E>>,
 ) -> Result<Option<Verdict>, E> {
     let mut fold = fold_of(header, gpus);
@@ -134,8 +129,8 @@ pub fn judge_all<E>(
 
 /// A fold for the samples recorded under `header`. `gpus` as for [`replay`].
 #[must_use]
-pub fn fold_of(header: &Header, gpus: Option<&[GpuSelector]>) -> Fold {
-    let named: Vec<GpuSelector> = header.gpus.iter().filter_map(|gpu| cli::parse_gpu(gpu).ok()).collect();
+pub fn fold_of(header: &Header, gpus: Option<&[GpuChoice]>) -> Fold {
+    let named: Vec<GpuChoice> = header.gpus.iter().filter_map(|gpu| gpu.parse().ok()).collect();
     Fold::new(context(header), gpus.unwrap_or(&named))
 }
 

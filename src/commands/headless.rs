@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use crate::config::LogSettings;
 use crate::errors::Exit;
 use crate::history::History;
 use crate::outputs::csv::Summary;
+use crate::outputs::log::LogSettings;
 use crate::outputs::{log, text};
 use crate::rates::Frame;
 use crate::sample::SourceState;

@@ -18,7 +18,7 @@ use super::{headless, screen};
 pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     // A terminal that can hold no screen gets the question in lines.
     let asks_in_lines = std::env::var("TERM").is_ok_and(|term| term == "dumb");
-    if settings.log.is_some() || asks_in_lines || !is_terminal() {
+    if settings.call.log.is_some() || asks_in_lines || !is_terminal() {
         return attach(settings, super::pick::target(settings)?, None);
     }
     match super::pick::certain(settings)? {
@@ -39,7 +39,7 @@ fn is_terminal() -> bool {
 /// # Errors
 /// One line.
 pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<ExitCode> {
-    if let Some(log_settings) = &settings.log {
+    if let Some(log_settings) = &settings.call.log_settings() {
         let session = Session::attach(settings, pid, simulated)?;
         let opened = log::open(log_settings)?;
         return block_on(headless::run(session, opened, log_settings));

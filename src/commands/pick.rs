@@ -169,7 +169,7 @@ pub fn answer(list: &[Candidate], text: &str) -> Answer {
 /// # Errors
 /// The candidates, where there is not exactly one; or standard error cannot be written.
 pub fn certain(settings: &Settings) -> std::io::Result<Result<u32, Vec<Candidate>>> {
-    if let Some(pid) = settings.pid {
+    if let Some(pid) = settings.call.pid {
         return Ok(Ok(pid));
     }
     let list = find(settings, &gpu_users(settings));

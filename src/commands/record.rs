@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::cli::{GpuSelector, RecordArgs};
+use crate::cli::RecordArgs;
 use crate::config::Settings;
 use crate::diagnosis::Verdict;
 use crate::errors::Exit;
@@ -29,13 +29,13 @@ pub fn run(settings: &Settings, arguments: &RecordArgs) -> anyhow::Result<ExitCo
         command: session.context().command.clone(),
         started: session.context().started.clone(),
         interval_s: settings.interval.as_secs_f64(),
-        gpus: settings.gpus.iter().flatten().map(word).collect(),
+        gpus: settings.gpus.iter().flatten().map(ToString::to_string).collect(),
     };
     if arguments.anonymise {
         header = anonymise::header(&header);
     }
     let path = &arguments.output;
-    let out = log::open_out("recording", path, settings.existing)?;
+    let out = log::open_out("recording", path, settings.call.existing())?;
     let recorder = Recorder::new(out, &header).map_err(|error| cannot_write(path, error))?;
     block_on(watch(session, recorder, arguments))
 }
@@ -74,11 +74,4 @@ fn summary(path: &Path, recorder: &Recorder, verdict: Option<&Verdict>) -> Strin
 
 fn cannot_write(path: &Path, error: std::io::Error) -> anyhow::Error {
     log::write_error_of("recording", path, error)
-}
-
-fn word(gpu: &GpuSelector) -> String {
-    match gpu {
-        GpuSelector::Index(index) => index.to_string(),
-        GpuSelector::Uuid(uuid) => uuid.clone(),
-    }
 }

@@ -8,7 +8,7 @@ use crossterm::event::EventStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_stream::StreamExt;
 
-use crate::config::Settings;
+use crate::config::{Settings, layout_store, themes};
 use crate::errors::Exit;
 use crate::history::archive::Limits;
 use crate::text;
@@ -18,7 +18,7 @@ use super::candidates::Candidates;
 use super::playing::Player;
 use super::session::{Ending, Session};
 use super::watching::Watching;
-use super::{deeds, kept, look, watching};
+use super::{deeds, watching};
 
 /// Shows the screen until the user leaves it. When the target ends the screen stays.
 ///
@@ -48,8 +48,8 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
 /// # Errors
 /// One line when the theme's file cannot be used.
 pub fn options(settings: &Settings) -> anyhow::Result<Options> {
-    let kept = settings.layout_file.as_deref().map(kept::read).unwrap_or_default();
-    let layout = settings.layout.clone().or(kept);
+    let stored = settings.layout_file.as_deref().map(layout_store::read).unwrap_or_default();
+    let layout = settings.layout.or(&stored);
     let environment = |name: &str| std::env::var(name).ok();
     let theme = Theme::detect(!settings.color, settings.ascii, environment);
     // NO_COLOR is a wish; what the terminal could show is another question.
@@ -57,7 +57,7 @@ pub fn options(settings: &Settings) -> anyhow::Result<Options> {
     Ok(Options {
         theme,
         depth: Theme::detect(false, settings.ascii, wishless).depth,
-        themes: look::themes(theme.palette, settings.layout.theme.as_ref())?,
+        themes: themes::choices(theme.palette, settings.layout.theme.as_ref())?,
         keymap: settings.keymap.clone(),
         limits: Limits { span: settings.history, ..Limits::default() },
         may_signal: settings.signals && !settings.readonly,
@@ -159,7 +159,7 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
                     let width = usize::from(terminal.size().0);
                     // How somebody's recording was looked at says nothing about how runs are watched.
                     if let (Feed::Live(_), Some(file)) = (&feed, &settings.layout_file) {
-                        kept::write(file, app.layout().changed_since(&begun));
+                        layout_store::write(file, &app.layout().changed_since(&begun));
                     }
                     terminal.leave_with(&what_was_learned(&app, width, ascii));
                     return Ok(Exit::Done.into());

@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::GpuChoice;
-use super::delta::{copied, delta, span};
+use super::delta::{delta, span};
 use super::device::DeviceUse;
 use super::frame::{GpuLink, GpuProcessRates, GpuRates};
-use crate::sample::{GpuDevice, GpuProcess, GpuSample, JobSample, Sample};
+use crate::sample::{Gpm, GpuDevice, GpuProcess, GpuSample, JobSample, Sample};
 
 /// Bytes per second of one PCIe lane, one way, by generation from 1, after line coding
 /// (PCI Express Base Specification: 2.5 and 5 GT/s with 8b/10b, 8 to 32 GT/s with 128b/130b, 64 GT/s with FLITs).
@@ -25,14 +25,8 @@ pub(super) struct GpuFold {
     pub rates: Vec<GpuRates>,
     /// Attached devices whose use is known.
     pub attached: Vec<DeviceUse>,
-    memory: HashMap<u32, u64>,
-}
-
-impl GpuFold {
     /// Device memory by PID, summed over devices.
-    pub(super) fn memory_by_pid(&self) -> &HashMap<u32, u64> {
-        &self.memory
-    }
+    pub memory_by_pid: HashMap<u32, u64>,
 }
 
 pub(super) fn fold(
@@ -58,18 +52,17 @@ pub(super) fn fold(
             before.devices.iter().find(|earlier| earlier.index == device.index && earlier.uuid == device.uuid)
         });
         let is_attached = attached.contains(&position);
-        let use_now = Use::of(device, &pids, is_attached, matched);
+        let used = usage(device, &pids, is_attached, matched);
         for process in &device.processes {
             if let Some(bytes) = process.memory_bytes {
-                let total = out.memory.entry(process.pid).or_insert(0);
+                let total = out.memory_by_pid.entry(process.pid).or_insert(0);
                 *total = total.saturating_add(bytes);
             }
         }
-        out.rates.push(rates(device, gpus.simulated, earlier, seconds, is_attached, stale, &use_now));
         let recent = sample.monotonic_ns.saturating_sub(gpus.monotonic_ns) <= RECENT_NS;
-        if let Some(pct) = use_now.utilization_pct.filter(|_| is_attached && !device.lost && recent) {
-            let scale = match use_now.job_utilization_pct {
-                Some(own) if !use_now.others.is_empty() && pct > 0.0 => (own / pct).clamp(0.0, 1.0),
+        if let Some(pct) = used.utilization_pct.filter(|_| is_attached && !device.lost && recent) {
+            let scale = match used.job_utilization_pct {
+                Some(own) if !used.others.is_empty() && pct > 0.0 => (own / pct).clamp(0.0, 1.0),
                 _ => 1.0,
             };
             let from_ns = before.map_or(sample.monotonic_ns, |before| before.monotonic_ns);
@@ -77,6 +70,7 @@ pub(super) fn fold(
             let points = &device.utilization_points;
             out.attached.push(DeviceUse::new(listed, !stale, pct / 100.0, scale, points, sample, from_ns));
         }
+        out.rates.push(GpuRates { simulated: gpus.simulated, ..rates(device, earlier, seconds, stale, used) });
     }
     out
 }
@@ -96,33 +90,31 @@ fn attached(
     job: Option<&JobSample>,
     pids: &HashSet<u32>,
 ) -> (GpuLink, HashSet<usize>) {
-    let positions = |wanted: &dyn Fn(&GpuDevice) -> bool| -> HashSet<usize> {
+    type Wanted<'a> = &'a dyn Fn(&GpuDevice) -> bool;
+    let positions = |wanted: Wanted| -> HashSet<usize> {
         gpus.devices.iter().enumerate().filter(|(_, device)| wanted(device)).map(|(at, _)| at).collect()
     };
     if !choices.is_empty() {
         let chosen = positions(&|device| choices.iter().any(|choice| is_chosen(choice, device)));
         return (GpuLink::Chosen, chosen);
     }
-    let by_process = positions(&|device| device.processes.iter().any(|process| pids.contains(&process.pid)));
-    if !by_process.is_empty() {
-        return (GpuLink::Processes, by_process);
-    }
     let minors = job.and_then(|job| job.nvidia_minors.as_deref()).unwrap_or_default();
-    let by_minor = positions(&|device| device.minor.is_some_and(|minor| minors.contains(&minor)));
-    if !by_minor.is_empty() {
-        return (GpuLink::OpenDevice, by_minor);
-    }
-    let visible = job.and_then(|job| job.cuda_visible_devices.as_deref()).unwrap_or_default();
-    let visible = visible_devices(visible);
-    let by_visible = positions(&|device| visible.iter().any(|choice| is_chosen(choice, device)));
-    if by_visible.is_empty() { (GpuLink::None, by_visible) } else { (GpuLink::VisibleDevices, by_visible) }
+    let visible = visible_devices(job.and_then(|job| job.cuda_visible_devices.as_deref()).unwrap_or_default());
+    let links: [(GpuLink, Wanted); 3] = [
+        (GpuLink::Processes, &|device| device.processes.iter().any(|process| pids.contains(&process.pid))),
+        (GpuLink::OpenDevice, &|device| device.minor.is_some_and(|minor| minors.contains(&minor))),
+        (GpuLink::VisibleDevices, &|device| visible.iter().any(|choice| is_chosen(choice, device))),
+    ];
+    let mut found = links.into_iter().map(|(link, wanted)| (link, positions(wanted)));
+    found.find(|(_, positions)| !positions.is_empty()).unwrap_or_default()
 }
 
 fn is_chosen(choice: &GpuChoice, device: &GpuDevice) -> bool {
     match choice {
         GpuChoice::Index(index) => device.index == *index,
         GpuChoice::Uuid(prefix) => {
-            !prefix.is_empty() && device.uuid.as_deref().is_some_and(|uuid| uuid.starts_with(prefix.as_str()))
+            let start = device.uuid.as_deref().and_then(|uuid| uuid.get(..prefix.len()));
+            !prefix.is_empty() && start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
         }
     }
 }
@@ -144,45 +136,34 @@ fn visible_devices(value: &str) -> Vec<GpuChoice> {
     value.split(',').map_while(entry).collect()
 }
 
-/// How a device was used, by the job and by others.
-#[derive(Debug, Default)]
-struct Use {
-    utilization_pct: Option<f64>,
-    job_utilization_pct: Option<f64>,
-    job_memory_bytes: Option<u64>,
-    others: Vec<GpuProcess>,
-    job_pids: Vec<u32>,
-    processes: Vec<GpuProcessRates>,
-}
-
-impl Use {
-    /// `matched`: NVML names processes of the job somewhere, so the PIDs on both sides are of one namespace. Where they
-    /// are not (inside a container), nobody on an attached device can be called a stranger, and a single process
-    /// listed there is taken for the job's.
-    fn of(device: &GpuDevice, pids: &HashSet<u32>, attached: bool, matched: bool) -> Self {
-        let points = device.utilization_points.iter().filter(|point| point.pct <= 100);
-        let (sum, count) = points.fold((0.0, 0u32), |(sum, count), point| (sum + f64::from(point.pct), count + 1));
-        let utilization_pct = if count > 0 { Some(sum / f64::from(count)) } else { percent(device.utilization_pct) };
-        let unmatchable = attached && !matched;
-        let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) = device
-            .processes
-            .iter()
-            .partition(|process| pids.contains(&process.pid) || unmatchable && device.processes.len() == 1);
-        let alone = others.is_empty();
-        let known = !unmatchable || device.processes.len() == 1;
-        let mut processes = shown(&own, known.then_some(true));
-        processes.extend(shown(&others, known.then_some(false)));
-        let own_utilization = total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from)))
-            .map(|pct| (pct as f64).min(100.0))
-            .or(utilization_pct.filter(|_| alone));
-        Self {
-            utilization_pct,
-            job_utilization_pct: own_utilization.filter(|_| attached),
-            job_memory_bytes: total(own.iter().map(|process| process.memory_bytes)),
-            others: if unmatchable { Vec::new() } else { others },
-            processes,
-            job_pids: if unmatchable { Vec::new() } else { own.iter().map(|process| process.pid).collect() },
-        }
+/// How a device was used by the job and by others, and nothing else of it. `matched`: NVML names processes of the job
+/// somewhere, so the PIDs on both sides are of one namespace. Where they are not (inside a container), nobody on an
+/// attached device can be called a stranger, and a single process listed there is taken for the job's.
+fn usage(device: &GpuDevice, pids: &HashSet<u32>, attached: bool, matched: bool) -> GpuRates {
+    let points = device.utilization_points.iter().filter(|point| point.pct <= 100);
+    let (sum, count) = points.fold((0.0, 0u32), |(sum, count), point| (sum + f64::from(point.pct), count + 1));
+    let utilization_pct = if count > 0 { Some(sum / f64::from(count)) } else { percent(device.utilization_pct) };
+    let unmatchable = attached && !matched;
+    let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) = device
+        .processes
+        .iter()
+        .partition(|process| pids.contains(&process.pid) || unmatchable && device.processes.len() == 1);
+    let alone = others.is_empty();
+    let known = !unmatchable || device.processes.len() == 1;
+    let mut processes = shown(&own, known.then_some(true));
+    processes.extend(shown(&others, known.then_some(false)));
+    let own_utilization = total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from)))
+        .map(|pct| (pct as f64).min(100.0))
+        .or(utilization_pct.filter(|_| alone));
+    GpuRates {
+        attached,
+        utilization_pct,
+        job_utilization_pct: own_utilization.filter(|_| attached),
+        job_memory_bytes: total(own.iter().map(|process| process.memory_bytes)),
+        others: if unmatchable { Vec::new() } else { others },
+        processes,
+        job_pids: if unmatchable { Vec::new() } else { own.iter().map(|process| process.pid).collect() },
+        ..GpuRates::default()
     }
 }
 
@@ -210,47 +191,58 @@ fn percent(value: Option<u32>) -> Option<f64> {
     value.filter(|pct| *pct <= 100).map(f64::from)
 }
 
+/// Adds to its use what else is known of a device.
 fn rates(
     device: &GpuDevice,
-    simulated: bool,
     earlier: Option<&GpuDevice>,
     seconds: Option<f64>,
-    attached: bool,
     stale: bool,
-    used: &Use,
+    mut used: GpuRates,
 ) -> GpuRates {
     // What the driver measured over the last moments: not again what it said a tick ago, nor of a device that is lost.
     let fresh = !stale && !device.lost;
-    let gpm = device.gpm.filter(|_| fresh);
-    let share = |value: Option<f64>| value.filter(|pct| pct.is_finite() && *pct >= 0.0).map(|pct| pct.min(100.0));
-    let per_s = |kib_s: Option<u32>| kib_s.filter(|_| fresh).map(|kib| f64::from(kib) * 1024.0);
-    let processes = used.processes.iter().map(|process| GpuProcessRates {
-        sm_utilization_pct: process.sm_utilization_pct.filter(|_| fresh),
-        ..*process
-    });
+    let nothing = GpuDevice::default();
+    let now = if fresh { device } else { &nothing };
+    if !fresh {
+        (used.utilization_pct, used.job_utilization_pct) = (None, None);
+        used.processes.iter_mut().for_each(|process| process.sm_utilization_pct = None);
+    }
+    let share = |of: fn(&Gpm) -> Option<f64>| {
+        now.gpm.as_ref().and_then(of).filter(|pct| pct.is_finite() && *pct >= 0.0).map(|pct| pct.min(100.0))
+    };
+    let watts = |mw: u32| f64::from(mw) / 1e3;
+    let bytes_s = |kib_s: u32| f64::from(kib_s) * 1024.0;
     GpuRates {
-        attached,
-        simulated,
-        utilization_pct: used.utilization_pct.filter(|_| fresh),
-        job_utilization_pct: used.job_utilization_pct.filter(|_| fresh),
-        memory_utilization_pct: percent(device.memory_utilization_pct).filter(|_| fresh),
-        job_memory_bytes: used.job_memory_bytes,
-        power_w: power_w(device, earlier, seconds).filter(|_| fresh),
-        power_limit_w: device.power_limit_mw.map(|mw| f64::from(mw) / 1e3),
-        pcie_rx_bytes_s: per_s(device.pcie_rx_kib_s),
-        pcie_tx_bytes_s: per_s(device.pcie_tx_kib_s),
+        index: device.index,
+        uuid: device.uuid.clone(),
+        name: device.name.clone(),
+        lost: device.lost,
+        memory_utilization_pct: percent(now.memory_utilization_pct),
+        memory_used_bytes: device.memory_used_bytes,
+        memory_total_bytes: device.memory_total_bytes,
+        power_w: power_w(now, earlier, seconds),
+        power_limit_w: device.power_limit_mw.map(watts),
+        temperature_c: device.temperature_c,
+        sm_clock_mhz: device.sm_clock_mhz,
+        sm_clock_max_mhz: device.sm_clock_max_mhz,
+        memory_clock_mhz: device.memory_clock_mhz,
+        memory_clock_max_mhz: device.memory_clock_max_mhz,
+        clock_event_reasons: device.clock_event_reasons,
+        pcie_rx_bytes_s: now.pcie_rx_kib_s.map(bytes_s),
+        pcie_tx_bytes_s: now.pcie_tx_kib_s.map(bytes_s),
         pcie_capacity_bytes_s: pcie_capacity(device),
-        sm_active_pct: share(gpm.and_then(|gpm| gpm.sm_active_pct)),
-        tensor_active_pct: share(gpm.and_then(|gpm| gpm.tensor_active_pct)),
-        dram_active_pct: share(gpm.and_then(|gpm| gpm.dram_active_pct)),
-        encoder_pct: device.encoder_pct.filter(|pct| fresh && *pct <= 100),
-        decoder_pct: device.decoder_pct.filter(|pct| fresh && *pct <= 100),
-        others: used.others.clone(),
-        job_pids: used.job_pids.clone(),
-        processes: processes.collect(),
-        ..copied!(device => GpuRates: index uuid name lost memory_used_bytes memory_total_bytes temperature_c
-            sm_clock_mhz sm_clock_max_mhz memory_clock_mhz memory_clock_max_mhz clock_event_reasons pcie_generation
-            pcie_width pcie_generation_max pcie_width_max ecc_uncorrected mig)
+        pcie_generation: device.pcie_generation,
+        pcie_width: device.pcie_width,
+        pcie_generation_max: device.pcie_generation_max,
+        pcie_width_max: device.pcie_width_max,
+        ecc_uncorrected: device.ecc_uncorrected,
+        mig: device.mig,
+        sm_active_pct: share(|gpm| gpm.sm_active_pct),
+        tensor_active_pct: share(|gpm| gpm.tensor_active_pct),
+        dram_active_pct: share(|gpm| gpm.dram_active_pct),
+        encoder_pct: now.encoder_pct.filter(|pct| *pct <= 100),
+        decoder_pct: now.decoder_pct.filter(|pct| *pct <= 100),
+        ..used
     }
 }
 
@@ -274,5 +266,180 @@ fn pcie_capacity(device: &GpuDevice) -> Option<f64> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
-#[path = "gpu_tests.rs"]
-mod tests;
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::rates::testing::*;
+    use crate::sample::UtilizationPoint;
+
+    fn device(index: u32) -> GpuDevice {
+        GpuDevice {
+            index,
+            uuid: Some(format!("GPU-{index}abc").into()),
+            minor: Some(index),
+            utilization_pct: Some(40),
+            ..GpuDevice::default()
+        }
+    }
+
+    fn with(ms: u64, devices: Vec<GpuDevice>, job: JobSample) -> Sample {
+        let gpus = GpuSample { monotonic_ns: ms * MS, devices, ..GpuSample::default() };
+        Sample { gpus: Some(Arc::new(gpus)), job: Some(Arc::new(job)), ..tick(ms / 1000, ms) }
+    }
+
+    fn one(devices: Vec<GpuDevice>, job: JobSample) -> GpuFold {
+        fold(&[], None, &with(1000, devices, job), None)
+    }
+
+    fn on(pid: u32, memory: u64, sm: Option<u32>) -> GpuProcess {
+        GpuProcess { pid, memory_bytes: Some(memory), sm_utilization_pct: sm, compute: true }
+    }
+
+    fn shown(rates: &GpuRates) -> Vec<(u32, Option<bool>)> {
+        rates.processes.iter().map(|process| (process.pid, process.ours)).collect()
+    }
+
+    fn flags(out: &GpuFold) -> Vec<bool> {
+        out.rates.iter().map(|gpu| gpu.attached).collect()
+    }
+
+    #[test]
+    fn link_goes_from_processes_to_minors_to_visible_devices() {
+        let mut job = job(0, vec![process(10)]);
+        job.nvidia_minors = Some(vec![1]);
+        job.cuda_visible_devices = Some("0".into());
+        let mut devices = vec![device(0), device(1), device(2)];
+        devices[2].processes = vec![on(10, 5, None)];
+        let out = one(devices.clone(), job.clone());
+        assert_eq!((out.link, flags(&out)), (GpuLink::Processes, vec![false, false, true]));
+        devices[2].processes.clear();
+        let out = one(devices.clone(), job.clone());
+        assert_eq!((out.link, flags(&out)), (GpuLink::OpenDevice, vec![false, true, false]));
+        job.nvidia_minors = Some(vec![]);
+        let out = one(devices.clone(), job.clone());
+        assert_eq!((out.link, flags(&out)), (GpuLink::VisibleDevices, vec![true, false, false]));
+        job.cuda_visible_devices = None;
+        let out = one(devices.clone(), job.clone());
+        assert_eq!((out.link, flags(&out)), (GpuLink::None, vec![false; 3]));
+        let choice = [GpuChoice::Uuid("GPU-1".into()), GpuChoice::Index(2)];
+        let out = fold(&choice, None, &with(1000, devices, job), None);
+        assert_eq!((out.link, flags(&out)), (GpuLink::Chosen, vec![false, true, true]));
+    }
+
+    #[test]
+    fn visible_devices_stop_at_the_first_invalid_entry() {
+        let index = GpuChoice::Index;
+        assert_eq!(visible_devices("0, 2"), [index(0), index(2)]);
+        assert_eq!(visible_devices("1,-1,0"), [index(1)]);
+        assert_eq!(visible_devices(""), []);
+        assert_eq!(visible_devices("NoDevFiles"), []);
+        assert_eq!(visible_devices("GPU-8932f937"), [GpuChoice::Uuid("GPU-8932f937".into())]);
+        assert_eq!(visible_devices("MIG-GPU-8932/1/2"), [GpuChoice::Uuid("GPU-8932".into())]);
+    }
+
+    #[test]
+    fn inner_pids_count_only_in_our_own_namespace() {
+        let mut job = job(0, vec![process(4000)]);
+        job.processes[0].inner_pid = Some(10);
+        let mut gpu = device(0);
+        gpu.processes = vec![on(10, 5, None)];
+        assert_eq!(one(vec![gpu.clone()], job.clone()).link, GpuLink::Processes);
+        job.other_pid_namespace = true;
+        assert_eq!(one(vec![gpu], job).link, GpuLink::None);
+    }
+
+    #[test]
+    fn the_jobs_part_and_the_others() {
+        let job = job(0, vec![process(10), process(11)]);
+        let mut gpu = device(0);
+        gpu.processes = vec![on(10, 5, Some(20)), on(11, 7, Some(5)), on(99, 100, Some(15))];
+        let out = one(vec![gpu], job);
+        let rates = &out.rates[0];
+        assert_eq!(rates.job_utilization_pct, Some(25.0));
+        assert_eq!(rates.job_memory_bytes, Some(12));
+        assert_eq!(rates.others.len(), 1);
+        assert_eq!(shown(rates), [(11, Some(true)), (10, Some(true)), (99, Some(false))]);
+        assert_eq!((rates.processes[1].memory_bytes, rates.processes[1].sm_utilization_pct), (Some(5), Some(20)));
+        assert!((out.attached[0].busy(0) - 0.25).abs() < 1e-9, "the device's use is cut to the job's part");
+        assert_eq!(out.memory_by_pid.get(&11), Some(&7));
+    }
+
+    #[test]
+    fn alone_on_the_device_its_use_is_the_jobs() {
+        let job = job(0, vec![process(10)]);
+        let mut gpu = device(0);
+        gpu.processes = vec![on(10, 5, None)];
+        assert_eq!(one(vec![gpu.clone()], job.clone()).rates[0].job_utilization_pct, Some(40.0));
+        gpu.processes.push(on(99, 5, None));
+        assert_eq!(one(vec![gpu], job).rates[0].job_utilization_pct, None);
+    }
+
+    #[test]
+    fn in_a_container_nobody_is_called_a_stranger() {
+        let mut job = job(0, vec![process(10)]);
+        job.nvidia_minors = Some(vec![0]);
+        let mut gpu = device(0);
+        gpu.processes = vec![on(54_321, 6, Some(30))];
+        let out = one(vec![gpu.clone()], job.clone());
+        let rates = &out.rates[0];
+        assert_eq!((rates.others.len(), rates.job_memory_bytes, rates.job_utilization_pct), (0, Some(6), Some(30.0)));
+        assert_eq!(shown(rates), [(54_321, Some(true))]);
+        gpu.processes.push(on(54_400, 7, Some(30)));
+        let rates = one(vec![gpu], job).rates.remove(0);
+        assert_eq!((rates.others.len(), rates.job_memory_bytes, rates.job_utilization_pct), (0, None, None));
+        assert_eq!(shown(&rates), [(54_400, None), (54_321, None)]);
+    }
+
+    #[test]
+    fn utilisation_is_the_mean_of_the_points() {
+        let mut gpu = device(0);
+        gpu.utilization_points = [0, 50, 100, 4_000_000].map(|pct| UtilizationPoint { unix_us: 0, pct }).to_vec();
+        assert_eq!(one(vec![gpu], job(0, vec![])).rates[0].utilization_pct, Some(50.0));
+        let sentinel = GpuDevice { utilization_pct: Some(u32::MAX), ..device(0) };
+        assert_eq!(one(vec![sentinel], job(0, vec![])).rates[0].utilization_pct, None);
+    }
+
+    #[test]
+    fn power_from_energy_where_it_moves() {
+        let at = |ms, energy_mj| {
+            let gpu = GpuDevice { energy_mj: Some(energy_mj), power_mw: Some(70_000), ..device(0) };
+            with(ms, vec![gpu], job(ms, vec![]))
+        };
+        let power = |before: &Sample, now: &Sample| fold(&[], Some(before), now, Some(before)).rates[0].power_w;
+        assert_eq!(power(&at(1000, 5_000), &at(2000, 155_000)), Some(150.0));
+        assert_eq!(power(&at(1000, 5_000), &at(2000, 5_000)), Some(70.0), "did not move");
+        assert_eq!(power(&at(1000, 5_000), &at(2000, 4_000)), Some(70.0), "went back");
+        assert_eq!(power(&at(1000, 5_000), &at(1200, 9_000)), Some(70.0), "interval too short");
+    }
+
+    #[test]
+    fn a_stale_or_lost_device_has_no_use() {
+        let mut gpu = device(0);
+        gpu.gpm = Some(Gpm { sm_active_pct: Some(5.0), ..Gpm::default() });
+        gpu.memory_used_bytes = Some(3);
+        gpu.processes = vec![on(10, 5, Some(20))];
+        let sample = with(1000, vec![gpu.clone()], job(1000, vec![]));
+        let rates = fold(&[], Some(&sample), &sample, Some(&sample)).rates.remove(0);
+        assert_eq!((rates.utilization_pct, rates.sm_active_pct, rates.memory_used_bytes), (None, None, Some(3)));
+        assert_eq!((rates.processes[0].memory_bytes, rates.processes[0].sm_utilization_pct), (Some(5), None));
+        gpu.lost = true;
+        let rates = one(vec![gpu], job(0, vec![])).rates.remove(0);
+        assert_eq!((rates.utilization_pct, rates.lost), (None, true));
+    }
+
+    #[test]
+    fn link_capacity() {
+        let gpu = |generation, width| GpuDevice {
+            pcie_generation: Some(1),
+            pcie_generation_max: generation,
+            pcie_width: Some(8),
+            pcie_width_max: width,
+            ..device(0)
+        };
+        assert_eq!(pcie_capacity(&gpu(Some(4), Some(16))), Some(1969e6 * 16.0));
+        assert_eq!(pcie_capacity(&gpu(None, None)), Some(250e6 * 8.0));
+        assert_eq!(pcie_capacity(&gpu(Some(0), Some(16))), None);
+        assert_eq!(pcie_capacity(&gpu(Some(99), Some(16))), None);
+    }
+}

@@ -9,6 +9,7 @@ mod data_mounts;
 mod fields;
 pub(crate) mod files;
 pub mod gpu;
+mod gpu_reader;
 pub mod host;
 pub mod job;
 mod mounts;

@@ -26,9 +26,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use jiff::tz::TimeZone;
 use ratatui::layout::Rect;
 
+use super::arrangement::{Layout, Scale, ThemeName};
 use super::job::Job;
 use super::jobs::{JobList, Wish};
-use super::kept::{Layout, Scale, ThemeName};
 use super::keys::{Action, Keymap};
 use super::layout::{self, Wants};
 use super::message::{Effect, JobKey, Message, Needs, News};
@@ -44,9 +44,6 @@ use crate::history::archive::Limits;
 use crate::rates::Frame;
 use crate::rates::frame::ProcessRates;
 use crate::sample::Sources;
-
-/// Lengths of time that the charts can show, seconds.
-pub const SCALES: [f64; 8] = [10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
 
 /// What the screen is set to.
 #[derive(Debug, Clone)]
@@ -226,7 +223,12 @@ impl App {
     /// Seconds that the charts show.
     #[must_use]
     pub fn span_s(&self) -> f64 {
-        self.scale.seconds()
+        self.scale.seconds().unwrap_or_else(|| self.job().seen_span_s())
+    }
+
+    /// The next longer or shorter time scale than the charts have now.
+    pub(in crate::tui) fn next_scale(&self, longer: bool) -> Option<Scale> {
+        Scale::next(longer, self.span_s())
     }
 
     /// The time that charts of `cells` cells show.
@@ -553,8 +555,8 @@ impl App {
             Action::Go(page) => self.go(page),
             Action::NextPage => self.go(self.page.after(1)),
             Action::PreviousPage => self.go(self.page.after(Page::ALL.len() - 1)),
-            Action::ZoomIn => self.zoom(self.scale.step(false)),
-            Action::ZoomOut => self.zoom(self.scale.step(true)),
+            Action::ZoomIn => self.zoom(self.next_scale(false).unwrap_or(self.scale)),
+            Action::ZoomOut => self.zoom(self.next_scale(true).unwrap_or(self.scale)),
             Action::Pause => self.travel(|job| job.pause()),
             Action::StepBack => self.travel(|job| job.step(-1, span_s)),
             Action::StepForward => self.travel(|job| job.step(1, span_s)),

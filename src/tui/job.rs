@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::message::{JobKey, Target};
 use super::summary::{Summary, Tally};
-use super::timeline::{self, Timeline};
+use super::timeline::{self, Timeline, Window};
 use super::words;
 use crate::diagnosis::verdict::Verdict;
 use crate::history::archive::{Archive, Limits, Moment, MomentId, Stamp};
@@ -240,6 +240,19 @@ impl Job {
             Some(cursor) => cursor.edge_ns,
             None => self.timeline.latest().map_or(0, |point| point.end_ns),
         }
+    }
+
+    /// Seconds that charts show which begin short and grow with what has been seen by their right edge: their first minute
+    /// is not mostly empty then. Fewer than ten samples are no chart.
+    #[must_use]
+    pub fn seen_span_s(&self) -> f64 {
+        let edge_ns = self.edge_ns();
+        let holds_all = |s: f64| {
+            let column_ns = (s * 1e9) as u64;
+            let window = Window { edge_ns, end_ns: edge_ns, column_ns, columns: 1, sweep: false };
+            !self.timeline.began_before(window)
+        };
+        [15.0, 30.0].into_iter().find(|s| *s >= 10.0 * self.interval_s && holds_all(*s)).unwrap_or(60.0)
     }
 
     /// Seconds for which the verdict on the screen has stood by then.

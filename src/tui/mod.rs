@@ -5,12 +5,12 @@
 //! here reads a clock, a file or a process: the same screen can be driven by a live job, a recording or a test.
 
 pub mod app;
+pub mod arrangement;
 pub mod charts;
 pub mod encode;
 pub mod format;
 pub mod job;
 pub mod jobs;
-pub mod kept;
 pub mod keys;
 pub mod layout;
 pub mod message;
@@ -29,8 +29,8 @@ pub mod views;
 pub mod words;
 
 pub use app::{App, Options};
+pub use arrangement::Layout;
 pub use job::Job;
-pub use kept::Layout;
 pub use message::{Effect, JobKey, Message, News, Target};
 pub use terminal::Terminal;
 pub use theme::Theme;

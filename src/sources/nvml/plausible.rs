@@ -5,40 +5,39 @@ use std::ops::RangeInclusive;
 
 use crate::sample::gpu::UtilizationPoint;
 
-/// Believed values of one reading.
-pub(super) type Range = RangeInclusive<u32>;
-
-pub(super) const PERCENT: Range = 0..=100;
-pub(super) const POWER_LIMIT_MW: Range = 1..=20_000_000;
-pub(super) const TEMPERATURE_C: Range = 0..=199;
-pub(super) const CLOCK_MHZ: Range = 0..=20_000;
-pub(super) const CLOCK_MAX_MHZ: Range = 1..=20_000;
-/// 1 TiB/s, four times sixteen lanes of generation 7.
-pub(super) const PCIE_KIB_S: Range = 0..=1 << 30;
-pub(super) const PCIE_GENERATION: Range = 1..=16;
-pub(super) const PCIE_LANES: Range = 1..=64;
-/// `PID_MAX_LIMIT` of include/linux/threads.h.
-pub(super) const PID: Range = 1..=1 << 22;
+pub(super) const PERCENT: RangeInclusive<u32> = 0..=100;
+/// Milliwatts.
+pub(super) const POWER_LIMIT_MW: RangeInclusive<u32> = 1..=20_000_000;
+pub(super) const TEMPERATURE_C: RangeInclusive<u32> = 0..=199;
+pub(super) const CLOCK_MHZ: RangeInclusive<u32> = 0..=20_000;
+pub(super) const CLOCK_MAX_MHZ: RangeInclusive<u32> = 1..=20_000;
+/// Up to 1 TiB/s, four times sixteen lanes of generation 7.
+pub(super) const PCIE_KIB_S: RangeInclusive<u32> = 0..=1 << 30;
+pub(super) const PCIE_GENERATION: RangeInclusive<u32> = 1..=16;
+/// Lanes.
+pub(super) const PCIE_WIDTH: RangeInclusive<u32> = 1..=64;
+/// Up to Linux's `PID_MAX_LIMIT` (include/linux/threads.h).
+pub(super) const PID: RangeInclusive<u32> = 1..=1 << 22;
 /// Minor numbers of Linux have 20 bits (`MINORBITS` of include/linux/kdev_t.h).
-pub(super) const MINOR: Range = 0..=(1 << 20) - 1;
-
-/// Largest memory believed, bytes: 1 PiB.
-const MEMORY_BYTES: u64 = 1 << 50;
+pub(super) const MINOR: RangeInclusive<u32> = 0..=(1 << 20) - 1;
+pub(super) const COUNTER: RangeInclusive<u64> = 0..=u64::MAX - 1;
+/// Up to 1 PiB.
+const MEMORY_BYTES: RangeInclusive<u64> = 1..=1 << 50;
 /// A driver's time stamp may be this far ahead of our clock, microseconds. They are the same clock; what is further ahead
 /// is no time, or was taken before the clock was set back.
 const AHEAD_US: u64 = 2_000_000;
 
-/// Keeps a value that lies in the range.
-pub(super) fn within(range: Range) -> impl Fn(u32) -> Option<u32> {
+/// The check that keeps the values of a range.
+pub(super) fn within<T: PartialOrd>(range: RangeInclusive<T>) -> impl FnOnce(T) -> Option<T> {
     move |value| range.contains(&value).then_some(value)
 }
 
 /// GPM percentages may overshoot by rounding.
 pub(super) fn gpm_percent(value: f64) -> Option<f64> {
-    (value.is_finite() && (0.0..=101.0).contains(&value)).then_some(value.min(100.0))
+    within(0.0..=101.0)(value).map(|value| value.min(100.0))
 }
 
-/// Milliwatts. Devices overshoot their limit for moments, but not tenfold.
+/// Devices overshoot their limit for moments, but not tenfold.
 pub(super) fn power(milliwatts: u32, limit: Option<u32>) -> Option<u32> {
     let highest = limit.map_or(*POWER_LIMIT_MW.end(), |limit| limit.saturating_mul(10));
     (milliwatts <= highest).then_some(milliwatts)
@@ -46,17 +45,13 @@ pub(super) fn power(milliwatts: u32, limit: Option<u32>) -> Option<u32> {
 
 /// (used, total): used only with a total that holds it.
 pub(super) fn memory(used: u64, total: u64) -> (Option<u64>, Option<u64>) {
-    let total = (1..=MEMORY_BYTES).contains(&total).then_some(total);
-    (total.and_then(|total| (used <= total).then_some(used)), total)
+    let total = within(MEMORY_BYTES)(total);
+    (total.and_then(|total| within(0..=total)(used)), total)
 }
 
 /// Memory of a process; all ones when the driver does not account for it (`NVML_VALUE_NOT_AVAILABLE`).
 pub(super) fn process_memory(bytes: u64, total: Option<u64>) -> Option<u64> {
-    (bytes <= total.unwrap_or(MEMORY_BYTES)).then_some(bytes)
-}
-
-pub(super) fn counter(value: u64) -> Option<u64> {
-    (value != u64::MAX).then_some(value)
+    within(0..=total.unwrap_or(*MEMORY_BYTES.end()))(bytes)
 }
 
 /// A time stamp newer than `since_us` and not from the future.
@@ -75,8 +70,7 @@ mod tests {
 
     #[test]
     fn sentinels_are_no_values() {
-        let all = u32::MAX;
-        let ranges = [
+        for range in [
             PERCENT,
             POWER_LIMIT_MW,
             TEMPERATURE_C,
@@ -84,14 +78,14 @@ mod tests {
             CLOCK_MAX_MHZ,
             PCIE_KIB_S,
             PCIE_GENERATION,
-            PCIE_LANES,
+            PCIE_WIDTH,
             PID,
             MINOR,
-        ];
-        for range in ranges {
-            assert_eq!(within(range)(all), None);
+        ] {
+            assert_eq!(within(range)(u32::MAX), None);
         }
-        assert_eq!((power(all, None), power(3_000_001, Some(300_000)), counter(u64::MAX)), (None, None, None));
+        assert_eq!((power(u32::MAX, None), power(3_000_001, Some(300_000))), (None, None));
+        assert_eq!(within(COUNTER)(u64::MAX), None);
         assert_eq!(power(2_900_000, Some(300_000)), Some(2_900_000));
         assert_eq!((gpm_percent(f64::NAN), gpm_percent(-1.0), gpm_percent(100.4)), (None, None, Some(100.0)));
         assert_eq!(process_memory(u64::MAX, None), None);

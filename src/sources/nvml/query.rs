@@ -1,25 +1,25 @@
-//! Querying a device, and remembering what it does not offer.
+//! Calls of one device's functions, remembering what the device refuses.
+
+use std::collections::HashMap;
 
 use nvml_wrapper::error::NvmlError;
 
-/// A reading that the device refused is queried again after this long, nanoseconds.
+/// A reading that the device refused is tried again after this long, nanoseconds.
 const REFUSED_FOR_NS: u64 = 60_000_000_000;
 
-/// Queries a device, and remembers what it refused.
+/// Calls the functions of a device, each under the name of its reading, and remembers which it refused.
 #[derive(Debug, Default)]
-pub(super) struct Queries {
+pub(super) struct Query {
     pub(super) now_ns: u64,
-    /// Readings by name, with the time until which they are not asked for.
-    refused: Vec<(&'static str, u64)>,
+    refused_until_ns: HashMap<&'static str, u64>,
     pub(super) lost: bool,
     pub(super) driver_gone: Option<NvmlError>,
 }
 
-impl Queries {
-    /// A reading, where the device gives it.
-    pub(super) fn get<T>(&mut self, reading: &'static str, call: impl FnOnce() -> Result<T, NvmlError>) -> Option<T> {
-        let refused = |(name, until_ns): &(&str, u64)| *name == reading && *until_ns > self.now_ns;
-        if self.lost || self.driver_gone.is_some() || self.refused.iter().any(refused) {
+impl Query {
+    pub(super) fn get<T>(&mut self, name: &'static str, call: impl FnOnce() -> Result<T, NvmlError>) -> Option<T> {
+        let refused = self.refused_until_ns.get(name).is_some_and(|&until_ns| until_ns > self.now_ns);
+        if self.lost || self.driver_gone.is_some() || refused {
             return None;
         }
         match call() {
@@ -40,8 +40,7 @@ impl Queries {
                 | NvmlError::InvalidArg
                 | NvmlError::UnexpectedVariant(_),
             ) => {
-                self.refused.retain(|(name, _)| *name != reading);
-                self.refused.push((reading, self.now_ns.saturating_add(REFUSED_FOR_NS)));
+                self.refused_until_ns.insert(name, self.now_ns.saturating_add(REFUSED_FOR_NS));
             }
             // Idle (NotFound, NoData), in use, timed out: the next tick may fare better.
             Err(_) => {}
@@ -55,25 +54,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_reading_is_not_queried_again_for_a_minute() {
-        let mut queries = Queries::default();
+    fn a_refused_reading_is_left_alone_for_a_minute() {
+        let mut query = Query::default();
         let mut calls = 0;
         for second in 0..120 {
-            queries.now_ns = second * 1_000_000_000;
-            queries.get("encoder", || {
+            query.now_ns = second * 1_000_000_000;
+            query.get("encoder", || {
                 calls += 1;
                 Err::<(), _>(NvmlError::NotSupported)
             });
         }
         assert_eq!(calls, 2);
-        assert_eq!(queries.get("decoder", || Ok(1)), Some(1));
+        assert_eq!(query.get("decoder", || Ok(1)), Some(1));
     }
 
     #[test]
-    fn a_lost_device_is_asked_nothing_more() {
-        let mut queries = Queries::default();
-        assert_eq!(queries.get("power", || Err::<u32, _>(NvmlError::GpuLost)), None);
-        assert!(queries.lost);
-        assert_eq!(queries.get("memory", || Ok(1)), None);
+    fn nothing_more_is_called_on_a_lost_device() {
+        let mut query = Query::default();
+        assert_eq!(query.get("power", || Err::<u32, _>(NvmlError::GpuLost)), None);
+        assert!(query.lost);
+        assert_eq!(query.get("memory", || Ok(1)), None);
     }
 }

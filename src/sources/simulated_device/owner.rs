@@ -1,9 +1,8 @@
 //! The owner's side of the simulated device: a training-like program creates the file and launches work on it.
 //!
-//! Work is a length of time. Launching returns at once, as a kernel launch does; [`SimulatedGpu::synchronize`] sleeps until
-//! the queue is empty, as a blocking synchronisation does. Readers see a record through its sequence lock, so nothing but
-//! plain writes to the file is needed. One process writes a file, from one thread. Every change of a record is an error
-//! where there is no such device, or where the file cannot be written.
+//! Work is a length of time. Launching returns at once, as a kernel launch does; a blocking synchronisation is a sleep until
+//! [`SimulatedGpu::free_at_ns`]. Readers see a record through its sequence lock, so nothing but
+//! plain writes to the file is needed. One process writes a file, from one thread.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,7 +10,6 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-use super::super::clock::monotonic_ns;
 use super::state::{DeviceState, FILE_BYTES, MAX_DEVICES, RECORD_BYTES, encode_header};
 
 /// Simulated devices that this process owns.
@@ -52,25 +50,29 @@ impl SimulatedGpu {
     }
 
     /// Launches work of `length` on device 0 and returns at once.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
     pub fn launch(&mut self, length: Duration) -> io::Result<()> {
         self.launch_on(0, length)
     }
 
     /// Launches work of `length` on device `index` and returns at once.
+    ///
+    /// # Errors
+    /// When there is no such device or the file cannot be written.
     pub fn launch_on(&mut self, index: usize, length: Duration) -> io::Result<()> {
         let (now, length) = (monotonic_ns(), nanoseconds(length));
         self.update(index, |device| device.queue.launch(now, length))
     }
 
     /// Launches work of `length` of the neighbour on device `index`.
+    ///
+    /// # Errors
+    /// When there is no such device or the file cannot be written.
     pub fn launch_for_neighbour(&mut self, index: usize, length: Duration) -> io::Result<()> {
         let (now, length) = (monotonic_ns(), nanoseconds(length));
         self.update(index, |device| device.neighbour_queue.launch(now, length))
-    }
-
-    /// Sleeps until device 0 has done all that was launched on it.
-    pub fn synchronize(&self) {
-        sleep_until(self.free_at_ns());
     }
 
     /// When device 0 has done all that was launched on it, CLOCK_MONOTONIC nanoseconds.
@@ -82,18 +84,14 @@ impl SimulatedGpu {
     /// Time device 0 has been busy up to now: the truth that a monitor's readings are held against.
     #[must_use]
     pub fn busy(&self) -> Duration {
-        self.devices
-            .first()
-            .map_or(Duration::ZERO, |device| Duration::from_nanos(device.queue.busy_ns(monotonic_ns())))
-    }
-
-    /// The record of device `index` as last written.
-    #[must_use]
-    pub fn device(&self, index: usize) -> Option<&DeviceState> {
-        self.devices.get(index)
+        let busy_ns = self.devices.first().map_or(0, |device| device.queue.busy_ns(monotonic_ns()));
+        Duration::from_nanos(busy_ns)
     }
 
     /// Changes the record of device `index` under its sequence lock.
+    ///
+    /// # Errors
+    /// When there is no such device or the file cannot be written.
     pub fn update(&mut self, index: usize, change: impl FnOnce(&mut DeviceState)) -> io::Result<()> {
         let Some(device) = self.devices.get_mut(index) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such simulated device"));
@@ -109,11 +107,11 @@ impl SimulatedGpu {
     }
 }
 
-/// Sleeps until a moment of CLOCK_MONOTONIC: a blocking synchronisation with the end of one launch.
-pub fn sleep_until(end_ns: u64) {
-    while let Some(left) = end_ns.checked_sub(monotonic_ns()).filter(|left| *left > 0) {
-        std::thread::sleep(Duration::from_nanos(left));
-    }
+/// CLOCK_MONOTONIC now, nanoseconds.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    nanoseconds(now.try_into().unwrap_or_default())
 }
 
 fn nanoseconds(length: Duration) -> u64 {

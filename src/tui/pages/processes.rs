@@ -4,7 +4,7 @@ use super::signals;
 use super::{Reply, Seen, lines};
 use crate::rates::frame::ProcessRates;
 use crate::sample::ProcessId;
-use crate::tui::kept::Layout;
+use crate::tui::arrangement::Layout;
 use crate::tui::keys::Action;
 use crate::tui::popup::{Choice, Item, Menu, Popup, Prompt, Purpose};
 use crate::tui::processes::{COLUMNS, Column, Placed, Sort, Table};

@@ -288,12 +288,8 @@ fn read(text: &str, base: impl Fn(&str) -> Option<Palette>) -> Result<Palette, T
 }
 
 fn refused(text: &str, at: usize, what: &str) -> ThemeError {
-    let before = text.get(..at).unwrap_or(text);
-    ThemeError {
-        line: before.matches('\n').count() + 1,
-        column: before.rsplit('\n').next().unwrap_or("").chars().count() + 1,
-        what: crate::text::fit(what, 300),
-    }
+    let (line, column) = crate::text::line_and_column(text, at);
+    ThemeError { line, column, what: crate::text::fit(what, 300) }
 }
 
 /// One slot as the file gives it.

@@ -2,53 +2,35 @@
 //!
 //! It is a convenience. Whatever is wrong with it is logged and never keeps the screen from opening or closing.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::DirBuilder;
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
+use super::small_file;
 use crate::tui::Layout;
 
-/// A file longer than this is not ours.
-const FILE_MAX: u64 = 64 * 1024;
-
-/// What was kept; nothing where there is nothing that can be used.
+/// What was stored; nothing where there is nothing that can be used.
 #[must_use]
 pub fn read(path: &Path) -> Layout {
-    match try_read(path) {
-        Ok(layout) => layout,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Layout::default(),
-        Err(error) => {
-            tracing::warn!("the kept layout {} is ignored: {error}", path.display());
-            Layout::default()
-        }
-    }
+    let why = match small_file::read(path).map(|text| toml::from_str(&text)) {
+        Ok(Ok(layout)) => return layout,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Layout::default(),
+        Ok(Err(error)) => error.message().replace('\n', " "),
+        Err(error) => error.to_string(),
+    };
+    tracing::warn!("the stored layout {} is ignored: {why}", path.display());
+    Layout::default()
 }
 
-fn try_read(path: &Path) -> io::Result<Layout> {
-    // A pipe in its place must not keep anybody waiting.
-    let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let file = File::options().read(true).custom_flags(nonblock).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a file"));
-    }
-    let mut text = String::new();
-    file.take(FILE_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > FILE_MAX {
-        return Err(io::Error::other("longer than 64 KiB"));
-    }
-    let damaged = |error: toml::de::Error| io::Error::other(error.message().replace('\n', " "));
-    toml::from_str(&text).map_err(damaged)
-}
-
-/// Keeps what was changed, with what is kept already.
-pub fn write(path: &Path, changed: Layout) {
-    if changed == Layout::default() {
+/// Stores what was changed, with what is stored already.
+pub fn write(path: &Path, changed: &Layout) {
+    if *changed == Layout::default() {
         return;
     }
     // Another screen may have been left meanwhile: only what was changed on this one is written over.
-    if let Err(error) = try_write(path, &changed.or(read(path))) {
-        tracing::warn!("the layout is not kept in {}: {error}", path.display());
+    if let Err(error) = try_write(path, &changed.or(&read(path))) {
+        tracing::warn!("the layout is not stored in {}: {error}", path.display());
     }
 }
 
@@ -57,34 +39,22 @@ fn try_write(path: &Path, layout: &Layout) -> io::Result<()> {
     let folder = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let text = toml::to_string(layout).map_err(io::Error::other)?;
-    let beside = folder.join(format!(".layout.{}.tmp", std::process::id()));
-    // Left over by a process with the same number that was killed here.
-    let _ = fs::remove_file(&beside);
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&beside)
-        .and_then(|mut file| {
-            file.write_all(b"# How trainmon's screen was arranged when it was last left.\n")?;
-            file.write_all(text.as_bytes())
-        })
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
+    // Only its owner may read it.
+    let mut file = tempfile::Builder::new().prefix(".layout.").tempfile_in(folder)?;
+    write!(file, "# How trainmon's screen was arranged when it was last left.\n{text}")?;
+    file.persist(path)?;
+    Ok(())
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tui::kept::Word;
     use crate::tui::page::Page;
     use crate::tui::processes::{Column, Sort};
 
@@ -97,15 +67,15 @@ mod tests {
             page: Some(Page::Gpu),
             sort: Some(Sort { column: Column::Memory, reversed: true }),
             columns: Some(vec![Column::Cpu, Column::Pid]),
-            time_scale: Word::of_word("5m").ok(),
-            theme: Word::of_word("light").ok(),
+            time_scale: "5m".parse().ok(),
+            theme: "light".parse().ok(),
             ..Layout::default()
         };
-        write(&path, first.clone());
+        write(&path, &first);
         assert_eq!(read(&path), first);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         // Another screen's changes stay.
-        write(&path, Layout { page: Some(Page::Io), mouse: Some(false), ..Layout::default() });
+        write(&path, &Layout { page: Some(Page::Io), mouse: Some(false), ..Layout::default() });
         assert_eq!(read(&path), Layout { page: Some(Page::Io), mouse: Some(false), ..first });
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
     }
@@ -119,7 +89,7 @@ mod tests {
             assert_eq!(read(&path), Layout::default(), "{}", &text[..text.len().min(20)]);
         }
         let changed = Layout { tree: Some(true), ..Layout::default() };
-        write(&path, changed.clone());
+        write(&path, &changed);
         assert_eq!(read(&path), changed);
     }
 
@@ -127,7 +97,7 @@ mod tests {
     fn a_pipe_or_a_folder_in_its_place_keeps_nobody_waiting() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(read(directory.path()), Layout::default());
-        write(directory.path(), Layout { tree: Some(true), ..Layout::default() });
+        write(directory.path(), &Layout { tree: Some(true), ..Layout::default() });
         let pipe = directory.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         assert_eq!(read(&pipe), Layout::default());

@@ -1,0 +1,190 @@
+//! README.md and docs/ say what the program says: keys, causes, commands and columns come from the same tables. Links
+//! and names of files lead somewhere.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory;
+use trainmon::cli::Cli;
+use trainmon::diagnosis::causes;
+use trainmon::diagnosis::verdict::Class;
+use trainmon::outputs::csv;
+use trainmon::tui::keys;
+
+/// The door stays short: more than this belongs on a page of its own.
+const README_LINES: usize = 120;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(root().join(name)).expect(name)
+}
+
+fn names(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join(folder)).unwrap();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// README.md and every page of docs/: path below the root, text.
+fn pages() -> Vec<(PathBuf, String)> {
+    let docs = names("docs").into_iter().map(|name| format!("docs/{name}"));
+    let pages = std::iter::once("README.md".to_owned()).chain(docs);
+    pages.map(|name| (PathBuf::from(&name), read(&name))).collect()
+}
+
+/// The lines of a page that are not within a block of code.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut code = false;
+    text.lines().filter(move |line| {
+        let fence = line.starts_with("```");
+        code ^= fence;
+        !code && !fence
+    })
+}
+
+/// What links and pictures of a page point to.
+fn targets(text: &str) -> Vec<&str> {
+    let after = prose(text).flat_map(|line| line.split("](").skip(1));
+    after.map(|rest| rest.split(')').next().unwrap_or_default()).collect()
+}
+
+/// The anchors of a page's headings, as GitHub makes them.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = prose(text).filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| {
+        let heading = heading.trim_start_matches('#').trim().to_lowercase();
+        heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>().replace(' ', "-")
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn every_key_is_listed() {
+    let page = read("docs/keys.md");
+    for (binding, keys) in keys::Keymap::default().lines() {
+        let name = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let line = page.lines().find(|line| line.starts_with(&name) && line.ends_with(binding.help));
+        assert!(line.is_some(), "{name}: {}", binding.help);
+    }
+}
+
+/// The table of causes, as it has to stand there.
+fn table() -> String {
+    let mut lines = vec!["| class | cause | what it means | how far that is confirmed |".to_owned()];
+    lines.push("|---|---|---|---|".to_owned());
+    for cause in causes::all() {
+        let (class, confirmed) = (cause.class.word(), cause.confirmed.words());
+        lines.push(format!("| `{class}` | `{}` | {} | {confirmed} |", cause.name, cause.meaning));
+    }
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn the_causes_stand_there_as_in_their_table() {
+    let (page, table) = (read("docs/verdicts.md"), table());
+    let (_, section) = page.split_once("## Classes and causes\n").expect("the section");
+    assert!(section.contains(&table), "what should stand there:\n{table}");
+    for class in Class::ALL {
+        assert!(section.contains(&format!("`{}`", class.word())), "{class:?}");
+    }
+    for state in causes::states().filter(|state| state.class == Class::Idle) {
+        assert!(section.contains(state.name), "{}", state.name);
+    }
+}
+
+#[test]
+fn every_command_is_mentioned() {
+    let page = read("docs/commands.md");
+    for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        let call = format!("trainmon {}", command.get_name());
+        assert!(page.contains(&call), "{call}");
+    }
+}
+
+#[test]
+fn every_column_of_the_log_is_described() {
+    let page = read("docs/log.md");
+    for column in csv::header(1) {
+        let column = column.replace("gpu0_", "gpuN_");
+        assert!(page.contains(&format!("`{column}`")), "{column}");
+    }
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    for (page, text) in pages() {
+        for target in targets(&text).into_iter().filter(|target| !target.contains("://")) {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = if file.is_empty() { page.clone() } else { page.with_file_name(file) };
+            assert!(root().join(&path).exists(), "{}: {target}", page.display());
+            if !anchor.is_empty() {
+                let headings = anchors(&read(path.to_str().unwrap()));
+                assert!(headings.iter().any(|heading| heading == anchor), "{}: {target}", page.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_page_is_linked_from_the_readme() {
+    let readme = read("README.md");
+    for name in names("docs") {
+        assert!(targets(&readme).contains(&format!("docs/{name}").as_str()), "docs/{name}");
+    }
+}
+
+#[test]
+fn the_readme_is_short() {
+    let lines = read("README.md").lines().count();
+    assert!(lines <= README_LINES, "{lines} lines; put the rest on a page of docs/");
+}
+
+#[test]
+fn every_screen_is_shown_and_can_be_made_anew() {
+    let script = read("tests/make_screens.py");
+    let shown: Vec<String> = pages().iter().flat_map(|(_, text)| targets(text)).map(str::to_owned).collect();
+    for name in names("assets/screens") {
+        assert!(
+            shown.iter().any(|target| target.ends_with(&format!("assets/screens/{name}"))),
+            "{name} is not shown"
+        );
+        assert!(script.contains(&format!("\"{}\": (", name.trim_end_matches(".svg"))), "{name} is not made");
+    }
+}
+
+/// Words that name a file of the repository; `NAME` stands for one that is still to be written.
+fn files_named(line: &str) -> impl Iterator<Item = &str> {
+    let words = line.split(|c: char| c.is_whitespace() || "`()[]'\"".contains(c));
+    let words = words.map(|word| word.trim_end_matches(['.', ',', ':', ';']));
+    let tops = ["src/", "tests/", "benches/", "assets/", "docs/"];
+    words.filter(move |word| tops.iter().any(|top| word.starts_with(top))).filter(|word| !word.contains("NAME"))
+}
+
+#[test]
+fn every_file_that_is_named_exists() {
+    for (page, text) in pages() {
+        // TODO: without the exception, once the names are settled.
+        for line in text.lines().filter(|line| !line.contains("<!-- check -->")) {
+            for file in files_named(line) {
+                let file = file.split('#').next().unwrap_or_default();
+                assert!(root().join(file).exists(), "{}: {file}", page.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_folder_of_src_is_on_the_map() {
+    let map = read("docs/development.md");
+    for name in names("src") {
+        let name = name.trim_end_matches(".rs");
+        let known = ["`", ".rs`"].iter().any(|end| map.contains(&format!("`src/{name}{end}")));
+        assert!(known, "src/{name}: say in docs/development.md what it is for");
+    }
+}
