@@ -13,7 +13,7 @@ use std::mem::size_of;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::packed::{self, Exact, Packed};
+use super::packed::{self, Packed};
 use super::weight;
 use crate::diagnosis::verdict::{Class, Phase, Verdict};
 use crate::rates::Frame;
@@ -340,8 +340,9 @@ fn pack<'a>(moments: impl Iterator<Item = &'a Moment>) -> Block {
     let mut ends = Vec::with_capacity(BLOCK);
     for moment in moments {
         let (bytes, floats) = (plain.bytes.len(), plain.floats.len());
-        let verdict = Exact(moment.verdict.as_deref());
-        if packed::pack(&mut plain, &(&moment.frame, verdict, moment.since_ns)).is_err() {
+        // The floats of a verdict are few, and rounded already, to decimals that people see in files.
+        let exact = (moment.verdict.as_deref(), moment.since_ns);
+        if packed::pack(&mut plain, &moment.frame, &exact).is_none() {
             // What cannot be written down loads as nothing: an empty piece.
             plain.bytes.truncate(bytes);
             plain.floats.truncate(floats);
@@ -359,9 +360,9 @@ fn unpack(block: &Block, place: usize) -> Option<Moment> {
     let (bytes, floats) = *block.ends.last()?;
     let plain = zstd::bulk::decompress(&block.packed, bytes + floats).ok()?;
     let (bytes, floats) = plain.split_at_checked(bytes)?;
-    let (frame, Exact(verdict), since_ns): (Frame, Exact<Option<Verdict>>, Option<u64>) =
-        packed::unpack(bytes.get(bytes_start..bytes_end)?, floats.get(floats_start..floats_end)?).ok()?;
-    Some(Moment { frame, verdict: verdict.map(Arc::new), since_ns })
+    let (frame, (verdict, since_ns)) =
+        packed::unpack(bytes.get(bytes_start..bytes_end)?, floats.get(floats_start..floats_end)?)?;
+    Some(Moment { frame, verdict, since_ns })
 }
 
 #[cfg(test)]

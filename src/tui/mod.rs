@@ -8,7 +8,6 @@ pub mod app;
 pub mod arrangement;
 pub mod charts;
 pub mod encode;
-pub mod format;
 pub mod job;
 pub mod jobs;
 pub mod keys;
@@ -28,6 +27,7 @@ pub mod timeline;
 pub mod views;
 pub mod words;
 
+pub use crate::text::format;
 pub use app::{App, Options};
 pub use arrangement::Layout;
 pub use job::Job;

@@ -10,8 +10,9 @@ use jiff::tz::TimeZone;
 use super::{format, words};
 use crate::diagnosis::verdict::{Advice, Class, Verdict};
 use crate::history::archive::Stamp;
+use crate::rates::time_split::LoopActivity;
 use crate::text::sanitise;
-use crate::tui::theme::Part;
+use crate::tui::theme::activity_word;
 
 /// Pairs of class and cause that are told apart: more than the taxonomy has. A recording may hold any strings.
 const PAIRS: usize = 64;
@@ -61,7 +62,7 @@ pub struct Tally {
     stood: Vec<Stood>,
     running: Option<Stretch>,
     longest: Option<Stretch>,
-    parts: [f64; Part::ALL.len()],
+    parts: [f64; LoopActivity::ALL.len()],
     steps: Option<u64>,
 }
 
@@ -96,7 +97,7 @@ impl Tally {
     }
 
     /// Notes what the main threads did for so many seconds: shares of wait, sync, host, saving, other.
-    pub fn add_parts(&mut self, shares: [f64; Part::ALL.len()], seconds: f64) {
+    pub fn add_parts(&mut self, shares: [f64; LoopActivity::ALL.len()], seconds: f64) {
         for (sum, share) in self.parts.iter_mut().zip(shares) {
             let time = share * seconds;
             *sum += if time.is_finite() { time.max(0.0) } else { 0.0 };
@@ -180,7 +181,7 @@ pub struct Summary {
     /// The class and cause that held the run back for the longest time in all, and that time, seconds.
     pub costliest: Option<(Class, Option<Arc<str>>, f64)>,
     /// What the main threads did, seconds: wait, sync, host, saving, other.
-    pub parts: [f64; Part::ALL.len()],
+    pub parts: [f64; LoopActivity::ALL.len()],
     /// First advice of the verdict with advice that stood longest in all.
     pub advice: Option<Advice>,
 }
@@ -214,9 +215,9 @@ impl Summary {
         }
         let all: f64 = self.parts.iter().sum();
         if all > 0.0 {
-            let parts = Part::ALL.into_iter().zip(self.parts).filter(|(_, seconds)| *seconds / all >= NAMED);
+            let parts = LoopActivity::ALL.into_iter().zip(self.parts).filter(|(_, seconds)| *seconds / all >= NAMED);
             let parts: Vec<String> = parts
-                .map(|(part, seconds)| format!("{} {}", part.word(), format::share(Some(seconds / all))))
+                .map(|(part, seconds)| format!("{} {}", activity_word(part), format::share(Some(seconds / all))))
                 .collect();
             lines.push(format!("Main thread: {}", parts.join(", ")));
         }

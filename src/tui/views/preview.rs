@@ -5,11 +5,12 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::{advice_line, banner, write};
+use crate::rates::time_split::LoopActivity;
 use crate::text::{fit, sanitise, wrap};
 use crate::tui::charts::{self, Columns};
 use crate::tui::job::Job;
 use crate::tui::jobs::{Candidate, JobList};
-use crate::tui::theme::{Part, Series, Theme};
+use crate::tui::theme::{Series, Theme};
 use crate::tui::timeline::{self, Window};
 use crate::tui::{format, words};
 
@@ -101,16 +102,16 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         band.y += height;
     }
     let parts = job.history().latest().and_then(timeline::parts);
-    let most = parts.iter().flatten().zip(Part::ALL).max_by(|a, b| a.0.total_cmp(b.0));
+    let most = parts.iter().flatten().zip(LoopActivity::ALL).max_by(|a, b| a.0.total_cmp(b.0));
     let text = most.map_or_else(
         || "Main –".to_owned(),
         |(share, part)| {
             let word = match part {
-                Part::Wait => "waits",
-                Part::Sync => "syncs",
-                Part::Host => "works",
-                Part::Checkpoint => "saves",
-                Part::Other => "other",
+                LoopActivity::InputWait => "waits",
+                LoopActivity::DeviceSync => "syncs",
+                LoopActivity::HostBusy => "works",
+                LoopActivity::Checkpoint => "saves",
+                LoopActivity::Other => "other",
             };
             format!("Main {word} {}", format::share(Some(*share)))
         },

@@ -107,7 +107,7 @@ fn colours_of_one_chart_differ_for_every_kind_of_sight() {
         let least = if theme.depth == Depth::TrueColour { expected.true_colour } else { expected.indexed };
         let groups: [Vec<Option<Color>>; 4] = [
             Class::ALL.map(|class| theme.class(class).bg).to_vec(),
-            Part::ALL.map(|part| theme.part(part).fg).to_vec(),
+            LoopActivity::ALL.map(|a| theme.activity(a).fg).to_vec(),
             Stage::ALL.map(|stage| theme.stage(stage).fg).to_vec(),
             [Series::Gpu, Series::Cpu, Series::Io, Series::Loader].map(|series| theme.series(series).fg).to_vec(),
         ];
@@ -131,7 +131,7 @@ fn the_sixteen_colours_differ_too() {
         let theme = Theme { depth: Depth::Ansi16, ascii: true, palette: Palette::built_in(name).unwrap() };
         for colours in [
             Class::ALL.map(|class| theme.class(class).bg.unwrap()).to_vec(),
-            Part::ALL.map(|part| theme.part(part).fg.unwrap()).to_vec(),
+            LoopActivity::ALL.map(|a| theme.activity(a).fg.unwrap()).to_vec(),
             Stage::ALL.map(|stage| theme.stage(stage).fg.unwrap()).to_vec(),
         ] {
             for (at, one) in colours.iter().enumerate() {
@@ -150,7 +150,7 @@ fn letters_and_textures_say_what_colours_say() {
     assert_eq!(letters.len(), Class::ALL.len());
     for ascii in [false, true] {
         let theme = Theme::plain(ascii);
-        let mut parts = Part::ALL.map(|p| theme.part_glyph(p)).to_vec();
+        let mut parts = LoopActivity::ALL.map(|a| theme.activity_glyph(a)).to_vec();
         parts.sort_unstable();
         parts.dedup();
         assert_eq!(parts.len(), 5);
