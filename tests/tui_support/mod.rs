@@ -138,7 +138,7 @@ pub fn frame(t: u64, job: Job) -> Frame {
         trainers: vec![TrainerRates {
             id: id(1234),
             seconds_seen: 1.0,
-            looks: 40,
+            samples: 40,
             exact: true,
             split_s: TimeSplit {
                 input_wait: wait,

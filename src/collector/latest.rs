@@ -1,5 +1,5 @@
-//! The board that the source threads write to and the assembler reads from: for each source the latest value, never
-//! a queue, and whether the source can be trusted at this moment.
+//! What the source threads write to and the assembler reads from: for each source the latest value, never a queue, and
+//! whether the source can be trusted at this moment.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,43 +19,39 @@ const WINDOWS: usize = 16;
 
 /// What is shared between the source threads and the assembler.
 #[derive(Debug, Default)]
-pub struct Board {
-    parts: Mutex<Parts>,
+pub struct Latest {
+    values: Mutex<Values>,
     /// Told after each write.
     pub changed: Notify,
 }
 
 /// The latest of each source.
 #[derive(Debug, Default)]
-pub struct Parts {
+pub struct Values {
     /// The attached job.
-    pub job: Part<JobSample>,
+    pub job: Slot<JobSample>,
     /// The host.
-    pub host: Part<HostSample>,
+    pub host: Slot<HostSample>,
     /// Disks and mounts.
-    pub storage: Part<StorageSample>,
+    pub storage: Slot<StorageSample>,
     /// GPUs.
-    pub gpu: Part<GpuSample>,
+    pub gpu: Slot<GpuSample>,
     /// Python stacks.
-    pub stacks: StacksPart,
+    pub stacks: StacksSlot,
     /// The busiest processes besides the job's, while they are wanted.
     pub neighbours: Option<Arc<NeighboursSample>>,
-    /// PIDs of the job, for the sources that look into its processes.
-    pub pids: Vec<u32>,
-    /// PIDs that NVML lists.
-    pub gpu_pids: Vec<u32>,
 }
 
 /// Windows of stacks that no sample holds yet. Each goes into one sample, so they are kept until they are taken.
 #[derive(Debug, Default)]
-pub struct StacksPart {
+pub struct StacksSlot {
     /// Oldest first, at most [`WINDOWS`].
     windows: Vec<StackWindow>,
     /// How the source stands.
     pub status: SourceStatus,
 }
 
-impl StacksPart {
+impl StacksSlot {
     /// A window has ended.
     pub fn add(&mut self, window: StackWindow) {
         if self.windows.len() < WINDOWS {
@@ -73,7 +69,7 @@ impl StacksPart {
 
 /// The latest value of one source.
 #[derive(Debug)]
-pub struct Part<T> {
+pub struct Slot<T> {
     /// The value.
     pub value: Option<Arc<T>>,
     /// The tick it was read for.
@@ -83,88 +79,88 @@ pub struct Part<T> {
     /// CLOCK_MONOTONIC when the call that is outstanding began.
     since_ns: Option<u64>,
     /// Why there is no value.
-    trouble: Option<Trouble>,
+    trouble: Option<SourceStatus>,
 }
 
-/// Why a source gives nothing.
-#[derive(Debug, Clone)]
-pub struct Trouble {
-    /// The state to show.
-    pub state: SourceState,
-    /// One line.
-    pub reason: Arc<str>,
-    /// What mends it.
-    pub mend: Option<Arc<str>>,
+/// A state with its reason.
+pub(super) fn status(state: SourceState, reason: &str) -> SourceStatus {
+    SourceStatus { state, reason: Some(reason.into()), ..SourceStatus::default() }
 }
 
-impl<T> Default for Part<T> {
+impl<T> Default for Slot<T> {
     fn default() -> Self {
         Self { value: None, tick: None, read_ns: 0, since_ns: None, trouble: None }
     }
 }
 
-impl<T> Part<T> {
+impl<T> Slot<T> {
     /// A call begins.
     pub fn begin(&mut self, now_ns: u64) {
         self.since_ns = Some(now_ns);
     }
 
-    /// The call has ended with a value.
-    pub fn value(&mut self, value: T, tick: u64, now_ns: u64) {
-        *self =
-            Self { value: Some(Arc::new(value)), tick: Some(tick), read_ns: now_ns, since_ns: None, trouble: None };
-    }
-
-    /// The call has ended without one. The last value is dropped: it must not be taken for a fresh one.
-    pub fn trouble(&mut self, trouble: Trouble, tick: u64, now_ns: u64) {
-        *self = Self { value: None, tick: Some(tick), read_ns: now_ns, since_ns: None, trouble: Some(trouble) };
+    /// The call has ended. Without a value the last one is dropped: it must not be taken for a fresh one.
+    pub fn answer(&mut self, answer: Result<T, SourceStatus>, tick: u64, now_ns: u64) {
+        let (value, trouble) = match answer {
+            Ok(value) => (Some(Arc::new(value)), None),
+            Err(trouble) => (None, Some(trouble)),
+        };
+        *self = Self { value, tick: Some(tick), read_ns: now_ns, since_ns: None, trouble };
     }
 
     /// Whether the source has answered for this tick.
-    #[must_use]
     pub fn has_answered(&self, tick: u64) -> bool {
         self.tick.is_some_and(|answered| answered >= tick)
     }
 
     /// The state at `now_ns`, for ticks `interval_ns` apart.
-    #[must_use]
     pub fn status(&self, now_ns: u64, interval_ns: u64) -> SourceStatus {
         let age_ns = now_ns.saturating_sub(self.read_ns);
         let outstanding = self.since_ns.map(|since| now_ns.saturating_sub(since));
-        let plain = |state| SourceStatus { state, reason: None, mend: None, age_ms: None };
-        let mut status = match (&self.trouble, &self.value) {
-            _ if outstanding.is_some_and(|waited| waited > HUNG_NS) => SourceStatus {
-                reason: Some("a call has not come back for more than 3 s".into()),
-                ..plain(SourceState::Hung)
-            },
-            (Some(trouble), _) => SourceStatus {
-                state: trouble.state,
-                reason: Some(Arc::clone(&trouble.reason)),
-                mend: trouble.mend.clone(),
-                age_ms: None,
-            },
+        let plain = |state| SourceStatus { state, ..SourceStatus::default() };
+        let mut found = match (&self.trouble, &self.value) {
+            _ if outstanding.is_some_and(|waited| waited > HUNG_NS) => {
+                status(SourceState::Hung, "a call has not come back for more than 3 s")
+            }
+            (Some(trouble), _) => trouble.clone(),
             (None, Some(_)) if age_ns > interval_ns.saturating_mul(2).saturating_add(500_000_000) => {
                 plain(SourceState::Stale)
             }
             (None, Some(_)) => plain(SourceState::Fresh),
             (None, None) => plain(SourceState::Pending),
         };
-        status.age_ms = self.value.is_some().then_some(age_ns / 1_000_000);
-        status
+        found.age_ms = self.value.is_some().then_some(age_ns / 1_000_000);
+        found
     }
 }
 
-impl Board {
-    /// The parts, for a short look or write.
-    pub fn parts(&self) -> MutexGuard<'_, Parts> {
-        // A panic in a source thread must not take the others with it: the parts stay whole between two writes.
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+impl Latest {
+    /// The values, to be held for a moment only.
+    pub fn values(&self) -> MutexGuard<'_, Values> {
+        // A panic in a source thread must not take the others with it: the values stay whole between two writes.
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes, and tells whoever waits for a change.
+    pub fn write(&self, write: impl FnOnce(&mut Values)) {
+        write(&mut self.values());
+        self.changed.notify_waiters();
     }
 }
 
-impl Parts {
+impl Values {
+    /// PIDs of the job, for the sources that look into its processes.
+    pub fn pids(&self) -> Vec<u32> {
+        self.job.value.iter().flat_map(|job| &job.processes).map(|process| process.id.pid).collect()
+    }
+
+    /// PIDs that NVML lists.
+    pub fn gpu_pids(&self) -> Vec<u32> {
+        let devices = self.gpu.value.iter().flat_map(|gpus| &gpus.devices);
+        devices.flat_map(|device| &device.processes).map(|process| process.pid).collect()
+    }
+
     /// Whether every source that can has answered for `tick`. One that hangs, or that has given up, is not waited for.
-    #[must_use]
     pub fn complete(&self, tick: u64) -> bool {
         self.job.has_answered(tick)
             && self.host.has_answered(tick)
@@ -173,7 +169,6 @@ impl Parts {
     }
 
     /// The state of every source.
-    #[must_use]
     pub fn sources(&self, now_ns: u64, interval_ns: u64) -> Sources {
         Sources {
             job: self.job.status(now_ns, interval_ns),
@@ -192,17 +187,17 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn a_part_grows_stale_and_hangs() {
-        let mut part = Part::<u8>::default();
-        assert_eq!(part.status(0, SECOND).state, SourceState::Pending);
-        part.begin(0);
-        part.value(1, 0, SECOND);
-        assert_eq!(part.status(2 * SECOND, SECOND).state, SourceState::Fresh);
-        assert_eq!(part.status(5 * SECOND, SECOND).state, SourceState::Stale);
-        part.begin(2 * SECOND);
-        assert_eq!(part.status(6 * SECOND, SECOND).state, SourceState::Hung);
-        part.trouble(Trouble { state: SourceState::Absent, reason: "x".into(), mend: None }, 1, 7 * SECOND);
-        assert_eq!(part.status(8 * SECOND, SECOND).state, SourceState::Absent);
-        assert!(part.value.is_none());
+    fn a_slot_grows_stale_and_hangs() {
+        let mut slot = Slot::<u8>::default();
+        assert_eq!(slot.status(0, SECOND).state, SourceState::Pending);
+        slot.begin(0);
+        slot.answer(Ok(1), 0, SECOND);
+        assert_eq!(slot.status(2 * SECOND, SECOND).state, SourceState::Fresh);
+        assert_eq!(slot.status(5 * SECOND, SECOND).state, SourceState::Stale);
+        slot.begin(2 * SECOND);
+        assert_eq!(slot.status(6 * SECOND, SECOND).state, SourceState::Hung);
+        slot.answer(Err(status(SourceState::Absent, "x")), 1, 7 * SECOND);
+        assert_eq!(slot.status(8 * SECOND, SECOND).state, SourceState::Absent);
+        assert!(slot.value.is_none());
     }
 }

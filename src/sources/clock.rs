@@ -4,12 +4,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
+    let (seconds, rest) = (u64::try_from(time.tv_sec).unwrap_or(0), u64::try_from(time.tv_nsec).unwrap_or(0));
     seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
-/// CLOCK_MONOTONIC.
+/// CLOCK_MONOTONIC, nanoseconds.
 pub fn monotonic_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
@@ -24,7 +23,7 @@ pub fn own_cpu_ns() -> u64 {
     nanoseconds(ClockId::ProcessCPUTime)
 }
 
-/// Wall clock, milliseconds since 1970.
-pub fn unix_ms() -> i64 {
-    i64::try_from(nanoseconds(ClockId::Realtime) / 1_000_000).unwrap_or(i64::MAX)
+/// Wall clock, microseconds since 1970.
+pub fn unix_us() -> u64 {
+    nanoseconds(ClockId::Realtime) / 1000
 }
