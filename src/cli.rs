@@ -1,25 +1,17 @@
-//! The command line: every command and option of this version, and the small parsers of their values.
-//!
-//! What the words mean is decided here (durations, GPU lists, class lists), so that a bad value is refused before
-//! anything starts. The values of the configuration file are merged in `config`.
+//! The command line: every command and its own options. The options that all commands take stand in `config`.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Arg, Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
+use crate::config::{Settings, is_said};
 use crate::diagnosis::causes;
 use crate::diagnosis::verdict::Class;
-
-/// Shortest interval between two rows or frames.
-pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// Longest interval.
-pub const INTERVAL_MAX: Duration = Duration::from_secs(3600);
-/// Highest PID of Linux (`PID_MAX_LIMIT`, include/linux/threads.h: 4 Mi on 64-bit machines).
-pub const PID_MAX: u32 = 4 * 1024 * 1024;
+use crate::errors::Failure;
 
 /// Attach to a running training job and see whether CPU, GPU, IO or the data-loader holds it back.
 ///
@@ -31,13 +23,21 @@ pub const PID_MAX: u32 = 4 * 1024 * 1024;
     version,
     max_term_width = 100,
     disable_help_subcommand = true,
+    // Every command takes the options of all.
+    mut_args(|option| option.global(true)),
     after_help = "Exit status: 0 done · 1 failed · 2 bad usage · 3 no such process, or not allowed to see it · \
                   4 diagnose --fail-on matched"
 )]
 pub struct Cli {
-    /// Options that every command takes.
+    /// As parsed, which is not yet what is in effect: see [`Cli::settings`].
     #[command(flatten)]
-    pub common: Common,
+    parsed: Settings,
+    /// Configuration file instead of $XDG_CONFIG_HOME/trainmon/config.toml.
+    #[arg(short, long, value_name = "FILE", help_heading = "Screen")]
+    config: Option<PathBuf>,
+    /// Print the settings in effect as a configuration file, and exit.
+    #[arg(long, help_heading = "Screen")]
+    pub print_config: bool,
     /// The command; none means the live screen or the log.
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -68,25 +68,56 @@ pub enum Command {
     /// Print the manual page.
     Man {
         /// The page of one command (diagnose, run, …) instead of the main page.
+        #[arg(id = "manual_page", value_name = "PAGE")]
         page: Option<String>,
     },
 }
 
-impl Command {
-    /// The word on the command line.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Diagnose(_) => "diagnose",
-            Self::Record(_) => "record",
-            Self::Replay(_) => "replay",
-            Self::Run(_) => "run",
-            Self::Demo(_) => "demo",
-            Self::Doctor(_) => "doctor",
-            Self::Explain(_) => "explain",
-            Self::Completions { .. } => "completions",
-            Self::Man { .. } => "man",
-        }
+impl Cli {
+    /// The settings in effect: the command line over the configuration file over the defaults. `matches` is what this was
+    /// made from; `environment` gives environment variables.
+    ///
+    /// # Errors
+    /// A [`Failure`] of kind usage, one line.
+    pub fn settings(
+        &self,
+        matches: &ArgMatches,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Settings, Failure> {
+        let settings = Settings::load(self.config.as_deref(), matches, environment)?;
+        self.check(matches)?;
+        Ok(settings)
+    }
+
+    /// Refuses options that the command has no use for.
+    fn check(&self, matches: &ArgMatches) -> Result<(), Failure> {
+        let word = matches.subcommand_name().unwrap_or("trainmon");
+        let call = &self.parsed.call;
+        let starts_its_own = matches!(self.command, Some(Command::Run(_) | Command::Demo(_)));
+        let logs = self.command.is_none() || starts_its_own;
+        let records = matches!(self.command, Some(Command::Record(_)));
+        let replays = matches!(
+            self.command,
+            Some(Command::Replay(_) | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. }))
+        );
+        let said = |ids: &[&str]| ids.iter().find(|id| is_said(matches, id)).map(|id| format!("--{id}"));
+        let on_existing = said(&["force", "append"]);
+        let why = if call.log.is_some() && !logs {
+            format!("{word} writes no log: leave --log out")
+        } else if records && call.append {
+            "a recording begins anew: leave --append out".to_owned()
+        } else if let (Some(name), None, false) = (&on_existing, &call.log, records) {
+            format!("{name} says what to do with an existing --log file: give --log PATH too")
+        } else if call.log.as_deref() == Some(Path::new("-")) && on_existing.is_some() {
+            "standard output (--log -) is not a file: leave --force and --append out".to_owned()
+        } else if let (Some(name), true) = (said(&["pid", "interval", "duration", "iterations"]), replays) {
+            format!("a recording is taken as it is: leave {name} out")
+        } else if starts_its_own && call.pid.is_some() {
+            format!("{word} starts the process it attaches to: leave --pid out")
+        } else {
+            return Ok(());
+        };
+        Err(Failure::usage(why))
     }
 }
 
@@ -213,199 +244,10 @@ pub enum Bottleneck {
     Balanced,
 }
 
-impl Bottleneck {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::DataLoader, Self::Cpu, Self::Io, Self::Gpu, Self::Balanced];
-
-    /// The word on the command line.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::DataLoader => "data-loader",
-            Self::Cpu => "cpu",
-            Self::Io => "io",
-            Self::Gpu => "gpu",
-            Self::Balanced => "balanced",
-        }
+impl fmt::Display for Bottleneck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.to_possible_value().as_ref().map_or("", |value| value.get_name()))
     }
-}
-
-/// Options that every command takes.
-#[derive(Debug, Clone, Default, Args)]
-pub struct Common {
-    /// The process to attach to, with everything it starts.
-    #[arg(short, long, global = true, value_name = "PID", value_parser = parse_pid, allow_negative_numbers = true,
-        help_heading = "Target")]
-    pub pid: Option<u32>,
-    /// Devices to watch, by index or UUID, instead of those that the job is seen to use.
-    #[arg(long, global = true, value_name = "GPU[,GPU]", value_parser = parse_gpu, value_delimiter = ',',
-        help_heading = "Target")]
-    pub gpu: Option<Vec<GpuSelector>>,
-
-    /// Time between two frames or rows: 100ms to 1h, a bare number is seconds [default: 1s].
-    #[arg(short, long, global = true, value_name = "TIME", value_parser = parse_interval,
-        allow_negative_numbers = true, help_heading = "Timing")]
-    pub interval: Option<Duration>,
-    /// Stop after this time (500ms, 20s, 5m, 1h) [diagnose: 20s].
-    #[arg(long, global = true, value_name = "TIME", value_parser = parse_duration_option,
-        allow_negative_numbers = true, help_heading = "Timing")]
-    pub duration: Option<Duration>,
-    /// Stop after this many frames or rows.
-    #[arg(short = 'n', long, global = true, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..),
-        allow_negative_numbers = true, help_heading = "Timing")]
-    pub iterations: Option<u64>,
-
-    /// Headless: write one CSV row per interval to this file, or to standard output with `-`.
-    #[arg(long, global = true, value_name = "PATH|-", help_heading = "Log")]
-    pub log: Option<PathBuf>,
-    /// Overwrite an existing --log file or recording.
-    #[arg(long, global = true, help_heading = "Log")]
-    pub force: bool,
-    /// Go on at the end of an existing --log file, whose header must match.
-    #[arg(long, global = true, conflicts_with = "force", help_heading = "Log")]
-    pub append: bool,
-    /// Write trainmon's own messages to this file (RUST_LOG sets how many).
-    #[arg(long, global = true, value_name = "PATH", help_heading = "Log")]
-    pub log_file: Option<PathBuf>,
-
-    /// Never start py-spy: no worker stages and no source lines
-    #[arg(long, global = true, help_heading = "Sources")]
-    pub no_stacks: bool,
-    /// The py-spy program, where it is neither on the path nor beside the target's interpreter
-    #[arg(long, global = true, value_name = "PATH", help_heading = "Sources")]
-    pub py_spy: Option<PathBuf>,
-    /// Never read what needs the right to attach with ptrace (/proc/PID/syscall).
-    #[arg(long, global = true, help_heading = "Sources")]
-    pub no_ptrace: bool,
-    /// NVML library to load instead of libnvidia-ml.so.1.
-    #[arg(long, global = true, value_name = "PATH", help_heading = "Sources")]
-    pub nvml_lib: Option<PathBuf>,
-    /// Read this tree instead of /proc.
-    #[arg(long, global = true, value_name = "PATH", help_heading = "Sources")]
-    pub proc_root: Option<PathBuf>,
-    /// Read this tree instead of /sys.
-    #[arg(long, global = true, value_name = "PATH", help_heading = "Sources")]
-    pub sys_root: Option<PathBuf>,
-
-    /// Configuration file instead of $XDG_CONFIG_HOME/trainmon/config.toml.
-    #[arg(short, long, global = true, value_name = "FILE", help_heading = "Screen")]
-    pub config: Option<PathBuf>,
-    /// Print the settings in effect as a configuration file, and exit.
-    #[arg(long, global = true, help_heading = "Screen")]
-    pub print_config: bool,
-    /// Colours: auto, dark, light, high-contrast, or the path of a theme file.
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Screen")]
-    pub theme: Option<String>,
-    /// Send few bytes to the terminal: charts sweep in place, numbers change every 5 s.
-    #[arg(long, global = true, help_heading = "Screen")]
-    pub low_bandwidth: bool,
-    /// Draw with ASCII characters only.
-    #[arg(short = 'U', long, global = true, help_heading = "Screen")]
-    pub ascii: bool,
-    /// No colours (also: NO_COLOR in the environment).
-    #[arg(long, global = true, visible_alias = "no-colour", help_heading = "Screen")]
-    pub no_color: bool,
-    /// No signals and no renice: look only.
-    #[arg(long, global = true, help_heading = "Screen")]
-    pub readonly: bool,
-    /// Leave the mouse to the terminal.
-    #[arg(long, global = true, help_heading = "Screen")]
-    pub no_mouse: bool,
-}
-
-/// A device named on the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GpuSelector {
-    /// NVML index.
-    Index(u32),
-    /// UUID, or the beginning of one, as `nvidia-smi -L` prints it (`GPU-…`, `MIG-…`).
-    Uuid(String),
-}
-
-impl GpuSelector {
-    /// Whether a device with this index and UUID is meant.
-    #[must_use]
-    pub fn matches(&self, index: u32, uuid: Option<&str>) -> bool {
-        match self {
-            Self::Index(wanted) => *wanted == index,
-            Self::Uuid(wanted) => uuid
-                .is_some_and(|uuid| uuid.get(..wanted.len()).is_some_and(|start| start.eq_ignore_ascii_case(wanted))),
-        }
-    }
-}
-
-/// Parses `500ms`, `20s`, `5m`, `1h`, `1.5` (seconds), `0.5s`.
-///
-/// # Errors
-/// One short sentence for anything else, for negative times and for times over a thousand years.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let scale = match unit.trim_start() {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ if text.starts_with('-') => return Err("a time cannot be negative".to_owned()),
-        _ => return Err("write a time as 500ms, 20s, 5m or 1h".to_owned()),
-    };
-    let dots = number.bytes().filter(|&b| b == b'.').count();
-    if number.is_empty() || dots > 1 || number.len() == dots {
-        return Err("write a time as 500ms, 20s, 5m or 1h".to_owned());
-    }
-    let number: f64 = number.parse().map_err(|_| "write a time as 500ms, 20s, 5m or 1h".to_owned())?;
-    let seconds = number * scale;
-    if seconds > 1000.0 * 365.25 * 86_400.0 {
-        return Err("that is more than a thousand years".to_owned());
-    }
-    // In whole microseconds, so that 123ms does not become 122.999…ms.
-    Ok(Duration::from_micros((seconds * 1e6).round() as u64))
-}
-
-/// Parses an interval between [`INTERVAL_MIN`] and [`INTERVAL_MAX`].
-///
-/// # Errors
-/// One short sentence.
-pub fn parse_interval(text: &str) -> Result<Duration, String> {
-    let interval = parse_duration(text)?;
-    if (INTERVAL_MIN..=INTERVAL_MAX).contains(&interval) {
-        Ok(interval)
-    } else {
-        Err("an interval is 100ms to 1h".to_owned())
-    }
-}
-
-fn parse_duration_option(text: &str) -> Result<Duration, String> {
-    let duration = parse_duration(text)?;
-    if duration.is_zero() { Err("the duration must be longer than 0".to_owned()) } else { Ok(duration) }
-}
-
-fn parse_pid(text: &str) -> Result<u32, String> {
-    match text.trim().parse::<i64>() {
-        Ok(pid) if pid >= 1 && pid <= i64::from(PID_MAX) => u32::try_from(pid).map_err(|error| error.to_string()),
-        Ok(_) => Err(format!("a PID is 1 to {PID_MAX}")),
-        Err(_) => Err("a PID is a number, as ps and nvidia-smi show it".to_owned()),
-    }
-}
-
-/// Parses one entry of `--gpu`.
-///
-/// # Errors
-/// One short sentence.
-pub fn parse_gpu(text: &str) -> Result<GpuSelector, String> {
-    let text = text.trim();
-    if let Ok(index) = text.parse::<u32>()
-        && index < 1024
-    {
-        return Ok(GpuSelector::Index(index));
-    }
-    let named =
-        text.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("GPU-") || start.eq_ignore_ascii_case("MIG-"));
-    if named && text.len() > 4 && text.len() <= 128 && text.bytes().all(|b| b.is_ascii_graphic()) {
-        return Ok(GpuSelector::Uuid(text.to_owned()));
-    }
-    Err("name a GPU by its index (0) or its UUID (GPU-…), as nvidia-smi -L shows them".to_owned())
 }
 
 fn parse_class(text: &str) -> Result<Class, String> {
@@ -420,93 +262,17 @@ fn parse_class(text: &str) -> Result<Class, String> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use clap::CommandFactory;
-    use proptest::prelude::*;
 
     use super::*;
 
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn durations_as_written() {
-        for (text, ms) in [
-            ("500ms", 500),
-            ("20s", 20_000),
-            ("5m", 300_000),
-            ("1h", 3_600_000),
-            ("1.5", 1500),
-            ("0.5s", 500),
-            (".5", 500),
-            ("1.", 1000),
-            ("2 s", 2000),
-            ("0", 0),
-        ] {
-            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
-        }
-        for text in [
-            "",
-            ".",
-            "s",
-            "1x",
-            "-1",
-            "-1s",
-            "1.2.3",
-            "1e3",
-            "inf",
-            "NaN",
-            "1 0",
-            "1s2",
-            "٣s",
-            "9".repeat(400).as_str(),
-        ] {
-            assert!(parse_duration(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn intervals_have_bounds() {
-        assert!(parse_interval("0").is_err());
-        assert!(parse_interval("99ms").is_err());
-        assert!(parse_interval("100ms").is_ok());
-        assert!(parse_interval("1h").is_ok());
-        assert!(parse_interval("3601").is_err());
-    }
-
-    #[test]
-    fn pids_have_bounds() {
-        for bad in ["0", "-1", "x", "", "99999999999999999999", "4194305"] {
-            assert!(parse_pid(bad).is_err(), "{bad}");
-        }
-        assert_eq!(parse_pid("4194304"), Ok(4_194_304));
-    }
-
-    #[test]
-    fn devices_by_index_or_uuid() {
-        assert_eq!(parse_gpu("3"), Ok(GpuSelector::Index(3)));
-        let uuid = parse_gpu("GPU-1f2e").unwrap();
-        assert!(uuid.matches(7, Some("GPU-1F2E-99")));
-        assert!(!uuid.matches(7, Some("GPU-2")));
-        assert!(!uuid.matches(7, None));
-        for bad in ["", "-1", "cuda:0", "GPU-", "GPU-a b", "gpuµ"] {
-            assert!(parse_gpu(bad).is_err(), "{bad}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_a_duration_or_a_sentence(text in "\\PC*") {
-            if let Err(why) = parse_duration(&text) { prop_assert!(!why.contains('\n')); }
-            let _ = parse_gpu(&text);
-            let _ = parse_pid(&text);
-        }
-
-        #[test]
-        fn milliseconds_round_trip(ms in 0u64..100_000_000_000) {
-            prop_assert_eq!(parse_duration(&format!("{ms}ms")).unwrap().as_millis(), u128::from(ms));
-            let seconds = parse_duration(&format!("{}.{:03}", ms / 1000, ms % 1000)).unwrap();
-            prop_assert!(seconds.abs_diff(Duration::from_millis(ms)) <= Duration::from_micros(1));
+        // The parser would take one for the other.
+        let command = Cli::command();
+        for own in command.get_subcommands().flat_map(clap::Command::get_arguments) {
+            let shared = command.get_arguments().any(|common| common.get_id() == own.get_id());
+            assert!(!shared, "`{}` is an option of all commands already", own.get_id());
         }
     }
 }

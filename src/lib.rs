@@ -1,7 +1,8 @@
 //! trainmon attaches to a running training job from outside and says what holds it back.
 //!
-//! Data flows one way: `sources` read → `sample` (raw counters of one tick) → `rates` (a frame) → `history` (a ring of
-//! frames) → `diagnosis` (verdict) → `outputs` and `tui`. `collector` decides when to read what, `commands` wire it all.
+//! Data flows one way: `sources` read → `sample` (raw counters of one tick) → `rates` (a frame) → `diagnosis` (verdict);
+//! `pipeline` makes one tick of the three, which `outputs` write, `history` keeps and `tui` shows. `collector` decides when
+//! to read what, `jobs` are attached to and acted on, `commands` wire it all.
 
 pub mod cli;
 pub mod collector;
@@ -11,8 +12,10 @@ pub mod demo;
 pub mod diagnosis;
 pub mod errors;
 pub mod history;
+pub mod jobs;
 pub mod logging;
 pub mod outputs;
+pub mod pipeline;
 pub mod rates;
 pub mod sample;
 pub mod sources;
@@ -22,10 +25,10 @@ pub mod tui;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use anyhow::Context;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use cli::{Cli, Command};
-use config::Settings;
 use errors::Exit;
 
 /// Runs the program with the arguments of the process.
@@ -35,8 +38,9 @@ pub fn run() -> ExitCode {
     if let Some(code) = demo::run_part(&arguments) {
         return code;
     }
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
+    let parsed = Cli::command().try_get_matches_from(arguments);
+    let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
+        Ok(parsed) => parsed,
         Err(error) if error.use_stderr() => {
             // Nobody is left to tell when standard error is closed.
             let _ = writeln!(std::io::stderr(), "{}", errors::usage_line(&error));
@@ -45,16 +49,17 @@ pub fn run() -> ExitCode {
         // --help and --version; a closed pipe is success.
         Err(text) => return text.print().map_or_else(|error| errors::report(&error.into()), |()| Exit::Done.into()),
     };
-    match dispatch(&cli) {
+    match dispatch(&cli, &matches) {
         Ok(code) => code,
         Err(error) => errors::report(&error),
     }
 }
 
-fn dispatch(cli: &Cli) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(&cli.common, cli.command.as_ref(), |name| std::env::var_os(name))?;
-    if cli.common.print_config {
-        std::io::stdout().write_all(settings.to_toml().as_bytes())?;
+fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
+    let settings = cli.settings(matches, |name| std::env::var_os(name))?;
+    if cli.print_config {
+        let text = settings.to_toml().context("the settings cannot be printed as TOML")?;
+        std::io::stdout().write_all(text.as_bytes())?;
         return Ok(Exit::Done.into());
     }
     logging::start(settings.log_file.as_deref())?;
@@ -63,7 +68,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Diagnose(arguments)) => commands::diagnose::run(&settings, arguments),
         Some(Command::Record(arguments)) => commands::record::run(&settings, arguments),
         Some(Command::Run(arguments)) => commands::run::run(&settings, arguments),
-        Some(Command::Replay(arguments)) => commands::playing::run(&settings, arguments),
+        Some(Command::Replay(arguments)) => commands::replay::run(&settings, arguments),
         Some(Command::Demo(arguments)) => commands::demo::run(&settings, arguments),
         Some(Command::Doctor(arguments)) => commands::doctor::run(&settings, arguments),
         Some(Command::Explain(arguments)) => commands::explain::run(arguments),

@@ -14,7 +14,7 @@ use crate::errors::Failure;
 pub fn run(settings: &Settings, arguments: &DemoArgs) -> anyhow::Result<ExitCode> {
     // Asked before anything starts: the answer must not name a process that ends with us.
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    if settings.log.is_none() && !terminal {
+    if settings.call.log.is_none() && !terminal {
         return Err(Failure::usage("the screen needs a terminal; without one use `trainmon demo --log -`").into());
     }
     let job = crate::demo::start(arguments.bottleneck, arguments.workers)?;

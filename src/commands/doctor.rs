@@ -11,11 +11,11 @@ use serde::Serialize;
 use crate::cli::DoctorArgs;
 use crate::config::Settings;
 use crate::errors::{Exit, Failure};
-use crate::outputs::wrap::wrap;
 use crate::sample::ProcessId;
 use crate::sources::gpu::{GpuError, GpuErrorKind};
 use crate::sources::py_spy::PySpy;
 use crate::text::sanitise;
+use crate::text::wrap_hanging;
 
 /// How long the driver may take to answer (seconds without persistence mode).
 const GPU_TIMEOUT: Duration = Duration::from_secs(8);
@@ -95,7 +95,7 @@ pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCo
     let findings = findings(settings, gpu, |name| std::env::var_os(name))?;
     let text = if arguments.json {
         let report = serde_json::json!({
-            "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "pid": settings.pid, "findings": findings,
+            "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "pid": settings.call.pid, "findings": findings,
         });
         serde_json::to_string_pretty(&report)? + "\n"
     } else {
@@ -105,6 +105,17 @@ pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCo
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(Exit::Done.into())
+}
+
+/// The answer of a call that may hang, or none when it takes longer than `time_out`. The thread of a call that hangs is
+/// left to itself.
+fn within<T: Send + 'static>(time_out: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (send, receive) = std::sync::mpsc::sync_channel(1);
+    let spawned = std::thread::Builder::new().name("doctor-gpu".to_owned()).spawn(move || {
+        // The receiver may have stopped waiting.
+        let _ = send.send(call());
+    });
+    spawned.ok().and_then(|_| receive.recv_timeout(time_out).ok())
 }
 
 /// What NVML has told.
@@ -134,11 +145,11 @@ pub fn findings(
         host.hidepid(rights.ptrace),
         host.pressure(),
         host.cgroup(),
-        gpu_finding(super::within(GPU_TIMEOUT, "doctor-gpu", gpu)),
+        gpu_finding(within(GPU_TIMEOUT, gpu)),
         py_spy(settings, &environment),
         terminal(&environment),
     ];
-    if let Some(pid) = settings.pid {
+    if let Some(pid) = settings.call.pid {
         findings.extend(host.process(pid, settings.ptrace)?);
     }
     Ok(findings)
@@ -148,8 +159,8 @@ fn render(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
         let begin = format!("{:<8}{:<12}", finding.state.word(), finding.what);
-        let mend = finding.mend.iter().flat_map(|mend| wrap(&format!("{:20}to mend: ", ""), mend, 80));
-        for line in wrap(&begin, &finding.detail, 80).into_iter().chain(mend) {
+        let mend = finding.mend.iter().flat_map(|mend| wrap_hanging(&format!("{:20}to mend: ", ""), mend, 80));
+        for line in wrap_hanging(&begin, &finding.detail, 80).into_iter().chain(mend) {
             text.push_str(&line);
             text.push('\n');
         }
@@ -398,7 +409,7 @@ fn gpu_finding(answer: Option<Result<GpuFacts, GpuError>>) -> Finding {
 
 /// The py-spy that would be used: for a process, also the one beside its interpreter.
 fn py_spy(settings: &Settings, environment: &impl Fn(&str) -> Option<OsString>) -> Finding {
-    if let Some(pid) = settings.pid {
+    if let Some(pid) = settings.call.pid {
         let target = ProcessId { pid, start_ticks: 0 };
         return match PySpy::find(&settings.proc_root, target, settings.py_spy.as_deref()) {
             Ok(found) => Finding::new(
@@ -468,6 +479,7 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
+    use crate::config::{Call, PID_MAX};
 
     fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Settings) {
         let root = tempfile::tempdir().unwrap();
@@ -538,12 +550,11 @@ mod tests {
 
     #[test]
     fn a_process_is_looked_into() {
-        let own = Settings { pid: Some(std::process::id()), ..Settings::default() };
-        let findings = findings(&own, absent, nothing).unwrap();
+        let of = |pid| Settings { call: Call { pid: Some(pid), ..Call::default() }, ..Settings::default() };
+        let findings = findings(&of(std::process::id()), absent, nothing).unwrap();
         for what in ["syscall", "wchan", "io", "fd", "maps", "namespace"] {
             assert_eq!(state(&findings, what), State::Ok, "{what}");
         }
-        let none = Settings { pid: Some(crate::cli::PID_MAX), ..Settings::default() };
-        assert_eq!(super::findings(&none, absent, nothing).unwrap_err().exit, Exit::NoProcess);
+        assert_eq!(super::findings(&of(PID_MAX), absent, nothing).unwrap_err().exit, Exit::NoProcess);
     }
 }

@@ -28,14 +28,14 @@ pub fn run(settings: &Settings, arguments: &RunArgs) -> anyhow::Result<ExitCode>
     };
     let mut command = Command::new(program);
     command.args(rest);
-    let screen = settings.log.is_none() && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let screen = settings.call.log.is_none() && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     let mut output = None;
     if screen {
         let (path, file) = output_file()?;
         // A group of its own: Ctrl-C and Ctrl-Z on the screen are for trainmon.
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?).process_group(0);
         output = Some((path, file));
-    } else if settings.log.is_none() {
+    } else if settings.call.log.is_none() {
         return Err(
             Failure::usage("the screen needs a terminal; without one use `trainmon run --log FILE -- …`").into()
         );

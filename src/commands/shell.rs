@@ -25,19 +25,11 @@ pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
 pub fn man(page: Option<&str>) -> anyhow::Result<ExitCode> {
     let mut command = Cli::command();
     command.build();
-    let command = match page {
-        None => command,
-        Some(page) => {
-            let found = command.find_subcommand(page).filter(|found| !found.is_hide_set());
-            let Some(found) = found else {
-                let words: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
-                return Err(
-                    Failure::usage(format!("no manual page for {page}: there are {}", words.join(", "))).into()
-                );
-            };
-            found.clone()
-        }
-    };
+    if let Some(page) = page {
+        let words: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+        let unknown = format!("no manual page for {page}: there are {}", words.join(", "));
+        command = command.find_subcommand(page).cloned().ok_or_else(|| Failure::usage(unknown))?;
+    }
     let mut text = Vec::new();
     clap_mangen::Man::new(command).render(&mut text)?;
     print(&text)

@@ -1,220 +1,88 @@
-//! The configuration file: its keys and how it is read. What is refused is refused with line and column, in one line.
+//! The configuration file: how it is read. What is refused is refused with line and column, in one line.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::Path;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::DeTable;
 
-use super::keys::{self, Keys};
-use crate::cli::{self, GpuSelector};
+use super::{Settings, options, small_file, themes};
 use crate::errors::Failure;
-use crate::tui::kept::{self, Layout, Scale, ThemeName, Word as _};
-use crate::tui::keys::Keymap;
-use crate::tui::page::Page;
-use crate::tui::processes::{Column, Sort};
-
-/// A configuration file longer than this is not one.
-const FILE_MAX: u64 = 1 << 20;
-/// Shortest and longest time that moments can be kept for.
-const HISTORY_MIN: Duration = Duration::from_secs(60);
-const HISTORY_MAX: Duration = Duration::from_secs(24 * 3600);
-
-/// What a configuration file says. Every key may be left out.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct File {
-    pub interval: Option<Interval>,
-    pub gpu: Option<Vec<Gpu>>,
-    pub log_file: Option<PathBuf>,
-    pub stacks: Option<bool>,
-    pub py_spy: Option<PathBuf>,
-    pub ptrace: Option<bool>,
-    pub nvml_lib: Option<PathBuf>,
-    pub proc_root: Option<PathBuf>,
-    pub sys_root: Option<PathBuf>,
-    pub ascii: Option<bool>,
-    pub color: Option<bool>,
-    pub readonly: Option<bool>,
-    pub signals: Option<bool>,
-    pub history: Option<History>,
-    pub keep_layout: Option<bool>,
-    pub layout: Layout,
-    pub keymap: Keymap,
-}
-
-/// The keys as they are written.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct Written {
-    interval: Option<Interval>,
-    gpu: Option<Vec<Gpu>>,
-    log_file: Option<PathBuf>,
-    stacks: Option<bool>,
-    py_spy: Option<PathBuf>,
-    ptrace: Option<bool>,
-    nvml_lib: Option<PathBuf>,
-    proc_root: Option<PathBuf>,
-    sys_root: Option<PathBuf>,
-    ascii: Option<bool>,
-    color: Option<bool>,
-    readonly: Option<bool>,
-    signals: Option<bool>,
-    history: Option<History>,
-    keep_layout: Option<bool>,
-    #[serde(with = "kept::word")]
-    theme: Option<ThemeName>,
-    low_bandwidth: Option<bool>,
-    mouse: Option<bool>,
-    #[serde(with = "kept::word")]
-    page: Option<Page>,
-    #[serde(with = "kept::word")]
-    time_scale: Option<Scale>,
-    #[serde(with = "kept::word")]
-    sort: Option<Sort>,
-    #[serde(with = "kept::words")]
-    columns: Option<Vec<Column>>,
-    tree: Option<bool>,
-    threads: Option<bool>,
-    keys: Keys,
-}
-
-/// `"500ms"` or a number of seconds.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "Value")]
-pub(super) struct Interval(pub Duration);
-
-impl TryFrom<Value> for Interval {
-    type Error = String;
-
-    fn try_from(value: Value) -> Result<Self, String> {
-        cli::parse_interval(&value.text()).map(Self)
-    }
-}
-
-/// `"1h"` or a number of seconds, 1m to 24h.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "Value")]
-pub(super) struct History(pub Duration);
-
-impl TryFrom<Value> for History {
-    type Error = String;
-
-    fn try_from(value: Value) -> Result<Self, String> {
-        let history = cli::parse_duration(&value.text())?;
-        if (HISTORY_MIN..=HISTORY_MAX).contains(&history) {
-            Ok(Self(history))
-        } else {
-            Err("a history is 1m to 24h".to_owned())
-        }
-    }
-}
-
-/// `0` or `"GPU-…"`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "Value")]
-pub(super) struct Gpu(pub GpuSelector);
-
-impl TryFrom<Value> for Gpu {
-    type Error = String;
-
-    fn try_from(value: Value) -> Result<Self, String> {
-        cli::parse_gpu(&value.text()).map(Self)
-    }
-}
-
-/// A value that may be written with or without quotes.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a text or a number is expected")]
-enum Value {
-    Text(String),
-    Whole(i64),
-    Number(f64),
-}
-
-impl Value {
-    fn text(&self) -> String {
-        match self {
-            Self::Text(text) => text.clone(),
-            Self::Whole(number) => number.to_string(),
-            Self::Number(number) => number.to_string(),
-        }
-    }
-}
+use crate::text::line_and_column;
+use crate::tui::keys::{Chord, Keymap};
 
 /// Reads a configuration file; one that is not `wanted` may be missing. A theme's file is looked for beside it.
 ///
 /// # Errors
 /// Why it was refused, in one line.
-pub(super) fn read(path: &Path, wanted: bool) -> Result<File, Failure> {
-    let fail = |why: String| Failure::usage(format!("configuration {}: {why}", path.display()));
-    let mut text = String::new();
-    match std::fs::File::open(path) {
-        Ok(file) => {
-            file.take(FILE_MAX + 1).read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !wanted => return Ok(File::default()),
-        Err(error) => return Err(fail(error.to_string())),
-    }
-    if text.len() as u64 > FILE_MAX {
-        return Err(fail("longer than 1 MiB: not a configuration".to_owned()));
-    }
-    let mut file = parse(&text).map_err(fail)?;
-    if let (Some(theme), Some(folder)) = (file.layout.theme.take(), path.parent()) {
-        file.layout.theme = Some(beside(theme, folder));
-    }
-    Ok(file)
+pub(super) fn read(path: &Path, wanted: bool) -> Result<Settings, Failure> {
+    let text = match small_file::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound && !wanted => return Ok(Settings::default()),
+        Err(error) => return Err(small_file::cannot_read(path, error)),
+    };
+    let refuse = |why| Failure::usage(format!("configuration {}: {why}", path.display()));
+    let mut settings = parse(&text).map_err(refuse)?;
+    settings.layout.theme =
+        settings.layout.theme.map(|theme| themes::beside(theme, path.parent().unwrap_or(Path::new(""))));
+    Ok(settings)
 }
 
-/// A theme whose file is named by a relative path: taken from this folder. `~/` stays.
-pub(super) fn beside(theme: ThemeName, folder: &Path) -> ThemeName {
-    if !theme.is_path() || theme.as_str().starts_with("~/") {
-        return theme;
+/// Parses the text of a configuration file over the defaults.
+pub(super) fn parse(text: &str) -> Result<Settings, String> {
+    let table = DeTable::parse(text).map_err(|error| refused_by_toml(text, &error))?;
+    let known: Vec<String> = options::of_files().iter().map(options::key).chain(["keys".to_owned()]).collect();
+    let unknown = table.get_ref().keys().filter(|key| !known.iter().any(|known| known == key.get_ref()));
+    if let Some(key) = unknown.min_by_key(|key| key.span().start) {
+        let known = known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
+        let what = format!("unknown key `{}`, expected one of {known}", key.get_ref());
+        return Err(refused(text, key.span().start, &what));
     }
-    let path = std::path::absolute(folder.join(theme.as_str())).ok();
-    path.and_then(|path| ThemeName::of_word(path.to_str()?).ok()).unwrap_or(theme)
+    let mut settings: Settings = part(text)?;
+    settings.layout = part(text)?;
+    settings.keymap = keymap(&part::<Keys>(text)?).map_err(|(at, what)| refused(text, at, &what))?;
+    Ok(settings)
 }
 
-/// Parses the text of a configuration file.
-pub(super) fn parse(text: &str) -> Result<File, String> {
-    let written: Written = toml::from_str(text).map_err(|error| {
-        let message = error.message().replace("unknown field", "unknown key");
-        refused(text, error.span().map_or(0, |span| span.start), &message)
-    })?;
-    Ok(File {
-        interval: written.interval,
-        gpu: written.gpu,
-        log_file: written.log_file,
-        stacks: written.stacks,
-        py_spy: written.py_spy,
-        ptrace: written.ptrace,
-        nvml_lib: written.nvml_lib,
-        proc_root: written.proc_root,
-        sys_root: written.sys_root,
-        ascii: written.ascii,
-        color: written.color,
-        readonly: written.readonly,
-        signals: written.signals,
-        history: written.history,
-        keep_layout: written.keep_layout,
-        layout: Layout {
-            page: written.page,
-            time_scale: written.time_scale,
-            sort: written.sort,
-            columns: written.columns,
-            tree: written.tree,
-            threads: written.threads,
-            theme: written.theme,
-            low_bandwidth: written.low_bandwidth,
-            mouse: written.mouse,
-        },
-        keymap: keys::keymap(&written.keys).map_err(|(at, what)| refused(text, at, &what))?,
-    })
+/// The fields of `T`, of all that the file says.
+fn part<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    toml::from_str(text).map_err(|error| refused_by_toml(text, &error))
 }
 
-/// What is wrong with a text at a byte offset, in one line: line and column from 1, columns in characters.
+fn refused_by_toml(text: &str, error: &toml::de::Error) -> String {
+    refused(text, error.span().map_or(0, |span| span.start), error.message())
+}
+
+/// What is wrong with a text at a byte offset, in one line.
 fn refused(text: &str, offset: usize, what: &str) -> String {
-    let before = text.get(..offset).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    let (line, column) = line_and_column(text, offset);
     format!("line {line}, column {column}: {}", what.replace('\n', " "))
+}
+
+/// `[keys]`: `quit = ["q", "F10"]`, by the words of the table of keys, with the places of everything in it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Keys {
+    keys: BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
+}
+
+/// The keys after the configuration, or the byte offset of what is to blame, and what is wrong with it.
+fn keymap(Keys { keys }: &Keys) -> Result<Keymap, (usize, String)> {
+    let mut entries = Vec::with_capacity(keys.len());
+    for (id, written) in keys {
+        let chords = written
+            .iter()
+            .map(|text| text.get_ref().parse::<Chord>().map_err(|why| (text.span().start, why)))
+            .collect::<Result<Vec<_>, _>>()?;
+        entries.push((id.get_ref().as_str(), chords));
+    }
+    Keymap::default().rebind(&entries).map_err(|error| {
+        let entry = keys.iter().nth(error.entry);
+        let key = entry.and_then(|(_, written)| written.get(error.key?)).map(|key| key.span().start);
+        let at = key.or(entry.map(|(id, _)| id.span().start));
+        (at.unwrap_or(0), error.to_string())
+    })
 }

@@ -1,98 +1,89 @@
-//! `--print-config`: the settings that are in effect, as a file that can be used as the configuration.
+//! `--print-config`: the settings that are in effect, as a file that can be used as the configuration. Its comments are the
+//! help of the options.
 //!
-//! How the screen is arranged is printed as a comment where nothing was set: set in the file it would win over what is
-//! kept from the last time.
+//! What was not set is printed as a comment: set in the file, the screen's arrangement would win over what is kept from the
+//! last time. A table of toml_edit cannot hold a key that is a comment, so the lines are written one by one.
 
-use std::fmt::Write;
-use std::path::Path;
-use std::time::Duration;
+use clap::{Arg, ArgAction};
+use toml::{Table, Value};
 
-use super::Settings;
-use crate::cli::GpuSelector;
-use crate::tui::kept::{Scale, Word};
-use crate::tui::page::Page;
-use crate::tui::processes::{COLUMNS, Sort};
+use super::{Settings, options};
+use crate::text::wrap;
+use crate::tui::keys::Keymap;
 
-/// A text as a TOML string.
-fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
-}
+/// Cells of a line of comment.
+const WIDTH: usize = 116;
 
-/// Texts as a TOML array.
-fn list(texts: impl Iterator<Item = String>) -> String {
-    format!("[{}]", texts.map(|text| quoted(&text)).collect::<Vec<_>>().join(", "))
-}
+const HEAD: &str = "\
+# trainmon's configuration: $XDG_CONFIG_HOME/trainmon/config.toml, or -c FILE. The command line wins over this file.
+# What is commented out is not set: there stands its default, or what it would look like.
+";
 
-/// A path; TOML is UTF-8, so that one that is not loses its other bytes.
-fn path(path: &Path) -> String {
-    quoted(&path.to_string_lossy())
-}
-
-/// A time in its shortest exact words, to the microsecond.
-fn time(time: Duration) -> String {
-    let micros = time.as_micros();
-    for (unit, length) in [("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1000)] {
-        if micros.is_multiple_of(length) {
-            return quoted(&format!("{}{unit}", micros / length));
-        }
-    }
-    quoted(&format!("{}.{:06}s", micros / 1_000_000, micros % 1_000_000))
-}
+const KEYS: &str = "
+# Which key does what; [] leaves an action without a key. Keys are written as \"q\", \"F10\", \"Ctrl-C\", \"Shift-Left\", \"Space\",
+# \"PgUp\", \"Esc\". One key cannot do two things. Ctrl-C always quits, and quit keeps at least one key.
+[keys]
+";
 
 impl Settings {
     /// The settings in effect as a configuration file.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        let mut text = String::from("# trainmon's settings as they are in effect; usable as a configuration file.\n");
-        let mut line = |key: &str, value: Option<String>, otherwise: &str| {
-            // Writing to a String cannot fail.
-            let _ = match value {
-                Some(value) => writeln!(text, "{key} = {value}"),
-                None => writeln!(text, "# {key} = {otherwise}"),
+    ///
+    /// # Errors
+    /// TOML is UTF-8: a path that is not cannot be printed.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        let mut values = Table::try_from(self)?;
+        values.extend(self.layout.table());
+        let mut text = HEAD.to_owned();
+        for option in options::of_files() {
+            let key = options::key(&option);
+            text.push('\n');
+            for line in wrap(&comment(&option), WIDTH) {
+                text += &format!("# {line}\n");
+            }
+            text += &match values.get(&key) {
+                Some(value) => format!("{key} = {value}\n"),
+                None => format!("# {key} = {}\n", example(&option)),
             };
-        };
-        let on = |on: bool| Some(on.to_string());
-        line("interval", Some(time(self.interval)), "");
-        let gpus = self.gpus.as_ref().map(|gpus| {
-            let gpus = gpus.iter().map(|gpu| match gpu {
-                GpuSelector::Index(index) => index.to_string(),
-                GpuSelector::Uuid(uuid) => quoted(uuid),
-            });
-            format!("[{}]", gpus.collect::<Vec<_>>().join(", "))
-        });
-        line("gpu", gpus, "[0]");
-        line("nvml-lib", self.nvml_lib.as_deref().map(path), "\"libnvidia-ml.so.1\"");
-        line("ptrace", on(self.ptrace), "");
-        line("stacks", on(self.stacks), "");
-        line("py-spy", self.py_spy.as_deref().map(path), "\"py-spy\"");
-        line("proc-root", Some(path(&self.proc_root)), "");
-        line("sys-root", Some(path(&self.sys_root)), "");
-        line("log-file", self.log_file.as_deref().map(path), "\"trainmon.log\"");
-        line("ascii", on(self.ascii), "");
-        line("color", on(self.color), "");
-        line("readonly", on(self.readonly), "");
-        line("signals", on(self.signals), "");
-        line("history", Some(time(self.history)), "");
-        line("keep-layout", on(self.keep_layout), "");
-        let layout = &self.layout;
-        let columns = |columns: &[_]| list(columns.iter().map(Word::to_word));
-        let word = |word: String| quoted(&word);
-        line("theme", layout.theme.as_ref().map(|theme| word(theme.to_word())), "\"auto\"");
-        line("low-bandwidth", layout.low_bandwidth.and_then(on), "false");
-        line("mouse", layout.mouse.and_then(on), "true");
-        line("page", layout.page.map(|page| word(page.to_word())), &word(Page::default().to_word()));
-        let scale = |scale: Scale| word(scale.to_word());
-        line("time-scale", layout.time_scale.map(scale), &scale(Scale::default()));
-        line("sort", layout.sort.map(|sort| word(sort.to_word())), &word(Sort::default().to_word()));
-        line("columns", layout.columns.as_deref().map(columns), &columns(&COLUMNS));
-        line("tree", layout.tree.and_then(on), "false");
-        line("threads", layout.threads.and_then(on), "false");
-        text.push_str("\n[keys]\n");
-        for (binding, keys) in self.keymap.lines() {
-            let keys = list(keys.iter().map(ToString::to_string));
-            let _ = writeln!(text, "{} = {keys}", binding.id);
         }
-        text
+        text += KEYS;
+        for ((binding, keys), (_, usual)) in self.keymap.lines().zip(Keymap::default().lines()) {
+            let mark = if keys == usual { "# " } else { "" };
+            let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+            text += &format!("{mark}{} = {}\n", binding.id, Value::from(keys));
+        }
+        Ok(text)
+    }
+}
+
+/// What an option is for, and the words that it takes.
+fn comment(option: &Arg) -> String {
+    let help = option.get_long_help().or(option.get_help()).map(ToString::to_string).unwrap_or_default();
+    let help = help.trim_end_matches('.');
+    let words: Vec<String> = option.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect();
+    match option.get_action() {
+        ArgAction::SetTrue => format!("{help}."),
+        // What the flag does is what the key does where it is false.
+        ArgAction::SetFalse => format!(
+            "false: {}{}.",
+            help.get(..1).unwrap_or_default().to_lowercase(),
+            help.get(1..).unwrap_or_default()
+        ),
+        _ if words.is_empty() => format!("{help}."),
+        _ => format!("{help}. One of {}.", words.join(", ")),
+    }
+}
+
+/// The default of an option that is not set, or else what its value is called.
+fn example(option: &Arg) -> String {
+    let words = option.get_default_values().iter().map(|word| word.to_string_lossy().into_owned());
+    match option.get_action() {
+        ArgAction::SetTrue => "false".to_owned(),
+        ArgAction::SetFalse => "true".to_owned(),
+        _ if option.get_value_delimiter().is_some() => Value::from(words.collect::<Vec<_>>()).to_string(),
+        _ => {
+            let name = option.get_value_names().into_iter().flatten().map(ToString::to_string);
+            Value::String(words.chain(name).next().unwrap_or_default()).to_string()
+        }
     }
 }
 
@@ -101,22 +92,29 @@ impl Settings {
 mod tests {
     use proptest::prelude::*;
 
+    use std::time::Duration;
+
     use super::super::file::parse;
     use super::*;
-    use crate::tui::kept::{Layout, ThemeName};
-    use crate::tui::keys::{Chord, Keymap};
-    use crate::tui::processes::Column;
+    use crate::rates::GpuChoice;
+    use crate::tui::Layout;
+    use crate::tui::keys::Chord;
+    use crate::tui::page::Page;
+    use crate::tui::processes::{Column, Sort};
 
     /// The settings that a printed configuration makes.
     fn back(text: &str) -> Settings {
-        let mut settings = Settings::default();
-        settings.take_file(parse(text).unwrap());
-        settings
+        parse(text).unwrap()
     }
 
     #[test]
     fn the_defaults_are_read_back() {
-        let text = Settings::default().to_toml();
+        let text = Settings::default().to_toml().unwrap();
+        assert_eq!(
+            text,
+            include_str!("../../assets/config.toml"),
+            "assets/config.toml is what is printed by default"
+        );
         assert_eq!(back(&text), Settings::default());
         // What is a comment must be right as well: it is there to be used.
         let all: Vec<_> =
@@ -133,7 +131,7 @@ mod tests {
     prop_compose! {
         fn layouts()(
             page in choice(prop::sample::select(Page::ALL.to_vec())),
-            scale in choice(prop::sample::select(vec!["10s", "1m", "1h"])),
+            scale in choice(prop::sample::select(vec!["auto", "10s", "1m", "1h"])),
             column in choice(prop::sample::select(Column::ALL.to_vec())),
             reversed in any::<bool>(),
             columns in choice(prop::sample::subsequence(Column::ALL.to_vec(), 1..5).prop_shuffle()),
@@ -143,12 +141,12 @@ mod tests {
             let [tree, threads, low_bandwidth, mouse] = switches;
             Layout {
                 page,
-                time_scale: scale.map(|word| Scale::of_word(word).unwrap()),
+                time_scale: scale.map(|word| word.parse().unwrap()),
                 sort: column.map(|column| Sort { column, reversed }),
                 columns,
                 tree,
                 threads,
-                theme: theme.map(|name| ThemeName::of_word(&name).unwrap()),
+                theme: theme.map(|name| name.parse().unwrap()),
                 low_bandwidth,
                 mouse,
             }
@@ -174,12 +172,12 @@ mod tests {
                 history: Duration::from_secs(minutes * 60),
                 proc_root: root.into(),
                 py_spy: py_spy.map(Into::into),
-                gpus: gpus.map(|gpus| gpus.into_iter().map(GpuSelector::Index).collect()),
+                gpus: gpus.map(|gpus| gpus.into_iter().map(GpuChoice::Index).collect()),
                 keymap: Keymap::default().rebind(&[("copy", keys)]).unwrap(),
                 layout, ptrace, stacks, ascii, color, readonly, signals, keep_layout,
                 ..Settings::default()
             };
-            prop_assert_eq!(back(&settings.to_toml()), settings);
+            prop_assert_eq!(back(&settings.to_toml().unwrap()), settings);
         }
     }
 }

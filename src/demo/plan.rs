@@ -67,11 +67,13 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
 
     #[test]
     fn each_plan_is_held_back_by_what_it_says() {
-        for bottleneck in Bottleneck::ALL {
+        for &bottleneck in Bottleneck::value_variants() {
             let plan = Plan::of(bottleneck);
             let worker = plan.transform + plan.storage.unwrap_or_default();
             let own = if plan.run_ahead > 0 { plan.host.max(plan.device) } else { plan.host + plan.device };

@@ -6,16 +6,36 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags};
 
 use super::csv::{CsvLog, groups_of_header};
-use crate::config::{Existing, LogSettings};
 use crate::errors::Failure;
 
 /// No header or row of ours is longer than this.
 const LINE_MAX: u64 = 1 << 20;
+
+/// Where the CSV goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSettings {
+    /// File, or `-` for standard output.
+    pub path: PathBuf,
+    /// What to do where the file exists.
+    pub existing: Existing,
+}
+
+/// What to do with an existing log file or recording.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// Refuse.
+    #[default]
+    Refuse,
+    /// Overwrite (`--force`).
+    Overwrite,
+    /// Go on at its end (`--append`).
+    Append,
+}
 
 /// Standard output or a file.
 #[derive(Debug)]
@@ -134,11 +154,7 @@ fn create(what: &str, path: &Path, existing: Existing) -> anyhow::Result<File> {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let append = if what == "log" { "--append goes on at its end, " } else { "" };
-            return Err(Failure::usage(format!(
-                "{what} {}: the file exists; {append}--force overwrites it",
-                path.display()
-            ))
-            .into());
+            anyhow::bail!("{what} {}: the file exists; {append}--force overwrites it", path.display());
         }
         Err(error) => return Err(anyhow::anyhow!(explain(what, path, &error))),
     };
@@ -262,10 +278,9 @@ pub fn write_error_of(what: &str, path: &Path, error: io::Error) -> anyhow::Erro
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
-    use crate::outputs::csv::{Summary, header};
+    use crate::diagnosis::Verdict;
+    use crate::outputs::csv::header;
     use crate::rates::Frame;
 
     fn settings(path: &Path, existing: Existing) -> LogSettings {
@@ -274,7 +289,7 @@ mod tests {
 
     fn write_rows(opened: &mut Opened, count: usize) {
         for _ in 0..count {
-            opened.log.write(&Frame::default(), &Summary::default()).unwrap();
+            opened.log.write(&Frame::default(), &Verdict::default()).unwrap();
         }
     }
 
@@ -284,7 +299,7 @@ mod tests {
         let path = directory.path().join("run.csv");
         write_rows(&mut open(&settings(&path, Existing::Refuse)).unwrap(), 2);
         let error = open(&settings(&path, Existing::Refuse)).unwrap_err();
-        assert_eq!(crate::errors::exit_of(&error), crate::errors::Exit::Usage);
+        assert_eq!(crate::errors::exit_of(&error), crate::errors::Exit::Failed);
         write_rows(&mut open(&settings(&path, Existing::Append)).unwrap(), 1);
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 4);
         write_rows(&mut open(&settings(&path, Existing::Overwrite)).unwrap(), 1);
@@ -350,7 +365,7 @@ mod tests {
     #[test]
     fn a_full_device_is_an_error_in_one_line() {
         let mut opened = open(&settings(Path::new("/dev/full"), Existing::Refuse)).unwrap();
-        let error = opened.log.write(&Frame::default(), &Summary::default()).unwrap_err();
+        let error = opened.log.write(&Frame::default(), &Verdict::default()).unwrap_err();
         let line = write_error(Path::new("/dev/full"), error).to_string();
         assert!(line.contains("disk is full"), "{line}");
     }
@@ -383,7 +398,7 @@ mod tests {
         let Some(path) = std::env::var_os("SMALL_DISK_PATH").map(PathBuf::from) else { return };
         let mut opened = open(&settings(&path, Existing::Refuse)).unwrap();
         for _ in 0..1000 {
-            if let Err(error) = opened.log.write(&Frame::default(), &Summary::default()) {
+            if let Err(error) = opened.log.write(&Frame::default(), &Verdict::default()) {
                 assert!(write_error(&path, error).to_string().contains("file-size limit"));
                 return;
             }

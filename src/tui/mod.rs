@@ -5,12 +5,11 @@
 //! here reads a clock, a file or a process: the same screen can be driven by a live job, a recording or a test.
 
 pub mod app;
+pub mod arrangement;
 pub mod charts;
 pub mod encode;
-pub mod format;
 pub mod job;
 pub mod jobs;
-pub mod kept;
 pub mod keys;
 pub mod layout;
 pub mod message;
@@ -24,13 +23,13 @@ pub mod summary;
 pub mod svg;
 pub mod terminal;
 pub mod theme;
-pub mod timeline;
 pub mod views;
 pub mod words;
 
+pub use crate::text::format;
 pub use app::{App, Options};
+pub use arrangement::Layout;
 pub use job::Job;
-pub use kept::Layout;
-pub use message::{Effect, JobKey, Message, News, Target};
+pub use message::{Effect, Message};
 pub use terminal::Terminal;
 pub use theme::Theme;

@@ -1,7 +1,7 @@
 //! The pages of the screen: their order, names and number keys.
 
 /// A screenful.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Page {
     /// Verdict, where each second goes, timelines, workers.
     #[default]
@@ -27,7 +27,7 @@ impl Page {
     pub const ALL: [Self; 8] =
         [Self::Overview, Self::Gpu, Self::Cpu, Self::Io, Self::Processes, Self::Stacks, Self::Findings, Self::Help];
 
-    /// Its name, and its word in the configuration.
+    /// Its name; in the configuration it is written small.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,12 +64,6 @@ impl Page {
     pub fn after(self, steps: usize) -> Self {
         Self::ALL.get((self.index() + steps) % Self::ALL.len()).copied().unwrap_or_default()
     }
-
-    /// The page with this name, whatever its case.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|page| page.name().eq_ignore_ascii_case(name))
-    }
 }
 
 #[cfg(test)]
@@ -80,7 +74,8 @@ mod tests {
     fn places_follow_the_order() {
         for (place, page) in Page::ALL.into_iter().enumerate() {
             assert_eq!(page.index(), place);
-            assert_eq!(Page::named(&page.name().to_lowercase()), Some(page));
+            assert_eq!(page.to_string(), page.name().to_lowercase());
+            assert_eq!(page.name().parse(), Ok(page));
         }
         assert_eq!(Page::Help.after(1), Page::Overview);
         assert_eq!(Page::Overview.after(Page::ALL.len() - 1), Page::Help);

@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::app::App;
-use super::kept::Word;
+use super::arrangement::Scale;
 use super::message::Effect;
 use super::popup::Popup;
 use super::processes::{COLUMNS, Column};
@@ -83,7 +83,7 @@ impl App {
                 let name = options.themes.get(self.look).map_or("auto", |(name, _)| name.as_str());
                 (name.to_owned(), if name == "auto" { "what fits the background" } else { "" })
             }
-            Setting::TimeScale => (self.scale.to_word(), "time in the charts, also + and -"),
+            Setting::TimeScale => (self.scale.to_string(), "time in the charts, also + and -"),
             Setting::LowBandwidth => (on_off(options.low_bandwidth).to_owned(), "charts sweep, numbers each 5 s"),
             Setting::Mouse => (on_off(options.mouse).to_owned(), "off: the terminal can select text"),
             Setting::Ascii => (on_off(options.theme.ascii).to_owned(), "for terminals that show boxes"),
@@ -150,7 +150,7 @@ impl App {
                 let count = self.options.themes.len().max(1);
                 self.wear((self.look + if forward { 1 } else { count - 1 }) % count);
             }
-            Setting::TimeScale => self.zoom(self.scale.step(forward)),
+            Setting::TimeScale => self.zoom(self.next_scale(forward).unwrap_or(Scale::Auto)),
             Setting::LowBandwidth => {
                 self.set_low_bandwidth(!self.options.low_bandwidth);
                 // What stands on the terminal was drawn the other way.

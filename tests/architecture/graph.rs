@@ -155,26 +155,26 @@ fn resolve(modules: &BTreeMap<Place, Module<'_>>, here: &[String], parts: &[Stri
 /// A graph of names.
 pub type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// A circle through a graph, if there is one: its names in order, the first one again at the end.
-pub fn circle(graph: &Graph) -> Option<Vec<String>> {
-    fn visit(graph: &Graph, at: &str, way: &mut Vec<String>, done: &mut BTreeSet<String>) -> bool {
-        if let Some(start) = way.iter().position(|before| before == at) {
-            way.drain(..start);
-            way.push(at.to_owned());
-            return true;
-        }
-        if !done.contains(at) {
-            way.push(at.to_owned());
-            if graph.get(at).into_iter().flatten().any(|next| visit(graph, next, way, done)) {
-                return true;
-            }
-            way.pop();
-            done.insert(at.to_owned());
-        }
-        false
+/// A way from one name to another, both of them included.
+fn way(graph: &Graph, from: &str, to: &str, seen: &mut BTreeSet<String>) -> Option<Vec<String>> {
+    if !seen.insert(from.to_owned()) {
+        return None;
     }
-    let (mut way, mut done) = (Vec::new(), BTreeSet::new());
-    graph.keys().any(|start| visit(graph, start, &mut way, &mut done)).then_some(way)
+    graph.get(from)?.iter().find_map(|next| {
+        let rest = if next == to { vec![to.to_owned()] } else { way(graph, next, to, seen)? };
+        Some([vec![from.to_owned()], rest].concat())
+    })
+}
+
+/// The circle that an arrow closes, if it is there and closes one: its names in order, the first one again at the end.
+pub fn circle_of(graph: &Graph, from: &str, to: &str) -> Option<Vec<String>> {
+    let back = if graph.get(from)?.contains(to) { way(graph, to, from, &mut BTreeSet::new())? } else { return None };
+    Some([vec![from.to_owned()], back].concat())
+}
+
+/// A circle through a graph, if there is one.
+pub fn any_circle(graph: &Graph) -> Option<Vec<String>> {
+    graph.keys().find_map(|start| way(graph, start, start, &mut BTreeSet::new()))
 }
 
 #[cfg(test)]
@@ -235,11 +235,16 @@ mod tests {
             for arrow in arrows.split(' ') {
                 graph.entry(arrow[..1].into()).or_default().insert(arrow[1..].into());
             }
-            circle(&graph).map(|way| way.concat())
+            graph
         };
-        assert_eq!(graph("ab bc ac cd"), None);
-        assert_eq!(graph("ab bc cb").as_deref(), Some("bcb"));
-        assert_eq!(graph("ab ac cd da").as_deref(), Some("acda"));
-        assert_eq!(graph("aa").as_deref(), Some("aa"));
+        let circle = |arrows: &str| any_circle(&graph(arrows)).map(|way| way.concat());
+        assert_eq!(circle("ab bc ac cd"), None);
+        assert_eq!(circle("ab bc cb").as_deref(), Some("bcb"));
+        assert_eq!(circle("ab be ac cd da").as_deref(), Some("acda"));
+        assert_eq!(circle("aa").as_deref(), Some("aa"));
+        let of = |from, to| circle_of(&graph("ab bc cb ca"), from, to).map(|way| way.concat());
+        assert_eq!(of("c", "a").as_deref(), Some("cabc"));
+        assert_eq!((of("a", "c"), of("d", "a")), (None, None));
+        assert_eq!(circle_of(&graph("ab bc ca cd"), "c", "d"), None);
     }
 }

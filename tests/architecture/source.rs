@@ -60,6 +60,7 @@ impl Code {
         }
         match (&tokens[0].kind, tokens[0].word()) {
             (_, Some("mod")) => self.module(tokens, inside),
+            (_, Some("pub")) => visibility(tokens),
             (_, Some("use")) => {
                 let end = tokens.iter().position(|token| token.is(';')).unwrap_or(tokens.len());
                 self.import(&tokens[1..end], &[], inside);
@@ -151,6 +152,15 @@ fn is_test(attribute: &[Token]) -> bool {
         })
 }
 
+/// The length of a visibility that stands first: `pub`, `pub(crate)`, `pub(in crate::a)`. Its path is no use.
+fn visibility(tokens: &[Token]) -> usize {
+    match tokens.get(1).and_then(|token| token.group('(')) {
+        Some([scope]) if matches!(scope.word(), Some("crate" | "self" | "super")) => 2,
+        Some([first, ..]) if first.word() == Some("in") => 2,
+        _ => 1,
+    }
+}
+
 /// The length of the item, statement, field or match arm that stands first, with its attributes.
 fn item(tokens: &[Token]) -> usize {
     const WITH_BRACES: [&str; 12] = [
@@ -173,8 +183,7 @@ fn item(tokens: &[Token]) -> usize {
         at += length;
     }
     if word(at) == "pub" {
-        at += 1;
-        at += usize::from(tokens.get(at).is_some_and(|token| token.group('(').is_some()));
+        at += visibility(&tokens[at..]);
     }
     let first = match (word(at), word(at + 1)) {
         ("const", "fn" | "unsafe" | "extern" | "async") => "const fn",
@@ -202,7 +211,7 @@ mod tests {
         for (text, expected) in [
             ("use crate::a;", &["crate::a"][..]),
             ("pub use crate::a::B;", &["crate::a::B"]),
-            ("pub(in crate::x) use crate::a::B;", &["crate::x", "crate::a::B"]),
+            ("pub(in crate::x) use crate::a::B;", &["crate::a::B"]),
             ("use crate::{a, b::c};", &["crate::a", "crate::b::c"]),
             (
                 "use crate::{\n    a::{self, b as c, d::*},\n    e,\n};",
@@ -234,7 +243,10 @@ mod tests {
             ("let a = crate::b::c::<crate::D>(self::e());", &["crate::b::c", "crate::D", "self::e"]),
             ("vec![format!(\"{}\", crate::a::b())]", &["crate::a::b"]),
             ("macro_rules! m { () => { $crate::a::b!() } }", &["crate::a::b"]),
-            ("#[derive(crate::A)] struct B(crate::c::D);", &["crate::c::D"]),
+            (
+                "#[derive(crate::A)] struct B(crate::c::D, pub(in crate::e) u8, pub (crate::f::G, u8));",
+                &["crate::c::D", "crate::f::G"],
+            ),
             ("impl crate::a::B for C where D: crate::e::F {}", &["crate::a::B", "crate::e::F"]),
             ("x.y::<crate::a::B>().c", &["crate::a::B"]),
             ("// crate::a::b\nlet a = \"crate::a\"; /* crate::a */", &[]),

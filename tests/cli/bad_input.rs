@@ -388,7 +388,7 @@ fn logs_that_are_there_already() {
         trainmon(&arguments)
     };
     fs::write(&path, "step,loss\n1,0.5\n").unwrap();
-    refused(log(&[]), 2, &["exists", "--append", "--force"]);
+    refused(log(&[]), 1, &["exists", "--append", "--force"]);
     refused(log(&["--append"]), 2, &["header", "name a new file"]);
     assert_eq!(fs::read_to_string(&path).unwrap(), "step,loss\n1,0.5\n", "left as it was");
 

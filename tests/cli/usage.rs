@@ -12,9 +12,13 @@ fn run(arguments: &[&str]) -> Output {
 
 /// Exit code 2 and one line that holds `part`.
 fn refused(arguments: &[&str], part: &str) {
+    refused_with(2, arguments, part);
+}
+
+fn refused_with(code: i32, arguments: &[&str], part: &str) {
     let output = run(arguments);
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
     assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
     assert!(said.contains(part), "{arguments:?}: {said}");
     assert!(output.stdout.is_empty());
@@ -67,6 +71,7 @@ fn help_offers_every_command_and_option_and_not_the_parts_of_the_demo() {
             "--no-ptrace",
             "--no-mouse",
             "--theme",
+            "--page",
             "--low-bandwidth",
             "--print-config",
             "--version",
@@ -111,7 +116,12 @@ fn a_bad_configuration_is_refused_in_one_line_with_its_place() {
         refused(&["-c", path, "--pid", "1"], part);
         refused(&["doctor", "-c", path], part);
     }
-    refused(&["--theme", "pink", "--print-config"], "--theme: `pink` is none of auto, dark, light, high-contrast");
+    let none = "'--theme <NAME>': `pink` is none of auto, dark, light, high-contrast";
+    refused(&["--theme", "pink", "--print-config"], none);
+    std::fs::write(&file, "page = \"overveiw\"").unwrap();
+    refused(&["-c", path, "--print-config"], "line 1, column 8: `overveiw` is none of overview, gpu");
+    refused(&["-c", path, "--print-config"], "did you mean overview?");
+    refused(&["--page", "overveiw", "--print-config"], "a similar value exists: 'overview'");
 }
 
 #[test]
@@ -294,7 +304,7 @@ fn record_and_diagnose_the_recording() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("4 samples in"), "{}", text(&output.stderr));
     assert!(output.stdout.is_empty());
-    refused(&record, "the file exists; --force");
+    refused_with(1, &record, "the file exists; --force");
     assert!(run(&[&record[..], &["--force", "--anonymise"]].concat()).status.success());
 
     let output = run(&["diagnose", "--replay", file, "--json"]);

@@ -15,7 +15,7 @@ use trainmon::sample::{ProcessRole, ThreadRole};
 use trainmon::tui::encode::encode;
 use trainmon::tui::page::Page;
 use trainmon::tui::theme::{Depth, Theme};
-use trainmon::tui::{self, App, Message, News, Options};
+use trainmon::tui::{self, App, Message, Options};
 
 const SIZE: (u16, u16) = (120, 40);
 /// Begin and end of synchronised update, which the terminal's file puts around every frame.
@@ -230,8 +230,7 @@ const JOB: Job = Job { workers: 8, gpus: 1, seconds: 0 };
 const LARGE: Job = Job { workers: 32, gpus: 8, seconds: 0 };
 
 fn second(app: &mut App, t: u64, job: Job) {
-    tell(app, News::Frame(Box::new(noisy(t, job))));
-    tell(app, News::Verdict(verdict(t)));
+    tell(app, noisy(t, job), verdict(t));
 }
 
 /// A live job with a past that fills the charts.
@@ -245,7 +244,7 @@ fn with_past(shape: Job) -> tui::Job {
 static PLAYED: LazyLock<tui::Job> = LazyLock::new(|| {
     let mut app = App::new(job().recording(), Options::default(), SIZE);
     (1..=PAST + SETTLE + 65).for_each(|t| second(&mut app, t, JOB));
-    tell(&mut app, News::Loaded(None));
+    tell_loaded(&mut app);
     for _ in 0..PAST {
         app.update(Message::Advance(1.0));
     }

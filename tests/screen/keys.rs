@@ -5,12 +5,13 @@ use std::sync::Arc;
 use crate::app::*;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEventKind};
 use proptest::prelude::*;
+use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::tui::keys;
-use trainmon::tui::{App, Effect, JobKey, Message, News};
+use trainmon::tui::{App, Effect, Message};
 
 fn every_key() -> Vec<Message> {
-    keys::TABLE.iter().flat_map(|b| b.keys).map(|k| Message::Key(k.event())).collect()
+    keys::TABLE.iter().flat_map(|b| b.chords()).map(|k| Message::Key(k.event())).collect()
 }
 
 #[test]
@@ -49,6 +50,21 @@ fn copying_gives_the_whole_verdict() {
     }
     let mut empty = fresh(PLAIN, (80, 24));
     assert_eq!(empty.update(key(KeyCode::Char('c'))), [Effect::Redraw]);
+}
+
+#[test]
+fn charts_begin_short_and_grow_with_what_has_been_seen() {
+    for (seconds, span_s) in [(0, 15.0), (1, 15.0), (15, 15.0), (16, 30.0), (31, 60.0), (90, 60.0)] {
+        let mut app = running(PLAIN, (80, 24), Job { seconds, ..Job::default() });
+        assert_eq!(app.span_s(), span_s, "after {seconds} s");
+        draw(&app, (80, 24));
+        // A scale that was chosen stays.
+        app.update(key(KeyCode::Char('-')));
+        let chosen = app.span_s();
+        assert!(chosen > span_s);
+        tell(&mut app, frame(seconds + 40, Job::default()), data_loader());
+        assert_eq!(app.span_s(), chosen);
+    }
 }
 
 #[test]
@@ -101,10 +117,21 @@ fn a_large_paste_does_nothing() {
 }
 
 #[test]
-fn marks_follow_frames_into_the_history() {
+fn verdicts_go_into_the_history_with_their_frames() {
     let app = running(PLAIN, (80, 24), Job::default());
-    let last = app.job().history().marks().next_back().unwrap();
-    assert_eq!((last.sequence, last.class, last.cause), (90, Class::DataLoader, Some("too-few-workers")));
+    let last = app.job().archive().latest().unwrap();
+    let (frame, verdict) = (&last.frame, &last.verdict);
+    assert_eq!(
+        (frame.sequence, verdict.class, verdict.cause.as_deref()),
+        (90, Class::DataLoader, Some("too-few-workers"))
+    );
+}
+
+fn any_verdict() -> impl Strategy<Value = Verdict> {
+    prop_oneof![
+        2 => prop::sample::select(Class::ALL.to_vec()).prop_map(|class| other(class, None, "why")),
+        1 => Just(unknown()),
+    ]
 }
 
 fn any_message() -> impl Strategy<Value = Message> {
@@ -113,13 +140,14 @@ fn any_message() -> impl Strategy<Value = Message> {
         6 => prop::sample::select(keys),
         1 => any::<char>().prop_map(|c| key(KeyCode::Char(c))),
         2 => (0u16..300, 0u16..100).prop_map(|(w, h)| Message::Resize(w, h)),
-        3 => (0u64..500, 0u32..12, 0u32..3).prop_map(|(t, workers, gpus)| {
-            Message::Job(JobKey::default(), News::Frame(Box::new(frame(t, Job { workers, gpus, seconds: 0 }))))
-        }),
-        2 => prop::sample::select(Class::ALL.to_vec())
-            .prop_map(|c| Message::Job(JobKey::default(), News::Verdict(Arc::new(other(c, None, "why"))))),
-        1 => Just(Message::Job(JobKey::default(), News::Verdict(Arc::new(unknown())))),
-        1 => ".{0,40}".prop_map(|text| Message::Job(JobKey::default(), News::Ended { text })),
+        5 => (0u64..500, 0u32..12, 0u32..3, any_verdict(), prop::bool::weighted(0.8)).prop_map(
+            |(t, workers, gpus, verdict, alive)| {
+                let frame = frame(t, Job { workers, gpus, seconds: 0 }).into();
+                let tick = Tick { frame, verdict: Arc::new(verdict), alive, ..Tick::default() };
+                Message::Job(JobKey::default(), JobEvent::Tick(Arc::new(tick)))
+            }
+        ),
+        1 => prop::option::of(".{0,40}").prop_map(|note| Message::Job(JobKey::default(), JobEvent::Loaded(note))),
         1 => ".{0,40}".prop_map(Message::Notice),
         1 => (0u16..300, 0u16..100, any::<bool>()).prop_map(|(column, row, up)| {
             mouse(if up { MouseEventKind::ScrollUp } else { MouseEventKind::Down(MouseButton::Left) }, column, row)

@@ -2,7 +2,6 @@
 
 use crate::app::*;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use trainmon::tui::kept::Word;
 use trainmon::tui::keys::Keymap;
 use trainmon::tui::page::Page;
 use trainmon::tui::processes::{Column, Sort};
@@ -51,7 +50,7 @@ fn a_sweep() {
 #[test]
 fn every_setting_changes_what_it_says() {
     let mut app = opened(Options { theme: *COLOUR, mouse: true, ..Options::default() }, (100, 30));
-    let word = |app: &App| app.layout().theme.unwrap().to_word();
+    let word = |app: &App| app.layout().theme.unwrap().to_string();
     assert_eq!(word(&app), "auto");
     at(&mut app, 0, KeyCode::Right);
     assert_eq!(word(&app), "dark");
@@ -59,7 +58,12 @@ fn every_setting_changes_what_it_says() {
     press(&mut app, KeyCode::Left);
     assert_eq!(word(&app), "high-contrast", "round the end");
     at(&mut app, 1, KeyCode::Right);
-    assert_eq!(app.layout().time_scale.unwrap().to_word(), "2m");
+    let scale = |app: &App| app.layout().time_scale.unwrap().to_string();
+    assert_eq!(scale(&app), "30s", "the next after the 15 s that auto begins with");
+    press(&mut app, KeyCode::Left);
+    press(&mut app, KeyCode::Left);
+    assert_eq!(scale(&app), "auto", "past the end");
+    press(&mut app, KeyCode::Right);
     at(&mut app, 2, KeyCode::Enter);
     assert_eq!(app.layout().low_bandwidth, Some(true));
     assert_eq!(at(&mut app, 3, KeyCode::Enter)[0], Effect::Mouse(false));
@@ -114,12 +118,12 @@ fn columns_are_hidden_shown_and_moved_and_one_stays() {
 fn the_screen_opens_as_it_was_left() {
     let layout = Layout {
         page: Some(Page::Processes),
-        time_scale: Word::of_word("10m").ok(),
+        time_scale: "10m".parse().ok(),
         sort: Some(Sort { column: Column::Memory, reversed: true }),
         columns: Some(vec![Column::Memory, Column::Pid]),
         tree: Some(true),
         threads: Some(true),
-        theme: Word::of_word("light").ok(),
+        theme: "light".parse().ok(),
         low_bandwidth: Some(true),
         mouse: Some(false),
     };
@@ -132,7 +136,7 @@ fn the_screen_opens_as_it_was_left() {
     press(&mut app, KeyCode::Char('1'));
     press(&mut app, KeyCode::Char('+'));
     let changed = app.layout().changed_since(&layout);
-    let expected = Layout { time_scale: Word::of_word("5m").ok(), ..Layout::default() };
+    let expected = Layout { time_scale: "5m".parse().ok(), ..Layout::default() };
     assert_eq!(changed, expected);
 }
 

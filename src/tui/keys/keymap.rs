@@ -29,7 +29,7 @@ pub struct KeyError {
 
 impl Default for Keymap {
     fn default() -> Self {
-        Self { keys: TABLE.iter().map(|binding| binding.keys.to_vec()).collect() }
+        Self { keys: TABLE.iter().map(|binding| binding.chords().collect()).collect() }
     }
 }
 
@@ -68,35 +68,32 @@ impl Keymap {
         let mut from = vec![None; TABLE.len()];
         for (entry, (id, chords)) in entries.iter().enumerate() {
             let refuse = |what| Err(KeyError { entry, key: None, what });
-            let Some(line) = TABLE.iter().position(|binding| binding.id == *id) else {
-                return refuse(unknown(id));
-            };
-            if chords.is_empty() && TABLE.get(line).is_some_and(|binding| binding.action == Action::Quit) {
+            let line = TABLE.iter().zip(&mut keys).zip(&mut from).find(|((binding, _), _)| binding.id == *id);
+            let Some(((binding, keys), from)) = line else { return refuse(unknown(id)) };
+            if chords.is_empty() && binding.action == Action::Quit {
                 return refuse("`quit` needs at least one key".to_owned());
             }
-            if let (Some(line), Some(from)) = (keys.get_mut(line), from.get_mut(line)) {
-                line.clone_from(chords);
-                *from = Some(entry);
-            }
+            keys.clone_from(chords);
+            *from = Some(entry);
         }
         // Only what an entry says can be to blame: the table itself has no key twice.
         for ((binding, chords), entry) in TABLE.iter().zip(&keys).zip(&from) {
             let Some(entry) = *entry else { continue };
             for (place, chord) in chords.iter().enumerate() {
-                let refuse = |what| Err(KeyError { entry, key: Some(place), what });
-                if *chord == ALWAYS_QUITS && binding.action != Action::Quit {
-                    return refuse(format!("{chord} always quits: give `{}` another key", binding.id));
-                }
-                if chords.iter().take(place).any(|earlier| earlier == chord) {
-                    return refuse(format!("{chord} stands here twice"));
-                }
                 let other = TABLE.iter().zip(&keys).find(|(b, keys)| b.id != binding.id && keys.contains(chord));
-                if let Some((other, _)) = other {
-                    return refuse(format!(
+                let what = if *chord == ALWAYS_QUITS && binding.action != Action::Quit {
+                    format!("{chord} always quits: give `{}` another key", binding.id)
+                } else if chords.iter().take(place).any(|earlier| earlier == chord) {
+                    format!("{chord} stands here twice")
+                } else if let Some((other, _)) = other {
+                    format!(
                         "{chord} would do `{}` and `{}`: give `{}` other keys as well",
                         binding.id, other.id, other.id
-                    ));
-                }
+                    )
+                } else {
+                    continue;
+                };
+                return Err(KeyError { entry, key: Some(place), what });
             }
         }
         Ok(Self { keys })
@@ -106,13 +103,10 @@ impl Keymap {
 /// What to say of an id that is none.
 fn unknown(id: &str) -> String {
     let id = crate::text::fit(id, 40);
-    let start: String = id.chars().take(3).collect::<String>().to_ascii_lowercase();
-    let alike: Vec<_> =
-        TABLE.iter().map(|b| b.id).filter(|known| !start.is_empty() && known.starts_with(&start)).collect();
-    if alike.is_empty() {
-        return format!("unknown action `{id}`: trainmon --print-config lists them all");
+    match crate::text::nearest(&id, TABLE.iter().map(|binding| binding.id)) {
+        Some(meant) => format!("unknown action `{id}`: did you mean {meant}?"),
+        None => format!("unknown action `{id}`: trainmon --print-config lists them all"),
     }
-    format!("unknown action `{id}`: did you mean {}?", alike.join(" or "))
 }
 
 #[cfg(test)]
@@ -155,7 +149,7 @@ mod tests {
         fn no_key_ever_does_two_things(
             picks in prop::collection::vec((0..TABLE.len(), prop::collection::vec(0..200usize, 0..4)), 0..5),
         ) {
-            let all: Vec<Chord> = TABLE.iter().flat_map(|b| b.keys).copied().chain(('α'..='ω').map(ch)).collect();
+            let all: Vec<Chord> = TABLE.iter().flat_map(|b| b.chords()).chain(('α'..='ω').map(ch)).collect();
             let entries: Vec<_> = picks
                 .iter()
                 .map(|(line, keys)| {

@@ -4,7 +4,7 @@ use super::signals;
 use super::{Reply, Seen, lines};
 use crate::rates::frame::ProcessRates;
 use crate::sample::ProcessId;
-use crate::tui::kept::Layout;
+use crate::tui::arrangement::Layout;
 use crate::tui::keys::Action;
 use crate::tui::popup::{Choice, Item, Menu, Popup, Prompt, Purpose};
 use crate::tui::processes::{COLUMNS, Column, Placed, Sort, Table};
@@ -45,7 +45,7 @@ impl Default for Processes {
 impl Processes {
     /// Another frame is shown, or the body has another size.
     pub fn refresh(&mut self, seen: &Seen<'_>) {
-        self.table.refresh(seen.job.frame(), seen.job.verdict().map(AsRef::as_ref));
+        self.table.refresh(seen.job.frame(), seen.job.verdict());
         self.table.scroll_to_selected(visible(seen));
     }
 

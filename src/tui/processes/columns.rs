@@ -1,7 +1,7 @@
 //! The columns of the process table: their words, headings and widths, and which of them a terminal has room for.
 
 /// A column of the table. All of them can be sorted by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Column {
     /// PID; of a thread its TID.
     Pid,
@@ -89,33 +89,6 @@ impl Column {
         Self::Command,
         Self::Pid,
     ];
-
-    /// Its word in the configuration.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Pid => "pid",
-            Self::Role => "role",
-            Self::State => "state",
-            Self::Stage => "stage",
-            Self::Cpu => "cpu",
-            Self::Queue => "queue",
-            Self::Memory => "memory",
-            Self::GpuMemory => "gpu-memory",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Threads => "threads",
-            Self::Time => "time",
-            Self::Nice => "nice",
-            Self::Command => "command",
-        }
-    }
-
-    /// The column with this word.
-    #[must_use]
-    pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|column| column.word() == word)
-    }
 
     /// What it says, in a few words.
     #[must_use]
@@ -255,11 +228,11 @@ mod tests {
     #[test]
     fn words_name_their_columns_and_headings_fit() {
         for column in Column::ALL {
-            assert_eq!(Column::named(column.word()), Some(column));
+            assert_eq!(column.to_string().parse(), Ok(column));
             assert!(column == Column::Command || column.heading().len() <= usize::from(column.width()));
             assert!(column == Column::Command || (COLUMNS.contains(&column) && IMPORTANCE.contains(&column)));
         }
-        assert_eq!(Column::named("CPU"), None);
+        assert!("CPU".parse::<Column>().is_err());
     }
 
     #[test]

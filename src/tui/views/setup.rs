@@ -52,7 +52,7 @@ fn columns(buf: &mut Buffer, area: Rect, setup: Setup, app: &App) {
     let inner = Rect { x: popup.x + 2, width: popup.width.saturating_sub(4), ..popup };
     for (y, place) in visible(popup, setup.column, choices.len()) {
         let Some((column, shown)) = choices.get(place).copied() else { continue };
-        let text = format!("[{}] {:<12} {}", if shown { 'x' } else { ' ' }, column.word(), column.meaning());
+        let text = format!("[{}] {:<12} {}", if shown { 'x' } else { ' ' }, column.to_string(), column.meaning());
         write(buf, inner.x, y, inner.right(), &fit(&text, usize::from(inner.width)), Style::new());
         if place == setup.column {
             buf.set_style(Rect { y, height: 1, ..inner }, app.theme().selected());

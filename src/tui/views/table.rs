@@ -80,7 +80,7 @@ fn shown(buf: &mut Buffer, area: Rect, app: &App) {
         (false, _) => format!("{} of {count} processes match “{}” (F4)", table.matching, fit(&table.filter, TYPED)),
     };
     let order = if table.sort.reversed { ", reversed" } else { "" };
-    text.push_str(&format!(" · by {}{order}", table.sort.column.word()));
+    text.push_str(&format!(" · by {}{order}", table.sort.column));
     if table.tree {
         text.push_str(" · tree");
     }

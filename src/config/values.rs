@@ -1,0 +1,214 @@
+//! The parsers of single values, the same for the command line and the configuration file: a bad value is refused before
+//! anything starts.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Serializer;
+use serde::de::{Deserialize, Deserializer, Error};
+
+use crate::rates::GpuChoice;
+
+/// Highest PID of Linux (`PID_MAX_LIMIT`, include/linux/threads.h: 4 Mi on 64-bit machines).
+pub const PID_MAX: u32 = 4 * 1024 * 1024;
+
+const HOW_TO_WRITE: &str = "write a time as 500ms, 20s, 5m or 1h";
+
+/// Parses `500ms`, `20s`, `5m`, `1h`, `1.5` (seconds), `0.5s`.
+pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let scale = match unit.trim_start() {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ if text.starts_with('-') => return Err("a time cannot be negative".to_owned()),
+        _ => return Err(HOW_TO_WRITE.to_owned()),
+    };
+    // Only digits and dots are left: neither `1e3` nor `inf` comes this far.
+    let number: f64 = number.parse().map_err(|_| HOW_TO_WRITE.to_owned())?;
+    let seconds = number * scale;
+    if seconds > 1000.0 * 365.25 * 86_400.0 {
+        return Err("that is more than a thousand years".to_owned());
+    }
+    // In whole microseconds, so that 123ms does not become 122.999…ms.
+    Ok(Duration::from_micros((seconds * 1e6).round() as u64))
+}
+
+/// A time between two others, which `refusal` names.
+fn within(text: &str, shortest_s: f64, longest_s: u64, refusal: &str) -> Result<Duration, String> {
+    let time = parse_time(text)?;
+    let range = Duration::from_secs_f64(shortest_s)..=Duration::from_secs(longest_s);
+    if range.contains(&time) { Ok(time) } else { Err(refusal.to_owned()) }
+}
+
+/// Parses the time between two frames or rows.
+pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
+    within(text, 0.1, 3600, "an interval is 100ms to 1h")
+}
+
+/// Parses the time that moments are kept for.
+pub(super) fn parse_history(text: &str) -> Result<Duration, String> {
+    within(text, 60.0, 24 * 3600, "a history is 1m to 24h")
+}
+
+/// Parses a time to stop after.
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    within(text, 1e-6, u64::MAX, "the duration must be longer than 0")
+}
+
+pub(super) fn parse_pid(text: &str) -> Result<u32, String> {
+    match text.trim().parse::<i64>().map(u32::try_from) {
+        Ok(Ok(pid @ 1..=PID_MAX)) => Ok(pid),
+        Ok(_) => Err(format!("a PID is 1 to {PID_MAX}")),
+        Err(_) => Err("a PID is a number, as ps and nvidia-smi show it".to_owned()),
+    }
+}
+
+impl FromStr for GpuChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if let Some(index) = text.parse().ok().filter(|index| *index < 1024) {
+            return Ok(Self::Index(index));
+        }
+        let kind = text.get(..4).unwrap_or_default();
+        let named = ["GPU-", "MIG-"].iter().any(|known| known.eq_ignore_ascii_case(kind));
+        if named && (5..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
+            return Ok(Self::Uuid(text.to_owned()));
+        }
+        Err("name a GPU by its index (0) or its UUID (GPU-…), as nvidia-smi -L shows them".to_owned())
+    }
+}
+
+impl fmt::Display for GpuChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Index(index) => index.fmt(f),
+            Self::Uuid(uuid) => uuid.fmt(f),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for GpuChoice {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        text_or_number(from, str::parse)
+    }
+}
+
+/// Reads an interval from a file.
+pub(super) fn interval<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    text_or_number(from, parse_interval)
+}
+
+/// Reads from a file how long moments are kept.
+pub(super) fn history<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    text_or_number(from, parse_history)
+}
+
+/// A value of a file that may be written with or without quotes.
+fn text_or_number<'de, D: Deserializer<'de>, T>(
+    from: D,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged, expecting = "a text or a number is expected")]
+    enum Value {
+        Text(String),
+        Whole(i64),
+        Number(f64),
+    }
+    let text = match Value::deserialize(from)? {
+        Value::Text(text) => text,
+        Value::Whole(number) => number.to_string(),
+        Value::Number(number) => number.to_string(),
+    };
+    parse(&text).map_err(D::Error::custom)
+}
+
+/// Writes a time in its shortest exact words, to the microsecond.
+pub(super) fn write_time<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    let micros = time.as_micros();
+    for (unit, length) in [("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1000)] {
+        if micros.is_multiple_of(length) {
+            return to.collect_str(&format_args!("{}{unit}", micros / length));
+        }
+    }
+    to.collect_str(&format_args!("{}.{:06}s", micros / 1_000_000, micros % 1_000_000))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn times_as_written() {
+        for (text, ms) in [
+            ("500ms", 500),
+            ("20s", 20_000),
+            ("5m", 300_000),
+            ("1h", 3_600_000),
+            ("1.5", 1500),
+            ("0.5s", 500),
+            (".5", 500),
+            ("1.", 1000),
+            ("2 s", 2000),
+            ("0", 0),
+        ] {
+            assert_eq!(parse_time(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        let long = "9".repeat(400);
+        for text in
+            ["", ".", "s", "1x", "-1", "-1s", "1.2.3", "1e3", "inf", "NaN", "1 0", "1s2", "٣s", "..", long.as_str()]
+        {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn intervals_and_durations_have_bounds() {
+        assert!(["0", "99ms", "3601"].iter().all(|text| parse_interval(text).is_err()));
+        assert!(["100ms", "1h"].iter().all(|text| parse_interval(text).is_ok()));
+        assert!(parse_duration("0").is_err() && parse_duration("1000h").is_ok());
+    }
+
+    #[test]
+    fn pids_have_bounds() {
+        for bad in ["0", "-1", "x", "", "99999999999999999999", "4194305"] {
+            assert!(parse_pid(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_pid("4194304"), Ok(4_194_304));
+    }
+
+    #[test]
+    fn devices_by_index_or_uuid() {
+        assert_eq!("3".parse(), Ok(GpuChoice::Index(3)));
+        assert_eq!("GPU-1f2e".parse(), Ok(GpuChoice::Uuid("GPU-1f2e".to_owned())));
+        for bad in ["", "-1", "cuda:0", "GPU-", "GPU-a b", "gpuµ", "1024"] {
+            assert!(bad.parse::<GpuChoice>().is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_time_or_a_sentence(text in "\\PC*") {
+            if let Err(why) = parse_time(&text) { prop_assert!(!why.contains('\n')); }
+            let _ = text.parse::<GpuChoice>();
+            let _ = parse_pid(&text);
+        }
+
+        #[test]
+        fn milliseconds_round_trip(ms in 0u64..100_000_000_000) {
+            prop_assert_eq!(parse_time(&format!("{ms}ms")).unwrap().as_millis(), u128::from(ms));
+            let seconds = parse_time(&format!("{}.{:03}", ms / 1000, ms % 1000)).unwrap();
+            prop_assert!(seconds.abs_diff(Duration::from_millis(ms)) <= Duration::from_micros(1));
+        }
+    }
+}
