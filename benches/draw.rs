@@ -20,8 +20,8 @@ use trainmon::rates::Frame;
 use trainmon::rates::frame::{ProcessRates, TrainerRates};
 use trainmon::tui::encode::encode;
 use trainmon::tui::keys::{Action, Keymap};
-use trainmon::tui::page::Page;
-use trainmon::tui::{App, Message, News, views};
+use trainmon::tui::pages::Page;
+use trainmon::tui::{App, Message, News};
 use tui_support::*;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
@@ -106,7 +106,7 @@ fn bench_draw(c: &mut Criterion, name: &str, app: &App, size: (u16, u16)) {
     c.bench_function(&format!("draw {name} {}x{}", size.0, size.1), |b| {
         b.iter(|| {
             buf.reset();
-            views::draw(&mut buf, black_box(app));
+            trainmon::tui::draw(&mut buf, black_box(app));
         });
     });
 }
@@ -163,7 +163,7 @@ fn next_second(c: &mut Criterion) {
         c.bench_function(&format!("draw, compare and encode the next second {}x{}", size.0, size.1), |b| {
             b.iter(|| {
                 buf.reset();
-                views::draw(&mut buf, black_box(&app));
+                trainmon::tui::draw(&mut buf, black_box(&app));
                 bytes.clear();
                 encode(&mut bytes, before.diff_iter(&buf));
             });

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::rates::GpuChoice;
     use crate::tui::keys::{Keymap, TABLE};
-    use crate::tui::page::Page;
+    use crate::tui::pages::Page;
 
     const SAMPLE: &str = include_str!("../assets/config.toml");
 

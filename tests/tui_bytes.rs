@@ -16,7 +16,7 @@ use trainmon::rates::stacks::{Activities, Activity, Place, ProcessStacks};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{ProcessRole, ThreadRole};
 use trainmon::tui::encode::encode;
-use trainmon::tui::page::Page;
+use trainmon::tui::pages::Page;
 use trainmon::tui::theme::{Depth, Theme};
 use trainmon::tui::{App, JobKey, Message, News, Options};
 use tui_support::*;
@@ -235,7 +235,7 @@ fn screen(job: trainmon::tui::Job, low_bandwidth: bool, depth: Depth, page: Page
     let options = Options { theme: Theme { depth, ..*COLOUR }, low_bandwidth, ..Options::default() };
     let mut app = App::new(job, options, SIZE);
     let key = char::from_digit(page.index() as u32 + 1, 10).unwrap_or('?');
-    app.update(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
     assert_eq!(app.page(), page);
     app
 }
@@ -277,10 +277,10 @@ fn replayed(low_bandwidth: bool, depth: Depth, page: Page) -> usize {
     (1..=PAST + 65).for_each(|t| second(&mut app, t, JOB));
     tell(&mut app, News::Loaded(None));
     for _ in 0..PAST {
-        app.update(Message::Advance(1.0));
+        app.step(Message::Advance(1.0));
     }
     let sent = over_a_minute(&mut app, |app, _| {
-        app.update(Message::Advance(1.0));
+        app.step(Message::Advance(1.0));
     });
     assert_eq!(app.job().moment_ns(), noisy(PAST + 61, JOB).monotonic_ns, "it played");
     sent
@@ -333,7 +333,7 @@ fn nothing_is_sent_while_the_picture_stands() {
         for page in Page::ALL {
             let mut app = screen(job(), low_bandwidth, Depth::Indexed256, page);
             (1..=60).for_each(|t| second(&mut app, t, JOB));
-            app.update(Message::Key(KeyEvent::new(KeyCode::Char(' '), KeyModifiers::NONE)));
+            app.step(Message::Key(KeyEvent::new(KeyCode::Char(' '), KeyModifiers::NONE)));
             assert_eq!(over_a_minute(&mut app, |app, t| second(app, 60 + t, JOB)), 0, "{}", page.name());
         }
     }

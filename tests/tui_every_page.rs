@@ -29,7 +29,7 @@ const PAGES: std::ops::RangeInclusive<char> = '1'..='8';
 const HOSTILE: &str = "\u{1b}]52;c;eA==\u{7}\u{1b}[2J\n\u{202e}e\u{301}\u{301}\u{301}日本語</svg>|`*& ";
 
 fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    app.step(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
 }
 
 fn is_safe(text: &str) -> bool {
@@ -396,12 +396,12 @@ fn every_key_can_be_pressed_in_every_state() {
                 let mut app = app.clone();
                 press(&mut app, KeyCode::Esc);
                 press(&mut app, KeyCode::Char(page));
-                app.update(Message::Key(binding.chords().next().unwrap().event()));
+                app.step(Message::Key(binding.chords().next().unwrap().event()));
                 check(&app, size);
                 // What has opened takes keys as well, and time goes on.
                 press(&mut app, KeyCode::Down);
                 press(&mut app, KeyCode::Enter);
-                app.update(Message::Advance(2.0));
+                app.step(Message::Advance(2.0));
                 check(&app, size);
             }
         }

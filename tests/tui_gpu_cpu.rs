@@ -21,7 +21,7 @@ const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 const GIB: u64 = 1 << 30;
 
 fn press(app: &mut App, key: char) {
-    app.update(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
 }
 
 /// A screen on which a minute and a half of frames were seen, each changed by `change`.
@@ -275,9 +275,9 @@ fn the_rest_of_sixteen_devices_is_reached_by_scrolling() {
     let size = (80, 24);
     let mut app = page('2', PLAIN, size, devices(16));
     assert!(!text(&app, size).contains("* ours"));
-    app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
-    app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
-    app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
     insta::assert_snapshot!("gpu_16_scrolled", text(&app, size));
 }
 
@@ -369,7 +369,7 @@ fn hostile_names_stay_text() {
                     let width = unicode_width::UnicodeWidthStr::width(row.as_str());
                     assert!(width <= usize::from(size.0), "{width}: {row}");
                 }
-                app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
+                app.step(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
             }
         }
     }
@@ -389,7 +389,7 @@ fn cost() {
                 let start = std::time::Instant::now();
                 for _ in 0..500 {
                     buf.reset();
-                    trainmon::tui::views::draw(&mut buf, &app);
+                    trainmon::tui::draw(&mut buf, &app);
                 }
                 println!("page {key} {size:?} zoom {zoom}: {:.0} µs", start.elapsed().as_secs_f64() / 500.0 * 1e6);
             }
@@ -486,7 +486,7 @@ proptest! {
             for _ in 0..down {
                 let drawn = draw(&app, size);
                 prop_assert!(!drawn.content.iter().any(|cell| cell.symbol().chars().any(char::is_control)));
-                app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
+                app.step(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
             }
             draw(&app, size);
         }

@@ -26,7 +26,7 @@ const STACKS: char = '6';
 const FINDINGS: char = '7';
 
 fn press(app: &mut App, code: KeyCode) {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
 }
 
 fn disk(name: &str, data: bool, util: f64) -> DeviceRates {
@@ -480,9 +480,9 @@ fn a_click_selects_and_a_second_one_unfolds() {
         row: y as u16,
         modifiers: KeyModifiers::NONE,
     };
-    app.update(Message::Mouse(click));
+    app.step(Message::Mouse(click));
     assert!(selected(&app, size).contains("linear.py"));
-    app.update(Message::Mouse(click));
+    app.step(Message::Mouse(click));
     assert!(text(&app, size).contains("return F.linear(input, self.weight)"));
 }
 
@@ -493,9 +493,9 @@ fn a_click_on_a_timeline_looks_at_that_moment() {
         let y = text(&app, size).lines().position(|line| line.contains("Disk busy")).unwrap();
         let left = MouseEventKind::Down(MouseButton::Left);
         let click = |column| MouseEvent { kind: left, column, row: y as u16, modifiers: KeyModifiers::NONE };
-        app.update(Message::Mouse(click(2)));
+        app.step(Message::Mouse(click(2)));
         assert!(!app.job().stands(), "that is its name");
-        app.update(Message::Mouse(click(size.0 - 20)));
+        app.step(Message::Mouse(click(size.0 - 20)));
         assert!(app.job().stands(), "{}", text(&app, size));
     }
 }
@@ -568,7 +568,7 @@ fn hostile_names_reach_no_cell_raw() {
         for page in [IO, STACKS, FINDINGS] {
             press(&mut app, KeyCode::Char(page));
             for size in SIZES {
-                app.update(Message::Resize(size.0, size.1));
+                app.step(Message::Resize(size.0, size.1));
                 press(&mut app, KeyCode::Down);
                 press(&mut app, KeyCode::Down);
                 press(&mut app, KeyCode::Enter);

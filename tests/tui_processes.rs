@@ -21,7 +21,7 @@ use tui_support::*;
 const SMALL: (u16, u16) = (80, 24);
 
 fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    app.step(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
 }
 
 fn type_text(app: &mut App, text: &str) {
@@ -32,7 +32,7 @@ fn type_text(app: &mut App, text: &str) {
 
 fn click(app: &mut App, column: u16, row: u16) -> Vec<Effect> {
     let kind = MouseEventKind::Down(MouseButton::Left);
-    app.update(Message::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }))
+    app.step(Message::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }))
 }
 
 /// A frame with everything that the page shows: a launcher, its trainer with workers and a helper, threads.
@@ -147,7 +147,7 @@ fn the_filter_works_while_it_is_typed_and_escape_restores() {
     press(&mut app, KeyCode::Esc);
     assert_eq!(pids(&app, SMALL).len(), 4);
     press(&mut app, KeyCode::F(4));
-    app.update(Message::Key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)));
+    app.step(Message::Key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)));
     press(&mut app, KeyCode::Enter);
     assert_eq!(pids(&app, SMALL).len(), 7);
 }
@@ -327,7 +327,7 @@ fn hostile_names_break_nothing() {
                     for c in keys.chars() {
                         match c {
                             '\n' => drop(press(&mut app, KeyCode::Enter)),
-                            '\t' => drop(app.update(Message::Paste(name.to_owned()))),
+                            '\t' => drop(app.step(Message::Paste(name.to_owned()))),
                             c => drop(press(&mut app, KeyCode::Char(c))),
                         }
                     }
@@ -412,13 +412,12 @@ fn costs() {
                     let drawing = times(
                         Box::new(move |app| {
                             buf.reset();
-                            tui::views::draw(&mut buf, app);
+                            tui::draw(&mut buf, app);
                         }),
                         app,
                     );
                     // A resize to the same size does nothing but let the pages follow.
-                    let refreshing =
-                        times(Box::new(move |app| drop(app.update(Message::Resize(size.0, size.1)))), app);
+                    let refreshing = times(Box::new(move |app| drop(app.step(Message::Resize(size.0, size.1)))), app);
                     println!("{size:?} {count:>5} processes {name:<12} draw {drawing} µs, refresh {refreshing} µs");
                 };
                 measure(keys, &mut app);

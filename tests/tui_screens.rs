@@ -15,7 +15,7 @@ use tui_support::*;
 const SIZES: [(u16, u16); 6] = [(20, 5), (40, 10), (60, 15), (80, 24), (120, 40), (200, 60)];
 
 fn press(app: &mut App, code: KeyCode) {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
 }
 
 fn with_verdict(size: (u16, u16), verdict: trainmon::diagnosis::Verdict) -> App {
@@ -294,18 +294,18 @@ fn a_popup_that_cannot_be_seen_takes_no_keys() {
     let size = (120, 40);
     let mut app = running(PLAIN, size, Job::default());
     let key = |c| Message::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
-    app.update(key('e'));
+    app.step(key('e'));
     assert!(text(&app, size).contains("Save into"), "{}", text(&app, size));
     for small in [(40, 10), (59, 40), (120, 14)] {
-        app.update(Message::Resize(small.0, small.1));
+        app.step(Message::Resize(small.0, small.1));
         assert!(text(&app, small).contains("q quits"));
-        let effects = app.update(key('j'));
+        let effects = app.step(key('j'));
         assert!(!effects.iter().any(|effect| matches!(effect, Effect::Save(..))), "{effects:?}");
-        app.update(Message::Paste("j".to_owned()));
-        assert_eq!(app.update(key('q')), [Effect::Quit], "what the screen says works");
+        app.step(Message::Paste("j".to_owned()));
+        assert_eq!(app.step(key('q')), [Effect::Quit], "what the screen says works");
     }
     // It is there again where it can be seen, and takes its keys.
-    app.update(Message::Resize(size.0, size.1));
+    app.step(Message::Resize(size.0, size.1));
     assert!(text(&app, size).contains("Save into"));
-    assert!(app.update(key('j')).iter().any(|effect| matches!(effect, Effect::Save(..))));
+    assert!(app.step(key('j')).iter().any(|effect| matches!(effect, Effect::Save(..))));
 }

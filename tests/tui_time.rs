@@ -11,14 +11,13 @@ use proptest::prelude::*;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::history::archive::Limits;
-use trainmon::tui::layout;
 use trainmon::tui::{App, Effect, JobKey, Message, News, Options};
 use tui_support::*;
 
 const SIZE: (u16, u16) = (120, 40);
 
 fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    app.step(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
 }
 
 fn keys(app: &mut App, text: &str) {
@@ -147,11 +146,11 @@ fn a_click_on_a_chart_looks_at_that_moment() {
         })
     };
     // The charts end at the right edge of the screen and show a minute.
-    app.update(click(119));
+    app.step(click(119));
     assert!(shown(&app) >= 89);
-    app.update(click(76));
+    app.step(click(76));
     assert!((58..=62).contains(&shown(&app)), "{}", shown(&app));
-    app.update(click(3));
+    app.step(click(3));
     assert!((58..=62).contains(&shown(&app)), "a click beside the charts moves nothing");
 }
 
@@ -162,15 +161,15 @@ fn a_recording_plays_from_its_beginning_at_its_speed() {
     assert!(text(&app, SIZE).contains("REPLAY 1"), "{}", text(&app, SIZE));
     assert!(app.due_s().is_some_and(|due| (0.9..=1.0).contains(&due)));
     for _ in 0..25 {
-        app.update(Message::Advance(0.1));
+        app.step(Message::Advance(0.1));
     }
     assert_eq!(shown(&app), 3);
     keys(&mut app, ">>>");
-    app.update(Message::Advance(1.0));
+    app.step(Message::Advance(1.0));
     assert_eq!(shown(&app), 13);
     keys(&mut app, " ");
     assert_eq!(app.due_s(), None);
-    assert!(app.update(Message::Advance(5.0)).is_empty());
+    assert!(app.step(Message::Advance(5.0)).is_empty());
     assert!(text(&app, SIZE).contains("REPLAY PAUSED"));
     keys(&mut app, " ]");
     assert_eq!(shown(&app), 55);
@@ -181,7 +180,7 @@ fn a_recording_stops_at_its_end_and_begins_anew() {
     let mut app = recording(SIZE);
     keys(&mut app, "}");
     assert_eq!(shown(&app), 90);
-    app.update(Message::Advance(1.0));
+    app.step(Message::Advance(1.0));
     assert_eq!((shown(&app), app.due_s()), (90, None));
     keys(&mut app, " ");
     assert_eq!(shown(&app), 1);
@@ -196,7 +195,7 @@ fn a_replay_that_has_caught_up_with_its_file_goes_on_when_more_is_read() {
     assert_eq!(app.due_s(), None);
     tell(&mut app, News::Frame(Box::new(frame(2, Job::default()))));
     assert!(app.due_s().is_some());
-    app.update(Message::Advance(1.0));
+    app.step(Message::Advance(1.0));
     assert_eq!(shown(&app), 2);
 }
 
@@ -232,7 +231,7 @@ proptest! {
             }
             press(&mut app, KeyCode::Char(key));
             press(&mut app, if t % 2 == 0 { KeyCode::Left } else { KeyCode::Right });
-            app.update(Message::Advance(t as f64 / 100.0));
+            app.step(Message::Advance(t as f64 / 100.0));
             prop_assert!(app.frame().is_some());
             draw(&app, (80, 24));
         }
@@ -251,7 +250,7 @@ fn what_lies_over_the_charts_takes_no_seeks_for_them() {
     let seeks = |app: &App| {
         (0..SIZE.1).any(|row| {
             let mut app = app.clone();
-            app.update(Message::Mouse(drag(row)));
+            app.step(Message::Mouse(drag(row)));
             app.job().stands()
         })
     };
@@ -279,7 +278,7 @@ fn on_a_thin_line_a_recording_holds_its_numbers_while_it_plays() {
     assert_eq!(shown(&app), 1);
     let mut seen = Vec::new();
     for _ in 0..20 {
-        app.update(Message::Advance(1.0));
+        app.step(Message::Advance(1.0));
         seen.push(shown(&app));
     }
     seen.dedup();
@@ -301,7 +300,7 @@ fn on_a_thin_line_a_recording_holds_its_numbers_while_it_plays() {
 /// Cells of the body that stand out in reverse.
 fn reversed(app: &App, size: (u16, u16)) -> Vec<(u16, u16)> {
     let buf = draw(app, size);
-    let body = layout::body(buf.area);
+    let body = body(buf.area);
     body.positions()
         .filter(|at| buf.cell(*at).unwrap().modifier.contains(Modifier::REVERSED))
         .map(|at| (at.x, at.y))
@@ -327,7 +326,7 @@ fn every_timeline_of_every_page_is_marked_and_takes_clicks() {
             let mut takes = Vec::new();
             for row in body {
                 let mut clicked = app.clone();
-                clicked.update(Message::Mouse(at(row)));
+                clicked.step(Message::Mouse(at(row)));
                 if clicked.job().stands() {
                     assert!((45..90).contains(&shown(&clicked)), "{what}: {}", shown(&clicked));
                     let mut marked = reversed(&clicked, size);
@@ -350,5 +349,5 @@ fn every_timeline_of_every_page_is_marked_and_takes_clicks() {
 }
 
 fn body_top(size: (u16, u16)) -> u16 {
-    layout::body(ratatui::layout::Rect::new(0, 0, size.0, size.1)).y
+    body(ratatui::layout::Rect::new(0, 0, size.0, size.1)).y
 }

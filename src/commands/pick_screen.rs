@@ -11,7 +11,7 @@ use super::screen;
 use super::session::{Ending, Session};
 use crate::config::Settings;
 use crate::tui::picker::Picker;
-use crate::tui::{Effect, Message, Terminal, views};
+use crate::tui::{Effect, Message, Terminal};
 
 /// Shows the list until a process is chosen that can be attached to: its session and PID. One that cannot be attached
 /// to is told in a line, and the list stays.
@@ -23,10 +23,10 @@ pub async fn run(settings: &Settings) -> anyhow::Result<(Session, u32)> {
     let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
     let options = screen::options(settings)?;
     let mut terminal = Terminal::enter(screen::terminal_options(options.mouse))?;
-    let mut picker = Picker::new(options.theme, terminal.size());
+    let mut picker = Picker::new(options.theme);
     let mut candidates = Candidates::new(settings);
     candidates.want(true);
-    terminal.draw(|buffer| views::draw_picker(buffer, &picker))?;
+    picker.set_drawn(terminal.draw(|buffer| picker.draw(buffer))?);
     let mut events = EventStream::new();
     loop {
         let effects = tokio::select! {
@@ -62,7 +62,7 @@ pub async fn run(settings: &Settings) -> anyhow::Result<(Session, u32)> {
             }
         }
         if !effects.is_empty() {
-            terminal.draw(|buffer| views::draw_picker(buffer, &picker))?;
+            picker.set_drawn(terminal.draw(|buffer| picker.draw(buffer))?);
         }
     }
 }

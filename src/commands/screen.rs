@@ -12,7 +12,7 @@ use crate::config::{Settings, layout_store, themes};
 use crate::errors::Exit;
 use crate::history::archive::Limits;
 use crate::text;
-use crate::tui::{App, Effect, Job, JobKey, Message, Options, Target, Terminal, Theme, terminal, theme, views};
+use crate::tui::{self, App, Effect, Job, JobKey, Message, Options, Target, Terminal, Theme, terminal, theme};
 
 use super::candidates::Candidates;
 use super::playing::Player;
@@ -118,7 +118,7 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
     let mut terminal = Terminal::enter(terminal_options(options.mouse))?;
     let mut app = App::new(job, options, terminal.size());
     let begun = app.layout();
-    terminal.draw(|buffer| views::draw(buffer, &app))?;
+    app.set_drawn(terminal.draw(|buffer| tui::draw(buffer, &app))?);
     let mut events = EventStream::new();
     let mut candidates = Candidates::new(settings);
     let mut played_at = Instant::now();
@@ -208,7 +208,7 @@ async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Fee
             watching.want(&app);
         }
         if !effects.is_empty() {
-            terminal.draw(|buffer| views::draw(buffer, &app))?;
+            app.set_drawn(terminal.draw(|buffer| tui::draw(buffer, &app))?);
         }
     }
 }

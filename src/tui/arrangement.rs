@@ -10,8 +10,8 @@ use clap::{ArgAction, Args, ValueEnum};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::{Serialize, Serializer};
 
-use super::page::Page;
-use super::processes::{COLUMNS, Column, Sort};
+use super::pages::Page;
+use super::pages::processes::{COLUMNS, Column, Sort};
 use super::theme::Palette;
 use crate::text::{fit, nearest};
 

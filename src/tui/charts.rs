@@ -7,10 +7,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::theme::{Part, Stage, Theme};
+use super::labels;
+use super::theme::{Stage, Theme};
 use super::timeline::{Point, Timeline, Window};
-use super::words;
 use crate::diagnosis::verdict::Class;
+use crate::rates::time_split::LoopActivity;
 
 /// Widest chart, cells; a wider terminal gets charts of this width.
 pub const MAX_CELLS: usize = 512;
@@ -183,12 +184,12 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, 
         started = true;
         let mut filled = 0f32;
         let mut row = 0;
-        for (part, share) in Part::ALL.into_iter().zip(parts) {
+        for (part, share) in LoopActivity::ALL.into_iter().zip(parts) {
             filled += share / total;
             // Boundaries are rounded as running sums, so every column is exactly full.
             let top = (filled * f32::from(area.height)).round() as u16;
             while row < top.min(area.height) {
-                put(buf, x, area.bottom() - 1 - row, theme.part_glyph(part), theme.part(part));
+                put(buf, x, area.bottom() - 1 - row, theme.activity_glyph(part), theme.activity(part));
                 row += 1;
             }
         }
@@ -219,7 +220,7 @@ pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, th
         match most {
             Some((class, weight)) if *weight > 0.0 => {
                 started = true;
-                put(buf, x, area.y, words::letter(class), theme.class(class));
+                put(buf, x, area.y, labels::letter(class), theme.class(class));
             }
             _ if started && !covered => put(buf, x, area.y, theme.gap_glyph(), theme.dim()),
             _ => {}

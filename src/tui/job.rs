@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
+use super::labels;
 use super::message::{JobKey, Target};
 use super::summary::{Summary, Tally};
 use super::timeline::{self, Timeline, Window};
-use super::words;
 use crate::diagnosis::verdict::Verdict;
 use crate::history::archive::{Archive, Limits, Moment, MomentId, Stamp};
 use crate::history::{History, Mark};
@@ -300,7 +300,7 @@ impl Job {
         let mark = Mark {
             sequence,
             class: verdict.class,
-            cause: verdict.cause.as_deref().and_then(words::known_cause),
+            cause: verdict.cause.as_deref().and_then(labels::known_cause),
             phase: verdict.phase,
             confidence: verdict.confidence,
         };

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use super::{format, words};
+use super::{format, labels};
 use crate::diagnosis::verdict::{Advice, Class, Verdict};
 use crate::history::archive::Stamp;
+use crate::rates::time_split::LoopActivity;
 use crate::text::sanitise;
-use crate::tui::theme::Part;
+use crate::tui::theme::activity_word;
 
 /// Pairs of class and cause that are told apart: more than the taxonomy has. A recording may hold any strings.
 const PAIRS: usize = 64;
@@ -61,7 +62,7 @@ pub struct Tally {
     stood: Vec<Stood>,
     running: Option<Stretch>,
     longest: Option<Stretch>,
-    parts: [f64; Part::ALL.len()],
+    parts: [f64; LoopActivity::ALL.len()],
     steps: Option<u64>,
 }
 
@@ -96,7 +97,7 @@ impl Tally {
     }
 
     /// Notes what the main threads did for so many seconds: shares of wait, sync, host, saving, other.
-    pub fn add_parts(&mut self, shares: [f64; Part::ALL.len()], seconds: f64) {
+    pub fn add_parts(&mut self, shares: [f64; LoopActivity::ALL.len()], seconds: f64) {
         for (sum, share) in self.parts.iter_mut().zip(shares) {
             let time = share * seconds;
             *sum += if time.is_finite() { time.max(0.0) } else { 0.0 };
@@ -180,7 +181,7 @@ pub struct Summary {
     /// The class and cause that held the run back for the longest time in all, and that time, seconds.
     pub costliest: Option<(Class, Option<Arc<str>>, f64)>,
     /// What the main threads did, seconds: wait, sync, host, saving, other.
-    pub parts: [f64; Part::ALL.len()],
+    pub parts: [f64; LoopActivity::ALL.len()],
     /// First advice of the verdict with advice that stood longest in all.
     pub advice: Option<Advice>,
 }
@@ -203,26 +204,24 @@ impl Summary {
             lines.push(format!("Time by verdict: {}", classes.join(", ")));
         }
         if let Some(longest) = &self.longest {
-            let (length, from) = (format::duration(longest.seconds), words::clock(longest.from_unix_ms, zone));
+            let (length, from) = (format::duration(longest.seconds), labels::clock(longest.from_unix_ms, zone));
             lines.push(format!("Longest stretch: {} for {length}, from {from} on", longest.name()));
         }
         if let Some((class, cause, seconds)) = &self.costliest {
             let length = format::duration(*seconds);
-            let meaning = cause.as_deref().and_then(words::cause_in_words).map(|w| format!(" ({w})"));
+            let meaning = cause.as_deref().and_then(labels::cause_in_words).map(|w| format!(" ({w})"));
             let name = name(*class, cause.as_deref());
             lines.push(format!("Cost most: {name}{}, {length} in all", meaning.unwrap_or_default()));
         }
         let all: f64 = self.parts.iter().sum();
         if all > 0.0 {
-            let parts = Part::ALL.into_iter().zip(self.parts).filter(|(_, seconds)| *seconds / all >= NAMED);
+            let parts = LoopActivity::ALL.into_iter().zip(self.parts).filter(|(_, seconds)| *seconds / all >= NAMED);
             let parts: Vec<String> = parts
-                .map(|(part, seconds)| format!("{} {}", part.word(), format::share(Some(seconds / all))))
+                .map(|(part, seconds)| format!("{} {}", activity_word(part), format::share(Some(seconds / all))))
                 .collect();
             lines.push(format!("Main thread: {}", parts.join(", ")));
         }
-        lines.extend(
-            self.advice.as_ref().map(|a| format!("► Do first: {}{}", sanitise(&a.title), super::views::bound(a))),
-        );
+        lines.extend(self.advice.as_ref().map(|a| format!("► Do first: {}{}", sanitise(&a.title), labels::bound(a))));
         lines
     }
 

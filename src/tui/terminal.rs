@@ -113,11 +113,11 @@ impl Terminal {
     }
 
     /// Lets `view` paint an empty buffer of the terminal's size and brings the terminal to show it. Writes once, or
-    /// not at all when nothing changed.
+    /// not at all when nothing changed. Gives back what `view` does.
     ///
     /// # Errors
     /// When the terminal cannot be written to: it has been closed.
-    pub fn draw(&mut self, view: impl FnOnce(&mut Buffer)) -> io::Result<()> {
+    pub fn draw<T>(&mut self, view: impl FnOnce(&mut Buffer) -> T) -> io::Result<T> {
         let (columns, rows) = self.size();
         let area = Rect::new(0, 0, columns, rows);
         if self.shown.area != area {
@@ -126,7 +126,7 @@ impl Terminal {
             self.repaint = true;
         }
         self.next.reset();
-        view(&mut self.next);
+        let drawn = view(&mut self.next);
 
         self.bytes.clear();
         queue(&mut self.bytes, BeginSynchronizedUpdate)?;
@@ -147,13 +147,13 @@ impl Terminal {
             self.repaint = true;
             match self.write() {
                 // Nobody reads at the other end. What else there is to do goes on; the next frame tries again.
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(drawn),
                 written => written?,
             }
             self.repaint = false;
             std::mem::swap(&mut self.shown, &mut self.next);
         }
-        Ok(())
+        Ok(drawn)
     }
 
     /// Makes the next draw clear the terminal and paint everything.

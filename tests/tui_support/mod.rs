@@ -15,7 +15,7 @@ use trainmon::rates::frame::{
 };
 use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessId, ProcessRole};
-use trainmon::tui::{App, JobKey, Message, News, Options, Target, Theme, views};
+use trainmon::tui::{App, JobKey, Message, News, Options, Target, Theme};
 
 pub static COLOUR: LazyLock<Theme> = LazyLock::new(Theme::coloured);
 pub const PLAIN: Theme = Theme::plain(false);
@@ -310,6 +310,31 @@ pub fn tell(app: &mut App, news: News) -> Vec<trainmon::tui::Effect> {
     app.update(Message::Job(JobKey::default(), news))
 }
 
+/// What the loop does with an event.
+pub trait Step {
+    /// Draws, as the loop has before anything can happen, and lets it happen.
+    fn step(&mut self, message: Message) -> Vec<trainmon::tui::Effect>;
+}
+
+impl Step for App {
+    fn step(&mut self, message: Message) -> Vec<trainmon::tui::Effect> {
+        let (width, height) = self.size();
+        let drawn = trainmon::tui::draw(&mut Buffer::empty(Rect::new(0, 0, width, height)), self);
+        self.set_drawn(drawn);
+        self.update(message)
+    }
+}
+
+/// Where pages are drawn, but for the overview.
+pub fn body(area: Rect) -> Rect {
+    let above = match area.height {
+        0..20 => 3,
+        20..40 => 4,
+        _ => 5,
+    };
+    Rect { y: area.y + above.min(area.height), height: area.height.saturating_sub(above + 1), ..area }
+}
+
 /// A screen after a while of a data-loader-bound run.
 pub fn running(theme: Theme, size: (u16, u16), job: Job) -> App {
     let mut app = fresh(theme, size);
@@ -335,7 +360,7 @@ pub fn running(theme: Theme, size: (u16, u16), job: Job) -> App {
 /// The screen as a buffer.
 pub fn draw(app: &App, size: (u16, u16)) -> Buffer {
     let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
-    views::draw(&mut buf, app);
+    trainmon::tui::draw(&mut buf, app);
     buf
 }
 

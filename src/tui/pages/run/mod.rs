@@ -1,0 +1,115 @@
+//! The page of the run so far: time by verdict, what the loop did all the while, and when the verdict changed.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::{Content, FOOTER, NOTHING, Spec};
+use crate::history::archive::MomentId;
+use crate::rates::time_split::LoopActivity;
+use crate::tui::format;
+use crate::tui::labels::{clock, verdict_name};
+use crate::tui::theme::activity_word;
+use crate::tui::widgets::bars;
+use crate::tui::widgets::drawn::Drawn;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::scroll::scrolled;
+use crate::tui::widgets::table::{self, Column};
+use crate::tui::widgets::text::{Piece, Text};
+
+pub const SPEC: Spec = Spec {
+    word: "run",
+    name: "Run",
+    short: "Run",
+    keys: "9",
+    help: "run: time by verdict, what the loop did, changes of verdict",
+    footer: FOOTER,
+    needs: NOTHING,
+};
+
+/// Most changes of verdict that are listed.
+const CHANGES: usize = 100;
+/// Word, share and time before a bar.
+const COLUMNS: [Column; 3] = [("", -18), ("", 6), ("", 12)];
+/// Widest bar.
+const BAR: u16 = 60;
+
+/// It remembers nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Run;
+
+/// A share of the run: word, seconds, how its bar is drawn.
+type Part = (&'static str, f64, Style);
+
+impl Content for Run {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        let theme = scene.theme;
+        let mut head = Text::new(area.width, theme);
+        let Some(run) = scene.job.summary() else {
+            head.line("Nothing has been watched yet.", Style::new());
+            return scrolled(buf, area, top, drawn, |page| page.lines(&head.lines));
+        };
+        head.heading("The run so far");
+        for line in run.lines(scene.zone) {
+            head.wrapped("", 2, &line, if line.starts_with('►') { theme.advice() } else { Style::new() });
+        }
+        let classes: Vec<Part> =
+            run.classes.iter().map(|(class, s)| (class.word(), *s, badge(theme.class(*class)))).collect();
+        let parts = LoopActivity::ALL.into_iter().zip(run.parts);
+        let parts: Vec<Part> =
+            parts.map(|(activity, s)| (activity_word(activity), s, theme.activity(activity))).collect();
+        let mut changes = Text::new(area.width, theme);
+        changes.line("", Style::new());
+        changes.heading("Changes of verdict, the newest first");
+        for (text, style) in self::changes(scene) {
+            changes.wrapped("", 2, &text, style);
+        }
+        scrolled(buf, area, top, drawn, |page| {
+            page.lines(&head.lines);
+            for (name, parts) in [("Time by verdict", &classes), ("What the loop did", &parts)] {
+                let mut heading = Text::new(area.width, theme);
+                heading.line("", Style::new());
+                heading.line(name, theme.strong());
+                page.lines(&heading.lines);
+                let total: f64 = parts.iter().map(|(_, seconds, _)| seconds).sum();
+                page.each(parts.len(), |buf, rect, i| {
+                    let Some((word, seconds, style)) = parts.get(i) else { return };
+                    let share = if total > 0.0 { seconds / total } else { 0.0 };
+                    let text = [format!("  {word}"), format::share(Some(share)), format::duration(*seconds)];
+                    let text = table::row(&COLUMNS, text);
+                    buf.set_stringn(rect.x, rect.y, &text, usize::from(rect.width), Style::new());
+                    let x = rect.x + 38;
+                    let bar = Rect { x, width: rect.right().saturating_sub(x).min(BAR), ..rect };
+                    bars::share(buf, bar, share, *style, Some(("·", theme.dim())));
+                });
+            }
+            page.lines(changes.lines.get(1..).unwrap_or_default());
+        });
+    }
+}
+
+/// A class's colour, as that of its bar.
+fn badge(style: Style) -> Style {
+    style.bg.map_or_else(Style::new, |colour| Style::new().fg(colour))
+}
+
+/// When the verdict changed and to what, as far as moments are kept.
+fn changes(scene: &Scene<'_>) -> Vec<Piece> {
+    let archive = scene.job.archive();
+    let Some(last) = archive.last() else { return Vec::new() };
+    let mut lines = Vec::new();
+    let (mut before, mut until_ns) = (MomentId(last.id.0 + 1), last.monotonic_ns);
+    while let Some(stamp) = archive.change(before, false).and_then(|id| archive.stamp(id)) {
+        if lines.len() == CHANGES {
+            break;
+        }
+        let name = stamp.class.map_or_else(String::new, |class| verdict_name(class, stamp.cause.as_deref()));
+        let length = format::duration(until_ns.saturating_sub(stamp.monotonic_ns) as f64 / 1e9);
+        lines.push((format!("{}  {name}, for {length}", clock(stamp.unix_ms, scene.zone)), Style::new()));
+        (before, until_ns) = (stamp.id, stamp.monotonic_ns);
+    }
+    if lines.is_empty() {
+        lines.push(("none so far".to_owned(), scene.theme.dim()));
+    }
+    lines
+}
