@@ -3,17 +3,19 @@
 
 use std::borrow::Cow;
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 use crate::rates::Frame;
 use crate::rates::neighbours::NeighbourRates;
-use crate::rates::threads::ThreadRates;
+use crate::rates::threads::{ThreadRates, ThreadRoleRates};
 use crate::text::fit;
 use crate::tui::labels::{number, whole_percent};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::scroll::Scroll;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::text::{Text, write};
 use crate::tui::{format, labels};
 
 /// From these widths on two and three lists stand side by side.
@@ -25,70 +27,78 @@ const THREADS: u16 = 62;
 /// From this width on threads have their process's PID, and neighbours their command line.
 const ROOMY: u16 = 52;
 
-/// First cell and lines of each list.
-fn lists(frame: &Frame, width: u16, theme: Theme) -> [(u16, u16, Vec<Text>); 3] {
-    let roles = |width| roles(frame, width, theme);
-    let threads = |width| threads(frame, width, theme);
-    let neighbours = |width| neighbours(frame, width, theme);
-    match width {
-        0..TWO => [(0, width, vec![roles(width), threads(width), neighbours(width)]), (0, 0, vec![]), (0, 0, vec![])],
-        TWO..THREE => {
-            let half = width / 2;
-            let left = vec![roles(half - 1), threads(half - 1)];
-            [(0, half - 1, left), (half, width - half, vec![neighbours(width - half)]), (0, 0, vec![])]
+/// A list: its heading and a remark where it is empty, and its rows, of which only the visible ones are made.
+struct List<'f> {
+    head: Text,
+    rows: usize,
+    row: Box<dyn Fn(usize) -> Option<String> + 'f>,
+}
+
+impl<'f> List<'f> {
+    fn new<T>(
+        (width, theme): (u16, Theme),
+        heading: &str,
+        remark: &str,
+        rows: &'f [T],
+        row: impl Fn(&'f T) -> (String, Cow<'f, str>) + 'f,
+    ) -> Self {
+        let mut head = Text::new(width, theme);
+        head.table_heading(heading);
+        if rows.is_empty() && !remark.is_empty() {
+            head.wrapped("", 0, remark, theme.dim());
         }
-        _ => {
-            let rest = width - ROLES - THREADS - 4;
-            [
-                (0, ROLES, vec![roles(ROLES)]),
-                (ROLES + 2, THREADS, vec![threads(THREADS)]),
-                (ROLES + THREADS + 4, rest, vec![neighbours(rest)]),
-            ]
+        let row = move |i: usize| {
+            let (numbers, name) = row(rows.get(i)?);
+            let room = usize::from(width).saturating_sub(numbers.chars().count());
+            Some(format!("{numbers}{}", fit(&name, room)))
+        };
+        Self { head, rows: rows.len(), row: Box::new(row) }
+    }
+
+    fn lines(&self) -> usize {
+        self.head.lines.len() + self.rows
+    }
+
+    fn draw(&self, buf: &mut Buffer, rect: Rect, line: usize) {
+        if let Some(line) = self.head.lines.get(line) {
+            buf.set_line(rect.x, rect.y, line, rect.width);
+        } else if let Some(row) = line.checked_sub(self.head.lines.len()).and_then(&self.row) {
+            write(buf, rect.x, rect.y, rect.right(), &row, Style::new());
         }
     }
 }
 
 /// Draws what is visible of the lists.
 pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
-    let lists = lists(frame, page.area.width, theme);
-    let columns = lists.map(|(x, width, texts)| {
-        let lines: Vec<_> = texts.into_iter().flat_map(|text| text.lines).collect();
-        (x, width, lines)
-    });
-    let rows = columns.iter().map(|(.., lines)| lines.len()).max().unwrap_or(0);
-    page.each(rows, |buf, rect, i| {
-        for (x, width, lines) in &columns {
+    let width = page.area.width;
+    let half = width / 2;
+    let columns = match width {
+        0..TWO => [(0, width); 3],
+        TWO..THREE => [(0, half - 1), (0, half - 1), (half, width - half)],
+        _ => [(0, ROLES), (ROLES + 2, THREADS), (ROLES + THREADS + 4, width - ROLES - THREADS - 4)],
+    };
+    let [of_roles, of_threads, of_neighbours] = columns.map(|(_, width)| (width, theme));
+    let lists = [roles(frame, of_roles), threads(frame, of_threads), neighbours(frame, of_neighbours)];
+    // A list stands below what stands in the same column already.
+    let mut placed: Vec<(u16, u16, usize, &List<'_>)> = Vec::new();
+    for ((x, width), list) in columns.into_iter().zip(&lists) {
+        let above = placed.iter().filter(|(at, ..)| *at == x).map(|(.., list)| list.lines()).sum();
+        placed.push((x, width, above, list));
+    }
+    let rows = placed.iter().map(|(.., above, list)| above + list.lines()).max().unwrap_or(0);
+    page.each(rows, |buf, rect, line| {
+        for (x, width, above, list) in &placed {
             let column = Rect { x: rect.x.saturating_add(*x), width: *width, ..rect }.intersection(rect);
-            if let Some(line) = lines.get(i) {
-                buf.set_line(column.x, column.y, line, column.width);
+            if let Some(line) = line.checked_sub(*above).filter(|line| *line < list.lines()) {
+                list.draw(buf, column, line);
             }
         }
     });
 }
 
-/// A list of this heading, with a remark where it is empty.
-fn list<'r>(
-    width: u16,
-    theme: Theme,
-    heading: &str,
-    remark: &str,
-    rows: impl Iterator<Item = (String, Cow<'r, str>)>,
-) -> Text {
-    let mut text = Text::new(width, theme);
-    text.table_heading(heading);
-    for (numbers, name) in rows {
-        let room = text.width.saturating_sub(numbers.chars().count());
-        text.line(&format!("{numbers}{}", fit(&name, room)), ratatui::style::Style::new());
-    }
-    if text.lines.len() == 1 && !remark.is_empty() {
-        text.wrapped("", 0, remark, theme.dim());
-    }
-    text
-}
-
-fn roles(frame: &Frame, width: u16, theme: Theme) -> Text {
+fn roles(frame: &Frame, at: (u16, Theme)) -> List<'_> {
     const COLUMNS: [Column; 5] = [("threads by role", -9), ("", -12), ("count", 5), ("CPU", 6), ("queue", 7)];
-    let rows = frame.thread_roles.iter().map(|role| {
+    let row = |role: &ThreadRoleRates| {
         let row = table::row(
             &COLUMNS,
             [
@@ -100,14 +110,15 @@ fn roles(frame: &Frame, width: u16, theme: Theme) -> Text {
             ],
         );
         (row, Cow::Borrowed(""))
-    });
-    list(width, theme, &table::headings(&COLUMNS), "the job's threads have not been read", rows)
+    };
+    List::new(at, &table::headings(&COLUMNS), "the job's threads have not been read", &frame.thread_roles, row)
 }
 
-fn threads(frame: &Frame, width: u16, theme: Theme) -> Text {
+fn threads<'f>(frame: &'f Frame, at: (u16, Theme)) -> List<'f> {
+    let width = at.0;
     const WIDE: [Column; 5] = [("PID", 7), ("TID", 8), (" role", -14), ("CPU", 6), ("queue", 7)];
     const NARROW: [Column; 4] = [("TID", 7), (" role", -10), ("CPU", 5), ("queue", 6)];
-    let row = |thread: &ThreadRates| {
+    let numbers = move |thread: &ThreadRates| {
         let role = format!(" {}", short(thread.role.word()));
         let percent = |pct: f32| whole_percent(Some(f64::from(pct)));
         let (cpu, queue) = (percent(thread.cpu_pct), percent(thread.run_delay_pct));
@@ -118,20 +129,21 @@ fn threads(frame: &Frame, width: u16, theme: Theme) -> Text {
             table::row(&NARROW, [tid, role, cpu, queue])
         }
     };
-    let rows = frame.threads.iter().map(|thread| {
+    let row = move |thread: &'f ThreadRates| {
         let name = if thread.name.is_empty() { format::UNMEASURED } else { &thread.name };
-        (row(thread) + "  ", Cow::Borrowed(name))
-    });
+        (numbers(thread) + "  ", Cow::Borrowed(name))
+    };
     let heading = if width >= ROOMY {
         format!("{}  busiest threads", table::headings(&WIDE))
     } else {
         format!("{}  busiest", table::headings(&NARROW))
     };
     let remark = if frame.thread_roles.is_empty() { "" } else { "no thread ran or queued" };
-    list(width, theme, &heading, remark, rows)
+    List::new(at, &heading, remark, &frame.threads, row)
 }
 
-fn neighbours(frame: &Frame, width: u16, theme: Theme) -> Text {
+fn neighbours<'f>(frame: &'f Frame, at: (u16, Theme)) -> List<'f> {
+    let width = at.0;
     const COLUMNS: [Column; 4] = [("PID", 7), ("UID", 6), ("CPU", 6), ("memory", 9)];
     let known = frame.neighbours.as_ref();
     let over = known.filter(|_| width >= ROOMY).map(|n| format!(", over {} s", format::number(Some(n.seconds))));
@@ -140,7 +152,7 @@ fn neighbours(frame: &Frame, width: u16, theme: Theme) -> Text {
         None => "neighbours are read while this page is up, every few seconds: none are known at this moment",
         Some(_) => "no other process used the CPUs",
     };
-    let rows = known.into_iter().flat_map(|known| &known.processes).map(|process| {
+    let row = move |process: &'f NeighbourRates| {
         let row = table::row(
             &COLUMNS,
             [
@@ -151,8 +163,9 @@ fn neighbours(frame: &Frame, width: u16, theme: Theme) -> Text {
             ],
         );
         (row + " ", name(process, width))
-    });
-    list(width, theme, &heading, remark, rows)
+    };
+    let processes = known.map(|known| known.processes.as_slice()).unwrap_or_default();
+    List::new(at, &heading, remark, processes, row)
 }
 
 fn name(process: &NeighbourRates, width: u16) -> Cow<'_, str> {

@@ -60,8 +60,7 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     let (area, theme) = (page.area, scene.theme);
     let mut facts = Text::new(area.width, theme);
     facts.pieces(", ", &facts::pieces(frame, scene, area.width));
-    let processes = processes::text(frame, scene, area.width);
-    let plan = Plan::of(frame, area, facts.lines.len(), processes.lines.len());
+    let plan = Plan::of(frame, area, facts.lines.len(), processes::rows(frame));
     page.lines(&facts.lines);
     let text = |rect: Rect| Rect { width: plan.text_width, ..rect };
     if plan.device_rows == 1 {
@@ -92,7 +91,7 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
         timelines(page, &plan, frame, scene);
     }
     page.ruler(plan.side_x, scene);
-    page.lines(&processes.lines);
+    processes::draw(page, frame, theme);
 }
 
 /// Each device's use over time.

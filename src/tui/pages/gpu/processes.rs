@@ -4,26 +4,32 @@ use crate::rates::Frame;
 use crate::rates::frame::{GpuProcessRates, GpuRates};
 use crate::text::fit;
 use crate::tui::format;
-use crate::tui::widgets::scene::Scene;
+use crate::tui::theme::Theme;
+use crate::tui::widgets::scroll::Scroll;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::text::{Text, write};
 
 const COLUMNS: [Column; 6] = [("GPU", 4), ("PID", 8), ("  whose", -13), ("role", -10), ("SM %", 5), ("memory", 10)];
 
-/// The heading, a remark where one is needed, and one line for each process.
-pub fn text(frame: &Frame, scene: &Scene<'_>, width: u16) -> Text {
-    let theme = scene.theme;
-    let mut text = Text::new(width, theme);
+/// Lines of the list.
+pub fn rows(frame: &Frame) -> usize {
+    1 + usize::from(remark(frame).is_some()) + all(frame).count()
+}
+
+/// Draws the heading, a remark where one is needed, and what is visible of the processes.
+pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
+    let mut text = Text::new(page.area.width, theme);
     text.table_heading(&format!("{}  kind      command", table::headings(&COLUMNS)));
     if let Some(remark) = remark(frame) {
         text.line(&fit(remark, text.width), theme.dim());
     }
-    for (gpu, process) in all(frame) {
+    page.lines(&text.lines);
+    let all: Vec<_> = all(frame).collect();
+    page.each(all.len(), |buf, rect, i| {
+        let Some((gpu, process)) = all.get(i) else { return };
         let style = if process.ours == Some(true) { theme.strong() } else { theme.dim() };
-        let line = line(gpu, process, frame, text.width);
-        text.line(&line, style);
-    }
-    text
+        write(buf, rect.x, rect.y, rect.right(), &line(gpu, process, frame, text.width), style);
+    });
 }
 
 fn all(frame: &Frame) -> impl Iterator<Item = (&GpuRates, &GpuProcessRates)> {
