@@ -167,7 +167,9 @@ mod tests {
         assert!(parse(&all).is_ok(), "{:?}", parse(&all));
         // All keys, with their defaults.
         let shown = SAMPLE.split_once("[keys]\n").unwrap().1;
-        assert!(shown.lines().zip(TABLE).all(|(line, binding)| line.starts_with(&format!("# {} = ", binding.id))));
+        assert!(
+            shown.lines().zip(TABLE.iter()).all(|(line, binding)| line.starts_with(&format!("# {} = ", binding.id)))
+        );
         assert_eq!(shown.lines().count(), TABLE.len());
         assert_eq!(parse(&all).unwrap().keymap, Keymap::default());
     }

@@ -102,6 +102,8 @@ fn list(theme: Theme, size: (u16, u16)) -> App {
 fn picker(theme: Theme, size: (u16, u16), list: Vec<Candidate>) -> Picker {
     let mut picker = Picker::new(theme);
     picker.update(Message::Candidates(list));
+    let drawn = picker.draw(&mut Buffer::empty(Rect::new(0, 0, size.0, size.1)));
+    picker.set_drawn(drawn);
     picker
 }
 

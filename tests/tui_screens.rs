@@ -41,6 +41,22 @@ fn overview() {
 }
 
 #[test]
+fn the_run_so_far() {
+    for size in [(80, 24), (120, 40), (200, 60)] {
+        let mut app = running(PLAIN, size, Job::default());
+        press(&mut app, KeyCode::Char('9'));
+        insta::assert_snapshot!(format!("run_{}x{}", size.0, size.1), text(&app, size));
+    }
+    let mut app = running(ASCII, (80, 24), Job::default());
+    press(&mut app, KeyCode::Char('9'));
+    let text = text(&app, (80, 24));
+    assert!(text.is_ascii() && text.contains("What the loop did"), "{text}");
+    let mut app = fresh(PLAIN, (80, 24));
+    press(&mut app, KeyCode::Char('9'));
+    assert!(tui_support::text(&app, (80, 24)).contains("Nothing has been watched yet."));
+}
+
+#[test]
 fn overview_in_ascii_has_nothing_but_ascii() {
     for size in SIZES {
         let app = running(ASCII, size, Job::default());

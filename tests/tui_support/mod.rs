@@ -15,6 +15,7 @@ use trainmon::rates::frame::{
 };
 use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessId, ProcessRole};
+use trainmon::tui::keys::Keymap;
 use trainmon::tui::{App, JobKey, Message, News, Options, Target, Theme};
 
 pub static COLOUR: LazyLock<Theme> = LazyLock::new(Theme::coloured);
@@ -318,6 +319,15 @@ pub trait Step {
 
 impl Step for App {
     fn step(&mut self, message: Message) -> Vec<trainmon::tui::Effect> {
+        let is_move = |key| Keymap::default().action(key).is_some_and(|action| action.rows(1).is_some());
+        // Nothing else looks at what was drawn where.
+        let looks = match &message {
+            Message::Key(key) => is_move(*key),
+            message => matches!(message, Message::Mouse(_)),
+        };
+        if !looks {
+            return self.update(message);
+        }
         let (width, height) = self.size();
         let drawn = trainmon::tui::draw(&mut Buffer::empty(Rect::new(0, 0, width, height)), self);
         self.set_drawn(drawn);

@@ -106,6 +106,7 @@ const FOOTER: &[(Action, &str)] = &[
 /// Nothing beyond the ordinary samples.
 const NOTHING: Needs = Needs { stacks: false, neighbours: false, candidates: false };
 
+#[allow(clippy::derivable_impls, reason = "a line of the list has no attributes")]
 impl Default for Page {
     fn default() -> Self {
         Self::Overview

@@ -6,7 +6,8 @@ use ratatui::style::Color;
 
 use super::colour::{Rgb, distance, oklab};
 use super::*;
-use crate::tui::words;
+use crate::rates::time_split::LoopActivity;
+use crate::tui::labels;
 
 /// Complete loss of one kind of cone, on linear RGB: Machado, Oliveira and Fernandes (2009), table 1, severity 1.0.
 const SIGHTS: [(&str, [[f64; 3]; 3]); 4] = [
@@ -107,7 +108,7 @@ fn colours_of_one_chart_differ_for_every_kind_of_sight() {
         let least = if theme.depth == Depth::TrueColour { expected.true_colour } else { expected.indexed };
         let groups: [Vec<Option<Color>>; 4] = [
             Class::ALL.map(|class| theme.class(class).bg).to_vec(),
-            Part::ALL.map(|part| theme.part(part).fg).to_vec(),
+            LoopActivity::ALL.map(|part| theme.activity(part).fg).to_vec(),
             Stage::ALL.map(|stage| theme.stage(stage).fg).to_vec(),
             [Series::Gpu, Series::Cpu, Series::Io, Series::Loader].map(|series| theme.series(series).fg).to_vec(),
         ];
@@ -131,7 +132,7 @@ fn the_sixteen_colours_differ_too() {
         let theme = Theme { depth: Depth::Ansi16, ascii: true, palette: Palette::built_in(name).unwrap() };
         for colours in [
             Class::ALL.map(|class| theme.class(class).bg.unwrap()).to_vec(),
-            Part::ALL.map(|part| theme.part(part).fg.unwrap()).to_vec(),
+            LoopActivity::ALL.map(|part| theme.activity(part).fg.unwrap()).to_vec(),
             Stage::ALL.map(|stage| theme.stage(stage).fg.unwrap()).to_vec(),
         ] {
             for (at, one) in colours.iter().enumerate() {
@@ -144,13 +145,13 @@ fn the_sixteen_colours_differ_too() {
 
 #[test]
 fn letters_and_textures_say_what_colours_say() {
-    let mut letters = Class::ALL.map(words::letter).to_vec();
+    let mut letters = Class::ALL.map(labels::letter).to_vec();
     letters.sort_unstable();
     letters.dedup();
     assert_eq!(letters.len(), Class::ALL.len());
     for ascii in [false, true] {
         let theme = Theme::plain(ascii);
-        let mut parts = Part::ALL.map(|p| theme.part_glyph(p)).to_vec();
+        let mut parts = LoopActivity::ALL.map(|p| theme.activity_glyph(p)).to_vec();
         parts.sort_unstable();
         parts.dedup();
         assert_eq!(parts.len(), 5);

@@ -81,8 +81,11 @@ fn trouble(status: &SourceStatus) -> Option<&'static str> {
     }
 }
 
-/// Numbers with what stands before and behind them, those that were measured.
-fn measured<const N: usize>(all: [(&str, Option<f64>, fn(Option<f64>) -> String, &str); N]) -> Vec<String> {
+/// A number, how it is written, and what stands before and behind it.
+type Number<'n> = (&'n str, Option<f64>, fn(Option<f64>) -> String, &'n str);
+
+/// The numbers that were measured.
+fn measured<const N: usize>(all: [Number<'_>; N]) -> Vec<String> {
     let measured = all.into_iter().filter(|(_, value, ..)| value.is_some_and(f64::is_finite));
     measured.map(|(before, value, show, behind)| format!("{before}{}{behind}", show(value))).collect()
 }
