@@ -9,13 +9,14 @@ use crate::history::archive::MomentId;
 use crate::rates::time_split::LoopActivity;
 use crate::tui::format;
 use crate::tui::labels::{clock, verdict_name};
+use crate::tui::summary::Summary;
 use crate::tui::theme::activity_word;
 use crate::tui::widgets::bars;
 use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::{Piece, Text};
+use crate::tui::widgets::text::Text;
 
 pub const SPEC: Spec = Spec {
     word: "run",
@@ -34,23 +35,33 @@ const COLUMNS: [Column; 3] = [("", -18), ("", 6), ("", 12)];
 /// Widest bar.
 const BAR: u16 = 60;
 
-/// It remembers nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Run;
+/// What was known when the picture changed last: one that stands does not go on adding up.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    summary: Option<Summary>,
+    changes: Vec<String>,
+}
 
 /// A share of the run: word, seconds, how its bar is drawn.
 type Part = (&'static str, f64, Style);
 
 impl Content for Run {
+    fn refresh(&mut self, scene: &Scene<'_>) {
+        self.summary = scene.job.summary();
+        self.changes = changes(scene);
+    }
+
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
         let theme = scene.theme;
         let mut head = Text::new(area.width, theme);
-        let Some(run) = scene.job.summary() else {
+        let Some(run) = &self.summary else {
             head.line("Nothing has been watched yet.", Style::new());
             return scrolled(buf, area, top, drawn, |page| page.lines(&head.lines));
         };
         head.heading("The run so far");
-        for line in run.lines(scene.zone) {
+        // Two of its lines are told as bars below.
+        let is_bars = |line: &String| line.starts_with("Time by verdict") || line.starts_with("Main thread");
+        for line in run.lines(scene.zone).into_iter().filter(|line| !is_bars(line)) {
             head.wrapped("", 2, &line, if line.starts_with('►') { theme.advice() } else { Style::new() });
         }
         let classes: Vec<Part> =
@@ -61,8 +72,11 @@ impl Content for Run {
         let mut changes = Text::new(area.width, theme);
         changes.line("", Style::new());
         changes.heading("Changes of verdict, the newest first");
-        for (text, style) in self::changes(scene) {
-            changes.wrapped("", 2, &text, style);
+        if self.changes.is_empty() {
+            changes.wrapped("", 2, "none so far", theme.dim());
+        }
+        for change in &self.changes {
+            changes.wrapped("", 2, change, Style::new());
         }
         scrolled(buf, area, top, drawn, |page| {
             page.lines(&head.lines);
@@ -94,7 +108,7 @@ fn badge(style: Style) -> Style {
 }
 
 /// When the verdict changed and to what, as far as moments are kept.
-fn changes(scene: &Scene<'_>) -> Vec<Piece> {
+fn changes(scene: &Scene<'_>) -> Vec<String> {
     let archive = scene.job.archive();
     let Some(last) = archive.last() else { return Vec::new() };
     let mut lines = Vec::new();
@@ -105,11 +119,8 @@ fn changes(scene: &Scene<'_>) -> Vec<Piece> {
         }
         let name = stamp.class.map_or_else(String::new, |class| verdict_name(class, stamp.cause.as_deref()));
         let length = format::duration(until_ns.saturating_sub(stamp.monotonic_ns) as f64 / 1e9);
-        lines.push((format!("{}  {name}, for {length}", clock(stamp.unix_ms, scene.zone)), Style::new()));
+        lines.push(format!("{}  {name}, for {length}", clock(stamp.unix_ms, scene.zone)));
         (before, until_ns) = (stamp.id, stamp.monotonic_ns);
-    }
-    if lines.is_empty() {
-        lines.push(("none so far".to_owned(), scene.theme.dim()));
     }
     lines
 }
