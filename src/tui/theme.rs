@@ -4,14 +4,14 @@
 //! (`NO_COLOR`, `--no-color`) modifiers stay; `--ascii` draws with ASCII alone.
 
 mod colour;
+#[cfg(test)]
+mod contrast;
 mod detect;
 mod palette;
-#[cfg(test)]
-mod sight;
 
 use ratatui::style::{Color, Modifier, Style};
 
-pub use colour::Rgb;
+pub use colour::{ANSI, Rgb};
 pub use detect::in_screen;
 pub use palette::{Palette, Slot, ThemeError};
 

@@ -2,9 +2,10 @@
 
 use super::App;
 use super::popup::Popup;
+use crate::jobs::JobKey;
 use crate::tui::job::Job;
 use crate::tui::jobs::{JobList, Wish};
-use crate::tui::message::{Effect, JobKey};
+use crate::tui::message::Effect;
 
 impl App {
     /// Shows another job.

@@ -60,7 +60,7 @@ impl App {
             Action::FarForward => self.travel(|job, span_s| job.move_by(span_s / 10.0, span_s)),
             Action::Oldest => self.travel(|job, span_s| job.first(span_s)),
             Action::Newest => self.travel(|job, span_s| job.last(span_s)),
-            Action::Bottom if self.job().stands() && self.job().replay.is_none() => {
+            Action::Bottom if !self.job().is_live() && self.job().replay.is_none() => {
                 self.travel(|job, span_s| job.last(span_s))
             }
             Action::PreviousChange => self.travel_to_change(false),

@@ -33,13 +33,14 @@ pub mod view;
 use super::arrangement::{Layout, Scale, ThemeName};
 use super::job::Job;
 use super::keys::Keymap;
-use super::message::{Effect, JobKey, Message, Needs};
+use super::message::{Effect, Message};
 use super::pages::processes::{Column, Processes};
 use super::pages::{Page, Pages};
 use super::theme::Palette;
 use super::widgets::drawn::Drawn;
 use super::widgets::scene::{KeyHelp, Scene};
 use crate::diagnosis::verdict::Verdict;
+use crate::jobs::{JobKey, Needs};
 use crate::rates::Frame;
 pub use options::Options;
 use popup::Popup;
@@ -156,7 +157,7 @@ impl App {
     /// The verdict on the screen.
     #[must_use]
     pub fn verdict(&self) -> Option<&Verdict> {
-        self.job().verdict().map(AsRef::as_ref)
+        self.job().verdict()
     }
 
     /// Seconds that the charts show.
@@ -232,7 +233,7 @@ fn scene<'a>(options: &'a Options, job: &'a Job, scale: Scale, keys: &'a [KeyHel
         theme: options.theme,
         span_s: span_s(scale, job),
         // A picture that stands needs no sweep, and reads easier without.
-        sweep: options.low_bandwidth && job.runs(),
+        sweep: options.low_bandwidth && !job.is_paused(),
         zone: &options.zone,
         may_signal: options.may_signal,
         keys,

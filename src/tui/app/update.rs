@@ -2,10 +2,11 @@
 
 use super::App;
 use super::popup::Popup;
+use crate::jobs::{JobEvent, JobKey};
 use crate::tui::arrangement::Scale;
 use crate::tui::job::Job;
 use crate::tui::jobs::Wish;
-use crate::tui::message::{Effect, JobKey, Message, News};
+use crate::tui::message::{Effect, Message};
 
 impl App {
     pub(super) fn take(&mut self, message: Message) -> Vec<Effect> {
@@ -18,12 +19,12 @@ impl App {
                 self.refresh();
                 vec![Effect::Redraw]
             }
-            Message::Job(key, news) => self.news(key, news),
+            Message::Job(key, event) => self.job_event(key, event),
             Message::Attached(key, target) => {
                 let interval_s = self.job().interval_s;
                 self.notice = None;
                 let mut job = Job::new(key, target, interval_s, self.options.limits);
-                job.set_thin(self.options.low_bandwidth);
+                job.set_low_bandwidth(self.options.low_bandwidth);
                 self.jobs.push(job);
                 self.switch(self.jobs.len() - 1);
                 vec![Effect::Redraw]
@@ -47,50 +48,28 @@ impl App {
         }
     }
 
-    fn news(&mut self, key: JobKey, news: News) -> Vec<Effect> {
+    fn job_event(&mut self, key: JobKey, event: JobEvent) -> Vec<Effect> {
         let shown = self.job().key == key;
         let Some(job) = self.jobs.iter_mut().find(|job| job.key == key) else { return Vec::new() };
-        let stood = job.stands();
-        let ended = matches!(news, News::Ended { .. });
-        let redraw = match news {
-            News::Frame(frame) => {
-                job.take_frame(*frame);
-                !(stood && job.stands())
+        let was_live = job.is_live();
+        let had_ended = job.ended.is_some();
+        let changed = match event {
+            JobEvent::Tick(tick) => {
+                job.take(&tick);
+                was_live || job.is_live()
             }
-            News::Verdict(verdict) => {
-                job.take_verdict(verdict);
-                !job.stands() || job.cursor().map(|s| s.id) == job.archive().last().map(|s| s.id)
-            }
-            News::Sources(sources) => {
-                let changed = [
-                    (&job.sources.job, &sources.job),
-                    (&job.sources.host, &sources.host),
-                    (&job.sources.storage, &sources.storage),
-                    (&job.sources.gpu, &sources.gpu),
-                    (&job.sources.stacks, &sources.stacks),
-                ]
-                .into_iter()
-                .any(|(a, b)| a.state != b.state || a.reason != b.reason);
-                job.sources = *sources;
-                changed && !job.stands()
-            }
-            News::Ended { text } => {
-                if !shown {
-                    self.notice = Some(format!("another job: {text}"));
-                }
-                job.ended = Some(text);
-                true
-            }
-            News::Loaded(note) => {
+            JobEvent::Loaded(note) => {
                 job.loaded();
-                if note.is_some() {
-                    self.notice = note;
-                }
+                self.notice = note.or(self.notice.take());
                 true
             }
         };
+        let ended = job.ended.as_ref().filter(|_| !had_ended);
+        if let (Some(text), false) = (ended, shown) {
+            self.notice = Some(format!("another job: {text}"));
+        }
         // The list of jobs shows the others' verdicts, the footer their end.
-        let redraw = redraw && (shown || ended || matches!(self.popup, Some(Popup::Jobs(_))));
+        let redraw = ended.is_some() || changed && (shown || matches!(self.popup, Some(Popup::Jobs(_))));
         if redraw && shown {
             self.refresh();
         }
@@ -112,7 +91,7 @@ impl App {
     pub(super) fn set_low_bandwidth(&mut self, on: bool) {
         self.options.low_bandwidth = on;
         for job in &mut self.jobs {
-            job.set_thin(on);
+            job.set_low_bandwidth(on);
         }
         self.refresh();
     }

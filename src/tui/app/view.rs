@@ -9,6 +9,7 @@ use super::{App, bars, too_small};
 use crate::text::wrap;
 use crate::tui::jobs;
 use crate::tui::pages::banner_rows;
+use crate::tui::summary;
 use crate::tui::theme;
 use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
@@ -70,18 +71,18 @@ fn popups(buf: &mut Buffer, app: &App, scene: &Scene<'_>, drawn: &mut Drawn) {
         Some(Popup::Confirm(confirm)) => confirm.draw(buf, area, theme),
         Some(Popup::Setup(setup)) => app.draw_setup(buf, area, *setup),
         Some(Popup::Jobs(list)) => jobs::view::draw(buf, list, &app.jobs, app.job().key, theme, drawn),
-        Some(Popup::Summary) => summary(buf, scene),
+        Some(Popup::Summary) => run_summary(buf, scene),
     }
 }
 
 /// The run of the job, summed up, below the verdict that stood last.
-fn summary(buf: &mut Buffer, scene: &Scene<'_>) {
-    let Some(summary) = scene.job.summary() else { return };
+fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
+    let Some(run) = scene.job.summary() else { return };
     let (_, below) = split(buf.area, 1 + banner_rows(buf.area.height));
     let (body, _) = split(below, below.height.saturating_sub(1));
     let width = SUMMARY.min(body.width.saturating_sub(4));
     let style = |line: &str| if line.starts_with('►') { scene.theme.advice() } else { Style::new() };
-    let lines = summary.lines(scene.zone).into_iter().flat_map(|line| {
+    let lines = summary::lines(run, scene.zone).into_iter().flat_map(|line| {
         let style = style(&line);
         wrap(&line, usize::from(width.saturating_sub(4))).into_iter().map(move |row| (row, style))
     });

@@ -4,15 +4,16 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{Candidate, JobList};
-use crate::rates::time_split::LoopActivity;
+use super::JobList;
+use crate::history::timeline::{self, Window};
+use crate::jobs::Candidate;
+use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::text::sanitise;
 use crate::tui::charts::{self, Columns};
 use crate::tui::format;
 use crate::tui::job::Job;
 use crate::tui::labels::{self, counted, verdict_name};
 use crate::tui::theme::{Series, Theme};
-use crate::tui::timeline::{self, Window};
 use crate::tui::widgets::banner;
 use crate::tui::widgets::text::{Text, count, write, write_fit, write_lines};
 
@@ -64,10 +65,10 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     }
     let height = (area.height / 3).min(CHART_MAX);
     let chart = Rect { x: area.x + NAME, width: area.width - NAME, height, ..area };
-    let window = Window::of_cells(job.timeline.latest().map_or(0, |point| point.end_ns), SPAN_S, chart.width);
-    let latest = job.timeline.latest();
-    let gpu = Columns::gather(&job.timeline, window, |p| p.gpu.get());
-    let cpu = Columns::gather(&job.timeline, window, |p| p.cpu.get());
+    let window = Window::of_cells(job.history.timeline.latest().map_or(0, |point| point.end_ns), SPAN_S, chart.width);
+    let latest = job.history.timeline.latest();
+    let gpu = Columns::gather(&job.history.timeline, window, |p| p.gpu.get());
+    let cpu = Columns::gather(&job.history.timeline, window, |p| p.cpu.get());
     let shown = [
         ("GPU", Series::Gpu, &gpu, latest.and_then(|p| p.gpu.get()), "no GPU use seen"),
         ("CPU", Series::Cpu, &cpu, latest.and_then(|p| p.cpu.get()), "no CPU use seen"),
@@ -83,11 +84,11 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         }
         band.y += height;
     }
-    let shares = job.history().latest().and_then(timeline::parts);
-    let most = shares.into_iter().flatten().zip(LoopActivity::ALL).max_by(|a, b| a.0.total_cmp(&b.0));
+    let shares = job.archive().latest().and_then(|moment| timeline::loop_shares(&moment.frame));
+    let most = shares.iter().flat_map(TimeSplit::iter).max_by(|a, b| a.1.total_cmp(&b.1));
     let text = most.map_or_else(
         || "Main –".to_owned(),
-        |(share, activity)| {
+        |(activity, share)| {
             let word = match activity {
                 LoopActivity::InputWait => "waits",
                 LoopActivity::DeviceSync => "syncs",
@@ -99,7 +100,7 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         },
     );
     write(buf, area.x, band.y, band.x, &text, theme.strong());
-    charts::stacked(buf, band, &job.timeline, window, theme);
+    charts::stacked(buf, band, &job.history.timeline, window, theme);
 }
 
 /// A process that may be training: its numbers, and its whole command line.

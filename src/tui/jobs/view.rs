@@ -3,13 +3,13 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{Candidate, JobList, Row, preview};
+use super::{JobList, Row, facts, preview};
 use crate::diagnosis::verdict::{Class, Phase};
+use crate::jobs::{Candidate, JobKey};
 use crate::text::{fit, sanitise};
 use crate::tui::format;
 use crate::tui::job::Job;
 use crate::tui::labels::{number, short_command, verdict_name};
-use crate::tui::message::JobKey;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::banner;
 use crate::tui::widgets::drawn::{Drawn, Hit};
@@ -249,7 +249,7 @@ fn attached(buf: &mut Buffer, row: Rect, job: &Job, scene: &Scene<'_>) {
     let said = Said {
         mark,
         pid: job.target.pid,
-        age: job.history().latest().and_then(|frame| frame.job.age_s),
+        age: job.archive().latest().and_then(|moment| moment.frame.job.age_s),
         what: standing(job),
         steps: steps.map_or_else(String::new, |steps| format::number(Some(steps))),
         command: &job.target.command,
@@ -280,7 +280,7 @@ fn other(buf: &mut Buffer, row: Rect, candidate: &Candidate, scene: &Scene<'_>) 
         mark: "",
         pid: candidate.pid,
         age: candidate.age_s.map(|age| age as f64),
-        what: candidate.facts().join(", "),
+        what: facts(candidate).join(", "),
         steps: String::new(),
         command: &candidate.command,
     };

@@ -17,11 +17,12 @@ mod stacks;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::message::{Effect, Export, Needs};
+use super::message::{Effect, Export};
 use super::widgets::drawn::{Drawn, Hit};
 use super::widgets::menu::{Confirm, Menu};
 use super::widgets::prompt::{Prompt, Purpose};
 use super::widgets::scene::Scene;
+use crate::jobs::Needs;
 use action::Action;
 
 /// Names the pages in their order, each with its folder.

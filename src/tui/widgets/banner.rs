@@ -168,8 +168,9 @@ fn evidence(e: &Evidence) -> String {
     let shown = format::in_unit(e.value, &unit);
     let threshold =
         e.threshold.map(|t| format!(" (threshold {})", format::in_unit(Some(t), &unit))).unwrap_or_default();
-    let text = format!("{}: {shown}{threshold}", labels::signal(&e.signal));
-    if e.text.is_empty() { text } else { format!("{text} – {}", sanitise(&e.text)) }
+    let label = e.label();
+    let text = format!("{}: {shown}{threshold}", sanitise(&label));
+    if e.text.is_empty() || e.text == label { text } else { format!("{text} – {}", sanitise(&e.text)) }
 }
 
 /// What was not seen, first what a command mends.

@@ -120,10 +120,10 @@ pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         return;
     }
     // The edge of a picture that stands is a moment of the past.
-    let edge = if scene.job.stands() { "0s" } else { "now" };
+    let edge = if scene.job.is_live() { "now" } else { "0s" };
     charts::ruler(buf, area, scene.span_s, edge, theme.dim());
-    let (Some(cell), Some(stamp)) = (scene.cursor_cell(area.width), scene.job.cursor()) else { return };
-    let text = format!("▲{}", labels::clock(stamp.unix_ms, scene.zone));
+    let (Some(cell), Some(moment)) = (scene.cursor_cell(area.width), scene.job.cursor()) else { return };
+    let text = format!("▲{}", labels::clock(moment.frame.unix_ms, scene.zone));
     let x = (area.x + cell).min(area.right().saturating_sub(cells(&text)));
     write(buf, x, area.y, area.right(), &text, theme.cursor());
 }

@@ -3,11 +3,11 @@
 use jiff::tz::TimeZone;
 
 use crate::diagnosis::verdict::{NotSeen, Verdict};
+use crate::history::timeline::Window;
 use crate::rates::Frame;
 use crate::sample::Sources;
 use crate::tui::job::Job;
 use crate::tui::theme::Theme;
-use crate::tui::timeline::Window;
 
 /// A line of the help: keys, and what they do.
 pub type KeyHelp = (String, &'static str);
@@ -39,7 +39,7 @@ impl<'a> Scene<'a> {
 
     /// The verdict on the screen.
     pub fn verdict(&self) -> Option<&'a Verdict> {
-        self.job.verdict().map(AsRef::as_ref)
+        self.job.verdict()
     }
 
     /// How the sources of the job stand.
@@ -61,7 +61,7 @@ impl<'a> Scene<'a> {
     /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown, which a sweep's gap
     /// marks by itself.
     pub fn cursor_cell(&self, cells: u16) -> Option<u16> {
-        let ns = self.job.cursor()?.monotonic_ns;
+        let ns = self.job.cursor()?.frame.monotonic_ns;
         let window = self.window(cells);
         window.cell_of(ns).filter(|_| !window.sweep)
     }

@@ -15,12 +15,12 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::{Content, FOOTER, NOTHING, Spec};
+use crate::history::timeline::Point;
+use crate::jobs::Needs;
 use crate::rates::Frame;
 use crate::tui::charts::Columns;
 use crate::tui::format;
-use crate::tui::message::Needs;
 use crate::tui::theme::Series;
-use crate::tui::timeline::Point;
 use crate::tui::widgets::chart::{self, Band, Top};
 use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
@@ -138,7 +138,7 @@ impl Timeline {
         } else if x + cells(self.of) <= area.right() {
             write(buf, x, area.y, area.right(), self.of, theme.dim());
         }
-        let columns = Columns::gather(&scene.job.timeline, scene.window(band.chart.width), self.value);
+        let columns = Columns::gather(&scene.job.history.timeline, scene.window(band.chart.width), self.value);
         chart::plot(buf, band, &columns, self.top, Series::Cpu, "", theme);
     }
 }

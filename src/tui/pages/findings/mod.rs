@@ -1,8 +1,8 @@
 //! The findings page: what to do, everything the verdict rests on with thresholds, what speaks against it, what was not
 //! seen and what mends that, and the numbers of the run.
 
-mod against;
 mod code;
+mod counter_evidence;
 mod sources;
 
 use ratatui::buffer::Buffer;
@@ -11,10 +11,11 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 
 use super::{Content, FOOTER, NOTHING, Spec};
-use crate::diagnosis::verdict::{Class, Evidence, Rank, Verdict};
+use crate::diagnosis::Side;
+use crate::diagnosis::verdict::{Class, Rank, Verdict};
 use crate::text::{sanitise, wrap};
 use crate::tui::format;
-use crate::tui::labels::{bound, signal, split};
+use crate::tui::labels::{bound, split};
 use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
@@ -46,7 +47,7 @@ impl Content for Findings {
             Some(verdict) => {
                 advice(&mut text, verdict);
                 evidence(&mut text, verdict);
-                against::add(&mut text, verdict, scene);
+                counter_evidence::add(&mut text, verdict, scene);
                 not_seen(&mut text, verdict);
                 ranks(&mut text, verdict);
                 numbers(&mut text, verdict);
@@ -89,8 +90,8 @@ fn evidence(text: &mut Text, verdict: &Verdict) {
         let unit = sanitise(&e.unit);
         let shown = |value: Option<f64>| crate::text::fit(&format::in_unit(value, &unit), value_cells as usize - 1);
         let threshold = e.threshold.map_or_else(String::new, |_| shown(e.threshold));
-        let start = table::row(&[of_signal, of_value], [format!("  {}", signal(&e.signal)), shown(e.value)]);
-        let side = side(e);
+        let start = table::row(&[of_signal, of_value], [format!("  {}", e.label()), shown(e.value)]);
+        let side = e.side();
         let behind = format!("  {:<7}", side.map_or("", Side::word));
         let indent = [of_signal, of_value, of_threshold, of_side].map(|(_, cells)| usize::from(cells.unsigned_abs()));
         let indent = indent.into_iter().sum();
@@ -186,26 +187,4 @@ fn numbers(text: &mut Text, verdict: &Verdict) {
         format::duration(verdict.observed_s)
     );
     text.wrapped("  trainmon:", 15, &own, text.theme.dim());
-}
-
-/// On which side of its threshold a value lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Over,
-    Under,
-}
-
-impl Side {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Over => "over",
-            Self::Under => "under",
-        }
-    }
-}
-
-/// Where value and threshold are known.
-fn side(e: &Evidence) -> Option<Side> {
-    let (value, threshold) = (e.value.filter(|v| v.is_finite())?, e.threshold.filter(|v| v.is_finite())?);
-    Some(if value >= threshold { Side::Over } else { Side::Under })
 }

@@ -35,9 +35,8 @@ fn all<'s>(scene: &Scene<'s>) -> [(&'static str, &'static str, &'s SourceStatus)
 /// Sources whose last value is old, at the moment shown.
 pub fn stale(verdict: &Verdict, scene: &Scene<'_>) -> Vec<Trouble> {
     let old = [SourceState::Stale, SourceState::Hung, SourceState::Gone];
-    let stands = scene.job.stands();
     let found = all(scene).into_iter().filter_map(|(name, seen, status)| {
-        if stands {
+        if !scene.job.is_live() {
             // Only the verdict of that moment knows how it was then.
             let then = verdict.seen.get(seen)?;
             let trouble = old.iter().any(|state| state.seen() == then);
@@ -58,7 +57,7 @@ fn why(status: &SourceStatus) -> String {
 /// Adds the table of sources, and the files that the verdict's `seen` names.
 pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     page.heading("Sources");
-    if !scene.job.stands() {
+    if scene.job.is_live() {
         for (name, _, status) in all(scene) {
             let start = format!("  {name:<11}{:<9}", status.state.seen());
             let fine = matches!(status.state, SourceState::Fresh | SourceState::Pending);

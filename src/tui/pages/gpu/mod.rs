@@ -20,12 +20,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::{Content, FOOTER, NOTHING, Spec};
+use crate::diagnosis::verdict::Class;
+use crate::history::timeline::{GPUS, Point};
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::tui::charts::{self, Columns};
 use crate::tui::format;
 use crate::tui::theme::Series;
-use crate::tui::timeline::{GPUS, Point};
 use crate::tui::widgets::chart::{self, Band};
 use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
@@ -100,7 +101,7 @@ struct Past([Columns; GPUS]);
 impl Past {
     fn of(scene: &Scene<'_>, width: u16) -> Self {
         let values = |point: &Point| point.gpus.map(|percent| percent.get());
-        Self(Columns::gather_each(&scene.job.timeline, scene.window(width), values))
+        Self(Columns::gather_each(&scene.job.history.timeline, scene.window(width), values))
     }
 
     /// Draws that of a device by its position in the frame. One device too many for the points has no past.
@@ -129,9 +130,9 @@ fn timelines(page: &mut Scroll<'_>, plan: &Plan, frame: &Frame, scene: &Scene<'_
         past.draw(page.buf, band.chart, i, gpu, scene);
     }
     let values = |point: &Point| [point.gpu_memory.get(), point.gpu_power.get()];
-    let means = Columns::gather_each::<2>(&scene.job.timeline, scene.window(width), values);
+    let means = Columns::gather_each::<2>(&scene.job.history.timeline, scene.window(width), values);
     // The charts may go on behind the moment shown, or have ended before it.
-    let now = values(&Point::of(frame));
+    let now = values(&Point::of(frame, Class::default()));
     let mean = if frame.gpus.iter().filter(|gpu| gpu.attached).count() > 1 { "mean, " } else { "" };
     for (((name, of), columns), now) in
         [("Memory", "of what is fitted"), ("Power", "of the limit")].into_iter().zip(&means).zip(now)

@@ -1,10 +1,10 @@
 //! The timelines of storage and network, on the time axis of all pages.
 
+use crate::history::timeline::{self, Point};
 use crate::rates::Frame;
 use crate::tui::charts::Columns;
 use crate::tui::format;
 use crate::tui::theme::Series;
-use crate::tui::timeline::{self, Point};
 use crate::tui::widgets::chart::{self, Band, Top};
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::Scroll;
@@ -85,7 +85,7 @@ impl Timeline {
             _ => format::percent(value),
         };
         write_right(buf, x + 1, text.y, text.right(), &value, theme.strong());
-        let columns = Columns::gather(&scene.job.timeline, scene.window(band.chart.width), self.of);
+        let columns = Columns::gather(&scene.job.history.timeline, scene.window(band.chart.width), self.of);
         let empty = chart::unread(scene.frame()).unwrap_or(self.empty);
         chart::plot(buf, band, &columns, self.top, Series::Io, empty, theme);
     }

@@ -2,17 +2,17 @@
 
 use ratatui::buffer::Buffer;
 
+use crate::history::timeline;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::tui::charts;
 use crate::tui::theme::{Theme, activity_word};
-use crate::tui::timeline;
 use crate::tui::widgets::chart::Band;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::text::{Piece, piece_rows, write_pieces};
 
 /// Draws the legend with the current shares, and the stack over time.
 pub fn draw(buf: &mut Buffer, band: Band, scene: &Scene<'_>) {
-    let shares = scene.frame().and_then(timeline::parts).map(TimeSplit::from);
+    let shares = scene.frame().and_then(timeline::loop_shares);
     let trainers = scene.frame().map_or(0, |frame| frame.trainers.len());
     // The long legend where it fits, else the short one.
     let mut pieces = legend(shares, trainers, scene.theme, true);
@@ -20,7 +20,7 @@ pub fn draw(buf: &mut Buffer, band: Band, scene: &Scene<'_>) {
         pieces = legend(shares, trainers, scene.theme, false);
     }
     write_pieces(buf, band.text, " ", &pieces);
-    charts::stacked(buf, band.chart, &scene.job.timeline, scene.window(band.chart.width), scene.theme);
+    charts::stacked(buf, band.chart, &scene.job.history.timeline, scene.window(band.chart.width), scene.theme);
 }
 
 fn legend(shares: Option<TimeSplit>, trainers: usize, theme: Theme, long: bool) -> Vec<Piece> {

@@ -46,7 +46,13 @@ impl Content for Overview {
                 if text.width >= 31 {
                     write(page.buf, x + 1, text.y, text.right(), "Data Io Cpu Gpu z=idle", theme.dim());
                 }
-                charts::strip(page.buf, band.chart, &scene.job.timeline, scene.window(band.chart.width), theme);
+                charts::strip(
+                    page.buf,
+                    band.chart,
+                    &scene.job.history.timeline,
+                    scene.window(band.chart.width),
+                    theme,
+                );
             }
             if let Some(band) = page.band(rows.main) {
                 main_thread::draw(page.buf, band, scene);

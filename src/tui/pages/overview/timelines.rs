@@ -3,13 +3,13 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use crate::history::timeline::{self, Point};
 use crate::rates::Frame;
 use crate::rates::frame::{GpuRates, WorkerRates};
 use crate::sample::{SourceState, SourceStatus};
 use crate::text::sanitise;
 use crate::tui::charts::Columns;
 use crate::tui::theme::Series;
-use crate::tui::timeline::{self, Point};
 use crate::tui::widgets::chart::{self, Band, Top};
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::text::{cells, write, write_pieces};
@@ -66,7 +66,7 @@ impl Timeline {
         let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
         let pieces: Vec<_> = self.pieces.iter().map(|text| (text.clone(), theme.dim())).collect();
         write_pieces(buf, below, " ", &pieces);
-        let columns = Columns::gather(&scene.job.timeline, scene.window(band.chart.width), self.of);
+        let columns = Columns::gather(&scene.job.history.timeline, scene.window(band.chart.width), self.of);
         chart::plot(buf, band, &columns, self.top, self.series, &self.empty, theme);
     }
 }

@@ -115,7 +115,7 @@ fn of_trainer(t: &TrainerRates) -> [String; 2] {
     let how = if t.exact { "system call" } else { "wait channel and state only" };
     [
         format!("main thread: {}", split(t.split_s.shares_of(t.seconds_seen).as_ref())),
-        format!("{} looks, waits told apart by {how}", t.looks),
+        format!("{} looks, waits told apart by {how}", t.samples),
     ]
 }
 

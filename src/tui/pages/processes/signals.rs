@@ -90,7 +90,7 @@ fn allowed<'p>(process: Option<&'p ProcessRates>, scene: &Scene<'_>) -> Result<&
     if !scene.may_signal {
         return Err(OFF);
     }
-    if scene.job.stands() {
+    if !scene.job.is_live() {
         return Err("this is the past, and the process may be another by now: go back to live first ( } )");
     }
     if scene.job.ended.is_some() {

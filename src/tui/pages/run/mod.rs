@@ -6,10 +6,10 @@ use ratatui::style::Style;
 
 use super::{Content, FOOTER, NOTHING, Spec};
 use crate::history::archive::MomentId;
-use crate::rates::time_split::LoopActivity;
+use crate::history::totals::Totals;
 use crate::tui::format;
 use crate::tui::labels::{clock, verdict_name};
-use crate::tui::summary::Summary;
+use crate::tui::summary;
 use crate::tui::theme::activity_word;
 use crate::tui::widgets::bars;
 use crate::tui::widgets::drawn::Drawn;
@@ -38,7 +38,7 @@ const BAR: u16 = 60;
 /// What was known when the picture changed last: one that stands does not go on adding up.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
-    summary: Option<Summary>,
+    totals: Option<Totals>,
     changes: Vec<String>,
 }
 
@@ -47,28 +47,27 @@ type Part = (&'static str, f64, Style);
 
 impl Content for Run {
     fn refresh(&mut self, scene: &Scene<'_>) {
-        self.summary = scene.job.summary();
+        self.totals = scene.job.summary().cloned();
         self.changes = changes(scene);
     }
 
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
         let theme = scene.theme;
         let mut head = Text::new(area.width, theme);
-        let Some(run) = &self.summary else {
+        let Some(run) = &self.totals else {
             head.line("Nothing has been watched yet.", Style::new());
             return scrolled(buf, area, top, drawn, |page| page.lines(&head.lines));
         };
         head.heading("The run so far");
         // Two of its lines are told as bars below.
         let is_bars = |line: &String| line.starts_with("Time by verdict") || line.starts_with("Main thread");
-        for line in run.lines(scene.zone).into_iter().filter(|line| !is_bars(line)) {
+        for line in summary::lines(run, scene.zone).into_iter().filter(|line| !is_bars(line)) {
             head.wrapped("", 2, &line, if line.starts_with('►') { theme.advice() } else { Style::new() });
         }
-        let classes: Vec<Part> =
-            run.classes.iter().map(|(class, s)| (class.word(), *s, badge(theme.class(*class)))).collect();
-        let parts = LoopActivity::ALL.into_iter().zip(run.parts);
-        let parts: Vec<Part> =
-            parts.map(|(activity, s)| (activity_word(activity), s, theme.activity(activity))).collect();
+        let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, bar_style(theme.class(class))));
+        let classes: Vec<Part> = classes.collect();
+        let parts = run.split_s.iter().map(|(activity, s)| (activity_word(activity), s, theme.activity(activity)));
+        let parts: Vec<Part> = parts.collect();
         let mut changes = Text::new(area.width, theme);
         changes.line("", Style::new());
         changes.heading("Changes of verdict, the newest first");
@@ -103,7 +102,7 @@ impl Content for Run {
 }
 
 /// A class's colour, as that of its bar.
-fn badge(style: Style) -> Style {
+fn bar_style(style: Style) -> Style {
     style.bg.map_or_else(Style::new, |colour| Style::new().fg(colour))
 }
 
@@ -117,7 +116,7 @@ fn changes(scene: &Scene<'_>) -> Vec<String> {
         if lines.len() == CHANGES {
             break;
         }
-        let name = stamp.class.map_or_else(String::new, |class| verdict_name(class, stamp.cause.as_deref()));
+        let name = verdict_name(stamp.class, stamp.cause.as_deref());
         let length = format::duration(until_ns.saturating_sub(stamp.monotonic_ns) as f64 / 1e9);
         lines.push(format!("{}  {name}, for {length}", clock(stamp.unix_ms, scene.zone)));
         (before, until_ns) = (stamp.id, stamp.monotonic_ns);

@@ -22,7 +22,7 @@ pub fn text(width: u16, scene: &Scene<'_>) -> Text {
 /// Why, and the command that mends it.
 fn reason(scene: &Scene<'_>) -> (String, Option<String>) {
     let told = scene.not_seen("stacks");
-    if scene.job.stands() {
+    if !scene.job.is_live() {
         // How the source stands now says nothing about then.
         let none = "No stacks in the half minute before this moment";
         return match told {

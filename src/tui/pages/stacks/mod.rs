@@ -17,7 +17,7 @@ use ratatui::layout::Rect;
 
 use super::action::Action;
 use super::{Content, NOTHING, Reply, Spec};
-use crate::tui::message::Needs;
+use crate::jobs::Needs;
 use crate::tui::widgets::drawn::{Drawn, Hit};
 use crate::tui::widgets::scene::Scene;
 use outline::{Key, Row};
