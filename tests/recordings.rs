@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde::Deserialize;
-use trainmon::commands::fold::{judge_all, replay};
+use trainmon::commands::replay::pipeline;
 use trainmon::diagnosis::Verdict;
 use trainmon::outputs::recording::Recorder;
 use trainmon::outputs::{anonymise, json};
@@ -68,12 +68,14 @@ fn written(header: &Header, samples: &[Sample]) -> Vec<u8> {
     bytes
 }
 
-fn judged(bytes: &[u8]) -> Option<Verdict> {
-    replay(&mut Recording::new(bytes).unwrap(), None).unwrap()
+fn judged(bytes: &[u8]) -> Option<Arc<Verdict>> {
+    let recording = Recording::new(bytes).unwrap();
+    pipeline(recording.header(), None).last_verdict(recording).unwrap()
 }
 
-fn judged_samples(header: &Header, samples: &[Sample]) -> Option<Verdict> {
-    judge_all(header, None, samples.iter().cloned().map(Ok::<_, std::convert::Infallible>)).unwrap()
+fn judged_samples(header: &Header, samples: &[Sample]) -> Option<Arc<Verdict>> {
+    let samples = samples.iter().cloned().map(Ok::<_, std::convert::Infallible>);
+    pipeline(header, None).last_verdict(samples).unwrap()
 }
 
 fn text(verdict: &Verdict) -> Vec<u8> {

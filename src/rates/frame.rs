@@ -125,9 +125,12 @@ pub struct TrainerRates {
     pub samples: u32,
     /// True when waits were told apart by `/proc/PID/syscall`, false by wchan and state alone.
     pub exact: bool,
-    /// Seconds by what they were spent on; they add up to `seconds_seen`.
+    /// Seconds by what they were spent on; they add up to `seconds_seen`. Corrected by the stacks of the last minute where
+    /// there are any: see [`correction`](super::stacks::correction).
     pub split_s: TimeSplit,
-    /// Of [`TimeSplit::host_busy`]: seconds in which the main thread itself was running or queueing.
+    /// The split as the sampler measured it, where stacks corrected it.
+    pub measured_s: Option<TimeSplit>,
+    /// Of the measured [`TimeSplit::host_busy`]: seconds in which the main thread itself was running or queueing.
     pub running_s: f64,
     /// Seconds by raw kind of wait, in the order of [`Wait::ALL`].
     pub by_wait_s: [f32; Wait::COUNT],

@@ -12,6 +12,8 @@ use super::gpu::GpuFold;
 use super::job::{JobFold, ProcessDelta};
 use super::kind::{Context, kind};
 use super::sampled::{Point, SampledTrainer, SampledWorker};
+use super::stacks::Activities;
+use super::stacks::correction::{Measured, correct};
 use super::steps::StepCounter;
 use super::time_split::{LoopActivity, TimeSplit};
 use super::wait::Wait;
@@ -36,6 +38,41 @@ const WAITS: usize = 64;
 
 /// Shortest wait that is noted as a stall, seconds: shorter ones lie within the distance of two samples.
 const STALL_S: f64 = 0.030;
+
+impl TrainerRates {
+    /// The split as the sampler measured it, seconds.
+    #[must_use]
+    pub fn measured(&self) -> TimeSplit {
+        self.measured_s.unwrap_or(self.split_s)
+    }
+
+    /// Seconds in one kind of wait.
+    #[must_use]
+    pub fn waited_s(&self, wait: Wait) -> f64 {
+        self.by_wait_s.get(wait.index()).copied().unwrap_or(0.0).into()
+    }
+
+    /// Of the measured input wait: seconds in the loader's own poll, which needs no guess.
+    #[must_use]
+    pub fn polled_s(&self) -> f64 {
+        if self.exact { self.waited_s(Wait::LoaderPoll) } else { self.measured().input_wait }
+    }
+
+    /// Corrects the split by samples of the same thread's stacks.
+    pub(super) fn correct(&mut self, stacks: &Activities) {
+        let Some(split) = self.split_s.shares_of(self.seconds_seen) else { return };
+        let measured = Measured {
+            split,
+            polled: self.polled_s() / self.seconds_seen,
+            disk_write: self.waited_s(Wait::DiskWrite) / self.seconds_seen,
+            run_delay: self.run_delay_share,
+        };
+        if let Some(corrected) = correct(&measured, stacks) {
+            self.measured_s = Some(self.split_s);
+            self.split_s = corrected.split.map(|share| share * self.seconds_seen);
+        }
+    }
+}
 
 /// What spans two ticks, for one trainer.
 #[derive(Debug, Default)]

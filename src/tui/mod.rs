@@ -23,7 +23,6 @@ pub mod summary;
 pub mod svg;
 pub mod terminal;
 pub mod theme;
-pub mod timeline;
 pub mod views;
 pub mod words;
 
@@ -31,6 +30,6 @@ pub use crate::text::format;
 pub use app::{App, Options};
 pub use arrangement::Layout;
 pub use job::Job;
-pub use message::{Effect, JobKey, Message, News, Target};
+pub use message::{Effect, Message};
 pub use terminal::Terminal;
 pub use theme::Theme;

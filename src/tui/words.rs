@@ -3,82 +3,23 @@
 use jiff::tz::TimeZone;
 
 use super::format::UNMEASURED;
-use crate::diagnosis::verdict::{Class, Phase, Verdict};
-
-/// What each cause means, in a few words. The first of each pair is the exact string of the taxonomy.
-const CAUSES: [(&str, &str); 32] = [
-    ("in-process-loading", "the main thread loads the batches itself"),
-    ("too-few-workers", "all workers busy, CPUs left over"),
-    ("decode", "workers mostly decode"),
-    ("transform", "workers mostly run transforms"),
-    ("collate", "workers mostly collate"),
-    ("hand-over", "batches are ready, moving them is slow"),
-    ("worker-imbalance", "one worker holds up the others"),
-    ("slow-samples", "a few batches take many times longer"),
-    ("worker-restart", "workers are rebuilt at each epoch"),
-    ("too-many-workers", "more workers than CPUs"),
-    ("disk-bandwidth", "the disk is saturated"),
-    ("small-files", "many small reads: latency, not bandwidth"),
-    ("network-storage", "data comes over the network"),
-    ("page-cache-miss", "data set does not fit in memory"),
-    ("memory-pressure", "memory is short: swap, reclaim"),
-    ("io-throttled", "a limit holds reads back"),
-    ("checkpoint-write", "saving state while the GPU idles"),
-    ("cores-saturated", "the allowed CPUs are full"),
-    ("main-thread", "Python work between launches"),
-    ("launch-bound", "many tiny kernels to launch"),
-    ("thread-oversubscription", "far more threads than CPUs"),
-    ("cgroup-throttled", "the container's CPU quota is used up"),
-    ("noisy-neighbour", "other processes hold the CPUs"),
-    ("cpu-training", "the model runs on the CPU"),
-    ("compute-bound", "busy and healthy"),
-    ("memory-bandwidth", "device memory is the limit"),
-    ("under-filled", "busy, but with little work"),
-    ("host-device-sync", "one line makes the host wait, again and again"),
-    ("copy-bound", "PCIe transfers dominate"),
-    ("throttled", "power or heat lowers the clocks"),
-    ("shared-gpu", "another process uses the GPU"),
-    ("communication", "collectives: waiting for other ranks"),
-];
+use crate::diagnosis::causes::{self, Cause};
+use crate::diagnosis::verdict::{Class, Verdict};
 
 /// Arguments of a command that are shown where cells are few.
 const SHORT_ARGUMENTS: usize = 256;
 
-/// The taxonomy's own string for a cause, if it is one of them.
-#[must_use]
-pub fn known_cause(cause: &str) -> Option<&'static str> {
-    pair(cause).map(|(name, _)| name)
-}
-
 /// What a cause means, in a few words.
 #[must_use]
 pub fn cause_in_words(cause: &str) -> Option<&'static str> {
-    pair(cause).map(|(_, words)| words)
+    Cause::named(cause).map(|cause| cause.spec().brief)
 }
 
-fn pair(cause: &str) -> Option<(&'static str, &'static str)> {
-    CAUSES.iter().find(|(name, _)| *name == cause).copied()
-}
-
-/// What a verdict says, in a few words, where there is no cause to say it.
+/// What a verdict says, in a few words.
 #[must_use]
 pub fn verdict_in_words(verdict: &Verdict) -> &'static str {
-    if let Some(words) = verdict.cause.as_deref().and_then(cause_in_words) {
-        return words;
-    }
-    match (verdict.class, verdict.phase) {
-        (Class::DataLoader, _) => "the input pipeline is too slow",
-        (Class::Io, _) => "storage or network is too slow",
-        (Class::Cpu, _) => "the CPU is the limit",
-        (Class::Gpu, _) => "the GPU is the limit",
-        (Class::Balanced, _) => "nothing costs more than a few percent",
-        (Class::Idle, Phase::Init) => "starting up: not training yet",
-        (Class::Idle, Phase::Checkpoint) => "saving state",
-        (Class::Idle, Phase::Stopped) => "stopped by a signal or a debugger",
-        (Class::Idle, Phase::Finished) => "the target has ended",
-        (Class::Idle, _) => "not training now",
-        (Class::Unknown, _) => "too little could be seen",
-    }
+    let cause = verdict.cause.as_deref().and_then(Cause::named);
+    causes::spec_of(verdict.class, cause, verdict.phase).map_or_else(|| verdict.class.meaning(), |spec| spec.brief)
 }
 
 /// The letter of a class on the strip of past verdicts.
@@ -133,7 +74,6 @@ pub fn sureness(confidence: f64) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::causes;
 
     #[test]
     fn every_class_has_its_own_letter() {
@@ -141,14 +81,6 @@ mod tests {
         letters.sort_unstable();
         letters.dedup();
         assert_eq!(letters.len(), Class::ALL.len());
-    }
-
-    #[test]
-    fn every_cause_has_words() {
-        for cause in causes::all() {
-            assert!(cause_in_words(cause.name).is_some(), "{}", cause.name);
-        }
-        assert!(CAUSES.iter().all(|(name, _)| causes::all().any(|cause| cause.name == *name)));
     }
 
     #[test]
@@ -166,8 +98,7 @@ mod tests {
 
     #[test]
     fn causes_are_found_by_the_exact_string_only() {
-        assert_eq!(known_cause("communication"), Some("communication"));
-        assert_eq!(known_cause("too-few-workers"), Some("too-few-workers"));
-        assert_eq!(known_cause("Too-Few-Workers"), None);
+        assert_eq!(cause_in_words("too-few-workers"), Some("all workers busy, CPUs left over"));
+        assert_eq!(cause_in_words("Too-Few-Workers"), None);
     }
 }

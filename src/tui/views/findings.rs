@@ -1,14 +1,15 @@
 //! The findings page: what to do, everything the verdict rests on with thresholds, what speaks against it, what was not
 //! seen and what mends that, and the numbers of the run.
 
-mod against;
 mod code;
+mod counter_evidence;
 mod sources;
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::{bound, cells};
+use crate::diagnosis::Side;
 use crate::diagnosis::verdict::{Class, Evidence, Rank, Verdict};
 use crate::text::{fit, sanitise, wrap};
 use crate::tui::app::App;
@@ -26,7 +27,7 @@ pub fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
     let mut page = PageOfText { lines: Vec::new(), width: usize::from(width), theme: app.theme() };
     page.advice(verdict);
     page.evidence(verdict);
-    against::add(&mut page, verdict, app);
+    counter_evidence::add(&mut page, verdict, app);
     page.not_seen(verdict);
     page.ranks(verdict);
     page.numbers(verdict);
@@ -101,7 +102,7 @@ impl PageOfText {
             let value = right(format::in_unit(e.value, &unit));
             let threshold = right(e.threshold.map_or_else(String::new, |t| format::in_unit(Some(t), &unit)));
             let start = format!("  {signal}{:pad$}{value}", "");
-            let mark = side(e).map_or("", Side::word);
+            let mark = e.side().map_or("", Side::word);
             let behind = format!("  {mark:<7}");
             let indent = usize::from(cells(&start) + cells(&threshold) + cells(&behind));
             let rows = wrap(&e.text, self.width.saturating_sub(indent).max(16));
@@ -204,34 +205,13 @@ impl PageOfText {
     }
 }
 
-/// On which side of its threshold a value lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Over,
-    Under,
-}
-
-impl Side {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Over => "over",
-            Self::Under => "under",
-        }
-    }
-}
-
-/// Where value and threshold are known.
-fn side(e: &Evidence) -> Option<Side> {
-    let (value, threshold) = (e.value.filter(|v| v.is_finite())?, e.threshold.filter(|v| v.is_finite())?);
-    Some(if value >= threshold { Side::Over } else { Side::Under })
-}
-
 /// A number that speaks for the verdict, with its threshold, on one line.
 pub fn evidence_line(e: &Evidence) -> String {
     let unit = sanitise(&e.unit);
     let shown = format::in_unit(e.value, &unit);
     let threshold =
         e.threshold.map(|t| format!(" (threshold {})", format::in_unit(Some(t), &unit))).unwrap_or_default();
-    let text = format!("{}: {shown}{threshold}", sanitise(&e.signal));
-    if e.text.is_empty() { text } else { format!("{text} – {}", sanitise(&e.text)) }
+    let label = e.label();
+    let text = format!("{}: {shown}{threshold}", sanitise(&label));
+    if e.text.is_empty() || e.text == label { text } else { format!("{text} – {}", sanitise(&e.text)) }
 }

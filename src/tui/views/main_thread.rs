@@ -4,17 +4,17 @@ use ratatui::buffer::Buffer;
 use ratatui::style::Style;
 
 use super::{flow, flow_rows};
+use crate::history::timeline;
 use crate::rates::time_split::LoopActivity;
 use crate::tui::app::App;
 use crate::tui::charts;
 use crate::tui::layout::Band;
 use crate::tui::theme::{Theme, activity_word};
-use crate::tui::timeline;
 
 /// Draws the legend with the current shares, and the stack over time.
 pub fn draw(buf: &mut Buffer, band: Band, app: &App) {
     let frame = app.frame();
-    let shares = frame.and_then(timeline::parts);
+    let shares = frame.and_then(timeline::loop_shares).map(|split| split.values());
     let trainers = frame.map_or(0, |f| f.trainers.len());
     // The long legend where it fits, else the short one.
     let long = legend(shares, trainers, app.theme(), true);
@@ -23,7 +23,7 @@ pub fn draw(buf: &mut Buffer, band: Band, app: &App) {
     } else {
         flow(buf, band.text, &legend(shares, trainers, app.theme(), false));
     }
-    charts::stacked(buf, band.chart, &app.job().timeline, app.window(band.chart.width), app.theme());
+    charts::stacked(buf, band.chart, &app.job().history.timeline, app.window(band.chart.width), app.theme());
 }
 
 fn legend(shares: Option<[f64; 5]>, trainers: usize, theme: Theme, long: bool) -> Vec<(String, Style)> {
