@@ -49,7 +49,7 @@ pub fn counter_evidence(verdict: &Verdict) -> impl Iterator<Item = (&Evidence, S
         let side = evidence.side()?;
         let known = of_class(verdict.class).iter().chain(of_cause).copied().flatten();
         let (.., means) =
-            known.into_iter().find(|(signal, wrong, _)| signal.name() == evidence.signal && *wrong == side)?;
+            known.into_iter().find(|(signal, wrong, _)| signal.row().0 == evidence.signal && *wrong == side)?;
         Some((evidence, side, *means))
     })
 }
