@@ -28,7 +28,7 @@ fn frame(sequence: u64) -> Frame {
     frame.trainers = vec![TrainerRates {
         id: id(10),
         seconds_seen: 1.0,
-        looks: 50,
+        samples: 50,
         exact: true,
         split_s: TimeSplit { input_wait: 0.66, host_busy: 0.34, ..TimeSplit::default() },
         running_s: 0.34,

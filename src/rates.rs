@@ -22,6 +22,7 @@ pub mod neighbours;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod properties;
+mod sampled;
 pub mod stacks;
 mod steps;
 mod storage;
@@ -31,12 +32,14 @@ mod testing;
 pub mod threads;
 pub mod time_split;
 mod trainer;
+pub mod wait;
 mod workers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use frame::Frame;
+pub use wait::Wait;
 
 use crate::sample::{ProcessId, Sample, SourceState};
 use delta::{rate, span};
@@ -143,8 +146,9 @@ impl Rates {
             let folded = job::fold(before_job, sample, job, &gpu.memory_by_pid);
             frame.alive = job.alive;
             frame.state = job::state(job);
-            frame.trainers = trainer::fold(&mut self.carries, job, &folded, &gpu, stale);
-            frame.workers = workers::fold(before_job, job, &folded, stale);
+            let (trainers, workers) = sampled::sampled(job);
+            frame.trainers = trainer::fold(&mut self.carries, job, (&trainers, &workers), &folded, &gpu, stale);
+            frame.workers = workers::fold(before_job, job, &workers, &folded, stale);
             frame.job = folded.job;
             frame.processes = folded.processes;
             (frame.threads, frame.thread_roles) = folded.threads.finish();

@@ -28,11 +28,12 @@ use trainmon::diagnosis::causes::Confirmed;
 use trainmon::diagnosis::verdict::{Class, Verdict};
 use trainmon::diagnosis::{Context, Diagnosis, causes};
 use trainmon::rates::Frame;
+use trainmon::rates::Wait;
 use trainmon::rates::frame::{
     GpuLink, GpuRates, HostRates, JobRates, MountRates, StorageRates, TrainerRates, WorkerRates,
 };
 use trainmon::rates::time_split::TimeSplit;
-use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample, Wait};
+use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -105,7 +106,7 @@ fn busy_device() -> Frame {
     let trainer = TrainerRates {
         id: ProcessId { pid: 100, start_ticks: 100 },
         seconds_seen: 1.0,
-        looks: 50,
+        samples: 50,
         exact: true,
         split_s: TimeSplit { input_wait: 0.01, device_sync: 0.6, host_busy: 0.37, checkpoint: 0.0, other: 0.02 },
         running_s: 0.3,

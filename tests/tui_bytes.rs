@@ -18,7 +18,7 @@ use trainmon::sample::{ProcessRole, ThreadRole};
 use trainmon::tui::encode::encode;
 use trainmon::tui::page::Page;
 use trainmon::tui::theme::{Depth, Theme};
-use trainmon::tui::{App, JobKey, Message, News, Options};
+use trainmon::tui::{App, Message, Options};
 use tui_support::*;
 
 const SIZE: (u16, u16) = (120, 40);
@@ -245,8 +245,7 @@ fn job() -> trainmon::tui::Job {
 }
 
 fn second(app: &mut App, t: u64, job: Job) {
-    tell(app, News::Frame(Box::new(noisy(t, job))));
-    tell(app, News::Verdict(verdict(t)));
+    tell(app, noisy(t, job), verdict(t));
 }
 
 /// Mean bytes a second over a minute of pictures, one a second; `next` leads to the next.
@@ -275,7 +274,7 @@ fn live(low_bandwidth: bool, depth: Depth, page: Page, shape: Job) -> usize {
 fn replayed(low_bandwidth: bool, depth: Depth, page: Page) -> usize {
     let mut app = screen(job().recording(), low_bandwidth, depth, page);
     (1..=PAST + 65).for_each(|t| second(&mut app, t, JOB));
-    tell(&mut app, News::Loaded(None));
+    tell_loaded(&mut app);
     for _ in 0..PAST {
         app.update(Message::Advance(1.0));
     }

@@ -14,7 +14,7 @@ use trainmon::rates::frame::{CpuRates, GpuProcessRates, GpuRates, ProcessRates, 
 use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{GpuProcess, ProcessRole, SourceState, SourceStatus, Sources, ThreadRole};
-use trainmon::tui::{App, Message, News, Theme};
+use trainmon::tui::{App, Message, Theme};
 use tui_support::*;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
@@ -39,8 +39,7 @@ fn page_after(seconds: u64, key: char, theme: Theme, size: (u16, u16), change: i
         }
         let mut frame = frame(t, Job::default());
         change(t, &mut frame);
-        tell(&mut app, News::Frame(Box::new(frame)));
-        tell(&mut app, News::Verdict(Arc::clone(&verdict)));
+        tell(&mut app, frame, Arc::clone(&verdict));
     }
     app
 }
@@ -232,14 +231,14 @@ fn hostile(t: u64, frame: &mut Frame) {
 
 fn no_gpu(size: (u16, u16)) -> App {
     let mut app = page('2', PLAIN, size, |_, frame| frame.gpus.clear());
-    tell(&mut app, News::Verdict(Arc::new(unknown())));
+    tell_verdict(&mut app, unknown());
     let gpu = SourceStatus {
         state: SourceState::Absent,
         reason: Some("libnvidia-ml.so.1 not found".into()),
         mend: Some("run the container with --gpus all".into()),
         age_ms: None,
     };
-    tell(&mut app, News::Sources(Box::new(Sources { gpu, ..Sources::default() })));
+    tell_sources(&mut app, Sources { gpu, ..Sources::default() });
     app
 }
 
@@ -293,7 +292,7 @@ fn a_hung_driver_is_said() {
     let size = (80, 24);
     let mut app = page('2', PLAIN, size, devices(1));
     let gpu = SourceStatus { state: SourceState::Hung, age_ms: Some(12_000), ..SourceStatus::default() };
-    tell(&mut app, News::Sources(Box::new(Sources { gpu, ..Sources::default() })));
+    tell_sources(&mut app, Sources { gpu, ..Sources::default() });
     let text = text(&app, size);
     assert!(text.contains("HUNG: NVML does not answer (last read 12 s ago)"), "{text}");
 }
@@ -480,7 +479,7 @@ proptest! {
             .into_iter()
             .map(|(cpu, allowed, busy_pct, steal_pct)| CpuRates { cpu, allowed, busy_pct, iowait_pct: steal_pct, steal_pct })
             .collect();
-        tell(&mut app, News::Frame(Box::new(frame)));
+        tell(&mut app, frame, unknown());
         for key in ['2', '3'] {
             press(&mut app, key);
             for _ in 0..down {

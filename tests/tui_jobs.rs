@@ -12,10 +12,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::verdict::{Class, Rank};
+use trainmon::jobs::Candidate;
 use trainmon::rates::Frame;
-use trainmon::tui::jobs::Candidate;
 use trainmon::tui::picker::Picker;
-use trainmon::tui::{App, Effect, JobKey, Message, News, Target, Theme, views};
+use trainmon::tui::{App, Effect, Message, Theme, views};
 use tui_support::*;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
@@ -85,9 +85,8 @@ fn two_jobs(theme: Theme, size: (u16, u16)) -> App {
     let target = Target { pid: 2222, command: "python other.py --fast".into() };
     app.update(Message::Attached(SECOND, target));
     for t in 1..=30 {
-        app.update(Message::Job(SECOND, News::Frame(Box::new(frame(t, Job::default())))));
         let verdict = other(Class::Gpu, Some("compute-bound"), "The GPU is busy 97 % of the time.");
-        app.update(Message::Job(SECOND, News::Verdict(Arc::new(verdict))));
+        tell_of(&mut app, SECOND, frame(t, Job::default()), verdict);
     }
     app
 }
@@ -266,12 +265,12 @@ fn each_job_keeps_its_own_past_and_its_own_cursor() {
     press(&mut app, "J");
     assert!(!text(&app, size).contains("PAUSED"));
     for t in 91..120 {
-        let effects = tell(&mut app, News::Frame(Box::new(frame(t, Job::default()))));
+        let effects = tell(&mut app, frame(t, Job::default()), data_loader());
         assert!(effects.is_empty(), "what is not shown is not drawn");
     }
     press(&mut app, "J");
     assert_eq!(app.job().archive().len(), 86 + 29);
-    let ago = app.job().archive().last().unwrap().monotonic_ns - app.job().cursor().unwrap().monotonic_ns;
+    let ago = app.job().archive().last().unwrap().monotonic_ns - app.job().cursor().unwrap().frame.monotonic_ns;
     assert_eq!(ago, 29_000_000_000, "the cursor stays where it stood");
     assert!(text(&app, size).contains("PAUSED"), "{}", text(&app, size));
 }
@@ -306,8 +305,8 @@ fn letting_go_is_confirmed_and_never_takes_the_last_job() {
     // A candidate cannot be let go of.
     app.update(key(KeyCode::End));
     assert_eq!(app.update(key(KeyCode::Delete)), []);
-    // News that were under way when it went are for nobody.
-    assert_eq!(app.update(Message::Job(SECOND, News::Frame(Box::new(frame(31, Job::default()))))), []);
+    // A tick that was under way when it went is for nobody.
+    assert_eq!(tell_of(&mut app, SECOND, frame(31, Job::default()), data_loader()), []);
 }
 
 #[test]
@@ -387,12 +386,10 @@ fn two_hundred_candidates_scroll() {
 }
 
 fn ended(theme: Theme, size: (u16, u16)) -> App {
-    let mut app = running(theme, size, Job::default());
-    let mut verdict = data_loader();
-    verdict.steps.count = Some(70);
-    tell(&mut app, News::Verdict(Arc::new(verdict)));
-    tell(&mut app, News::Ended { text: "process 1234 ended after 16 m 30 s".into() });
-    app
+    running_until(theme, size, Job::default(), |last| {
+        last.alive = false;
+        Arc::make_mut(&mut last.verdict).steps.count = Some(70);
+    })
 }
 
 #[test]
@@ -422,7 +419,7 @@ fn the_end_is_announced_with_the_run_summed_up_once() {
 fn the_end_of_another_job_is_told_and_summed_up_when_it_is_shown() {
     let size = (80, 24);
     let mut app = two_jobs(PLAIN, size);
-    let effects = tell(&mut app, News::Ended { text: "process 1234 ended after 2 m".into() });
+    let effects = tell_end(&mut app, Some(120.0));
     assert_eq!(effects, [Effect::Redraw]);
     let shown = text(&app, size);
     assert!(shown.contains("another job: process 1234 ended after 2 m") && !shown.contains("summed up"), "{shown}");
@@ -434,7 +431,7 @@ fn the_end_of_another_job_is_told_and_summed_up_when_it_is_shown() {
 fn a_question_is_not_covered_by_the_end() {
     let mut app = running(PLAIN, (80, 24), Job::default());
     press(&mut app, "e");
-    tell(&mut app, News::Ended { text: "process 1234 ended".into() });
+    tell_end(&mut app, None);
     assert!(!text(&app, (80, 24)).contains("summed up"));
     press(&mut app, "\x1b");
     assert!(text(&app, (80, 24)).contains("summed up"));
@@ -466,8 +463,7 @@ fn eight_ranks(theme: Theme, size: (u16, u16)) -> App {
     verdict.ranks = (0..8).map(|rank| Rank { pid: 1234 + rank, straggler: rank == 5, ..Rank::default() }).collect();
     let verdict = Arc::new(verdict);
     for t in 1..=90 {
-        tell(&mut app, News::Frame(Box::new(ranked(t))));
-        tell(&mut app, News::Verdict(Arc::clone(&verdict)));
+        tell(&mut app, ranked(t), Arc::clone(&verdict));
     }
     app
 }
@@ -513,9 +509,8 @@ fn hostile_names_reach_no_cell_raw() {
                 app.update(Message::Attached(JobKey(2), Target { pid: 6, command: long.clone() }));
                 let mut verdict = other(Class::Io, Some(name), &long);
                 verdict.advice[0].title = long.clone();
-                app.update(Message::Job(JobKey(2), News::Frame(Box::new(frame(1, Job::default())))));
-                app.update(Message::Job(JobKey(2), News::Frame(Box::new(frame(2, Job::default())))));
-                app.update(Message::Job(JobKey(2), News::Verdict(Arc::new(verdict))));
+                tell_of(&mut app, JobKey(2), frame(1, Job::default()), verdict.clone());
+                tell_of(&mut app, JobKey(2), frame(2, Job::default()), verdict.clone());
                 press(&mut app, "o");
                 app.update(Message::Candidates(vec![hostile.clone()]));
                 let first = picker(theme, size, vec![hostile]);
@@ -526,7 +521,8 @@ fn hostile_names_reach_no_cell_raw() {
                 app.update(Message::Paste(name.into()));
                 buffers.push(draw(&app, size));
                 press(&mut app, "\x1b\x1b");
-                app.update(Message::Job(JobKey(2), News::Ended { text: long.clone() }));
+                let last = Tick { alive: false, ..tick(&app, JobKey(2), frame(3, Job::default()), verdict) };
+                app.update(Message::Job(JobKey(2), JobEvent::Tick(last.into())));
                 buffers.push(draw(&app, size));
                 for buf in buffers {
                     for cell in &buf.content {
@@ -556,7 +552,7 @@ fn any_key() -> impl Strategy<Value = Message> {
             pids.into_iter().map(|pid| Candidate { pid, command: format!("python {pid}"), ..Candidate::default() }).collect()
         )),
         1 => (0u32..4).prop_map(|n| Message::Attached(JobKey(n + 10), Target { pid: n + 10, command: "x".into() })),
-        1 => (0u32..12).prop_map(|n| Message::Job(JobKey(n), News::Ended { text: "it ended".into() })),
+        1 => (0u32..12).prop_map(|n| Message::Job(JobKey(n), JobEvent::Tick(Arc::default()))),
     ]
 }
 

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
+use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::tui::keys;
-use trainmon::tui::{App, Effect, JobKey, Message, News};
+use trainmon::tui::{App, Effect, Message};
 use tui_support::*;
 
 fn key(code: KeyCode) -> Message {
@@ -85,7 +86,7 @@ fn charts_begin_short_and_grow_with_what_has_been_seen() {
         app.update(key(KeyCode::Char('-')));
         let chosen = app.span_s();
         assert!(chosen > span_s);
-        app.update(Message::Job(JobKey::default(), News::Frame(Box::new(frame(seconds + 40, Job::default())))));
+        tell(&mut app, frame(seconds + 40, Job::default()), data_loader());
         assert_eq!(app.span_s(), chosen);
     }
 }
@@ -145,10 +146,21 @@ fn a_large_paste_does_nothing() {
 }
 
 #[test]
-fn marks_follow_frames_into_the_history() {
+fn verdicts_go_into_the_history_with_their_frames() {
     let app = running(PLAIN, (80, 24), Job::default());
-    let last = app.job().history().marks().next_back().unwrap();
-    assert_eq!((last.sequence, last.class, last.cause), (90, Class::DataLoader, Some("too-few-workers")));
+    let last = app.job().archive().latest().unwrap();
+    let (frame, verdict) = (&last.frame, &last.verdict);
+    assert_eq!(
+        (frame.sequence, verdict.class, verdict.cause.as_deref()),
+        (90, Class::DataLoader, Some("too-few-workers"))
+    );
+}
+
+fn any_verdict() -> impl Strategy<Value = Verdict> {
+    prop_oneof![
+        2 => prop::sample::select(Class::ALL.to_vec()).prop_map(|class| other(class, None, "why")),
+        1 => Just(unknown()),
+    ]
 }
 
 fn any_message() -> impl Strategy<Value = Message> {
@@ -157,13 +169,14 @@ fn any_message() -> impl Strategy<Value = Message> {
         6 => prop::sample::select(keys),
         1 => any::<char>().prop_map(|c| key(KeyCode::Char(c))),
         2 => (0u16..300, 0u16..100).prop_map(|(w, h)| Message::Resize(w, h)),
-        3 => (0u64..500, 0u32..12, 0u32..3).prop_map(|(t, workers, gpus)| {
-            Message::Job(JobKey::default(), News::Frame(Box::new(frame(t, Job { workers, gpus, seconds: 0 }))))
-        }),
-        2 => prop::sample::select(Class::ALL.to_vec())
-            .prop_map(|c| Message::Job(JobKey::default(), News::Verdict(Arc::new(other(c, None, "why"))))),
-        1 => Just(Message::Job(JobKey::default(), News::Verdict(Arc::new(unknown())))),
-        1 => ".{0,40}".prop_map(|text| Message::Job(JobKey::default(), News::Ended { text })),
+        5 => (0u64..500, 0u32..12, 0u32..3, any_verdict(), prop::bool::weighted(0.8)).prop_map(
+            |(t, workers, gpus, verdict, alive)| {
+                let frame = frame(t, Job { workers, gpus, seconds: 0 }).into();
+                let tick = Tick { frame, verdict: Arc::new(verdict), alive, ..Tick::default() };
+                Message::Job(JobKey::default(), JobEvent::Tick(Arc::new(tick)))
+            }
+        ),
+        1 => prop::option::of(".{0,40}").prop_map(|note| Message::Job(JobKey::default(), JobEvent::Loaded(note))),
         1 => ".{0,40}".prop_map(Message::Notice),
         1 => (0u16..300, 0u16..100, any::<bool>()).prop_map(|(column, row, up)| Message::Mouse(MouseEvent {
             kind: if up { MouseEventKind::ScrollUp } else { MouseEventKind::Down(MouseButton::Left) },

@@ -9,7 +9,7 @@ use trainmon::tui::keys::Keymap;
 use trainmon::tui::page::Page;
 use trainmon::tui::processes::{Column, Sort};
 use trainmon::tui::theme::{Depth, Theme};
-use trainmon::tui::{App, Effect, JobKey, Layout, Message, Options};
+use trainmon::tui::{App, Effect, Layout, Message, Options};
 use tui_support::*;
 
 fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {

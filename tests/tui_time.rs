@@ -4,15 +4,13 @@
 
 mod tui_support;
 
-use std::sync::Arc;
-
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::history::archive::Limits;
 use trainmon::tui::layout;
-use trainmon::tui::{App, Effect, JobKey, Message, News, Options};
+use trainmon::tui::{App, Effect, Message, Options};
 use tui_support::*;
 
 const SIZE: (u16, u16) = (120, 40);
@@ -40,11 +38,10 @@ fn recording(size: (u16, u16)) -> App {
     let mut id = archive.first().map(|stamp| stamp.id);
     while let Some(here) = id {
         let moment = archive.load(here).unwrap();
-        tell(&mut app, News::Frame(Box::new(moment.frame)));
-        tell(&mut app, News::Verdict(moment.verdict.unwrap()));
+        tell(&mut app, (*moment.frame).clone(), moment.verdict);
         id = archive.step(here, 1).filter(|next| *next != here);
     }
-    tell(&mut app, News::Loaded(None));
+    tell_loaded(&mut app);
     app
 }
 
@@ -74,7 +71,7 @@ fn a_picture_stands_for_longer_than_the_past_is_kept() {
     let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, limits);
     let mut app = App::new(job, Options { theme: PLAIN, ..Options::default() }, SIZE);
     let on = |app: &mut App, seconds: std::ops::Range<u64>| -> usize {
-        seconds.map(|t| tell(app, News::Frame(Box::new(frame(t, Job::default())))).len()).sum()
+        seconds.map(|t| tell(app, frame(t, Job::default()), data_loader()).len()).sum()
     };
     on(&mut app, 1..20);
     press(&mut app, KeyCode::Char(' '));
@@ -130,7 +127,7 @@ fn far_moves_and_ends() {
     keys(&mut app, ".");
     assert_eq!(shown(&app), 7);
     keys(&mut app, "}");
-    assert!(!app.job().stands());
+    assert!(app.job().is_live());
 }
 
 #[test]
@@ -192,9 +189,9 @@ fn a_recording_stops_at_its_end_and_begins_anew() {
 fn a_replay_that_has_caught_up_with_its_file_goes_on_when_more_is_read() {
     let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, Limits::default()).recording();
     let mut app = App::new(job, Options { theme: PLAIN, ..Options::default() }, SIZE);
-    tell(&mut app, News::Frame(Box::new(frame(1, Job::default()))));
+    tell(&mut app, frame(1, Job::default()), data_loader());
     assert_eq!(app.due_s(), None);
-    tell(&mut app, News::Frame(Box::new(frame(2, Job::default()))));
+    tell(&mut app, frame(2, Job::default()), data_loader());
     assert!(app.due_s().is_some());
     app.update(Message::Advance(1.0));
     assert_eq!(shown(&app), 2);
@@ -207,8 +204,7 @@ fn the_hour_before_can_be_looked_at_while_data_keeps_coming() {
     let oldest = shown(&app);
     assert_eq!(oldest, 1);
     for t in 701..760 {
-        assert!(tell(&mut app, News::Frame(Box::new(frame(t, Job::default())))).is_empty());
-        tell(&mut app, News::Verdict(Arc::new(data_loader())));
+        assert!(tell(&mut app, frame(t, Job::default()), data_loader()).is_empty());
     }
     assert_eq!(shown(&app), oldest);
     keys(&mut app, "}");
@@ -228,7 +224,7 @@ proptest! {
         for (key, (t, frame_first)) in moves.into_iter().zip(steps.into_iter().cycle()) {
             if frame_first {
                 // Sequences may repeat and clocks may go backwards in a damaged recording.
-                tell(&mut app, News::Frame(Box::new(frame(t, Job::default()))));
+                tell(&mut app, frame(t, Job::default()), data_loader());
             }
             press(&mut app, KeyCode::Char(key));
             press(&mut app, if t % 2 == 0 { KeyCode::Left } else { KeyCode::Right });
@@ -252,7 +248,7 @@ fn what_lies_over_the_charts_takes_no_seeks_for_them() {
         (0..SIZE.1).any(|row| {
             let mut app = app.clone();
             app.update(Message::Mouse(drag(row)));
-            app.job().stands()
+            !app.job().is_live()
         })
     };
     assert!(seeks(&app));
@@ -328,7 +324,7 @@ fn every_timeline_of_every_page_is_marked_and_takes_clicks() {
             for row in body {
                 let mut clicked = app.clone();
                 clicked.update(Message::Mouse(at(row)));
-                if clicked.job().stands() {
+                if !clicked.job().is_live() {
                     assert!((45..90).contains(&shown(&clicked)), "{what}: {}", shown(&clicked));
                     let mut marked = reversed(&clicked, size);
                     marked.retain(|cell| !before.contains(cell));

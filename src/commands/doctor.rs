@@ -11,11 +11,11 @@ use serde::Serialize;
 use crate::cli::DoctorArgs;
 use crate::config::Settings;
 use crate::errors::{Exit, Failure};
-use crate::outputs::wrap::wrap;
 use crate::sample::ProcessId;
 use crate::sources::gpu::{GpuError, GpuErrorKind};
 use crate::sources::py_spy::PySpy;
 use crate::text::sanitise;
+use crate::text::wrap_hanging;
 
 /// How long the driver may take to answer (seconds without persistence mode).
 const GPU_TIMEOUT: Duration = Duration::from_secs(8);
@@ -107,6 +107,17 @@ pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCo
     Ok(Exit::Done.into())
 }
 
+/// The answer of a call that may hang, or none when it takes longer than `time_out`. The thread of a call that hangs is
+/// left to itself.
+fn within<T: Send + 'static>(time_out: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (send, receive) = std::sync::mpsc::sync_channel(1);
+    let spawned = std::thread::Builder::new().name("doctor-gpu".to_owned()).spawn(move || {
+        // The receiver may have stopped waiting.
+        let _ = send.send(call());
+    });
+    spawned.ok().and_then(|_| receive.recv_timeout(time_out).ok())
+}
+
 /// What NVML has told.
 #[derive(Debug, Clone, Default)]
 pub struct GpuFacts {
@@ -134,7 +145,7 @@ pub fn findings(
         host.hidepid(rights.ptrace),
         host.pressure(),
         host.cgroup(),
-        gpu_finding(super::within(GPU_TIMEOUT, "doctor-gpu", gpu)),
+        gpu_finding(within(GPU_TIMEOUT, gpu)),
         py_spy(settings, &environment),
         terminal(&environment),
     ];
@@ -148,8 +159,8 @@ fn render(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
         let begin = format!("{:<8}{:<12}", finding.state.word(), finding.what);
-        let mend = finding.mend.iter().flat_map(|mend| wrap(&format!("{:20}to mend: ", ""), mend, 80));
-        for line in wrap(&begin, &finding.detail, 80).into_iter().chain(mend) {
+        let mend = finding.mend.iter().flat_map(|mend| wrap_hanging(&format!("{:20}to mend: ", ""), mend, 80));
+        for line in wrap_hanging(&begin, &finding.detail, 80).into_iter().chain(mend) {
             text.push_str(&line);
             text.push('\n');
         }

@@ -274,7 +274,7 @@ impl Features {
                 .frames
                 .iter()
                 .flat_map(|frame| &frame.trainers)
-                .fold(0, |sum: u32, trainer| sum.saturating_add(trainer.looks)),
+                .fold(0, |sum: u32, trainer| sum.saturating_add(trainer.samples)),
             alive: last.alive,
             stopped: stopped as f64 / frames.len().max(1) as f64,
             main: LoopThread::of(&span),

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::text::WIDTH;
-use super::wrap::wrap;
 use crate::diagnosis::causes::Spec;
 use crate::diagnosis::verdict::Class;
+use crate::text::wrap_hanging;
 
 /// One line for each of the causes, below their classes.
 #[must_use]
@@ -22,24 +22,28 @@ pub fn list<'a>(causes: impl IntoIterator<Item = &'a Spec>) -> String {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        lines.extend(wrap("", &format!("{}: {}", class.word(), class.meaning()), WIDTH));
+        lines.extend(wrap_hanging("", &format!("{}: {}", class.word(), class.meaning()), WIDTH));
         for cause in of_class {
             // A class without causes says all there is.
             if cause.name != class.word() || class == Class::Idle {
-                lines.extend(wrap(&format!("  {:names$}  ", cause.name), cause.headline, WIDTH));
+                lines.extend(wrap_hanging(&format!("  {:names$}  ", cause.name), cause.headline, WIDTH));
             }
         }
     }
     lines.push(String::new());
-    lines.extend(wrap("", "trainmon explain NAME says how each is recognised and what to do about it", WIDTH));
+    lines.extend(wrap_hanging(
+        "",
+        "trainmon explain NAME says how each is recognised and what to do about it",
+        WIDTH,
+    ));
     joined(&lines)
 }
 
 /// Everything about one cause.
 #[must_use]
 pub fn page(cause: &Spec) -> String {
-    let mut lines = wrap("", &format!("{}: {}", title(cause), cause.headline), WIDTH);
-    lines.extend(wrap("  ", &sentence(cause.meaning), WIDTH));
+    let mut lines = wrap_hanging("", &format!("{}: {}", title(cause), cause.headline), WIDTH);
+    lines.extend(wrap_hanging("  ", &sentence(cause.meaning), WIDTH));
     let thresholds = cause.thresholds();
     let width = thresholds.iter().map(|threshold| threshold.name().width()).max().unwrap_or_default();
     let thresholds = thresholds.iter().map(|threshold| {
@@ -60,7 +64,7 @@ pub fn page(cause: &Spec) -> String {
     ];
     for (title, entries) in sections.iter().filter(|(_, entries)| !entries.is_empty()) {
         lines.extend([String::new(), (*title).to_owned()]);
-        lines.extend(entries.iter().flat_map(|(first, text)| wrap(first, text, WIDTH)));
+        lines.extend(entries.iter().flat_map(|(first, text)| wrap_hanging(first, text, WIDTH)));
     }
     joined(&lines)
 }

@@ -31,16 +31,17 @@ use super::job::Job;
 use super::jobs::{JobList, Wish};
 use super::keys::{Action, Keymap};
 use super::layout::{self, Wants};
-use super::message::{Effect, JobKey, Message, Needs, News};
+use super::message::{Effect, Message};
 use super::page::Page;
 use super::pages::{Pages, Reply, Seen, lines};
 use super::popup::{Choice, Outcome, Popup, Prompt};
 use super::setup::Setup;
 use super::theme::{Depth, Palette, Theme};
-use super::timeline::Window;
 use super::views;
 use crate::diagnosis::verdict::Verdict;
 use crate::history::archive::Limits;
+use crate::history::timeline::Window;
+use crate::jobs::{JobEvent, JobKey, Needs};
 use crate::rates::Frame;
 use crate::rates::frame::ProcessRates;
 use crate::sample::Sources;
@@ -142,7 +143,7 @@ impl App {
     pub(in crate::tui) fn set_low_bandwidth(&mut self, on: bool) {
         self.options.low_bandwidth = on;
         for job in &mut self.jobs {
-            job.set_thin(on);
+            job.set_low_bandwidth(on);
         }
         self.refresh();
     }
@@ -208,7 +209,7 @@ impl App {
     /// The verdict on the screen.
     #[must_use]
     pub fn verdict(&self) -> Option<&Verdict> {
-        self.job().verdict().map(AsRef::as_ref)
+        self.job().verdict()
     }
 
     /// How the sources of the job stand.
@@ -235,13 +236,13 @@ impl App {
     pub(in crate::tui) fn window(&self, cells: u16) -> Window {
         let window = Window::of_cells(self.job().edge_ns(), self.span_s(), cells);
         // A picture that stands needs no sweep, and reads easier without.
-        if self.options.low_bandwidth && self.job().runs() { window.sweeping() } else { window }
+        if self.options.low_bandwidth && !self.job().is_paused() { window.sweeping() } else { window }
     }
 
     /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown, which a sweep's gap
     /// marks by itself.
     pub(in crate::tui) fn cursor_cell(&self, cells: u16) -> Option<u16> {
-        let ns = self.job().cursor()?.monotonic_ns;
+        let ns = self.job().cursor()?.frame.monotonic_ns;
         let window = self.window(cells);
         window.cell_of(ns).filter(|_| !window.sweep)
     }
@@ -321,12 +322,12 @@ impl App {
                 self.refresh();
                 vec![Effect::Redraw]
             }
-            Message::Job(key, news) => self.news(key, news),
+            Message::Job(key, event) => self.job_event(key, event),
             Message::Attached(key, target) => {
                 let interval_s = self.job().interval_s;
                 self.notice = None;
                 let mut job = Job::new(key, target, interval_s, self.options.limits);
-                job.set_thin(self.options.low_bandwidth);
+                job.set_low_bandwidth(self.options.low_bandwidth);
                 self.jobs.push(job);
                 self.switch(self.jobs.len() - 1);
                 vec![Effect::Redraw]
@@ -350,50 +351,28 @@ impl App {
         }
     }
 
-    fn news(&mut self, key: JobKey, news: News) -> Vec<Effect> {
+    fn job_event(&mut self, key: JobKey, event: JobEvent) -> Vec<Effect> {
         let shown = self.job().key == key;
         let Some(job) = self.jobs.iter_mut().find(|job| job.key == key) else { return Vec::new() };
-        let stood = job.stands();
-        let ended = matches!(news, News::Ended { .. });
-        let redraw = match news {
-            News::Frame(frame) => {
-                job.take_frame(*frame);
-                !(stood && job.stands())
+        let was_live = job.is_live();
+        let had_ended = job.ended.is_some();
+        let changed = match event {
+            JobEvent::Tick(tick) => {
+                job.take(&tick);
+                was_live || job.is_live()
             }
-            News::Verdict(verdict) => {
-                job.take_verdict(verdict);
-                !job.stands() || job.cursor().map(|s| s.id) == job.archive().last().map(|s| s.id)
-            }
-            News::Sources(sources) => {
-                let changed = [
-                    (&job.sources.job, &sources.job),
-                    (&job.sources.host, &sources.host),
-                    (&job.sources.storage, &sources.storage),
-                    (&job.sources.gpu, &sources.gpu),
-                    (&job.sources.stacks, &sources.stacks),
-                ]
-                .into_iter()
-                .any(|(a, b)| a.state != b.state || a.reason != b.reason);
-                job.sources = *sources;
-                changed && !job.stands()
-            }
-            News::Ended { text } => {
-                if !shown {
-                    self.notice = Some(format!("another job: {text}"));
-                }
-                job.ended = Some(text);
-                true
-            }
-            News::Loaded(note) => {
+            JobEvent::Loaded(note) => {
                 job.loaded();
-                if note.is_some() {
-                    self.notice = note;
-                }
+                self.notice = note.or(self.notice.take());
                 true
             }
         };
+        let ended = job.ended.as_ref().filter(|_| !had_ended);
+        if let (Some(text), false) = (ended, shown) {
+            self.notice = Some(format!("another job: {text}"));
+        }
         // The list of jobs shows the others' verdicts, the footer their end.
-        let redraw = redraw && (shown || ended || matches!(self.popup, Some(Popup::Jobs(_))));
+        let redraw = ended.is_some() || changed && (shown || matches!(self.popup, Some(Popup::Jobs(_))));
         if redraw && shown {
             self.refresh();
         }
@@ -564,7 +543,7 @@ impl App {
             Action::FarForward => self.travel(|job| job.move_by(span_s / 10.0, span_s)),
             Action::Oldest => self.travel(|job| job.first(span_s)),
             Action::Newest => self.travel(|job| job.last(span_s)),
-            Action::Bottom if self.job().stands() && self.job().replay.is_none() => {
+            Action::Bottom if !self.job().is_live() && self.job().replay.is_none() => {
                 self.travel(|job| job.last(span_s))
             }
             Action::PreviousChange => self.change(false),

@@ -7,10 +7,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::theme::{Part, Stage, Theme};
-use super::timeline::{Point, Timeline, Window};
+use super::theme::{Stage, Theme};
 use super::words;
 use crate::diagnosis::verdict::Class;
+use crate::history::timeline::{Point, Timeline, Window};
+use crate::rates::time_split::LoopActivity;
 
 /// Widest chart, cells; a wider terminal gets charts of this width.
 pub const MAX_CELLS: usize = 512;
@@ -24,8 +25,8 @@ const ASCII: [char; 5] = [' ', '.', ':', '|', '#'];
 /// Mean of one series per dot column.
 #[derive(Debug, Clone)]
 pub struct Columns {
-    sums: [f32; MAX_CELLS * 2],
-    weights: [f32; MAX_CELLS * 2],
+    /// Sum and weight of each.
+    sums: [(f32, f32); MAX_CELLS * 2],
     used: usize,
     /// Where the cells stand.
     window: Window,
@@ -50,17 +51,11 @@ impl Columns {
         let window = window.halved();
         let began_before = timeline.began_before(window);
         let used = window.columns.min(MAX_CELLS * 2);
-        let mut all = std::array::from_fn(|_| Self {
-            window: cells,
-            sums: [0.0; MAX_CELLS * 2],
-            weights: [0.0; MAX_CELLS * 2],
-            used,
-            began_before,
-        });
+        let mut all =
+            std::array::from_fn(|_| Self { window: cells, sums: [(0.0, 0.0); MAX_CELLS * 2], used, began_before });
         timeline.spread(window, |column, seconds, point| {
             for (columns, value) in all.iter_mut().zip(values(point)) {
-                let Some(v) = value else { continue };
-                if let (Some(sum), Some(weight)) = (columns.sums.get_mut(column), columns.weights.get_mut(column)) {
+                if let (Some(v), Some((sum, weight))) = (value, columns.sums.get_mut(column)) {
                     *sum += v * seconds;
                     *weight += seconds;
                 }
@@ -71,8 +66,7 @@ impl Columns {
 
     /// Values by column, oldest first; `None` where nothing was measured.
     pub fn values(&self) -> impl ExactSizeIterator<Item = Option<f32>> {
-        let pairs = self.sums.iter().zip(&self.weights);
-        pairs.take(self.used).map(|(sum, weight)| (*weight > 0.0).then(|| sum / weight))
+        self.sums.iter().take(self.used).map(|(sum, weight)| (*weight > 0.0).then(|| sum / weight))
     }
 
     /// Highest value, 0 when there is none.
@@ -85,16 +79,10 @@ impl Columns {
 /// The least of 1, 2, 5, 10, 20, 50 … binary units that is at least `v`: the top of a byte-rate axis.
 #[must_use]
 pub fn nice_bytes(v: f64) -> f64 {
-    let mut unit = 1024.0;
-    while unit < 1e15 {
-        for step in [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0] {
-            if v <= unit * step {
-                return unit * step;
-            }
-        }
-        unit *= 1024.0;
-    }
-    unit
+    let units = (1..=4).map(|power| 1024f64.powi(power));
+    let mut tops =
+        units.flat_map(|unit| [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0].map(|step| unit * step));
+    tops.find(|top| v <= *top).unwrap_or(1024f64.powi(5))
 }
 
 /// Dots of a column: at least one for a value that was measured, so that zero is seen as zero.
@@ -160,37 +148,60 @@ fn put(buf: &mut Buffer, x: u16, y: u16, c: char, style: Style) {
     }
 }
 
-/// Draws where the main thread's time went, each cell column a stack of textures that fills the whole height.
-pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
-    let area = area.intersection(buf.area);
-    let mut cells = [[0f32; 5]; MAX_CELLS];
+/// Seconds that points have of each of several kinds, by cell of `window`.
+fn sums<const N: usize>(
+    source: &Timeline,
+    window: Window,
+    parts: impl Fn(&Point) -> Option<[f32; N]>,
+) -> [[f32; N]; MAX_CELLS] {
+    let mut cells = [[0.0; N]; MAX_CELLS];
     source.spread(window, |column, seconds, point| {
-        let (Some(cell), Some(parts)) = (cells.get_mut(column), point.parts) else { return };
+        let (Some(cell), Some(parts)) = (cells.get_mut(column), parts(point)) else { return };
         for (sum, part) in cell.iter_mut().zip(parts) {
             *sum += part * seconds;
         }
     });
+    cells
+}
+
+/// Shares out `length` cells among the parts and calls `put` for each cell. False where there is nothing to share out.
+///
+/// Boundaries are rounded as running sums, so that all cells are filled.
+fn share_out<T: Copy>(
+    parts: impl Iterator<Item = (T, f64)> + Clone,
+    length: u16,
+    mut put: impl FnMut(u16, T),
+) -> bool {
+    let amount = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
+    let total: f64 = parts.clone().map(|(_, value)| amount(value)).sum();
+    let (mut filled, mut start) = (0.0, 0);
+    for (part, value) in parts.filter(|_| total > 0.0) {
+        filled += amount(value) / total;
+        let end = ((filled * f64::from(length)).round() as u16).min(length);
+        (start..end).for_each(|cell| put(cell, part));
+        start = end;
+    }
+    total > 0.0
+}
+
+/// Draws where the main thread's time went, each cell column a stack of textures that fills the whole height.
+pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
+    let area = area.intersection(buf.area);
+    if area.is_empty() {
+        return;
+    }
+    let cells = sums(source, window, |point| point.shares);
     let mut started = source.began_before(window);
-    for (column, parts) in cells.iter().take(window.columns).enumerate() {
+    for (column, seconds) in cells.iter().take(window.columns).enumerate() {
         let Some(x) = cell(area, window, column) else { continue };
-        let total: f32 = parts.iter().sum();
-        if total <= 0.0 {
-            if started && area.height > 0 {
-                put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
-            }
-            continue;
-        }
-        started = true;
-        let mut filled = 0f32;
-        let mut row = 0;
-        for (part, share) in Part::ALL.into_iter().zip(parts) {
-            filled += share / total;
-            // Boundaries are rounded as running sums, so every column is exactly full.
-            let top = (filled * f32::from(area.height)).round() as u16;
-            while row < top.min(area.height) {
-                put(buf, x, area.bottom() - 1 - row, theme.part_glyph(part), theme.part(part));
-                row += 1;
-            }
+        let parts = LoopActivity::ALL.into_iter().zip(seconds.map(f64::from));
+        let bottom = area.bottom() - 1;
+        if share_out(parts, area.height, |row, activity| {
+            put(buf, x, bottom - row, theme.activity_glyph(activity), theme.activity(activity));
+        }) {
+            started = true;
+        } else if started {
+            put(buf, x, bottom, theme.gap_glyph(), theme.dim());
         }
     }
 }
@@ -198,31 +209,19 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, 
 /// Draws the class that held most of each cell's time, one letter each.
 pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
     let area = area.intersection(buf.area);
-    let mut cells = [[0f32; Class::ALL.len()]; MAX_CELLS];
-    let mut covered = [false; MAX_CELLS];
-    source.spread(window, |column, seconds, point| {
-        if let Some(c) = covered.get_mut(column) {
-            *c = true;
-        }
-        let Some(class) = point.class else { return };
-        let position = Class::ALL.iter().position(|c| *c == class);
-        if let (Some(cell), Some(position)) = (cells.get_mut(column), position)
-            && let Some(sum) = cell.get_mut(position)
-        {
-            *sum += seconds;
-        }
+    let cells = sums::<{ Class::ALL.len() }>(source, window, |point| {
+        let place = Class::ALL.iter().position(|class| *class == point.class);
+        Some(std::array::from_fn(|at| if Some(at) == place { 1.0 } else { 0.0 }))
     });
     let mut started = source.began_before(window);
-    for (column, (weights, covered)) in cells.iter().zip(&covered).take(window.columns).enumerate() {
+    for (column, weights) in cells.iter().take(window.columns).enumerate() {
         let Some(x) = cell(area, window, column) else { continue };
         let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(b.1));
-        match most {
-            Some((class, weight)) if *weight > 0.0 => {
-                started = true;
-                put(buf, x, area.y, words::letter(class), theme.class(class));
-            }
-            _ if started && !covered => put(buf, x, area.y, theme.gap_glyph(), theme.dim()),
-            _ => {}
+        if let Some((class, _)) = most.filter(|(_, weight)| **weight > 0.0) {
+            started = true;
+            put(buf, x, area.y, words::letter(class), theme.class(class));
+        } else if started && weights.iter().all(|weight| *weight <= 0.0) {
+            put(buf, x, area.y, theme.gap_glyph(), theme.dim());
         }
     }
 }
@@ -265,8 +264,8 @@ pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: Window, style: Style) {
     let newest = window.columns.checked_sub(1).and_then(|column| cell(area, window, column));
     if let Some(x) = newest.filter(|_| area.height > 0) {
         // The word stands on the side where there is room, its arrow below the newest.
-        let word = if x + 5 <= area.right() { "▲now" } else { "now▲" };
-        let start = if x + 5 <= area.right() { x } else { x.saturating_sub(3).max(area.x) };
+        let fits = x + 5 <= area.right();
+        let (word, start) = if fits { ("▲now", x) } else { ("now▲", x.saturating_sub(3).max(area.x)) };
         buf.set_stringn(start, area.y, word, usize::from(area.right() - start), style);
     }
 }
@@ -277,23 +276,11 @@ pub fn split(buf: &mut Buffer, area: Rect, parts: impl Iterator<Item = (char, St
     if area.is_empty() {
         return;
     }
-    let amount = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
-    let total: f64 = parts.clone().map(|(.., value)| amount(value)).sum();
-    if total <= 0.0 {
-        for x in area.left()..area.right() {
-            put(buf, x, area.y, theme.gap_glyph(), theme.dim());
-        }
-        return;
-    }
-    let mut filled = 0.0;
-    let mut x = area.left();
-    for (glyph, style, value) in parts {
-        filled += amount(value) / total;
-        let end = area.left() + (filled * f64::from(area.width)).round().min(f64::from(area.width)) as u16;
-        while x < end {
-            put(buf, x, area.y, glyph, style);
-            x += 1;
-        }
+    let parts = parts.map(|(glyph, style, value)| ((glyph, style), value));
+    let known =
+        share_out(parts, area.width, |column, (glyph, style)| put(buf, area.x + column, area.y, glyph, style));
+    if !known {
+        (area.left()..area.right()).for_each(|x| put(buf, x, area.y, theme.gap_glyph(), theme.dim()));
     }
 }
 
@@ -320,7 +307,8 @@ mod tests {
         let mut t = Timeline::default();
         for (end_s, pct) in values {
             let host = HostRates { allowed_cpu_pct: *pct, ..HostRates::default() };
-            t.push(&Frame { monotonic_ns: (end_s * 1e9) as u64, seconds: 1.0, host, ..Frame::default() });
+            let end_ns = (end_s * 1e9) as u64;
+            t.push(&Frame { monotonic_ns: end_ns, seconds: 1.0, host, ..Frame::default() }, Class::Unknown);
         }
         t
     }
@@ -360,7 +348,8 @@ mod tests {
             split_s: TimeSplit { input_wait: 0.5, host_busy: 0.25, other: 0.25, ..TimeSplit::default() },
             ..TrainerRates::default()
         };
-        t.push(&Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() });
+        let frame = Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() };
+        t.push(&frame, Class::Unknown);
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
         stacked(&mut buf, area, &t, Window::of_cells(NOW, 3.0, 3), Theme::plain(true));
@@ -370,10 +359,8 @@ mod tests {
     #[test]
     fn the_strip_shows_a_letter_for_each_interval() {
         let mut t = cpu(&[(997.0, None)]);
-        t.mark(Class::Unknown);
         for (s, class) in [(998.0, Class::DataLoader), (1000.0, Class::Gpu)] {
-            t.push(&Frame { monotonic_ns: (s * 1e9) as u64, seconds: 1.0, ..Frame::default() });
-            t.mark(class);
+            t.push(&Frame { monotonic_ns: (s * 1e9) as u64, seconds: 1.0, ..Frame::default() }, class);
         }
         let area = Rect::new(0, 0, 5, 1);
         let mut buf = Buffer::empty(area);

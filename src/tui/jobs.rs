@@ -11,10 +11,10 @@ use super::format;
 use super::job::Job;
 use super::keys::Action;
 use super::layout;
-use super::message::{Effect, JobKey};
+use super::message::Effect;
 use super::pages::lines;
 use super::popup::{Confirm, Outcome, Prompt, Purpose};
-use crate::text::sanitise;
+use crate::jobs::{Candidate, JobKey};
 
 /// A line of the list: a row, or the heading before the candidates.
 pub type Line = Option<Row>;
@@ -22,63 +22,17 @@ pub type Line = Option<Row>;
 /// Most digits of a PID that is typed.
 const DIGITS: usize = 10;
 
-/// A process that may be training, with what it has started: rates and sizes are sums over both.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Candidate {
-    /// PID.
-    pub pid: u32,
-    /// Command line, raw.
-    pub command: String,
-    /// Owner, raw.
-    pub user: Option<String>,
-    /// State letter of `/proc/PID/stat` (proc(5)).
-    pub state: Option<char>,
-    /// Percent of one core between the last two looks.
-    pub cpu_pct: Option<f64>,
-    /// Resident memory.
-    pub rss_bytes: Option<u64>,
-    /// Device memory; `None` where no device that can be seen is used, 0 where one is and nobody tells how much of it.
-    pub gpu_memory_bytes: Option<u64>,
-    /// Use of the devices by it, percent, summed over devices.
-    pub gpu_pct: Option<f64>,
-    /// Data workers.
-    pub workers: u32,
-    /// A machine-learning library that it has mapped, as its file is called. Raw.
-    pub library: Option<String>,
-    /// Seconds since it was started.
-    pub age_s: Option<u64>,
-}
-
-impl Candidate {
-    /// Device memory in words; `None` where no device that can be seen is used.
-    #[must_use]
-    pub fn gpu_words(&self) -> Option<String> {
-        let told = self.gpu_memory_bytes?;
-        Some(format!("GPU {}", format::bytes(Some(told).filter(|bytes| *bytes > 0))))
-    }
-
-    /// What speaks for it that it trains: device memory, data workers, a library.
-    #[must_use]
-    pub fn facts(&self) -> Vec<String> {
-        let mut facts = Vec::new();
-        facts.extend(self.gpu_words());
-        match self.workers {
-            0 => {}
-            1 => facts.push("1 worker".to_owned()),
-            count => facts.push(format!("{count} workers")),
-        }
-        facts.extend(self.library_name());
-        facts
-    }
-
-    /// The library's name without what files have around it: `torch` for `libtorch_cpu.so`.
-    #[must_use]
-    pub fn library_name(&self) -> Option<String> {
-        let file = self.library.as_deref()?;
-        let name = file.trim_start_matches("lib");
-        let end = name.find(['.', '_']).unwrap_or(name.len());
-        Some(sanitise(name.get(..end).unwrap_or(name)).into_owned())
-    }
+/// What speaks for a candidate that it trains: device memory, data workers, a library.
+#[must_use]
+pub fn facts(candidate: &Candidate) -> Vec<String> {
+    let memory = candidate.gpu_memory_bytes.map(|told| Some(told).filter(|bytes| *bytes > 0));
+    let memory = memory.map(|bytes| format!("GPU {}", format::bytes(bytes)));
+    let workers = match candidate.workers {
+        0 => None,
+        1 => Some("1 worker".to_owned()),
+        count => Some(format!("{count} workers")),
+    };
+    [memory, workers, candidate.library_name()].into_iter().flatten().collect()
 }
 
 /// One row of the list.
@@ -110,7 +64,7 @@ pub enum Wish {
 /// The open list.
 #[derive(Debug, Clone, Default)]
 pub struct JobList {
-    /// Candidates, best first; none before the first look.
+    /// Candidates, best first; none before the first scan.
     pub(in crate::tui) candidates: Option<Vec<Candidate>>,
     /// What is being typed: a filter or a PID.
     pub(in crate::tui) prompt: Option<Prompt>,
@@ -179,7 +133,7 @@ impl JobList {
         self.candidates.iter().flatten().find(|c| c.pid == pid)
     }
 
-    /// Takes in a new look at the processes.
+    /// Takes in a new list of candidates.
     pub fn take(&mut self, candidates: Vec<Candidate>, jobs: &[Job], area: Rect) {
         self.candidates = Some(candidates);
         self.refresh(jobs, area);

@@ -9,12 +9,6 @@ use crate::diagnosis::verdict::{Class, Verdict};
 /// Arguments of a command that are shown where cells are few.
 const SHORT_ARGUMENTS: usize = 256;
 
-/// The taxonomy's own string for a cause, if it is one of them.
-#[must_use]
-pub fn known_cause(cause: &str) -> Option<&'static str> {
-    Cause::named(cause).map(Cause::name)
-}
-
 /// What a cause means, in a few words.
 #[must_use]
 pub fn cause_in_words(cause: &str) -> Option<&'static str> {
@@ -104,8 +98,7 @@ mod tests {
 
     #[test]
     fn causes_are_found_by_the_exact_string_only() {
-        assert_eq!(known_cause("communication"), Some("communication"));
-        assert_eq!(known_cause("too-few-workers"), Some("too-few-workers"));
-        assert_eq!(known_cause("Too-Few-Workers"), None);
+        assert_eq!(cause_in_words("too-few-workers"), Some("all workers busy, CPUs left over"));
+        assert_eq!(cause_in_words("Too-Few-Workers"), None);
     }
 }

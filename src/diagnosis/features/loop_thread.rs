@@ -7,11 +7,12 @@ use crate::diagnosis::code::{hottest_functions, sync_lines};
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::thresholds::{BUSY, INLINE_READ, Threshold};
 use crate::rates::Frame;
+use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::rates::stacks::correction::{LoopShares, Measured, correct};
 use crate::rates::stacks::sums::StackSums;
 use crate::rates::time_split::TimeSplit;
-use crate::sample::{ProcessId, ThreadRole, Wait};
+use crate::sample::{ProcessId, ThreadRole};
 
 /// Its numbers, shares of its wall time unless they say otherwise.
 #[derive(Debug, Clone, Default)]
@@ -142,7 +143,7 @@ impl LoopThread {
                 main.socket += trainer.waited_s(Wait::Socket);
                 main.runnable += trainer.waited_s(Wait::Running);
                 main.futex += trainer.waited_s(Wait::Futex);
-                main.exact &= trainer.exact || trainer.looks == 0;
+                main.exact &= trainer.exact || trainer.samples == 0;
                 main.waits_s.extend(trainer.wait_lengths_s.iter().map(|length| f64::from(*length)));
                 delay.add(trainer.run_delay_share, frame.seconds);
                 cpu.add(trainer.cpu_pct, frame.seconds);

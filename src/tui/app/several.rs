@@ -3,10 +3,11 @@
 use ratatui::layout::Rect;
 
 use super::App;
+use crate::jobs::JobKey;
 use crate::tui::job::Job;
 use crate::tui::jobs::{JobList, Wish};
 use crate::tui::layout::{self, Wants};
-use crate::tui::message::{Effect, JobKey};
+use crate::tui::message::Effect;
 use crate::tui::popup::Popup;
 
 impl App {

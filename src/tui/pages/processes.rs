@@ -45,7 +45,7 @@ impl Default for Processes {
 impl Processes {
     /// Another frame is shown, or the body has another size.
     pub fn refresh(&mut self, seen: &Seen<'_>) {
-        self.table.refresh(seen.job.frame(), seen.job.verdict().map(AsRef::as_ref));
+        self.table.refresh(seen.job.frame(), seen.job.verdict());
         self.table.scroll_to_selected(visible(seen));
     }
 

@@ -88,7 +88,7 @@ fn allowed<'p>(process: Option<&'p ProcessRates>, seen: &Seen<'_>) -> Result<&'p
     if !seen.may_signal {
         return Err(OFF);
     }
-    if seen.job.stands() {
+    if !seen.job.is_live() {
         return Err("this is the past, and the process may be another by now: go back to live first ( } )");
     }
     if seen.job.ended.is_some() {

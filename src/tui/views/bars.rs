@@ -56,8 +56,8 @@ pub fn title(buf: &mut Buffer, area: Rect, app: &App) {
 /// Which moment is shown, where it is not the newest.
 fn moment(app: &App) -> Option<String> {
     let job = app.job();
-    let Some(stamp) = job.cursor() else { return job.replay.map(|_| "REPLAY".to_owned()) };
-    let clock = words::clock(stamp.unix_ms, &app.options.zone);
+    let Some(moment) = job.cursor() else { return job.replay.map(|_| "REPLAY".to_owned()) };
+    let clock = words::clock(moment.frame.unix_ms, &app.options.zone);
     Some(match &job.replay {
         Some(replay) if replay.playing => format!("REPLAY {}× {clock}", format::number(Some(replay.speed()))),
         Some(_) => format!("REPLAY PAUSED {clock}"),

@@ -16,13 +16,13 @@ use ratatui::layout::Rect;
 
 use super::sheet::{self, Sheet};
 use super::{Charts, cells, write};
+use crate::history::timeline::Point;
 use crate::rates::Frame;
 use crate::tui::app::App;
 use crate::tui::charts::{self, Columns};
 use crate::tui::format;
 use crate::tui::layout::{self, Band};
 use crate::tui::theme::Series;
-use crate::tui::timeline::Point;
 use cores::Grid;
 use lists::Lists;
 
@@ -168,7 +168,7 @@ fn timeline(buf: &mut Buffer, band: Band, shown: Shown, frame: &Frame, app: &App
     } else if x + 1 + cells(more) <= area.right() {
         write(buf, x + 1, area.y, area.right(), more, theme.dim());
     }
-    let columns = Columns::gather(&app.job().timeline, app.window(band.chart.width), value);
+    let columns = Columns::gather(&app.job().history.timeline, app.window(band.chart.width), value);
     let (max, top) = match shown {
         Shown::Cpu | Shown::Job => (100.0, "100%"),
         // A few percent of queueing or pressure are worth seeing.

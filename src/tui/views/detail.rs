@@ -128,7 +128,7 @@ fn numbers(p: &ProcessRates, frame: &Frame, app: &App) -> Vec<String> {
         ));
         lines.push(format!(
             "{} looks, waits told apart by {}",
-            t.looks,
+            t.samples,
             if t.exact { "system call" } else { "wait channel and state only" }
         ));
     }

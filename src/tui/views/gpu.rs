@@ -21,6 +21,8 @@ use ratatui::layout::Rect;
 
 use super::sheet::{self, Sheet};
 use super::{Charts, write};
+use crate::diagnosis::verdict::Class;
+use crate::history::timeline::{GPUS, Point};
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::tui::app::App;
@@ -28,7 +30,6 @@ use crate::tui::charts::{self, Columns};
 use crate::tui::format;
 use crate::tui::layout::{self, Band};
 use crate::tui::theme::Series;
-use crate::tui::timeline::{GPUS, Point};
 use plan::Plan;
 
 /// What is drawn as a mean of the job's devices.
@@ -135,7 +136,7 @@ struct Past([Columns; GPUS]);
 impl Past {
     fn of(app: &App, width: u16) -> Self {
         let values = |point: &Point| point.gpus.map(|percent| percent.get());
-        Self(Columns::gather_each(&app.job().timeline, app.window(width), values))
+        Self(Columns::gather_each(&app.job().history.timeline, app.window(width), values))
     }
 
     /// Draws that of a device by its position in the frame. One device too many for the points has no past.
@@ -166,9 +167,9 @@ fn timelines(buf: &mut Buffer, sheet: &Sheet, plan: &Plan, frame: &Frame, app: &
     }
     let ours = frame.gpus.iter().filter(|gpu| gpu.attached).count();
     let values = |point: &Point| [point.gpu_memory.get(), point.gpu_power.get()];
-    let means = Columns::gather_each::<2>(&app.job().timeline, app.window(width), values);
+    let means = Columns::gather_each::<2>(&app.job().history.timeline, app.window(width), values);
     // The charts may go on behind the moment shown, or have ended before it.
-    let now = values(&Point::of(frame));
+    let now = values(&Point::of(frame, Class::default()));
     for (i, ((name, columns), now)) in MEANS.into_iter().zip(&means).zip(now).enumerate() {
         let Some(band) = sheet.band(plan.mean_line(i), plan.mean_rows) else { continue };
         let now = now.map(f64::from);

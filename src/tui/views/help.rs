@@ -3,9 +3,10 @@
 use ratatui::text::{Line, Span};
 
 use crate::diagnosis::verdict::Class;
+use crate::rates::time_split::LoopActivity;
 use crate::text::wrap;
 use crate::tui::app::App;
-use crate::tui::theme::{Part, Stage};
+use crate::tui::theme::{Stage, activity_word};
 use crate::tui::words;
 
 /// Cells of the column with the keys.
@@ -42,9 +43,9 @@ pub fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
     }
     lines.push(Line::default());
     lines.push(Line::from(Span::styled("Main thread, and workers", theme.strong())));
-    for part in Part::ALL {
-        let glyph = Span::styled(theme.part_glyph(part).to_string(), theme.part(part));
-        lines.push(Line::from(vec![Span::raw("  "), glyph, Span::raw(format!(" {}", part.word()))]));
+    for part in LoopActivity::ALL {
+        let glyph = Span::styled(theme.activity_glyph(part).to_string(), theme.activity(part));
+        lines.push(Line::from(vec![Span::raw("  "), glyph, Span::raw(format!(" {}", activity_word(part)))]));
     }
     let mut stages = vec![Span::raw("  workers:")];
     for stage in Stage::ALL {

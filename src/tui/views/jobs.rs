@@ -5,13 +5,13 @@ use ratatui::layout::Rect;
 
 use super::{popups, preview, write, write_right};
 use crate::diagnosis::verdict::{Class, Phase};
+use crate::jobs::{Candidate, JobKey};
 use crate::text::{fit, sanitise};
 use crate::tui::app::App;
 use crate::tui::format;
 use crate::tui::job::Job;
-use crate::tui::jobs::{Candidate, JobList, Row};
+use crate::tui::jobs::{JobList, Row, facts};
 use crate::tui::layout::{self, JobsPlan};
-use crate::tui::message::JobKey;
 use crate::tui::picker::Picker;
 use crate::tui::theme::Theme;
 use crate::tui::words;
@@ -200,7 +200,7 @@ fn attached(buf: &mut Buffer, row: Rect, job: &Job, scene: &Scene<'_>) {
     let said = Said {
         mark,
         pid: job.target.pid,
-        age: job.history().latest().and_then(|frame| frame.job.age_s),
+        age: job.archive().latest().and_then(|moment| moment.frame.job.age_s),
         what: standing(job),
         steps: steps.map_or_else(String::new, |steps| format::number(Some(steps))),
         command: &job.target.command,
@@ -232,7 +232,7 @@ fn other(buf: &mut Buffer, row: Rect, candidate: &Candidate, scene: &Scene<'_>) 
         mark: "",
         pid: candidate.pid,
         age: candidate.age_s.map(|age| age as f64),
-        what: candidate.facts().join(", "),
+        what: facts(candidate).join(", "),
         steps: String::new(),
         command: &candidate.command,
     };

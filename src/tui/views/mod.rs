@@ -28,11 +28,12 @@ use ratatui::text::Line;
 
 use super::app::App;
 use super::layout::{self, Plan};
-use super::message::{Export, Target};
+use super::message::Export;
 use super::page::Page;
 use super::picker::Picker;
 use super::theme;
 use crate::diagnosis::verdict::{Advice, Verdict};
+use crate::jobs::Target;
 use crate::outputs::{json, markdown};
 
 /// Draws the whole screen into `buf`, which must be empty.
@@ -101,7 +102,7 @@ fn charts_of(app: &App, area: Rect) -> Charts {
 
 /// Marks the moment that is looked at in all timelines of the page.
 fn cursor(buf: &mut Buffer, app: &App) {
-    if !app.job().stands() {
+    if app.job().is_live() {
         return;
     }
     let style = app.theme().cursor().add_modifier(Modifier::REVERSED);

@@ -49,12 +49,11 @@ fn menu(buf: &mut Buffer, area: Rect, menu: &Menu, app: &App) {
 
 /// The run of the job, summed up, below the verdict that stood last.
 fn summary(buf: &mut Buffer, area: Rect, app: &App) {
-    let Some(summary) = app.job().summary() else { return };
+    let Some(run) = app.job().summary() else { return };
     let body = crate::tui::layout::body(area);
     let width = SUMMARY.min(area.width.saturating_sub(4));
     let inner = usize::from(width.saturating_sub(4));
-    let lines: Vec<(String, Style)> = summary
-        .lines(&app.options.zone)
+    let lines: Vec<(String, Style)> = crate::tui::summary::lines(run, &app.options.zone)
         .iter()
         .flat_map(|line| {
             let style = if line.starts_with('►') { app.theme().advice() } else { Style::new() };

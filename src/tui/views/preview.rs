@@ -5,12 +5,14 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::{advice_line, banner, write};
+use crate::history::timeline::{self, Window};
+use crate::jobs::Candidate;
+use crate::rates::time_split::LoopActivity;
 use crate::text::{fit, sanitise, wrap};
 use crate::tui::charts::{self, Columns};
 use crate::tui::job::Job;
-use crate::tui::jobs::{Candidate, JobList};
-use crate::tui::theme::{Part, Series, Theme};
-use crate::tui::timeline::{self, Window};
+use crate::tui::jobs::JobList;
+use crate::tui::theme::{Series, Theme};
 use crate::tui::{format, words};
 
 /// Seconds that the small charts show.
@@ -81,10 +83,10 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     }
     let height = (area.height / 3).min(CHART_MAX);
     let chart = Rect { x: area.x + NAME, width: area.width - NAME, height, ..area };
-    let window = Window::of_cells(job.timeline.latest().map_or(0, |point| point.end_ns), SPAN_S, chart.width);
-    let latest = job.timeline.latest();
-    let gpu = Columns::gather(&job.timeline, window, |p| p.gpu.get());
-    let cpu = Columns::gather(&job.timeline, window, |p| p.cpu.get());
+    let window = Window::of_cells(job.history.timeline.latest().map_or(0, |point| point.end_ns), SPAN_S, chart.width);
+    let latest = job.history.timeline.latest();
+    let gpu = Columns::gather(&job.history.timeline, window, |p| p.gpu.get());
+    let cpu = Columns::gather(&job.history.timeline, window, |p| p.cpu.get());
     let shown = [
         ("GPU", Series::Gpu, &gpu, latest.and_then(|p| p.gpu.get()), "no GPU use seen"),
         ("CPU", Series::Cpu, &cpu, latest.and_then(|p| p.cpu.get()), "no CPU use seen"),
@@ -100,23 +102,24 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         }
         band.y += height;
     }
-    let parts = job.history().latest().and_then(timeline::parts);
-    let most = parts.iter().flatten().zip(Part::ALL).max_by(|a, b| a.0.total_cmp(b.0));
+    let parts =
+        job.archive().latest().and_then(|moment| timeline::loop_shares(&moment.frame)).map(|split| split.values());
+    let most = parts.iter().flatten().zip(LoopActivity::ALL).max_by(|a, b| a.0.total_cmp(b.0));
     let text = most.map_or_else(
         || "Main –".to_owned(),
         |(share, part)| {
             let word = match part {
-                Part::Wait => "waits",
-                Part::Sync => "syncs",
-                Part::Host => "works",
-                Part::Checkpoint => "saves",
-                Part::Other => "other",
+                LoopActivity::InputWait => "waits",
+                LoopActivity::DeviceSync => "syncs",
+                LoopActivity::HostBusy => "works",
+                LoopActivity::Checkpoint => "saves",
+                LoopActivity::Other => "other",
             };
             format!("Main {word} {}", format::share(Some(*share)))
         },
     );
     write(buf, area.x, band.y, band.x, &text, theme.strong());
-    charts::stacked(buf, band, &job.timeline, window, theme);
+    charts::stacked(buf, band, &job.history.timeline, window, theme);
 }
 
 /// A process that may be training: its numbers, and its whole command line.

@@ -6,8 +6,8 @@ use ratatui::layout::Rect;
 use super::write;
 use crate::rates::Frame;
 use crate::rates::frame::TrainerRates;
+use crate::rates::time_split::LoopActivity;
 use crate::tui::app::App;
-use crate::tui::theme::Part;
 use crate::tui::{charts, format, layout};
 
 /// Cells of the rank and PID in front of a bar, and of the numbers behind it.
@@ -46,10 +46,8 @@ fn one(buf: &mut Buffer, area: Rect, (rank, trainer): (usize, &TrainerRates), fr
     let theme = app.theme();
     write(buf, area.x, area.y, area.right(), &format!("{rank:>2} {:>7}", trainer.id.pid), theme.dim());
     let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
-    let parts = Part::ALL
-        .into_iter()
-        .zip(trainer.split_s.values())
-        .map(|(part, s)| (theme.part_glyph(part), theme.part(part), s));
+    let parts = LoopActivity::ALL.into_iter().zip(trainer.split_s.values());
+    let parts = parts.map(|(activity, s)| (theme.activity_glyph(activity), theme.activity(activity), s));
     charts::split(buf, bar, parts, theme);
     let wait = (trainer.seconds_seen > 0.0).then(|| trainer.split_s.input_wait / trainer.seconds_seen * 100.0);
     let mut devices = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid));

@@ -20,6 +20,7 @@ use ratatui::style::Style;
 
 use super::{cells, write, write_right};
 use crate::rates::stacks::Activities;
+use crate::rates::time_split::LoopActivity;
 use crate::text::{fit, sanitise};
 use crate::tui::app::App;
 use crate::tui::pages::stacks::outline::{Row, What, Who};
@@ -159,7 +160,7 @@ fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) 
             write(buf, x, area.y, area.right(), &fit(text, usize::from(at.width)), theme.strong());
         }
         What::Sync { share, function, file, line, text } => {
-            share_bar(buf, area, columns, *share, theme.part(crate::tui::theme::Part::Sync));
+            share_bar(buf, area, columns, *share, theme.activity(LoopActivity::DeviceSync));
             let place = format!("{} {}:{line}", sanitise(function), sanitise(file));
             let room = usize::from(area.right().saturating_sub(columns.doing));
             let x = write(buf, columns.doing, area.y, area.right(), &fit(&place, room), Style::new());

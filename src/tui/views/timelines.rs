@@ -4,6 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::{cells, flow, sheet, write};
+use crate::history::timeline::{self, Point};
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::sample::{SourceState, SourceStatus};
@@ -13,7 +14,6 @@ use crate::tui::charts::{self, Columns};
 use crate::tui::format;
 use crate::tui::layout::{Band, CHARTS};
 use crate::tui::theme::{Series, Theme};
-use crate::tui::timeline::{self, Point};
 
 /// The letters of past verdicts.
 pub fn strip(buf: &mut Buffer, band: Band, app: &App) {
@@ -21,7 +21,7 @@ pub fn strip(buf: &mut Buffer, band: Band, app: &App) {
     if band.text.width >= 31 {
         write(buf, x + 1, band.text.y, band.text.right(), "Data Io Cpu Gpu z=idle", app.theme().dim());
     }
-    charts::strip(buf, band.chart, &app.job().timeline, app.window(band.chart.width), app.theme());
+    charts::strip(buf, band.chart, &app.job().history.timeline, app.window(band.chart.width), app.theme());
 }
 
 /// The time axis: seconds before the newest moment shown, and the clock at the cursor.
@@ -32,10 +32,10 @@ pub fn ruler(buf: &mut Buffer, area: Rect, app: &App) {
         return;
     }
     // The edge of a picture that stands is a moment of the past.
-    let edge = if app.job().stands() { "0s" } else { "now" };
+    let edge = if app.job().is_live() { "now" } else { "0s" };
     charts::ruler(buf, area, app.span_s(), edge, app.theme().dim());
-    let (Some(cell), Some(stamp)) = (app.cursor_cell(area.width), app.job().cursor()) else { return };
-    let text = format!("▲{}", crate::tui::words::clock(stamp.unix_ms, &app.options.zone));
+    let (Some(cell), Some(moment)) = (app.cursor_cell(area.width), app.job().cursor()) else { return };
+    let text = format!("▲{}", crate::tui::words::clock(moment.frame.unix_ms, &app.options.zone));
     let x = (area.x + cell).min(area.right().saturating_sub(cells(&text)));
     write(buf, x, area.y, area.right(), &text, app.theme().cursor());
 }
@@ -62,7 +62,7 @@ pub fn draw(buf: &mut Buffer, bands: &[Band; CHARTS], app: &App) {
     let shown = [gpu(frame, app), loader(frame), cpu(frame, &app.sources().host), io(frame, &app.sources().storage)];
     for (band, shown) in bands.iter().zip(&shown) {
         let window = app.window(band.chart.width);
-        let columns = Columns::gather(&app.job().timeline, window, value_of(shown.series));
+        let columns = Columns::gather(&app.job().history.timeline, window, value_of(shown.series));
         let (max, top) = if shown.series == Series::Io {
             let max = charts::nice_bytes(f64::from(columns.max()));
             (max as f32, format::short_bytes(max))

@@ -35,9 +35,8 @@ fn all(app: &App) -> [(&'static str, &'static str, &SourceStatus); 5] {
 /// Sources whose last value is old, at the moment shown.
 pub fn stale(verdict: &Verdict, app: &App) -> Vec<Trouble> {
     let old = [SourceState::Stale, SourceState::Hung, SourceState::Gone];
-    let stands = app.job().stands();
     let found = all(app).into_iter().filter_map(|(name, seen, status)| {
-        if stands {
+        if !app.job().is_live() {
             // Only the verdict of that moment knows how it was then.
             let then = verdict.seen.get(seen)?;
             let trouble = old.iter().any(|state| state.seen() == then);
@@ -58,7 +57,7 @@ fn why(status: &SourceStatus) -> String {
 /// Adds the table of sources, and the files that the verdict's `seen` names.
 pub fn add(page: &mut PageOfText, verdict: &Verdict, app: &App) {
     page.heading("Sources");
-    if !app.job().stands() {
+    if app.job().is_live() {
         for (name, _, status) in all(app) {
             let start = format!("  {name:<11}{:<9}", status.state.seen());
             let fine = matches!(status.state, SourceState::Fresh | SourceState::Pending);

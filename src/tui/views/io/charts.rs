@@ -3,6 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use crate::history::timeline::{self, Point};
 use crate::rates::Frame;
 use crate::text::fit;
 use crate::tui::app::App;
@@ -10,7 +11,6 @@ use crate::tui::charts::{self, Columns};
 use crate::tui::format;
 use crate::tui::layout;
 use crate::tui::theme::Series;
-use crate::tui::timeline::{self, Point};
 use crate::tui::views::{Charts, sheet, timelines, write, write_right};
 
 /// How many there are.
@@ -115,7 +115,7 @@ fn one(buf: &mut Buffer, band: layout::Band, shown: &Shown, app: &App) {
     let value = app.frame().and_then(shown.now);
     let value = if shown.percent { format::percent(value) } else { format!("{}M/s", format::mib_s(value)) };
     write_right(buf, x + 1, band.text.y, band.text.right(), &value, theme.strong());
-    let columns = Columns::gather(&app.job().timeline, app.window(band.chart.width), shown.of);
+    let columns = Columns::gather(&app.job().history.timeline, app.window(band.chart.width), shown.of);
     if columns.values().all(|value| value.is_none()) {
         let text = fit(timelines::unread(app.frame()).unwrap_or(shown.empty), usize::from(band.chart.width));
         write(buf, band.chart.x, band.chart.y, band.chart.right(), &text, theme.dim());

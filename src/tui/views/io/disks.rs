@@ -36,7 +36,7 @@ pub fn add(text: &mut Text, frame: &Frame, app: &App, width: u16, detail: Detail
     let status = &app.sources().storage;
     if storage.devices.is_empty() {
         let told = super::not_seen(app, "disks");
-        let live = (!app.job().stands()).then_some(status);
+        let live = app.job().is_live().then_some(status);
         let why = live.and_then(|s| s.reason.as_deref()).or(told.map(|missing| missing.why.as_str()));
         let mend = live.and_then(|s| s.mend.as_deref()).or(told.and_then(|missing| missing.mend.as_deref()));
         let why = why.unwrap_or(if frame.seconds > 0.0 {
@@ -57,7 +57,7 @@ pub fn add(text: &mut Text, frame: &Frame, app: &App, width: u16, detail: Detail
     }
     let _ = write!(heading, "{:>narrow$}{:>narrow$}", "queue", "busy");
     let stale = match status.state {
-        SourceState::Stale | SourceState::Hung if !app.job().stands() => {
+        SourceState::Stale | SourceState::Hung if app.job().is_live() => {
             format!("  {}", status.state.seen().to_uppercase())
         }
         _ => String::new(),

@@ -33,7 +33,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, app: &App) -> u16 {
 /// Why, and the command that mends it.
 fn reason(app: &App) -> (String, Option<String>) {
     let told = app.verdict().and_then(|verdict| verdict.not_seen.iter().find(|missing| missing.what == "stacks"));
-    if app.job().stands() {
+    if !app.job().is_live() {
         // How the source stands now says nothing about then.
         return match told {
             Some(missing) => (format!("No stacks at this moment: {}.", missing.why), missing.mend.clone()),

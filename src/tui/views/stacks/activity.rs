@@ -3,7 +3,8 @@
 use ratatui::style::Style;
 
 use crate::rates::stacks::Activity;
-use crate::tui::theme::{Part, Stage, Theme};
+use crate::rates::time_split::LoopActivity;
+use crate::tui::theme::{Stage, Theme};
 
 /// From left to right in bars: getting a batch, then work on it, then waits for others, then the rest.
 pub const ORDER: [Activity; Activity::COUNT] = [
@@ -73,16 +74,18 @@ pub fn word(activity: Activity) -> &'static str {
 pub fn style(theme: Theme, activity: Activity) -> Style {
     match activity {
         Activity::Waiting | Activity::QueueWait | Activity::Receiving | Activity::LoaderStart => {
-            theme.part(Part::Wait)
+            theme.activity(LoopActivity::InputWait)
         }
         Activity::Load | Activity::HandOver => theme.stage(Stage::Io),
         Activity::Decode | Activity::Transform | Activity::Collate => theme.stage(Stage::Busy),
-        Activity::Sync | Activity::Collective => theme.part(Part::Sync),
-        Activity::Checkpoint => theme.part(Part::Checkpoint),
+        Activity::Sync | Activity::Collective => theme.activity(LoopActivity::DeviceSync),
+        Activity::Checkpoint => theme.activity(LoopActivity::Checkpoint),
         Activity::Copy | Activity::Forward | Activity::Backward | Activity::Optimizer | Activity::Graph => {
-            theme.part(Part::Host)
+            theme.activity(LoopActivity::HostBusy)
         }
-        Activity::Report | Activity::Compile | Activity::Import | Activity::Python => theme.part(Part::Other),
+        Activity::Report | Activity::Compile | Activity::Import | Activity::Python => {
+            theme.activity(LoopActivity::Other)
+        }
     }
 }
 
