@@ -3,23 +3,17 @@
 use jiff::tz::TimeZone;
 
 use super::format::UNMEASURED;
-use crate::diagnosis::causes::{self, Cause};
+use crate::diagnosis::causes;
 use crate::diagnosis::verdict::{Class, Verdict};
 
 /// Arguments of a command that are shown where cells are few.
 const SHORT_ARGUMENTS: usize = 256;
 
-/// What a cause means, in a few words.
-#[must_use]
-pub fn cause_in_words(cause: &str) -> Option<&'static str> {
-    Cause::named(cause).map(|cause| cause.spec().brief)
-}
-
 /// What a verdict says, in a few words.
 #[must_use]
 pub fn verdict_in_words(verdict: &Verdict) -> &'static str {
-    let cause = verdict.cause.as_deref().and_then(Cause::named);
-    causes::spec_of(verdict.class, cause, verdict.phase).map_or_else(|| verdict.class.meaning(), |spec| spec.brief)
+    causes::spec_of(verdict.class, verdict.cause, verdict.phase)
+        .map_or_else(|| verdict.class.meaning(), |spec| spec.brief)
 }
 
 /// The letter of a class on the strip of past verdicts.
@@ -94,11 +88,5 @@ mod tests {
         assert_eq!(short("pt_data_worker"), "pt_data_worker");
         assert_eq!(short("/ /x/"), "/ /x/");
         assert_eq!(short(""), "");
-    }
-
-    #[test]
-    fn causes_are_found_by_the_exact_string_only() {
-        assert_eq!(cause_in_words("too-few-workers"), Some("all workers busy, CPUs left over"));
-        assert_eq!(cause_in_words("Too-Few-Workers"), None);
     }
 }

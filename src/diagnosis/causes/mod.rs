@@ -50,6 +50,8 @@ mod under_filled;
 mod worker_imbalance;
 pub(super) mod worker_restart;
 
+use std::fmt;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::class::{Class, Phase};
@@ -165,6 +167,12 @@ impl Cause {
     /// Whether its rule holds, and how surely.
     pub(super) fn judge(self, case: &Case<'_>) -> Option<Judgement> {
         (self.spec().judge)(case)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -47,7 +47,7 @@ pub fn badge(app: &App) -> (String, Style) {
         None => (" attaching ".to_owned(), app.theme().bar()),
         Some(v) if is_pending(v) => (" watching ".to_owned(), app.theme().bar()),
         Some(v) => {
-            let cause = v.cause.as_deref().map(|c| format!(": {}", sanitise(c))).unwrap_or_default();
+            let cause = v.cause.map(|c| format!(": {c}")).unwrap_or_default();
             (format!(" {}{cause} ", v.class.word()), app.theme().badge(v.class))
         }
     }
@@ -160,7 +160,7 @@ fn actions(verdict: &Verdict, theme: Theme, width: usize) -> Vec<(String, Style)
     }
     lines.extend(advice.map(|a| (advice_line("► Then: ", a, width), Style::new())));
     lines.extend(verdict.other_findings.iter().map(|f| {
-        let cause = f.cause.as_deref().map(|c| format!(": {}", sanitise(c))).unwrap_or_default();
+        let cause = f.cause.map(|c| format!(": {c}")).unwrap_or_default();
         (format!("Also {}{cause}: {}", f.class.word(), sanitise(&f.text)), theme.dim())
     }));
     lines.extend(verdict.evidence.iter().map(|e| (super::findings::evidence_line(e), theme.dim())));

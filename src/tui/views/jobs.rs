@@ -214,7 +214,7 @@ fn standing(job: &Job) -> String {
         None => "attaching …".to_owned(),
         Some(v) if super::banner::is_pending(v) => "watching …".to_owned(),
         Some(v) => {
-            let cause = v.cause.as_deref().map(|c| format!(": {}", sanitise(c))).unwrap_or_default();
+            let cause = v.cause.map(|c| format!(": {c}")).unwrap_or_default();
             // That somebody trains who is held back by something goes without saying.
             let phase = match (v.class, v.phase) {
                 (_, Phase::Training | Phase::Unknown | Phase::Finished) => String::new(),

@@ -196,7 +196,7 @@ pub(super) fn verdict_text(verdict: &Verdict, target: &Target) -> String {
     use crate::text::sanitise;
 
     let mut lines = vec![format!("trainmon: PID {} {}", target.pid, sanitise(&target.command))];
-    let cause = verdict.cause.as_deref().map(|c| format!(" / {}", sanitise(c))).unwrap_or_default();
+    let cause = verdict.cause.map(|c| format!(" / {c}")).unwrap_or_default();
     lines.push(format!(
         "{}{cause} (confidence {})",
         verdict.class.word(),

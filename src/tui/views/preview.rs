@@ -54,7 +54,7 @@ pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
             lines.push(("watching: the first verdict takes a few seconds".to_owned(), theme.strong()));
         }
         Some(verdict) => {
-            let cause = verdict.cause.as_deref().map(|c| format!(": {}", sanitise(c))).unwrap_or_default();
+            let cause = verdict.cause.map(|c| format!(": {c}")).unwrap_or_default();
             let sure = format!("{} {}", words::sureness(verdict.confidence), format::share(Some(verdict.confidence)));
             let head = format!("{}{cause} – {}, {sure}", verdict.class.word(), words::verdict_in_words(verdict));
             add(&mut lines, &head, area.width, 2, theme.strong());

@@ -30,7 +30,7 @@ pub fn add(page: &mut PageOfText, verdict: &Verdict, app: &App) {
         page.text("  source:  ", 11, &format!("{name} {state}{why}: {rests}"), page.theme.strong());
     }
     for f in verdict.other_findings.iter().take(MOST) {
-        let cause = f.cause.as_deref().map(|c| format!(": {}", sanitise(c))).unwrap_or_default();
+        let cause = f.cause.map(|c| format!(": {c}")).unwrap_or_default();
         let text =
             format!("{}{cause} ({}) – {}", f.class.word(), format::share(Some(f.confidence)), sanitise(&f.text));
         page.text("  besides: ", 11, &text, Style::new());
