@@ -10,6 +10,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 use proptest::prelude::*;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::Verdict;
+use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Class, Evidence, Hottest, MainThread, NotSeen, Rank};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, MountRates, NetRates};
@@ -519,7 +520,7 @@ fn findings_name_what_speaks_against_the_verdict() {
     };
     let calm = text(&at(PLAIN, size, FINDINGS, full, calm), size);
     assert!(calm.contains("Nothing that was measured."), "{calm}");
-    let gpu = Verdict { class: Class::Gpu, cause: Some("compute-bound".into()), ..judged() };
+    let gpu = Verdict { class: Class::Gpu, cause: Some(Cause::ComputeBound), ..judged() };
     let gpu = text(&at(PLAIN, size, FINDINGS, full, gpu), size);
     assert!(gpu.contains("against: input_wait 68 % is over 10 %"), "{gpu}");
 }

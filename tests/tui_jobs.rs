@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
+use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Class, Rank};
 use trainmon::jobs::Candidate;
 use trainmon::rates::Frame;
@@ -85,7 +86,7 @@ fn two_jobs(theme: Theme, size: (u16, u16)) -> App {
     let target = Target { pid: 2222, command: "python other.py --fast".into() };
     app.step(Message::Attached(SECOND, target));
     for t in 1..=30 {
-        let verdict = other(Class::Gpu, Some("compute-bound"), "The GPU is busy 97 % of the time.");
+        let verdict = other(Class::Gpu, Some(Cause::ComputeBound), "The GPU is busy 97 % of the time.");
         tell_of(&mut app, SECOND, frame(t, Job::default()), verdict);
     }
     app
@@ -509,7 +510,7 @@ fn hostile_names_reach_no_cell_raw() {
                 };
                 let mut app = two_jobs(theme, size);
                 app.step(Message::Attached(JobKey(2), Target { pid: 6, command: long.clone() }));
-                let mut verdict = other(Class::Io, Some(name), &long);
+                let mut verdict = other(Class::Io, Some(Cause::DiskBandwidth), &long);
                 verdict.advice[0].title = long.clone();
                 tell_of(&mut app, JobKey(2), frame(1, Job::default()), verdict.clone());
                 tell_of(&mut app, JobKey(2), frame(2, Job::default()), verdict.clone());

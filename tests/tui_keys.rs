@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
 use trainmon::diagnosis::Verdict;
+use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::tui::keys;
 use trainmon::tui::{App, Effect, Message};
@@ -150,10 +151,7 @@ fn verdicts_go_into_the_history_with_their_frames() {
     let app = running(PLAIN, (80, 24), Job::default());
     let last = app.job().archive().latest().unwrap();
     let (frame, verdict) = (&last.frame, &last.verdict);
-    assert_eq!(
-        (frame.sequence, verdict.class, verdict.cause.as_deref()),
-        (90, Class::DataLoader, Some("too-few-workers"))
-    );
+    assert_eq!((frame.sequence, verdict.class, verdict.cause), (90, Class::DataLoader, Some(Cause::TooFewWorkers)));
 }
 
 fn any_verdict() -> impl Strategy<Value = Verdict> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use trainmon::diagnosis::Verdict;
+use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Class, Phase};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
 use trainmon::tui::{App, Effect, Message};
@@ -108,7 +109,7 @@ fn every_class_is_said_in_words_at_every_size() {
     ];
     for size in SIZES {
         for (class, cause, word) in all {
-            let text = text(&with_verdict(size, other(class, cause, "Why it is so.")), size);
+            let text = text(&with_verdict(size, other(class, cause.and_then(Cause::named), "Why it is so.")), size);
             assert!(text.contains(word), "{word} at {size:?}:\n{text}");
             if let Some(cause) = cause {
                 assert!(text.contains(cause), "{cause} at {size:?}:\n{text}");
@@ -252,7 +253,6 @@ fn hostile_names_reach_no_cell_raw() {
                 f.storage.mounts[0].mount_point = Arc::clone(&long);
                 let mut v = unknown();
                 v.summary = name.repeat(5);
-                v.cause = Some(name.into());
                 v.not_seen[1].why = name.into();
                 v.not_seen[1].mend = Some(name.into());
                 v.advice = data_loader().advice;

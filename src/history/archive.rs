@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use super::packed::{self, Packed};
 use super::weight;
+use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Verdict};
 use crate::rates::Frame;
 
@@ -59,7 +60,7 @@ pub struct Stamp {
     /// Class of its verdict.
     pub class: Class,
     /// Cause of its verdict.
-    pub cause: Option<Arc<str>>,
+    pub cause: Option<Cause>,
 }
 
 /// How much is kept. The newest moment always is.
@@ -120,16 +121,11 @@ impl Archive {
     pub fn push(&mut self, frame: Arc<Frame>, verdict: Arc<Verdict>, since_ns: u64) {
         let id = self.next;
         self.next = MomentId(id.0 + 1);
-        let mut cause = verdict.cause.as_deref().map(Arc::from);
         if let Some(last) = self.stamps.back() {
             if frame.monotonic_ns < last.monotonic_ns {
                 self.series.push_back(id);
             }
-            if last.cause == cause {
-                // One text for all of them.
-                cause.clone_from(&last.cause);
-            }
-            if last.class != verdict.class || last.cause != cause {
+            if last.class != verdict.class || last.cause != verdict.cause {
                 self.changes.push_back(id);
             }
         }
@@ -141,7 +137,7 @@ impl Archive {
             gap: frame.gap,
             has_stacks: !frame.stacks.is_empty(),
             class: verdict.class,
-            cause,
+            cause: verdict.cause,
         });
         let weight = weight::of_frame(&frame) + weight::of_verdict(&verdict);
         self.recent_bytes += weight;

@@ -12,17 +12,11 @@ use crate::text::sanitise;
 /// Arguments of a command that are shown where cells are few.
 const SHORT_ARGUMENTS: usize = 256;
 
-/// What a cause means, in a few words.
-#[must_use]
-pub fn cause_in_words(cause: &str) -> Option<&'static str> {
-    Cause::named(cause).map(|cause| cause.spec().brief)
-}
-
 /// What a verdict says, in a few words.
 #[must_use]
 pub fn verdict_in_words(verdict: &Verdict) -> &'static str {
-    let cause = verdict.cause.as_deref().and_then(Cause::named);
-    causes::spec_of(verdict.class, cause, verdict.phase).map_or_else(|| verdict.class.meaning(), |spec| spec.brief)
+    causes::spec_of(verdict.class, verdict.cause, verdict.phase)
+        .map_or_else(|| verdict.class.meaning(), |spec| spec.brief)
 }
 
 /// The letter of a class on the strip of past verdicts.
@@ -82,8 +76,8 @@ pub fn sureness(confidence: f64) -> String {
 
 /// Class and cause, in the exact words of the taxonomy: `data-loader: too-few-workers`.
 #[must_use]
-pub fn verdict_name(class: Class, cause: Option<&str>) -> String {
-    format!("{}{}", class.word(), cause.map(|cause| format!(": {}", sanitise(cause))).unwrap_or_default())
+pub fn verdict_name(class: Class, cause: Option<Cause>) -> String {
+    class.word().to_owned() + &cause.map(|cause| format!(": {cause}")).unwrap_or_default()
 }
 
 /// An advice on one line with its bound: as much of the bound as fits into `width` cells behind the title.
@@ -195,7 +189,8 @@ mod tests {
 
     #[test]
     fn causes_are_found_by_the_exact_string_only() {
-        assert_eq!(cause_in_words("too-few-workers"), Some("all workers busy, CPUs left over"));
-        assert_eq!(cause_in_words("Too-Few-Workers"), None);
+        let brief = |name| Cause::named(name).map(|cause| cause.spec().brief);
+        assert_eq!(brief("too-few-workers"), Some("all workers busy, CPUs left over"));
+        assert_eq!(brief("Too-Few-Workers"), None);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use trainmon::diagnosis::Verdict;
+use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Steps};
 pub use trainmon::jobs::{JobEvent, JobKey, Target};
 pub use trainmon::pipeline::Tick;
@@ -210,7 +211,7 @@ pub fn data_loader() -> Verdict {
         observed_s: 90.0,
         phase: Phase::Training,
         class: Class::DataLoader,
-        cause: Some("too-few-workers".into()),
+        cause: Some(Cause::TooFewWorkers),
         confidence: 0.93,
         summary: "The GPU waits for batches 68 % of the time; 4 workers are 93 % busy and 4 of 8 CPUs are free."
             .into(),
@@ -249,7 +250,7 @@ pub fn data_loader() -> Verdict {
         ],
         other_findings: vec![Finding {
             class: Class::Gpu,
-            cause: Some("under-filled".into()),
+            cause: Some(Cause::UnderFilled),
             confidence: 0.4,
             text: "When the GPU works it draws 31 % of its power limit.".into(),
         }],
@@ -294,8 +295,8 @@ pub fn unknown() -> Verdict {
 }
 
 /// Any other verdict, by class and cause.
-pub fn other(class: Class, cause: Option<&str>, summary: &str) -> Verdict {
-    Verdict { class, cause: cause.map(Into::into), summary: summary.into(), ..data_loader() }
+pub fn other(class: Class, cause: Option<Cause>, summary: &str) -> Verdict {
+    Verdict { class, cause, summary: summary.into(), ..data_loader() }
 }
 
 pub fn target() -> Target {
@@ -411,7 +412,7 @@ pub fn running_until(theme: Theme, size: (u16, u16), job: Job, change: impl FnOn
     let mut app = fresh(theme, size);
     let mut change = Some(change);
     let start = Arc::new(Verdict { class: Class::Unknown, phase: Phase::Init, ..unknown() });
-    let gpu = Arc::new(other(Class::Gpu, Some("compute-bound"), "The GPU is busy."));
+    let gpu = Arc::new(other(Class::Gpu, Some(Cause::ComputeBound), "The GPU is busy."));
     let loader = Arc::new(data_loader());
     for t in 1..=job.seconds {
         if (61..65).contains(&t) {

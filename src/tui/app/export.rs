@@ -54,7 +54,7 @@ impl App {
 /// The verdict as a few lines for a message to a colleague.
 fn verdict_text(verdict: &Verdict, target: &Target) -> String {
     let mut lines = vec![format!("trainmon: PID {} {}", target.pid, sanitise(&target.command))];
-    let cause = verdict.cause.as_deref().map(|c| format!(" / {}", sanitise(c))).unwrap_or_default();
+    let cause = verdict.cause.map(|cause| format!(" / {cause}")).unwrap_or_default();
     let confidence = format::share(Some(verdict.confidence));
     lines.push(format!("{}{cause} (confidence {confidence})", verdict.class.word()));
     if !verdict.summary.is_empty() {

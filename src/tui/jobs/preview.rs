@@ -36,7 +36,7 @@ pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
             text.line("watching: the first verdict takes a few seconds", theme.strong());
         }
         Some(verdict) => {
-            let name = verdict_name(verdict.class, verdict.cause.as_deref());
+            let name = verdict_name(verdict.class, verdict.cause);
             let (words, sure) = (labels::verdict_in_words(verdict), labels::sureness(verdict.confidence));
             text.at_most(2, &format!("{name} – {words}, {sure}"), theme.strong());
             text.at_most(if roomy { 5 } else { 2 }, &verdict.summary, Style::new());

@@ -269,7 +269,7 @@ fn standing(job: &Job) -> String {
                 (Class::Idle, phase) => format!(": {}", phase.word()),
                 (_, phase) => format!(", {}", phase.word()),
             };
-            format!("{}{phase}", verdict_name(v.class, v.cause.as_deref()))
+            format!("{}{phase}", verdict_name(v.class, v.cause))
         }
     };
     if job.ended.is_some() { format!("ENDED, {verdict}") } else { verdict }

@@ -50,7 +50,7 @@ pub fn badge(scene: &Scene<'_>) -> Piece {
         None if scene.job.replay.is_some() => "recording".to_owned(),
         None => "attaching".to_owned(),
         Some(verdict) if is_pending(verdict) => "watching".to_owned(),
-        Some(verdict) => labels::verdict_name(verdict.class, verdict.cause.as_deref()),
+        Some(verdict) => labels::verdict_name(verdict.class, verdict.cause),
     };
     let judged = scene.verdict().filter(|verdict| !is_pending(verdict));
     (format!(" {text} "), judged.map_or(scene.theme.bar(), |verdict| scene.theme.badge(verdict.class)))
@@ -155,7 +155,7 @@ fn actions(verdict: &Verdict, theme: Theme, width: usize) -> Vec<Piece> {
     }
     lines.extend(advice.map(|a| (labels::advice_line("► Then: ", a, width), Style::new())));
     lines.extend(verdict.other_findings.iter().map(|f| {
-        let name = labels::verdict_name(f.class, f.cause.as_deref());
+        let name = labels::verdict_name(f.class, f.cause);
         (format!("Also {name}: {}", sanitise(&f.text)), theme.dim())
     }));
     lines.extend(verdict.evidence.iter().map(|e| (evidence(e), theme.dim())));

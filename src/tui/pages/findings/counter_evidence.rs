@@ -32,7 +32,7 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
         page.wrapped("  source:  ", 11, &format!("{name} {state}{why}: {rests}"), page.theme.strong());
     }
     for f in verdict.other_findings.iter().take(MOST) {
-        let name = verdict_name(f.class, f.cause.as_deref());
+        let name = verdict_name(f.class, f.cause);
         let text = format!("{name} ({}) – {}", format::share(Some(f.confidence)), sanitise(&f.text));
         page.wrapped("  besides: ", 11, &text, Style::new());
     }

@@ -116,7 +116,7 @@ fn changes(scene: &Scene<'_>) -> Vec<String> {
         if lines.len() == CHANGES {
             break;
         }
-        let name = verdict_name(stamp.class, stamp.cause.as_deref());
+        let name = verdict_name(stamp.class, stamp.cause);
         let length = format::duration(until_ns.saturating_sub(stamp.monotonic_ns) as f64 / 1e9);
         lines.push(format!("{}  {name}, for {length}", clock(stamp.unix_ms, scene.zone)));
         (before, until_ns) = (stamp.id, stamp.monotonic_ns);
