@@ -6,7 +6,7 @@ mod kernel_files;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::sync_channel;
@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::cli::DoctorArgs;
 use crate::config::Settings;
-use crate::errors::{Exit, Failure};
+use crate::errors::Failure;
 use crate::outputs::wrap::wrap;
 use crate::sample::ProcessId;
 use crate::sources::gpu::{GpuError, GpuErrorKind};
@@ -97,10 +97,7 @@ pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCo
     } else {
         render(&findings)
     };
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(Exit::Done.into())
+    super::print(text)
 }
 
 /// What NVML has told.
@@ -220,7 +217,7 @@ fn terminal(ascii: bool, environment: &impl Fn(&str) -> Option<OsString>) -> Tol
         Depth::Indexed256 => "256 colours",
         Depth::TrueColour => "16 million colours",
     };
-    if !io::stdout().is_terminal() {
+    if !std::io::stdout().is_terminal() {
         return told(State::Absent, "standard output is none: use --log or diagnose here");
     }
     match crossterm::terminal::size() {
@@ -316,6 +313,6 @@ mod tests {
         for what in ["syscall", "wchan", "io", "fd", "maps", "namespace"] {
             assert_eq!(state(&findings, what), State::Ok, "{what}");
         }
-        assert_eq!(super::findings(&of(PID_MAX), absent, nothing).unwrap_err().exit, Exit::NoProcess);
+        assert_eq!(super::findings(&of(PID_MAX), absent, nothing).unwrap_err().exit, crate::errors::Exit::NoProcess);
     }
 }
