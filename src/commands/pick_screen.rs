@@ -7,7 +7,7 @@ use ratatui::buffer::Buffer;
 use super::pick::nothing_chosen;
 use super::{attach_options, places, screen, screen_loop};
 use crate::config::Settings;
-use crate::jobs::candidates::watch::Candidates;
+use crate::jobs::candidates::polling::Candidates;
 use crate::jobs::session::Session;
 use crate::tui::picker::Picker;
 use crate::tui::{Effect, Message};

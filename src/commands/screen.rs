@@ -15,7 +15,7 @@ use crate::config::{Settings, layout_store, themes};
 use crate::errors::Exit;
 use crate::history::archive::Limits;
 use crate::jobs::attached::AttachedJobs;
-use crate::jobs::candidates::watch::Candidates;
+use crate::jobs::candidates::polling::Candidates;
 use crate::jobs::session::Session;
 use crate::jobs::{JobEvent, JobKey, Target, actions};
 use crate::text;
