@@ -19,7 +19,7 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     for (e, side, means) in counter_evidence(verdict).take(MOST) {
         let unit = sanitise(&e.unit);
         let (value, threshold) = (format::in_unit(e.value, &unit), format::in_unit(e.threshold, &unit));
-        let text = format!("{} {value} is {} {threshold}: {means}", e.label(), side.word());
+        let text = format!("{} {value} is {} {threshold}: {means}", e.signal, side.word());
         page.wrapped("  against: ", 11, &text, Style::new());
     }
     for Trouble { name, state, why } in sources::stale(verdict, scene) {

@@ -90,7 +90,7 @@ fn evidence(text: &mut Text, verdict: &Verdict) {
         let unit = sanitise(&e.unit);
         let shown = |value: Option<f64>| crate::text::fit(&format::in_unit(value, &unit), value_cells as usize - 1);
         let threshold = e.threshold.map_or_else(String::new, |_| shown(e.threshold));
-        let start = table::row(&[of_signal, of_value], [format!("  {}", e.label()), shown(e.value)]);
+        let start = table::row(&[of_signal, of_value], [format!("  {}", sanitise(&e.signal)), shown(e.value)]);
         let side = e.side();
         let behind = format!("  {:<7}", side.map_or("", Side::word));
         let indent = [of_signal, of_value, of_threshold, of_side].map(|(_, cells)| usize::from(cells.unsigned_abs()));
