@@ -58,20 +58,9 @@ pub(super) fn sync_lines(stacks: &StackSum, share: impl Fn(u32) -> f64, device_s
 /// Calls of torch and JAX that wait for the device without a Python frame of their own. `float()`, `bool()` and `print()`
 /// of a tensor do too, but of anything else they do not.
 fn reads_back(text: &str) -> bool {
-    const CALLS: [&str; 11] = [
-        ".item()",
-        ".cpu()",
-        ".tolist()",
-        ".numpy()",
-        "synchronize(",
-        ".nonzero(",
-        "torch.nonzero(",
-        ".to(\"cpu\"",
-        ".to('cpu'",
-        "masked_select(",
-        "block_until_ready(",
-    ];
-    CALLS.iter().any(|call| text.contains(call))
+    const CALLS: &str = ".item() .cpu() .tolist() .numpy() synchronize( .nonzero( torch.nonzero( .to(\"cpu\" .to('cpu' \
+                         masked_select( block_until_ready(";
+    CALLS.split(' ').any(|call| text.contains(call))
 }
 
 /// The main thread's largest functions, without the loader's own that nobody can change.

@@ -38,7 +38,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         started: context.started.clone(),
         phase: judgement.phase,
         class: judgement.class,
-        cause: judgement.cause.map(|cause| cause.name().into()),
+        cause: judgement.cause,
         confidence: round(judgement.confidence, 2),
         summary: summary(judgement, spec, window),
         shares: main.map(|main| spec.map_or(main.shares, |spec| (spec.shares)(main))),
@@ -80,7 +80,7 @@ fn findings(judgement: &Judgement, window: &Features) -> Vec<Finding> {
     let others = judgement.others.iter().map(|other| {
         let class = other.cause.spec().class;
         let confidence = round(other.confidence.clamp(0.0, 1.0), 2);
-        Finding { class, cause: Some(other.cause.name().into()), confidence, text: other.text.clone() }
+        Finding { class, cause: Some(other.cause), confidence, text: other.text.clone() }
     });
     let class = judgement.class;
     let doubts = judgement.doubts.iter().filter(|_| class != Class::Unknown);
@@ -114,7 +114,7 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
         _ => return None,
     };
     let confidence = round(judgement.confidence * IF_FIRST_GOES.value, 2);
-    Some(Finding { class: cause.spec().class, cause: Some(cause.name().into()), confidence, text })
+    Some(Finding { class: cause.spec().class, cause: Some(cause), confidence, text })
 }
 
 fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> String {

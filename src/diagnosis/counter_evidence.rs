@@ -3,7 +3,7 @@
 //! The decision has weighed all of this already: the confidence says how much it counted. Here is what there was to weigh.
 //! What speaks against one cause stands in its file; what speaks against all causes of a class, here.
 
-use super::causes::{Against, Cause};
+use super::causes::Against;
 use super::class::Class;
 use super::parts::Evidence;
 use super::signals::{Side, Signal};
@@ -43,13 +43,12 @@ fn of_class(class: Class) -> &'static [&'static [Against]] {
 
 /// The evidence that speaks against the verdict, the side of its threshold that it is on, and what that means.
 pub fn counter_evidence(verdict: &Verdict) -> impl Iterator<Item = (&Evidence, Side, &'static str)> {
-    let cause = verdict.cause.as_deref().and_then(Cause::named);
-    let of_cause = cause.map_or(&[][..], |cause| cause.spec_in(verdict.class).against);
+    let of_cause = verdict.cause.map_or(&[][..], |cause| cause.spec_in(verdict.class).against);
     verdict.evidence.iter().filter_map(move |evidence| {
         let side = evidence.side()?;
         let known = of_class(verdict.class).iter().chain(of_cause).copied().flatten();
         let (.., means) =
-            known.into_iter().find(|(signal, wrong, _)| signal.name() == evidence.signal && *wrong == side)?;
+            known.into_iter().find(|(signal, wrong, _)| signal.row().0 == evidence.signal && *wrong == side)?;
         Some((evidence, side, *means))
     })
 }

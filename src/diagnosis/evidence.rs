@@ -35,7 +35,8 @@ struct Lines<'a> {
 impl Lines<'_> {
     /// A line, where the value is known.
     fn add(&mut self, signal: Signal, value: impl Into<Option<f64>>, threshold: Option<Threshold>) {
-        self.add_as(signal, value, threshold, signal.label());
+        let (.., label) = signal.row();
+        self.add_as(signal, value, threshold, label);
     }
 
     /// One in other words than the signal's.
@@ -46,10 +47,11 @@ impl Lines<'_> {
         threshold: Option<Threshold>,
         text: impl Into<String>,
     ) {
+        let (name, unit, _) = signal.row();
         self.lines.extend(value.into().map(|value| Evidence {
-            signal: signal.name().into(),
+            signal: name.into(),
             value: Some(round(value, 3)),
-            unit: signal.unit().into(),
+            unit: unit.into(),
             threshold: threshold.map(|threshold| threshold.value),
             text: text.into(),
         }));

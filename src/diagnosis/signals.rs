@@ -11,9 +11,9 @@ macro_rules! signals {
         impl Signal {
             const ALL: &[Self] = &[$(Self::$Signal),*];
 
-            /// Name, unit, words.
-            fn row(self) -> [&'static str; 3] {
-                match self { $(Self::$Signal => [$name, $unit, $label]),* }
+            /// Name, unit, and words that stand alone.
+            pub(super) fn row(self) -> (&'static str, &'static str, &'static str) {
+                match self { $(Self::$Signal => ($name, $unit, $label)),* }
             }
         }
     };
@@ -67,23 +67,6 @@ signals! {
     PsiMemory = "psi_memory", "percent", "some task waits for memory (PSI)";
 }
 
-impl Signal {
-    pub(super) fn name(self) -> &'static str {
-        let [name, ..] = self.row();
-        name
-    }
-
-    pub(super) fn unit(self) -> &'static str {
-        let [_, unit, _] = self.row();
-        unit
-    }
-
-    pub(super) fn label(self) -> &'static str {
-        let [.., label] = self.row();
-        label
-    }
-}
-
 /// On which side of its threshold a value lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
@@ -108,8 +91,8 @@ impl Evidence {
     /// What the signal is, in words that stand alone; its name with blanks where the signal is none of ours.
     #[must_use]
     pub fn label(&self) -> String {
-        let known = Signal::ALL.iter().find(|signal| signal.name() == self.signal);
-        known.map_or_else(|| self.signal.replace('_', " "), |signal| signal.label().to_owned())
+        let known = Signal::ALL.iter().map(|signal| signal.row()).find(|(name, ..)| *name == self.signal);
+        known.map_or_else(|| self.signal.replace('_', " "), |(.., label)| label.to_owned())
     }
 
     /// Where value and threshold are known.

@@ -112,27 +112,18 @@ pub(super) use thresholds;
 thresholds! {
     /// Input wait that is lost, from which on the loader is looked into.
     LOST_WAIT = 0.10, "share", "a tenth of the loop: the least that a person would fix; labelled workloads separate at 0.02 and 0.3";
-    /// Lost wait that nobody would doubt.
     CLEARLY_LOST = 0.30, "share", "the other end of the gap that labelled workloads leave";
-    /// No judgement from outside is surer.
     CERTAIN = 0.99, "confidence", "what could be seen may always be less than there is";
-    /// Where no device is in use, its idle time cannot confirm anything.
     NO_DEVICE = 0.75, "confidence", "labelled workloads on the CPU are told right with it";
-    /// What decides between two.
     LARGER_HALF = 0.50, "share", "the larger half names what it is";
-    /// Next to nothing.
     HARDLY = 0.05, "share", "within the error of a window's samples";
     /// Device idle time below which nothing on the host can bring much.
     DEVICE_IDLE = 0.15, "share", "1 / (1 - 0.15) = 1.18x is the most that is left on the host's side";
-    /// Device use above which it counts as busy.
     DEVICE_BUSY = 0.85, "share", "complement of device_idle";
-    /// Device use that leaves nothing.
     ALWAYS_BUSY = 0.95, "share", "the rest is the gap between two steps";
     /// Device idle time from which the host is looked into; between this and device_idle the loop is balanced.
     DRY = 0.22, "share", "1 / (1 - 0.22) = 1.28x at most, shared by several causes; labelled host-bound workloads idle 0.4 and more";
-    /// Device idle time that nobody would doubt.
     CLEARLY_DRY = 0.40, "share", "labelled host-bound workloads idle this much and more";
-    /// Device use below which nothing runs on it.
     DEVICE_UNUSED = 0.01, "share", "NVML counts whole percent";
     /// Power against limit below which a busy device is under-filled.
     LOW_POWER = 0.50, "share of the limit", "a busy device draws 70 % of its limit and more under dense kernels; memory-bound and tiny kernels draw less (nvtop's effective use = use x power / limit)";
@@ -140,39 +131,29 @@ thresholds! {
     SM_ACTIVE = 0.50, "share", "half of the multiprocessors without a warp";
     /// Main thread waiting for the device over and over while it also runs dry.
     SYNC = 0.20, "share", "a fifth of the loop spent in waits for a device that is idle otherwise";
-    /// The host's own work from which it is what the device waits for.
     HOST_WORK = 0.40, "share", "labelled host-bound workloads work 0.5 and more, those with waits for the device less than 0.3";
     /// CPU share at which a thread is called busy.
     BUSY = 0.60, "share", "busier than not, with room for measuring error";
-    /// Use of the allowed CPUs at which they are called full.
     CORES_FULL = 0.92, "share", "the rest is switching and the kernel's own work";
     /// Share of runnable time spent queueing.
     RUN_DELAY = 0.25, "share", "one third more time for the same work";
     /// Share of a main thread's runnable time spent queueing.
     MAIN_RUN_DELAY = 0.15, "share", "the loop itself is slowed by 1.18x";
-    /// Share of CFS periods in which the cgroup was throttled.
     CGROUP_THROTTLED = 0.15, "share of periods", "kernel: Documentation/scheduler/sched-bwc.rst; occasional throttling of a burst stays below";
-    /// CPU used by others, as a share of the allowed CPUs.
     NEIGHBOUR = 0.25, "share of allowed CPUs", "a quarter of the cores is more than system services take";
-    /// Active threads per allowed CPU.
     OVERSUBSCRIBED = 2.0, "threads per CPU", "twice as many runnable threads as CPUs: each waits as long as it runs";
-    /// Part of the workers' active time spent waiting for their source.
     WORKERS_IO = 0.50, "share of active time", "the larger half names the resource";
     /// Part of the workers' active time in one stage (decode, transform) from which that stage is the cause.
     STAGE = 0.60, "share of active time", "clearly the larger part: without this stage a worker is 2.5 times as fast and more";
     /// Part of the workers' time without work at which the set as a whole is not the limit.
     WORKERS_IDLE = 0.40, "share", "workers that wait for room while the loop waits for a batch: order or hand-over, not speed";
-    /// Difference in waiting for one another between ranks.
     STRAGGLER = 0.25, "share", "ranks that are alike wait alike; a quarter of the time is a rank a third slower than the rest";
     /// Part of the possible gain that more workers must bring for their number to be the cause.
     WORKERS_HELP = 0.60, "share of the gain", "else the work itself must get cheaper";
     /// Speed-up by more workers that is worth it whatever else could be gained.
     HELPFUL = 1.5, "times", "half as fast again for one changed number comes before any rewriting";
-    /// Share of the main thread's samples in a phase that is no training.
     PHASE = 0.60, "share", "most of the time, with room for what lies between";
-    /// Memory pressure.
     MEMORY_PRESSURE = 10.0, "percent", "PSI: some task stalled on memory a tenth of the time (Documentation/accounting/psi.rst)";
-    /// Utilisation of a disk.
     DISK_BUSY = 70.0, "percent", "iostat's rule of thumb for a device with little parallelism; below it latency, not the device, is the limit";
     /// Mean read below which reads are small.
     SMALL_READ = 65536.0, "bytes", "half of the default read-ahead window (128 KiB)";
@@ -184,7 +165,6 @@ thresholds! {
     INACTIVE = 5.0, "percent of a core", "below what any training loop uses";
     /// Growth of resident memory at which a young process is setting itself up.
     GROWING = 5242880.0, "bytes/s", "importing torch adds 200 to 500 MiB in some seconds; a training loop's memory stands still";
-    /// Age below which a process may still be starting.
     STARTING = 20.0, "s", "import of torch, data set and model take up to this long";
 }
 

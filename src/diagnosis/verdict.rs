@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::causes::{self, Cause};
 pub use super::class::{Class, Phase};
 pub use super::parts::{Advice, Evidence, GpuIdle, Hottest, Stages};
 use crate::rates::time_split::TimeSplit;
@@ -38,8 +39,9 @@ pub struct Verdict {
     pub phase: Phase,
     /// The class.
     pub class: Class,
-    /// The cause, where it can be known: one of TAXONOMY's strings.
-    pub cause: Option<String>,
+    /// The cause, where it can be known.
+    #[serde(deserialize_with = "causes::known")]
+    pub cause: Option<Cause>,
     /// 0–1.
     pub confidence: f64,
     /// One sentence: what and why, with numbers.
@@ -145,7 +147,8 @@ pub struct Finding {
     /// Class.
     pub class: Class,
     /// Cause.
-    pub cause: Option<String>,
+    #[serde(deserialize_with = "causes::known")]
+    pub cause: Option<Cause>,
     /// 0–1.
     pub confidence: f64,
     /// For a person.

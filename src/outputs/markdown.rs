@@ -7,7 +7,6 @@ use std::fmt::Write;
 
 use super::text::{headline, percent, phase_words};
 use crate::diagnosis::Verdict;
-use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Advice, Evidence, Finding, NotSeen, Steps};
 use crate::text::format::{precise, precise_in_unit};
 use crate::text::{fit, sanitise};
@@ -44,7 +43,7 @@ fn title(out: &mut String, text: &str) {
 }
 
 fn facts(out: &mut String, verdict: &Verdict) {
-    let cause = verdict.cause.as_deref().map(|cause| format!(", {}", inline(cause))).unwrap_or_default();
+    let cause = verdict.cause.map(|cause| format!(", {cause}")).unwrap_or_default();
     line(out, &format!("- Class: {}{cause}", verdict.class.word()));
     line(out, &format!("- Confidence: {} %", percent(verdict.confidence)));
     line(out, &format!("- Phase: {}", phase_words(verdict.phase)));
@@ -70,9 +69,8 @@ fn advice(out: &mut String, verdict: &Verdict) {
             line(out, &format!("\n{}{}", " ".repeat(lead.len()), inline(&advice.why)));
         }
     }
-    // Only of causes that there are: somebody may run it.
-    if let Some(cause) = verdict.cause.as_deref().and_then(Cause::named) {
-        let command = format!("trainmon explain {}/{}", verdict.class.word(), cause.name());
+    if let Some(cause) = verdict.cause {
+        let command = format!("trainmon explain {}/{cause}", verdict.class.word());
         line(out, &format!("\nHow this is told, and its limits: `{command}`"));
     }
 }
@@ -137,7 +135,7 @@ fn findings(out: &mut String, findings: &[Finding]) {
     }
     title(out, "Also found");
     for Finding { class, cause, confidence, text } in findings {
-        let cause = cause.as_deref().map(|cause| format!(", {}", inline(cause))).unwrap_or_default();
+        let cause = cause.map(|cause| format!(", {cause}")).unwrap_or_default();
         line(out, &format!("- **{}{cause}** ({} % sure): {}", class.word(), percent(*confidence), inline(text)));
     }
 }

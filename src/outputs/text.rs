@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
 use crate::diagnosis::Verdict;
-use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Evidence, GpuIdle, Hottest, Phase, Stages, Steps, WorkerVerdict};
 use crate::text::format::{precise, precise_in_unit};
 use crate::text::{sanitise, wrap_hanging};
@@ -64,22 +63,13 @@ pub fn class_words(class: Class) -> &'static str {
     }
 }
 
-/// A cause in words; a string that is no cause of ours is shown with blanks for dashes.
-#[must_use]
-pub fn cause_words(cause: &str) -> String {
-    match Cause::named(cause) {
-        Some(known) => known.spec().headline.to_owned(),
-        None => sanitise(&cause.replace('-', " ")).into_owned(),
-    }
-}
-
 /// `DATA-LOADER: too few workers (93 % sure)`.
 #[must_use]
 pub fn headline(verdict: &Verdict) -> String {
     let class = class_words(verdict.class);
     let sure = percent(verdict.confidence);
-    match (&verdict.cause, verdict.class) {
-        (Some(cause), _) => format!("{class}: {} ({sure} % sure)", cause_words(cause)),
+    match (verdict.cause, verdict.class) {
+        (Some(cause), _) => format!("{class}: {} ({sure} % sure)", cause.spec().headline),
         (None, Class::Idle) => format!("{class}: {} ({sure} % sure)", phase_words(verdict.phase)),
         (None, Class::Unknown) => format!("{class}: too little could be seen"),
         (None, Class::Balanced) => {
@@ -383,7 +373,7 @@ impl Page {
                 self.text("     ", &advice.why);
             }
         }
-        if let Some(cause) = &verdict.cause {
+        if let Some(cause) = verdict.cause {
             self.text(
                 "  ",
                 &format!("How this is told, and its limits: trainmon explain {}/{cause}", verdict.class.word()),
@@ -397,7 +387,7 @@ impl Page {
         }
         self.title("Also found");
         for finding in &verdict.other_findings {
-            let cause = finding.cause.as_deref().map(|cause| format!(", {}", cause_words(cause))).unwrap_or_default();
+            let cause = finding.cause.map(|cause| format!(", {}", cause.spec().headline)).unwrap_or_default();
             let sure = percent(finding.confidence);
             self.text("  - ", &format!("{}{cause} ({sure} % sure): {}", class_words(finding.class), finding.text));
         }

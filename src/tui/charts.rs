@@ -7,8 +7,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::labels;
 use super::theme::{Stage, Theme};
-use super::words;
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{Point, Timeline, Window};
 use crate::rates::time_split::LoopActivity;
@@ -219,7 +219,7 @@ pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, th
         let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(b.1));
         if let Some((class, _)) = most.filter(|(_, weight)| **weight > 0.0) {
             started = true;
-            put(buf, x, area.y, words::letter(class), theme.class(class));
+            put(buf, x, area.y, labels::letter(class), theme.class(class));
         } else if started && weights.iter().all(|weight| *weight <= 0.0) {
             put(buf, x, area.y, theme.gap_glyph(), theme.dim());
         }

@@ -41,23 +41,14 @@ const KNOWN_AGAINST_ARROWS: &[(&str, &str)] = &[];
 
 /// Arrows that close circles and are still there: each is to go, and then leaves this list.
 const KNOWN_CIRCLES: &[(&str, &str)] = &[
+    ("tui::app::setup", "tui::app::popup"),
+    ("tui::app::view", "tui::app::too_small"),
     ("commands::screen", "commands::replay"),
     ("sample::sampler", "sample::job"),
-    ("tui::views", "tui::summary"),
-    ("tui::popup", "tui::jobs"),
-    ("tui::setup", "tui::app"),
-    ("tui::setup", "tui::popup"),
-    ("tui::views", "tui::app"),
-    ("tui::views::popups", "tui::views::detail"),
-    ("tui::views::jobs", "tui::views::popups"),
-    ("tui::views::preview", "tui::views::detail"),
-    ("tui::views::setup", "tui::views::popups"),
-    ("tui::views::io::charts", "tui::views"),
 ];
 
 /// Files above [`MOST_LINES`] that do not say why, and are still there: each is to go, and then leaves this list.
-const KNOWN_LONG: &[&str] =
-    &["diagnosis/causes/mod.rs", "commands/doctor.rs", "outputs/text.rs", "tui/app.rs", "tui/job.rs"];
+const KNOWN_LONG: &[&str] = &["outputs/text.rs", "tui/job.rs"];
 
 const MOST_LINES: usize = 400;
 /// Stands in the first [`HEAD`] lines of a longer file, with the reason.

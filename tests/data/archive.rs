@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use trainmon::diagnosis::Verdict;
+use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Advice, Class, Evidence, NotSeen, WorkerVerdict};
 use trainmon::history::archive::{Archive, Limits, MomentId};
 use trainmon::rates::Frame;
@@ -121,7 +122,7 @@ fn verdict(class: Class, noise: &mut Noise) -> Verdict {
         trainmon: "0.1.0".into(),
         command: "python train.py --data /data/imagenet --epochs 90 --batch-size 256".into(),
         class,
-        cause: Some("too-few-workers".into()),
+        cause: Some(Cause::TooFewWorkers),
         confidence: share,
         summary: format!(
             "The main thread waits {:.0} % of its time for a batch: the workers are busy",

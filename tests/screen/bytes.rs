@@ -13,7 +13,7 @@ use trainmon::rates::stacks::{Activities, Activity, Place, ProcessStacks};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{ProcessRole, ThreadRole};
 use trainmon::tui::encode::encode;
-use trainmon::tui::page::Page;
+use trainmon::tui::pages::Page;
 use trainmon::tui::theme::{Depth, Theme};
 use trainmon::tui::{self, App, Message, Options};
 
@@ -246,7 +246,7 @@ static PLAYED: LazyLock<tui::Job> = LazyLock::new(|| {
     (1..=PAST + SETTLE + 65).for_each(|t| second(&mut app, t, JOB));
     tell_loaded(&mut app);
     for _ in 0..PAST {
-        app.update(Message::Advance(1.0));
+        app.step(Message::Advance(1.0));
     }
     app.job().clone()
 });
@@ -290,10 +290,10 @@ fn live(low_bandwidth: bool, depth: Depth, page: Page, past: &tui::Job, shape: J
 fn replayed(low_bandwidth: bool, depth: Depth, page: Page) -> usize {
     let mut app = screen(&PLAYED, low_bandwidth, depth, page);
     for _ in 0..SETTLE {
-        app.update(Message::Advance(1.0));
+        app.step(Message::Advance(1.0));
     }
     let sent = over_a_minute(&mut app, |app, _| {
-        app.update(Message::Advance(1.0));
+        app.step(Message::Advance(1.0));
     });
     assert_eq!(app.job().moment_ns(), noisy(PAST + SETTLE + 61, JOB).monotonic_ns, "it played");
     sent

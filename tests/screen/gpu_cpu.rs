@@ -345,7 +345,7 @@ fn hostile_names_stay_text() {
     for (name, theme) in HOSTILE_NAMES.into_iter().zip([PLAIN, ASCII].into_iter().cycle()) {
         let mut app = page_after(2, '2', theme, SIZES[0], hostile(name));
         for (size, key) in SIZES.into_iter().flat_map(|size| [(size, '2'), (size, '3')]) {
-            app.update(Message::Resize(size.0, size.1));
+            app.step(Message::Resize(size.0, size.1));
             press(&mut app, KeyCode::Char(key));
             for _ in 0..6 {
                 assert_harmless(&draw(&app, size), theme);
@@ -369,7 +369,7 @@ fn cost() {
                 let start = std::time::Instant::now();
                 for _ in 0..500 {
                     buf.reset();
-                    trainmon::tui::views::draw(&mut buf, &app);
+                    trainmon::tui::draw(&mut buf, &app);
                 }
                 println!("page {key} {size:?} zoom {zoom}: {:.0} µs", start.elapsed().as_secs_f64() / 500.0 * 1e6);
             }

@@ -7,6 +7,7 @@ use crossterm::event::KeyCode;
 use proptest::prelude::*;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::Verdict;
+use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Class, Evidence, Hottest, MainThread, NotSeen, Rank};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, MountRates, NetRates};
@@ -503,7 +504,7 @@ fn findings_name_what_speaks_against_the_verdict() {
     };
     let calm = text(&at(PLAIN, size, FINDINGS, full, calm), size);
     assert!(calm.contains("Nothing that was measured."), "{calm}");
-    let gpu = Verdict { class: Class::Gpu, cause: Some("compute-bound".into()), ..judged() };
+    let gpu = Verdict { class: Class::Gpu, cause: Some(Cause::ComputeBound), ..judged() };
     let gpu = text(&at(PLAIN, size, FINDINGS, full, gpu), size);
     assert!(gpu.contains("against: input_wait 68 % is over 10 %"), "{gpu}");
 }
@@ -542,7 +543,7 @@ fn hostile_names_reach_no_cell_raw() {
         for page in [IO, STACKS, FINDINGS] {
             press(&mut app, KeyCode::Char(page));
             for size in SIZES {
-                app.update(Message::Resize(size.0, size.1));
+                app.step(Message::Resize(size.0, size.1));
                 press(&mut app, KeyCode::Down);
                 press(&mut app, KeyCode::Down);
                 press(&mut app, KeyCode::Enter);

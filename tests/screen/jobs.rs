@@ -8,18 +8,19 @@ use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
+use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Class, Rank};
 use trainmon::jobs::Candidate;
 use trainmon::rates::Frame;
 use trainmon::tui::picker::Picker;
-use trainmon::tui::{App, Effect, Message, Theme, views};
+use trainmon::tui::{App, Effect, Message, Theme};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 const SECOND: JobKey = JobKey(1);
 
 /// Presses keys: `\n` Enter, `\x1b` Esc, `^` up, `v` down.
 fn press(app: &mut App, keys: &str) -> Vec<Effect> {
-    keys.chars().flat_map(|c| app.update(key(code(c)))).collect()
+    keys.chars().flat_map(|c| app.step(key(code(c)))).collect()
 }
 
 fn code(c: char) -> KeyCode {
@@ -70,9 +71,9 @@ fn candidates() -> Vec<Candidate> {
 fn two_jobs(theme: Theme, size: (u16, u16)) -> App {
     let mut app = running(theme, size, Job::default());
     let target = Target { pid: 2222, command: "python other.py --fast".into() };
-    app.update(Message::Attached(SECOND, target));
+    app.step(Message::Attached(SECOND, target));
     for t in 1..=30 {
-        let verdict = other(Class::Gpu, Some("compute-bound"), "The GPU is busy 97 % of the time.");
+        let verdict = other(Class::Gpu, Some(Cause::ComputeBound), "The GPU is busy 97 % of the time.");
         tell_of(&mut app, SECOND, frame(t, Job::default()), verdict);
     }
     app
@@ -81,19 +82,21 @@ fn two_jobs(theme: Theme, size: (u16, u16)) -> App {
 fn list(theme: Theme, size: (u16, u16)) -> App {
     let mut app = two_jobs(theme, size);
     press(&mut app, "o");
-    app.update(Message::Candidates(candidates()));
+    app.step(Message::Candidates(candidates()));
     app
 }
 
 fn picker(theme: Theme, size: (u16, u16), list: Vec<Candidate>) -> Picker {
-    let mut picker = Picker::new(theme, size);
+    let mut picker = Picker::new(theme);
     picker.update(Message::Candidates(list));
+    let drawn = picker.draw(&mut Buffer::empty(Rect::new(0, 0, size.0, size.1)));
+    picker.set_drawn(drawn);
     picker
 }
 
 fn draw_picker(picker: &Picker, size: (u16, u16)) -> Buffer {
     let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
-    views::draw_picker(&mut buf, picker);
+    picker.draw(&mut buf);
     buf
 }
 
@@ -149,7 +152,7 @@ fn small_terminals_still_choose() {
             assert!(picker_text(&first, size).contains("1234"));
         }
     }
-    let before = picker_text(&Picker::new(PLAIN, (80, 24)), (80, 24));
+    let before = picker_text(&Picker::new(PLAIN), (80, 24));
     assert!(before.contains("looking for processes that may be training"), "{before}");
 }
 
@@ -184,7 +187,7 @@ fn the_first_screen_chooses_quits_and_takes_any_pid() {
     assert_ne!(first.update(key(KeyCode::Char('q'))), [Effect::Quit], "typed into the filter");
     first.update(key(KeyCode::Esc));
     assert_eq!(first.update(key(KeyCode::Char('q'))), [Effect::Quit]);
-    assert_eq!(Picker::new(PLAIN, (80, 24)).update(key(KeyCode::Enter)), []);
+    assert_eq!(Picker::new(PLAIN).update(key(KeyCode::Enter)), []);
 }
 
 #[test]
@@ -215,7 +218,7 @@ fn enter_shows_an_attached_job_and_attaches_to_others() {
     assert_eq!(app.job().key, JobKey::default());
     assert!(text(&app, size).contains("job 1/2 PID 1234"));
     press(&mut app, "o");
-    app.update(Message::Candidates(candidates()));
+    app.step(Message::Candidates(candidates()));
     assert!(!text(&app, size).contains("3 more"));
     assert_eq!(
         press(&mut app, "777\n"),
@@ -225,7 +228,7 @@ fn enter_shows_an_attached_job_and_attaches_to_others() {
     assert_eq!(press(&mut app, "p2222\n").last(), Some(&Effect::Redraw));
     assert_eq!(app.job().key, SECOND);
     press(&mut app, "o/train.py\n");
-    app.update(Message::Candidates(candidates()));
+    app.step(Message::Candidates(candidates()));
     let shown = text(&app, size);
     assert_eq!(shown.matches(" 1234 ").count(), 1, "{shown}");
 }
@@ -268,7 +271,7 @@ fn a_cursor_is_in_the_picture_whatever_the_scale_was_meanwhile() {
     let mut app = two_jobs(PLAIN, size);
     press(&mut app, "J ");
     (0..40).for_each(|_| {
-        app.update(key(KeyCode::Left));
+        app.step(key(KeyCode::Left));
     });
     assert!(text(&app, size).contains('▲'));
     press(&mut app, "J++J");
@@ -286,12 +289,12 @@ fn letting_go_is_confirmed_and_never_takes_the_last_job() {
     assert_eq!((app.jobs().len(), app.job().key), (1, JobKey::default()));
     let after = text(&app, (80, 24));
     assert!(after.contains("1 attached"), "the list stays open: {after}");
-    app.update(key(KeyCode::Home));
+    app.step(key(KeyCode::Home));
     assert_eq!(press(&mut app, "xy"), [Effect::Redraw]);
     assert_eq!(app.jobs().len(), 1);
     // A candidate cannot be let go of.
-    app.update(key(KeyCode::End));
-    assert_eq!(app.update(key(KeyCode::Delete)), []);
+    app.step(key(KeyCode::End));
+    assert_eq!(app.step(key(KeyCode::Delete)), []);
     // A tick that was under way when it went is for nobody.
     assert_eq!(tell_of(&mut app, SECOND, frame(31, Job::default()), data_loader()), []);
 }
@@ -329,16 +332,16 @@ fn digits_jump_and_what_is_no_pid_is_said() {
     assert!(text(&app, size).contains("no PID: abc"));
     press(&mut app, "p99999999999\n");
     assert!(text(&app, size).contains("no PID: 99999999999"));
-    app.update(key(KeyCode::Char('p')));
-    app.update(Message::Paste("12\n34".into()));
-    assert_eq!(app.update(key(KeyCode::Enter)), [Effect::Attach(12), Effect::Redraw]);
+    app.step(key(KeyCode::Char('p')));
+    app.step(Message::Paste("12\n34".into()));
+    assert_eq!(app.step(key(KeyCode::Enter)), [Effect::Attach(12), Effect::Redraw]);
 }
 
 #[test]
 fn an_attachment_that_fails_is_told_in_a_line_and_the_list_stays() {
     let size = (80, 24);
     let mut app = list(PLAIN, size);
-    app.update(Message::Notice("no process 777: it has ended".into()));
+    app.step(Message::Notice("no process 777: it has ended".into()));
     let shown = text(&app, size);
     assert!(shown.contains("no process 777: it has ended") && shown.contains("2 attached"), "{shown}");
 }
@@ -350,7 +353,7 @@ fn two_hundred_candidates_scroll() {
         .collect();
     for size in SIZES {
         let mut app = list(PLAIN, size);
-        app.update(Message::Candidates(many.clone()));
+        app.step(Message::Candidates(many.clone()));
         for (code, pid) in [
             (KeyCode::End, "10199"),
             (KeyCode::Up, "10198"),
@@ -358,16 +361,16 @@ fn two_hundred_candidates_scroll() {
             (KeyCode::Down, "2222"),
             (KeyCode::Down, "10000"),
         ] {
-            app.update(key(code));
+            app.step(key(code));
             assert!(selected(&draw(&app, size)).contains(pid), "{code:?}: {}", text(&app, size));
         }
-        app.update(key(KeyCode::PageDown));
-        app.update(key(KeyCode::PageDown));
+        app.step(key(KeyCode::PageDown));
+        app.step(key(KeyCode::PageDown));
         assert!(selected(&draw(&app, size)).contains("python run_"));
         press(&mut app, "/run_19\n");
-        app.update(key(KeyCode::End));
+        app.step(key(KeyCode::End));
         assert!(selected(&draw(&app, size)).contains("10199"));
-        app.update(Message::Resize(80, 15));
+        app.step(Message::Resize(80, 15));
         assert!(selected(&draw(&app, (80, 15))).contains("10199"), "{}", text(&app, (80, 15)));
     }
 }
@@ -486,23 +489,23 @@ fn hostile_names_reach_no_cell_raw() {
                     ..Candidate::default()
                 };
                 let mut app = two_jobs(theme, size);
-                app.update(Message::Attached(JobKey(2), Target { pid: 6, command: long.clone() }));
-                let mut verdict = other(Class::Io, Some(name), &long);
+                app.step(Message::Attached(JobKey(2), Target { pid: 6, command: long.clone() }));
+                let mut verdict = other(Class::Io, Some(Cause::DiskBandwidth), &long);
                 verdict.advice[0].title = long.clone();
                 tell_of(&mut app, JobKey(2), frame(1, Job::default()), verdict.clone());
                 tell_of(&mut app, JobKey(2), frame(2, Job::default()), verdict.clone());
                 press(&mut app, "o");
-                app.update(Message::Candidates(vec![hostile.clone()]));
+                app.step(Message::Candidates(vec![hostile.clone()]));
                 let first = picker(theme, size, vec![hostile]);
                 let mut buffers = vec![draw(&app, size), draw_picker(&first, size)];
-                app.update(key(KeyCode::End));
+                app.step(key(KeyCode::End));
                 buffers.push(draw(&app, size));
-                app.update(key(KeyCode::Char('/')));
-                app.update(Message::Paste(name.into()));
+                app.step(key(KeyCode::Char('/')));
+                app.step(Message::Paste(name.into()));
                 buffers.push(draw(&app, size));
                 press(&mut app, "\x1b\x1b");
                 let last = Tick { alive: false, ..tick(&app, JobKey(2), frame(3, Job::default()), verdict) };
-                app.update(Message::Job(JobKey(2), JobEvent::Tick(last.into())));
+                app.step(Message::Job(JobKey(2), JobEvent::Tick(last.into())));
                 buffers.push(draw(&app, size));
                 buffers.iter().for_each(|buf| assert_harmless(buf, theme));
             }
@@ -538,7 +541,7 @@ proptest! {
             if let Message::Resize(columns, rows) = message {
                 size = (columns, rows);
             }
-            app.update(message.clone());
+            app.step(message.clone());
             first.update(message);
             prop_assert!(!app.jobs().is_empty());
             draw(&app, size);

@@ -126,7 +126,7 @@ fn the_filter_works_while_it_is_typed_and_escape_restores() {
     press(&mut app, KeyCode::Esc);
     assert_eq!(pids(&app, SMALL).len(), 4);
     press(&mut app, KeyCode::F(4));
-    app.update(Message::Key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)));
+    app.step(Message::Key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)));
     press(&mut app, KeyCode::Enter);
     assert_eq!(pids(&app, SMALL).len(), 7);
 }
@@ -296,7 +296,7 @@ fn hostile_names_break_nothing() {
                     for c in keys.chars() {
                         match c {
                             '\n' => drop(press(&mut app, KeyCode::Enter)),
-                            '\t' => drop(app.update(Message::Paste(name.to_owned()))),
+                            '\t' => drop(app.step(Message::Paste(name.to_owned()))),
                             c => drop(press(&mut app, KeyCode::Char(c))),
                         }
                     }
@@ -367,13 +367,12 @@ fn costs() {
                     let drawing = times(
                         Box::new(move |app| {
                             buf.reset();
-                            tui::views::draw(&mut buf, app);
+                            tui::draw(&mut buf, app);
                         }),
                         app,
                     );
                     // A resize to the same size does nothing but let the pages follow.
-                    let refreshing =
-                        times(Box::new(move |app| drop(app.update(Message::Resize(size.0, size.1)))), app);
+                    let refreshing = times(Box::new(move |app| drop(app.step(Message::Resize(size.0, size.1)))), app);
                     println!("{size:?} {count:>5} processes {name:<12} draw {drawing} µs, refresh {refreshing} µs");
                 };
                 measure(keys, &mut app);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::app::*;
 use crossterm::event::KeyCode;
 use trainmon::diagnosis::Verdict;
+use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Class, Phase};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
 use trainmon::tui::{App, Effect, Message};
@@ -31,6 +32,22 @@ fn overview() {
         let app = running(PLAIN, size, Job::default());
         insta::assert_snapshot!(format!("overview_{}x{}", size.0, size.1), text(&app, size));
     }
+}
+
+#[test]
+fn the_run_so_far() {
+    for size in [(80, 24), (120, 40), (200, 60)] {
+        let mut app = running(PLAIN, size, Job::default());
+        press(&mut app, KeyCode::Char('9'));
+        insta::assert_snapshot!(format!("run_{}x{}", size.0, size.1), text(&app, size));
+    }
+    let mut app = running(ASCII, (80, 24), Job::default());
+    press(&mut app, KeyCode::Char('9'));
+    let text = text(&app, (80, 24));
+    assert!(text.is_ascii() && text.contains("What the loop did"), "{text}");
+    let mut app = fresh(PLAIN, (80, 24));
+    press(&mut app, KeyCode::Char('9'));
+    assert!(crate::app::text(&app, (80, 24)).contains("Nothing has been watched yet."));
 }
 
 #[test]
@@ -84,7 +101,7 @@ fn every_class_is_said_in_words_at_every_size() {
     ];
     for size in SIZES {
         for (class, cause, word) in all {
-            let text = text(&with_verdict(size, other(class, cause, "Why it is so.")), size);
+            let text = text(&with_verdict(size, other(class, cause.and_then(Cause::named), "Why it is so.")), size);
             assert!(text.contains(word), "{word} at {size:?}:\n{text}");
             if let Some(cause) = cause {
                 assert!(text.contains(cause), "{cause} at {size:?}:\n{text}");
@@ -220,7 +237,6 @@ fn hostile_names_reach_no_cell_raw() {
                 f.storage.mounts[0].mount_point = Arc::clone(&long);
                 let mut v = unknown();
                 v.summary = name.repeat(5);
-                v.cause = Some(name.into());
                 v.not_seen[1].why = name.into();
                 v.not_seen[1].mend = Some(name.into());
                 v.advice = data_loader().advice;
@@ -268,18 +284,18 @@ fn a_popup_that_cannot_be_seen_takes_no_keys() {
     let size = (120, 40);
     let mut app = running(PLAIN, size, Job::default());
     let key = |c| key(KeyCode::Char(c));
-    app.update(key('e'));
+    app.step(key('e'));
     assert!(text(&app, size).contains("Save into"), "{}", text(&app, size));
     for small in [(40, 10), (59, 40), (120, 14)] {
-        app.update(Message::Resize(small.0, small.1));
+        app.step(Message::Resize(small.0, small.1));
         assert!(text(&app, small).contains("q quits"));
-        let effects = app.update(key('j'));
+        let effects = app.step(key('j'));
         assert!(!effects.iter().any(|effect| matches!(effect, Effect::Save(..))), "{effects:?}");
-        app.update(Message::Paste("j".to_owned()));
-        assert_eq!(app.update(key('q')), [Effect::Quit], "what the screen says works");
+        app.step(Message::Paste("j".to_owned()));
+        assert_eq!(app.step(key('q')), [Effect::Quit], "what the screen says works");
     }
     // It is there again where it can be seen, and takes its keys.
-    app.update(Message::Resize(size.0, size.1));
+    app.step(Message::Resize(size.0, size.1));
     assert!(text(&app, size).contains("Save into"));
-    assert!(app.update(key('j')).iter().any(|effect| matches!(effect, Effect::Save(..))));
+    assert!(app.step(key('j')).iter().any(|effect| matches!(effect, Effect::Save(..))));
 }

@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::history::archive::Limits;
-use trainmon::tui::layout;
 use trainmon::tui::{App, Message, Options};
 
 const SIZE: (u16, u16) = (120, 40);
@@ -137,15 +136,15 @@ fn a_recording_plays_from_its_beginning_at_its_speed() {
     assert!(text(&app, SIZE).contains("REPLAY 1"), "{}", text(&app, SIZE));
     assert!(app.due_s().is_some_and(|due| (0.9..=1.0).contains(&due)));
     for _ in 0..25 {
-        app.update(Message::Advance(0.1));
+        app.step(Message::Advance(0.1));
     }
     assert_eq!(shown(&app), 3);
     type_text(&mut app, ">>>");
-    app.update(Message::Advance(1.0));
+    app.step(Message::Advance(1.0));
     assert_eq!(shown(&app), 13);
     type_text(&mut app, " ");
     assert_eq!(app.due_s(), None);
-    assert!(app.update(Message::Advance(5.0)).is_empty());
+    assert!(app.step(Message::Advance(5.0)).is_empty());
     assert!(text(&app, SIZE).contains("REPLAY PAUSED"));
     type_text(&mut app, " ]");
     assert_eq!(shown(&app), 55);
@@ -156,7 +155,7 @@ fn a_recording_stops_at_its_end_and_begins_anew() {
     let mut app = recording(SIZE);
     type_text(&mut app, "}");
     assert_eq!(shown(&app), 90);
-    app.update(Message::Advance(1.0));
+    app.step(Message::Advance(1.0));
     assert_eq!((shown(&app), app.due_s()), (90, None));
     type_text(&mut app, " ");
     assert_eq!(shown(&app), 1);
@@ -170,7 +169,7 @@ fn a_replay_that_has_caught_up_with_its_file_goes_on_when_more_is_read() {
     assert_eq!(app.due_s(), None);
     tell(&mut app, frame(2, Job::default()), data_loader());
     assert!(app.due_s().is_some());
-    app.update(Message::Advance(1.0));
+    app.step(Message::Advance(1.0));
     assert_eq!(shown(&app), 2);
 }
 
@@ -205,7 +204,7 @@ proptest! {
             }
             press(&mut app, KeyCode::Char(key));
             press(&mut app, if t % 2 == 0 { KeyCode::Left } else { KeyCode::Right });
-            app.update(Message::Advance(t as f64 / 100.0));
+            app.step(Message::Advance(t as f64 / 100.0));
             prop_assert!(app.frame().is_some());
             draw(&app, (80, 24));
         }
@@ -218,7 +217,7 @@ fn what_lies_over_the_charts_takes_no_seeks_for_them() {
     let seeks = |app: &App| {
         (0..SIZE.1).any(|row| {
             let mut app = app.clone();
-            app.update(mouse(MouseEventKind::Drag(MouseButton::Left), SIZE.0 - 20, row));
+            app.step(mouse(MouseEventKind::Drag(MouseButton::Left), SIZE.0 - 20, row));
             !app.job().is_live()
         })
     };
@@ -246,7 +245,7 @@ fn on_a_thin_line_a_recording_holds_its_numbers_while_it_plays() {
     assert_eq!(shown(&app), 1);
     let mut seen = Vec::new();
     for _ in 0..20 {
-        app.update(Message::Advance(1.0));
+        app.step(Message::Advance(1.0));
         seen.push(shown(&app));
     }
     seen.dedup();
@@ -268,7 +267,7 @@ fn on_a_thin_line_a_recording_holds_its_numbers_while_it_plays() {
 /// Cells of the body that stand out in reverse.
 fn reversed(app: &App, size: (u16, u16)) -> Vec<(u16, u16)> {
     let buf = draw(app, size);
-    let body = layout::body(buf.area);
+    let body = body(buf.area);
     body.positions()
         .filter(|at| buf.cell(*at).unwrap().modifier.contains(Modifier::REVERSED))
         .map(|at| (at.x, at.y))
@@ -311,5 +310,5 @@ fn every_timeline_of_every_page_is_marked_and_takes_clicks() {
 }
 
 fn body_top(size: (u16, u16)) -> u16 {
-    layout::body(ratatui::layout::Rect::new(0, 0, size.0, size.1)).y
+    body(ratatui::layout::Rect::new(0, 0, size.0, size.1)).y
 }

@@ -9,7 +9,7 @@ use trainmon::config::{Call, Settings};
 use trainmon::demo::start_with;
 use trainmon::history::archive::Limits;
 use trainmon::jobs::attached::AttachedJobs;
-use trainmon::jobs::candidates::watch::Candidates;
+use trainmon::jobs::candidates::polling::Candidates;
 use trainmon::jobs::session::{Session, block_on};
 use trainmon::jobs::{JobEvent, JobKey, Target};
 use trainmon::tui::{App, Effect, Job, Message, Options};

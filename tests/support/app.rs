@@ -9,6 +9,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use trainmon::diagnosis::Verdict;
+use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Steps};
 use trainmon::history::archive::Limits;
 pub use trainmon::jobs::{JobEvent, JobKey, Target};
@@ -21,7 +22,8 @@ use trainmon::rates::frame::{
 };
 use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample, Sources};
-use trainmon::tui::{self, App, Effect, Message, Options, Theme, views};
+use trainmon::tui::keys::Keymap;
+use trainmon::tui::{self, App, Effect, Message, Options, Theme};
 
 pub static COLOUR: LazyLock<Theme> = LazyLock::new(Theme::coloured);
 pub const PLAIN: Theme = Theme::plain(false);
@@ -212,7 +214,7 @@ pub fn data_loader() -> Verdict {
         observed_s: 90.0,
         phase: Phase::Training,
         class: Class::DataLoader,
-        cause: Some("too-few-workers".into()),
+        cause: Some(Cause::TooFewWorkers),
         confidence: 0.93,
         summary: "The GPU waits for batches 68 % of the time; 4 workers are 93 % busy and 4 of 8 CPUs are free."
             .into(),
@@ -251,7 +253,7 @@ pub fn data_loader() -> Verdict {
         ],
         other_findings: vec![Finding {
             class: Class::Gpu,
-            cause: Some("under-filled".into()),
+            cause: Some(Cause::UnderFilled),
             confidence: 0.4,
             text: "When the GPU works it draws 31 % of its power limit.".into(),
         }],
@@ -296,8 +298,8 @@ pub fn unknown() -> Verdict {
 }
 
 /// Any other verdict, by class and cause.
-pub fn other(class: Class, cause: Option<&str>, summary: &str) -> Verdict {
-    Verdict { class, cause: cause.map(Into::into), summary: summary.into(), ..data_loader() }
+pub fn other(class: Class, cause: Option<Cause>, summary: &str) -> Verdict {
+    Verdict { class, cause, summary: summary.into(), ..data_loader() }
 }
 
 pub fn target() -> Target {
@@ -377,7 +379,7 @@ pub fn key(code: KeyCode) -> Message {
 }
 
 pub fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
-    app.update(key(code))
+    app.step(key(code))
 }
 
 /// Presses the keys of these characters.
@@ -390,7 +392,41 @@ pub fn mouse(kind: MouseEventKind, column: u16, row: u16) -> Message {
 }
 
 pub fn click(app: &mut App, column: u16, row: u16) -> Vec<Effect> {
-    app.update(mouse(MouseEventKind::Down(MouseButton::Left), column, row))
+    app.step(mouse(MouseEventKind::Down(MouseButton::Left), column, row))
+}
+
+/// What the loop does with an event.
+pub trait Step {
+    /// Draws, as the loop has before anything can happen, and lets it happen.
+    fn step(&mut self, message: Message) -> Vec<Effect>;
+}
+
+impl Step for App {
+    fn step(&mut self, message: Message) -> Vec<Effect> {
+        let is_move = |key| Keymap::default().action(key).is_some_and(|action| action.rows(1).is_some());
+        // Nothing else looks at what was drawn where.
+        let looks = match &message {
+            Message::Key(key) => is_move(*key),
+            message => matches!(message, Message::Mouse(_)),
+        };
+        if !looks {
+            return self.update(message);
+        }
+        let (width, height) = self.size();
+        let drawn = trainmon::tui::draw(&mut Buffer::empty(Rect::new(0, 0, width, height)), self);
+        self.set_drawn(drawn);
+        self.update(message)
+    }
+}
+
+/// Where pages are drawn, but for the overview.
+pub fn body(area: Rect) -> Rect {
+    let above = match area.height {
+        0..20 => 3,
+        20..40 => 4,
+        _ => 5,
+    };
+    Rect { y: area.y + above.min(area.height), height: area.height.saturating_sub(above + 1), ..area }
 }
 
 /// A screen after a while of a data-loader-bound run.
@@ -403,7 +439,7 @@ pub fn running_until(theme: Theme, size: (u16, u16), job: Job, change: impl FnOn
     let mut app = fresh(theme, size);
     let mut change = Some(change);
     let start = Arc::new(Verdict { class: Class::Unknown, phase: Phase::Init, ..unknown() });
-    let gpu = Arc::new(other(Class::Gpu, Some("compute-bound"), "The GPU is busy."));
+    let gpu = Arc::new(other(Class::Gpu, Some(Cause::ComputeBound), "The GPU is busy."));
     let loader = Arc::new(data_loader());
     for t in 1..=job.seconds {
         if (61..65).contains(&t) {
@@ -429,7 +465,7 @@ pub fn running_until(theme: Theme, size: (u16, u16), job: Job, change: impl FnOn
 /// The screen as a buffer.
 pub fn draw(app: &App, size: (u16, u16)) -> Buffer {
     let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
-    views::draw(&mut buf, app);
+    trainmon::tui::draw(&mut buf, app);
     buf
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use trainmon::tui::keys::{Action, Keymap};
-use trainmon::tui::page::Page;
+use trainmon::tui::pages::Page;
 
 use crate::process::{Target, nice, pause, recording};
 use crate::pty::{Conditions, ESC, Screen, key, typed};

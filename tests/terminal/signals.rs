@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use trainmon::tui::keys::Action;
-use trainmon::tui::page::Page;
+use trainmon::tui::pages::Page;
 
 use crate::process::{PROGRAM, Target, pause, state, until};
 use crate::pty::{Conditions, Screen, Seen, key};

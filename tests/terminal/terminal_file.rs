@@ -2,10 +2,10 @@
 //!
 //! The child is this same test program, started again with a mode in its environment.
 
+use trainmon::tui;
 use trainmon::tui::Theme;
 use trainmon::tui::terminal::{Options, Terminal};
 use trainmon::tui::theme::Depth;
-use trainmon::tui::views;
 
 use crate::app::*;
 use crate::process::this_test;
@@ -51,25 +51,25 @@ fn child() {
     let mut terminal =
         Terminal::enter(Options { mouse: mode.starts_with("mouse"), screen: mode == "copy-in-screen" }).unwrap();
     assert_eq!(terminal.size(), SIZE);
-    terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+    terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
     match mode.as_str() {
         "same" => {
             for _ in 0..5 {
-                terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+                terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
             }
         }
         "repaint" => {
             terminal.repaint();
-            terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+            terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
         }
         "panic" => panic!("the screen fell over"),
         "panic-elsewhere" => {
             let _ = std::thread::spawn(|| panic!("a source fell over")).join();
-            terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+            terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
         }
         "suspend" => {
             terminal.suspend().unwrap();
-            terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+            terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
         }
         "copy" => terminal.copy("wörter").unwrap(),
         "copy-in-screen" => terminal.copy(&"wörter ".repeat(300)).unwrap(),
@@ -77,7 +77,7 @@ fn child() {
             terminal.mouse(false).unwrap();
             terminal.suspend().unwrap();
             terminal.resumed().unwrap();
-            terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+            terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
             terminal.mouse(true).unwrap();
         }
         _ => {}

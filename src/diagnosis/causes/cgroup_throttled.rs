@@ -19,25 +19,21 @@ pub(super) const CAUSE: Spec = Spec {
          thread short of CPU time",
         "the job's control group was throttled in at least `cgroup_throttled`",
     ],
+    judge: |case| {
+        let throttled = case.window.cpu.throttled.filter(|share| *share >= CGROUP_THROTTLED)?;
+        starvation::may_be(case).then(|| case.of(Cause::CgroupThrottled, SURE.at(throttled)))
+    },
     signals: &[QUOTA, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
-    source: "kernel Documentation/scheduler/sched-bwc.rst: once the quota of a period is used up, all threads of \
-             the group wait for the next one (100 ms by default)",
+    source: "kernel Documentation/scheduler/sched-bwc.rst: once the quota of a period is used up, all threads of the \
+             group wait for the next one (100 ms by default)",
     confirmed: Confirmed::LabelledWorkloads,
-    limits: "a container shows the machine's CPUs, so many threads can use up the quota at the start of each \
-             period although the mean use looks low",
-    advice: &[
-        (
-            "Raise the CPU limit of the container (cpu.max, --cpus, resources.limits.cpu)",
-            "the job wants more CPU time than its quota",
-        ),
-        ("Lower num_workers and thread counts to the quota", "the same work is then paused less often"),
+    limits: "a container shows the machine's CPUs, so many threads can use up the quota at the start of each period \
+             although the mean use looks low",
+    advice: advice![
+        "Raise the CPU limit of the container (cpu.max, --cpus, resources.limits.cpu)"
+            => "the job wants more CPU time than its quota";
+        "Lower num_workers and thread counts to the quota" => "the same work is then paused less often";
     ],
-    judge,
     bound: starvation::all_cpus,
     ..Spec::of(Class::Cpu)
 };
-
-fn judge(case: &Case<'_>) -> Option<Judgement> {
-    let throttled = case.window.cpu.throttled.filter(|share| *share >= CGROUP_THROTTLED)?;
-    starvation::may_be(case).then(|| case.of(Cause::CgroupThrottled, SURE.at(throttled)))
-}

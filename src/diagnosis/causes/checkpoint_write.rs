@@ -23,20 +23,18 @@ pub(super) const CAUSE: Spec = Spec {
         "saving is: waiting for a disk to take data, or writing far more than logs and metrics do; with stacks: \
          frames of torch/serialization.py or torch.distributed.checkpoint",
     ],
+    judge,
     signals: &[MAIN_WAIT, "/proc/PID/task/TID/io of the main thread (wchar)", MAIN_STACKS, DEVICE, CPUS],
     source: "torch.save runs in the calling thread: it copies from the device, pickles and writes",
     confirmed: Confirmed::LabelledWorkloads,
     limits: "saves that come less often than the watch lasts are missed or look large; other large writes of the \
              main thread count as saving where there are no stacks",
-    advice: &[
-        (
-            "Save less often, or asynchronously (torch.distributed.checkpoint.async_save)",
-            "the device idles while state is written",
-        ),
-        ("Save to a faster disk", "the write itself takes the time"),
-        ("Copy the state to host memory and write it in a thread", "the loop then waits for the copy only"),
+    advice: advice![
+        "Save less often, or asynchronously (torch.distributed.checkpoint.async_save)"
+            => "the device idles while state is written";
+        "Save to a faster disk" => "the write itself takes the time";
+        "Copy the state to host memory and write it in a thread" => "the loop then waits for the copy only";
     ],
-    judge,
     bound: |window| Some(window.without(window.main.as_ref()?.shares.checkpoint)),
     ..Spec::of(Class::Io)
 };

@@ -23,35 +23,27 @@ pub(super) const CAUSE: Spec = Spec {
         "where ranks differ by `straggler` and more, the one that does not wait holds up the others: the verdict is \
          that rank's own cause",
     ],
+    judge: |case| {
+        let collectives = case.main.share(Activity::Collective);
+        let costs = collectives >= COLLECTIVES && collectives > case.lost;
+        costs.then(|| Judgement::of(Cause::Communication, SURE.at(collectives)))
+    },
     signals: &[MAIN_STACKS, MAIN_WAIT, DEVICE, POWER],
     source: "frames of torch/distributed/distributed_c10d.py; a rank that waits in a collective kernel reads close \
              to full utilisation at low power",
     confirmed: Confirmed::FakeDeviceOnly,
     limits: "needs stacks; with NCCL the host launches a collective and goes on, and the wait shows up at the next \
              synchronisation or as a busy device at low power; ranks on other machines are not seen",
-    advice: &[
-        (
-            "Communicate less often: accumulate gradients under no_sync(), or larger batches per rank",
-            "each step then exchanges gradients once for more work",
-        ),
-        (
-            "Let DDP overlap: bucket_cap_mb, gradient_as_bucket_view=True, static_graph=True; compress with bf16 hooks",
-            "exchange that runs during the backward pass is hidden behind it",
-        ),
-        (
-            "Check the transport with NCCL_DEBUG=INFO (NVLink or InfiniBand, not sockets)",
-            "a fall-back to TCP is many times slower",
-        ),
+    advice: advice![
+        "Communicate less often: accumulate gradients under no_sync(), or larger batches per rank"
+            => "each step then exchanges gradients once for more work";
+        "Let DDP overlap: bucket_cap_mb, gradient_as_bucket_view=True, static_graph=True; compress with bf16 hooks"
+            => "exchange that runs during the backward pass is hidden behind it";
+        "Check the transport with NCCL_DEBUG=INFO (NVLink or InfiniBand, not sockets)"
+            => "a fall-back to TCP is many times slower";
     ],
-    judge,
     ..Spec::of(Class::Gpu)
 };
-
-fn judge(case: &Case<'_>) -> Option<Judgement> {
-    let collectives = case.main.share(Activity::Collective);
-    let costs = collectives >= COLLECTIVES && collectives > case.lost;
-    costs.then(|| Judgement::of(Cause::Communication, SURE.at(collectives)))
-}
 
 /// Several ranks whose devices are busy and barely filled: a rank that waits in a collective kernel is busy at low power as
 /// well, and so are all of them where the exchange itself is slow.

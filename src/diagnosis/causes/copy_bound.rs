@@ -20,32 +20,26 @@ pub(super) const CAUSE: Spec = Spec {
         "the device is busy less than `device_busy` of the time, for copies are no kernels; or it is busy and draws \
          less than `low_power`",
     ],
+    judge: |case| {
+        let link = |gpu: &Device| gpu.pcie.filter(|used| *used >= PCIE_BUSY);
+        match case.loss {
+            Loss::Busy(gpu) if gpu.low_power() => link(gpu).map(|_| case.of(Cause::CopyBound, BUSY_TOO)),
+            // Copies are no kernels: a device that is fed over a full link is idle by its utilisation.
+            Loss::Dry(gpu) => link(gpu).map(|used| Judgement::of(Cause::CopyBound, SURE.at(used))),
+            _ => None,
+        }
+    },
     signals: &[PCIE, DEVICE, POWER],
-    source: "nvmlDeviceGetPcieThroughput samples 20 ms for each query; the link carries generation x width, less \
-             10 to 20 percent for its protocol",
+    source: "nvmlDeviceGetPcieThroughput samples 20 ms for each query; the link carries generation x width, less 10 \
+             to 20 percent for its protocol",
     confirmed: Confirmed::FakeDeviceOnly,
     limits: "a short sample now and then: bursts are missed or overstated; copies that wait for pageable memory \
              leave the link idle and are not found",
-    advice: &[
-        (
-            "Copy less: uint8 batches, augment on the device; pin_memory=True and non_blocking=True",
-            "the link is full",
-        ),
-        (
-            "Copy the next batch on a stream of its own while the step computes",
-            "copies from pinned memory overlap with kernels",
-        ),
+    advice: advice![
+        "Copy less: uint8 batches, augment on the device; pin_memory=True and non_blocking=True"
+            => "the link is full";
+        "Copy the next batch on a stream of its own while the step computes"
+            => "copies from pinned memory overlap with kernels";
     ],
-    judge,
     ..Spec::of(Class::Gpu)
 };
-
-fn judge(case: &Case<'_>) -> Option<Judgement> {
-    let link = |gpu: &Device| gpu.pcie.filter(|used| *used >= PCIE_BUSY);
-    match case.loss {
-        Loss::Busy(gpu) if gpu.low_power() => link(gpu).map(|_| case.of(Cause::CopyBound, BUSY_TOO)),
-        // Copies are no kernels: a device that is fed over a full link is idle by its utilisation.
-        Loss::Dry(gpu) => link(gpu).map(|used| Judgement::of(Cause::CopyBound, SURE.at(used))),
-        _ => None,
-    }
-}

@@ -20,38 +20,32 @@ pub(super) const CAUSE: Spec = Spec {
         "the workers are idle at least `workers_idle` of their time: they wait while the loop waits",
         "neither one worker (imbalance) nor single long batches (slow-samples) explain it",
         "with stacks, instead: taking batches over, as far as the main thread runs meanwhile, holds at least \
-         `receiving` of the wait, or the workers' sending \
-         threads are busy at least `busy` of the time and more than the workers themselves",
+         `receiving` of the wait, or the workers' sending threads are busy at least `busy` of the time and more than \
+         the workers themselves",
     ],
+    judge: |case| {
+        let workers = case.slow_workers()?;
+        if is_seen(case, workers) {
+            return Some(case.of(Cause::HandOver, BY_STACKS));
+        }
+        let resting = if workers.active() < AT_REST { RESTING } else { HALF_RESTING };
+        (workers.idle >= WORKERS_IDLE).then(|| case.of(Cause::HandOver, resting))
+    },
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_STACKS, STEPS],
     source: "torch hands batches over by pickling them in a feeder thread; each tensor goes through shared memory \
              and is mapped by the receiver, anything else through a pipe byte by byte",
     confirmed: Confirmed::LabelledWorkloads,
     limits: "receiving a large batch is work of the main thread and looks like cpu/main-thread from outside; a \
              source that wakes the workers in turn looks like it too",
-    advice: &[
-        (
-            "Send smaller batches: collate to fewer, smaller tensors (uint8 instead of float32)",
-            "the hand-over copies and maps every tensor",
-        ),
-        ("Look at the collate function and the pin-memory thread", "they run between the workers and the loop"),
-        (
-            "Return tensors or numpy arrays, not Python lists or objects",
-            "tensors travel in shared memory, everything else is pickled",
-        ),
+    advice: advice![
+        "Send smaller batches: collate to fewer, smaller tensors (uint8 instead of float32)"
+            => "the hand-over copies and maps every tensor";
+        "Look at the collate function and the pin-memory thread" => "they run between the workers and the loop";
+        "Return tensors or numpy arrays, not Python lists or objects"
+            => "tensors travel in shared memory, everything else is pickled";
     ],
-    judge,
     ..Spec::of(Class::DataLoader)
 };
-
-fn judge(case: &Case<'_>) -> Option<Judgement> {
-    let workers = case.slow_workers()?;
-    if is_seen(case, workers) {
-        return Some(case.of(Cause::HandOver, BY_STACKS));
-    }
-    let resting = if workers.active() < AT_REST { RESTING } else { HALF_RESTING };
-    (workers.idle >= WORKERS_IDLE).then(|| case.of(Cause::HandOver, resting))
-}
 
 /// The stacks show it: the main thread spends its wait on receiving batches, or the workers' sending threads are busy while
 /// the workers themselves are not.

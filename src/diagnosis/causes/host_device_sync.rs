@@ -20,28 +20,33 @@ pub(super) const CAUSE: Spec = Spec {
         "the host works no longer than the device does: without the waits the two would overlap",
         "with stacks: one line of the user's code is the innermost again and again",
     ],
+    judge: |case| {
+        let gpu = case.device_kept_idle()?;
+        let shares = &case.main.shares;
+        // Without the syncs host and device would overlap, and the longer of the two would set the pace. A wait that spins
+        // looks like work; the stacks then show one line that reads a value back.
+        let lines = case.main.stacks.as_ref().map_or(0.0, LoopStacks::at_sync_lines);
+        let sync = shares.device_sync.max(lines);
+        // What of it was blocked is no work already.
+        let working = (shares.host_busy - (sync - shares.device_sync)).max(0.0);
+        let waits = sync >= SYNC && gpu.job_busy >= working;
+        waits.then(|| case.of(Cause::HostDeviceSync, SURE.at(shares.host_busy)))
+    },
     signals: &[MAIN_WAIT, MAIN_STACKS, DEVICE, STEPS],
     source: "CUDA programming guide, asynchronous execution: reading a value on the host waits for all work before \
              it; such an implicit wait has no Python frame of its own, the user's line repeats",
     confirmed: Confirmed::FakeDeviceOnly,
-    limits: "a wait measures the queue in front of it, not the cost of the line: removing one shows the next; \
-             CUDA's default wait may spin and then looks like work on one line",
-    advice: &[
-        (
-            "Remove .item(), .cpu(), nonzero() and printing of tensors from the step",
-            "each of them waits for the device",
-        ),
-        ("Read the loss every N steps only", "the host can then run ahead"),
-        (
-            "Find the lines with torch.cuda.set_sync_debug_mode(\"warn\")",
-            "torch then warns at each operation that waits",
-        ),
-        (
-            "Replace boolean masks and nonzero by torch.where or ignore_index",
-            "results whose size depends on the values make the host wait",
-        ),
+    limits: "a wait measures the queue in front of it, not the cost of the line: removing one shows the next; CUDA's \
+             default wait may spin and then looks like work on one line",
+    advice: advice![
+        "Remove .item(), .cpu(), nonzero() and printing of tensors from the step"
+            => "each of them waits for the device";
+        "Read the loss every N steps only" => "the host can then run ahead";
+        "Find the lines with torch.cuda.set_sync_debug_mode(\"warn\")"
+            => "torch then warns at each operation that waits";
+        "Replace boolean masks and nonzero by torch.where or ignore_index"
+            => "results whose size depends on the values make the host wait";
     ],
-    judge,
     evidence: &[Signal::DeviceSync],
     against: &[MAIN_IS_SLOW],
     place: Place::Sync,
@@ -65,24 +70,11 @@ const BESIDE_A_BUSY_DEVICE: Spec = Spec {
              running ahead, so that the device runs dry as soon as it gets faster",
     confirmed: Confirmed::Unconfirmed,
     limits: "needs stacks; little can be gained while the device is busy, so it is mostly a finding beside another",
-    advice: &[
-        ("Remove .item(), .cpu() and nonzero() from the step", "each of them waits for the device"),
-        ("Read the loss every N steps only", "the host can then run ahead"),
+    advice: advice![
+        "Remove .item(), .cpu() and nonzero() from the step" => "each of them waits for the device";
+        "Read the loss every N steps only" => "the host can then run ahead";
     ],
     evidence: &[Signal::DeviceSync],
     place: Place::Sync,
     ..Spec::of(Class::Gpu)
 };
-
-fn judge(case: &Case<'_>) -> Option<Judgement> {
-    let gpu = case.device_kept_idle()?;
-    let shares = &case.main.shares;
-    // Without the syncs host and device would overlap, and the longer of the two would set the pace. A wait that spins
-    // looks like work; the stacks then show one line that reads a value back.
-    let lines = case.main.stacks.as_ref().map_or(0.0, LoopStacks::at_sync_lines);
-    let sync = shares.device_sync.max(lines);
-    // What of it was blocked is no work already.
-    let working = (shares.host_busy - (sync - shares.device_sync)).max(0.0);
-    let waits = sync >= SYNC && gpu.job_busy >= working;
-    waits.then(|| case.of(Cause::HostDeviceSync, SURE.at(shares.host_busy)))
-}

@@ -16,45 +16,40 @@ pub(super) const CAUSE: Spec = Spec {
     meaning: "the main thread makes the batches itself (num_workers=0)",
     rule: &[
         "the job has no data workers",
-        "with stacks: at least `lost_wait` of the main thread's time lies below torch's \
-         _SingleProcessDataLoaderIter",
-        "without stacks: the main thread waits for a disk, a pipe or a socket, or reads at least `inline_read` \
-         in `mostly_reading`, while the device idles at least `dry`",
+        "with stacks: at least `lost_wait` of the main thread's time lies below torch's _SingleProcessDataLoaderIter",
+        "without stacks: the main thread waits for a disk, a pipe or a socket, or reads at least `inline_read` in \
+         `mostly_reading`, while the device idles at least `dry`",
     ],
+    judge: |case| {
+        let by_reads = if case.main.stacks.is_some() { 1.0 } else { BY_READS.value };
+        match case.loss {
+            Loss::InProcess => Some(case.of(Cause::InProcessLoading, by_reads)),
+            Loss::Dry(_) if reads(case) => Some(case.of(Cause::InProcessLoading, by_reads)),
+            Loss::NoDevice if case.computes_on_cpu() && reads(case) && case.trainer_cores() < COMPUTE_THREADS => {
+                let words = "no device is in use";
+                let judgement = Judgement::of(Cause::InProcessLoading, ON_ONE_CPU);
+                Some(judgement.other(Cause::CpuTraining, TRAINING_INSTEAD, words))
+            }
+            _ => None,
+        }
+    },
     signals: &[MAIN_STACKS, MAIN_WAIT, READS, DEVICE],
-    source: "torch.utils.data documentation: with num_workers=0 loading is done in the calling process, so it \
-             never overlaps the step",
+    source: "torch.utils.data documentation: with num_workers=0 loading is done in the calling process, so it never \
+             overlaps the step",
     confirmed: Confirmed::LabelledWorkloads,
     limits: "without stacks, batches that are made from memory look like the loop's own Python work (cpu/main-thread)",
-    advice: &[
-        ("Set num_workers to at least 1 in the DataLoader", "loading then overlaps the training step"),
-        ("Use persistent_workers=True", "workers then live on over the epochs"),
-        (
-            "Keep a data set that fits in memory as tensors on the device",
-            "tiny samples cost more to send between processes than to make",
-        ),
+    advice: advice![
+        "Set num_workers to at least 1 in the DataLoader" => "loading then overlaps the training step";
+        "Use persistent_workers=True" => "workers then live on over the epochs";
+        "Keep a data set that fits in memory as tensors on the device"
+            => "tiny samples cost more to send between processes than to make";
     ],
-    judge,
     place: Place::Loop,
     bound,
     shares,
     sharpen,
     ..Spec::of(Class::DataLoader)
 };
-
-fn judge(case: &Case<'_>) -> Option<Judgement> {
-    let by_reads = if case.main.stacks.is_some() { 1.0 } else { BY_READS.value };
-    match case.loss {
-        Loss::InProcess => Some(case.of(Cause::InProcessLoading, by_reads)),
-        Loss::Dry(_) if reads(case) => Some(case.of(Cause::InProcessLoading, by_reads)),
-        Loss::NoDevice if case.computes_on_cpu() && reads(case) && case.trainer_cores() < COMPUTE_THREADS => {
-            let words = "no device is in use";
-            let judgement = Judgement::of(Cause::InProcessLoading, ON_ONE_CPU);
-            Some(judgement.other(Cause::CpuTraining, TRAINING_INSTEAD, words))
-        }
-        _ => None,
-    }
-}
 
 /// No workers, and the trainer reads data all the time. Stacks know better where there are some.
 fn reads(case: &Case<'_>) -> bool {

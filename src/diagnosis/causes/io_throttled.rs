@@ -16,22 +16,20 @@ pub(super) const CAUSE: Spec = Spec {
         SOURCE_IS_SLOW,
         "the job's control group has a read limit, and at least `near_limit` is used",
     ],
+    judge: |case| {
+        let io = &case.window.io;
+        let near = |used: f64, limit: Option<f64>| limit.is_some_and(|most| used >= NEAR_LIMIT.value * most);
+        let limited = near(io.read_s(), io.limit_bytes_s) || near(io.reads_s.unwrap_or(0.0), io.limit_iops);
+        source::judgement(case, Cause::IoThrottled, 1.0).filter(|_| limited)
+    },
     signals: &[IO_LIMITS, READS, WORKER_WAIT, DISKS],
     source: "kernel Documentation/admin-guide/cgroup-v2.rst, io.max: reads beyond it are delayed",
     confirmed: Confirmed::LabelledWorkloads,
     limits: "limits outside the machine (a cloud volume's IOPS or bandwidth) cannot be seen and are called \
              disk-bandwidth or small-files",
-    advice: &[
-        ("Raise the I/O limit of the job's cgroup or volume", "the reads run at the limit"),
-        ("Copy the data set to a disk without such a limit", "the limit counts per device"),
+    advice: advice![
+        "Raise the I/O limit of the job's cgroup or volume" => "the reads run at the limit";
+        "Copy the data set to a disk without such a limit" => "the limit counts per device";
     ],
-    judge,
     ..Spec::of(Class::Io)
 };
-
-fn judge(case: &Case<'_>) -> Option<Judgement> {
-    let io = &case.window.io;
-    let near = |used: f64, limit: Option<f64>| limit.is_some_and(|most| used >= NEAR_LIMIT.value * most);
-    let limited = near(io.read_s(), io.limit_bytes_s) || near(io.reads_s.unwrap_or(0.0), io.limit_iops);
-    source::judgement(case, Cause::IoThrottled, 1.0).filter(|_| limited)
-}

@@ -24,43 +24,37 @@ pub(super) const CAUSE: Spec = Spec {
         "the main thread works on the host at least `host_work` of its time and waits for the device less than `sync`",
         "with stacks: the time spreads over many lines, and no single line is a wait for the device",
     ],
+    judge: |case| {
+        let host = case.main.shares.host_busy;
+        if case.device_kept_idle().is_some() && host >= HOST_WORK {
+            return Some(or_loading(case, case.of(Cause::MainThread, SURE.at(host))));
+        }
+        // Without a device: a loop of a single thread whose stacks hardly ever stand in the model is Python's own work.
+        let shares = &case.main.stacks.as_ref()?.shares;
+        let python = shares.outside() >= BUSY && shares.of_model() < HARDLY_MODEL.value * shares.outside();
+        let alone = case.trainer_cores() < COMPUTE_THREADS && !cpu_training::may_be_set_up(case);
+        (case.computes_on_cpu() && python && alone).then(|| {
+            let words = "no device is in use";
+            Judgement::of(Cause::MainThread, ON_ONE_CPU).other(Cause::CpuTraining, TRAINING_INSTEAD, words)
+        })
+    },
     signals: &[MAIN_WAIT, MAIN_TIME, MAIN_STACKS, DEVICE],
     source: "the device runs dry when the host does not launch; what the main thread does meanwhile is what to \
              change. A thread that waits spinning stays on one line, Python work moves over many",
     confirmed: Confirmed::FakeDeviceOnly,
     limits: "without stacks, and without workers, loading in the main thread looks the same \
              (data-loader/in-process-loading), and so does a wait for the device that spins",
-    advice: &[
-        (
-            "Do metrics and logging every N steps only, and on the device",
-            "the device idles while the main thread runs Python",
-        ),
-        ("Profile the loop with `py-spy top --pid`", "it names the lines"),
-        (
-            "Accumulate metrics as tensors and read them once in a while",
-            "each .item() or .cpu() waits for the device and then computes on the host",
-        ),
+    advice: advice![
+        "Do metrics and logging every N steps only, and on the device"
+            => "the device idles while the main thread runs Python";
+        "Profile the loop with `py-spy top --pid`" => "it names the lines";
+        "Accumulate metrics as tensors and read them once in a while"
+            => "each .item() or .cpu() waits for the device and then computes on the host";
     ],
-    judge,
     against: &[MAIN_IS_SLOW],
     place: Place::Loop,
     ..Spec::of(Class::Cpu)
 };
-
-fn judge(case: &Case<'_>) -> Option<Judgement> {
-    let host = case.main.shares.host_busy;
-    if case.device_kept_idle().is_some() && host >= HOST_WORK {
-        return Some(or_loading(case, case.of(Cause::MainThread, SURE.at(host))));
-    }
-    // Without a device: a loop of a single thread whose stacks hardly ever stand in the model is Python's own work.
-    let shares = &case.main.stacks.as_ref()?.shares;
-    let python = shares.outside() >= BUSY && shares.of_model() < HARDLY_MODEL.value * shares.outside();
-    let alone = case.trainer_cores() < COMPUTE_THREADS && !cpu_training::may_be_set_up(case);
-    (case.computes_on_cpu() && python && alone).then(|| {
-        let words = "no device is in use";
-        Judgement::of(Cause::MainThread, ON_ONE_CPU).other(Cause::CpuTraining, TRAINING_INSTEAD, words)
-    })
-}
 
 /// Less sure where the main thread may be making the batches itself.
 pub(super) fn or_loading(case: &Case<'_>, judgement: Judgement) -> Judgement {

@@ -5,7 +5,9 @@
 //! The order of the one list below is the order of decision: a rule is asked only where none before it held.
 
 mod case;
+mod judgement;
 mod source;
+mod spec;
 mod stages;
 mod starvation;
 mod states;
@@ -48,6 +50,8 @@ mod under_filled;
 mod worker_imbalance;
 pub(super) mod worker_restart;
 
+use std::fmt;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::class::{Class, Phase};
@@ -60,7 +64,16 @@ use super::what_if::{self, Loop, Prediction};
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::TimeSplit;
 pub(super) use case::{Case, Known, Loss};
+pub(super) use judgement::{Judgement, Other};
+pub(super) use spec::{Against, Place};
+pub use spec::{Confirmed, Spec};
 use texts::*;
+
+/// What to do and why, first thing first.
+macro_rules! advice {
+    ($($title:literal => $why:literal;)*) => { &[$(($title, $why)),*] };
+}
+use advice;
 
 macro_rules! causes {
     ($($Cause:ident = $module:ident;)+) => {
@@ -157,6 +170,12 @@ impl Cause {
     }
 }
 
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl Serialize for Cause {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
@@ -170,197 +189,6 @@ impl Serialize for Cause {
 pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cause>, D::Error> {
     let name = Option::<String>::deserialize(deserializer)?;
     Ok(name.as_deref().and_then(Cause::named))
-}
-
-/// How far a rule has been held against programs of which the truth is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Confirmed {
-    /// Real training programs with a known bottleneck (`tests/workloads`), whose truth does not rest on a device.
-    LabelledWorkloads,
-    /// The same, but the device that the rule rests on is simulated: no real GPU was at hand.
-    FakeDeviceOnly,
-    /// Series of numbers written by hand (`tests/diagnosis`).
-    DataFilesOnly,
-    /// Nothing yet.
-    Unconfirmed,
-}
-
-impl Confirmed {
-    /// For a person.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::LabelledWorkloads => "confirmed on labelled real training programs",
-            Self::FakeDeviceOnly => "confirmed with a simulated GPU only",
-            Self::DataFilesOnly => "checked against hand-made data only",
-            Self::Unconfirmed => "not confirmed yet",
-        }
-    }
-}
-
-/// Everything about one cause in one class, or about a state without a cause. Texts end without a full stop.
-#[derive(Debug, Clone, Copy)]
-pub struct Spec {
-    /// Class it belongs to.
-    pub class: Class,
-    /// The string of verdicts and logs; of a state (idle, balanced, unknown) the phase or the class.
-    pub name: &'static str,
-    /// A few words, for a headline: "DATA-LOADER: <headline>".
-    pub headline: &'static str,
-    /// A few words that stand behind the name and say more than it.
-    pub brief: &'static str,
-    /// What it means, for a sentence: "… because <meaning>".
-    pub meaning: &'static str,
-    /// What has to be the case, in the order in which it is looked at. Names of thresholds stand in backticks.
-    pub rule: &'static [&'static str],
-    /// Where the numbers come from.
-    pub signals: &'static [&'static str],
-    /// Why the rule is as it is: documentation, measurements.
-    pub source: &'static str,
-    /// How far it is confirmed.
-    pub confirmed: Confirmed,
-    /// What it can be mistaken for, and when.
-    pub limits: &'static str,
-    /// What to do, first thing first: (title, why).
-    pub advice: &'static [(&'static str, &'static str)],
-    /// The rule.
-    judge: fn(&Case<'_>) -> Option<Judgement>,
-    /// Signals that are shown even where they are hardly there.
-    pub(super) evidence: &'static [Signal],
-    /// What speaks against it, besides what speaks against its whole class.
-    pub(super) against: &'static [&'static [Against]],
-    /// Which line of code is named.
-    pub(super) place: Place,
-    /// How many times faster the loop can get at most without it; `None` where that cannot be said.
-    pub(super) bound: fn(&Features) -> Option<f64>,
-    /// Where the loop's time goes, when it is this that holds it back.
-    pub(super) shares: fn(&LoopThread) -> TimeSplit,
-    /// Gives the first advice the numbers of this run.
-    pub(super) sharpen: fn(&mut Advice, &Features),
-    /// The same cause in another class.
-    elsewhere: Option<&'static Spec>,
-}
-
-/// A signal on the wrong side of its threshold, and what that means.
-pub(super) type Against = (Signal, Side, &'static str);
-
-/// The line of code that a verdict names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// None.
-    Nowhere,
-    /// The line at which the main thread waits for the device most.
-    Sync,
-    /// The hottest function of the main thread.
-    Loop,
-    /// That of the workers; of the main thread where there are none.
-    Workers,
-}
-
-impl Spec {
-    /// What the causes of a class have in common; a file gives the rest.
-    const fn of(class: Class) -> Self {
-        Self {
-            class,
-            name: "",
-            headline: "",
-            brief: "",
-            meaning: "",
-            rule: &[],
-            signals: &[],
-            source: "",
-            confirmed: Confirmed::Unconfirmed,
-            limits: "",
-            advice: &[],
-            judge: |_| None,
-            evidence: &[],
-            against: &[],
-            place: Place::Nowhere,
-            bound: match class {
-                Class::DataLoader | Class::Io => |window| Some(window.without(window.lost_wait())),
-                Class::Cpu => on_the_host,
-                _ => |_| None,
-            },
-            shares: |main| main.shares,
-            sharpen: |_, _| {},
-            elsewhere: None,
-        }
-    }
-
-    /// The thresholds that the rule names, in that order.
-    #[must_use]
-    pub fn thresholds(&self) -> Vec<&'static Threshold> {
-        let mut found: Vec<&Threshold> = Vec::new();
-        for word in self.rule.iter().flat_map(|condition| condition.split('`').skip(1).step_by(2)) {
-            let known = ALL_NUMBERS.iter().copied().flatten().find(|threshold| threshold.name() == word);
-            found.extend(known.filter(|known| !found.contains(known)));
-        }
-        found
-    }
-}
-
-/// What is gained where the host holds the loop back: its waits for batches, else the device's idle time.
-fn on_the_host(window: &Features) -> Option<f64> {
-    let lost = window.lost_wait();
-    match &window.gpu {
-        _ if lost >= LOST_WAIT => Some(window.without(lost)),
-        gpu => gpu.as_ref().map(|gpu| window.without(1.0 - gpu.job_busy)),
-    }
-}
-
-/// What is found of a window.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Judgement {
-    pub phase: Phase,
-    pub class: Class,
-    pub cause: Option<Cause>,
-    /// 0–1.
-    pub confidence: f64,
-    /// What was missing or contradicts, in words.
-    pub doubts: Vec<String>,
-    /// What else was found.
-    pub others: Vec<Other>,
-}
-
-/// A finding that is not the main one.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Other {
-    pub cause: Cause,
-    /// 0–1.
-    pub confidence: f64,
-    pub text: String,
-}
-
-impl Judgement {
-    /// One without a cause.
-    pub fn state(phase: Phase, class: Class, confidence: impl Into<f64>) -> Self {
-        Self { phase, class, confidence: confidence.into(), ..Self::default() }
-    }
-
-    /// A cause that holds back a loop.
-    pub fn of(cause: Cause, confidence: impl Into<f64>) -> Self {
-        let confidence = confidence.into().clamp(0.0, CERTAIN.value);
-        Self { cause: Some(cause), ..Self::state(Phase::Training, cause.spec().class, confidence) }
-    }
-
-    /// Says what was missing.
-    pub fn doubt(mut self, text: impl Into<String>) -> Self {
-        self.doubts.push(text.into());
-        self
-    }
-
-    /// Says what makes it less sure, and by which factor.
-    pub fn less_sure(mut self, factor: Threshold, text: impl Into<String>) -> Self {
-        self.confidence *= factor.value;
-        self.doubt(text)
-    }
-
-    /// Adds another finding.
-    pub fn other(mut self, cause: Cause, confidence: impl Into<f64>, text: impl Into<String>) -> Self {
-        self.others.push(Other { cause, confidence: confidence.into(), text: text.into() });
-        self
-    }
 }
 
 /// Everything about every cause, by class and in the order of decision; twice where it is of two classes.

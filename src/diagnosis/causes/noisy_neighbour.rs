@@ -20,32 +20,26 @@ pub(super) const CAUSE: Spec = Spec {
         "less sure where the workers' own time for a batch, without queueing, would leave more than \
          `neighbours_help` of the waiting",
     ],
-    signals: &[CPUS, WORKER_TIME, MAIN_TIME],
-    source: "time on a run queue while the CPUs work for others; neighbours that only take what the job leaves \
-             free make nobody queue",
-    confirmed: Confirmed::LabelledWorkloads,
-    limits: "processes that the job started and disowned count as others; so do other containers on the machine, \
-             which may not be visible by name; a hypervisor that takes CPU time away (steal) is a finding \
-             beside another",
-    advice: &[
-        ("Stop or move the other processes, or pin them to other CPUs", "they hold the cores that the job waits for"),
-        (
-            "Reserve CPUs for the job (cpuset, Slurm --exclusive, a Kubernetes pod of class Guaranteed)",
-            "the next neighbour is then kept out as well",
-        ),
-    ],
-    judge,
-    bound: starvation::all_cpus,
-    ..Spec::of(Class::Cpu)
-};
-
-fn judge(case: &Case<'_>) -> Option<Judgement> {
-    match starvation::queueing(case).filter(|queueing| queueing.neighbours) {
+    judge: |case| match starvation::queueing(case).filter(|queueing| queueing.neighbours) {
         Some(queueing) => Some(without_them(Judgement::of(Cause::NoisyNeighbour, queueing.confidence), case)),
         None if starvation::others_hold(case) => starvation::queues_alone(case, Cause::NoisyNeighbour),
         None => None,
-    }
-}
+    },
+    signals: &[CPUS, WORKER_TIME, MAIN_TIME],
+    source: "time on a run queue while the CPUs work for others; neighbours that only take what the job leaves free \
+             make nobody queue",
+    confirmed: Confirmed::LabelledWorkloads,
+    limits: "processes that the job started and disowned count as others; so do other containers on the machine, \
+             which may not be visible by name; a hypervisor that takes CPU time away (steal) is a finding beside \
+             another",
+    advice: advice![
+        "Stop or move the other processes, or pin them to other CPUs" => "they hold the cores that the job waits for";
+        "Reserve CPUs for the job (cpuset, Slurm --exclusive, a Kubernetes pod of class Guaranteed)"
+            => "the next neighbour is then kept out as well";
+    ],
+    bound: starvation::all_cpus,
+    ..Spec::of(Class::Cpu)
+};
 
 /// What they are not to blame for: queueing is no part of the workers' own time for a batch, so what that is longer than
 /// the loop's step would be waited for without them too. It is a finding of its own, and a doubt about them where it is the

@@ -25,7 +25,7 @@ fn waited_for(case: &Case<'_>) -> Option<f64> {
             let main = case.main;
             // What the loading itself takes: with stacks their share of it, else all that the main thread runs.
             let loading = main.stacks.as_ref().map_or(main.running, |stacks| (stacks.loading() - main.disk).max(0.0));
-            (main.disk > loading).then(|| case.sure * ITSELF.value)
+            (main.disk > loading).then_some(case.sure * ITSELF.value)
         }
         _ => None,
     }

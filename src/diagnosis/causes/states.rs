@@ -32,10 +32,10 @@ pub(super) const STATES: &[Spec] = &[
         source: "a guess would cost more than an honest gap: the signals that were missing are listed",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "a loop without workers, library or device looks like any other program",
-        advice: &[(
-            "Run `trainmon doctor --pid PID`",
-            "it says what cannot be seen from here and the command that mends it",
-        )],
+        advice: advice![
+            "Run `trainmon doctor --pid PID`"
+                => "it says what cannot be seen from here and the command that mends it";
+        ],
         ..Spec::of(Class::Unknown)
     },
     Spec {
@@ -44,7 +44,7 @@ pub(super) const STATES: &[Spec] = &[
         brief: "starting up: not training yet",
         meaning: "the job sets itself up: imports, data set, model, first batches",
         rule: &["nothing has stepped yet, and the process is younger than `starting`, the device unused \
-             (`device_unused`), or memory still grows by `growing`; or workers are starting"],
+                 (`device_unused`), or memory still grows by `growing`; or workers are starting"],
         signals: &[STEPS, MAIN_TIME, DEVICE],
         source: "importing torch adds 200 to 500 MiB of memory in some seconds; a loop's memory stands still",
         confirmed: Confirmed::LabelledWorkloads,
@@ -61,10 +61,10 @@ pub(super) const STATES: &[Spec] = &[
         source: "torch.compile documentation: compilation happens at the first call, and again for new shapes",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "needs stacks: without them it looks like work of the main thread",
-        advice: &[(
-            "If it comes back during training: mark_dynamic, dynamic=True, or pad to few shapes (TORCH_LOGS=recompiles)",
-            "each new shape compiles again",
-        )],
+        advice: advice![
+            "If it comes back during training: mark_dynamic, dynamic=True, or pad to few shapes (TORCH_LOGS=recompiles)"
+                => "each new shape compiles again";
+        ],
         ..Spec::of(Class::Idle)
     },
     Spec {
@@ -73,14 +73,16 @@ pub(super) const STATES: &[Spec] = &[
         brief: "not training now",
         meaning: "the loop runs its validation set: no steps are taken",
         rule: &[
-            "with stacks: the main thread lies at least `phase` of its time below an evaluation loop of a framework, a \
-             function under no_grad, or one of the user that is named for it",
+            "with stacks: the main thread lies at least `phase` of its time below an evaluation loop of a framework, \
+             a function under no_grad, or one of the user that is named for it",
         ],
         signals: &[MAIN_STACKS],
         source: "frames of Lightning's evaluation loop, the evaluate of the HF Trainer, or user functions of such names",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "needs stacks; a loop with validation inline under no name of its own counts as training",
-        advice: &[("Validate less often, or on a part of the set", "the model does not learn meanwhile")],
+        advice: advice![
+            "Validate less often, or on a part of the set" => "the model does not learn meanwhile";
+        ],
         ..Spec::of(Class::Idle)
     },
     Spec {
@@ -108,7 +110,9 @@ pub(super) const STATES: &[Spec] = &[
         source: "proc(5): T is stopped by a signal, t by a tracer",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "a debugger that stops it for a moment only is not reported",
-        advice: &[("Let the process go on: kill -CONT PID", "it is stopped by a signal or a debugger")],
+        advice: advice![
+            "Let the process go on: kill -CONT PID" => "it is stopped by a signal or a debugger";
+        ],
         ..Spec::of(Class::Idle)
     },
     Spec {

@@ -7,11 +7,11 @@ use crate::diagnosis::signals::{Side, Signal};
 pub(super) const LOOP_LOSES: &str =
     "the loop loses at least `lost_wait` of its time waiting for batches while the device is idle";
 /// The workers, or the main thread where there are none, wait for their source.
-pub(super) const SOURCE_IS_SLOW: &str = "waiting for their source is at least `workers_io` of the workers' active time; \
-    without workers, the main thread waits for a disk more than it runs";
+pub(super) const SOURCE_IS_SLOW: &str = "waiting for their source is at least `workers_io` of the workers' active \
+    time; without workers, the main thread waits for a disk more than it runs";
 /// The loop loses time, or the main thread itself queues.
-pub(super) const SHORT_OF_CPU: &str = "the loop loses at least `lost_wait` of its time waiting for batches, or its main \
-    thread queues for a CPU at least `main_run_delay` of its runnable time";
+pub(super) const SHORT_OF_CPU: &str = "the loop loses at least `lost_wait` of its time waiting for batches, or its \
+    main thread queues for a CPU at least `main_run_delay` of its runnable time";
 /// The device is not kept busy, and batches are not why.
 pub(super) const RUNS_DRY: &str =
     "the device is idle at least `dry` of the time, and the loop does not lose `lost_wait` to batches";
@@ -59,8 +59,8 @@ pub(super) const READS: &str = "/proc/PID/io (read_bytes, rchar) of the job";
 pub(super) const REFAULTS: &str = "memory.stat of the control group, else /proc/vmstat: workingset_refault_file";
 pub(super) const IO_LIMITS: &str = "io.max of the job's control group, or blkio.throttle.* of version 1";
 pub(super) const MEMORY: &str = "/proc/pressure/memory, and pswpin in /proc/vmstat";
-pub(super) const DEVICE: &str = "NVML utilisation of the device (nvmlDeviceGetSamples, nvmlDeviceGetUtilizationRates), \
-    and the job's own part of it (nvmlDeviceGetProcessUtilization)";
+pub(super) const DEVICE: &str = "NVML utilisation of the device (nvmlDeviceGetSamples, \
+    nvmlDeviceGetUtilizationRates), and the job's own part of it (nvmlDeviceGetProcessUtilization)";
 pub(super) const DEVICE_PROCESSES: &str = "NVML compute processes on the device \
     (nvmlDeviceGetComputeRunningProcesses)";
 pub(super) const POWER: &str = "NVML power draw, against the power limit in force";

@@ -20,21 +20,34 @@ pub(super) const CAUSE: Spec = Spec {
         "no stage holds `stage` of the workers' time that more workers could not carry; where only other processes' \
          use of the CPUs leaves no room for more workers it stays this cause, less surely",
     ],
+    judge: |case| {
+        let workers = case.slow_workers()?;
+        let mut judgement = case.of(Cause::TooFewWorkers, stages::sureness(workers));
+        if stages::more_workers_help_undisturbed(case) && !stages::more_workers_help(Loop::of(case.window)) {
+            let (others, cores) = (case.window.cpu.others.unwrap_or(0.0), case.window.cpu.cores.unwrap_or(1.0));
+            let words = format!(
+                "other processes use {others:.1} of the {cores:.1} CPUs that the job may use: more workers would \
+                 have to share them"
+            );
+            judgement = judgement.less_sure(SHARED_CPUS, words);
+        }
+        let Some((stage, part)) = stages::clearly_largest(workers) else { return Some(judgement) };
+        let words = format!("{} of the workers' active time is {}", percent(part), stage.name());
+        let confidence = (part * STAGE_TOO.value).min(judgement.confidence);
+        Some(judgement.other(stage, confidence, words))
+    },
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_BATCHES, CPUS, STEPS],
-    source: "with T seconds of one worker for a batch and C seconds of a step without waits, N workers leave a \
-             mean wait of T/N - C; measured on torch 2.15 with 0, 4 and 8 workers",
+    source: "with T seconds of one worker for a batch and C seconds of a step without waits, N workers leave a mean \
+             wait of T/N - C; measured on torch 2.15 with 0, 4 and 8 workers",
     confirmed: Confirmed::LabelledWorkloads,
-    limits: "once the workers outnumber the allowed CPUs each gets slower, so the number advised stops there; \
-             more workers also take more memory",
-    advice: &[
-        ("Raise num_workers", "each worker is busy and there are free CPUs"),
-        (
-            "Make the transforms cheaper: crop before decoding, reorder, drop what is not needed",
-            "less work per batch needs fewer workers",
-        ),
-        ("Move augmentation to the GPU, over whole batches", "the workers then only read and decode"),
+    limits: "once the workers outnumber the allowed CPUs each gets slower, so the number advised stops there; more \
+             workers also take more memory",
+    advice: advice![
+        "Raise num_workers" => "each worker is busy and there are free CPUs";
+        "Make the transforms cheaper: crop before decoding, reorder, drop what is not needed"
+            => "less work per batch needs fewer workers";
+        "Move augmentation to the GPU, over whole batches" => "the workers then only read and decode";
     ],
-    judge,
     against: &[
         WORKERS_ARE_SLOW,
         &[(Signal::CpuFull, Side::Over, "the CPUs are full: more workers would share them")],
@@ -43,23 +56,6 @@ pub(super) const CAUSE: Spec = Spec {
     sharpen,
     ..Spec::of(Class::DataLoader)
 };
-
-fn judge(case: &Case<'_>) -> Option<Judgement> {
-    let workers = case.slow_workers()?;
-    let mut judgement = case.of(Cause::TooFewWorkers, stages::sureness(workers));
-    if stages::more_workers_help_undisturbed(case) && !stages::more_workers_help(Loop::of(case.window)) {
-        let (others, cores) = (case.window.cpu.others.unwrap_or(0.0), case.window.cpu.cores.unwrap_or(1.0));
-        let words = format!(
-            "other processes use {others:.1} of the {cores:.1} CPUs that the job may use: more workers would have to share \
-             them"
-        );
-        judgement = judgement.less_sure(SHARED_CPUS, words);
-    }
-    let Some((stage, part)) = stages::clearly_largest(workers) else { return Some(judgement) };
-    let words = format!("{} of the workers' active time is {}", percent(part), stage.name());
-    let confidence = (part * STAGE_TOO.value).min(judgement.confidence);
-    Some(judgement.other(stage, confidence, words))
-}
 
 /// How many workers, and what that brings.
 fn sharpen(first: &mut Advice, window: &Features) {

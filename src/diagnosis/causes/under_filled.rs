@@ -19,29 +19,27 @@ pub(super) const CAUSE: Spec = Spec {
         KEPT_BUSY,
         "it draws less than `low_power`, or, where GPM tells, less than `sm_active` of its multiprocessors work",
     ],
+    judge: |case| {
+        case.busy_device().filter(|gpu| gpu.barely_filled())?;
+        if !only_launches(case) {
+            return communication::at_low_power(case).or_else(|| Some(case.of(Cause::UnderFilled, OR_MEMORY)));
+        }
+        let words = "the main thread is on a CPU all the time: it may be launching many tiny kernels";
+        Some(case.of(Cause::UnderFilled, OR_LAUNCHES).other(Cause::LaunchBound, LAUNCHES_INSTEAD, words))
+    },
     signals: &[DEVICE, POWER, SM],
     source: "NVML utilisation counts time with at least one kernel, however small: power or SM activity tells how \
              much of the device it used",
     confirmed: Confirmed::FakeDeviceOnly,
     limits: "work bound by memory draws less power too; a host that does nothing but launch tiny kernels looks the \
              same (cpu/launch-bound); so does a device that waits in a collective",
-    advice: &[
-        ("Raise the batch size as far as memory and accuracy allow", "larger kernels fill the device"),
-        ("Use torch.compile or CUDA graphs", "fewer, larger kernels"),
-        ("Use mixed precision (torch.autocast)", "the tensor cores do more with each kernel, and batches can grow"),
+    advice: advice![
+        "Raise the batch size as far as memory and accuracy allow" => "larger kernels fill the device";
+        "Use torch.compile or CUDA graphs" => "fewer, larger kernels";
+        "Use mixed precision (torch.autocast)" => "the tensor cores do more with each kernel, and batches can grow";
     ],
-    judge,
     ..Spec::of(Class::Gpu)
 };
-
-fn judge(case: &Case<'_>) -> Option<Judgement> {
-    case.busy_device().filter(|gpu| gpu.barely_filled())?;
-    if !only_launches(case) {
-        return communication::at_low_power(case).or_else(|| Some(case.of(Cause::UnderFilled, OR_MEMORY)));
-    }
-    let words = "the main thread is on a CPU all the time: it may be launching many tiny kernels";
-    Some(case.of(Cause::UnderFilled, OR_LAUNCHES).other(Cause::LaunchBound, LAUNCHES_INSTEAD, words))
-}
 
 /// Tiny kernels back to back: a host that does nothing but launch is then the limit.
 fn only_launches(case: &Case<'_>) -> bool {

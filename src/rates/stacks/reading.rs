@@ -151,30 +151,11 @@ fn stage_by_words(frame: &StackFrame, leaf: bool) -> Option<Activity> {
         return Some(Activity::Transform);
     }
     let text = frame.text.as_deref().filter(|_| leaf)?;
-    const DECODES: [&str; 8] =
-        ["imdecode", "imread(", "decode_jpeg", "decode_png", "decode_image", "read_image", ".decode(", "decompress("];
-    const LOADS: [&str; 16] = [
-        ".read(",
-        ".readinto(",
-        ".readline",
-        "open(",
-        "np.load(",
-        "np.fromfile(",
-        "numpy.fromfile(",
-        "fromfile(",
-        "pread(",
-        "preadv(",
-        ".recv(",
-        ".recv_into(",
-        "requests.",
-        "urlopen(",
-        "read_bytes(",
-        "os.read(",
-    ];
-    if DECODES.iter().any(|call| text.contains(call)) {
-        return Some(Activity::Decode);
-    }
-    LOADS.iter().any(|call| text.contains(call)).then_some(Activity::Load)
+    const DECODES: &str = "imdecode imread( decode_jpeg decode_png decode_image read_image .decode( decompress(";
+    const LOADS: &str = ".read( .readinto( .readline open( np.load( np.fromfile( numpy.fromfile( fromfile( pread( preadv( \
+                         .recv( .recv_into( requests. urlopen( read_bytes( os.read(";
+    let calls = |known: &str| known.split(' ').any(|call| text.contains(call));
+    if calls(DECODES) { Some(Activity::Decode) } else { calls(LOADS).then_some(Activity::Load) }
 }
 
 /// A framework's evaluation loop, a function under `torch.no_grad()`, or a function of the user named for it.
@@ -197,16 +178,16 @@ fn makes_batches(stack: &[Seen<'_>]) -> bool {
 }
 
 fn named_for_batches(name: &str) -> bool {
-    if ["__next__", "__getitem__", "__getitems__", "__iter__", "batches", "dataloader", "data_loader"].contains(&name)
-    {
+    const CALLED: &str = "__next__ __getitem__ __getitems__ __iter__ batches dataloader data_loader";
+    const VERBS: &str = "get next load read fetch make generate iter iterate";
+    const THINGS: &str = "batch batches minibatch minibatches sample samples example examples dataset";
+    let is_one_of = |known: &str, name: &str| known.split(' ').any(|known| known == name);
+    if is_one_of(CALLED, name) {
         return true;
     }
-    const VERBS: [&str; 9] = ["get", "next", "load", "read", "fetch", "make", "generate", "iter", "iterate"];
-    const THINGS: [&str; 9] =
-        ["batch", "batches", "minibatch", "minibatches", "sample", "samples", "example", "examples", "dataset"];
     let name = name.trim_start_matches('_').to_ascii_lowercase();
     let mut words = name.split('_');
-    words.next().is_some_and(|first| VERBS.contains(&first)) && words.any(|word| THINGS.contains(&word))
+    words.next().is_some_and(|first| is_one_of(VERBS, first)) && words.any(|word| is_one_of(THINGS, word))
 }
 
 /// The three innermost frames of the user's own code: what is further out is the loop, not what it waits in.
@@ -216,17 +197,9 @@ fn near_leaf<'a, 'b>(stack: &'b [Seen<'a>]) -> impl Iterator<Item = &'b Seen<'a>
 
 /// A wrapper of the user's own around the wait for the device.
 fn named_for_sync(name: &str) -> bool {
-    const NAMES: [&str; 8] = [
-        "synchronize",
-        "sync",
-        "cuda_sync",
-        "cuda_synchronize",
-        "gpu_sync",
-        "device_sync",
-        "sync_device",
-        "device_synchronize",
-    ];
-    NAMES.contains(&name.trim_start_matches('_'))
+    const NAMES: &str =
+        "synchronize sync cuda_sync cuda_synchronize gpu_sync device_sync sync_device device_synchronize";
+    NAMES.split(' ').any(|known| known == name.trim_start_matches('_'))
 }
 
 /// `save_checkpoint`, `checkpoint`, `save_state`, `snapshot_model`.
