@@ -20,8 +20,8 @@ use trainmon::rates::Frame;
 use trainmon::rates::frame::{ProcessRates, TrainerRates};
 use trainmon::tui::encode::encode;
 use trainmon::tui::keys::{Action, Keymap};
-use trainmon::tui::page::Page;
-use trainmon::tui::{App, Message, News, views};
+use trainmon::tui::pages::Page;
+use trainmon::tui::{App, Message};
 use tui_support::*;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
@@ -89,8 +89,7 @@ fn hour(size: (u16, u16), job: Job, last: impl Fn(Frame) -> Frame) -> App {
     let mut app = running(*COLOUR, size, job);
     // The newest moments have all there is; the charts have their hour from those before.
     for t in HOUR + 1..HOUR + 4 {
-        tell(&mut app, News::Frame(Box::new(last(frame(t, job)))));
-        tell(&mut app, News::Verdict(Arc::new(data_loader())));
+        tell(&mut app, last(frame(t, job)), data_loader());
     }
     app
 }
@@ -106,7 +105,7 @@ fn bench_draw(c: &mut Criterion, name: &str, app: &App, size: (u16, u16)) {
     c.bench_function(&format!("draw {name} {}x{}", size.0, size.1), |b| {
         b.iter(|| {
             buf.reset();
-            views::draw(&mut buf, black_box(app));
+            trainmon::tui::draw(&mut buf, black_box(app));
         });
     });
 }
@@ -142,8 +141,8 @@ fn tables(c: &mut Criterion) {
                 &format!("take in {count} processes while their table is up {}x{}", size.0, size.1),
                 |b| {
                     b.iter_batched_ref(
-                        || (app.clone(), Box::new(next.clone())),
-                        |(app, frame)| tell(app, News::Frame(std::mem::take(frame))),
+                        || (app.clone(), Some(next.clone())),
+                        |(app, frame)| frame.take().map(|frame| tell(app, frame, data_loader())),
                         BatchSize::LargeInput,
                     );
                 },
@@ -157,13 +156,13 @@ fn next_second(c: &mut Criterion) {
     for size in SIZES {
         let mut app = hour(size, USUAL, |frame| frame);
         let before = draw(&app, size);
-        tell(&mut app, News::Frame(Box::new(frame(HOUR + 4, USUAL))));
+        tell(&mut app, frame(HOUR + 4, USUAL), data_loader());
         let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
         let mut bytes = Vec::with_capacity(65_536);
         c.bench_function(&format!("draw, compare and encode the next second {}x{}", size.0, size.1), |b| {
             b.iter(|| {
                 buf.reset();
-                views::draw(&mut buf, black_box(&app));
+                trainmon::tui::draw(&mut buf, black_box(&app));
                 bytes.clear();
                 encode(&mut bytes, before.diff_iter(&buf));
             });
@@ -178,11 +177,10 @@ fn updates(c: &mut Criterion) {
         // Whole blocks of the archive are packed now and then: all of a minute's frames together.
         c.bench_function(&format!("take in 60 frames of {word} processes with the archive"), |b| {
             b.iter_batched_ref(
-                || (app.clone(), (4..64).map(|t| Box::new(ranks(frame(HOUR + t, job)))).collect::<Vec<_>>()),
+                || (app.clone(), (4..64).map(|t| ranks(frame(HOUR + t, job))).collect::<Vec<_>>()),
                 |(app, frames)| {
                     for frame in frames.drain(..) {
-                        tell(app, News::Frame(frame));
-                        tell(app, News::Verdict(Arc::new(data_loader())));
+                        tell(app, frame, data_loader());
                     }
                 },
                 BatchSize::LargeInput,

@@ -1,69 +1,41 @@
-//! Fixed-capacity rings of frames and verdict marks, with explicit gaps; [`archive`] keeps an hour of them, packed.
+//! The one store of a job's past: every tick goes in once, and the whole moments to go back to, the charts' timeline and
+//! the run's totals are made from it.
 
 pub mod archive;
 mod packed;
+pub mod timeline;
+pub mod totals;
 mod weight;
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 
-use crate::diagnosis::verdict::{Class, Phase};
-use crate::rates::Frame;
+use crate::pipeline::Tick;
+use archive::{Archive, Limits};
+use timeline::Timeline;
+use totals::Totals;
 
-/// Frames kept in full: ten minutes at one a second.
-pub const FRAMES: usize = 600;
-
-/// The recent past of one job, oldest first, bounded by [`FRAMES`].
+/// The past of one job.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    frames: VecDeque<Frame>,
-    marks: VecDeque<Mark>,
-}
-
-/// The verdict that stood at one frame.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Mark {
-    /// Sequence of the frame.
-    pub sequence: u64,
-    /// Class.
-    pub class: Class,
-    /// Cause.
-    pub cause: Option<&'static str>,
-    /// Phase.
-    pub phase: Phase,
-    /// 0–1.
-    pub confidence: f64,
+    /// Whole moments, packed.
+    pub archive: Archive,
+    /// The numbers that charts draw.
+    pub timeline: Timeline,
+    /// The whole run in sums.
+    pub totals: Totals,
 }
 
 impl History {
-    /// Adds a frame, dropping the oldest when full.
-    pub fn push(&mut self, frame: Frame) {
-        if self.frames.len() >= FRAMES {
-            self.frames.pop_front();
-        }
-        self.frames.push_back(frame);
-    }
-
-    /// Notes the verdict that stands at the latest frame.
-    pub fn mark(&mut self, mark: Mark) {
-        if self.marks.len() >= FRAMES {
-            self.marks.pop_front();
-        }
-        self.marks.push_back(mark);
-    }
-
-    /// Frames, oldest first.
-    pub fn frames(&self) -> impl DoubleEndedIterator<Item = &Frame> + ExactSizeIterator {
-        self.frames.iter()
-    }
-
-    /// Verdict marks, oldest first.
-    pub fn marks(&self) -> impl DoubleEndedIterator<Item = &Mark> + ExactSizeIterator {
-        self.marks.iter()
-    }
-
-    /// The newest frame.
+    /// A past of nothing yet.
     #[must_use]
-    pub fn latest(&self) -> Option<&Frame> {
-        self.frames.back()
+    pub fn new(limits: Limits) -> Self {
+        Self { archive: Archive::new(limits), timeline: Timeline::new(limits), totals: Totals::default() }
+    }
+
+    /// Takes in the newest tick.
+    pub fn push(&mut self, tick: &Tick) {
+        self.timeline.push(&tick.frame, tick.verdict.class);
+        self.totals.push(&tick.frame, &tick.verdict);
+        self.archive.push(Arc::clone(&tick.frame), Arc::clone(&tick.verdict), tick.since_ns);
     }
 }

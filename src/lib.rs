@@ -1,7 +1,8 @@
 //! trainmon attaches to a running training job from outside and says what holds it back.
 //!
-//! Data flows one way: `sources` read → `sample` (raw counters of one tick) → `rates` (a frame) → `history` (a ring of
-//! frames) → `diagnosis` (verdict) → `outputs` and `tui`. `collector` decides when to read what, `commands` wire it all.
+//! Data flows one way: `sources` read → `sample` (raw counters of one tick) → `rates` (a frame) → `diagnosis` (verdict);
+//! `pipeline` makes one tick of the three, which `outputs` write, `history` keeps and `tui` shows. `collector` decides when
+//! to read what, `jobs` are attached to and acted on, `commands` wire it all.
 
 pub mod cli;
 pub mod collector;
@@ -11,8 +12,10 @@ pub mod demo;
 pub mod diagnosis;
 pub mod errors;
 pub mod history;
+pub mod jobs;
 pub mod logging;
 pub mod outputs;
+pub mod pipeline;
 pub mod rates;
 pub mod sample;
 pub mod sources;
@@ -65,7 +68,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(Command::Diagnose(arguments)) => commands::diagnose::run(&settings, arguments),
         Some(Command::Record(arguments)) => commands::record::run(&settings, arguments),
         Some(Command::Run(arguments)) => commands::run::run(&settings, arguments),
-        Some(Command::Replay(arguments)) => commands::playing::run(&settings, arguments),
+        Some(Command::Replay(arguments)) => commands::replay::run(&settings, arguments),
         Some(Command::Demo(arguments)) => commands::demo::run(&settings, arguments),
         Some(Command::Doctor(arguments)) => commands::doctor::run(&settings, arguments),
         Some(Command::Explain(arguments)) => commands::explain::run(arguments),

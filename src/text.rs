@@ -5,10 +5,13 @@
 //! did not write itself passes through [`sanitise`] or [`fit`] first.
 
 pub mod format;
+mod named;
 
 use std::borrow::Cow;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+pub(crate) use named::named_enum;
 
 /// What stands where a character was that may not be shown (U+FFFD REPLACEMENT CHARACTER).
 pub const REPLACEMENT: char = '\u{FFFD}';

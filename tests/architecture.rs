@@ -12,10 +12,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sources", &["sample"]),
     ("collector", &["sample", "sources"]),
     ("rates", &["sample"]),
-    ("history", &["sample", "rates", "diagnosis"]),
-    ("diagnosis", &["sample", "rates", "history"]),
+    ("diagnosis", &["sample", "rates"]),
+    ("pipeline", &["sample", "rates", "diagnosis"]),
+    ("history", &["sample", "rates", "diagnosis", "pipeline"]),
+    ("jobs", &["sample", "sources", "collector", "rates", "diagnosis", "pipeline"]),
     ("outputs", &["sample", "rates", "diagnosis"]),
-    ("tui", &["sample", "rates", "history", "diagnosis", "outputs"]),
+    ("tui", &["sample", "rates", "diagnosis", "pipeline", "history", "outputs", "jobs"]),
     ("demo", &["sources", "cli"]),
     ("config", &["rates", "outputs", "tui"]),
     ("cli", &["config", "diagnosis"]),
@@ -85,7 +87,7 @@ fn every_folder_has_its_arrows() {
 #[test]
 fn the_diagnosis_knows_no_clock_and_no_runtime() {
     for (path, module, text) in files() {
-        if !["diagnosis", "rates", "history", "sample"].contains(&module.as_str()) {
+        if !["diagnosis", "rates", "pipeline", "history", "sample"].contains(&module.as_str()) {
             continue;
         }
         for (line, content) in code(&text) {

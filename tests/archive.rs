@@ -164,9 +164,9 @@ fn verdict(class: Class, noise: &mut Noise) -> Verdict {
     }
 }
 
-fn moments(count: u64) -> Vec<(Frame, Arc<Verdict>)> {
+fn moments(count: u64) -> Vec<(Arc<Frame>, Arc<Verdict>)> {
     let mut noise = Noise(88_172_645_463_325_252);
-    (0..count).map(|t| (busy(t, &mut noise), Arc::new(verdict(Class::DataLoader, &mut noise)))).collect()
+    (0..count).map(|t| (Arc::new(busy(t, &mut noise)), Arc::new(verdict(Class::DataLoader, &mut noise)))).collect()
 }
 
 #[test]
@@ -174,8 +174,7 @@ fn an_hour_of_a_large_job_fits_twice() {
     let mut archive = Archive::new(Limits::default());
     let mut packed = 0;
     for (n, (frame, verdict)) in moments(352).iter().enumerate() {
-        archive.push(frame);
-        archive.judge(verdict, None);
+        archive.push(Arc::clone(frame), Arc::clone(verdict), 0);
         // The unpacked ones are as many from here on.
         if n == 31 {
             packed = archive.bytes();
@@ -194,14 +193,13 @@ fn cost_of_an_hour() {
         .iter()
         .map(|(frame, verdict)| {
             let one = Instant::now();
-            archive.push(frame);
-            archive.judge(verdict, None);
+            archive.push(Arc::clone(frame), Arc::clone(verdict), 0);
             one.elapsed()
         })
         .collect();
     let mean = each.iter().sum::<std::time::Duration>() / 3600;
     each.sort_unstable();
-    println!("push and judge: mean {mean:?}, median {:?}, longest {:?}", each[1800], each[3599]);
+    println!("push: mean {mean:?}, median {:?}, longest {:?}", each[1800], each[3599]);
     println!("{} moments in {:.2} MiB", archive.len(), archive.bytes() as f64 / f64::from(1 << 20));
     let first = archive.first().unwrap().id.0;
     let mut loads: Vec<_> = (first..3600)

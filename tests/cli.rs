@@ -208,7 +208,11 @@ fn candidates_are_printed_where_nobody_can_be_asked() {
     {
         let folder = proc.path().join(pid.to_string());
         std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("stat"), format!("{pid} ({comm}) S {parent} 1 1")).unwrap();
+        std::fs::write(
+            folder.join("stat"),
+            format!("{pid} ({comm}) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0"),
+        )
+        .unwrap();
         std::fs::write(folder.join("cmdline"), format!("python\0train{pid}.py\0")).unwrap();
     }
     let output = trainmon(&["--proc-root", proc.path().to_str().unwrap()]);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use trainmon::commands::deeds;
+use trainmon::jobs::actions;
 use trainmon::sample::ProcessId;
 
 const TERM: i32 = 15;
@@ -52,9 +52,9 @@ fn proc_root() -> &'static Path {
 fn a_signal_reaches_its_process() {
     let mut child = Sleeper::start();
     let id = child.id();
-    assert_eq!(deeds::signal(proc_root(), id, TERM), format!("SIGTERM was sent to {}", id.pid));
+    assert_eq!(actions::signal(proc_root(), id, TERM), format!("SIGTERM was sent to {}", id.pid));
     assert_eq!(child.0.wait().unwrap().signal(), Some(TERM));
-    let text = deeds::signal(proc_root(), id, TERM);
+    let text = actions::signal(proc_root(), id, TERM);
     assert_eq!(text, format!("SIGTERM was not sent to {}: it has gone", id.pid));
 }
 
@@ -67,8 +67,8 @@ fn one_that_has_ended_and_is_not_waited_for_has_gone() {
     while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
         std::thread::yield_now();
     }
-    assert!(deeds::signal(proc_root(), id, TERM).ends_with("it has gone"));
-    assert!(deeds::renice(proc_root(), id, 19).ends_with("it has gone"));
+    assert!(actions::signal(proc_root(), id, TERM).ends_with("it has gone"));
+    assert!(actions::renice(proc_root(), id, 19).ends_with("it has gone"));
 }
 
 #[test]
@@ -76,8 +76,8 @@ fn a_number_that_is_used_again_is_not_hit() {
     let mut child = Sleeper::start();
     let before = child.nice();
     let other = ProcessId { start_ticks: child.id().start_ticks + 1, ..child.id() };
-    assert!(deeds::signal(proc_root(), other, 9).ends_with("it has gone"));
-    assert!(deeds::renice(proc_root(), other, before + 1).ends_with("it has gone"));
+    assert!(actions::signal(proc_root(), other, 9).ends_with("it has gone"));
+    assert!(actions::renice(proc_root(), other, before + 1).ends_with("it has gone"));
     assert!(child.runs());
     assert_eq!(child.nice(), before);
 }
@@ -94,17 +94,17 @@ fn a_process_of_another_root_is_not_mistaken_for_ours() {
     let other = ProcessId { start_ticks: id.start_ticks + 77, ..id };
     let made_up = stat.replace(&format!(" {} ", id.start_ticks), &format!(" {} ", other.start_ticks));
     std::fs::write(folder.join("stat"), made_up).unwrap();
-    assert!(deeds::signal(root.path(), other, 9).ends_with("it has gone"));
+    assert!(actions::signal(root.path(), other, 9).ends_with("it has gone"));
     assert!(child.runs());
     std::fs::write(folder.join("stat"), stat).unwrap();
-    assert!(deeds::signal(root.path(), id, 9).ends_with(&format!("was sent to {}", id.pid)));
+    assert!(actions::signal(root.path(), id, 9).ends_with(&format!("was sent to {}", id.pid)));
 }
 
 #[test]
 fn a_nice_value_is_set() {
     let child = Sleeper::start();
     let nice = (child.nice() + 1).min(19);
-    let text = deeds::renice(proc_root(), child.id(), nice);
+    let text = actions::renice(proc_root(), child.id(), nice);
     assert_eq!(text, format!("the nice value of {} is {nice} now", child.0.id()));
     assert_eq!(child.nice(), nice);
 }
@@ -132,7 +132,7 @@ fn a_nice_value_is_set_for_every_thread() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(
-        deeds::renice(proc_root(), child.id(), 19),
+        actions::renice(proc_root(), child.id(), 19),
         format!("the nice value of {} is 19 now, for 5 threads", child.0.id())
     );
     for task in tasks() {
@@ -145,10 +145,10 @@ fn a_nice_value_is_set_for_every_thread() {
 #[test]
 fn the_first_process_and_trainmon_itself_are_refused() {
     let of = |pid| ProcessId { pid, start_ticks: 0 };
-    assert!(deeds::signal(proc_root(), of(1), TERM).ends_with("the system's own"));
-    assert!(deeds::renice(proc_root(), of(1), 19).ends_with("the system's own"));
-    assert!(deeds::signal(proc_root(), of(std::process::id()), TERM).ends_with("trainmon itself"));
-    assert!(deeds::signal(proc_root(), of(0), TERM).ends_with("gone"));
-    assert!(deeds::signal(proc_root(), of(u32::MAX), TERM).ends_with("gone"));
-    assert_eq!(deeds::signal(proc_root(), of(0), 4711), "no signal has the number 4711");
+    assert!(actions::signal(proc_root(), of(1), TERM).ends_with("the system's own"));
+    assert!(actions::renice(proc_root(), of(1), 19).ends_with("the system's own"));
+    assert!(actions::signal(proc_root(), of(std::process::id()), TERM).ends_with("trainmon itself"));
+    assert!(actions::signal(proc_root(), of(0), TERM).ends_with("gone"));
+    assert!(actions::signal(proc_root(), of(u32::MAX), TERM).ends_with("gone"));
+    assert_eq!(actions::signal(proc_root(), of(0), 4711), "no signal has the number 4711");
 }

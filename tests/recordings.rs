@@ -2,18 +2,24 @@
 //! `recordings/NAME.json`. `record_workloads.py` makes both.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde::Deserialize;
-use trainmon::commands::fold::{judge_all, replay};
+use trainmon::commands::replay::pipeline;
 use trainmon::diagnosis::Verdict;
 use trainmon::outputs::recording::Recorder;
 use trainmon::outputs::{anonymise, json};
+use trainmon::rates::{Rates, Wait};
 use trainmon::sample::Sample;
 use trainmon::sample::recording::Header;
+use trainmon::sources::job::JobReader;
 use trainmon::sources::recording::Recording;
+use trainmon::sources::sampler::Sampler;
 
 /// What is true about a recorded run.
 #[derive(Debug, Deserialize)]
@@ -62,12 +68,14 @@ fn written(header: &Header, samples: &[Sample]) -> Vec<u8> {
     bytes
 }
 
-fn judged(bytes: &[u8]) -> Option<Verdict> {
-    replay(&mut Recording::new(bytes).unwrap(), None).unwrap()
+fn judged(bytes: &[u8]) -> Option<Arc<Verdict>> {
+    let recording = Recording::new(bytes).unwrap();
+    pipeline(recording.header(), None).last_verdict(recording).unwrap()
 }
 
-fn judged_samples(header: &Header, samples: &[Sample]) -> Option<Verdict> {
-    judge_all(header, None, samples.iter().cloned().map(Ok::<_, std::convert::Infallible>)).unwrap()
+fn judged_samples(header: &Header, samples: &[Sample]) -> Option<Arc<Verdict>> {
+    let samples = samples.iter().cloned().map(Ok::<_, std::convert::Infallible>);
+    pipeline(header, None).last_verdict(samples).unwrap()
 }
 
 fn text(verdict: &Verdict) -> Vec<u8> {
@@ -211,4 +219,44 @@ fn written_and_read_samples_are_the_same() {
     let bytes = written(&Header::default(), std::slice::from_ref(&sample));
     let read = Recording::new(&bytes[..]).unwrap().next().unwrap().unwrap();
     assert_eq!(format!("{read:?}"), format!("{sample:?}"));
+}
+
+/// What the sampler saw of a real process gives the same frames live and from a recording.
+#[test]
+fn a_live_run_replays_to_its_own_frames() {
+    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    let root = Path::new("/proc");
+    let mut job = JobReader::attach(root, child.id(), false).unwrap();
+    let mut sampler = Sampler::new(root);
+    let ms = |since: Instant| u64::try_from(since.elapsed().as_nanos()).unwrap() + 1_000_000_000;
+    let begun = Instant::now();
+    let samples: Vec<Sample> = (0..5)
+        .map(|sequence| {
+            for _ in 0..10 {
+                sampler.round(ms(begun));
+                pipe.write_all(b"x").unwrap();
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            let monotonic_ns = ms(begun);
+            let mut job_sample = job.read(monotonic_ns);
+            job_sample.sampler = sampler.take();
+            sampler.follow(job.sampler_plan());
+            let job = Some(Arc::new(job_sample));
+            Sample { sequence, monotonic_ns, boottime_ns: monotonic_ns, job, ..Sample::default() }
+        })
+        .collect();
+    drop(pipe);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let frames = |samples: Vec<Sample>| {
+        let mut rates = Rates::default();
+        samples.into_iter().map(|sample| rates.next(Arc::new(sample))).collect::<Vec<_>>()
+    };
+    let read = Recording::new(&written(&Header::default(), &samples)[..]).unwrap().map(Result::unwrap).collect();
+    let live = frames(samples);
+    assert_eq!(format!("{live:?}"), format!("{:?}", frames(read)));
+    // It mostly waits for its pipe.
+    let trainer = live.last().unwrap().trainers.first().unwrap();
+    assert!(trainer.samples == 10 && trainer.by_wait_s[Wait::Pipe.index()] > 0.0, "{trainer:?}");
 }

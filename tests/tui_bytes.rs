@@ -16,9 +16,9 @@ use trainmon::rates::stacks::{Activities, Activity, Place, ProcessStacks};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{ProcessRole, ThreadRole};
 use trainmon::tui::encode::encode;
-use trainmon::tui::page::Page;
+use trainmon::tui::pages::Page;
 use trainmon::tui::theme::{Depth, Theme};
-use trainmon::tui::{App, JobKey, Message, News, Options};
+use trainmon::tui::{App, Message, Options};
 use tui_support::*;
 
 const SIZE: (u16, u16) = (120, 40);
@@ -235,7 +235,7 @@ fn screen(job: trainmon::tui::Job, low_bandwidth: bool, depth: Depth, page: Page
     let options = Options { theme: Theme { depth, ..*COLOUR }, low_bandwidth, ..Options::default() };
     let mut app = App::new(job, options, SIZE);
     let key = char::from_digit(page.index() as u32 + 1, 10).unwrap_or('?');
-    app.update(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
     assert_eq!(app.page(), page);
     app
 }
@@ -245,8 +245,7 @@ fn job() -> trainmon::tui::Job {
 }
 
 fn second(app: &mut App, t: u64, job: Job) {
-    tell(app, News::Frame(Box::new(noisy(t, job))));
-    tell(app, News::Verdict(verdict(t)));
+    tell(app, noisy(t, job), verdict(t));
 }
 
 /// Mean bytes a second over a minute of pictures, one a second; `next` leads to the next.
@@ -275,12 +274,12 @@ fn live(low_bandwidth: bool, depth: Depth, page: Page, shape: Job) -> usize {
 fn replayed(low_bandwidth: bool, depth: Depth, page: Page) -> usize {
     let mut app = screen(job().recording(), low_bandwidth, depth, page);
     (1..=PAST + 65).for_each(|t| second(&mut app, t, JOB));
-    tell(&mut app, News::Loaded(None));
+    tell_loaded(&mut app);
     for _ in 0..PAST {
-        app.update(Message::Advance(1.0));
+        app.step(Message::Advance(1.0));
     }
     let sent = over_a_minute(&mut app, |app, _| {
-        app.update(Message::Advance(1.0));
+        app.step(Message::Advance(1.0));
     });
     assert_eq!(app.job().moment_ns(), noisy(PAST + 61, JOB).monotonic_ns, "it played");
     sent
@@ -333,7 +332,7 @@ fn nothing_is_sent_while_the_picture_stands() {
         for page in Page::ALL {
             let mut app = screen(job(), low_bandwidth, Depth::Indexed256, page);
             (1..=60).for_each(|t| second(&mut app, t, JOB));
-            app.update(Message::Key(KeyEvent::new(KeyCode::Char(' '), KeyModifiers::NONE)));
+            app.step(Message::Key(KeyEvent::new(KeyCode::Char(' '), KeyModifiers::NONE)));
             assert_eq!(over_a_minute(&mut app, |app, t| second(app, 60 + t, JOB)), 0, "{}", page.name());
         }
     }

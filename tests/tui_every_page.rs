@@ -21,7 +21,7 @@ use trainmon::rates::stacks::{Activities, Activity, Place, ProcessStacks};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
 use trainmon::tui::keys::TABLE;
-use trainmon::tui::{App, Effect, JobKey, Message, News, Options};
+use trainmon::tui::{App, Effect, Message, Options};
 use tui_support::*;
 
 const PAGES: std::ops::RangeInclusive<char> = '1'..='8';
@@ -29,7 +29,7 @@ const PAGES: std::ops::RangeInclusive<char> = '1'..='8';
 const HOSTILE: &str = "\u{1b}]52;c;eA==\u{7}\u{1b}[2J\n\u{202e}e\u{301}\u{301}\u{301}日本語</svg>|`*& ";
 
 fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    app.step(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
 }
 
 fn is_safe(text: &str) -> bool {
@@ -196,11 +196,9 @@ fn numbers_of_any_size_and_hostile_text_break_no_page() {
         for size in [(80, 24), (200, 60), (40, 10)] {
             let mut app = fresh(if large { *COLOUR } else { ASCII }, size);
             for t in 1..4 {
-                tell(&mut app, News::Frame(Box::new(rich(t))));
-                tell(&mut app, News::Verdict(Arc::clone(&verdict)));
+                tell(&mut app, rich(t), Arc::clone(&verdict));
             }
-            tell(&mut app, News::Frame(Box::new(replaced(&rich(4), &extremes(large)))));
-            tell(&mut app, News::Verdict(Arc::clone(&verdict)));
+            tell(&mut app, replaced(&rich(4), &extremes(large)), Arc::clone(&verdict));
             walk(&mut app, size);
         }
     }
@@ -255,8 +253,7 @@ fn what_is_no_number_is_shown_as_none() {
         for t in 1..4 {
             let mut frame = rich(t);
             flood(&mut frame, v);
-            tell(&mut app, News::Frame(Box::new(frame)));
-            tell(&mut app, News::Verdict(Arc::new(rich_verdict())));
+            tell(&mut app, frame, rich_verdict());
         }
         for page in PAGES {
             press(&mut app, KeyCode::Char(page));
@@ -304,8 +301,7 @@ fn ten_thousand_of_everything_do_not_take_seconds() {
         press(&mut app, KeyCode::Char(page));
         // Tests are not optimised: a tenth of this, or less, is what somebody would wait.
         let begun = Instant::now();
-        tell(&mut app, News::Frame(Box::new(frame.clone())));
-        tell(&mut app, News::Verdict(Arc::clone(&verdict)));
+        tell(&mut app, frame.clone(), Arc::clone(&verdict));
         let told = begun.elapsed();
         draw(&app, size);
         let drawn = begun.elapsed() - told;
@@ -331,13 +327,10 @@ fn denied(reason: &str) -> SourceStatus {
 
 /// A session as it may stand, with its name.
 fn states(size: (u16, u16)) -> Vec<(&'static str, App)> {
-    let told = |frames: Vec<Frame>, verdict: Option<Verdict>| {
+    let told = |frames: Vec<Frame>, verdict: Verdict| {
         let mut app = fresh(PLAIN, size);
         for frame in frames {
-            tell(&mut app, News::Frame(Box::new(frame)));
-            if let Some(verdict) = &verdict {
-                tell(&mut app, News::Verdict(Arc::new(verdict.clone())));
-            }
+            tell(&mut app, frame, verdict.clone());
         }
         app
     };
@@ -352,33 +345,27 @@ fn states(size: (u16, u16)) -> Vec<(&'static str, App)> {
         |what: &str| NotSeen { what: what.into(), why: "it may not be read".into(), mend: Some("sudo x".into()) };
     let blind =
         Verdict { not_seen: vec![missing("io"), missing("stacks"), missing("nvml"), missing("fd")], ..unknown() };
-    let mut no_stacks = told(some(4, 0), Some(blind.clone()));
-    tell(
-        &mut no_stacks,
-        News::Sources(Box::new(Sources {
-            stacks: denied("py-spy is not installed"),
-            gpu: denied("no NVML"),
-            ..Sources::default()
-        })),
-    );
-    let mut ended = told(some(4, 1), Some(data_loader()));
-    tell(&mut ended, News::Ended { text: "process 1234 ended".into() });
+    let mut no_stacks = told(some(4, 0), blind.clone());
+    let sources = Sources { stacks: denied("py-spy is not installed"), gpu: denied("no NVML"), ..Sources::default() };
+    tell_sources(&mut no_stacks, sources);
+    let mut ended = told(some(4, 1), data_loader());
+    tell_end(&mut ended, None);
     let replay = |frames: Vec<Frame>| {
         let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, Limits::default()).recording();
         let mut app = App::new(job, Options { theme: PLAIN, ..Options::default() }, size);
         for frame in frames {
-            tell(&mut app, News::Frame(Box::new(frame)));
+            tell(&mut app, frame, unknown());
         }
-        tell(&mut app, News::Loaded(None));
+        tell_loaded(&mut app);
         app
     };
     let backwards = [9, 8, 8, 700, 3, 3, 90_000, 4].map(|t| frame(t, Job::default())).to_vec();
     vec![
         ("fresh", fresh(PLAIN, size)),
-        ("a first sample", told(vec![Frame { alive: true, ..Frame::default() }], None)),
-        ("no verdict", told(some(4, 1), None)),
-        ("no GPU, no workers", told(some(0, 0), Some(unknown()))),
-        ("no I/O", told(no_io, Some(blind))),
+        ("a first sample", told(vec![Frame { alive: true, ..Frame::default() }], Verdict::default())),
+        ("no verdict", told(some(4, 1), Verdict::default())),
+        ("no GPU, no workers", told(some(0, 0), unknown())),
+        ("no I/O", told(no_io, blind)),
         ("no stacks", no_stacks),
         ("ended", ended),
         ("an empty recording", replay(Vec::new())),
@@ -396,12 +383,12 @@ fn every_key_can_be_pressed_in_every_state() {
                 let mut app = app.clone();
                 press(&mut app, KeyCode::Esc);
                 press(&mut app, KeyCode::Char(page));
-                app.update(Message::Key(binding.chords().next().unwrap().event()));
+                app.step(Message::Key(binding.chords().next().unwrap().event()));
                 check(&app, size);
                 // What has opened takes keys as well, and time goes on.
                 press(&mut app, KeyCode::Down);
                 press(&mut app, KeyCode::Enter);
-                app.update(Message::Advance(2.0));
+                app.step(Message::Advance(2.0));
                 check(&app, size);
             }
         }
@@ -430,8 +417,8 @@ fn nothing_is_claimed_before_anything_was_measured() {
 fn what_to_do_first_is_on_every_page_at_every_size() {
     for width in [60, 80, 120, 200] {
         for height in 15..62 {
-            let mut app = running(PLAIN, (width, height), Job { seconds: 3, ..Job::default() });
-            tell(&mut app, News::Verdict(Arc::new(data_loader())));
+            let job = Job { seconds: 3, ..Job::default() };
+            let mut app = running_until(PLAIN, (width, height), job, |last| last.verdict = Arc::new(data_loader()));
             for page in PAGES {
                 press(&mut app, KeyCode::Char(page));
                 let shown = text(&app, (width, height));

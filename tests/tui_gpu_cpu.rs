@@ -14,14 +14,14 @@ use trainmon::rates::frame::{CpuRates, GpuProcessRates, GpuRates, ProcessRates, 
 use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{GpuProcess, ProcessRole, SourceState, SourceStatus, Sources, ThreadRole};
-use trainmon::tui::{App, Message, News, Theme};
+use trainmon::tui::{App, Message, Theme};
 use tui_support::*;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 const GIB: u64 = 1 << 30;
 
 fn press(app: &mut App, key: char) {
-    app.update(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
 }
 
 /// A screen on which a minute and a half of frames were seen, each changed by `change`.
@@ -39,8 +39,7 @@ fn page_after(seconds: u64, key: char, theme: Theme, size: (u16, u16), change: i
         }
         let mut frame = frame(t, Job::default());
         change(t, &mut frame);
-        tell(&mut app, News::Frame(Box::new(frame)));
-        tell(&mut app, News::Verdict(Arc::clone(&verdict)));
+        tell(&mut app, frame, Arc::clone(&verdict));
     }
     app
 }
@@ -232,14 +231,14 @@ fn hostile(t: u64, frame: &mut Frame) {
 
 fn no_gpu(size: (u16, u16)) -> App {
     let mut app = page('2', PLAIN, size, |_, frame| frame.gpus.clear());
-    tell(&mut app, News::Verdict(Arc::new(unknown())));
+    tell_verdict(&mut app, unknown());
     let gpu = SourceStatus {
         state: SourceState::Absent,
         reason: Some("libnvidia-ml.so.1 not found".into()),
         mend: Some("run the container with --gpus all".into()),
         age_ms: None,
     };
-    tell(&mut app, News::Sources(Box::new(Sources { gpu, ..Sources::default() })));
+    tell_sources(&mut app, Sources { gpu, ..Sources::default() });
     app
 }
 
@@ -275,9 +274,9 @@ fn the_rest_of_sixteen_devices_is_reached_by_scrolling() {
     let size = (80, 24);
     let mut app = page('2', PLAIN, size, devices(16));
     assert!(!text(&app, size).contains("* ours"));
-    app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
-    app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
-    app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
     insta::assert_snapshot!("gpu_16_scrolled", text(&app, size));
 }
 
@@ -293,7 +292,7 @@ fn a_hung_driver_is_said() {
     let size = (80, 24);
     let mut app = page('2', PLAIN, size, devices(1));
     let gpu = SourceStatus { state: SourceState::Hung, age_ms: Some(12_000), ..SourceStatus::default() };
-    tell(&mut app, News::Sources(Box::new(Sources { gpu, ..Sources::default() })));
+    tell_sources(&mut app, Sources { gpu, ..Sources::default() });
     let text = text(&app, size);
     assert!(text.contains("HUNG: NVML does not answer (last read 12 s ago)"), "{text}");
 }
@@ -369,7 +368,7 @@ fn hostile_names_stay_text() {
                     let width = unicode_width::UnicodeWidthStr::width(row.as_str());
                     assert!(width <= usize::from(size.0), "{width}: {row}");
                 }
-                app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
+                app.step(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
             }
         }
     }
@@ -389,7 +388,7 @@ fn cost() {
                 let start = std::time::Instant::now();
                 for _ in 0..500 {
                     buf.reset();
-                    trainmon::tui::views::draw(&mut buf, &app);
+                    trainmon::tui::draw(&mut buf, &app);
                 }
                 println!("page {key} {size:?} zoom {zoom}: {:.0} µs", start.elapsed().as_secs_f64() / 500.0 * 1e6);
             }
@@ -480,13 +479,13 @@ proptest! {
             .into_iter()
             .map(|(cpu, allowed, busy_pct, steal_pct)| CpuRates { cpu, allowed, busy_pct, iowait_pct: steal_pct, steal_pct })
             .collect();
-        tell(&mut app, News::Frame(Box::new(frame)));
+        tell(&mut app, frame, unknown());
         for key in ['2', '3'] {
             press(&mut app, key);
             for _ in 0..down {
                 let drawn = draw(&app, size);
                 prop_assert!(!drawn.content.iter().any(|cell| cell.symbol().chars().any(char::is_control)));
-                app.update(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
+                app.step(Message::Key(KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
             }
             draw(&app, size);
         }

@@ -16,7 +16,7 @@ use trainmon::rates::frame::{DeviceRates, MountRates, NetRates};
 use trainmon::rates::stacks::{Activities, Activity, Place, ProcessStacks};
 use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessRole, SourceState, SourceStatus, Sources};
-use trainmon::tui::{App, Message, News, Theme};
+use trainmon::tui::{App, Message, Theme};
 use tui_support::*;
 
 const MIB: f64 = 1_048_576.0;
@@ -26,7 +26,7 @@ const STACKS: char = '6';
 const FINDINGS: char = '7';
 
 fn press(app: &mut App, code: KeyCode) {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
 }
 
 fn disk(name: &str, data: bool, util: f64) -> DeviceRates {
@@ -190,15 +190,14 @@ fn at(theme: Theme, size: (u16, u16), page: char, frame: impl Fn(u64) -> Frame, 
     press(&mut app, KeyCode::Char(page));
     let verdict = Arc::new(verdict);
     for t in 1..=90 {
-        tell(&mut app, News::Frame(Box::new(frame(t))));
-        tell(&mut app, News::Verdict(Arc::clone(&verdict)));
+        tell(&mut app, frame(t), Arc::clone(&verdict));
     }
     app
 }
 
-fn sources(stacks: SourceStatus, storage: SourceStatus) -> News {
+fn sources(stacks: SourceStatus, storage: SourceStatus) -> Sources {
     let fresh = || SourceStatus { state: SourceState::Fresh, ..SourceStatus::default() };
-    News::Sources(Box::new(Sources { job: fresh(), host: fresh(), storage, gpu: fresh(), stacks }))
+    Sources { job: fresh(), host: fresh(), storage, gpu: fresh(), stacks }
 }
 
 fn status(state: SourceState, reason: Option<&str>, mend: Option<&str>) -> SourceStatus {
@@ -223,7 +222,7 @@ fn pages() {
 fn all_of_the_findings_at_eighty_columns() {
     let size = (80, 120);
     let mut app = at(PLAIN, size, FINDINGS, full, judged());
-    tell(
+    tell_sources(
         &mut app,
         sources(status(SourceState::Hung, None, None), status(SourceState::Stale, Some("a read takes long"), None)),
     );
@@ -279,7 +278,7 @@ fn without_disks_the_reason_stands_in_their_place() {
         frame
     };
     let mut app = at(PLAIN, size, IO, bare, judged());
-    tell(
+    tell_sources(
         &mut app,
         sources(
             SourceStatus::default(),
@@ -346,7 +345,7 @@ fn no_stacks_say_why() {
     let bare = |t| Frame { stacks: Vec::new(), ..full(t) };
     let mut app = at(PLAIN, size, STACKS, bare, data_loader());
     assert!(text(&app, size).contains("No stacks yet"), "{}", text(&app, size));
-    tell(
+    tell_sources(
         &mut app,
         sources(
             status(SourceState::Absent, Some("py-spy is not installed"), Some("pip install py-spy")),
@@ -429,7 +428,7 @@ fn the_selection_stays_with_its_function_when_shares_change() {
             process.places[3].samples = 400;
             process.main.add(Activity::Forward, 383);
         }
-        tell(&mut app, News::Frame(Box::new(frame)));
+        tell(&mut app, frame, judged());
         assert!(selected(&app, size).contains("linear.py"), "{}", selected(&app, size));
     }
     assert!(row(&app) < before, "it has become the hottest");
@@ -453,7 +452,7 @@ fn the_past_has_its_own_stacks() {
     let mut app = fresh(PLAIN, size);
     press(&mut app, KeyCode::Char(STACKS));
     for t in 1..=1000 {
-        tell(&mut app, News::Frame(Box::new(early(t))));
+        tell(&mut app, early(t), judged());
     }
     assert!(!text(&app, size).contains("import_all"));
     // Back to a moment that is only kept packed.
@@ -480,9 +479,9 @@ fn a_click_selects_and_a_second_one_unfolds() {
         row: y as u16,
         modifiers: KeyModifiers::NONE,
     };
-    app.update(Message::Mouse(click));
+    app.step(Message::Mouse(click));
     assert!(selected(&app, size).contains("linear.py"));
-    app.update(Message::Mouse(click));
+    app.step(Message::Mouse(click));
     assert!(text(&app, size).contains("return F.linear(input, self.weight)"));
 }
 
@@ -493,10 +492,10 @@ fn a_click_on_a_timeline_looks_at_that_moment() {
         let y = text(&app, size).lines().position(|line| line.contains("Disk busy")).unwrap();
         let left = MouseEventKind::Down(MouseButton::Left);
         let click = |column| MouseEvent { kind: left, column, row: y as u16, modifiers: KeyModifiers::NONE };
-        app.update(Message::Mouse(click(2)));
-        assert!(!app.job().stands(), "that is its name");
-        app.update(Message::Mouse(click(size.0 - 20)));
-        assert!(app.job().stands(), "{}", text(&app, size));
+        app.step(Message::Mouse(click(2)));
+        assert!(app.job().is_live(), "that is its name");
+        app.step(Message::Mouse(click(size.0 - 20)));
+        assert!(!app.job().is_live(), "{}", text(&app, size));
     }
 }
 
@@ -507,7 +506,7 @@ fn findings_name_what_speaks_against_the_verdict() {
     let screen = text(&app, size);
     assert!(screen.contains("against: gpu_busy 88 % is over 85 %"), "{screen}");
     assert!(!screen.contains("against: workers_idle"), "2 % idle is no contradiction");
-    tell(
+    tell_sources(
         &mut app,
         sources(SourceStatus::default(), status(SourceState::Hung, Some("the disk does not answer"), None)),
     );
@@ -568,7 +567,7 @@ fn hostile_names_reach_no_cell_raw() {
         for page in [IO, STACKS, FINDINGS] {
             press(&mut app, KeyCode::Char(page));
             for size in SIZES {
-                app.update(Message::Resize(size.0, size.1));
+                app.step(Message::Resize(size.0, size.1));
                 press(&mut app, KeyCode::Down);
                 press(&mut app, KeyCode::Down);
                 press(&mut app, KeyCode::Enter);
@@ -636,8 +635,7 @@ proptest! {
         let mut app = fresh(if ascii { ASCII } else { PLAIN }, size);
         press(&mut app, KeyCode::Char(STACKS));
         for frame in frames {
-            tell(&mut app, News::Frame(Box::new(frame)));
-            tell(&mut app, News::Verdict(Arc::new(judged())));
+            tell(&mut app, frame, judged());
         }
         for key in keys {
             press(&mut app, KEYS[key]);

@@ -12,10 +12,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::verdict::{Class, Rank};
+use trainmon::jobs::Candidate;
 use trainmon::rates::Frame;
-use trainmon::tui::jobs::Candidate;
 use trainmon::tui::picker::Picker;
-use trainmon::tui::{App, Effect, JobKey, Message, News, Target, Theme, views};
+use trainmon::tui::{App, Effect, Message, Theme};
 use tui_support::*;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
@@ -26,7 +26,7 @@ fn key(code: KeyCode) -> Message {
 }
 
 fn press(app: &mut App, keys: &str) -> Vec<Effect> {
-    keys.chars().flat_map(|c| app.update(key(code(c)))).collect()
+    keys.chars().flat_map(|c| app.step(key(code(c)))).collect()
 }
 
 /// `\n` Enter, `\x1b` Esc, `^` up, `v` down.
@@ -83,11 +83,10 @@ fn candidates() -> Vec<Candidate> {
 fn two_jobs(theme: Theme, size: (u16, u16)) -> App {
     let mut app = running(theme, size, Job::default());
     let target = Target { pid: 2222, command: "python other.py --fast".into() };
-    app.update(Message::Attached(SECOND, target));
+    app.step(Message::Attached(SECOND, target));
     for t in 1..=30 {
-        app.update(Message::Job(SECOND, News::Frame(Box::new(frame(t, Job::default())))));
         let verdict = other(Class::Gpu, Some("compute-bound"), "The GPU is busy 97 % of the time.");
-        app.update(Message::Job(SECOND, News::Verdict(Arc::new(verdict))));
+        tell_of(&mut app, SECOND, frame(t, Job::default()), verdict);
     }
     app
 }
@@ -95,19 +94,21 @@ fn two_jobs(theme: Theme, size: (u16, u16)) -> App {
 fn list(theme: Theme, size: (u16, u16)) -> App {
     let mut app = two_jobs(theme, size);
     press(&mut app, "o");
-    app.update(Message::Candidates(candidates()));
+    app.step(Message::Candidates(candidates()));
     app
 }
 
 fn picker(theme: Theme, size: (u16, u16), list: Vec<Candidate>) -> Picker {
-    let mut picker = Picker::new(theme, size);
+    let mut picker = Picker::new(theme);
     picker.update(Message::Candidates(list));
+    let drawn = picker.draw(&mut Buffer::empty(Rect::new(0, 0, size.0, size.1)));
+    picker.set_drawn(drawn);
     picker
 }
 
 fn draw_picker(picker: &Picker, size: (u16, u16)) -> Buffer {
     let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
-    views::draw_picker(&mut buf, picker);
+    picker.draw(&mut buf);
     buf
 }
 
@@ -163,7 +164,7 @@ fn small_terminals_still_choose() {
             assert!(picker_text(&first, size).contains("1234"));
         }
     }
-    let before = picker_text(&Picker::new(PLAIN, (80, 24)), (80, 24));
+    let before = picker_text(&Picker::new(PLAIN), (80, 24));
     assert!(before.contains("looking for processes that may be training"), "{before}");
 }
 
@@ -198,7 +199,7 @@ fn the_first_screen_chooses_quits_and_takes_any_pid() {
     assert_ne!(first.update(key(KeyCode::Char('q'))), [Effect::Quit], "typed into the filter");
     first.update(key(KeyCode::Esc));
     assert_eq!(first.update(key(KeyCode::Char('q'))), [Effect::Quit]);
-    assert_eq!(Picker::new(PLAIN, (80, 24)).update(key(KeyCode::Enter)), []);
+    assert_eq!(Picker::new(PLAIN).update(key(KeyCode::Enter)), []);
 }
 
 #[test]
@@ -229,7 +230,7 @@ fn enter_shows_an_attached_job_and_attaches_to_others() {
     assert_eq!(app.job().key, JobKey::default());
     assert!(text(&app, size).contains("job 1/2 PID 1234"));
     press(&mut app, "o");
-    app.update(Message::Candidates(candidates()));
+    app.step(Message::Candidates(candidates()));
     assert!(!text(&app, size).contains("3 more"));
     assert_eq!(
         press(&mut app, "777\n"),
@@ -239,7 +240,7 @@ fn enter_shows_an_attached_job_and_attaches_to_others() {
     assert_eq!(press(&mut app, "p2222\n").last(), Some(&Effect::Redraw));
     assert_eq!(app.job().key, SECOND);
     press(&mut app, "o/train.py\n");
-    app.update(Message::Candidates(candidates()));
+    app.step(Message::Candidates(candidates()));
     let shown = text(&app, size);
     assert_eq!(shown.matches(" 1234 ").count(), 1, "{shown}");
 }
@@ -266,12 +267,12 @@ fn each_job_keeps_its_own_past_and_its_own_cursor() {
     press(&mut app, "J");
     assert!(!text(&app, size).contains("PAUSED"));
     for t in 91..120 {
-        let effects = tell(&mut app, News::Frame(Box::new(frame(t, Job::default()))));
+        let effects = tell(&mut app, frame(t, Job::default()), data_loader());
         assert!(effects.is_empty(), "what is not shown is not drawn");
     }
     press(&mut app, "J");
     assert_eq!(app.job().archive().len(), 86 + 29);
-    let ago = app.job().archive().last().unwrap().monotonic_ns - app.job().cursor().unwrap().monotonic_ns;
+    let ago = app.job().archive().last().unwrap().monotonic_ns - app.job().cursor().unwrap().frame.monotonic_ns;
     assert_eq!(ago, 29_000_000_000, "the cursor stays where it stood");
     assert!(text(&app, size).contains("PAUSED"), "{}", text(&app, size));
 }
@@ -282,7 +283,7 @@ fn a_cursor_is_in_the_picture_whatever_the_scale_was_meanwhile() {
     let mut app = two_jobs(PLAIN, size);
     press(&mut app, "J ");
     (0..40).for_each(|_| {
-        app.update(key(KeyCode::Left));
+        app.step(key(KeyCode::Left));
     });
     assert!(text(&app, size).contains('▲'));
     press(&mut app, "J++J");
@@ -300,14 +301,14 @@ fn letting_go_is_confirmed_and_never_takes_the_last_job() {
     assert_eq!((app.jobs().len(), app.job().key), (1, JobKey::default()));
     let after = text(&app, (80, 24));
     assert!(after.contains("1 attached"), "the list stays open: {after}");
-    app.update(key(KeyCode::Home));
+    app.step(key(KeyCode::Home));
     assert_eq!(press(&mut app, "xy"), [Effect::Redraw]);
     assert_eq!(app.jobs().len(), 1);
     // A candidate cannot be let go of.
-    app.update(key(KeyCode::End));
-    assert_eq!(app.update(key(KeyCode::Delete)), []);
-    // News that were under way when it went are for nobody.
-    assert_eq!(app.update(Message::Job(SECOND, News::Frame(Box::new(frame(31, Job::default()))))), []);
+    app.step(key(KeyCode::End));
+    assert_eq!(app.step(key(KeyCode::Delete)), []);
+    // A tick that was under way when it went is for nobody.
+    assert_eq!(tell_of(&mut app, SECOND, frame(31, Job::default()), data_loader()), []);
 }
 
 #[test]
@@ -322,12 +323,12 @@ fn one_click_selects_and_the_second_opens() {
     let size = (80, 24);
     let mut app = list(PLAIN, size);
     let row = rows(&draw(&app, size)).iter().position(|row| row.contains(" 777 ")).unwrap() as u16;
-    assert_eq!(app.update(click(10, row)), [Effect::Redraw]);
+    assert_eq!(app.step(click(10, row)), [Effect::Redraw]);
     assert!(selected(&draw(&app, size)).contains(" 777 "));
-    assert_eq!(app.update(click(10, row)), [Effect::Attach(777), Effect::Redraw]);
+    assert_eq!(app.step(click(10, row)), [Effect::Attach(777), Effect::Redraw]);
     // Headings, borders and the preview are no rows.
     for y in [0, 1, 2, size.1 - 2, size.1 - 1] {
-        assert_eq!(app.update(click(10, y)), []);
+        assert_eq!(app.step(click(10, y)), []);
     }
 }
 
@@ -343,16 +344,16 @@ fn digits_jump_and_what_is_no_pid_is_said() {
     assert!(text(&app, size).contains("no PID: abc"));
     press(&mut app, "p99999999999\n");
     assert!(text(&app, size).contains("no PID: 99999999999"));
-    app.update(key(KeyCode::Char('p')));
-    app.update(Message::Paste("12\n34".into()));
-    assert_eq!(app.update(key(KeyCode::Enter)), [Effect::Attach(12), Effect::Redraw]);
+    app.step(key(KeyCode::Char('p')));
+    app.step(Message::Paste("12\n34".into()));
+    assert_eq!(app.step(key(KeyCode::Enter)), [Effect::Attach(12), Effect::Redraw]);
 }
 
 #[test]
 fn an_attachment_that_fails_is_told_in_a_line_and_the_list_stays() {
     let size = (80, 24);
     let mut app = list(PLAIN, size);
-    app.update(Message::Notice("no process 777: it has ended".into()));
+    app.step(Message::Notice("no process 777: it has ended".into()));
     let shown = text(&app, size);
     assert!(shown.contains("no process 777: it has ended") && shown.contains("2 attached"), "{shown}");
 }
@@ -364,7 +365,7 @@ fn two_hundred_candidates_scroll() {
         .collect();
     for size in SIZES {
         let mut app = list(PLAIN, size);
-        app.update(Message::Candidates(many.clone()));
+        app.step(Message::Candidates(many.clone()));
         for (code, pid) in [
             (KeyCode::End, "10199"),
             (KeyCode::Up, "10198"),
@@ -372,27 +373,25 @@ fn two_hundred_candidates_scroll() {
             (KeyCode::Down, "2222"),
             (KeyCode::Down, "10000"),
         ] {
-            app.update(key(code));
+            app.step(key(code));
             assert!(selected(&draw(&app, size)).contains(pid), "{code:?}: {}", text(&app, size));
         }
-        app.update(key(KeyCode::PageDown));
-        app.update(key(KeyCode::PageDown));
+        app.step(key(KeyCode::PageDown));
+        app.step(key(KeyCode::PageDown));
         assert!(selected(&draw(&app, size)).contains("python run_"));
         press(&mut app, "/run_19\n");
-        app.update(key(KeyCode::End));
+        app.step(key(KeyCode::End));
         assert!(selected(&draw(&app, size)).contains("10199"));
-        app.update(Message::Resize(80, 15));
+        app.step(Message::Resize(80, 15));
         assert!(selected(&draw(&app, (80, 15))).contains("10199"), "{}", text(&app, (80, 15)));
     }
 }
 
 fn ended(theme: Theme, size: (u16, u16)) -> App {
-    let mut app = running(theme, size, Job::default());
-    let mut verdict = data_loader();
-    verdict.steps.count = Some(70);
-    tell(&mut app, News::Verdict(Arc::new(verdict)));
-    tell(&mut app, News::Ended { text: "process 1234 ended after 16 m 30 s".into() });
-    app
+    running_until(theme, size, Job::default(), |last| {
+        last.alive = false;
+        Arc::make_mut(&mut last.verdict).steps.count = Some(70);
+    })
 }
 
 #[test]
@@ -422,7 +421,7 @@ fn the_end_is_announced_with_the_run_summed_up_once() {
 fn the_end_of_another_job_is_told_and_summed_up_when_it_is_shown() {
     let size = (80, 24);
     let mut app = two_jobs(PLAIN, size);
-    let effects = tell(&mut app, News::Ended { text: "process 1234 ended after 2 m".into() });
+    let effects = tell_end(&mut app, Some(120.0));
     assert_eq!(effects, [Effect::Redraw]);
     let shown = text(&app, size);
     assert!(shown.contains("another job: process 1234 ended after 2 m") && !shown.contains("summed up"), "{shown}");
@@ -434,7 +433,7 @@ fn the_end_of_another_job_is_told_and_summed_up_when_it_is_shown() {
 fn a_question_is_not_covered_by_the_end() {
     let mut app = running(PLAIN, (80, 24), Job::default());
     press(&mut app, "e");
-    tell(&mut app, News::Ended { text: "process 1234 ended".into() });
+    tell_end(&mut app, None);
     assert!(!text(&app, (80, 24)).contains("summed up"));
     press(&mut app, "\x1b");
     assert!(text(&app, (80, 24)).contains("summed up"));
@@ -466,8 +465,7 @@ fn eight_ranks(theme: Theme, size: (u16, u16)) -> App {
     verdict.ranks = (0..8).map(|rank| Rank { pid: 1234 + rank, straggler: rank == 5, ..Rank::default() }).collect();
     let verdict = Arc::new(verdict);
     for t in 1..=90 {
-        tell(&mut app, News::Frame(Box::new(ranked(t))));
-        tell(&mut app, News::Verdict(Arc::clone(&verdict)));
+        tell(&mut app, ranked(t), Arc::clone(&verdict));
     }
     app
 }
@@ -510,23 +508,23 @@ fn hostile_names_reach_no_cell_raw() {
                     ..Candidate::default()
                 };
                 let mut app = two_jobs(theme, size);
-                app.update(Message::Attached(JobKey(2), Target { pid: 6, command: long.clone() }));
+                app.step(Message::Attached(JobKey(2), Target { pid: 6, command: long.clone() }));
                 let mut verdict = other(Class::Io, Some(name), &long);
                 verdict.advice[0].title = long.clone();
-                app.update(Message::Job(JobKey(2), News::Frame(Box::new(frame(1, Job::default())))));
-                app.update(Message::Job(JobKey(2), News::Frame(Box::new(frame(2, Job::default())))));
-                app.update(Message::Job(JobKey(2), News::Verdict(Arc::new(verdict))));
+                tell_of(&mut app, JobKey(2), frame(1, Job::default()), verdict.clone());
+                tell_of(&mut app, JobKey(2), frame(2, Job::default()), verdict.clone());
                 press(&mut app, "o");
-                app.update(Message::Candidates(vec![hostile.clone()]));
+                app.step(Message::Candidates(vec![hostile.clone()]));
                 let first = picker(theme, size, vec![hostile]);
                 let mut buffers = vec![draw(&app, size), draw_picker(&first, size)];
-                app.update(key(KeyCode::End));
+                app.step(key(KeyCode::End));
                 buffers.push(draw(&app, size));
-                app.update(key(KeyCode::Char('/')));
-                app.update(Message::Paste(name.into()));
+                app.step(key(KeyCode::Char('/')));
+                app.step(Message::Paste(name.into()));
                 buffers.push(draw(&app, size));
                 press(&mut app, "\x1b\x1b");
-                app.update(Message::Job(JobKey(2), News::Ended { text: long.clone() }));
+                let last = Tick { alive: false, ..tick(&app, JobKey(2), frame(3, Job::default()), verdict) };
+                app.step(Message::Job(JobKey(2), JobEvent::Tick(last.into())));
                 buffers.push(draw(&app, size));
                 for buf in buffers {
                     for cell in &buf.content {
@@ -556,7 +554,7 @@ fn any_key() -> impl Strategy<Value = Message> {
             pids.into_iter().map(|pid| Candidate { pid, command: format!("python {pid}"), ..Candidate::default() }).collect()
         )),
         1 => (0u32..4).prop_map(|n| Message::Attached(JobKey(n + 10), Target { pid: n + 10, command: "x".into() })),
-        1 => (0u32..12).prop_map(|n| Message::Job(JobKey(n), News::Ended { text: "it ended".into() })),
+        1 => (0u32..12).prop_map(|n| Message::Job(JobKey(n), JobEvent::Tick(Arc::default()))),
     ]
 }
 
@@ -572,7 +570,7 @@ proptest! {
             if let Message::Resize(columns, rows) = message {
                 size = (columns, rows);
             }
-            app.update(message.clone());
+            app.step(message.clone());
             first.update(message);
             prop_assert!(!app.jobs().is_empty());
             draw(&app, size);

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
+use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::tui::keys;
-use trainmon::tui::{App, Effect, JobKey, Message, News};
+use trainmon::tui::{App, Effect, Message};
 use tui_support::*;
 
 fn key(code: KeyCode) -> Message {
@@ -28,8 +29,8 @@ fn every_key_on_every_page_at_every_size() {
             for messages in [running(PLAIN, size, Job::default()), fresh(PLAIN, size)] {
                 for message in every_key() {
                     let mut app = messages.clone();
-                    app.update(key(KeyCode::Char(page)));
-                    app.update(message);
+                    app.step(key(KeyCode::Char(page)));
+                    app.step(message);
                     draw(&app, size);
                 }
             }
@@ -41,13 +42,13 @@ fn every_key_on_every_page_at_every_size() {
 fn quitting_suspending_and_painting_are_effects() {
     let mut app = running(PLAIN, (80, 24), Job::default());
     for quit in [key(KeyCode::Char('q')), key(KeyCode::F(10)), Message::Quit] {
-        assert_eq!(app.update(quit), [Effect::Quit]);
+        assert_eq!(app.step(quit), [Effect::Quit]);
     }
     let control = |c| Message::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL));
-    assert_eq!(app.update(control('c')), [Effect::Quit]);
-    assert_eq!(app.update(control('z')), [Effect::Suspend]);
-    assert_eq!(app.update(control('l')), [Effect::Repaint]);
-    assert_eq!(app.update(key(KeyCode::Char('x'))), []);
+    assert_eq!(app.step(control('c')), [Effect::Quit]);
+    assert_eq!(app.step(control('z')), [Effect::Suspend]);
+    assert_eq!(app.step(control('l')), [Effect::Repaint]);
+    assert_eq!(app.step(key(KeyCode::Char('x'))), []);
 }
 
 #[test]
@@ -55,18 +56,18 @@ fn escape_only_closes() {
     let mut app = running(PLAIN, (80, 24), Job::default());
     let overview = text(&app, (80, 24));
     for open in [KeyCode::Char('e'), KeyCode::Char('2'), KeyCode::Char('7'), KeyCode::F(1)] {
-        app.update(key(open));
+        app.step(key(open));
         assert_ne!(text(&app, (80, 24)), overview);
-        assert_eq!(app.update(key(KeyCode::Esc)), [Effect::Redraw]);
+        assert_eq!(app.step(key(KeyCode::Esc)), [Effect::Redraw]);
         assert_eq!(text(&app, (80, 24)), overview);
     }
-    assert_eq!(app.update(key(KeyCode::Esc)), [Effect::Redraw]);
+    assert_eq!(app.step(key(KeyCode::Esc)), [Effect::Redraw]);
 }
 
 #[test]
 fn copying_gives_the_whole_verdict() {
     let mut app = running(PLAIN, (80, 24), Job::default());
-    let effects = app.update(key(KeyCode::Char('c')));
+    let effects = app.step(key(KeyCode::Char('c')));
     let Some(Effect::Copy(text)) = effects.first() else { panic!("{effects:?}") };
     for part in ["data-loader / too-few-workers", "Raise num_workers from 4 to 7", "at most 1.7×", "PID 1234"] {
         assert!(text.contains(part), "{text}");
@@ -82,10 +83,10 @@ fn charts_begin_short_and_grow_with_what_has_been_seen() {
         assert_eq!(app.span_s(), span_s, "after {seconds} s");
         draw(&app, (80, 24));
         // A scale that was chosen stays.
-        app.update(key(KeyCode::Char('-')));
+        app.step(key(KeyCode::Char('-')));
         let chosen = app.span_s();
         assert!(chosen > span_s);
-        app.update(Message::Job(JobKey::default(), News::Frame(Box::new(frame(seconds + 40, Job::default())))));
+        tell(&mut app, frame(seconds + 40, Job::default()), data_loader());
         assert_eq!(app.span_s(), chosen);
     }
 }
@@ -95,11 +96,11 @@ fn zoom_goes_from_ten_seconds_to_an_hour() {
     let mut app = running(PLAIN, (80, 24), Job::default());
     assert_eq!(app.span_s(), 60.0);
     for _ in 0..9 {
-        app.update(key(KeyCode::Char('+')));
+        app.step(key(KeyCode::Char('+')));
     }
     assert_eq!(app.span_s(), 10.0);
     for _ in 0..9 {
-        app.update(key(KeyCode::Char('-')));
+        app.step(key(KeyCode::Char('-')));
         draw(&app, (80, 24));
     }
     assert_eq!(app.span_s(), 3600.0);
@@ -109,16 +110,16 @@ fn zoom_goes_from_ten_seconds_to_an_hour() {
 fn the_table_scrolls_to_its_end_and_back() {
     let size = (80, 24);
     let mut app = running(PLAIN, size, Job { workers: 40, ..Job::default() });
-    app.update(key(KeyCode::Char('5')));
-    app.update(key(KeyCode::End));
+    app.step(key(KeyCode::Char('5')));
+    app.step(key(KeyCode::End));
     let end = text(&app, size);
     assert!(end.contains("1290 helper") && end.contains("42/42"), "{end}");
-    app.update(key(KeyCode::Home));
+    app.step(key(KeyCode::Home));
     assert!(text(&app, size).contains("1234 trainer"));
-    app.update(key(KeyCode::PageDown));
-    app.update(key(KeyCode::Char('N')));
-    app.update(key(KeyCode::Char('I')));
-    app.update(key(KeyCode::Home));
+    app.step(key(KeyCode::PageDown));
+    app.step(key(KeyCode::Char('N')));
+    app.step(key(KeyCode::Char('I')));
+    app.step(key(KeyCode::Home));
     assert!(text(&app, size).contains("1340 worker"), "{}", text(&app, size));
 }
 
@@ -126,29 +127,40 @@ fn the_table_scrolls_to_its_end_and_back() {
 fn a_click_selects_a_row() {
     let size = (80, 24);
     let mut app = running(PLAIN, size, Job::default());
-    app.update(key(KeyCode::Char('5')));
+    app.step(key(KeyCode::Char('5')));
     let row = text(&app, size).lines().position(|l| l.contains("1302 worker")).unwrap();
-    app.update(Message::Mouse(MouseEvent {
+    app.step(Message::Mouse(MouseEvent {
         kind: MouseEventKind::Down(MouseButton::Left),
         column: 3,
         row: u16::try_from(row).unwrap(),
         modifiers: KeyModifiers::NONE,
     }));
-    app.update(key(KeyCode::Enter));
+    app.step(key(KeyCode::Enter));
     assert!(text(&app, size).contains(" worker 1302 "));
 }
 
 #[test]
 fn a_large_paste_does_nothing() {
     let mut app = running(PLAIN, (80, 24), Job::default());
-    assert_eq!(app.update(Message::Paste("q".repeat(1 << 20))), []);
+    assert_eq!(app.step(Message::Paste("q".repeat(1 << 20))), []);
 }
 
 #[test]
-fn marks_follow_frames_into_the_history() {
+fn verdicts_go_into_the_history_with_their_frames() {
     let app = running(PLAIN, (80, 24), Job::default());
-    let last = app.job().history().marks().next_back().unwrap();
-    assert_eq!((last.sequence, last.class, last.cause), (90, Class::DataLoader, Some("too-few-workers")));
+    let last = app.job().archive().latest().unwrap();
+    let (frame, verdict) = (&last.frame, &last.verdict);
+    assert_eq!(
+        (frame.sequence, verdict.class, verdict.cause.as_deref()),
+        (90, Class::DataLoader, Some("too-few-workers"))
+    );
+}
+
+fn any_verdict() -> impl Strategy<Value = Verdict> {
+    prop_oneof![
+        2 => prop::sample::select(Class::ALL.to_vec()).prop_map(|class| other(class, None, "why")),
+        1 => Just(unknown()),
+    ]
 }
 
 fn any_message() -> impl Strategy<Value = Message> {
@@ -157,13 +169,14 @@ fn any_message() -> impl Strategy<Value = Message> {
         6 => prop::sample::select(keys),
         1 => any::<char>().prop_map(|c| key(KeyCode::Char(c))),
         2 => (0u16..300, 0u16..100).prop_map(|(w, h)| Message::Resize(w, h)),
-        3 => (0u64..500, 0u32..12, 0u32..3).prop_map(|(t, workers, gpus)| {
-            Message::Job(JobKey::default(), News::Frame(Box::new(frame(t, Job { workers, gpus, seconds: 0 }))))
-        }),
-        2 => prop::sample::select(Class::ALL.to_vec())
-            .prop_map(|c| Message::Job(JobKey::default(), News::Verdict(Arc::new(other(c, None, "why"))))),
-        1 => Just(Message::Job(JobKey::default(), News::Verdict(Arc::new(unknown())))),
-        1 => ".{0,40}".prop_map(|text| Message::Job(JobKey::default(), News::Ended { text })),
+        5 => (0u64..500, 0u32..12, 0u32..3, any_verdict(), prop::bool::weighted(0.8)).prop_map(
+            |(t, workers, gpus, verdict, alive)| {
+                let frame = frame(t, Job { workers, gpus, seconds: 0 }).into();
+                let tick = Tick { frame, verdict: Arc::new(verdict), alive, ..Tick::default() };
+                Message::Job(JobKey::default(), JobEvent::Tick(Arc::new(tick)))
+            }
+        ),
+        1 => prop::option::of(".{0,40}").prop_map(|note| Message::Job(JobKey::default(), JobEvent::Loaded(note))),
         1 => ".{0,40}".prop_map(Message::Notice),
         1 => (0u16..300, 0u16..100, any::<bool>()).prop_map(|(column, row, up)| Message::Mouse(MouseEvent {
             kind: if up { MouseEventKind::ScrollUp } else { MouseEventKind::Down(MouseButton::Left) },
@@ -185,7 +198,7 @@ proptest! {
             if let Message::Resize(w, h) = message {
                 size = (w, h);
             }
-            app.update(message);
+            app.step(message);
             draw(&app, size);
         }
         // The size that is drawn may be another than the one that was told.

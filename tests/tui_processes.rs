@@ -15,13 +15,13 @@ use trainmon::rates::Frame;
 use trainmon::rates::frame::ProcessRates;
 use trainmon::rates::threads::ThreadRates;
 use trainmon::sample::{ProcessId, ProcessRole, ThreadRole};
-use trainmon::tui::{self, App, Effect, JobKey, Message, News, Options, Theme};
+use trainmon::tui::{self, App, Effect, Message, Options, Theme};
 use tui_support::*;
 
 const SMALL: (u16, u16) = (80, 24);
 
 fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    app.step(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
 }
 
 fn type_text(app: &mut App, text: &str) {
@@ -32,7 +32,7 @@ fn type_text(app: &mut App, text: &str) {
 
 fn click(app: &mut App, column: u16, row: u16) -> Vec<Effect> {
     let kind = MouseEventKind::Down(MouseButton::Left);
-    app.update(Message::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }))
+    app.step(Message::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }))
 }
 
 /// A frame with everything that the page shows: a launcher, its trainer with workers and a helper, threads.
@@ -80,8 +80,7 @@ fn page_of(options: Options, size: (u16, u16), frame: Frame) -> App {
     let mut app = App::new(tui::Job::new(JobKey::default(), target(), 1.0, Limits::default()), options, size);
     let stages = Some(Stages { load: 0.05, decode: 0.21, transform: 0.66, collate: 0.05, hand_over: 0.01 });
     let workers = vec![WorkerVerdict { pid: 1301, idle: Some(0.02), stages, ..WorkerVerdict::default() }];
-    tell(&mut app, News::Frame(Box::new(frame)));
-    tell(&mut app, News::Verdict(Arc::new(trainmon::diagnosis::Verdict { workers, ..data_loader() })));
+    tell(&mut app, frame, Arc::new(trainmon::diagnosis::Verdict { workers, ..data_loader() }));
     press(&mut app, KeyCode::Char('5'));
     app
 }
@@ -147,7 +146,7 @@ fn the_filter_works_while_it_is_typed_and_escape_restores() {
     press(&mut app, KeyCode::Esc);
     assert_eq!(pids(&app, SMALL).len(), 4);
     press(&mut app, KeyCode::F(4));
-    app.update(Message::Key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)));
+    app.step(Message::Key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)));
     press(&mut app, KeyCode::Enter);
     assert_eq!(pids(&app, SMALL).len(), 7);
 }
@@ -279,12 +278,12 @@ fn nothing_is_signalled_unless_it_is_switched_on_and_live() {
     press(&mut past, KeyCode::F(9));
     assert!(text(&past, (120, 40)).contains("SIGTERM"));
     press(&mut past, KeyCode::Esc);
-    tell(&mut past, News::Ended { text: "exited".into() });
+    tell_end(&mut past, None);
     refused(&mut past, "has ended");
     let options = Options { theme: PLAIN, may_signal: true, ..Options::default() };
     let recording = tui::Job::new(JobKey::default(), target(), 1.0, Limits::default()).recording();
     let mut replay = App::new(recording, options, (120, 40));
-    tell(&mut replay, News::Frame(Box::new(full_frame(Job::default()))));
+    tell(&mut replay, full_frame(Job::default()), data_loader());
     press(&mut replay, KeyCode::Char('5'));
     refused(&mut replay, "this is a recording");
 }
@@ -297,7 +296,7 @@ fn the_selection_stays_with_its_process_over_frames() {
     let mut next = full_frame(Job::default());
     next.monotonic_ns += 1_000_000_000;
     next.processes.retain(|process| process.id.pid != 1301);
-    tell(&mut app, News::Frame(Box::new(next)));
+    tell(&mut app, next, data_loader());
     assert!(selected(&app, SMALL).contains("1303"));
 }
 
@@ -327,7 +326,7 @@ fn hostile_names_break_nothing() {
                     for c in keys.chars() {
                         match c {
                             '\n' => drop(press(&mut app, KeyCode::Enter)),
-                            '\t' => drop(app.update(Message::Paste(name.to_owned()))),
+                            '\t' => drop(app.step(Message::Paste(name.to_owned()))),
                             c => drop(press(&mut app, KeyCode::Char(c))),
                         }
                     }
@@ -392,7 +391,7 @@ fn costs() {
                 let workers =
                     (0..count).map(|nth| WorkerVerdict { pid: 10_000 + nth, stages, ..WorkerVerdict::default() });
                 let verdict = trainmon::diagnosis::Verdict { workers: workers.collect(), ..data_loader() };
-                tell(&mut app, News::Verdict(Arc::new(verdict)));
+                tell_verdict(&mut app, verdict);
                 type_text(&mut app, keys);
                 // The farthest row: what follows a selection looks for it.
                 press(&mut app, KeyCode::End);
@@ -412,13 +411,12 @@ fn costs() {
                     let drawing = times(
                         Box::new(move |app| {
                             buf.reset();
-                            tui::views::draw(&mut buf, app);
+                            tui::draw(&mut buf, app);
                         }),
                         app,
                     );
                     // A resize to the same size does nothing but let the pages follow.
-                    let refreshing =
-                        times(Box::new(move |app| drop(app.update(Message::Resize(size.0, size.1)))), app);
+                    let refreshing = times(Box::new(move |app| drop(app.step(Message::Resize(size.0, size.1)))), app);
                     println!("{size:?} {count:>5} processes {name:<12} draw {drawing} µs, refresh {refreshing} µs");
                 };
                 measure(keys, &mut app);

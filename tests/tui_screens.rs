@@ -7,21 +7,22 @@ mod tui_support;
 use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::verdict::{Class, Phase};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
-use trainmon::tui::{App, Effect, Message, News};
+use trainmon::tui::{App, Effect, Message};
 use tui_support::*;
 
 const SIZES: [(u16, u16); 6] = [(20, 5), (40, 10), (60, 15), (80, 24), (120, 40), (200, 60)];
 
 fn press(app: &mut App, code: KeyCode) {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+    app.step(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
 }
 
-fn with_verdict(size: (u16, u16), verdict: trainmon::diagnosis::Verdict) -> App {
-    let mut app = running(PLAIN, size, Job::default());
-    tell(&mut app, News::Verdict(Arc::new(verdict)));
-    app
+fn with_verdict(size: (u16, u16), verdict: Verdict) -> App {
+    running_until(PLAIN, size, Job::default(), |last| {
+        (last.since_ns, last.verdict) = (last.frame.monotonic_ns, Arc::new(verdict));
+    })
 }
 
 #[test]
@@ -38,6 +39,22 @@ fn overview() {
         let app = running(PLAIN, size, Job::default());
         insta::assert_snapshot!(format!("overview_{}x{}", size.0, size.1), text(&app, size));
     }
+}
+
+#[test]
+fn the_run_so_far() {
+    for size in [(80, 24), (120, 40), (200, 60)] {
+        let mut app = running(PLAIN, size, Job::default());
+        press(&mut app, KeyCode::Char('9'));
+        insta::assert_snapshot!(format!("run_{}x{}", size.0, size.1), text(&app, size));
+    }
+    let mut app = running(ASCII, (80, 24), Job::default());
+    press(&mut app, KeyCode::Char('9'));
+    let text = text(&app, (80, 24));
+    assert!(text.is_ascii() && text.contains("What the loop did"), "{text}");
+    let mut app = fresh(PLAIN, (80, 24));
+    press(&mut app, KeyCode::Char('9'));
+    assert!(tui_support::text(&app, (80, 24)).contains("Nothing has been watched yet."));
 }
 
 #[test]
@@ -130,7 +147,7 @@ fn without_a_gpu_the_reason_stands_in_its_place() {
         reason: Some(Arc::from("libnvidia-ml.so.1 not found")),
         ..SourceStatus::default()
     };
-    tell(&mut app, News::Sources(Box::new(Sources { gpu, ..Sources::default() })));
+    tell_sources(&mut app, Sources { gpu, ..Sources::default() });
     let screen = text(&app, size);
     assert!(screen.contains("no GPU seen: libnvidia-ml.so.1 not found"), "{screen}");
     insta::assert_snapshot!("no_gpu", screen);
@@ -141,7 +158,7 @@ fn a_hung_source_is_named() {
     let size = (80, 24);
     let mut app = running(PLAIN, size, Job::default());
     let gpu = SourceStatus { state: SourceState::Hung, ..SourceStatus::default() };
-    tell(&mut app, News::Sources(Box::new(Sources { gpu, ..Sources::default() })));
+    tell_sources(&mut app, Sources { gpu, ..Sources::default() });
     assert!(text(&app, size).contains("HUNG"));
 }
 
@@ -161,7 +178,7 @@ fn what_was_not_measured_is_a_dash() {
     for p in &mut empty.processes {
         (p.cpu_pct, p.run_delay_share, p.read_bytes_s) = (None, None, None);
     }
-    tell(&mut app, News::Frame(Box::new(empty)));
+    tell(&mut app, empty, Verdict::default());
     let screen = text(&app, size);
     insta::assert_snapshot!("unmeasured", screen);
     assert!(!screen.contains(" 0 %") && !screen.contains("0 MiB/s"), "{screen}");
@@ -180,9 +197,9 @@ fn many_gpus_show_their_spread_and_many_workers_are_counted() {
 fn the_end_of_the_target_is_said_and_the_verdict_stays() {
     let size = (80, 24);
     let mut app = running(PLAIN, size, Job::default());
-    tell(&mut app, News::Ended { text: "exited after 12 m\x1b[2J".into() });
+    tell_end(&mut app, Some(720.0));
     let screen = text(&app, size);
-    assert!(screen.contains("ENDED: exited after 12 m"), "{screen}");
+    assert!(screen.contains("ENDED: process 1234 ended after 12 m"), "{screen}");
     assert!(screen.contains("too-few-workers"), "{screen}");
 }
 
@@ -201,12 +218,11 @@ fn pause_freezes_the_picture_while_data_flows() {
     let before = text(&app, size);
     assert!(before.contains("PAUSED"));
     for t in 91..200 {
-        let effects = tell(&mut app, News::Frame(Box::new(frame(t, Job::default()))));
+        let effects = tell(&mut app, frame(t, Job::default()), other(Class::Gpu, None, "changed"));
         assert!(effects.is_empty(), "a paused screen need not be drawn");
-        tell(&mut app, News::Verdict(Arc::new(other(Class::Gpu, None, "changed"))));
     }
     assert_eq!(text(&app, size), before);
-    assert_eq!(app.job().history().frames().len(), 86 + 109);
+    assert_eq!(app.job().archive().len(), 86 + 109);
     press(&mut app, KeyCode::Char(' '));
     let after = text(&app, size);
     assert!(after.contains("changed") && !after.contains("PAUSED"), "{after}");
@@ -234,7 +250,6 @@ fn hostile_names_reach_no_cell_raw() {
                 }
                 f.gpus[0].name = Some(Arc::clone(&long));
                 f.storage.mounts[0].mount_point = Arc::clone(&long);
-                tell(&mut app, News::Frame(Box::new(f)));
                 let mut v = unknown();
                 v.summary = name.repeat(5);
                 v.cause = Some(name.into());
@@ -242,7 +257,7 @@ fn hostile_names_reach_no_cell_raw() {
                 v.not_seen[1].mend = Some(name.into());
                 v.advice = data_loader().advice;
                 v.advice[0].title = name.into();
-                tell(&mut app, News::Verdict(Arc::new(v)));
+                tell(&mut app, f, v);
                 for key in ["", "2", "3", "4", "5", "\n", "6", "7", "?"] {
                     for c in key.chars() {
                         press(&mut app, if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) });
@@ -294,18 +309,18 @@ fn a_popup_that_cannot_be_seen_takes_no_keys() {
     let size = (120, 40);
     let mut app = running(PLAIN, size, Job::default());
     let key = |c| Message::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
-    app.update(key('e'));
+    app.step(key('e'));
     assert!(text(&app, size).contains("Save into"), "{}", text(&app, size));
     for small in [(40, 10), (59, 40), (120, 14)] {
-        app.update(Message::Resize(small.0, small.1));
+        app.step(Message::Resize(small.0, small.1));
         assert!(text(&app, small).contains("q quits"));
-        let effects = app.update(key('j'));
+        let effects = app.step(key('j'));
         assert!(!effects.iter().any(|effect| matches!(effect, Effect::Save(..))), "{effects:?}");
-        app.update(Message::Paste("j".to_owned()));
-        assert_eq!(app.update(key('q')), [Effect::Quit], "what the screen says works");
+        app.step(Message::Paste("j".to_owned()));
+        assert_eq!(app.step(key('q')), [Effect::Quit], "what the screen says works");
     }
     // It is there again where it can be seen, and takes its keys.
-    app.update(Message::Resize(size.0, size.1));
+    app.step(Message::Resize(size.0, size.1));
     assert!(text(&app, size).contains("Save into"));
-    assert!(app.update(key('j')).iter().any(|effect| matches!(effect, Effect::Save(..))));
+    assert!(app.step(key('j')).iter().any(|effect| matches!(effect, Effect::Save(..))));
 }

@@ -6,14 +6,14 @@ mod tui_support;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use trainmon::tui::keys::Keymap;
-use trainmon::tui::page::Page;
-use trainmon::tui::processes::{Column, Sort};
+use trainmon::tui::pages::Page;
+use trainmon::tui::pages::processes::{Column, Sort};
 use trainmon::tui::theme::{Depth, Theme};
-use trainmon::tui::{App, Effect, JobKey, Layout, Message, Options};
+use trainmon::tui::{App, Effect, Layout, Message, Options};
 use tui_support::*;
 
 fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    app.step(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
 }
 
 fn opened(options: Options, size: (u16, u16)) -> App {
@@ -160,7 +160,7 @@ fn keys_of_the_configuration_work_and_are_shown() {
     assert_eq!(press(&mut app, KeyCode::Char('q')), []);
     assert_eq!(press(&mut app, KeyCode::Char('Q')), [Effect::Quit]);
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(app.update(Message::Key(control_c)), [Effect::Quit]);
+    assert_eq!(app.step(Message::Key(control_c)), [Effect::Quit]);
     press(&mut app, KeyCode::Char('?'));
     let help = text(&app, (120, 40));
     assert!(help.lines().any(|line| line.contains(" Q ") && line.contains("quit")), "{help}");

@@ -11,10 +11,10 @@ use std::io::Read;
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::termios::{Termios, tcgetattr};
+use trainmon::tui;
 use trainmon::tui::Theme;
 use trainmon::tui::terminal::{Options, Terminal};
 use trainmon::tui::theme::Depth;
-use trainmon::tui::views;
 use tui_support::*;
 
 const MODE: &str = "TRAINMON_TEST_CHILD";
@@ -110,25 +110,25 @@ fn child() {
     let mut terminal =
         Terminal::enter(Options { mouse: mode.starts_with("mouse"), screen: mode == "copy-in-screen" }).unwrap();
     assert_eq!(terminal.size(), SIZE);
-    terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+    terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
     match mode.as_str() {
         "same" => {
             for _ in 0..5 {
-                terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+                terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
             }
         }
         "repaint" => {
             terminal.repaint();
-            terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+            terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
         }
         "panic" => panic!("the screen fell over"),
         "panic-elsewhere" => {
             let _ = std::thread::spawn(|| panic!("a source fell over")).join();
-            terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+            terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
         }
         "suspend" => {
             terminal.suspend().unwrap();
-            terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+            terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
         }
         "copy" => terminal.copy("wörter").unwrap(),
         "copy-in-screen" => terminal.copy(&"wörter ".repeat(300)).unwrap(),
@@ -136,7 +136,7 @@ fn child() {
             terminal.mouse(false).unwrap();
             terminal.suspend().unwrap();
             terminal.resumed().unwrap();
-            terminal.draw(|buf| views::draw(buf, &app)).unwrap();
+            terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
             terminal.mouse(true).unwrap();
         }
         _ => {}

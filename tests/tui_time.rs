@@ -4,21 +4,18 @@
 
 mod tui_support;
 
-use std::sync::Arc;
-
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::history::archive::Limits;
-use trainmon::tui::layout;
-use trainmon::tui::{App, Effect, JobKey, Message, News, Options};
+use trainmon::tui::{App, Effect, Message, Options};
 use tui_support::*;
 
 const SIZE: (u16, u16) = (120, 40);
 
 fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
-    app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    app.step(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
 }
 
 fn keys(app: &mut App, text: &str) {
@@ -40,11 +37,10 @@ fn recording(size: (u16, u16)) -> App {
     let mut id = archive.first().map(|stamp| stamp.id);
     while let Some(here) = id {
         let moment = archive.load(here).unwrap();
-        tell(&mut app, News::Frame(Box::new(moment.frame)));
-        tell(&mut app, News::Verdict(moment.verdict.unwrap()));
+        tell(&mut app, (*moment.frame).clone(), moment.verdict);
         id = archive.step(here, 1).filter(|next| *next != here);
     }
-    tell(&mut app, News::Loaded(None));
+    tell_loaded(&mut app);
     app
 }
 
@@ -74,7 +70,7 @@ fn a_picture_stands_for_longer_than_the_past_is_kept() {
     let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, limits);
     let mut app = App::new(job, Options { theme: PLAIN, ..Options::default() }, SIZE);
     let on = |app: &mut App, seconds: std::ops::Range<u64>| -> usize {
-        seconds.map(|t| tell(app, News::Frame(Box::new(frame(t, Job::default())))).len()).sum()
+        seconds.map(|t| tell(app, frame(t, Job::default()), data_loader()).len()).sum()
     };
     on(&mut app, 1..20);
     press(&mut app, KeyCode::Char(' '));
@@ -130,7 +126,7 @@ fn far_moves_and_ends() {
     keys(&mut app, ".");
     assert_eq!(shown(&app), 7);
     keys(&mut app, "}");
-    assert!(!app.job().stands());
+    assert!(app.job().is_live());
 }
 
 #[test]
@@ -147,11 +143,11 @@ fn a_click_on_a_chart_looks_at_that_moment() {
         })
     };
     // The charts end at the right edge of the screen and show a minute.
-    app.update(click(119));
+    app.step(click(119));
     assert!(shown(&app) >= 89);
-    app.update(click(76));
+    app.step(click(76));
     assert!((58..=62).contains(&shown(&app)), "{}", shown(&app));
-    app.update(click(3));
+    app.step(click(3));
     assert!((58..=62).contains(&shown(&app)), "a click beside the charts moves nothing");
 }
 
@@ -162,15 +158,15 @@ fn a_recording_plays_from_its_beginning_at_its_speed() {
     assert!(text(&app, SIZE).contains("REPLAY 1"), "{}", text(&app, SIZE));
     assert!(app.due_s().is_some_and(|due| (0.9..=1.0).contains(&due)));
     for _ in 0..25 {
-        app.update(Message::Advance(0.1));
+        app.step(Message::Advance(0.1));
     }
     assert_eq!(shown(&app), 3);
     keys(&mut app, ">>>");
-    app.update(Message::Advance(1.0));
+    app.step(Message::Advance(1.0));
     assert_eq!(shown(&app), 13);
     keys(&mut app, " ");
     assert_eq!(app.due_s(), None);
-    assert!(app.update(Message::Advance(5.0)).is_empty());
+    assert!(app.step(Message::Advance(5.0)).is_empty());
     assert!(text(&app, SIZE).contains("REPLAY PAUSED"));
     keys(&mut app, " ]");
     assert_eq!(shown(&app), 55);
@@ -181,7 +177,7 @@ fn a_recording_stops_at_its_end_and_begins_anew() {
     let mut app = recording(SIZE);
     keys(&mut app, "}");
     assert_eq!(shown(&app), 90);
-    app.update(Message::Advance(1.0));
+    app.step(Message::Advance(1.0));
     assert_eq!((shown(&app), app.due_s()), (90, None));
     keys(&mut app, " ");
     assert_eq!(shown(&app), 1);
@@ -192,11 +188,11 @@ fn a_recording_stops_at_its_end_and_begins_anew() {
 fn a_replay_that_has_caught_up_with_its_file_goes_on_when_more_is_read() {
     let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, Limits::default()).recording();
     let mut app = App::new(job, Options { theme: PLAIN, ..Options::default() }, SIZE);
-    tell(&mut app, News::Frame(Box::new(frame(1, Job::default()))));
+    tell(&mut app, frame(1, Job::default()), data_loader());
     assert_eq!(app.due_s(), None);
-    tell(&mut app, News::Frame(Box::new(frame(2, Job::default()))));
+    tell(&mut app, frame(2, Job::default()), data_loader());
     assert!(app.due_s().is_some());
-    app.update(Message::Advance(1.0));
+    app.step(Message::Advance(1.0));
     assert_eq!(shown(&app), 2);
 }
 
@@ -207,8 +203,7 @@ fn the_hour_before_can_be_looked_at_while_data_keeps_coming() {
     let oldest = shown(&app);
     assert_eq!(oldest, 1);
     for t in 701..760 {
-        assert!(tell(&mut app, News::Frame(Box::new(frame(t, Job::default())))).is_empty());
-        tell(&mut app, News::Verdict(Arc::new(data_loader())));
+        assert!(tell(&mut app, frame(t, Job::default()), data_loader()).is_empty());
     }
     assert_eq!(shown(&app), oldest);
     keys(&mut app, "}");
@@ -228,11 +223,11 @@ proptest! {
         for (key, (t, frame_first)) in moves.into_iter().zip(steps.into_iter().cycle()) {
             if frame_first {
                 // Sequences may repeat and clocks may go backwards in a damaged recording.
-                tell(&mut app, News::Frame(Box::new(frame(t, Job::default()))));
+                tell(&mut app, frame(t, Job::default()), data_loader());
             }
             press(&mut app, KeyCode::Char(key));
             press(&mut app, if t % 2 == 0 { KeyCode::Left } else { KeyCode::Right });
-            app.update(Message::Advance(t as f64 / 100.0));
+            app.step(Message::Advance(t as f64 / 100.0));
             prop_assert!(app.frame().is_some());
             draw(&app, (80, 24));
         }
@@ -251,8 +246,8 @@ fn what_lies_over_the_charts_takes_no_seeks_for_them() {
     let seeks = |app: &App| {
         (0..SIZE.1).any(|row| {
             let mut app = app.clone();
-            app.update(Message::Mouse(drag(row)));
-            app.job().stands()
+            app.step(Message::Mouse(drag(row)));
+            !app.job().is_live()
         })
     };
     assert!(seeks(&app));
@@ -279,7 +274,7 @@ fn on_a_thin_line_a_recording_holds_its_numbers_while_it_plays() {
     assert_eq!(shown(&app), 1);
     let mut seen = Vec::new();
     for _ in 0..20 {
-        app.update(Message::Advance(1.0));
+        app.step(Message::Advance(1.0));
         seen.push(shown(&app));
     }
     seen.dedup();
@@ -301,7 +296,7 @@ fn on_a_thin_line_a_recording_holds_its_numbers_while_it_plays() {
 /// Cells of the body that stand out in reverse.
 fn reversed(app: &App, size: (u16, u16)) -> Vec<(u16, u16)> {
     let buf = draw(app, size);
-    let body = layout::body(buf.area);
+    let body = body(buf.area);
     body.positions()
         .filter(|at| buf.cell(*at).unwrap().modifier.contains(Modifier::REVERSED))
         .map(|at| (at.x, at.y))
@@ -327,8 +322,8 @@ fn every_timeline_of_every_page_is_marked_and_takes_clicks() {
             let mut takes = Vec::new();
             for row in body {
                 let mut clicked = app.clone();
-                clicked.update(Message::Mouse(at(row)));
-                if clicked.job().stands() {
+                clicked.step(Message::Mouse(at(row)));
+                if !clicked.job().is_live() {
                     assert!((45..90).contains(&shown(&clicked)), "{what}: {}", shown(&clicked));
                     let mut marked = reversed(&clicked, size);
                     marked.retain(|cell| !before.contains(cell));
@@ -350,5 +345,5 @@ fn every_timeline_of_every_page_is_marked_and_takes_clicks() {
 }
 
 fn body_top(size: (u16, u16)) -> u16 {
-    layout::body(ratatui::layout::Rect::new(0, 0, size.0, size.1)).y
+    body(ratatui::layout::Rect::new(0, 0, size.0, size.1)).y
 }

@@ -6,25 +6,25 @@ use std::path::Path;
 use std::time::Duration;
 
 use trainmon::cli::Bottleneck;
-use trainmon::commands::candidates::Candidates;
-use trainmon::commands::session::{Session, block_on};
-use trainmon::commands::watching::Watching;
+use trainmon::commands::{attach_options, places};
 use trainmon::config::{Call, Settings};
 use trainmon::demo::start_with;
 use trainmon::history::archive::Limits;
-use trainmon::tui::{App, Effect, Job, JobKey, Message, Options, Target};
+use trainmon::jobs::attached::AttachedJobs;
+use trainmon::jobs::candidates::watch::Candidates;
+use trainmon::jobs::session::{Session, block_on};
+use trainmon::jobs::{JobEvent, JobKey, Target};
+use trainmon::tui::{App, Effect, Job, Message, Options};
 
 fn settings() -> Settings {
     Settings { interval: Duration::from_millis(200), stacks: false, ..Settings::default() }
 }
 
-async fn ticks(watching: &mut Watching, app: &mut App, count: usize) -> Vec<Effect> {
-    let mut effects = Vec::new();
+async fn ticks(jobs: &mut AttachedJobs, app: &mut App, count: usize) {
     for _ in 0..count {
-        let arrived = tokio::time::timeout(Duration::from_secs(10), watching.next()).await.expect("a tick");
-        effects.extend(arrived.tell(app));
+        let (key, tick) = tokio::time::timeout(Duration::from_secs(10), jobs.next()).await.expect("a tick");
+        app.update(Message::Job(key, JobEvent::Tick(tick)));
     }
-    effects
 }
 
 #[test]
@@ -34,36 +34,32 @@ fn two_jobs_are_watched_at_once_and_one_is_let_go() {
     let second = start_with(executable, Bottleneck::DataLoader, None).unwrap();
     let settings = settings();
     let done = block_on(async {
-        let session = Session::attach(&settings, first.pid(), Some(&first.device_path))?;
-        let target = Target { pid: first.pid(), command: session.command().to_owned() };
-        let job = Job::new(JobKey::default(), target, 0.2, Limits::default());
+        let session = Session::attach(attach_options(&settings, first.pid(), Some(&first.device_path)))?;
+        let job = Job::new(JobKey::default(), session.target(), 0.2, Limits::default());
         let mut app = App::new(job, Options::default(), (80, 24));
-        let mut watching = Watching::new(session, first.pid());
-        ticks(&mut watching, &mut app, 2).await;
+        let mut attached = AttachedJobs::new(session);
+        ticks(&mut attached, &mut app, 2).await;
 
         // Limits were said of the job that trainmon was started for: another one's ends nothing.
         let call = Call { iterations: Some(1), duration: Some(Duration::from_millis(1)), ..Call::default() };
         let limited = Settings { call, ..settings.clone() };
-        let attached = watching.attach(&limited, second.pid());
-        let Message::Attached(key, _) = &attached else { panic!("{attached:?}") };
-        let key = *key;
-        app.update(attached);
-        watching.want(&app);
-        let effects = ticks(&mut watching, &mut app, 8).await;
-        assert!(!effects.contains(&Effect::Quit), "{effects:?}");
+        let (key, target) = attached.attach(attach_options(&limited, second.pid(), None))?;
+        app.update(Message::Attached(key, target));
+        attached.want(app.needs(), app.job().key);
+        ticks(&mut attached, &mut app, 8).await;
+        assert!(!attached.is_over());
         assert_eq!((app.jobs().len(), app.job().key), (2, key));
         for job in app.jobs() {
             assert!(job.archive().len() >= 2, "{:?} has {}", job.key, job.archive().len());
             assert_eq!(job.latest_verdict().unwrap().pid, job.target.pid);
         }
 
-        let refused = watching.attach(&settings, 4_000_000_000);
-        let Message::Notice(line) = &refused else { panic!("{refused:?}") };
+        let line = attached.attach(attach_options(&settings, 4_000_000_000, None)).unwrap_err().to_string();
         assert!(line.contains("4000000000") && !line.contains('\n'), "{line}");
 
-        watching.detach(JobKey::default());
+        attached.detach(JobKey::default());
         let before = app.job_of(JobKey::default()).unwrap().archive().len();
-        ticks(&mut watching, &mut app, 4).await;
+        ticks(&mut attached, &mut app, 4).await;
         assert_eq!(app.job_of(JobKey::default()).unwrap().archive().len(), before);
 
         // The second one's end is told once it has come, and nothing more comes from it.
@@ -72,11 +68,11 @@ fn two_jobs_are_watched_at_once_and_one_is_let_go() {
             if app.job().ended.is_some() {
                 break;
             }
-            ticks(&mut watching, &mut app, 1).await;
+            ticks(&mut attached, &mut app, 1).await;
         }
         assert!(app.job().ended.as_deref().is_some_and(|text| text.contains("ended")));
         assert!(app.job().summary().unwrap().watched_s > 0.5);
-        let more = tokio::time::timeout(Duration::from_millis(500), watching.next()).await;
+        let more = tokio::time::timeout(Duration::from_millis(500), attached.next()).await;
         assert!(more.is_err(), "an ended job sends nothing");
         Ok(())
     });
@@ -89,14 +85,15 @@ fn the_limits_of_the_first_job_end_the_session() {
     let call = Call { iterations: Some(2), ..Call::default() };
     let settings = Settings { call, ..settings() };
     let done = block_on(async {
-        let session = Session::attach(&settings, job.pid(), Some(&job.device_path))?;
-        let target = Target { pid: job.pid(), command: session.command().to_owned() };
-        let mut app =
-            App::new(Job::new(JobKey::default(), target, 0.2, Limits::default()), Options::default(), (80, 24));
-        let mut watching = Watching::new(session, job.pid());
+        let session = Session::attach(attach_options(&settings, job.pid(), Some(&job.device_path)))?;
+        let job = Job::new(JobKey::default(), session.target(), 0.2, Limits::default());
+        let mut app = App::new(job, Options::default(), (80, 24));
+        let mut attached = AttachedJobs::new(session);
         // The first tick has no interval and does not count.
-        assert!(!ticks(&mut watching, &mut app, 2).await.contains(&Effect::Quit));
-        assert!(ticks(&mut watching, &mut app, 1).await.contains(&Effect::Quit));
+        ticks(&mut attached, &mut app, 2).await;
+        assert!(!attached.is_over());
+        ticks(&mut attached, &mut app, 1).await;
+        assert!(attached.is_over());
         Ok(())
     });
     done.unwrap();
@@ -106,7 +103,7 @@ fn the_limits_of_the_first_job_end_the_session() {
 fn candidates_come_while_they_are_wanted_and_only_then() {
     let settings = settings();
     let done = block_on(async {
-        let mut candidates = Candidates::new(&settings);
+        let mut candidates = Candidates::new(places(&settings));
         assert!(tokio::time::timeout(Duration::from_millis(200), candidates.next()).await.is_err());
         candidates.want(true);
         for look in 0..2 {

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 
@@ -10,11 +11,9 @@ use crate::cli::DiagnoseArgs;
 use crate::config::{DIAGNOSE_DURATION, Settings};
 use crate::diagnosis::Verdict;
 use crate::errors::Exit;
+use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::{json, text};
 use crate::sources::recording::Recording;
-
-use super::fold::{self, Standing};
-use super::session::{Ending, Session, block_on};
 
 /// Watches the target, or replays a recording of it, and prints the verdict.
 ///
@@ -39,36 +38,32 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
 }
 
 /// The verdict of a recording. What is missing at its end is told on standard error.
-fn replay(settings: &Settings, path: &Path) -> anyhow::Result<Verdict> {
+fn replay(settings: &Settings, path: &Path) -> anyhow::Result<Arc<Verdict>> {
     let which = || format!("recording {}", path.display());
     let mut recording = Recording::open(path).with_context(which)?;
-    let verdict = fold::replay(&mut recording, settings.gpus.as_deref()).with_context(which)?;
+    let pipeline = super::replay::pipeline(recording.header(), settings.gpus.as_deref());
+    let verdict = pipeline.last_verdict(recording.by_ref()).with_context(which)?;
     if let Some(note) = recording.note() {
         eprintln!("trainmon: {}: {note}", crate::text::sanitise(&which()));
     }
     verdict.ok_or_else(|| anyhow::anyhow!("{}: no samples in it: it was stopped before the first", which()))
 }
 
-fn live(settings: &Settings) -> anyhow::Result<Verdict> {
+fn live(settings: &Settings) -> anyhow::Result<Arc<Verdict>> {
     let pid = super::pick::target(settings)?;
-    let mut settings = settings.clone();
-    if settings.call.duration.is_none() && settings.call.iterations.is_none() {
-        settings.call.duration = Some(DIAGNOSE_DURATION);
+    let mut options = super::attach_options(settings, pid, None);
+    if options.duration.is_none() && options.iterations.is_none() {
+        options.duration = Some(DIAGNOSE_DURATION);
     }
-    let session = Session::attach(&settings, pid, None)?;
-    block_on(watch(session))
+    block_on(watch(Session::attach(options)?))
 }
 
 /// Watches until the time is over, the target ends or a signal comes; what was learned until then is the verdict.
-async fn watch(mut session: Session) -> anyhow::Result<Verdict> {
+async fn watch(mut session: Session) -> anyhow::Result<Arc<Verdict>> {
     let mut ending = Ending::listen()?;
-    let mut standing = Standing::default();
+    let mut verdict = None;
     while let Some(tick) = session.next_before_end(&mut ending).await {
-        let first = tick.frame.seconds <= 0.0;
-        let alive = session.take(&mut standing, tick);
-        if !alive || (!first && session.is_over()) {
-            break;
-        }
+        verdict = Some(Arc::clone(&tick.verdict));
     }
-    standing.verdict().ok_or_else(|| anyhow::anyhow!("nothing was seen: stopped before the first sample"))
+    verdict.ok_or_else(|| anyhow::anyhow!("nothing was seen: stopped before the first sample"))
 }

@@ -107,6 +107,17 @@ pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCo
     Ok(Exit::Done.into())
 }
 
+/// The answer of a call that may hang, or none when it takes longer than `time_out`. The thread of a call that hangs is
+/// left to itself.
+fn within<T: Send + 'static>(time_out: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (send, receive) = std::sync::mpsc::sync_channel(1);
+    let spawned = std::thread::Builder::new().name("doctor-gpu".to_owned()).spawn(move || {
+        // The receiver may have stopped waiting.
+        let _ = send.send(call());
+    });
+    spawned.ok().and_then(|_| receive.recv_timeout(time_out).ok())
+}
+
 /// What NVML has told.
 #[derive(Debug, Clone, Default)]
 pub struct GpuFacts {
@@ -134,7 +145,7 @@ pub fn findings(
         host.hidepid(rights.ptrace),
         host.pressure(),
         host.cgroup(),
-        gpu_finding(super::within(GPU_TIMEOUT, "doctor-gpu", gpu)),
+        gpu_finding(within(GPU_TIMEOUT, gpu)),
         py_spy(settings, &environment),
         terminal(&environment),
     ];

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use crate::cli::ExplainArgs;
-use crate::diagnosis::causes::{self, Cause};
+use crate::diagnosis::causes::{self, Spec};
 use crate::errors::Exit;
 use crate::outputs::explanation;
 
@@ -14,7 +14,7 @@ use crate::outputs::explanation;
 /// When standard output cannot be written.
 pub fn run(arguments: &ExplainArgs) -> anyhow::Result<ExitCode> {
     // A name that does not exist was refused by the command line.
-    let asked: Vec<&Cause> = match &arguments.cause {
+    let asked: Vec<&Spec> = match &arguments.cause {
         Some(text) => causes::named(text),
         None => causes::all().chain(causes::states()).collect(),
     };

@@ -1,15 +1,13 @@
-//! `trainmon` without a command: the live screen, or the headless log.
+//! `trainmon` without a command: the live screen, or the log.
 
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
+use super::{attach_options, screen};
 use crate::config::Settings;
 use crate::errors::Failure;
-use crate::outputs::log;
-
-use super::session::{Session, block_on};
-use super::{headless, screen};
+use crate::jobs::session::{Session, block_on};
 
 /// `trainmon` without a command.
 ///
@@ -23,14 +21,13 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     }
     match super::pick::certain(settings)? {
         Ok(pid) => attach(settings, pid, None),
-        Err(_) => block_on(async {
-            let (session, pid) = super::pick_screen::run(settings).await?;
-            screen::run(session, settings, pid).await
-        }),
+        Err(_) => block_on(async { screen::live(super::pick_screen::run(settings).await?, settings).await }),
     }
 }
 
-fn is_terminal() -> bool {
+/// Whether there is a terminal to draw on and to hear keys from.
+#[must_use]
+pub fn is_terminal() -> bool {
     std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
@@ -39,13 +36,12 @@ fn is_terminal() -> bool {
 /// # Errors
 /// One line.
 pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<ExitCode> {
-    if let Some(log_settings) = &settings.call.log_settings() {
-        let session = Session::attach(settings, pid, simulated)?;
-        let opened = log::open(log_settings)?;
-        return block_on(headless::run(session, opened, log_settings));
+    let options = attach_options(settings, pid, simulated);
+    if let Some(log) = &settings.call.log_settings() {
+        return super::log::run(Session::attach(options)?, log);
     }
     terminal_or(&format!("trainmon --pid {pid} --log -` or `trainmon diagnose --pid {pid}"))?;
-    block_on(async { screen::run(Session::attach(settings, pid, simulated)?, settings, pid).await })
+    block_on(async { screen::live(Session::attach(options)?, settings).await })
 }
 
 /// Refuses to draw where there is no terminal.

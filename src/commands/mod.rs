@@ -1,35 +1,51 @@
-//! One file for each command: they wire sources, diagnosis and outputs together.
+//! One file for each command: they wire settings, jobs, outputs and the screen together.
 
-pub mod candidates;
-pub mod deeds;
 pub mod demo;
 pub mod diagnose;
 pub mod doctor;
 pub mod explain;
-pub mod fold;
-pub mod headless;
 pub mod live;
+pub mod log;
 pub mod pick;
 pub mod pick_screen;
-pub mod playing;
 pub mod record;
+pub mod replay;
 pub mod run;
 pub mod screen;
-pub mod session;
+mod screen_loop;
 pub mod shell;
-pub mod watching;
 
-/// The answer of a call that may hang (a driver, a file system), or none when it takes longer than `time_out`. The
-/// thread of a call that hangs is left to itself.
-pub(crate) fn within<T: Send + 'static>(
-    time_out: std::time::Duration,
-    name: &str,
-    call: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
-    let (send, receive) = std::sync::mpsc::sync_channel(1);
-    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        // The receiver may have stopped waiting.
-        let _ = send.send(call());
-    });
-    spawned.ok().and_then(|_| receive.recv_timeout(time_out).ok())
+use std::path::Path;
+
+use crate::collector;
+use crate::config::Settings;
+use crate::jobs::candidates::scan::Places;
+use crate::jobs::session;
+use crate::rates::RatesOptions;
+use crate::sources::Roots;
+
+/// What the settings say about attaching to `pid`. `simulated` is the state file of a simulated device in NVML's place.
+#[must_use]
+pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -> session::Options {
+    session::Options {
+        collector: collector::Options {
+            roots: Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() },
+            pid,
+            interval: settings.interval,
+            no_ptrace: !settings.ptrace,
+            no_stacks: !settings.stacks,
+            py_spy: settings.py_spy.clone(),
+            nvml_lib: settings.nvml_lib.clone(),
+            simulated_device: simulated.map(Path::to_path_buf),
+        },
+        rates: RatesOptions { gpus: settings.gpus.clone().unwrap_or_default() },
+        duration: settings.call.duration,
+        iterations: settings.call.iterations,
+    }
+}
+
+/// Where the settings say that candidates are looked for.
+#[must_use]
+pub fn places(settings: &Settings) -> Places {
+    Places { proc_root: settings.proc_root.clone(), nvml_lib: settings.nvml_lib.clone() }
 }

@@ -3,90 +3,20 @@
 //! The list and the choice are pure; only [`target`] looks at the machine and asks the person. The live screen asks with
 //! a screen of its own ([`super::pick_screen`]).
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, IsTerminal, Write};
+use std::time::Duration;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::config::Settings;
 use crate::errors::Failure;
-use crate::sources::processes::{self, Listed};
+use crate::jobs::Candidate;
+use crate::jobs::candidates::scan::Scan;
 use crate::text::sanitise;
-use crate::tui::jobs::Candidate;
+use crate::tui::jobs::facts;
 
-/// Those of the processes that may be training, best first: GPU users by memory held, then Python with data workers,
-/// then Python with a machine-learning library, the youngest first. Of a tree only the topmost one is listed:
-/// attaching to it takes in everything that it has started.
-///
-/// `gpu` holds device memory by PID; `own` (trainmon itself) is left out.
-#[must_use]
-pub fn candidates(
-    processes: &[Listed],
-    gpu: &BTreeMap<u32, u64>,
-    own: u32,
-    mut library: impl FnMut(u32) -> Option<String>,
-) -> Vec<Candidate> {
-    let workers = processes::data_workers(processes);
-    let mut found: BTreeMap<u32, Candidate> = BTreeMap::new();
-    for process in processes.iter().filter(|process| process.pid != own) {
-        let part = processes::is_part(process);
-        let python = processes::is_python(process);
-        let memory = gpu.get(&process.pid).copied();
-        let below = workers.get(&process.pid).copied().filter(|_| python).unwrap_or(0);
-        let library = if python && !part { library(process.pid) } else { None };
-        if !part && (memory.is_some() || below > 0 || library.is_some()) {
-            found.insert(
-                process.pid,
-                Candidate {
-                    pid: process.pid,
-                    command: if process.command.is_empty() { process.comm.clone() } else { process.command.clone() },
-                    gpu_memory_bytes: memory,
-                    workers: below,
-                    library,
-                    age_s: process.age_s,
-                    ..Candidate::default()
-                },
-            );
-        }
-    }
-    let mut list = topmost(found, processes);
-    list.sort_by_key(|candidate| {
-        (
-            std::cmp::Reverse(candidate.gpu_memory_bytes.map(|bytes| bytes.saturating_add(1))),
-            std::cmp::Reverse(candidate.workers > 0),
-            candidate.age_s.unwrap_or(u64::MAX),
-            candidate.pid,
-        )
-    });
-    list
-}
-
-/// Folds candidates below another candidate into it.
-fn topmost(mut found: BTreeMap<u32, Candidate>, processes: &[Listed]) -> Vec<Candidate> {
-    let parents: BTreeMap<u32, u32> = processes.iter().map(|process| (process.pid, process.parent)).collect();
-    let all: BTreeSet<u32> = found.keys().copied().collect();
-    for &pid in &all {
-        let mut at = pid;
-        let mut top = None;
-        for _ in 0..64 {
-            match parents.get(&at) {
-                Some(&parent) if parent > 0 => at = parent,
-                _ => break,
-            }
-            if at != pid && all.contains(&at) {
-                top = Some(at);
-            }
-        }
-        if let Some(top) = top
-            && let Some(below) = found.remove(&pid)
-            && let Some(top) = found.get_mut(&top)
-            && let Some(memory) = below.gpu_memory_bytes
-        {
-            top.gpu_memory_bytes = Some(top.gpu_memory_bytes.unwrap_or(0).saturating_add(memory));
-        }
-    }
-    found.into_values().collect()
-}
+/// How long the list waits for a driver: one that hangs must not keep it from being shown.
+const GPU_WAIT: Duration = Duration::from_secs(2);
 
 /// The list for a person, numbered from 1, each line at most `width` columns wide.
 #[must_use]
@@ -95,7 +25,7 @@ pub fn lines(list: &[Candidate], width: usize) -> Vec<String> {
     list.iter()
         .enumerate()
         .map(|(position, candidate)| {
-            let mut facts = candidate.facts();
+            let mut facts = facts(candidate);
             if let Some(age) = candidate.age_s {
                 facts.push(format!("for {}", age_words(age)));
             }
@@ -172,7 +102,7 @@ pub fn certain(settings: &Settings) -> std::io::Result<Result<u32, Vec<Candidate
     if let Some(pid) = settings.call.pid {
         return Ok(Ok(pid));
     }
-    let list = find(settings, &gpu_users(settings));
+    let list = Scan::new(super::places(settings), GPU_WAIT).candidates();
     let [only] = list.as_slice() else { return Ok(Err(list)) };
     let line = lines(&list, 200).concat();
     writeln!(std::io::stderr(), "trainmon: attaching to the only candidate:{}", line.trim_start())?;
@@ -199,28 +129,6 @@ pub fn target(settings: &Settings) -> anyhow::Result<u32> {
             Err(Failure::usage("several processes may be training; give one with --pid").into())
         }
     }
-}
-
-/// The candidates on this machine.
-#[must_use]
-pub fn find(settings: &Settings, gpu: &BTreeMap<u32, u64>) -> Vec<Candidate> {
-    let root = &settings.proc_root;
-    candidates(&processes::list(root), gpu, std::process::id(), |pid| processes::library(root, pid))
-}
-
-/// Device memory by PID. A driver that hangs must not keep the list from being shown.
-fn gpu_users(settings: &Settings) -> BTreeMap<u32, u64> {
-    let nvml_lib = settings.nvml_lib.clone();
-    let read = move || {
-        let mut reader = crate::sources::gpu::open(nvml_lib.as_deref(), None).ok()?;
-        reader.read(crate::sources::simulated_device::monotonic_ns()).ok()
-    };
-    let sample = super::within(std::time::Duration::from_secs(2), "gpu-users", read).flatten();
-    let mut users = BTreeMap::new();
-    for process in sample.iter().flat_map(|sample| &sample.devices).flat_map(|device| &device.processes) {
-        *users.entry(process.pid).or_insert(0) += process.memory_bytes.unwrap_or(0);
-    }
-    users
 }
 
 /// That a person has left the question, or the screen that asks it, without an answer.
@@ -255,61 +163,9 @@ fn ask(list: &[Candidate]) -> anyhow::Result<u32> {
 mod tests {
     use super::*;
 
-    fn process(pid: u32, parent: u32, comm: &str, command: &str) -> Listed {
-        Listed {
-            pid,
-            parent,
-            comm: comm.to_owned(),
-            command: command.to_owned(),
-            age_s: Some(90),
-            ..Listed::default()
-        }
-    }
-
-    fn host() -> Vec<Listed> {
-        vec![
-            process(1, 0, "systemd", "/sbin/init"),
-            process(10, 1, "python", "/usr/bin/python3 train.py"),
-            process(11, 10, "pt_data_worker", "/usr/bin/python3 train.py"),
-            process(12, 10, "pt_data_worker", "/usr/bin/python3 train.py"),
-            process(20, 1, "torchrun", "python3.12 torchrun x.py"),
-            process(21, 20, "python", "python3.12 -u x.py"),
-            process(30, 1, "python3", "python3 web.py"),
-            process(60, 1, "python", "python -c from multiprocessing.forkserver import main"),
-            process(61, 60, "pt_data_worker", "python -c from multiprocessing.forkserver import main"),
-            process(70, 1, "python", "python jupyter-lab"),
-            process(71, 70, "python", "python kernel"),
-            process(72, 71, "python", "python -c from multiprocessing.forkserver import main"),
-            process(73, 72, "pt_data_worker", "python -c from multiprocessing.forkserver import main"),
-            process(40, 1, "llama-server", "llama-server -m x"),
-            process(50, 1, "trainmon", "trainmon"),
-        ]
-    }
-
-    fn library(pid: u32) -> Option<String> {
-        [10, 11, 20, 21].contains(&pid).then(|| "libtorch_cpu.so".to_owned())
-    }
-
-    #[test]
-    fn gpu_users_first_then_workers_then_libraries() {
-        let gpu = BTreeMap::from([(40, 5 << 30), (50, 1)]);
-        let pids = |gpu: &BTreeMap<u32, u64>| -> Vec<u32> {
-            candidates(&host(), gpu, 50, library).iter().map(|candidate| candidate.pid).collect()
-        };
-        assert_eq!(pids(&gpu), [40, 10, 71, 20]);
-        assert_eq!(pids(&BTreeMap::from([(21, 1 << 30)])), [20, 10, 71]);
-        assert_eq!(pids(&BTreeMap::new()), [10, 71, 20]);
-    }
-
-    #[test]
-    fn a_ring_of_parents_ends() {
-        let ring = [process(2, 3, "python", "python a"), process(3, 2, "python", "python b")];
-        assert!(candidates(&ring, &BTreeMap::new(), 1, |_| Some("libtorch.so".to_owned())).len() <= 2);
-    }
-
     #[test]
     fn answers() {
-        let list = candidates(&host(), &BTreeMap::new(), 50, library);
+        let list = [10, 71, 20].map(|pid| Candidate { pid, ..Candidate::default() });
         assert_eq!(answer(&list, "\n"), Answer::Pid(10));
         assert_eq!(answer(&list, " 2\n"), Answer::Pid(71));
         assert_eq!(answer(&list, "10"), Answer::Pid(10));

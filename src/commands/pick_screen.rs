@@ -1,68 +1,65 @@
 //! `trainmon` without a PID on a terminal: the processes that may be training as a first screen.
 
-use crossterm::event::EventStream;
-use rustix::process::Signal;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_stream::StreamExt;
+use std::ops::ControlFlow;
 
-use super::candidates::Candidates;
+use ratatui::buffer::Buffer;
+
 use super::pick::nothing_chosen;
-use super::screen;
-use super::session::{Ending, Session};
+use super::{attach_options, places, screen, screen_loop};
 use crate::config::Settings;
+use crate::jobs::candidates::watch::Candidates;
+use crate::jobs::session::Session;
 use crate::tui::picker::Picker;
-use crate::tui::{Effect, Message, Terminal, views};
+use crate::tui::{Effect, Message};
 
-/// Shows the list until a process is chosen that can be attached to: its session and PID. One that cannot be attached
-/// to is told in a line, and the list stays.
+/// Shows the list until a process is chosen that can be attached to. One that cannot be attached to is told in a line,
+/// and the list stays.
 ///
 /// # Errors
 /// A usage failure when nothing is chosen; one line when the terminal cannot be used.
-pub async fn run(settings: &Settings) -> anyhow::Result<(Session, u32)> {
-    let mut ending = Ending::listen()?;
-    let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
+pub async fn run(settings: &Settings) -> anyhow::Result<Session> {
     let options = screen::options(settings)?;
-    let mut terminal = Terminal::enter(screen::terminal_options(options.mouse))?;
-    let mut picker = Picker::new(options.theme, terminal.size());
-    let mut candidates = Candidates::new(settings);
+    let theme = options.theme;
+    let mut candidates = Candidates::new(places(settings));
     candidates.want(true);
-    terminal.draw(|buffer| views::draw_picker(buffer, &picker))?;
-    let mut events = EventStream::new();
-    loop {
-        let effects = tokio::select! {
-            biased;
-            () = ending.signalled() => picker.update(Message::Quit),
-            _ = continued.recv() => {
-                terminal.resumed()?;
-                vec![Effect::Repaint]
-            }
-            event = events.next() => match event {
-                Some(Ok(event)) => Message::of_event(event).map_or_else(Vec::new, |message| picker.update(message)),
-                Some(Err(_)) | None => picker.update(Message::Quit),
-            },
-            list = candidates.next() => picker.update(Message::Candidates(list)),
-        };
-        for effect in &effects {
-            match effect {
-                Effect::Quit => return Err(nothing_chosen().into()),
-                Effect::Repaint => terminal.repaint(),
-                Effect::Suspend => {
-                    // The stream's own thread must not read the shell's input meanwhile.
-                    drop(events);
-                    terminal.suspend()?;
-                    events = EventStream::new();
+    let make = |_| PickScreen { picker: Picker::new(theme), candidates, settings };
+    let (_, session) = screen_loop::run(screen::terminal_options(options.mouse), make).await?;
+    Ok(session)
+}
+
+struct PickScreen<'s> {
+    picker: Picker,
+    candidates: Candidates,
+    settings: &'s Settings,
+}
+
+impl screen_loop::Screen for PickScreen<'_> {
+    type Outcome = Session;
+
+    async fn next(&mut self) -> Vec<Message> {
+        vec![Message::Candidates(self.candidates.next().await)]
+    }
+
+    fn update(&mut self, message: Message) -> Vec<Effect> {
+        self.picker.update(message)
+    }
+
+    fn act(&mut self, effect: Effect) -> anyhow::Result<ControlFlow<Session, Vec<Effect>>> {
+        match effect {
+            Effect::Quit => return Err(nothing_chosen().into()),
+            Effect::Attach(pid) => match Session::attach(attach_options(self.settings, pid, None)) {
+                Ok(session) => return Ok(ControlFlow::Break(session)),
+                Err(error) => {
+                    self.picker.update(Message::Notice(format!("{error:#}")));
                 }
-                Effect::Attach(pid) => match Session::attach(settings, *pid, None) {
-                    Ok(session) => return Ok((session, *pid)),
-                    Err(error) => {
-                        picker.update(Message::Notice(format!("{error:#}")));
-                    }
-                },
-                _ => {}
-            }
+            },
+            _ => {}
         }
-        if !effects.is_empty() {
-            terminal.draw(|buffer| views::draw_picker(buffer, &picker))?;
-        }
+        Ok(ControlFlow::Continue(Vec::new()))
+    }
+
+    fn draw(&mut self, buffer: &mut Buffer) {
+        let drawn = self.picker.draw(buffer);
+        self.picker.set_drawn(drawn);
     }
 }

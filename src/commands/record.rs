@@ -7,11 +7,9 @@ use crate::cli::RecordArgs;
 use crate::config::Settings;
 use crate::diagnosis::Verdict;
 use crate::errors::Exit;
+use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::{anonymise, log, recording, text};
 use crate::sample::recording::{Header, SCHEMA};
-
-use super::fold::Standing;
-use super::session::{Ending, Session, block_on};
 
 type Recorder = recording::Recorder<log::LogOut>;
 
@@ -21,7 +19,7 @@ type Recorder = recording::Recorder<log::LogOut>;
 /// One line: the process cannot be watched, or the recording cannot be written.
 pub fn run(settings: &Settings, arguments: &RecordArgs) -> anyhow::Result<ExitCode> {
     let pid = super::pick::target(settings)?;
-    let session = Session::attach(settings, pid, None)?;
+    let session = Session::attach(super::attach_options(settings, pid, None))?;
     let mut header = Header {
         schema: SCHEMA,
         trainmon: env!("CARGO_PKG_VERSION").to_owned(),
@@ -43,7 +41,7 @@ pub fn run(settings: &Settings, arguments: &RecordArgs) -> anyhow::Result<ExitCo
 async fn watch(mut session: Session, mut recorder: Recorder, arguments: &RecordArgs) -> anyhow::Result<ExitCode> {
     let path = &arguments.output;
     let mut ending = Ending::listen()?;
-    let mut standing = Standing::default();
+    let mut last = None;
     while let Some(tick) = session.next_before_end(&mut ending).await {
         let written = if arguments.anonymise {
             recorder.write(&anonymise::sample(&tick.sample))
@@ -51,16 +49,12 @@ async fn watch(mut session: Session, mut recorder: Recorder, arguments: &RecordA
             recorder.write(&tick.sample)
         };
         written.map_err(|error| cannot_write(path, error))?;
-        let first = tick.frame.seconds <= 0.0;
-        let alive = session.take(&mut standing, tick);
-        if !alive || (!first && session.is_over()) {
-            break;
-        }
+        last = Some(tick);
     }
     recorder.flush().map_err(|error| cannot_write(path, error))?;
     // On standard output the recording itself is what is wanted, and nothing else.
     if path.as_os_str() != "-" {
-        eprintln!("trainmon: {}", summary(path, &recorder, standing.verdict().as_ref()));
+        eprintln!("trainmon: {}", summary(path, &recorder, last.as_ref().map(|tick| &*tick.verdict)));
     }
     Ok(Exit::Done.into())
 }

@@ -1,34 +1,39 @@
-//! The live screen: the loop between terminal, collectors and state.
+//! The screen of live jobs and of recordings.
 
-use std::io;
+use std::io::{self, ErrorKind, Write};
+use std::ops::ControlFlow;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crossterm::event::EventStream;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_stream::StreamExt;
+use jiff::Zoned;
+use jiff::tz::TimeZone;
+use ratatui::buffer::Buffer;
 
+use super::replay::Player;
+use super::{attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
 use crate::errors::Exit;
 use crate::history::archive::Limits;
+use crate::jobs::attached::AttachedJobs;
+use crate::jobs::candidates::watch::Candidates;
+use crate::jobs::session::Session;
+use crate::jobs::{JobEvent, JobKey, Target, actions};
 use crate::text;
-use crate::tui::{App, Effect, Job, JobKey, Message, Options, Target, Terminal, Theme, terminal, theme, views};
+use crate::tui::message::Export;
+use crate::tui::{self, App, Effect, Job, Layout, Message, Options, Theme, summary, terminal, theme};
 
-use super::candidates::Candidates;
-use super::playing::Player;
-use super::session::{Ending, Session};
-use super::watching::Watching;
-use super::{deeds, watching};
+/// How much of a recording is kept for looking at: a day, packed.
+const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
 
-/// Shows the screen until the user leaves it. When the target ends the screen stays.
+/// Shows a job until the user leaves the screen. When the target ends the screen stays.
 ///
 /// # Errors
 /// One line when the terminal cannot be used.
-pub async fn run(session: Session, settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
-    let target = Target { pid, command: session.command().to_owned() };
+pub async fn live(session: Session, settings: &Settings) -> anyhow::Result<ExitCode> {
     let options = options(settings)?;
-    let job = Job::new(JobKey::default(), target, settings.interval.as_secs_f64(), options.limits);
-    show(job, options, settings, Feed::Live(Watching::new(session, pid))).await
+    let interval_s = settings.interval.as_secs_f64();
+    let job = Job::new(JobKey::default(), session.target(), interval_s, options.limits);
+    show(job, options, settings, Feed::Live(AttachedJobs::new(session))).await
 }
 
 /// Shows a recording.
@@ -36,7 +41,7 @@ pub async fn run(session: Session, settings: &Settings, pid: u32) -> anyhow::Res
 /// # Errors
 /// One line when the terminal cannot be used.
 pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let options = Options { may_signal: false, limits: super::playing::LIMITS, ..options(settings)? };
+    let options = Options { may_signal: false, limits: RECORDING, ..options(settings)? };
     let header = player.header();
     let target = Target { pid: header.pid, command: header.command.clone() };
     let job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
@@ -63,7 +68,7 @@ pub fn options(settings: &Settings) -> anyhow::Result<Options> {
         may_signal: settings.signals && !settings.readonly,
         mouse: layout.mouse.unwrap_or(true),
         low_bandwidth: layout.low_bandwidth.unwrap_or(false),
-        zone: jiff::tz::TimeZone::system(),
+        zone: TimeZone::system(),
         layout,
     })
 }
@@ -73,28 +78,19 @@ pub fn terminal_options(mouse: bool) -> terminal::Options {
     terminal::Options { mouse, screen: theme::in_screen(|name| std::env::var(name).ok()) }
 }
 
-/// Where the news come from.
-enum Feed {
-    Live(Watching),
-    Recorded(Box<Player>),
-}
-
-impl Feed {
-    /// The next news of a job, taken in. Cancel safe.
-    async fn next(&mut self) -> watching::Arrived<'_> {
-        match self {
-            Self::Live(watching) => watching.next().await,
-            Self::Recorded(player) => player.next().await,
-        }
-    }
-}
-
 /// Shows a job until the end. A terminal that is gone is an end like any other: nobody is left to show anything to, and
 /// its hang-up may reach us only after a write has failed.
 async fn show(job: Job, options: Options, settings: &Settings, feed: Feed) -> anyhow::Result<ExitCode> {
-    match run_loop(job, options, settings, feed).await {
+    let ascii = options.theme.ascii;
+    let make = |size| JobScreen::new(App::new(job, options.clone(), size), feed, settings, options.may_signal);
+    match screen_loop::run(terminal_options(options.mouse), make).await {
+        Ok((terminal, app)) => {
+            let width = usize::from(terminal.size().0);
+            terminal.leave_with(&what_was_learned(&app, width, ascii));
+            Ok(Exit::Done.into())
+        }
         Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_gone) => Ok(Exit::Done.into()),
-        result => result,
+        Err(error) => Err(error),
     }
 }
 
@@ -106,124 +102,139 @@ fn is_gone(error: &io::Error) -> bool {
     gone.contains(&error.raw_os_error())
 }
 
-/// A terminal that takes nothing just now is no reason to end.
-fn unless_stalled(written: io::Result<()>) -> io::Result<()> {
-    written.or_else(|error| if error.kind() == io::ErrorKind::TimedOut { Ok(()) } else { Err(error) })
+/// Where the ticks come from.
+enum Feed {
+    Live(AttachedJobs),
+    Recorded(Box<Player>),
 }
 
-async fn run_loop(job: Job, options: Options, settings: &Settings, mut feed: Feed) -> anyhow::Result<ExitCode> {
-    let mut ending = Ending::listen()?;
-    let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
-    let (ascii, may_signal) = (options.theme.ascii, options.may_signal);
-    let mut terminal = Terminal::enter(terminal_options(options.mouse))?;
-    let mut app = App::new(job, options, terminal.size());
-    let begun = app.layout();
-    terminal.draw(|buffer| views::draw(buffer, &app))?;
-    let mut events = EventStream::new();
-    let mut candidates = Candidates::new(settings);
-    let mut played_at = Instant::now();
-    loop {
-        // Signals are heard by the runtime, which must have its turn while keys or frames come faster than they are drawn.
-        tokio::task::yield_now().await;
-        let due = app.due_s();
+impl Feed {
+    /// The next ticks. Cancel safe.
+    async fn next(&mut self) -> Vec<Message> {
+        match self {
+            Self::Live(jobs) => {
+                let (key, tick) = jobs.next().await;
+                let over = jobs.is_over().then_some(Message::Quit);
+                [Message::Job(key, JobEvent::Tick(tick))].into_iter().chain(over).collect()
+            }
+            Self::Recorded(player) => {
+                player.next().await.into_iter().map(|event| Message::Job(JobKey::default(), event)).collect()
+            }
+        }
+    }
+}
+
+/// The screen with what it shows and what may be done from it.
+struct JobScreen<'s> {
+    app: App,
+    feed: Feed,
+    candidates: Candidates,
+    settings: &'s Settings,
+    may_signal: bool,
+    /// How the screen was arranged at first.
+    begun: Layout,
+    /// When a replay went on last.
+    played_at: Instant,
+}
+
+impl<'s> JobScreen<'s> {
+    fn new(app: App, feed: Feed, settings: &'s Settings, may_signal: bool) -> Self {
+        let candidates = Candidates::new(places(settings));
+        let begun = app.layout();
+        Self { app, feed, candidates, settings, may_signal, begun, played_at: Instant::now() }
+    }
+
+    fn attach(&mut self, pid: u32) -> Message {
+        match &mut self.feed {
+            Feed::Live(jobs) => match jobs.attach(attach_options(self.settings, pid, None)) {
+                Ok((key, target)) => Message::Attached(key, target),
+                Err(error) => Message::Notice(format!("{error:#}")),
+            },
+            Feed::Recorded(_) => {
+                Message::Notice(format!("a recording is shown: trainmon --pid {pid} watches that process"))
+            }
+        }
+    }
+}
+
+impl screen_loop::Screen for JobScreen<'_> {
+    type Outcome = App;
+
+    async fn next(&mut self) -> Vec<Message> {
+        let needs = self.app.needs();
+        self.candidates.want(needs.candidates);
+        if let Feed::Live(jobs) = &mut self.feed {
+            jobs.want(needs, self.app.job().key);
+        }
+        let due = self.app.due_s();
         if due.is_none() {
-            played_at = Instant::now();
+            self.played_at = Instant::now();
         }
         // Keys and what is still being read of a recording come in between: the wait does not begin anew with each.
-        let left = due.map(|due| due - played_at.elapsed().as_secs_f64());
-        let mut effects = tokio::select! {
+        let left = due.map(|due| due - self.played_at.elapsed().as_secs_f64());
+        tokio::select! {
             biased;
-            () = ending.signalled() => app.update(Message::Quit),
-            _ = continued.recv() => {
-                terminal.resumed()?;
-                vec![Effect::Repaint]
-            }
-            event = events.next() => match event {
-                Some(Ok(event)) => Message::of_event(event).map_or_else(Vec::new, |message| app.update(message)),
-                // The terminal has gone: nobody is left to show anything to.
-                Some(Err(_)) | None => app.update(Message::Quit),
-            },
-            arrived = feed.next() => arrived.tell(&mut app),
-            list = candidates.next() => app.update(Message::Candidates(list)),
+            messages = self.feed.next() => messages,
+            list = self.candidates.next() => vec![Message::Candidates(list)],
             () = wait(left) => {
-                let seconds = played_at.elapsed().as_secs_f64();
-                played_at = Instant::now();
-                app.update(Message::Advance(seconds))
+                let seconds = self.played_at.elapsed().as_secs_f64();
+                self.played_at = Instant::now();
+                vec![Message::Advance(seconds)]
             }
+        }
+    }
+
+    fn update(&mut self, message: Message) -> Vec<Effect> {
+        self.app.update(message)
+    }
+
+    fn act(&mut self, effect: Effect) -> anyhow::Result<ControlFlow<App, Vec<Effect>>> {
+        let proc_root = &self.settings.proc_root;
+        let message = match effect {
+            Effect::Quit => {
+                // How somebody's recording was looked at says nothing about how runs are watched.
+                if let (Feed::Live(_), Some(file)) = (&self.feed, &self.settings.layout_file) {
+                    layout_store::write(file, &self.app.layout().changed_since(&self.begun));
+                }
+                return Ok(ControlFlow::Break(self.app.clone()));
+            }
+            Effect::Save(export, text) => Message::Notice(save(self.app.job().target.pid, export, &text)),
+            // The screen asks for neither where they are off; that they stay off does not rest on it.
+            Effect::Signal(process, signal) if self.may_signal => {
+                Message::Notice(actions::signal(proc_root, process, signal))
+            }
+            Effect::Renice(process, nice) if self.may_signal => {
+                Message::Notice(actions::renice(proc_root, process, nice))
+            }
+            Effect::Attach(pid) => self.attach(pid),
+            Effect::Detach(key) => {
+                if let Feed::Live(jobs) = &mut self.feed {
+                    jobs.detach(key);
+                }
+                return Ok(ControlFlow::Continue(Vec::new()));
+            }
+            _ => return Ok(ControlFlow::Continue(Vec::new())),
         };
-        let mut next = 0;
-        while let Some(effect) = effects.get(next).cloned() {
-            next += 1;
-            match effect {
-                Effect::Quit => {
-                    let width = usize::from(terminal.size().0);
-                    // How somebody's recording was looked at says nothing about how runs are watched.
-                    if let (Feed::Live(_), Some(file)) = (&feed, &settings.layout_file) {
-                        layout_store::write(file, &app.layout().changed_since(&begun));
-                    }
-                    terminal.leave_with(&what_was_learned(&app, width, ascii));
-                    return Ok(Exit::Done.into());
-                }
-                Effect::Redraw => {}
-                Effect::Repaint => terminal.repaint(),
-                Effect::Suspend => {
-                    // The stream's own thread must not read the shell's input meanwhile.
-                    drop(events);
-                    terminal.suspend()?;
-                    events = EventStream::new();
-                }
-                Effect::Copy(text) => unless_stalled(terminal.copy(&text))?,
-                Effect::Mouse(on) => unless_stalled(terminal.mouse(on))?,
-                Effect::Save(export, text) => {
-                    effects.extend(app.update(Message::Notice(deeds::save(app.job().target.pid, export, &text))));
-                }
-                // The screen asks for neither where they are off; that they stay off does not rest on it.
-                Effect::Signal(..) | Effect::Renice(..) if !may_signal => {}
-                Effect::Signal(process, signal) => {
-                    let text = deeds::signal(&settings.proc_root, process, signal);
-                    effects.extend(app.update(Message::Notice(text)));
-                }
-                Effect::Renice(process, nice) => {
-                    let text = deeds::renice(&settings.proc_root, process, nice);
-                    effects.extend(app.update(Message::Notice(text)));
-                }
-                Effect::Attach(pid) => {
-                    let message = match &mut feed {
-                        Feed::Live(watching) => watching.attach(settings, pid),
-                        Feed::Recorded(_) => Message::Notice(format!(
-                            "a recording is shown: trainmon --pid {pid} watches that process"
-                        )),
-                    };
-                    effects.extend(app.update(message));
-                }
-                Effect::Detach(key) => {
-                    if let Feed::Live(watching) = &mut feed {
-                        watching.detach(key);
-                    }
-                }
-            }
-        }
-        candidates.want(app.needs().candidates);
-        if let Feed::Live(watching) = &mut feed {
-            watching.want(&app);
-        }
-        if !effects.is_empty() {
-            terminal.draw(|buffer| views::draw(buffer, &app))?;
-        }
+        Ok(ControlFlow::Continue(self.app.update(message)))
+    }
+
+    fn draw(&mut self, buffer: &mut Buffer) {
+        let drawn = tui::draw(buffer, &self.app);
+        self.app.set_drawn(drawn);
     }
 }
 
 /// The last verdict of each job with its run summed up, in lines of at most `width` cells: what stays in the scrollback.
 fn what_was_learned(app: &App, width: usize, ascii: bool) -> Vec<String> {
     let mut lines = Vec::new();
-    let zone = jiff::tz::TimeZone::system();
+    let zone = TimeZone::system();
     for job in app.jobs() {
         let Some(verdict) = job.latest_verdict() else { continue };
         if app.jobs().len() > 1 {
             lines.push(text::fit(&format!("PID {} {}", job.target.pid, job.target.command), width));
         }
         lines.push(crate::outputs::text::headline(verdict));
-        for line in job.summary().iter().flat_map(|summary| summary.lines(&zone)) {
+        for line in job.summary().iter().flat_map(|run| summary::lines(run, &zone)) {
             lines.extend(text::wrap(&line, width.saturating_sub(2)).into_iter().map(|line| format!("  {line}")));
         }
     }
@@ -233,11 +244,31 @@ fn what_was_learned(app: &App, width: usize, ascii: bool) -> Vec<String> {
     lines
 }
 
+/// Writes a file of this kind into the working directory, under a name of its own.
+fn save(pid: u32, export: Export, text: &str) -> String {
+    let stamp = Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
+    let name = format!("trainmon-{pid}-{stamp}.{}", export.extension());
+    let opened = std::fs::File::options().write(true).create_new(true).open(&name);
+    let written = opened.and_then(|mut file| {
+        file.write_all(text.as_bytes()).inspect_err(|_| {
+            // Half a file is none.
+            let _ = std::fs::remove_file(&name);
+        })
+    });
+    match written {
+        Ok(()) => format!("saved {name}"),
+        Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
+            format!("cannot write {name}: {error}: start trainmon in a folder of your own")
+        }
+        Err(error) => format!("cannot write {name}: {error}"),
+    }
+}
+
 /// Waits for so many seconds, for ever where none are given. Cancel safe.
 async fn wait(seconds: Option<f64>) {
     match seconds {
         Some(seconds) if seconds <= 0.0 => {}
-        Some(seconds) => tokio::time::sleep(std::time::Duration::from_secs_f64(seconds.clamp(0.0, 60.0))).await,
+        Some(seconds) => tokio::time::sleep(Duration::from_secs_f64(seconds.clamp(0.0, 60.0))).await,
         None => std::future::pending().await,
     }
 }

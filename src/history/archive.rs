@@ -3,7 +3,7 @@
 //! The newest moments are kept as they are, since they are asked for most. Older ones go sixteen at a time into a
 //! compressed block: neighbouring moments are much alike, so a block is far smaller than its moments one by one. Blocks
 //! are dropped whole from the old end. What is needed to move about (when, which class) is kept beside the blocks for
-//! every moment, so that only the moment that is shown is ever unpacked.
+//! every moment, so that only moments that are shown are ever unpacked.
 //!
 //! A clock that goes backwards, as in a recording that goes on after a reboot, begins a new series. Times mean nothing
 //! across series: [`Archive::at`] looks in the newest one, [`Archive::near`] in that of a moment.
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::packed::{self, Packed};
 use super::weight;
-use crate::diagnosis::verdict::{Class, Phase, Verdict};
+use crate::diagnosis::verdict::{Class, Verdict};
 use crate::rates::Frame;
 
 /// Moments in a block: more pack better, fewer load faster.
@@ -31,12 +31,14 @@ pub struct MomentId(pub u64);
 /// What was seen and said at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Moment {
+    /// Which moment.
+    pub id: MomentId,
     /// The frame.
-    pub frame: Frame,
-    /// The verdict that stood, once there was one.
-    pub verdict: Option<Arc<Verdict>>,
+    pub frame: Arc<Frame>,
+    /// The verdict that stood.
+    pub verdict: Arc<Verdict>,
     /// Since when its class and cause had stood, CLOCK_MONOTONIC nanoseconds.
-    pub since_ns: Option<u64>,
+    pub since_ns: u64,
 }
 
 /// What is known of a moment without unpacking it.
@@ -52,12 +54,12 @@ pub struct Stamp {
     pub unix_ms: i64,
     /// The series is broken before it.
     pub gap: bool,
+    /// Stacks were taken in its interval.
+    pub has_stacks: bool,
     /// Class of its verdict.
-    pub class: Option<Class>,
+    pub class: Class,
     /// Cause of its verdict.
     pub cause: Option<Arc<str>>,
-    /// Phase of its verdict.
-    pub phase: Option<Phase>,
 }
 
 /// How much is kept. The newest moment always is.
@@ -98,10 +100,8 @@ pub struct Archive {
     blocks: VecDeque<Arc<Block>>,
     /// Not packed, with their weights in bytes.
     recent: VecDeque<(Moment, usize)>,
-    /// Moments whose class or cause is not that of the last judged moment before them.
+    /// Moments whose class or cause is not that of the moment before them.
     changes: VecDeque<MomentId>,
-    /// Class and cause before the newest moment.
-    before: Option<(Class, Option<Arc<str>>)>,
     /// First moments of the series but the oldest.
     series: VecDeque<MomentId>,
     next: MomentId,
@@ -116,16 +116,21 @@ impl Archive {
         Self { limits, ..Self::default() }
     }
 
-    /// Takes in the newest moment, for which there is no verdict yet.
-    pub fn push(&mut self, frame: &Frame) {
+    /// Takes in the newest moment; class and cause of its verdict have stood since `since_ns`.
+    pub fn push(&mut self, frame: Arc<Frame>, verdict: Arc<Verdict>, since_ns: u64) {
         let id = self.next;
         self.next = MomentId(id.0 + 1);
+        let mut cause = verdict.cause.as_deref().map(Arc::from);
         if let Some(last) = self.stamps.back() {
-            if let Some(class) = last.class {
-                self.before = Some((class, last.cause.clone()));
-            }
             if frame.monotonic_ns < last.monotonic_ns {
                 self.series.push_back(id);
+            }
+            if last.cause == cause {
+                // One text for all of them.
+                cause.clone_from(&last.cause);
+            }
+            if last.class != verdict.class || last.cause != cause {
+                self.changes.push_back(id);
             }
         }
         self.stamps.push_back(Stamp {
@@ -134,49 +139,33 @@ impl Archive {
             seconds: frame.seconds,
             unix_ms: frame.unix_ms,
             gap: frame.gap,
-            class: None,
-            cause: None,
-            phase: None,
+            has_stacks: !frame.stacks.is_empty(),
+            class: verdict.class,
+            cause,
         });
-        let weight = weight::of_frame(frame);
+        let weight = weight::of_frame(&frame) + weight::of_verdict(&verdict);
         self.recent_bytes += weight;
-        self.recent.push_back((Moment { frame: frame.clone(), ..Moment::default() }, weight));
+        self.recent.push_back((Moment { id, frame, verdict, since_ns }, weight));
         self.pack();
         self.shrink();
     }
 
-    /// Notes the verdict of the newest moment; its class and cause have stood since `since_ns`.
-    pub fn judge(&mut self, verdict: &Arc<Verdict>, since_ns: Option<u64>) {
-        let (Some(stamp), Some((moment, weight))) = (self.stamps.back_mut(), self.recent.back_mut()) else { return };
-        let grown = weight::of_frame(&moment.frame) + weight::of_verdict(verdict);
-        self.recent_bytes = (self.recent_bytes + grown).saturating_sub(*weight);
-        *weight = grown;
-        moment.verdict = Some(Arc::clone(verdict));
-        moment.since_ns = since_ns;
-        let (class, cause) = (verdict.class, verdict.cause.as_deref());
-        let same_cause = self.before.as_ref().and_then(|(_, before)| before.as_ref());
-        stamp.cause = cause.map(|c| same_cause.filter(|b| ***b == *c).map_or_else(|| Arc::from(c), Arc::clone));
-        stamp.class = Some(class);
-        stamp.phase = Some(verdict.phase);
-        if self.changes.back() == Some(&stamp.id) {
-            self.changes.pop_back();
-        }
-        if self.before.as_ref().is_some_and(|(c, why)| *c != class || why.as_deref() != cause) {
-            self.changes.push_back(stamp.id);
-        }
-        self.shrink();
-    }
-
-    /// The oldest moment kept.
+    /// What is known of the oldest moment kept.
     #[must_use]
     pub fn first(&self) -> Option<&Stamp> {
         self.stamps.front()
     }
 
-    /// The newest moment.
+    /// What is known of the newest moment.
     #[must_use]
     pub fn last(&self) -> Option<&Stamp> {
         self.stamps.back()
+    }
+
+    /// The newest moment, whole.
+    #[must_use]
+    pub fn latest(&self) -> Option<&Moment> {
+        self.recent.back().map(|(moment, _)| moment)
     }
 
     /// Moments kept.
@@ -272,7 +261,7 @@ impl Archive {
         for block in &self.blocks {
             match place.checked_sub(block.ends.len()) {
                 Some(rest) => place = rest,
-                None => return unpack(block, place),
+                None => return unpack(block, place, id),
             }
         }
         None
@@ -283,8 +272,7 @@ impl Archive {
         usize::try_from(id.0.checked_sub(first.0)?).ok().filter(|place| *place < self.stamps.len())
     }
 
-    /// Packs the oldest of the recent moments once there are many, or heavy ones. The newest is not packed: its verdict
-    /// may be still to come.
+    /// Packs the oldest of the recent moments once there are many, or heavy ones; but never the newest.
     fn pack(&mut self) {
         let heavy = self.recent_bytes > self.limits.bytes / 4;
         if self.recent.len() < 2 * BLOCK && !heavy {
@@ -341,8 +329,8 @@ fn pack<'a>(moments: impl Iterator<Item = &'a Moment>) -> Block {
     for moment in moments {
         let (bytes, floats) = (plain.bytes.len(), plain.floats.len());
         // The floats of a verdict are few, and rounded already, to decimals that people see in files.
-        let exact = (moment.verdict.as_deref(), moment.since_ns);
-        if packed::pack(&mut plain, &moment.frame, &exact).is_none() {
+        let exact = (&*moment.verdict, moment.since_ns);
+        if packed::pack(&mut plain, &*moment.frame, &exact).is_none() {
             // What cannot be written down loads as nothing: an empty piece.
             plain.bytes.truncate(bytes);
             plain.floats.truncate(floats);
@@ -353,16 +341,16 @@ fn pack<'a>(moments: impl Iterator<Item = &'a Moment>) -> Block {
     Block { ends, packed: zstd::bulk::compress(&plain.bytes, LEVEL).unwrap_or_default() }
 }
 
-fn unpack(block: &Block, place: usize) -> Option<Moment> {
+fn unpack(block: &Block, place: usize, id: MomentId) -> Option<Moment> {
     let (bytes_end, floats_end) = *block.ends.get(place)?;
     let (bytes_start, floats_start) =
         place.checked_sub(1).map_or(Some((0, 0)), |before| block.ends.get(before).copied())?;
     let (bytes, floats) = *block.ends.last()?;
     let plain = zstd::bulk::decompress(&block.packed, bytes + floats).ok()?;
     let (bytes, floats) = plain.split_at_checked(bytes)?;
-    let (frame, (verdict, since_ns)) =
+    let (frame, (verdict, since_ns)): (Frame, (Verdict, u64)) =
         packed::unpack(bytes.get(bytes_start..bytes_end)?, floats.get(floats_start..floats_end)?)?;
-    Some(Moment { frame, verdict, since_ns })
+    Some(Moment { id, frame: Arc::new(frame), verdict: Arc::new(verdict), since_ns })
 }
 
 #[cfg(test)]

@@ -17,12 +17,12 @@ struct Tick {
     gap: bool,
     processes: usize,
     value: f64,
-    verdict: Option<(usize, Option<u8>)>,
+    verdict: (usize, Option<u8>),
 }
 
 fn tick() -> impl Strategy<Value = Tick> {
     let by_ns = prop_oneof![20 => 100_000_000..20_000_000_000i64, 2 => Just(0i64), 1 => any::<i64>()];
-    let verdict = option::weighted(0.8, (0..3usize, option::of(0..2u8)));
+    let verdict = (0..3usize, option::of(0..2u8));
     let covers = prop_oneof![4 => Just(1.0), 1 => 0.0..1.0f64, 1 => Just(f64::NAN)];
     // What an f32 can hold, short of where rounding makes it infinite; NaN and the infinities among them.
     let value = any::<f32>().prop_map(|v| f64::from(if v.abs() > 1e38 { v / 16.0 } else { v }));
@@ -31,8 +31,8 @@ fn tick() -> impl Strategy<Value = Tick> {
     )
 }
 
-/// What was pushed: the frame, and the verdict that it was judged with.
-type Pushed = (Frame, Option<Arc<Verdict>>);
+/// What was pushed: the frame, and the verdict that stood at it.
+type Pushed = (Arc<Frame>, Arc<Verdict>);
 
 fn run(archive: &mut Archive, ticks: &[Tick], mut after_each: impl FnMut(&Archive)) -> Vec<Pushed> {
     let mut now = 1_000_000_000_000u64;
@@ -51,29 +51,24 @@ fn run(archive: &mut Archive, ticks: &[Tick], mut after_each: impl FnMut(&Archiv
             processes: vec![processes; tick.processes],
             ..Frame::default()
         };
-        archive.push(&frame);
-        after_each(archive);
-        let verdict = tick.verdict.map(|(class, cause)| {
-            let cause = cause.map(|c| format!("cause {c}"));
-            Arc::new(Verdict { class: Class::ALL[class], cause, ..Verdict::default() })
-        });
-        if let Some(verdict) = &verdict {
-            // Judged twice: only the last counts.
-            archive.judge(&Arc::new(Verdict { class: Class::Idle, ..Verdict::default() }), None);
-            archive.judge(verdict, Some(now));
-        }
+        let (class, cause) = tick.verdict;
+        let cause = cause.map(|c| format!("cause {c}"));
+        let verdict = Arc::new(Verdict { class: Class::ALL[class], cause, ..Verdict::default() });
+        let frame = Arc::new(frame);
+        archive.push(Arc::clone(&frame), Arc::clone(&verdict), now);
         after_each(archive);
         pushed.push((frame, verdict));
     }
     pushed
 }
 
-/// Positions at which class or cause differ from those of the last judged moment before.
+/// Positions at which class or cause differ from those of the moment before.
 fn changes(pushed: &[Pushed]) -> Vec<u64> {
-    let judged: Vec<(u64, &Verdict)> =
-        pushed.iter().enumerate().filter_map(|(n, (_, v))| Some((n as u64, v.as_deref()?))).collect();
-    let differ = |pair: &&[(u64, &Verdict)]| pair[0].1.class != pair[1].1.class || pair[0].1.cause != pair[1].1.cause;
-    judged.windows(2).filter(differ).map(|pair| pair[1].0).collect()
+    let differ = |n: &usize| {
+        let (before, after) = (&pushed[n - 1].1, &pushed[*n].1);
+        before.class != after.class || before.cause != after.cause
+    };
+    (1..pushed.len()).filter(differ).map(|n| n as u64).collect()
 }
 
 fn json(value: &impl serde::Serialize) -> serde_json::Value {
@@ -126,13 +121,13 @@ proptest! {
                 prop_assert!(id.0 < first);
                 continue;
             };
-            prop_assert!(near(&json(&moment.frame), &json(frame)));
-            prop_assert!(near(&json(&moment.verdict), &json(verdict)));
-            prop_assert_eq!(moment.since_ns, verdict.as_ref().map(|_| frame.monotonic_ns));
+            prop_assert!(near(&json(&*moment.frame), &json(&**frame)));
+            prop_assert!(near(&json(&*moment.verdict), &json(&**verdict)));
+            prop_assert_eq!((moment.id, moment.since_ns), (id, frame.monotonic_ns));
             let stamp = archive.stamp(id).unwrap();
             prop_assert_eq!((stamp.monotonic_ns, stamp.gap), (frame.monotonic_ns, frame.gap));
-            prop_assert_eq!(stamp.class, verdict.as_ref().map(|v| v.class));
-            prop_assert_eq!(stamp.cause.as_deref(), verdict.as_ref().and_then(|v| v.cause.as_deref()));
+            prop_assert_eq!(stamp.class, verdict.class);
+            prop_assert_eq!(stamp.cause.as_deref(), verdict.cause.as_deref());
             let next = changes.iter().find(|c| **c > id.0);
             prop_assert_eq!(archive.change(id, true), next.map(|c| MomentId(*c)));
             let before = changes.iter().rev().find(|c| **c < id.0);
@@ -177,9 +172,10 @@ proptest! {
 
 #[test]
 fn nothing_is_found_in_an_archive_of_nothing() {
-    let mut archive = Archive::new(Limits::default());
-    archive.judge(&Arc::default(), None);
-    assert!(archive.is_empty() && archive.first().is_none() && archive.last().is_none());
+    let archive = Archive::new(Limits::default());
+    assert!(
+        archive.is_empty() && archive.latest().is_none() && archive.first().is_none() && archive.last().is_none()
+    );
     assert!(archive.at(7).is_none() && archive.step(MomentId(0), 1).is_none());
     assert!(archive.change(MomentId(0), true).is_none() && archive.load(MomentId(0)).is_none());
 }
@@ -189,7 +185,8 @@ fn an_hour_at_ten_a_second_fits_and_an_hourly_moment_too() {
     let step = |ns: u64, count: u64| {
         let mut archive = Archive::new(Limits::default());
         for n in 0..count {
-            archive.push(&Frame { monotonic_ns: n * ns, seconds: ns as f64 / 1e9, ..Frame::default() });
+            let frame = Frame { monotonic_ns: n * ns, seconds: ns as f64 / 1e9, ..Frame::default() };
+            archive.push(frame.into(), Arc::default(), 0);
         }
         archive
     };
@@ -203,19 +200,19 @@ fn an_hour_at_ten_a_second_fits_and_an_hourly_moment_too() {
 fn a_damaged_block_gives_nothing() {
     let mut archive = Archive::new(Limits::default());
     for n in 0..60u64 {
-        archive.push(&Frame { sequence: n, monotonic_ns: n, ..Frame::default() });
+        archive.push(Frame { sequence: n, monotonic_ns: n, ..Frame::default() }.into(), Arc::default(), 0);
     }
     let whole = archive.blocks[0].packed.clone();
     let end = *archive.blocks[0].ends.last().unwrap();
     for ends in [vec![], vec![(9, 9), (3, 3), end]] {
         let block = Block { ends, packed: whole.clone() };
         for place in 0..3 {
-            assert!(unpack(&block, place).is_none());
+            assert!(unpack(&block, place, MomentId(0)).is_none());
         }
     }
     let mut broken = whole;
     broken.truncate(7);
-    assert!(unpack(&Block { ends: vec![end], packed: broken }, 0).is_none());
+    assert!(unpack(&Block { ends: vec![end], packed: broken }, 0, MomentId(0)).is_none());
 }
 
 #[test]
@@ -223,7 +220,8 @@ fn times_are_looked_up_in_the_series_of_a_moment() {
     let mut archive = Archive::new(Limits::default());
     // Two boots: the clock of the first is far ahead of that of the second.
     for second in (1000..1010).chain(5..15) {
-        archive.push(&Frame { monotonic_ns: second * 1_000_000_000, seconds: 1.0, ..Frame::default() });
+        let frame = Frame { monotonic_ns: second * 1_000_000_000, seconds: 1.0, ..Frame::default() };
+        archive.push(frame.into(), Arc::default(), 0);
     }
     let at = |id: u64, second: u64| archive.near(MomentId(id), second * 1_000_000_000).unwrap().0;
     assert_eq!([at(4, 1002), at(4, 0), at(4, 9999)], [2, 0, 9]);

@@ -10,80 +10,85 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::diagnosis::Verdict;
-use crate::diagnosis::verdict::{Class, Phase};
 use crate::rates::Frame;
-use crate::rates::frame::{GpuRates, TrainerRates};
+use crate::rates::frame::{GpuRates, TrainerRates, WorkerRates};
 use crate::rates::time_split::LoopActivity;
 use crate::sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
 
+/// A column of a row: its name, and its value as text, empty where it was not measured.
+type Column = (&'static str, fn(&Row<'_>) -> String);
+/// A column of a device, after `gpuN_`.
+type GpuColumn = (&'static str, fn(&GpuRates) -> String);
+
 /// The fixed columns, in their order.
-pub const COLUMNS: [&str; 44] = [
-    "timestamp",
-    "elapsed_s",
-    "pid",
-    "phase",
-    "class",
-    "cause",
-    "confidence",
-    "input_wait_pct",
-    "device_sync_pct",
-    "host_busy_pct",
-    "checkpoint_pct",
-    "other_pct",
-    "steps_per_s",
-    "step_p50_ms",
-    "step_p95_ms",
-    "gpu_util_pct",
-    "gpu_mem_used_mib",
-    "gpu_power_w",
-    "cpu_util_pct",
-    "cpus_allowed",
-    "job_cpu_pct",
-    "run_delay_pct",
-    "cgroup_throttled_pct",
-    "psi_cpu_some_pct",
-    "psi_io_some_pct",
-    "psi_memory_some_pct",
-    "mem_used_mib",
-    "mem_available_mib",
-    "job_rss_mib",
-    "workers",
-    "workers_busy_pct",
-    "workers_io_wait_pct",
-    "workers_runnable_pct",
-    "workers_idle_pct",
-    "disk_read_mib_s",
-    "disk_write_mib_s",
-    "disk_util_pct",
-    "disk_await_ms",
-    "job_read_mib_s",
-    "job_write_mib_s",
-    "major_faults_per_s",
-    "net_rx_mib_s",
-    "self_cpu_pct",
-    "self_rss_mib",
+const COLUMNS: [Column; 44] = [
+    ("timestamp", |row| text(&row.timestamp)),
+    ("elapsed_s", |row| number(row.elapsed_s, 3)),
+    ("pid", |row| whole(Some(row.verdict.pid))),
+    ("phase", |row| text(row.verdict.phase.word())),
+    ("class", |row| text(row.verdict.class.word())),
+    ("cause", |row| text(row.verdict.cause.as_deref().unwrap_or_default())),
+    ("confidence", |row| number(row.verdict.confidence.clamp(0.0, 1.0), 3)),
+    ("input_wait_pct", |row| row.loop_share(LoopActivity::InputWait)),
+    ("device_sync_pct", |row| row.loop_share(LoopActivity::DeviceSync)),
+    ("host_busy_pct", |row| row.loop_share(LoopActivity::HostBusy)),
+    ("checkpoint_pct", |row| row.loop_share(LoopActivity::Checkpoint)),
+    ("other_pct", |row| row.loop_share(LoopActivity::Other)),
+    ("steps_per_s", |row| number(row.steps_per_s(), 3)),
+    ("step_p50_ms", |row| number(row.step_ms(0.5), 2)),
+    ("step_p95_ms", |row| number(row.step_ms(0.95), 2)),
+    // Over the attached devices. A sum is empty when a part of it is not known.
+    ("gpu_util_pct", |row| percent(mean(row.gpus().map(|gpu| gpu.utilization_pct)))),
+    ("gpu_mem_used_mib", |row| mib(sum(row.gpus().map(|gpu| bytes(gpu.memory_used_bytes))))),
+    ("gpu_power_w", |row| number(sum(row.gpus().map(|gpu| gpu.power_w)), 2)),
+    ("cpu_util_pct", |row| percent(row.frame.host.allowed_cpu_pct)),
+    ("cpus_allowed", |row| whole(row.frame.job.cpus_allowed)),
+    ("job_cpu_pct", |row| percent(row.frame.job.cpu_pct)),
+    ("run_delay_pct", |row| share(row.frame.job.run_delay_share)),
+    ("cgroup_throttled_pct", |row| share(row.frame.job.throttled_share)),
+    ("psi_cpu_some_pct", |row| percent(row.frame.host.psi_cpu_some_pct)),
+    ("psi_io_some_pct", |row| percent(row.frame.host.psi_io_some_pct)),
+    ("psi_memory_some_pct", |row| percent(row.frame.host.psi_memory_some_pct)),
+    ("mem_used_mib", |row| mib(bytes(row.frame.host.memory_used_bytes))),
+    ("mem_available_mib", |row| mib(bytes(row.frame.host.memory_available_bytes))),
+    ("job_rss_mib", |row| mib(bytes(row.frame.job.rss_bytes))),
+    ("workers", |row| whole(Some(row.frame.workers.len()))),
+    ("workers_busy_pct", |row| row.workers(|worker| worker.busy)),
+    ("workers_io_wait_pct", |row| row.workers(|worker| worker.io_wait)),
+    ("workers_runnable_pct", |row| row.workers(|worker| worker.runnable)),
+    ("workers_idle_pct", |row| row.workers(|worker| worker.idle)),
+    ("disk_read_mib_s", |row| mib(row.of_disks(row.frame.storage.read_bytes_s))),
+    ("disk_write_mib_s", |row| mib(row.of_disks(row.frame.storage.write_bytes_s))),
+    ("disk_util_pct", |row| percent(row.of_disks(row.frame.storage.utilization_pct))),
+    ("disk_await_ms", |row| number(row.of_disks(row.frame.storage.await_ms), 3)),
+    ("job_read_mib_s", |row| mib(row.frame.job.read_bytes_s)),
+    ("job_write_mib_s", |row| mib(row.frame.job.write_bytes_s)),
+    ("major_faults_per_s", |row| number(row.frame.job.major_faults_s, 2)),
+    ("net_rx_mib_s", |row| mib(row.frame.host.net_rx_bytes_s)),
+    ("self_cpu_pct", |row| percent(row.frame.own_cpu_pct)),
+    ("self_rss_mib", |row| mib(bytes(row.frame.own_rss_bytes))),
 ];
 
-/// The columns of one device, after `gpuN_`. The last three are empty on devices without GPM.
-pub const GPU_COLUMNS: [&str; 18] = [
-    "index",
-    "uuid",
-    "util_pct",
-    "mem_util_pct",
-    "mem_used_mib",
-    "mem_total_mib",
-    "power_w",
-    "power_limit_w",
-    "temp_c",
-    "sm_clock_mhz",
-    "pcie_rx_mib_s",
-    "pcie_tx_mib_s",
-    "throttle",
-    "job_util_pct",
-    "job_mem_mib",
-    "sm_active_pct",
-    "tensor_active_pct",
-    "dram_active_pct",
+/// The columns of one device. The last three are empty on devices without GPM.
+const GPU_COLUMNS: [GpuColumn; 18] = [
+    ("index", |gpu| whole(Some(gpu.index))),
+    ("uuid", |gpu| text(gpu.uuid.as_deref().unwrap_or_default())),
+    ("util_pct", |gpu| percent(gpu.utilization_pct)),
+    ("mem_util_pct", |gpu| percent(gpu.memory_utilization_pct)),
+    ("mem_used_mib", |gpu| mib(bytes(gpu.memory_used_bytes))),
+    ("mem_total_mib", |gpu| mib(bytes(gpu.memory_total_bytes))),
+    ("power_w", |gpu| number(gpu.power_w, 2)),
+    ("power_limit_w", |gpu| number(gpu.power_limit_w, 2)),
+    ("temp_c", |gpu| whole(gpu.temperature_c)),
+    ("sm_clock_mhz", |gpu| whole(gpu.sm_clock_mhz)),
+    ("pcie_rx_mib_s", |gpu| mib(gpu.pcie_rx_bytes_s)),
+    ("pcie_tx_mib_s", |gpu| mib(gpu.pcie_tx_bytes_s)),
+    ("throttle", |gpu| text(&gpu.clock_event_reasons.map(reasons).unwrap_or_default())),
+    ("job_util_pct", |gpu| percent(gpu.job_utilization_pct)),
+    ("job_mem_mib", |gpu| mib(bytes(gpu.job_memory_bytes))),
+    ("sm_active_pct", |gpu| percent(gpu.sm_active_pct)),
+    ("tensor_active_pct", |gpu| percent(gpu.tensor_active_pct)),
+    ("dram_active_pct", |gpu| percent(gpu.dram_active_pct)),
 ];
 
 /// More groups of device columns than this are not written (the largest hosts have 16 devices, or a few dozen MIG
@@ -94,8 +99,8 @@ const MIB: f64 = 1024.0 * 1024.0;
 
 /// The header for so many devices, without the line's end.
 pub fn header(groups: usize) -> impl Iterator<Item = String> {
-    let devices = (0..groups).flat_map(|n| GPU_COLUMNS.iter().map(move |column| format!("gpu{n}_{column}")));
-    COLUMNS.iter().map(|&column| column.to_owned()).chain(devices)
+    let devices = (0..groups).flat_map(|n| GPU_COLUMNS.iter().map(move |(name, _)| format!("gpu{n}_{name}")));
+    COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(devices)
 }
 
 /// The number of device groups if this line (without its end) is a header of ours, else the first column that
@@ -115,33 +120,6 @@ pub fn groups_of_header(line: &str) -> Result<usize, usize> {
     if found.next().is_some() { Err(columns.len() - found.len()) } else { Ok(groups) }
 }
 
-/// What the verdict adds to a row.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Summary {
-    /// The attached PID.
-    pub pid: u32,
-    /// What the job is doing.
-    pub phase: Phase,
-    /// The class.
-    pub class: Class,
-    /// The cause, where it is known.
-    pub cause: Option<String>,
-    /// 0–1.
-    pub confidence: Option<f64>,
-}
-
-impl From<&Verdict> for Summary {
-    fn from(verdict: &Verdict) -> Self {
-        Self {
-            pid: verdict.pid,
-            phase: verdict.phase,
-            class: verdict.class,
-            cause: verdict.cause.clone(),
-            confidence: Some(verdict.confidence),
-        }
-    }
-}
-
 /// The device that a group of columns stands for: kept for the life of the file.
 #[derive(Debug, Clone, PartialEq)]
 struct Slot {
@@ -150,11 +128,21 @@ struct Slot {
 }
 
 impl Slot {
+    fn of(gpu: &GpuRates) -> Self {
+        Self { index: gpu.index, uuid: gpu.uuid.clone() }
+    }
+
     fn is(&self, gpu: &GpuRates) -> bool {
         match (&self.uuid, &gpu.uuid) {
             (Some(mine), Some(its)) => mine == its,
             _ => self.index == gpu.index,
         }
+    }
+
+    /// What the columns of the group show: no readings while the job does not use the device.
+    fn readings(&self, frame: &Frame) -> GpuRates {
+        let used = frame.gpus.iter().find(|gpu| self.is(gpu)).filter(|gpu| gpu.attached && !gpu.lost);
+        GpuRates { index: self.index, uuid: self.uuid.clone(), ..used.cloned().unwrap_or_default() }
     }
 }
 
@@ -193,11 +181,11 @@ impl<W: Write> CsvLog<W> {
         self.out
     }
 
-    /// Writes the row of a frame, after the header if it is the first, and flushes.
+    /// Writes the row of a frame and what was judged at it, after the header if it is the first, and flushes.
     ///
     /// # Errors
     /// What the writer answers; see [`super::log::explain`] for the words.
-    pub fn write(&mut self, frame: &Frame, summary: &Summary) -> std::io::Result<()> {
+    pub fn write(&mut self, frame: &Frame, verdict: &Verdict) -> std::io::Result<()> {
         self.take_slots(frame);
         if !self.header_written {
             self.put(header(self.slots.len()))?;
@@ -206,39 +194,38 @@ impl<W: Write> CsvLog<W> {
         // The first frame of a session has no length; it starts the clock.
         let length_ns = (frame.seconds.clamp(0.0, 1e6) * 1e9) as u64;
         let start = *self.start_ns.get_or_insert(frame.monotonic_ns.saturating_sub(length_ns));
-        let elapsed = frame.monotonic_ns.saturating_sub(start) as f64 / 1e9;
-        let mut row = Row(Vec::with_capacity(COLUMNS.len() + self.slots.len() * GPU_COLUMNS.len()));
-        row.text(timestamp(frame.unix_ms, &self.zone));
-        row.number(Some(elapsed), 3);
-        row.fixed(frame, summary);
+        let row = Row {
+            frame,
+            verdict,
+            timestamp: timestamp(frame.unix_ms, &self.zone),
+            elapsed_s: frame.monotonic_ns.saturating_sub(start) as f64 / 1e9,
+            shares: frame.trainers.first().and_then(hundredths),
+        };
+        let mut fields: Vec<String> = COLUMNS.iter().map(|(_, value)| value(&row)).collect();
         for slot in &self.slots {
-            row.device(slot, frame.gpus.iter().find(|gpu| slot.is(gpu)));
+            let gpu = slot.readings(frame);
+            fields.extend(GPU_COLUMNS.iter().map(|(_, value)| value(&gpu)));
         }
         if let Some(groups) = self.groups {
-            row.0.resize(COLUMNS.len() + groups * GPU_COLUMNS.len(), String::new());
+            fields.resize(COLUMNS.len() + groups * GPU_COLUMNS.len(), String::new());
         }
-        self.put(row.0.into_iter())
+        self.put(fields.into_iter())
     }
 
     /// Fixes the devices of the column groups at the first row. Under an existing header, groups that no device
     /// was there for are filled as devices get attached.
     fn take_slots(&mut self, frame: &Frame) {
-        let slot = |gpu: &GpuRates| Slot { index: gpu.index, uuid: gpu.uuid.clone() };
-        match self.groups {
-            None => {
-                let attached = frame.gpus.iter().any(|gpu| gpu.attached);
-                let chosen = frame.gpus.iter().filter(|gpu| gpu.attached || !attached);
-                self.slots = chosen.take(GROUPS_MAX).map(slot).collect();
-                self.groups = Some(self.slots.len());
+        let Some(groups) = self.groups else {
+            let attached = frame.gpus.iter().any(|gpu| gpu.attached);
+            let chosen = frame.gpus.iter().filter(|gpu| gpu.attached || !attached);
+            self.slots = chosen.take(GROUPS_MAX).map(Slot::of).collect();
+            self.groups = Some(self.slots.len());
+            return;
+        };
+        for gpu in frame.gpus.iter().filter(|gpu| gpu.attached) {
+            if self.slots.len() < groups && !self.slots.iter().any(|slot| slot.is(gpu)) {
+                self.slots.push(Slot::of(gpu));
             }
-            Some(groups) if self.slots.len() < groups => {
-                for gpu in frame.gpus.iter().filter(|gpu| gpu.attached) {
-                    if self.slots.len() < groups && !self.slots.iter().any(|slot| slot.is(gpu)) {
-                        self.slots.push(slot(gpu));
-                    }
-                }
-            }
-            Some(_) => {}
         }
     }
 
@@ -259,129 +246,80 @@ fn timestamp(unix_ms: i64, zone: &TimeZone) -> String {
     }
 }
 
-/// The fields of one row, in order.
-struct Row(Vec<String>);
+/// What the columns of one row are made of.
+struct Row<'r> {
+    frame: &'r Frame,
+    verdict: &'r Verdict,
+    timestamp: String,
+    elapsed_s: f64,
+    /// What the loop's thread did, hundredths of a percent.
+    shares: Option<[u32; LoopActivity::COUNT]>,
+}
 
-impl Row {
-    fn text(&mut self, text: impl AsRef<str>) {
-        self.0.push(crate::text::sanitise(text.as_ref()).into_owned());
+impl Row<'_> {
+    fn loop_share(&self, activity: LoopActivity) -> String {
+        let share = self.shares.as_ref().and_then(|shares| shares.get(activity.index()));
+        share.map(|share| format!("{}.{:02}", share / 100, share % 100)).unwrap_or_default()
     }
 
-    /// A number with at most so many decimals; empty when there is none, or when it is no number.
-    fn number(&mut self, value: Option<f64>, decimals: usize) {
-        let text = value.filter(|value| value.is_finite()).map(|value| format!("{value:.decimals$}"));
-        // A tiny negative value would print as -0.00.
-        let text = text.map(|text| match text.strip_prefix('-') {
-            Some(rest) if rest.bytes().all(|b| b == b'0' || b == b'.') => rest.to_owned(),
-            _ => text,
-        });
-        self.0.push(text.unwrap_or_default());
+    fn steps_per_s(&self) -> Option<f64> {
+        let steps = self.frame.trainers.first()?.steps.filter(|_| self.frame.seconds > 0.0)?;
+        Some(steps as f64 / self.frame.seconds)
     }
 
-    fn percent(&mut self, value: Option<f64>) {
-        self.number(value, 2);
-    }
-
-    fn mib(&mut self, bytes: Option<f64>) {
-        self.number(bytes.map(|bytes| bytes / MIB), 3);
-    }
-
-    fn whole(&mut self, value: Option<impl Into<u64>>) {
-        self.0.push(value.map(|value| value.into().to_string()).unwrap_or_default());
-    }
-
-    /// The fixed columns from `pid` on.
-    fn fixed(&mut self, frame: &Frame, summary: &Summary) {
-        self.whole(Some(summary.pid));
-        self.text(summary.phase.word());
-        self.text(summary.class.word());
-        self.text(summary.cause.as_deref().unwrap_or_default());
-        self.number(summary.confidence.map(|confidence| confidence.clamp(0.0, 1.0)), 3);
-        let trainer = frame.trainers.first();
-        match trainer.and_then(hundredths) {
-            Some(shares) => shares.into_iter().for_each(|share| self.0.push(hundredth_text(share))),
-            None => self.0.extend(std::iter::repeat_n(String::new(), 5)),
-        }
-        self.steps(frame, trainer);
-        self.devices(&frame.gpus);
-        let (job, host, storage) = (&frame.job, &frame.host, &frame.storage);
-        self.percent(host.allowed_cpu_pct);
-        self.whole(job.cpus_allowed);
-        self.percent(job.cpu_pct);
-        self.percent(share(job.run_delay_share));
-        self.percent(share(job.throttled_share));
-        self.percent(host.psi_cpu_some_pct);
-        self.percent(host.psi_io_some_pct);
-        self.percent(host.psi_memory_some_pct);
-        self.mib(bytes(host.memory_used_bytes));
-        self.mib(bytes(host.memory_available_bytes));
-        self.mib(bytes(job.rss_bytes));
-        self.whole(Some(frame.workers.len() as u64));
-        self.percent(share(mean(frame.workers.iter().map(|worker| worker.busy))));
-        self.percent(share(mean(frame.workers.iter().map(|worker| worker.io_wait))));
-        self.percent(share(mean(frame.workers.iter().map(|worker| worker.runnable))));
-        self.percent(share(mean(frame.workers.iter().map(|worker| worker.idle))));
-        // These columns are about the job's own devices: where those are not known, nothing was measured.
-        let known = |value: Option<f64>| value.filter(|_| storage.data_devices_known);
-        self.mib(known(storage.read_bytes_s));
-        self.mib(known(storage.write_bytes_s));
-        self.percent(known(storage.utilization_pct));
-        self.number(known(storage.await_ms), 3);
-        self.mib(job.read_bytes_s);
-        self.mib(job.write_bytes_s);
-        self.number(job.major_faults_s, 2);
-        self.mib(host.net_rx_bytes_s);
-        self.percent(frame.own_cpu_pct);
-        self.mib(bytes(frame.own_rss_bytes));
-    }
-
-    fn steps(&mut self, frame: &Frame, trainer: Option<&TrainerRates>) {
-        let steps = trainer.and_then(|trainer| trainer.steps).filter(|_| frame.seconds > 0.0);
-        self.number(steps.map(|steps| steps as f64 / frame.seconds), 3);
-        let mut lengths: Vec<f32> = trainer.map(|trainer| trainer.step_lengths_s.clone()).unwrap_or_default();
+    /// Nearest-rank quantile of the lengths of the steps.
+    fn step_ms(&self, quantile: f64) -> Option<f64> {
+        let mut lengths = self.frame.trainers.first()?.step_lengths_s.clone();
         lengths.retain(|length| length.is_finite());
         lengths.sort_by(f32::total_cmp);
-        for quantile in [0.5, 0.95] {
-            self.number(nearest_rank(&lengths, quantile).map(|seconds| f64::from(seconds) * 1000.0), 2);
-        }
+        let rank = (quantile * lengths.len() as f64).ceil() as usize;
+        lengths.get(rank.saturating_sub(1)).map(|seconds| f64::from(*seconds) * 1000.0)
     }
 
-    /// Over the attached devices: mean utilisation, sum of memory, sum of power. A sum is empty when a part of it is
-    /// not known; a device that is lost takes no part.
-    fn devices(&mut self, gpus: &[GpuRates]) {
-        let attached = || gpus.iter().filter(|gpu| gpu.attached && !gpu.lost);
-        self.percent(mean(attached().map(|gpu| gpu.utilization_pct)));
-        self.mib(sum(attached().map(|gpu| bytes(gpu.memory_used_bytes))));
-        self.number(sum(attached().map(|gpu| gpu.power_w)), 2);
+    /// The attached devices; one that is lost takes no part.
+    fn gpus(&self) -> impl Iterator<Item = &GpuRates> {
+        self.frame.gpus.iter().filter(|gpu| gpu.attached && !gpu.lost)
     }
 
-    /// One group of device columns. The readings are empty while the job does not use the device.
-    fn device(&mut self, slot: &Slot, gpu: Option<&GpuRates>) {
-        self.whole(Some(slot.index));
-        self.text(slot.uuid.as_deref().unwrap_or_default());
-        let nothing = GpuRates::default();
-        let gpu = gpu.filter(|gpu| gpu.attached && !gpu.lost).unwrap_or(&nothing);
-        self.percent(gpu.utilization_pct);
-        self.percent(gpu.memory_utilization_pct);
-        self.mib(bytes(gpu.memory_used_bytes));
-        self.mib(bytes(gpu.memory_total_bytes));
-        self.number(gpu.power_w, 2);
-        self.number(gpu.power_limit_w, 2);
-        self.whole(gpu.temperature_c);
-        self.whole(gpu.sm_clock_mhz);
-        self.mib(gpu.pcie_rx_bytes_s);
-        self.mib(gpu.pcie_tx_bytes_s);
-        self.text(gpu.clock_event_reasons.map(reasons).unwrap_or_default());
-        self.percent(gpu.job_utilization_pct);
-        self.mib(bytes(gpu.job_memory_bytes));
-        self.percent(gpu.sm_active_pct);
-        self.percent(gpu.tensor_active_pct);
-        self.percent(gpu.dram_active_pct);
+    fn workers(&self, part: fn(&WorkerRates) -> Option<f64>) -> String {
+        share(mean(self.frame.workers.iter().map(part)))
+    }
+
+    /// These columns are about the job's own devices: where those are not known, nothing was measured.
+    fn of_disks(&self, value: Option<f64>) -> Option<f64> {
+        value.filter(|_| self.frame.storage.data_devices_known)
     }
 }
 
-fn share(value: Option<f64>) -> Option<f64> {
-    value.map(|value| value * 100.0)
+fn text(text: &str) -> String {
+    crate::text::sanitise(text).into_owned()
+}
+
+/// A number with so many decimals; empty when there is none, or when it is no number.
+fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {
+    let Some(value) = value.into().filter(|value| value.is_finite()) else { return String::new() };
+    let text = format!("{value:.decimals$}");
+    // A tiny negative value would print as -0.00.
+    match text.strip_prefix('-') {
+        Some(rest) if rest.bytes().all(|b| b == b'0' || b == b'.') => rest.to_owned(),
+        _ => text,
+    }
+}
+
+fn percent(value: Option<f64>) -> String {
+    number(value, 2)
+}
+
+fn share(value: Option<f64>) -> String {
+    percent(value.map(|value| value * 100.0))
+}
+
+fn mib(bytes: Option<f64>) -> String {
+    number(bytes.map(|bytes| bytes / MIB), 3)
+}
+
+fn whole(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
 }
 
 fn bytes(value: Option<u64>) -> Option<f64> {
@@ -400,24 +338,14 @@ fn sum(mut values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     values.try_fold(first, |total, value| Some(total + value?))
 }
 
-/// Nearest-rank quantile of sorted values.
-fn nearest_rank(sorted: &[f32], quantile: f64) -> Option<f32> {
-    let rank = (quantile * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied()
-}
-
 /// The five shares of the main thread's time in hundredths of a percent that add up to exactly 10000 (largest
 /// remainder), or none where nothing was seen.
 fn hundredths(trainer: &TrainerRates) -> Option<[u32; LoopActivity::COUNT]> {
-    let seconds = trainer.split_s.values().map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
-    let total: f64 = seconds.iter().sum();
-    if total <= 0.0 {
-        return None;
-    }
-    let exact = seconds.map(|s| s / total * 10_000.0);
+    let seconds = trainer.split_s.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
+    let exact = seconds.shares_of(seconds.total())?.values().map(|share| share * 10_000.0);
     let mut whole = exact.map(|share| share.floor() as u32);
     let missing = 10_000u32.saturating_sub(whole.iter().sum()) as usize;
-    let mut order = [0usize, 1, 2, 3, 4];
+    let mut order = LoopActivity::ALL.map(LoopActivity::index);
     let rest = |position: usize| exact.get(position).map_or(0.0, |share| share.fract());
     order.sort_by(|&a, &b| rest(b).total_cmp(&rest(a)));
     for &position in order.iter().cycle().take(missing) {
@@ -426,10 +354,6 @@ fn hundredths(trainer: &TrainerRates) -> Option<[u32; LoopActivity::COUNT]> {
         }
     }
     Some(whole)
-}
-
-fn hundredth_text(value: u32) -> String {
-    format!("{}.{:02}", value / 100, value % 100)
 }
 
 /// The clock event reasons in words, joined by `|`, with bits of no known meaning as a number; `none` where no bit is set.

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::rates::frame::WorkerRates;
+use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::TimeSplit;
 
 /// The header as the contract lists it, for one device.
@@ -56,10 +56,10 @@ fn rows(bytes: &[u8]) -> Vec<std::collections::HashMap<String, String>> {
     ::csv::Reader::from_reader(bytes).deserialize().map(Result::unwrap).collect()
 }
 
-fn written(frames: &[Frame], summary: &Summary) -> Vec<u8> {
+fn written(frames: &[Frame], verdict: &Verdict) -> Vec<u8> {
     let mut log = CsvLog::new(Vec::new()).in_zone(TimeZone::fixed(jiff::tz::offset(2)));
     for frame in frames {
-        log.write(frame, summary).unwrap();
+        log.write(frame, verdict).unwrap();
     }
     log.into_inner()
 }
@@ -78,10 +78,10 @@ fn the_header_is_the_contract() {
 
 #[test]
 fn a_row_holds_what_was_measured() {
-    let summary = Summary { pid: 7, class: Class::DataLoader, confidence: Some(0.9), ..Summary::default() };
+    let verdict = Verdict { pid: 7, class: Class::DataLoader, confidence: 0.9, ..Verdict::default() };
     let mut second = frame();
     second.monotonic_ns += 1_000_000_000;
-    let rows = rows(&written(&[frame(), second], &summary));
+    let rows = rows(&written(&[frame(), second], &verdict));
     let row = &rows[0];
     assert_eq!(row["timestamp"], "2023-11-15T00:13:20.123+02:00");
     assert_eq!((row["elapsed_s"].as_str(), rows[1]["elapsed_s"].as_str()), ("1.000", "2.000"));
@@ -106,7 +106,8 @@ fn a_row_holds_what_was_measured() {
 
 #[test]
 fn nothing_measured_is_empty() {
-    let rows = rows(&written(&[Frame::default()], &Summary::default()));
+    let unmeasured = Verdict { confidence: f64::NAN, ..Verdict::default() };
+    let rows = rows(&written(&[Frame::default()], &unmeasured));
     for (column, value) in &rows[0] {
         let filled = ["timestamp", "elapsed_s", "pid", "phase", "class", "workers"].contains(&column.as_str());
         assert_eq!(!value.is_empty(), filled, "{column} = {value}");
@@ -119,7 +120,7 @@ fn device_columns_stay_as_the_first_row_set_them() {
     before.gpus = vec![gpu(0, false), gpu(1, false)];
     let mut after = frame();
     after.gpus = vec![gpu(0, false), gpu(1, true), gpu(2, true)];
-    let rows = rows(&written(&[before, after], &Summary::default()));
+    let rows = rows(&written(&[before, after], &Verdict::default()));
     assert!(!rows[0].contains_key("gpu2_index"));
     assert_eq!((rows[0]["gpu1_index"].as_str(), rows[0]["gpu1_util_pct"].as_str()), ("1", ""));
     assert_eq!((rows[1]["gpu0_util_pct"].as_str(), rows[1]["gpu1_util_pct"].as_str()), ("", "10.00"));
@@ -130,8 +131,8 @@ fn an_appended_log_keeps_the_width_of_its_header() {
     let mut log = CsvLog::appending(Vec::new(), 1);
     let mut none = frame();
     none.gpus.clear();
-    log.write(&none, &Summary::default()).unwrap();
-    log.write(&frame(), &Summary::default()).unwrap();
+    log.write(&none, &Verdict::default()).unwrap();
+    log.write(&frame(), &Verdict::default()).unwrap();
     let bytes = log.into_inner();
     let text = String::from_utf8(bytes).unwrap();
     let mut lines = text.lines();
@@ -143,7 +144,7 @@ fn an_appended_log_keeps_the_width_of_its_header() {
 fn a_sum_with_an_unknown_part_is_empty() {
     let mut frame = frame();
     frame.gpus[1].power_w = None;
-    let rows = rows(&written(&[frame], &Summary::default()));
+    let rows = rows(&written(&[frame], &Verdict::default()));
     assert_eq!((rows[0]["gpu_power_w"].as_str(), rows[0]["gpu_mem_used_mib"].as_str()), ("", "2048.000"));
 }
 
@@ -165,7 +166,7 @@ impl Write for Counting {
 fn a_row_is_one_write() {
     let mut log = CsvLog::new(Counting::default());
     for _ in 0..3 {
-        log.write(&frame(), &Summary::default()).unwrap();
+        log.write(&frame(), &Verdict::default()).unwrap();
     }
     let writes = log.into_inner().0;
     assert_eq!(writes.len(), 4);
@@ -192,8 +193,8 @@ proptest! {
         frame.gpus[0].uuid = Some(uuid.into());
         frame.gpus[0].utilization_pct = Some(numbers[6]);
         frame.workers[0].busy = Some(numbers[7]);
-        let summary = Summary { cause: Some(cause), confidence: Some(numbers[8]), ..Summary::default() };
-        let bytes = written(&[frame.clone(), frame], &summary);
+        let verdict = Verdict { cause: Some(cause), confidence: numbers[8], ..Verdict::default() };
+        let bytes = written(&[frame.clone(), frame], &verdict);
         let mut reader = ::csv::Reader::from_reader(bytes.as_slice());
         let columns = reader.headers().unwrap().len();
         let mut count = 0;

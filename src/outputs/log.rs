@@ -279,7 +279,8 @@ pub fn write_error_of(what: &str, path: &Path, error: io::Error) -> anyhow::Erro
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::outputs::csv::{Summary, header};
+    use crate::diagnosis::Verdict;
+    use crate::outputs::csv::header;
     use crate::rates::Frame;
 
     fn settings(path: &Path, existing: Existing) -> LogSettings {
@@ -288,7 +289,7 @@ mod tests {
 
     fn write_rows(opened: &mut Opened, count: usize) {
         for _ in 0..count {
-            opened.log.write(&Frame::default(), &Summary::default()).unwrap();
+            opened.log.write(&Frame::default(), &Verdict::default()).unwrap();
         }
     }
 
@@ -364,7 +365,7 @@ mod tests {
     #[test]
     fn a_full_device_is_an_error_in_one_line() {
         let mut opened = open(&settings(Path::new("/dev/full"), Existing::Refuse)).unwrap();
-        let error = opened.log.write(&Frame::default(), &Summary::default()).unwrap_err();
+        let error = opened.log.write(&Frame::default(), &Verdict::default()).unwrap_err();
         let line = write_error(Path::new("/dev/full"), error).to_string();
         assert!(line.contains("disk is full"), "{line}");
     }
@@ -397,7 +398,7 @@ mod tests {
         let Some(path) = std::env::var_os("SMALL_DISK_PATH").map(PathBuf::from) else { return };
         let mut opened = open(&settings(&path, Existing::Refuse)).unwrap();
         for _ in 0..1000 {
-            if let Err(error) = opened.log.write(&Frame::default(), &Summary::default()) {
+            if let Err(error) = opened.log.write(&Frame::default(), &Verdict::default()) {
                 assert!(write_error(&path, error).to_string().contains("file-size limit"));
                 return;
             }

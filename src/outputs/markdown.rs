@@ -6,8 +6,9 @@
 use std::fmt::Write;
 
 use super::text::{headline, percent, phase_words};
+use crate::diagnosis::Verdict;
+use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Advice, Evidence, Finding, NotSeen, Steps};
-use crate::diagnosis::{Verdict, causes};
 use crate::text::format::{precise, precise_in_unit};
 use crate::text::{fit, sanitise};
 
@@ -70,8 +71,8 @@ fn advice(out: &mut String, verdict: &Verdict) {
         }
     }
     // Only of causes that there are: somebody may run it.
-    if let Some(cause) = causes::all().find(|known| verdict.cause.as_deref() == Some(known.name)) {
-        let command = format!("trainmon explain {}/{}", verdict.class.word(), cause.name);
+    if let Some(cause) = verdict.cause.as_deref().and_then(Cause::named) {
+        let command = format!("trainmon explain {}/{}", verdict.class.word(), cause.name());
         line(out, &format!("\nHow this is told, and its limits: `{command}`"));
     }
 }

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::diagnosis::Verdict;
+use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Evidence, GpuIdle, Hottest, Phase, Stages, Steps, WorkerVerdict};
-use crate::diagnosis::{Verdict, causes};
 use crate::text::format::{precise, precise_in_unit};
 use crate::text::{sanitise, wrap_hanging};
 
@@ -66,8 +67,8 @@ pub fn class_words(class: Class) -> &'static str {
 /// A cause in words; a string that is no cause of ours is shown with blanks for dashes.
 #[must_use]
 pub fn cause_words(cause: &str) -> String {
-    match causes::all().find(|known| known.name == cause) {
-        Some(known) => known.headline.to_owned(),
+    match Cause::named(cause) {
+        Some(known) => known.spec().headline.to_owned(),
         None => sanitise(&cause.replace('-', " ")).into_owned(),
     }
 }

@@ -7,10 +7,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::labels;
 use super::theme::{Stage, Theme};
-use super::timeline::{Point, Timeline, Window};
-use super::words;
 use crate::diagnosis::verdict::Class;
+use crate::history::timeline::{Point, Timeline, Window};
 use crate::rates::time_split::LoopActivity;
 
 /// Widest chart, cells; a wider terminal gets charts of this width.
@@ -170,7 +170,7 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, 
     if area.is_empty() {
         return;
     }
-    let cells = sums(source, window, |point| point.parts);
+    let cells = sums(source, window, |point| point.shares);
     let mut started = source.began_before(window);
     for (column, parts) in cells.iter().take(window.columns).enumerate() {
         let Some(x) = cell(area, window, column) else { continue };
@@ -197,10 +197,9 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, 
 /// Draws the class that held most of each cell's time, one letter each.
 pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
     let area = area.intersection(buf.area);
-    // Behind the classes: no class yet.
-    let cells = sums::<{ Class::ALL.len() + 1 }>(source, window, |point| {
-        let place = Class::ALL.iter().position(|class| Some(*class) == point.class).unwrap_or(Class::ALL.len());
-        Some(std::array::from_fn(|at| if at == place { 1.0 } else { 0.0 }))
+    let cells = sums::<{ Class::ALL.len() }>(source, window, |point| {
+        let place = Class::ALL.iter().position(|class| *class == point.class);
+        Some(std::array::from_fn(|at| if Some(at) == place { 1.0 } else { 0.0 }))
     });
     let mut started = source.began_before(window);
     for (column, weights) in cells.iter().take(window.columns).enumerate() {
@@ -208,7 +207,7 @@ pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, th
         let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(b.1));
         if let Some((class, _)) = most.filter(|(_, weight)| **weight > 0.0) {
             started = true;
-            put(buf, x, area.y, words::letter(class), theme.class(class));
+            put(buf, x, area.y, labels::letter(class), theme.class(class));
         } else if started && weights.iter().all(|weight| *weight <= 0.0) {
             put(buf, x, area.y, theme.gap_glyph(), theme.dim());
         }
@@ -303,7 +302,8 @@ mod tests {
         let mut t = Timeline::default();
         for (end_s, pct) in values {
             let host = HostRates { allowed_cpu_pct: *pct, ..HostRates::default() };
-            t.push(&Frame { monotonic_ns: (end_s * 1e9) as u64, seconds: 1.0, host, ..Frame::default() });
+            let end_ns = (end_s * 1e9) as u64;
+            t.push(&Frame { monotonic_ns: end_ns, seconds: 1.0, host, ..Frame::default() }, Class::Unknown);
         }
         t
     }
@@ -343,7 +343,8 @@ mod tests {
             split_s: TimeSplit { input_wait: 0.5, host_busy: 0.25, other: 0.25, ..TimeSplit::default() },
             ..TrainerRates::default()
         };
-        t.push(&Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() });
+        let frame = Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() };
+        t.push(&frame, Class::Unknown);
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
         stacked(&mut buf, area, &t, Window::of_cells(NOW, 3.0, 3), Theme::plain(true));
@@ -353,10 +354,8 @@ mod tests {
     #[test]
     fn the_strip_shows_a_letter_for_each_interval() {
         let mut t = cpu(&[(997.0, None)]);
-        t.mark(Class::Unknown);
         for (s, class) in [(998.0, Class::DataLoader), (1000.0, Class::Gpu)] {
-            t.push(&Frame { monotonic_ns: (s * 1e9) as u64, seconds: 1.0, ..Frame::default() });
-            t.mark(class);
+            t.push(&Frame { monotonic_ns: (s * 1e9) as u64, seconds: 1.0, ..Frame::default() }, class);
         }
         let area = Rect::new(0, 0, 5, 1);
         let mut buf = Buffer::empty(area);

@@ -3,15 +3,14 @@
 //! Without a cursor the newest moment is shown and the charts run on. With one the picture stands at its moment, while
 //! data keeps coming behind it; in a replay the cursor plays through the recording.
 
-use std::sync::Arc;
-
-use super::message::{JobKey, Target};
-use super::summary::{Summary, Tally};
-use super::timeline::{self, Timeline, Window};
-use super::words;
-use crate::diagnosis::verdict::Verdict;
-use crate::history::archive::{Archive, Limits, Moment, MomentId, Stamp};
-use crate::history::{History, Mark};
+use super::format;
+use crate::diagnosis::Verdict;
+use crate::history::History;
+use crate::history::archive::{Archive, Limits, Moment, MomentId};
+use crate::history::timeline::Window;
+use crate::history::totals::Totals;
+use crate::jobs::{JobKey, Target};
+use crate::pipeline::{Tick, same_cause};
 use crate::rates::Frame;
 use crate::sample::Sources;
 
@@ -21,29 +20,19 @@ pub const SPEEDS: [f64; 7] = [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0];
 const WAIT_MAX_S: f64 = 3.0;
 /// Shortest, seconds: 30 pictures a second.
 const WAIT_MIN_S: f64 = 0.033;
-/// The same on a thin line: no more pictures than a live job gives there.
-const WAIT_THIN_S: f64 = 1.0;
+/// The same at low bandwidth: no more pictures than a live job gives there.
+const WAIT_LOW_BANDWIDTH_S: f64 = 1.0;
+/// How long numbers stay as they are at low bandwidth, nanoseconds.
+const HOLD_NS: u64 = 5_000_000_000;
 
 /// The moment looked at.
 #[derive(Debug, Clone)]
 struct Cursor {
     /// Kept here: a picture may stand for longer than the archive keeps its moment.
-    stamp: Stamp,
-    moment: Box<Moment>,
+    moment: Moment,
     /// Right edge of the charts, CLOCK_MONOTONIC nanoseconds.
     edge_ns: u64,
 }
-
-/// What words and numbers show on a thin line while the picture moves: one moment for a few seconds.
-#[derive(Debug, Clone)]
-struct Held {
-    frame: Frame,
-    verdict: Option<Arc<Verdict>>,
-    since_ns: Option<u64>,
-}
-
-/// How long numbers stand on a thin line, nanoseconds.
-const HOLD_NS: u64 = 5_000_000_000;
 
 /// How a recording is played.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,23 +64,19 @@ pub struct Job {
     pub target: Target,
     /// Seconds between two samples.
     pub interval_s: f64,
-    /// What the charts draw.
-    pub timeline: Timeline,
+    /// Its past.
+    pub history: History,
     /// How the sources stand.
     pub sources: Sources,
-    /// How it has ended.
+    /// How it has ended: `process 1234 ended after 12 m`.
     pub ended: Option<String>,
     /// It is a recording.
     pub replay: Option<Replay>,
-    history: History,
-    archive: Archive,
-    verdict: Option<Arc<Verdict>>,
-    since_ns: Option<u64>,
     cursor: Option<Cursor>,
     /// Few bytes: numbers change every few seconds only.
-    thin: bool,
-    held: Option<Box<Held>>,
-    tally: Tally,
+    low_bandwidth: bool,
+    /// The moment whose words and numbers stay for a few seconds, at low bandwidth.
+    held: Option<Moment>,
     /// That it has ended has been said.
     pub(in crate::tui) announced: bool,
 }
@@ -104,44 +89,37 @@ impl Job {
             key,
             target,
             interval_s,
-            timeline: Timeline::new(limits),
+            history: History::new(limits),
             sources: Sources::default(),
             ended: None,
             replay: None,
-            history: History::default(),
-            archive: Archive::new(limits),
-            verdict: None,
-            since_ns: None,
             cursor: None,
-            thin: false,
+            low_bandwidth: false,
             held: None,
-            tally: Tally::default(),
             announced: false,
         }
     }
 
-    /// Shows every frame, or lets numbers stand for a few seconds.
-    pub fn set_thin(&mut self, thin: bool) {
-        self.thin = thin;
+    /// A recording: it is played from its first moment on.
+    #[must_use]
+    pub fn recording(mut self) -> Self {
+        self.replay = Some(Replay { playing: true, speed: 1, waited_s: 0.0, loaded: false });
+        self
+    }
+
+    /// Shows every frame, or lets numbers stay for a few seconds.
+    pub fn set_low_bandwidth(&mut self, on: bool) {
+        self.low_bandwidth = on;
         self.held = None;
         self.hold();
     }
 
-    /// Lets the newest moment stand from now on.
+    /// Lets the words and numbers of the moment that the picture is at stay from now on.
     fn hold(&mut self) {
-        if !self.thin {
-            return;
+        if self.low_bandwidth {
+            let played = self.cursor().filter(|_| self.replay.is_some());
+            self.held = played.or(self.archive().latest()).cloned();
         }
-        let held = match (&self.cursor, &self.replay) {
-            (Some(Cursor { moment, .. }), Some(_)) => {
-                Held { frame: moment.frame.clone(), verdict: moment.verdict.clone(), since_ns: moment.since_ns }
-            }
-            _ => {
-                let Some(frame) = self.history.latest() else { return };
-                Held { frame: frame.clone(), verdict: self.verdict.clone(), since_ns: self.since_ns }
-            }
-        };
-        self.held = Some(Box::new(held));
     }
 
     /// Whether what is held is older than it may be.
@@ -152,94 +130,72 @@ impl Job {
         self.held.as_ref().is_none_or(|held| held.frame.monotonic_ns / hold_ns != now_ns / hold_ns)
     }
 
-    /// What is held, while the picture moves by itself.
-    fn held(&self) -> Option<&Held> {
-        self.held.as_deref().filter(|_| self.runs())
-    }
-
-    /// A recording: it is played from its first moment on.
-    #[must_use]
-    pub fn recording(mut self) -> Self {
-        self.replay = Some(Replay { playing: true, speed: 1, waited_s: 0.0, loaded: false });
-        self
-    }
-
-    /// The frames and marks so far, for the diagnosis.
-    #[must_use]
-    pub fn history(&self) -> &History {
-        &self.history
-    }
-
     /// The moments so far.
     #[must_use]
     pub fn archive(&self) -> &Archive {
-        &self.archive
+        &self.history.archive
+    }
+
+    /// The moment whose words and numbers are on the screen.
+    #[must_use]
+    pub fn shown(&self) -> Option<&Moment> {
+        let held = self.held.as_ref().filter(|_| !self.is_paused());
+        held.or(self.cursor()).or(self.archive().latest())
     }
 
     /// The frame on the screen.
     #[must_use]
     pub fn frame(&self) -> Option<&Frame> {
-        match (self.held(), &self.cursor) {
-            (Some(held), _) => Some(&held.frame),
-            (None, Some(cursor)) => Some(&cursor.moment.frame),
-            (None, None) => self.history.latest(),
-        }
+        self.shown().map(|moment| &*moment.frame)
     }
 
     /// The verdict on the screen.
     #[must_use]
-    pub fn verdict(&self) -> Option<&Arc<Verdict>> {
-        match (self.held(), &self.cursor) {
-            (Some(held), _) => held.verdict.as_ref(),
-            (None, Some(cursor)) => cursor.moment.verdict.as_ref(),
-            (None, None) => self.verdict.as_ref(),
-        }
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.shown().map(|moment| &*moment.verdict)
     }
 
     /// The newest verdict, wherever the cursor stands.
     #[must_use]
-    pub fn latest_verdict(&self) -> Option<&Arc<Verdict>> {
-        self.verdict.as_ref()
+    pub fn latest_verdict(&self) -> Option<&Verdict> {
+        self.archive().latest().map(|moment| &*moment.verdict)
     }
 
     /// What the run was like, from the first moment watched to the newest; none before.
     #[must_use]
-    pub fn summary(&self) -> Option<Summary> {
-        self.tally.summary(self.archive.last())
+    pub fn summary(&self) -> Option<&Totals> {
+        Some(&self.history.totals).filter(|totals| totals.watched_s > 0.0)
     }
 
-    /// Whether the picture stands at a moment of the past.
+    /// Whether the newest moment is shown as it comes: not one of the past, nor a recording.
     #[must_use]
-    pub fn stands(&self) -> bool {
-        self.cursor.is_some()
+    pub fn is_live(&self) -> bool {
+        self.cursor.is_none()
     }
 
-    /// Whether the picture moves by itself: it shows the newest moment, or a recording plays.
+    /// Whether the picture stands at a moment; else it moves by itself, with a live job or a recording that plays.
     #[must_use]
-    pub fn runs(&self) -> bool {
-        self.cursor.is_none() || self.replay.is_some_and(|replay| replay.playing)
+    pub fn is_paused(&self) -> bool {
+        self.cursor.is_some() && !self.replay.is_some_and(|replay| replay.playing)
     }
 
-    /// The moment that is looked at, where the picture stands.
+    /// The moment that is looked at, where that is not the newest of a live job.
     #[must_use]
-    pub fn cursor(&self) -> Option<&Stamp> {
-        self.cursor.as_ref().map(|cursor| &cursor.stamp)
+    pub fn cursor(&self) -> Option<&Moment> {
+        self.cursor.as_ref().map(|cursor| &cursor.moment)
     }
 
-    /// CLOCK_MONOTONIC nanoseconds of the moment shown; on a thin line its numbers may be a few seconds older.
+    /// CLOCK_MONOTONIC nanoseconds of the moment shown; at low bandwidth its numbers may be a few seconds older.
     #[must_use]
     pub fn moment_ns(&self) -> u64 {
-        let frame = self.cursor.as_ref().map(|cursor| &cursor.moment.frame).or_else(|| self.frame());
-        frame.map_or(0, |frame| frame.monotonic_ns)
+        self.cursor().or(self.shown()).map_or(0, |moment| moment.frame.monotonic_ns)
     }
 
     /// The right edge of the charts.
     #[must_use]
     pub fn edge_ns(&self) -> u64 {
-        match &self.cursor {
-            Some(cursor) => cursor.edge_ns,
-            None => self.timeline.latest().map_or(0, |point| point.end_ns),
-        }
+        let newest = || self.history.timeline.latest().map_or(0, |point| point.end_ns);
+        self.cursor.as_ref().map_or_else(newest, |cursor| cursor.edge_ns)
     }
 
     /// Seconds that charts show which begin short and grow with what has been seen by their right edge: their first minute
@@ -250,7 +206,7 @@ impl Job {
         let holds_all = |s: f64| {
             let column_ns = (s * 1e9) as u64;
             let window = Window { edge_ns, end_ns: edge_ns, column_ns, columns: 1, sweep: false };
-            !self.timeline.began_before(window)
+            !self.history.timeline.began_before(window)
         };
         [15.0, 30.0].into_iter().find(|s| *s >= 10.0 * self.interval_s && holds_all(*s)).unwrap_or(60.0)
     }
@@ -258,83 +214,45 @@ impl Job {
     /// Seconds for which the verdict on the screen has stood by then.
     #[must_use]
     pub fn verdict_age_s(&self) -> Option<f64> {
-        let since = match (self.held(), &self.cursor) {
-            (Some(held), _) => held.since_ns,
-            (None, Some(cursor)) => cursor.moment.since_ns,
-            (None, None) => self.since_ns,
-        }?;
-        Some(self.frame()?.monotonic_ns.saturating_sub(since) as f64 / 1e9)
+        let shown = self.shown()?;
+        Some(shown.frame.monotonic_ns.saturating_sub(shown.since_ns) as f64 / 1e9)
     }
 
-    /// Takes in a new interval.
-    pub fn take_frame(&mut self, frame: Frame) {
-        self.timeline.push(&frame);
-        // The verdict of the moment before is final now.
-        if let Some(last) = self.archive.last() {
-            self.tally.add(last);
-        }
-        if let Some(shares) = timeline::parts(&frame).filter(|_| !frame.gap) {
-            self.tally.add_parts(shares, frame.seconds);
-        }
-        self.archive.push(&frame);
-        let now_ns = frame.monotonic_ns;
-        self.history.push(frame);
-        if self.replay.is_none() {
-            if self.held_too_long(now_ns) {
-                self.hold();
+    /// Takes in the newest tick.
+    pub fn take(&mut self, tick: &Tick) {
+        let same = self.latest_verdict().is_some_and(|before| same_cause(before, &tick.verdict));
+        self.history.push(tick);
+        self.sources = tick.sample.sources.clone();
+        if self.replay.is_some() {
+            if self.cursor.is_none() {
+                self.go_to(self.archive().first().map(|stamp| stamp.id), None);
             }
-        } else if self.cursor.is_none() {
-            self.go_to(self.archive.first().map(|stamp| stamp.id), None);
+            return;
         }
-    }
-
-    /// Takes in the verdict that stands at the newest frame.
-    pub fn take_verdict(&mut self, verdict: Arc<Verdict>) {
-        let Some(latest) = self.history.latest() else { return };
-        let same = self.verdict.as_ref().is_some_and(|v| v.class == verdict.class && v.cause == verdict.cause);
-        if !same || self.since_ns.is_none() {
-            self.since_ns = Some(latest.monotonic_ns);
-        }
-        self.timeline.mark(verdict.class);
-        let sequence = latest.sequence;
-        let mark = Mark {
-            sequence,
-            class: verdict.class,
-            cause: verdict.cause.as_deref().and_then(words::known_cause),
-            phase: verdict.phase,
-            confidence: verdict.confidence,
-        };
-        self.history.mark(mark);
-        self.archive.judge(&verdict, self.since_ns);
-        // What was seen first of the newest moment gets its verdict; another verdict is worth its bytes at once.
-        let hold = !same || self.held.as_ref().is_some_and(|held| held.frame.sequence == sequence);
-        self.tally.note(&verdict);
-        self.verdict = Some(verdict);
-        if hold && self.replay.is_none() {
+        // Another verdict is worth its bytes at once.
+        if !same || self.held_too_long(tick.frame.monotonic_ns) {
             self.hold();
         }
-        // The first moment of a recording is on the screen before it is judged.
-        if let Some(cursor) = &self.cursor
-            && self.archive.last().is_some_and(|last| last.id == cursor.stamp.id)
-        {
-            let (id, edge) = (cursor.stamp.id, cursor.edge_ns);
-            self.go_to(Some(id), Some(edge));
+        if !tick.alive {
+            let after = tick.frame.job.age_s.map(|age| format!(" after {}", format::duration(age)));
+            self.ended = Some(format!("process {} ended{}", self.target.pid, after.unwrap_or_default()));
         }
     }
 
     /// Stops the picture, or lets it run on: at the newest moment, or through a recording from where it stands.
     pub fn pause(&mut self) {
-        if let Some(replay) = &mut self.replay {
+        if let Some(mut replay) = self.replay {
             replay.playing = !replay.playing;
             replay.waited_s = 0.0;
-            let at_end = self.cursor.as_ref().map(|c| c.stamp.id) == self.archive.last().map(|s| s.id);
+            self.replay = Some(replay);
+            let at_end = self.here() == self.archive().last().map(|last| last.id);
             if replay.playing && replay.loaded && at_end {
-                self.go_to(self.archive.first().map(|stamp| stamp.id), None);
+                self.go_to(self.archive().first().map(|stamp| stamp.id), None);
             }
         } else if self.cursor.is_some() {
             self.cursor = None;
         } else {
-            self.go_to(self.archive.last().map(|stamp| stamp.id), None);
+            self.go_to(self.archive().last().map(|stamp| stamp.id), None);
         }
     }
 
@@ -345,41 +263,41 @@ impl Job {
         if let Some(replay) = &mut self.replay {
             replay.playing = false;
         }
-        self.travel(self.archive.step(here, by), span_s);
+        self.travel(self.archive().step(here, by), span_s);
     }
 
     /// Moves by a stretch of time, seconds.
     pub fn move_by(&mut self, seconds: f64, span_s: f64) {
         let Some(here) = self.here() else { return };
-        let from = if self.stands() { self.moment_ns() } else { self.edge_ns() };
+        let from = if self.is_live() { self.edge_ns() } else { self.moment_ns() };
         let to = from as f64 + seconds * 1e9;
-        let to = self.archive.near(here, to.clamp(0.0, 1.8e19) as u64);
+        let to = self.archive().near(here, to.clamp(0.0, 1.8e19) as u64);
         // Over a long gap, at the end of a series, or with a long interval, a small move is at least a step.
-        let to = if to == Some(here) { self.archive.step(here, seconds.signum() as i64) } else { to };
+        let to = if to == Some(here) { self.archive().step(here, seconds.signum() as i64) } else { to };
         self.travel(to, span_s);
     }
 
     /// Moves to the next moment at which the verdict changed, or the one before.
     pub fn next_change(&mut self, forward: bool, span_s: f64) -> bool {
-        let to = self.here().and_then(|here| self.archive.change(here, forward));
+        let to = self.here().and_then(|here| self.archive().change(here, forward));
         self.travel(to, span_s);
         to.is_some()
     }
 
     /// Moves to the moment at this time.
     pub fn seek(&mut self, monotonic_ns: u64, span_s: f64) {
-        self.travel(self.archive.at(monotonic_ns), span_s);
+        self.travel(self.archive().at(monotonic_ns), span_s);
     }
 
     /// Moves to the oldest moment kept.
     pub fn first(&mut self, span_s: f64) {
-        self.travel(self.archive.first().map(|stamp| stamp.id), span_s);
+        self.travel(self.archive().first().map(|stamp| stamp.id), span_s);
     }
 
     /// Moves to the newest moment; a live picture runs on from there.
     pub fn last(&mut self, span_s: f64) {
         if self.replay.is_some() {
-            self.travel(self.archive.last().map(|stamp| stamp.id), span_s);
+            self.travel(self.archive().last().map(|stamp| stamp.id), span_s);
         } else {
             self.cursor = None;
         }
@@ -387,10 +305,10 @@ impl Job {
 
     /// All of the recording has been read: where it has been played to its end already, it stands.
     pub fn loaded(&mut self) {
-        let last = self.archive.last().map(|last| last.id);
+        let last = self.archive().last().map(|last| last.id);
         if let Some(replay) = &mut self.replay {
             replay.loaded = true;
-            replay.playing &= self.cursor.as_ref().is_some_and(|cursor| Some(cursor.stamp.id) != last);
+            replay.playing &= self.cursor.as_ref().is_some_and(|cursor| Some(cursor.moment.id) != last);
         }
     }
 
@@ -407,13 +325,13 @@ impl Job {
     #[must_use]
     pub fn due_s(&self) -> Option<f64> {
         let replay = self.replay.filter(|replay| replay.playing)?;
-        let next = self.archive.stamp(self.archive.step(self.here()?, 1)?)?;
+        let next = self.archive().stamp(self.archive().step(self.here()?, 1)?)?;
         if Some(next.id) == self.here() {
             // At the end of what has been read: more may come.
             return None;
         }
         let wait = next.monotonic_ns.saturating_sub(self.moment_ns()) as f64 / 1e9 / replay.speed();
-        let least = if self.thin { WAIT_THIN_S } else { WAIT_MIN_S };
+        let least = if self.low_bandwidth { WAIT_LOW_BANDWIDTH_S } else { WAIT_MIN_S };
         Some((wait.min(WAIT_MAX_S) - replay.waited_s).max(least))
     }
 
@@ -425,7 +343,7 @@ impl Job {
         let mut here = start;
         let mut now = self.moment_ns();
         replay.waited_s += seconds.clamp(0.0, 60.0);
-        while let Some(next) = self.archive.step(here, 1).and_then(|id| self.archive.stamp(id)) {
+        while let Some(next) = self.archive().step(here, 1).and_then(|id| self.archive().stamp(id)) {
             let wait = next.monotonic_ns.saturating_sub(now) as f64 / 1e9 / replay.speed();
             let wait = wait.min(WAIT_MAX_S);
             if next.id == here || replay.waited_s + 1e-9 < wait {
@@ -434,7 +352,7 @@ impl Job {
             replay.waited_s -= wait;
             (here, now) = (next.id, next.monotonic_ns);
         }
-        if self.archive.last().is_some_and(|last| last.id == here) {
+        if self.archive().last().is_some_and(|last| last.id == here) {
             replay.playing &= !replay.loaded;
             replay.waited_s = 0.0;
         }
@@ -447,13 +365,13 @@ impl Job {
 
     /// The charts' scale has changed: the cursor stays in the picture.
     pub fn rescale(&mut self, span_s: f64) {
-        if let Some(id) = self.cursor.as_ref().map(|cursor| cursor.stamp.id) {
+        if let Some(id) = self.cursor().map(|moment| moment.id) {
             self.show(id, span_s);
         }
     }
 
     fn here(&self) -> Option<MomentId> {
-        self.cursor.as_ref().map(|cursor| cursor.stamp.id).or_else(|| self.archive.last().map(|stamp| stamp.id))
+        self.cursor().map(|moment| moment.id).or(self.archive().last().map(|stamp| stamp.id))
     }
 
     /// A person has moved: a replay stops, and a live picture runs on once it has come to the newest moment.
@@ -461,7 +379,7 @@ impl Job {
         let Some(to) = to else { return };
         if let Some(replay) = &mut self.replay {
             replay.waited_s = 0.0;
-        } else if self.cursor.is_some() && self.archive.last().is_some_and(|last| last.id == to) {
+        } else if self.cursor.is_some() && self.archive().last().is_some_and(|last| last.id == to) {
             self.cursor = None;
             return;
         }
@@ -470,9 +388,9 @@ impl Job {
 
     /// Puts the cursor on a moment, and moves the charts no more than is needed to have it in them.
     fn show(&mut self, to: MomentId, span_s: f64) {
-        let Some(at) = self.archive.stamp(to).map(|stamp| stamp.monotonic_ns) else { return };
+        let Some(at) = self.archive().stamp(to).map(|stamp| stamp.monotonic_ns) else { return };
         let span_ns = (span_s.max(1.0) * 1e9) as u64;
-        let newest = self.archive.last().map_or(at, |last| last.monotonic_ns);
+        let newest = self.archive().last().map_or(at, |last| last.monotonic_ns);
         let mut edge = self.edge_ns().max(at).min(newest.max(at));
         // A cursor at the very left would have nothing before it: keep a tenth.
         let from = at.saturating_sub(span_ns / 10);
@@ -484,19 +402,12 @@ impl Job {
 
     /// Shows a moment; without an edge it stands at the right end of the charts.
     fn go_to(&mut self, id: Option<MomentId>, edge_ns: Option<u64>) {
-        let found = id.and_then(|id| Some((self.archive.stamp(id)?.clone(), self.archive.load(id)?)));
-        let Some((stamp, moment)) = found else { return };
-        let edge_ns = edge_ns.unwrap_or(moment.frame.monotonic_ns);
-        let Some(replay) = &self.replay else {
-            self.cursor = Some(Cursor { stamp, moment: Box::new(moment), edge_ns });
-            return;
-        };
-        let judged = |verdict: Option<&Arc<Verdict>>| verdict.map(|v| (v.class, v.cause.clone()));
-        let same =
-            judged(self.held.as_ref().and_then(|held| held.verdict.as_ref())) == judged(moment.verdict.as_ref());
-        let hold = !replay.playing || !same || self.held_too_long(moment.frame.monotonic_ns);
-        self.cursor = Some(Cursor { stamp, moment: Box::new(moment), edge_ns });
-        if hold {
+        let Some(moment) = id.and_then(|id| self.archive().load(id)) else { return };
+        let now_ns = moment.frame.monotonic_ns;
+        let same = self.held.as_ref().is_some_and(|held| same_cause(&held.verdict, &moment.verdict));
+        self.cursor = Some(Cursor { moment, edge_ns: edge_ns.unwrap_or(now_ns) });
+        // The numbers of a live picture that stands are those of its moment: nothing is held.
+        if self.replay.is_some_and(|replay| !replay.playing || !same || self.held_too_long(now_ns)) {
             self.hold();
         }
     }

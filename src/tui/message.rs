@@ -1,17 +1,9 @@
 //! What happens to the screen, and what the screen wants done.
 
-use std::sync::Arc;
-
 use crossterm::event::{Event, KeyEvent, MouseEvent};
 
-use super::jobs::Candidate;
-use crate::diagnosis::verdict::Verdict;
-use crate::rates::Frame;
-use crate::sample::{ProcessId, Sources};
-
-/// Names an attached job for as long as the screen is up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct JobKey(pub u32);
+use crate::jobs::{Candidate, JobEvent, JobKey, Target};
+use crate::sample::ProcessId;
 
 /// Something that happened.
 #[derive(Debug, Clone)]
@@ -24,8 +16,8 @@ pub enum Message {
     Paste(String),
     /// The terminal has this many columns and rows now.
     Resize(u16, u16),
-    /// Something about an attached job.
-    Job(JobKey, News),
+    /// Something has come from a job.
+    Job(JobKey, JobEvent),
     /// A job has been attached to; it is shown from now on.
     Attached(JobKey, Target),
     /// The processes that may be training, best first: for the list of jobs.
@@ -36,24 +28,6 @@ pub enum Message {
     Notice(String),
     /// End the program.
     Quit,
-}
-
-/// Something about an attached job.
-#[derive(Debug, Clone)]
-pub enum News {
-    /// A new interval.
-    Frame(Box<Frame>),
-    /// The verdict that stands at the newest frame. Comes after its frame.
-    Verdict(Arc<Verdict>),
-    /// How the sources stand.
-    Sources(Box<Sources>),
-    /// The target has ended; `text` says how. The screen stays.
-    Ended {
-        /// One line: "process 1234 ended after 12 m".
-        text: String,
-    },
-    /// A recording has been read to its end; a note where something is missing there.
-    Loaded(Option<String>),
 }
 
 impl Message {
@@ -68,15 +42,6 @@ impl Message {
             Event::FocusGained | Event::FocusLost => None,
         }
     }
-}
-
-/// What the attached process is called.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Target {
-    /// PID.
-    pub pid: u32,
-    /// Command line, raw.
-    pub command: String,
 }
 
 /// Something for the loop to do.
@@ -127,15 +92,4 @@ impl Export {
             Self::Svg => "svg",
         }
     }
-}
-
-/// What the screen needs beyond the ordinary samples, as long as it is shown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Needs {
-    /// Fresh stacks, one window after the other.
-    pub stacks: bool,
-    /// The heaviest processes beside the job.
-    pub neighbours: bool,
-    /// The list of processes that may be training.
-    pub candidates: bool,
 }

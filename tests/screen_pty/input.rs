@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use rustix::process::Signal;
 use trainmon::tui::keys::{Action, Keymap};
-use trainmon::tui::page::Page;
+use trainmon::tui::pages::Page;
 
 use super::keys::key;
 use super::support::{ESC, Look, Screen, Target};
@@ -58,7 +58,7 @@ fn a_storm_of_resizes_while_frames_come() {
 
 #[test]
 fn a_terminal_that_is_too_small_says_what_it_needs() {
-    use trainmon::tui::layout::{MIN_HEIGHT, MIN_WIDTH};
+    use trainmon::tui::{MIN_HEIGHT, MIN_WIDTH};
 
     let target = Target::sleeping();
     let look = Look { size: (40, 10), ..Look::default() };

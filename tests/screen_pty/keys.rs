@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use trainmon::tui::keys::{Action, Chord, Keymap};
-use trainmon::tui::page::Page;
+use trainmon::tui::pages::Page;
 
 use super::replay::recording;
 use super::support::{ESC, Left, Look, Screen, Target, typed};

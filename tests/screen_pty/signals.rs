@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use trainmon::tui::keys::Action;
-use trainmon::tui::page::Page;
+use trainmon::tui::pages::Page;
 
 use super::keys::key;
 use super::support::{Look, PATIENCE, Screen, Seen, Target};

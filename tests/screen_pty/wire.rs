@@ -2,7 +2,7 @@
 //! no more than ASCII where the terminal has none.
 
 use trainmon::tui::keys::Action;
-use trainmon::tui::page::Page;
+use trainmon::tui::pages::Page;
 
 use super::keys::key;
 use super::support::{ESC, Left, Look, Screen, Target};

@@ -1,6 +1,6 @@
 //! Made-up jobs for the screen's tests and benchmark: frames and verdicts as a real run would give them.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing, reason = "each test uses a part of it")]
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,14 +8,18 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Steps};
+pub use trainmon::jobs::{JobEvent, JobKey, Target};
+pub use trainmon::pipeline::Tick;
+use trainmon::pipeline::same_cause;
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{
     CpuRates, GpuLink, GpuRates, HostRates, JobRates, MountRates, ProcessRates, StorageRates, TrainerRates,
     WorkerRates,
 };
 use trainmon::rates::time_split::TimeSplit;
-use trainmon::sample::{MountKind, ProcessId, ProcessRole};
-use trainmon::tui::{App, JobKey, Message, News, Options, Target, Theme, views};
+use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample, Sources};
+use trainmon::tui::keys::Keymap;
+use trainmon::tui::{App, Effect, Message, Options, Theme};
 
 pub static COLOUR: LazyLock<Theme> = LazyLock::new(Theme::coloured);
 pub const PLAIN: Theme = Theme::plain(false);
@@ -135,7 +139,7 @@ pub fn frame(t: u64, job: Job) -> Frame {
         trainers: vec![TrainerRates {
             id: id(1234),
             seconds_seen: 1.0,
-            looks: 40,
+            samples: 40,
             exact: true,
             split_s: TimeSplit {
                 input_wait: wait,
@@ -305,14 +309,107 @@ pub fn fresh(theme: Theme, size: (u16, u16)) -> App {
     App::new(job, Options { theme, ..Options::default() }, size)
 }
 
-/// Tells the screen something about its first job.
-pub fn tell(app: &mut App, news: News) -> Vec<trainmon::tui::Effect> {
-    app.update(Message::Job(JobKey::default(), news))
+/// The next tick of a job, as the pipeline would make it.
+pub fn tick(app: &App, key: JobKey, frame: Frame, verdict: impl Into<Arc<Verdict>>) -> Tick {
+    let verdict = verdict.into();
+    let before = app.job_of(key).and_then(|job| job.archive().latest());
+    let since_ns = before.filter(|before| same_cause(&before.verdict, &verdict)).map(|before| before.since_ns);
+    Tick {
+        alive: true,
+        since_ns: since_ns.unwrap_or(frame.monotonic_ns),
+        frame: frame.into(),
+        judged: Arc::clone(&verdict),
+        verdict,
+        sample: Arc::default(),
+    }
+}
+
+/// Tells the screen of the next tick of a job.
+pub fn tell_of(app: &mut App, key: JobKey, frame: Frame, verdict: impl Into<Arc<Verdict>>) -> Vec<Effect> {
+    let tick = tick(app, key, frame, verdict);
+    app.update(Message::Job(key, JobEvent::Tick(Arc::new(tick))))
+}
+
+/// Tells the screen of the next tick of its first job.
+pub fn tell(app: &mut App, frame: Frame, verdict: impl Into<Arc<Verdict>>) -> Vec<Effect> {
+    tell_of(app, JobKey::default(), frame, verdict)
+}
+
+/// Tells the screen of the newest moment of its first job once more, with something changed: no time has passed.
+pub fn again(app: &mut App, change: impl FnOnce(&mut Tick)) -> Vec<Effect> {
+    let latest = app.jobs()[0].archive().latest().unwrap().clone();
+    let frame = Frame { seconds: 1e-9, ..(*latest.frame).clone() };
+    let mut tick = tick(app, JobKey::default(), frame, latest.verdict);
+    change(&mut tick);
+    app.update(Message::Job(JobKey::default(), JobEvent::Tick(Arc::new(tick))))
+}
+
+/// Tells the screen how the sources stand.
+pub fn tell_sources(app: &mut App, sources: Sources) {
+    again(app, |tick| tick.sample = Arc::new(Sample { sources, ..Sample::default() }));
+}
+
+/// Tells the screen that its first job has ended.
+pub fn tell_end(app: &mut App, age_s: Option<f64>) -> Vec<Effect> {
+    again(app, |tick| {
+        tick.alive = false;
+        Arc::make_mut(&mut tick.frame).job.age_s = age_s;
+    })
+}
+
+/// Tells the screen of another verdict on the newest moment.
+pub fn tell_verdict(app: &mut App, verdict: Verdict) -> Vec<Effect> {
+    again(app, |tick| (tick.since_ns, tick.verdict) = (tick.frame.monotonic_ns, Arc::new(verdict)))
+}
+
+/// Tells the screen that all of a recording has been read.
+pub fn tell_loaded(app: &mut App) {
+    app.update(Message::Job(JobKey::default(), JobEvent::Loaded(None)));
+}
+
+/// What the loop does with an event.
+pub trait Step {
+    /// Draws, as the loop has before anything can happen, and lets it happen.
+    fn step(&mut self, message: Message) -> Vec<Effect>;
+}
+
+impl Step for App {
+    fn step(&mut self, message: Message) -> Vec<Effect> {
+        let is_move = |key| Keymap::default().action(key).is_some_and(|action| action.rows(1).is_some());
+        // Nothing else looks at what was drawn where.
+        let looks = match &message {
+            Message::Key(key) => is_move(*key),
+            message => matches!(message, Message::Mouse(_)),
+        };
+        if !looks {
+            return self.update(message);
+        }
+        let (width, height) = self.size();
+        let drawn = trainmon::tui::draw(&mut Buffer::empty(Rect::new(0, 0, width, height)), self);
+        self.set_drawn(drawn);
+        self.update(message)
+    }
+}
+
+/// Where pages are drawn, but for the overview.
+pub fn body(area: Rect) -> Rect {
+    let above = match area.height {
+        0..20 => 3,
+        20..40 => 4,
+        _ => 5,
+    };
+    Rect { y: area.y + above.min(area.height), height: area.height.saturating_sub(above + 1), ..area }
 }
 
 /// A screen after a while of a data-loader-bound run.
 pub fn running(theme: Theme, size: (u16, u16), job: Job) -> App {
+    running_until(theme, size, job, |_| ())
+}
+
+/// The same with its last tick changed.
+pub fn running_until(theme: Theme, size: (u16, u16), job: Job, change: impl FnOnce(&mut Tick)) -> App {
     let mut app = fresh(theme, size);
+    let mut change = Some(change);
     let start = Arc::new(Verdict { class: Class::Unknown, phase: Phase::Init, ..unknown() });
     let gpu = Arc::new(other(Class::Gpu, Some("compute-bound"), "The GPU is busy."));
     let loader = Arc::new(data_loader());
@@ -320,14 +417,19 @@ pub fn running(theme: Theme, size: (u16, u16), job: Job) -> App {
         if (61..65).contains(&t) {
             continue; // five seconds that were not seen
         }
-        tell(&mut app, News::Frame(Box::new(frame(t, job))));
         let verdict = match t {
             ..5 => &start,
             5..55 => &loader,
             55..70 => &gpu,
             _ => &loader,
         };
-        tell(&mut app, News::Verdict(Arc::clone(verdict)));
+        let mut next = tick(&app, JobKey::default(), frame(t, job), Arc::clone(verdict));
+        if t == job.seconds
+            && let Some(change) = change.take()
+        {
+            change(&mut next);
+        }
+        app.update(Message::Job(JobKey::default(), JobEvent::Tick(Arc::new(next))));
     }
     app
 }
@@ -335,7 +437,7 @@ pub fn running(theme: Theme, size: (u16, u16), job: Job) -> App {
 /// The screen as a buffer.
 pub fn draw(app: &App, size: (u16, u16)) -> Buffer {
     let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
-    views::draw(&mut buf, app);
+    trainmon::tui::draw(&mut buf, app);
     buf
 }
 

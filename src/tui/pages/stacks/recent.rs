@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::history::archive::{Archive, MomentId};
-use crate::rates::Frame;
+use crate::history::archive::MomentId;
+use crate::jobs::JobKey;
 use crate::rates::stacks::{Activities, Activity, Place, ProcessStacks};
 use crate::sample::{ProcessId, ProcessRole};
 use crate::tui::job::Job;
-use crate::tui::message::JobKey;
 
 /// Seconds that are added up.
 pub const SPAN_S: f64 = 30.0;
@@ -145,7 +144,7 @@ pub struct Recent {
     pub span_s: f64,
 }
 
-/// Stacks of moments that had to be unpacked, so that the next step in time does not unpack them again.
+/// Stacks of the moments that were looked at, so that the next step in time does not unpack them again.
 #[derive(Debug, Clone, Default)]
 pub struct Unpacked {
     job: JobKey,
@@ -156,44 +155,33 @@ impl Recent {
     /// What was seen before the moment that `job` shows.
     pub fn of(job: &Job, unpacked: &mut Unpacked) -> Self {
         let mut out = Self::default();
-        let Some(shown) = job.frame() else { return out };
+        let Some(shown) = job.shown() else { return out };
         if unpacked.job != job.key {
             *unpacked = Unpacked { job: job.key, ..Unpacked::default() };
         }
-        match job.cursor().map(|stamp| stamp.id).filter(|_| !reaches(job, shown)) {
-            None => {
-                unpacked.moments.clear();
-                let before = job.history().frames().rev().skip_while(|f| f.sequence != shown.sequence);
-                for frame in before {
-                    if !out.take(frame.monotonic_ns, &frame.stacks, shown.monotonic_ns) {
-                        break;
-                    }
+        let mut before = std::mem::take(&mut unpacked.moments);
+        let now_ns = shown.frame.monotonic_ns;
+        let mut loads = 0;
+        for id in (0..=shown.id.0).rev().map(MomentId) {
+            let Some(stamp) = job.archive().stamp(id) else { break };
+            let stacks = match before.remove(&id) {
+                Some(stacks) => stacks,
+                None if !stamp.has_stacks => Vec::new(),
+                None if loads >= UNPACKED => break,
+                None => {
+                    loads += 1;
+                    job.archive().load(id).map(|moment| moment.frame.stacks.clone()).unwrap_or_default()
                 }
+            };
+            if !out.take(stamp.monotonic_ns, &stacks, now_ns) {
+                break;
             }
-            Some(id) => out.unpack(shown, id, job.archive(), unpacked),
+            if !stacks.is_empty() {
+                unpacked.moments.insert(id, stacks);
+            }
         }
         out.finish();
         out
-    }
-
-    /// Adds up the moments up to `id`, keeping what had to be unpacked.
-    fn unpack(&mut self, shown: &Frame, id: MomentId, archive: &Archive, unpacked: &mut Unpacked) {
-        let mut before = std::mem::take(&mut unpacked.moments);
-        let now_ns = shown.monotonic_ns;
-        for back in 0..UNPACKED as u64 {
-            let Some(id) = id.0.checked_sub(back).map(MomentId) else { break };
-            let Some(ns) = archive.stamp(id).map(|stamp| stamp.monotonic_ns) else { break };
-            if seconds(ns, now_ns).is_none_or(|ago| ago > SPAN_S) {
-                break;
-            }
-            let stacks = match before.remove(&id) {
-                Some(stacks) => stacks,
-                None if back == 0 => shown.stacks.clone(),
-                None => archive.load(id).map(|moment| moment.frame.stacks).unwrap_or_default(),
-            };
-            self.take(ns, &stacks, now_ns);
-            unpacked.moments.insert(id, stacks);
-        }
     }
 
     /// Takes in the stacks of a frame; frames come newest first. False once they lie too far back.
@@ -219,16 +207,6 @@ impl Recent {
         let one_by_one = self.trainers.values_mut().chain(self.workers.values_mut());
         one_by_one.chain([&mut self.all_workers]).for_each(Sum::rank);
     }
-}
-
-/// Whether the frames that are kept whole go back as far as is looked, from the one shown.
-fn reaches(job: &Job, shown: &Frame) -> bool {
-    let mut frames = job.history().frames();
-    let Some(oldest) = frames.next() else { return false };
-    let known = oldest.sequence == shown.sequence || frames.any(|frame| frame.sequence == shown.sequence);
-    let from = job.archive().first().map_or(0, |stamp| stamp.monotonic_ns);
-    let far = seconds(oldest.monotonic_ns, shown.monotonic_ns).is_some_and(|ago| ago >= SPAN_S);
-    known && (far || oldest.monotonic_ns <= from)
 }
 
 /// Seconds from one time to a later one.

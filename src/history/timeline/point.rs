@@ -1,0 +1,257 @@
+//! The drawn values of one frame, or the means of several.
+
+use crate::diagnosis::verdict::Class;
+use crate::rates::Frame;
+use crate::rates::frame::GpuRates;
+use crate::rates::time_split::{LoopActivity, TimeSplit};
+
+/// Devices whose use is kept one by one.
+pub const GPUS: usize = 16;
+
+/// Values kept one by one, beside those of the devices.
+const VALUES: usize = 16;
+
+/// Lengths that differ by less are the same: a frame's length comes as a fraction of seconds. Nanoseconds.
+const SLACK_NS: u64 = 1000;
+
+/// A number or nothing in four bytes. Nothing is NaN, which no measured value is.
+#[derive(Debug, Clone, Copy)]
+pub struct Compact(f32);
+
+impl Compact {
+    /// Nothing for what was not measured and for what is no number.
+    #[must_use]
+    pub fn of(value: Option<f64>) -> Self {
+        Self(value.map(|v| v as f32).filter(|v| v.is_finite()).unwrap_or(f32::NAN))
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> Option<f32> {
+        (!self.0.is_nan()).then_some(self.0)
+    }
+}
+
+impl Default for Compact {
+    fn default() -> Self {
+        Self(f32::NAN)
+    }
+}
+
+impl PartialEq for Compact {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+/// Whole percents from 0 to 100, or nothing, in a byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Percent(u8);
+
+impl Percent {
+    const NONE: u8 = u8::MAX;
+
+    /// Nothing for what was not measured and for what is no number.
+    #[must_use]
+    pub fn of(value: Option<f64>) -> Self {
+        Self(value.filter(|v| v.is_finite()).map_or(Self::NONE, |v| v.clamp(0.0, 100.0).round() as u8))
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> Option<f32> {
+        (self.0 != Self::NONE).then_some(f32::from(self.0))
+    }
+}
+
+impl Default for Percent {
+    fn default() -> Self {
+        Self(Self::NONE)
+    }
+}
+
+/// The drawn values of one frame, or their means over a run of frames.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Point {
+    /// Sequence of the frame, of a run the last.
+    pub sequence: u64,
+    /// CLOCK_MONOTONIC at the start of the interval, nanoseconds.
+    pub start_ns: u64,
+    /// CLOCK_MONOTONIC at the end of the interval, nanoseconds.
+    pub end_ns: u64,
+    /// Mean utilisation of the job's devices, percent.
+    pub gpu: Compact,
+    /// Memory used of the job's devices, mean percent of what is fitted.
+    pub gpu_memory: Compact,
+    /// Power of the job's devices, mean percent of the limit.
+    pub gpu_power: Compact,
+    /// Use of the allowed CPUs, percent.
+    pub cpu: Compact,
+    /// The job's own use, percent of the allowed CPUs.
+    pub cpu_job: Compact,
+    /// Share of the job's runnable time spent queueing for a CPU, percent.
+    pub run_delay: Compact,
+    /// Time in which some task waited for a CPU, percent.
+    pub psi_cpu: Compact,
+    /// Time in which some task waited for I/O, percent.
+    pub psi_io: Compact,
+    /// Time in which some task waited for memory, percent.
+    pub psi_memory: Compact,
+    /// Bytes per second fetched from storage.
+    pub io: Compact,
+    /// Highest utilisation among the disks, percent.
+    pub disk_util: Compact,
+    /// Bytes per second read from the disks.
+    pub disk_read: Compact,
+    /// Bytes per second written to the disks.
+    pub disk_write: Compact,
+    /// Bytes per second received, all interfaces but loopback.
+    pub net_rx: Compact,
+    /// Bytes per second sent.
+    pub net_tx: Compact,
+    /// Mean share of time in which the workers had something to do, percent.
+    pub loader: Compact,
+    /// Utilisation of each device by its position in [`Frame::gpus`].
+    pub gpus: [Percent; GPUS],
+    /// What the loops' threads did, shares in the order of [`LoopActivity::ALL`].
+    pub shares: Option<[f32; LoopActivity::COUNT]>,
+    /// The class that stood at this frame.
+    pub class: Class,
+}
+
+impl Point {
+    /// Takes the drawn values out of a frame. One with a gap before it stands for no time: nobody watched it.
+    #[must_use]
+    pub fn of(frame: &Frame, class: Class) -> Self {
+        let seconds = if frame.gap { 0.0 } else { frame.seconds };
+        let ours =
+            |of: fn(&GpuRates) -> Option<f64>| mean(frame.gpus.iter().filter(|g| g.attached && !g.lost).map(of));
+        let (host, job, storage) = (&frame.host, &frame.job, &frame.storage);
+        let mut gpus = [Percent::default(); GPUS];
+        for (kept, gpu) in gpus.iter_mut().zip(&frame.gpus) {
+            *kept = Percent::of(gpu.utilization_pct.filter(|_| !gpu.lost));
+        }
+        Self {
+            sequence: frame.sequence,
+            start_ns: frame.monotonic_ns.saturating_sub((seconds.max(0.0) * 1e9) as u64),
+            end_ns: frame.monotonic_ns,
+            gpu: ours(|g| g.utilization_pct),
+            gpu_memory: ours(|g| percent(g.memory_used_bytes? as f64, g.memory_total_bytes? as f64)),
+            gpu_power: ours(|g| percent(g.power_w?, g.power_limit_w?)),
+            cpu: Compact::of(host.allowed_cpu_pct),
+            cpu_job: Compact::of(
+                job.cpu_pct.zip(job.cpus_allowed).and_then(|(v, n)| percent(v / 100.0, f64::from(n))),
+            ),
+            run_delay: Compact::of(job.run_delay_share.map(|v| v * 100.0)),
+            psi_cpu: Compact::of(host.psi_cpu_some_pct),
+            psi_io: Compact::of(host.psi_io_some_pct),
+            psi_memory: Compact::of(host.psi_memory_some_pct),
+            io: Compact::of(read_bytes_s(frame)),
+            disk_util: Compact::of(storage.utilization_pct),
+            disk_read: Compact::of(storage.read_bytes_s),
+            disk_write: Compact::of(storage.write_bytes_s),
+            net_rx: Compact::of(host.net_rx_bytes_s),
+            net_tx: Compact::of(host.net_tx_bytes_s),
+            loader: mean(frame.workers.iter().map(|w| w.idle.map(|idle| (1.0 - idle) * 100.0))),
+            gpus,
+            shares: loop_shares(frame).map(|shares| shares.values().map(|share| share as f32)),
+            class,
+        }
+    }
+
+    /// Lets the point begin no earlier than the one before it ends, and just there where it all but does.
+    pub(super) fn follow(&mut self, before: &Self) {
+        if self.start_ns < before.end_ns.saturating_add(SLACK_NS) {
+            self.start_ns = before.end_ns.min(self.end_ns);
+        }
+    }
+
+    fn values(&self) -> [Compact; VALUES] {
+        let mut copy = *self;
+        copy.values_mut().map(|v| *v)
+    }
+
+    fn values_mut(&mut self) -> [&mut Compact; VALUES] {
+        [
+            &mut self.gpu,
+            &mut self.gpu_memory,
+            &mut self.gpu_power,
+            &mut self.cpu,
+            &mut self.cpu_job,
+            &mut self.run_delay,
+            &mut self.psi_cpu,
+            &mut self.psi_io,
+            &mut self.psi_memory,
+            &mut self.io,
+            &mut self.disk_util,
+            &mut self.disk_read,
+            &mut self.disk_write,
+            &mut self.net_rx,
+            &mut self.net_tx,
+            &mut self.loader,
+        ]
+    }
+
+    /// Whether `next` goes on where this one ends, says the same, and has a number wherever this one has one.
+    pub(super) fn goes_on_as(&self, next: &Self) -> bool {
+        let same_values = || self.values().iter().zip(next.values()).all(|(a, b)| a.0.is_nan() == b.0.is_nan());
+        let same_gpus = || self.gpus.iter().zip(next.gpus).all(|(a, b)| a.get().is_some() == b.get().is_some());
+        let same = self.class == next.class && self.shares.is_some() == next.shares.is_some();
+        self.end_ns == next.start_ns && same && same_values() && same_gpus()
+    }
+
+    /// Takes in what goes on from this one: means by length.
+    pub(super) fn extend(&mut self, next: &Self, gpus: &mut [f32; GPUS]) {
+        let length = next.end_ns - next.start_ns;
+        let whole = next.end_ns - self.start_ns;
+        let weight = if whole > 0 { length as f32 / whole as f32 } else { 0.0 };
+        let mix = |a: &mut f32, b: f32| *a += (b - *a) * weight;
+        for (a, b) in self.values_mut().into_iter().zip(next.values()) {
+            mix(&mut a.0, b.0);
+        }
+        for ((mean, shown), b) in gpus.iter_mut().zip(&mut self.gpus).zip(next.gpus) {
+            if let Some(b) = b.get() {
+                mix(mean, b);
+                *shown = Percent::of(Some(f64::from(*mean)));
+            }
+        }
+        if let (Some(shares), Some(next)) = (&mut self.shares, next.shares) {
+            for (a, b) in shares.iter_mut().zip(next) {
+                mix(a, b);
+            }
+        }
+        self.sequence = next.sequence;
+        self.end_ns = next.end_ns;
+    }
+}
+
+fn percent(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole * 100.0)
+}
+
+/// Bytes per second that the job fetches from storage: its own counters, else those of the devices its data lies on.
+#[must_use]
+pub fn read_bytes_s(frame: &Frame) -> Option<f64> {
+    let devices = frame.storage.read_bytes_s.filter(|_| frame.storage.data_devices_known);
+    frame.job.read_bytes_s.or(devices)
+}
+
+/// What the loops' threads of all trainers did, shares that add up to 1; none where nothing was seen of them.
+#[must_use]
+pub fn loop_shares(frame: &Frame) -> Option<TimeSplit> {
+    let mut seconds = TimeSplit::default();
+    for trainer in &frame.trainers {
+        seconds += trainer.split_s.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
+    }
+    seconds.shares_of(seconds.total())
+}
+
+/// Mean of the values that are there; nothing when none is.
+pub(super) fn mean(values: impl Iterator<Item = Option<f64>>) -> Compact {
+    let (mut sum, mut count) = (0.0, 0u32);
+    for v in values.flatten().filter(|v| v.is_finite()) {
+        sum += v;
+        count += 1;
+    }
+    Compact::of((count > 0).then(|| sum / f64::from(count)))
+}

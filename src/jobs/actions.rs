@@ -1,0 +1,146 @@
+//! What a person may do to processes: signals and nice values. Each action gives one line that says how it went.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setpriority_process};
+
+use crate::sample::ProcessId;
+use crate::sources::task_files;
+
+/// Most threads of a process that are given a nice value: pid_max is at most 4,194,304 (proc(5)).
+const MOST_THREADS: usize = 4_194_304;
+
+/// Sends a signal to a process, if it is still the same one.
+#[must_use]
+pub fn signal(proc_root: &Path, process: ProcessId, signal: i32) -> String {
+    let pid = process.pid;
+    let Some(signal) = Signal::from_named_raw(signal) else { return format!("no signal has the number {signal}") };
+    let name = name(signal);
+    match handle(proc_root, process).and_then(|fd| pidfd_send_signal(fd, signal).map_err(Refused::Kernel)) {
+        Ok(()) => format!("{name} was sent to {pid}"),
+        Err(why) => format!("{name} was not sent to {pid}: {}", why.text(pid)),
+    }
+}
+
+/// Sets the nice value of all threads of a process, if it is still the same one: on Linux each thread has its own
+/// (sched(7)).
+#[must_use]
+pub fn renice(proc_root: &Path, process: ProcessId, nice: i32) -> String {
+    let pid = process.pid;
+    match set_nice(proc_root, process, nice) {
+        Ok(1) => format!("the nice value of {pid} is {nice} now"),
+        Ok(threads) => format!("the nice value of {pid} is {nice} now, for {threads} threads"),
+        // sched(7): only root may take a nice value back.
+        Err(Refused::Kernel(Errno::ACCESS)) => {
+            format!("the nice value of {pid} was not set to {nice}: a lower one needs root: run trainmon with sudo")
+        }
+        Err(why) => format!("the nice value of {pid} was not set to {nice}: {}", why.text(pid)),
+    }
+}
+
+/// Why nothing was done.
+#[derive(Debug, PartialEq, Eq)]
+enum Refused {
+    /// It is the first process.
+    First,
+    /// It is trainmon.
+    Ourselves,
+    /// The number belongs to another process by now, or to none.
+    Gone,
+    /// The kernel's answer.
+    Kernel(Errno),
+}
+
+impl Refused {
+    /// In words, with what mends it.
+    fn text(&self, pid: u32) -> String {
+        match self {
+            Self::First => "process 1 is the system's own".to_owned(),
+            Self::Ourselves => "this is trainmon itself".to_owned(),
+            Self::Gone | Self::Kernel(Errno::SRCH) => "it has gone".to_owned(),
+            Self::Kernel(Errno::PERM | Errno::ACCESS) => {
+                format!("{pid} belongs to somebody else: run trainmon with sudo")
+            }
+            Self::Kernel(Errno::NOSYS) => "this kernel has no pidfd: Linux 5.3 is needed".to_owned(),
+            Self::Kernel(error) => error.to_string(),
+        }
+    }
+}
+
+/// A handle on the process. It is opened BEFORE the start times are compared: what is compared then is what is held, and
+/// a number that is used again later cannot be hit.
+fn handle(proc_root: &Path, process: ProcessId) -> Result<OwnedFd, Refused> {
+    if process.pid == 1 {
+        return Err(Refused::First);
+    }
+    if process.pid == std::process::id() {
+        return Err(Refused::Ourselves);
+    }
+    let pid = pid_of(process.pid).ok_or(Refused::Gone)?;
+    let fd = pidfd_open(pid, PidfdFlags::empty()).map_err(Refused::Kernel)?;
+    // Under another root the same number may be another process than the one that would be signalled.
+    let own = Path::new("/proc");
+    let roots = [Some(proc_root), (proc_root != own).then_some(own)];
+    for root in roots.into_iter().flatten() {
+        let path = root.join(process.pid.to_string()).join("stat");
+        let bytes = std::fs::read(path).map_err(|_| Refused::Gone)?;
+        let stat = task_files::stat(&bytes).ok_or(Refused::Gone)?;
+        if stat.start_ticks != process.start_ticks || matches!(stat.state, 'Z' | 'X' | 'x') {
+            return Err(Refused::Gone);
+        }
+    }
+    Ok(fd)
+}
+
+/// Sets the nice value and says for how many threads.
+fn set_nice(proc_root: &Path, process: ProcessId, nice: i32) -> Result<usize, Refused> {
+    let fd = handle(proc_root, process)?;
+    let folder = format!("/proc/{}/task", process.pid);
+    let entries = std::fs::read_dir(folder).map_err(|_| Refused::Gone)?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut threads = 0;
+    for tid in names.take(MOST_THREADS).filter_map(pid_of) {
+        // The numbers of a process that has ended may be used again. Between this line and the next a whole round of
+        // PIDs would have to pass.
+        pidfd_alive(&fd)?;
+        match setpriority_process(Some(tid), nice) {
+            Ok(()) => threads += 1,
+            // A thread that has ended since it was listed.
+            Err(Errno::SRCH) => {}
+            Err(error) => return Err(Refused::Kernel(error)),
+        }
+    }
+    if threads == 0 { Err(Refused::Gone) } else { Ok(threads) }
+}
+
+/// A pidfd can be read from once its process has ended (pidfd_open(2)).
+fn pidfd_alive(fd: &OwnedFd) -> Result<(), Refused> {
+    let mut ended = [PollFd::new(fd, PollFlags::IN)];
+    match poll(&mut ended, Some(&Timespec::default())).map_err(Refused::Kernel)? {
+        0 => Ok(()),
+        _ => Err(Refused::Gone),
+    }
+}
+
+fn pid_of(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
+}
+
+/// The name of a signal that the screen offers, else its number.
+fn name(signal: Signal) -> String {
+    let names = [
+        (Signal::TERM, "SIGTERM"),
+        (Signal::INT, "SIGINT"),
+        (Signal::HUP, "SIGHUP"),
+        (Signal::KILL, "SIGKILL"),
+        (Signal::USR1, "SIGUSR1"),
+        (Signal::USR2, "SIGUSR2"),
+        (Signal::STOP, "SIGSTOP"),
+        (Signal::CONT, "SIGCONT"),
+    ];
+    let known = names.into_iter().find(|(other, _)| *other == signal).map(|(_, name)| name.to_owned());
+    known.unwrap_or_else(|| format!("signal {}", signal.as_raw()))
+}

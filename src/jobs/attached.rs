@@ -1,0 +1,106 @@
+//! The jobs that are attached to at the same time, each with a session of its own.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::thread::JoinHandle;
+
+use super::session::{Options, Session};
+use super::{JobKey, Needs, Target};
+use crate::errors::Failure;
+use crate::pipeline::Tick;
+
+/// Most jobs attached to at once: each costs what one trainmon costs.
+const JOBS_MAX: usize = 8;
+
+/// All attached jobs.
+#[derive(Debug)]
+pub struct AttachedJobs {
+    jobs: Vec<(JobKey, Session)>,
+    next_key: u32,
+    /// Threads that let a session go.
+    leaving: Vec<JoinHandle<()>>,
+}
+
+/// The wait for the next tick of one of them.
+type Waiting<'s> = Pin<Box<dyn Future<Output = Arc<Tick>> + 's>>;
+
+impl AttachedJobs {
+    /// One job, which has the default key.
+    #[must_use]
+    pub fn new(session: Session) -> Self {
+        Self { jobs: vec![(JobKey::default(), session)], next_key: 1, leaving: Vec::new() }
+    }
+
+    /// The next tick of any of them; for ever where all have ended. Cancel safe.
+    pub async fn next(&mut self) -> (JobKey, Arc<Tick>) {
+        let mut waits: Vec<(JobKey, Waiting<'_>)> = Vec::new();
+        for (key, session) in self.jobs.iter_mut().filter(|(_, session)| !session.has_ended()) {
+            waits.push((*key, Box::pin(session.next())));
+        }
+        poll_fn(move |context| {
+            for (key, wait) in &mut waits {
+                if let Poll::Ready(tick) = wait.as_mut().poll(context) {
+                    return Poll::Ready((*key, tick));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Whether the first job has reached its limits: they were said of the job that trainmon was started for.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.jobs.iter().any(|(key, session)| *key == JobKey::default() && session.is_over())
+    }
+
+    /// Attaches to one more process.
+    ///
+    /// # Errors
+    /// There are too many already, or it cannot be watched.
+    pub fn attach(&mut self, options: Options) -> anyhow::Result<(JobKey, Target)> {
+        if self.jobs.len() >= JOBS_MAX {
+            return Err(Failure::failed(format!("{JOBS_MAX} jobs are watched already: close one first")).into());
+        }
+        let session = Session::attach(options)?;
+        let (key, target) = (JobKey(self.next_key), session.target());
+        self.next_key += 1;
+        self.jobs.push((key, session));
+        Ok((key, target))
+    }
+
+    /// Stops watching a job. A running py-spy is waited for on a thread of its own: keys are not.
+    pub fn detach(&mut self, key: JobKey) {
+        let Some(place) = self.jobs.iter().position(|(other, _)| *other == key) else { return };
+        let (_, session) = self.jobs.remove(place);
+        self.leaving.retain(|thread| !thread.is_finished());
+        self.let_go(session);
+    }
+
+    fn let_go(&mut self, session: Session) {
+        // Where no thread can be started the session goes here and now.
+        self.leaving.extend(std::thread::Builder::new().name("tm-detach".to_owned()).spawn(move || drop(session)));
+    }
+
+    /// Passes on what somebody needs who looks at the job `shown`.
+    pub fn want(&mut self, needs: Needs, shown: JobKey) {
+        for (key, session) in &mut self.jobs {
+            session.want(needs, *key == shown);
+        }
+    }
+}
+
+impl Drop for AttachedJobs {
+    fn drop(&mut self) {
+        // All at once: each may wait for its py-spy.
+        for (_, session) in std::mem::take(&mut self.jobs) {
+            self.let_go(session);
+        }
+        for thread in self.leaving.drain(..) {
+            // It ends within the half second that a session gives py-spy.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Jobs: the processes that may be training, those that are attached to, and what may be done to them.
+//!
+//! The plain types here are what the screen knows of them.
+
+pub mod actions;
+pub mod attached;
+pub mod candidates;
+pub mod session;
+
+use std::sync::Arc;
+
+use crate::pipeline::Tick;
+use crate::text::sanitise;
+
+/// Names an attached job for as long as the program runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobKey(pub u32);
+
+/// What the attached process is called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Target {
+    /// PID.
+    pub pid: u32,
+    /// Command line, raw.
+    pub command: String,
+}
+
+/// Something that comes from an attached job or a recording.
+#[derive(Debug, Clone)]
+pub enum JobEvent {
+    /// The next interval.
+    Tick(Arc<Tick>),
+    /// The recording has been read to its end; a note where something is missing there.
+    Loaded(Option<String>),
+}
+
+/// What somebody looks at needs beyond the ordinary samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Fresh stacks, one window after the other.
+    pub stacks: bool,
+    /// The heaviest processes beside the job.
+    pub neighbours: bool,
+    /// The list of processes that may be training.
+    pub candidates: bool,
+}
+
+/// A process that may be training, with what it has started: rates and sizes are sums over both.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Candidate {
+    /// PID.
+    pub pid: u32,
+    /// Command line, raw.
+    pub command: String,
+    /// Owner, raw.
+    pub user: Option<String>,
+    /// State letter of `/proc/PID/stat` (proc(5)).
+    pub state: Option<char>,
+    /// Percent of one core between the last two scans.
+    pub cpu_pct: Option<f64>,
+    /// Resident memory.
+    pub rss_bytes: Option<u64>,
+    /// Device memory; `None` where no device that can be seen is used, 0 where one is and nobody tells how much of it.
+    pub gpu_memory_bytes: Option<u64>,
+    /// Use of the devices by it, percent, summed over devices.
+    pub gpu_pct: Option<f64>,
+    /// Data workers.
+    pub workers: u32,
+    /// A machine-learning library that it has mapped, as its file is called. Raw.
+    pub library: Option<String>,
+    /// Seconds since it was started.
+    pub age_s: Option<u64>,
+}
+
+impl Candidate {
+    /// The library's name without what files have around it: `torch` for `libtorch_cpu.so`.
+    #[must_use]
+    pub fn library_name(&self) -> Option<String> {
+        let file = self.library.as_deref()?;
+        let name = file.trim_start_matches("lib");
+        let end = name.find(['.', '_']).unwrap_or(name.len());
+        Some(sanitise(name.get(..end).unwrap_or(name)).into_owned())
+    }
+}

@@ -1,0 +1,214 @@
+//! One attached job: a collector that feeds a pipeline, and as many stacks as the verdict or somebody needs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Zoned;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{Needs, Target};
+use crate::collector::{self, Collector, Demand};
+use crate::diagnosis::Context;
+use crate::diagnosis::verdict::Phase;
+use crate::errors::Failure;
+use crate::pipeline::{Pipeline, Tick};
+use crate::rates::RatesOptions;
+use crate::sources::job::AttachError;
+use crate::text::sanitise;
+
+/// A session is young for so long: stacks are then taken one after the other.
+const YOUNG_S: f64 = 12.0;
+/// So is a verdict that has changed.
+const CHANGED_S: f64 = 6.0;
+/// Below this confidence a verdict is in doubt.
+const DOUBTFUL: f64 = 0.7;
+
+/// What to attach to, and for how long.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What to collect.
+    pub collector: collector::Options,
+    /// Which devices count as the job's.
+    pub rates: RatesOptions,
+    /// When to stop.
+    pub duration: Option<Duration>,
+    /// After how many intervals to stop.
+    pub iterations: Option<u64>,
+}
+
+/// A running attachment.
+#[derive(Debug)]
+pub struct Session {
+    collector: Collector,
+    context: Context,
+    pipeline: Pipeline,
+    begun: Instant,
+    duration: Option<Duration>,
+    iterations: Option<u64>,
+    /// Whole intervals so far.
+    intervals: u64,
+    ended: bool,
+    /// This job is shown, or no screen is up.
+    shown: bool,
+    /// Somebody looks at its stacks.
+    stacks_shown: bool,
+}
+
+impl Session {
+    /// Attaches to a process.
+    ///
+    /// # Errors
+    /// A [`Failure`] with exit code 3 when the process cannot be watched.
+    pub fn attach(options: Options) -> anyhow::Result<Self> {
+        let pid = options.collector.pid;
+        let collector = Collector::attach(options.collector).map_err(|error| match error {
+            AttachError::Failed(..) => anyhow::Error::from(error),
+            error => Failure::no_process(error.to_string()).into(),
+        })?;
+        let context = Context {
+            pid,
+            command: sanitise(collector.command()).into_owned(),
+            started: Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string(),
+        };
+        Ok(Self {
+            collector,
+            pipeline: Pipeline::new(context.clone(), options.rates),
+            context,
+            begun: Instant::now(),
+            duration: options.duration,
+            iterations: options.iterations,
+            intervals: 0,
+            ended: false,
+            shown: true,
+            stacks_shown: false,
+        })
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        Target { pid: self.context.pid, command: self.collector.command().to_owned() }
+    }
+
+    /// What the verdicts say about this session.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Waits for the next tick. Cancel safe.
+    pub async fn next(&mut self) -> Arc<Tick> {
+        let sample = Arc::new(self.collector.next().await);
+        let tick = self.pipeline.push(sample);
+        self.ended = !tick.alive;
+        // The first frame has no length: it only starts the clock.
+        self.intervals += u64::from(tick.frame.seconds > 0.0);
+        self.collector.want_stacks(self.demand(&tick));
+        tick
+    }
+
+    /// The next tick; none once the target has ended, a limit is reached or a signal has come. Cancel safe.
+    pub async fn next_before_end(&mut self, ending: &mut Ending) -> Option<Arc<Tick>> {
+        if self.ended || self.is_over() {
+            return None;
+        }
+        let remaining = self.duration.map(|duration| duration.saturating_sub(self.begun.elapsed()));
+        tokio::select! {
+            biased;
+            () = ending.signalled() => None,
+            tick = self.next() => Some(tick),
+            () = time_over(remaining) => None,
+        }
+    }
+
+    /// Whether the target has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether the duration or the number of intervals is reached.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        // A little tolerance: a duration of 10 s means ten intervals of 1 s, not nine or eleven.
+        let elapsed = self.begun.elapsed() + Duration::from_millis(20);
+        self.intervals > 0
+            && (self.iterations.is_some_and(|most| self.intervals >= most)
+                || self.duration.is_some_and(|duration| elapsed >= duration))
+    }
+
+    /// Passes on what somebody needs who looks at this job, or at another one.
+    pub fn want(&mut self, needs: Needs, shown: bool) {
+        let stacks_shown = needs.stacks && shown;
+        if self.shown && !shown {
+            self.collector.want_stacks(Demand::Seldom);
+        } else if stacks_shown && !self.stacks_shown {
+            self.collector.want_stacks(Demand::Often);
+        }
+        (self.shown, self.stacks_shown) = (shown, stacks_shown);
+        self.collector.want_neighbours(needs.neighbours && shown);
+    }
+
+    /// A settled verdict needs few stacks, a young or doubtful one many.
+    fn demand(&self, tick: &Tick) -> Demand {
+        let verdict = &tick.verdict;
+        let since_s = tick.frame.monotonic_ns.saturating_sub(tick.since_ns) as f64 / 1e9;
+        match () {
+            () if !self.shown => Demand::Seldom,
+            () if self.stacks_shown || verdict.observed_s < YOUNG_S || since_s < CHANGED_S => Demand::Often,
+            () if verdict.confidence < DOUBTFUL && verdict.phase == Phase::Training => Demand::NowAndThen,
+            () => Demand::Seldom,
+        }
+    }
+}
+
+/// Ctrl-C, SIGTERM and SIGHUP: a clean end.
+#[derive(Debug)]
+pub struct Ending {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Ending {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// When the kernel refuses a handler.
+    pub fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for one of them. Cancel safe.
+    pub async fn signalled(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}
+
+/// Waits until `remaining` of a duration is over, for ever where there is none. Cancel safe.
+async fn time_over(remaining: Option<Duration>) {
+    match remaining {
+        // A tick that is due at the very end shall still be taken.
+        Some(remaining) => tokio::time::sleep(remaining + Duration::from_millis(150)).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Runs `work` on a single-threaded runtime. A source thread that hangs does not keep the program from ending.
+///
+/// # Errors
+/// What `work` gives, or that the runtime cannot be built.
+pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(work);
+    runtime.shutdown_background();
+    result
+}

@@ -1,0 +1,120 @@
+//! Sample in; sample, frame and verdict out, as one shared value. Live jobs, logs, `diagnose`, `record` and `replay` all
+//! push into one of these. No clock and no I/O: the same samples give the same ticks.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::diagnosis::{Context, Diagnosis, LOOK_BACK_S, Verdict};
+use crate::rates::{Frame, Rates, RatesOptions};
+use crate::sample::Sample;
+use crate::sample::recording::Header;
+use crate::text::sanitise;
+
+/// Most frames that the diagnosis looks back on: a minute at ten a second. Recordings may hold any number in no time.
+const FRAMES: usize = 600;
+
+/// All that is known of one interval.
+#[derive(Debug, Clone, Default)]
+pub struct Tick {
+    /// The raw sample at its end.
+    pub sample: Arc<Sample>,
+    /// Its rates.
+    pub frame: Arc<Frame>,
+    /// The verdict that stands.
+    pub verdict: Arc<Verdict>,
+    /// Since when class and cause have stood, CLOCK_MONOTONIC nanoseconds.
+    pub since_ns: u64,
+    /// What the diagnosis says of this interval: the verdict that stands, or that the target has ended.
+    pub judged: Arc<Verdict>,
+    /// Whether the target is still there.
+    pub alive: bool,
+}
+
+/// Rates and diagnosis of one attachment or recording.
+#[derive(Debug)]
+pub struct Pipeline {
+    rates: Rates,
+    diagnosis: Diagnosis,
+    /// Frames that the diagnosis may look back on, oldest first: not across a gap.
+    recent: VecDeque<Arc<Frame>>,
+    /// The verdict that stands, and since when.
+    standing: Option<(Arc<Verdict>, u64)>,
+}
+
+impl Pipeline {
+    /// A pipeline that has seen nothing yet.
+    #[must_use]
+    pub fn new(context: Context, options: RatesOptions) -> Self {
+        Self {
+            rates: Rates::new(options),
+            diagnosis: Diagnosis::new(context),
+            recent: VecDeque::new(),
+            standing: None,
+        }
+    }
+
+    /// A pipeline for the samples that were recorded under this header.
+    #[must_use]
+    pub fn of_recording(header: &Header, options: RatesOptions) -> Self {
+        let context = Context {
+            pid: header.pid,
+            command: sanitise(&header.command).into_owned(),
+            started: sanitise(&header.started).into_owned(),
+        };
+        Self::new(context, options)
+    }
+
+    /// The tick of the next sample.
+    pub fn push(&mut self, sample: Arc<Sample>) -> Arc<Tick> {
+        let frame = Arc::new(self.rates.next(Arc::clone(&sample)));
+        self.remember(&frame);
+        let judged = Arc::new(self.diagnosis.observe(self.recent.iter().map(AsRef::as_ref), &sample));
+        let alive = sample.job.as_ref().is_none_or(|job| job.alive);
+        let (verdict, since_ns) = match self.standing.take() {
+            // The run's last verdict stays: it says more than that the run has ended.
+            Some(standing) if !alive => standing,
+            Some((before, since_ns)) if same_cause(&before, &judged) => (Arc::clone(&judged), since_ns),
+            _ => (Arc::clone(&judged), frame.monotonic_ns),
+        };
+        self.standing = Some((Arc::clone(&verdict), since_ns));
+        Arc::new(Tick { sample, frame, verdict, since_ns, judged, alive })
+    }
+
+    /// The verdict that stands after all of the samples, or at the target's end; none without samples.
+    ///
+    /// # Errors
+    /// The first of the samples that is one.
+    pub fn last_verdict<E>(
+        mut self,
+        samples: impl IntoIterator<Item = Result<Sample, E>>,
+    ) -> Result<Option<Arc<Verdict>>, E> {
+        for sample in samples {
+            if !self.push(Arc::new(sample?)).alive {
+                break;
+            }
+        }
+        Ok(self.standing.map(|(verdict, _)| verdict))
+    }
+
+    fn remember(&mut self, frame: &Arc<Frame>) {
+        if frame.gap {
+            self.recent.clear();
+        }
+        self.recent.push_back(Arc::clone(frame));
+        while self.recent.len() > FRAMES || self.recent.front().is_some_and(|oldest| is_too_old(oldest, frame)) {
+            self.recent.pop_front();
+        }
+    }
+}
+
+/// Whether class and cause of two verdicts are the same.
+#[must_use]
+pub fn same_cause(a: &Verdict, b: &Verdict) -> bool {
+    a.class == b.class && a.cause == b.cause
+}
+
+/// Whether the diagnosis, when it judges `newest`, does not look back as far as `frame`.
+fn is_too_old(frame: &Frame, newest: &Frame) -> bool {
+    let seconds_ago = newest.monotonic_ns.saturating_sub(frame.monotonic_ns) as f64 / 1e9;
+    seconds_ago > LOOK_BACK_S
+}
