@@ -408,6 +408,27 @@ fn every_cause_has_a_case() {
     }
 }
 
+/// Rules compare with numbers that have names: no file of a cause holds a decimal but in those and in its words.
+#[test]
+fn no_rule_compares_with_a_bare_literal() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diagnosis");
+    let files = std::fs::read_dir(folder.join("causes")).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = files.chain(["decision.rs", "phases.rs"].map(|name| folder.join(name))).collect();
+    assert!(files.len() > Cause::ALL.len(), "{files:?}");
+    for path in files.iter().filter(|path| !path.ends_with("tests.rs")) {
+        let text = std::fs::read_to_string(path).unwrap();
+        let named = |line: &str| line.contains(" = ") && line.ends_with("\";") || line.contains("Sureness {");
+        let code = text.lines().map(str::trim).filter(|line| !line.starts_with("//") && !named(line));
+        // Outside of quotes.
+        let code = code.collect::<Vec<_>>().join("\n").replace("\\\"", "");
+        let outside: String = code.split('"').step_by(2).collect();
+        let mut words = outside.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_'));
+        let bare = |number: f64| ![0.0, 1.0, 100.0, 1000.0].contains(&number);
+        let found = words.find(|word| word.contains('.') && word.parse().is_ok_and(bare));
+        assert_eq!(found, None, "{}", path.display());
+    }
+}
+
 /// A claim to be confirmed by a labelled workload needs one with that label; what has none may not claim it.
 #[test]
 fn what_is_called_confirmed_has_a_labelled_workload() {

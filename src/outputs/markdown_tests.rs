@@ -15,7 +15,6 @@ fn of(text: &str) -> Verdict {
         trainmon: text(),
         command: text(),
         started: text(),
-        cause: Some(Cause::TooFewWorkers),
         summary: text(),
         steps: Steps { source: Some(text()), ..Steps::default() },
         evidence: vec![Evidence { signal: text(), value: Some(1.0), unit: text(), threshold: None, text: text() }],

@@ -102,27 +102,6 @@ fn every_number_has_a_unit_and_a_source() {
     }
 }
 
-/// Rules compare with numbers that have names: no file of a cause holds a decimal but in those and in its words.
-#[test]
-fn no_rule_compares_with_a_bare_literal() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diagnosis");
-    let files = std::fs::read_dir(folder.join("causes")).unwrap().map(|entry| entry.unwrap().path());
-    let files: Vec<_> = files.chain(["decision.rs", "phases.rs"].map(|name| folder.join(name))).collect();
-    assert!(files.len() > Cause::ALL.len());
-    for path in files.iter().filter(|path| !path.ends_with("tests.rs")) {
-        let text = std::fs::read_to_string(path).unwrap();
-        let named = |line: &str| line.contains(" = ") && line.ends_with("\";") || line.contains("Sureness {");
-        let code = text.lines().map(str::trim).filter(|line| !line.starts_with("//") && !named(line));
-        // Outside of quotes.
-        let code = code.collect::<Vec<_>>().join("\n").replace("\\\"", "");
-        let outside: String = code.split('"').step_by(2).collect();
-        let mut words = outside.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_'));
-        let bare = |number: f64| ![0.0, 1.0, 100.0, 1000.0].contains(&number);
-        let found = words.find(|word| word.contains('.') && word.parse().is_ok_and(bare));
-        assert_eq!(found, None, "{}", path.display());
-    }
-}
-
 #[test]
 fn asked_for_by_name_by_class_or_by_both() {
     let pairs = |text: &str| -> Vec<_> { named(text).iter().map(|cause| (cause.class, cause.name)).collect() };
