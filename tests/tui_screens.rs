@@ -7,8 +7,8 @@ mod tui_support;
 use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::Verdict;
+use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Class, Phase};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
 use trainmon::tui::{App, Effect, Message};
