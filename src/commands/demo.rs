@@ -1,11 +1,9 @@
 //! `trainmon demo`: start the demo job and attach to it by the ordinary path.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use crate::cli::DemoArgs;
 use crate::config::Settings;
-use crate::errors::Failure;
 
 /// Runs the demo until the user has seen enough.
 ///
@@ -13,9 +11,8 @@ use crate::errors::Failure;
 /// One line.
 pub fn run(settings: &Settings, arguments: &DemoArgs) -> anyhow::Result<ExitCode> {
     // Asked before anything starts: the answer must not name a process that ends with us.
-    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    if settings.call.log.is_none() && !terminal {
-        return Err(Failure::usage("the screen needs a terminal; without one use `trainmon demo --log -`").into());
+    if settings.call.log.is_none() {
+        super::live::terminal_or("trainmon demo --log -")?;
     }
     let job = crate::demo::start(arguments.bottleneck, arguments.workers)?;
     // The job lives until the screen or the log has ended, and ends on every way out of here, panics included.

@@ -1,30 +1,36 @@
 //! `trainmon doctor`: what can be seen from here, what cannot, and the command that mends it.
+//!
+//! A check tells how its thing stands, in words, and what mends it. [`findings`] and [`kernel_files::of_process`] list the checks.
 
+mod kernel_files;
+
+use std::borrow::Cow;
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::cli::DoctorArgs;
 use crate::config::Settings;
-use crate::errors::{Exit, Failure};
+use crate::errors::Failure;
 use crate::sample::ProcessId;
 use crate::sources::gpu::{GpuError, GpuErrorKind};
 use crate::sources::py_spy::PySpy;
 use crate::text::sanitise;
 use crate::text::wrap_hanging;
+use crate::tui::Theme;
+use crate::tui::theme::Depth;
 
 /// How long the driver may take to answer (seconds without persistence mode).
 const GPU_TIMEOUT: Duration = Duration::from_secs(8);
-/// `CAP_SYS_PTRACE` (include/uapi/linux/capability.h).
-const CAP_SYS_PTRACE: u32 = 19;
 
 /// How one thing stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "lowercase")]
 pub enum State {
     /// Can be seen.
     Ok,
@@ -36,18 +42,6 @@ pub enum State {
     Absent,
     /// Does not answer.
     Hung,
-}
-
-impl State {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Limited => "limited",
-            Self::Denied => "denied",
-            Self::Absent => "absent",
-            Self::Hung => "hung",
-        }
-    }
 }
 
 /// One thing that was looked at.
@@ -63,15 +57,20 @@ pub struct Finding {
     pub mend: Option<String>,
 }
 
-impl Finding {
-    fn new(what: &'static str, state: State, detail: impl Into<String>) -> Self {
-        Self { what, state, detail: sanitise(&detail.into()).into_owned(), mend: None }
-    }
+/// What a check tells: how its thing stands, in words, and what mends it.
+type Told = (State, Cow<'static, str>, Option<Cow<'static, str>>);
 
-    fn mended_by(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(sanitise(&mend.into()).into_owned());
-        self
-    }
+fn told(state: State, detail: impl Into<Cow<'static, str>>) -> Told {
+    (state, detail.into(), None)
+}
+
+fn mended(state: State, detail: impl Into<Cow<'static, str>>, mend: impl Into<Cow<'static, str>>) -> Told {
+    (state, detail.into(), Some(mend.into()))
+}
+
+fn finding((what, (state, detail, mend)): (&'static str, Told)) -> Finding {
+    let clean = |text: Cow<'static, str>| sanitise(&text).into_owned();
+    Finding { what, state, detail: clean(detail), mend: mend.map(clean) }
 }
 
 /// Runs the command.
@@ -83,13 +82,10 @@ pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCo
     let gpu = move || {
         let mut reader = crate::sources::gpu::open(nvml_lib.as_deref(), None)?;
         let sample = reader.read(crate::sources::simulated_device::monotonic_ns())?;
+        let devices = sample.devices.iter();
         Ok(GpuFacts {
             driver: sample.driver.map(|driver| driver.to_string()),
-            devices: sample
-                .devices
-                .iter()
-                .map(|device| format!("{} {}", device.index, device.name.as_deref().unwrap_or("?")))
-                .collect(),
+            devices: devices.map(|gpu| format!("{} {}", gpu.index, gpu.name.as_deref().unwrap_or("?"))).collect(),
         })
     };
     let findings = findings(settings, gpu, |name| std::env::var_os(name))?;
@@ -101,21 +97,7 @@ pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCo
     } else {
         render(&findings)
     };
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(Exit::Done.into())
-}
-
-/// The answer of a call that may hang, or none when it takes longer than `time_out`. The thread of a call that hangs is
-/// left to itself.
-fn within<T: Send + 'static>(time_out: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let (send, receive) = std::sync::mpsc::sync_channel(1);
-    let spawned = std::thread::Builder::new().name("doctor-gpu".to_owned()).spawn(move || {
-        // The receiver may have stopped waiting.
-        let _ = send.send(call());
-    });
-    spawned.ok().and_then(|_| receive.recv_timeout(time_out).ok())
+    super::print(text)
 }
 
 /// What NVML has told.
@@ -136,261 +118,59 @@ pub fn findings(
     gpu: impl FnOnce() -> Result<GpuFacts, GpuError> + Send + 'static,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<Finding>, Failure> {
-    let host = Host { proc: &settings.proc_root, sys: &settings.sys_root };
-    let rights = host.rights();
-    let mut findings = vec![
-        host.kernel(),
-        rights.finding(),
-        host.yama(rights.ptrace),
-        host.hidepid(rights.ptrace),
-        host.pressure(),
-        host.cgroup(),
-        gpu_finding(within(GPU_TIMEOUT, gpu)),
-        py_spy(settings, &environment),
-        terminal(&environment),
+    let (proc, sys) = (&settings.proc_root, &settings.sys_root);
+    let (uid, ptrace) = kernel_files::own_rights(proc);
+    let mut all = vec![
+        ("kernel", kernel_files::kernel(proc)),
+        ("rights", kernel_files::rights(uid, ptrace)),
+        ("yama", kernel_files::yama(proc, ptrace)),
+        ("processes", kernel_files::hidepid(proc, ptrace)),
+        ("pressure", kernel_files::pressure(proc)),
+        ("cgroup", kernel_files::cgroup(&sys.join("fs/cgroup"))),
+        ("nvml", nvml(within(GPU_TIMEOUT, gpu))),
+        ("py-spy", py_spy(settings, &environment)),
+        ("terminal", terminal(settings.ascii, &environment)),
     ];
     if let Some(pid) = settings.call.pid {
-        findings.extend(host.process(pid, settings.ptrace)?);
+        all.extend(kernel_files::of_process(proc, pid, settings.ptrace)?);
     }
-    Ok(findings)
+    Ok(all.into_iter().map(finding).collect())
 }
 
 fn render(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
-        let begin = format!("{:<8}{:<12}", finding.state.word(), finding.what);
+        let begin = format!("{:<8}{:<12}", format!("{:?}", finding.state).to_lowercase(), finding.what);
         let mend = finding.mend.iter().flat_map(|mend| wrap_hanging(&format!("{:20}to mend: ", ""), mend, 80));
         for line in wrap_hanging(&begin, &finding.detail, 80).into_iter().chain(mend) {
-            text.push_str(&line);
-            text.push('\n');
+            text += &(line + "\n");
         }
     }
     text
 }
 
-/// Where the kernel's files are.
-struct Host<'a> {
-    proc: &'a Path,
-    sys: &'a Path,
+/// The answer of a call that may hang, or none when it takes longer than `time_out`. The thread of a call that hangs is
+/// left to itself.
+fn within<T: Send + 'static>(time_out: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (send, receive) = sync_channel(1);
+    let spawned = std::thread::Builder::new().name("doctor-gpu".to_owned()).spawn(move || {
+        // The receiver may have stopped waiting.
+        let _ = send.send(call());
+    });
+    spawned.ok().and_then(|_| receive.recv_timeout(time_out).ok())
 }
 
-/// Who we are.
-struct Rights {
-    uid: Option<u32>,
-    ptrace: bool,
-}
-
-impl Rights {
-    fn finding(&self) -> Finding {
-        let who = match self.uid {
-            Some(0) => "root".to_owned(),
-            Some(uid) => format!("user {uid}"),
-            None => "unknown user".to_owned(),
-        };
-        if self.ptrace {
-            Finding::new("rights", State::Ok, format!("{who}, with CAP_SYS_PTRACE: every process can be read"))
-        } else {
-            Finding::new(
-                "rights",
-                State::Limited,
-                format!(
-                    "{who}, without CAP_SYS_PTRACE: of other users' processes only CPU time and states can be read"
-                ),
-            )
-            .mended_by("sudo trainmon … (only needed for other users' processes)")
-        }
-    }
-}
-
-fn text_of(path: impl AsRef<Path>) -> std::io::Result<String> {
-    use std::io::Read;
-    let mut text = Vec::new();
-    std::fs::File::open(path)?.take(1 << 16).read_to_end(&mut text)?;
-    Ok(String::from_utf8_lossy(&text).trim().to_owned())
-}
-
-impl Host<'_> {
-    fn kernel(&self) -> Finding {
-        match text_of(self.proc.join("sys/kernel/osrelease")) {
-            Ok(release) => Finding::new("kernel", State::Ok, format!("Linux {release}, {}", std::env::consts::ARCH)),
-            Err(error) => Finding::new("kernel", State::Limited, format!("no release to be read: {error}")),
-        }
-    }
-
-    fn rights(&self) -> Rights {
-        let status = text_of(self.proc.join("self/status")).unwrap_or_default();
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let uid = field("Uid:").and_then(|ids| ids.split_whitespace().nth(1)).and_then(|uid| uid.parse().ok());
-        let capabilities = field("CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
-        Rights { uid, ptrace: capabilities.is_some_and(|mask| mask & (1 << CAP_SYS_PTRACE) != 0) }
-    }
-
-    /// Documentation/admin-guide/LSM/Yama.rst.
-    fn yama(&self, privileged: bool) -> Finding {
-        let scope = text_of(self.proc.join("sys/kernel/yama/ptrace_scope")).ok();
-        let sysctl = "sudo trainmon …, or: sudo sysctl kernel.yama.ptrace_scope=0";
-        let blind = "waits are told apart by wchan and state alone";
-        match (scope.as_deref(), privileged) {
-            (None, _) => {
-                Finding::new("yama", State::Ok, "not in this kernel: one's own processes can be read in full")
-            }
-            (Some("0"), _) => {
-                Finding::new("yama", State::Ok, "ptrace_scope 0: one's own processes can be read in full")
-            }
-            (Some(scope @ ("1" | "2")), true) => Finding::new(
-                "yama",
-                State::Ok,
-                format!("ptrace_scope {scope}, which does not bind us (CAP_SYS_PTRACE)"),
-            ),
-            (Some(scope @ ("1" | "2")), false) => Finding::new(
-                "yama",
-                State::Limited,
-                format!("ptrace_scope {scope}: /proc/PID/syscall of running jobs is denied; {blind}"),
-            )
-            .mended_by(sysctl),
-            (Some(scope), _) => Finding::new(
-                "yama",
-                State::Limited,
-                format!("ptrace_scope {scope}: nobody may attach until the next boot; {blind}"),
-            )
-            .mended_by("set kernel.yama.ptrace_scope=1 in /etc/sysctl.d and reboot"),
-        }
-    }
-
-    /// Mount option of /proc (proc(5)).
-    fn hidepid(&self, privileged: bool) -> Finding {
-        let mounts = text_of(self.proc.join("self/mountinfo")).unwrap_or_default();
-        let option = mounts
-            .lines()
-            .filter(|line| line.split(' ').nth(4) == Some("/proc"))
-            .flat_map(|line| line.rsplit(' ').next().unwrap_or_default().split(','))
-            .find_map(|option| option.strip_prefix("hidepid="));
-        match option {
-            Some("0" | "off") | None => Finding::new("processes", State::Ok, "all are listed in /proc"),
-            Some(option) if privileged => {
-                Finding::new("processes", State::Ok, format!("/proc has hidepid={option}, which does not bind us"))
-            }
-            Some(option) => Finding::new(
-                "processes",
-                State::Limited,
-                format!("/proc is mounted with hidepid={option}: other users' processes are hidden"),
-            )
-            .mended_by("sudo trainmon …, or: sudo mount -o remount,hidepid=0 /proc"),
-        }
-    }
-
-    /// Documentation/accounting/psi.rst.
-    fn pressure(&self) -> Finding {
-        match text_of(self.proc.join("pressure/cpu")) {
-            Ok(text) if text.starts_with("some") => Finding::new("pressure", State::Ok, "PSI of CPU, I/O and memory"),
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                Finding::new("pressure", State::Denied, "/proc/pressure may not be read").mended_by("sudo trainmon …")
-            }
-            _ => Finding::new("pressure", State::Absent, "the kernel gives no pressure (PSI)")
-                .mended_by("boot with psi=1 on the kernel command line (needs CONFIG_PSI)"),
-        }
-    }
-
-    fn cgroup(&self) -> Finding {
-        let root = self.sys.join("fs/cgroup");
-        if root.join("cgroup.controllers").exists() {
-            let controllers = text_of(root.join("cgroup.controllers")).unwrap_or_default();
-            Finding::new("cgroup", State::Ok, format!("v2, controllers: {controllers}"))
-        } else if root.join("unified/cgroup.controllers").exists() {
-            Finding::new("cgroup", State::Ok, "hybrid: v1 controllers, v2 for processes")
-        } else if root.join("cpu").exists() || root.join("cpu,cpuacct").exists() || root.join("memory").exists() {
-            Finding::new("cgroup", State::Ok, "v1")
-        } else {
-            Finding::new(
-                "cgroup",
-                State::Absent,
-                "no hierarchy at /sys/fs/cgroup: CPU and memory limits are not seen",
-            )
-            .mended_by(
-                "mount it: sudo mount -t cgroup2 none /sys/fs/cgroup (in a container: start it with the host's)",
-            )
-        }
-    }
-
-    /// What may be read of one process.
-    fn process(&self, pid: u32, ptrace: bool) -> Result<Vec<Finding>, Failure> {
-        let folder = self.proc.join(pid.to_string());
-        let stat = text_of(folder.join("stat")).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Failure::no_process(format!(
-                "no process {pid}: it has ended, or /proc hides it (see doctor without --pid)"
-            )),
-            _ => Failure::no_process(format!("process {pid} may not be seen: {error}; try sudo trainmon doctor")),
-        })?;
-        let comm = text_of(folder.join("comm")).unwrap_or_default();
-        let state = stat.rsplit(')').next().unwrap_or_default().trim().chars().next().unwrap_or('?');
-        let mut findings = vec![Finding::new("process", State::Ok, format!("{pid} {comm}, state {state}"))];
-        for (what, use_of_it) in [
-            ("syscall", "tells waits for batches from other waits"),
-            ("wchan", "tells what a thread waits for"),
-            ("io", "bytes read and written"),
-            ("fd", "open files: which disks hold the data, which devices are in use"),
-            ("maps", "mapped libraries: is it a training program"),
-        ] {
-            if what == "syscall" && !ptrace {
-                findings.push(Finding::new(what, State::Limited, format!("{use_of_it}: not read with --no-ptrace")));
-                continue;
-            }
-            findings.push(access(&folder, what, use_of_it));
-        }
-        let namespace = |pid: &str| std::fs::read_link(self.proc.join(pid).join("ns/pid"));
-        findings.push(match (namespace("self"), namespace(&pid.to_string())) {
-            (Ok(own), Ok(other)) if own == other => {
-                Finding::new("namespace", State::Ok, "the same PID namespace as ours")
-            }
-            (Ok(_), Ok(_)) => Finding::new(
-                "namespace",
-                State::Limited,
-                "another PID namespace (a container): its own PIDs differ from ours",
-            ),
-            _ => Finding::new("namespace", State::Denied, "its PID namespace may not be read")
-                .mended_by("sudo trainmon …"),
-        });
-        Ok(findings)
-    }
-}
-
-/// Whether one file of a process may be read.
-fn access(folder: &Path, what: &'static str, use_of_it: &str) -> Finding {
-    let path = folder.join(what);
-    let tried = if what == "fd" { std::fs::read_dir(&path).map(drop) } else { text_of(&path).map(drop) };
-    // wchan does not refuse: it reads 0 to those who may not see it, as it does for a running thread.
-    let hidden = what == "wchan"
-        && std::fs::metadata(folder.join("fd")).is_ok()
-        && std::fs::read_dir(folder.join("fd")).is_err();
-    let (state, detail) = match tried {
-        Ok(()) if hidden => (State::Denied, format!("reads 0 without the right to see more; {use_of_it}")),
-        Ok(()) => (State::Ok, use_of_it.to_owned()),
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            (State::Denied, format!("{use_of_it}: may not be read"))
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            (State::Absent, format!("{use_of_it}: not in this kernel, or the process has just ended"))
-        }
-        Err(error) => (State::Denied, format!("{use_of_it}: {error}")),
-    };
-    let finding = Finding::new(what, state, detail);
-    if state == State::Denied { finding.mended_by("sudo trainmon …") } else { finding }
-}
-
-fn gpu_finding(answer: Option<Result<GpuFacts, GpuError>>) -> Finding {
+fn nvml(answer: Option<Result<GpuFacts, GpuError>>) -> Told {
     match answer {
-        None => Finding::new(
-            "nvml",
+        None => mended(
             State::Hung,
             format!("the driver has not answered within {} s", GPU_TIMEOUT.as_secs()),
-        )
-        .mended_by("see sudo dmesg for Xid errors; everything else goes on without it"),
-        Some(Ok(facts)) if facts.devices.is_empty() => {
-            Finding::new("nvml", State::Absent, "the driver answers, with no device")
-        }
+            "see sudo dmesg for Xid errors; everything else goes on without it",
+        ),
+        Some(Ok(facts)) if facts.devices.is_empty() => told(State::Absent, "the driver answers, with no device"),
         Some(Ok(facts)) => {
             let driver = facts.driver.map(|driver| format!("driver {driver}; ")).unwrap_or_default();
-            Finding::new("nvml", State::Ok, format!("{driver}{}", facts.devices.join(", ")))
+            told(State::Ok, driver + &facts.devices.join(", "))
         }
         Some(Err(error)) => {
             let state = match error.kind {
@@ -398,78 +178,56 @@ fn gpu_finding(answer: Option<Result<GpuFacts, GpuError>>) -> Finding {
                 GpuErrorKind::Denied => State::Denied,
                 GpuErrorKind::Lost | GpuErrorKind::Failed => State::Limited,
             };
-            let finding = Finding::new("nvml", state, error.reason);
-            match error.mend {
-                Some(mend) => finding.mended_by(mend),
-                None => finding,
-            }
+            (state, error.reason.into(), error.mend)
         }
     }
 }
 
 /// The py-spy that would be used: for a process, also the one beside its interpreter.
-fn py_spy(settings: &Settings, environment: &impl Fn(&str) -> Option<OsString>) -> Finding {
+fn py_spy(settings: &Settings, environment: &impl Fn(&str) -> Option<OsString>) -> Told {
     if let Some(pid) = settings.call.pid {
         let target = ProcessId { pid, start_ticks: 0 };
         return match PySpy::find(&settings.proc_root, target, settings.py_spy.as_deref()) {
-            Ok(found) => Finding::new(
-                "py-spy",
-                State::Ok,
-                format!("{}, version {}", found.program().display(), found.version()),
-            ),
-            Err(refusal) => {
-                let finding = Finding::new("py-spy", State::Absent, refusal.reason);
-                match refusal.mend {
-                    Some(mend) => finding.mended_by(mend),
-                    None => finding,
-                }
-            }
+            Ok(found) => told(State::Ok, format!("{}, version {}", found.program().display(), found.version())),
+            Err(refusal) => (State::Absent, refusal.reason.into(), refusal.mend.map(Cow::Owned)),
         };
     }
-    let found = match &settings.py_spy {
-        Some(path) => Some(path.clone()).filter(|path| path.is_file()),
-        None => on_path("py-spy", environment),
+    let on_path = || -> Vec<PathBuf> {
+        let path = environment("PATH").unwrap_or_default();
+        std::env::split_paths(&path).map(|folder| folder.join("py-spy")).collect()
     };
-    match found {
-        Some(path) => Finding::new("py-spy", State::Ok, path.display().to_string()),
-        None => Finding::new(
-            "py-spy",
+    let programs = settings.py_spy.clone().map_or_else(on_path, |program| vec![program]);
+    match programs.into_iter().find(|program| program.is_file()) {
+        Some(program) => told(State::Ok, program.display().to_string()),
+        None => mended(
             State::Absent,
             "not on the path: worker stages and source lines are named only where the target's own environment has it",
-        )
-        .mended_by("pip install py-spy"),
+            "pip install py-spy",
+        ),
     }
 }
 
-fn on_path(program: &str, environment: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let path = environment("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
-}
-
-fn terminal(environment: &impl Fn(&str) -> Option<OsString>) -> Finding {
-    let utf8 = if crate::config::utf8_locale(environment) { "UTF-8" } else { "ASCII only" };
-    let is = |name: &str, part: &str| environment(name).is_some_and(|value| value.to_string_lossy().contains(part));
-    let colours = if environment("NO_COLOR").is_some_and(|value| !value.is_empty()) {
-        "no colours (NO_COLOR)"
-    } else if is("COLORTERM", "truecolor") || is("COLORTERM", "24bit") {
-        "16 million colours"
-    } else if is("TERM", "256") {
-        "256 colours"
-    } else {
-        "16 colours"
+fn terminal(ascii: bool, environment: &impl Fn(&str) -> Option<OsString>) -> Told {
+    let theme = Theme::detect(false, ascii, |name| environment(name)?.into_string().ok());
+    let characters = if theme.ascii { "ASCII only" } else { "UTF-8" };
+    let colours = match theme.depth {
+        Depth::None if environment("NO_COLOR").is_some() => "no colours (NO_COLOR)",
+        Depth::None => "no colours",
+        Depth::Ansi16 => "16 colours",
+        Depth::Indexed256 => "256 colours",
+        Depth::TrueColour => "16 million colours",
     };
     if !std::io::stdout().is_terminal() {
-        return Finding::new("terminal", State::Absent, "standard output is none: use --log or diagnose here");
+        return told(State::Absent, "standard output is none: use --log or diagnose here");
     }
     match crossterm::terminal::size() {
-        Ok((columns, rows)) if columns < 80 || rows < 24 => Finding::new(
-            "terminal",
+        Ok((columns, rows)) if columns < 80 || rows < 24 => mended(
             State::Limited,
-            format!("{columns}×{rows}, {utf8}, {colours}; the screen wants 80×24"),
-        )
-        .mended_by("make the window larger, or use --log"),
-        Ok((columns, rows)) => Finding::new("terminal", State::Ok, format!("{columns}×{rows}, {utf8}, {colours}")),
-        Err(error) => Finding::new("terminal", State::Limited, format!("size unknown: {error}")),
+            format!("{columns}×{rows}, {characters}, {colours}; the screen wants 80×24"),
+            "make the window larger, or use --log",
+        ),
+        Ok((columns, rows)) => told(State::Ok, format!("{columns}×{rows}, {characters}, {colours}")),
+        Err(error) => told(State::Limited, format!("size unknown: {error}")),
     }
 }
 
@@ -555,6 +313,6 @@ mod tests {
         for what in ["syscall", "wchan", "io", "fd", "maps", "namespace"] {
             assert_eq!(state(&findings, what), State::Ok, "{what}");
         }
-        assert_eq!(super::findings(&of(PID_MAX), absent, nothing).unwrap_err().exit, Exit::NoProcess);
+        assert_eq!(super::findings(&of(PID_MAX), absent, nothing).unwrap_err().exit, crate::errors::Exit::NoProcess);
     }
 }

@@ -1,11 +1,9 @@
 //! `trainmon explain`: what the causes of verdicts mean, how each is recognised, and what to do. Needs no process.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use crate::cli::ExplainArgs;
 use crate::diagnosis::causes::{self, Spec};
-use crate::errors::Exit;
 use crate::outputs::explanation;
 
 /// Prints the list of classes and causes, those of one class, or everything about one cause.
@@ -25,8 +23,5 @@ pub fn run(arguments: &ExplainArgs) -> anyhow::Result<ExitCode> {
     } else {
         asked.into_iter().map(explanation::page).collect::<Vec<_>>().join("\n")
     };
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(Exit::Done.into())
+    super::print(text)
 }

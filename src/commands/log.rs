@@ -88,7 +88,7 @@ impl<'s> Rows<'s> {
     pub fn write(&mut self) -> anyhow::Result<()> {
         for tick in self.waiting.drain(..) {
             let written = self.log.write(&tick.frame, &tick.judged);
-            written.map_err(|error| log::write_error(&self.settings.path, error))?;
+            written.map_err(|error| log::write_error("log", &self.settings.path, error))?;
         }
         Ok(())
     }

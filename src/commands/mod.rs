@@ -15,10 +15,13 @@ pub mod screen;
 mod screen_loop;
 pub mod shell;
 
+use std::io::Write;
 use std::path::Path;
+use std::process::ExitCode;
 
 use crate::collector;
 use crate::config::Settings;
+use crate::errors::Exit;
 use crate::jobs::candidates::scan::Places;
 use crate::jobs::session;
 use crate::rates::RatesOptions;
@@ -42,6 +45,14 @@ pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -
         duration: settings.call.duration,
         iterations: settings.call.iterations,
     }
+}
+
+/// Prints what a command was asked for.
+fn print(text: impl AsRef<[u8]>) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_ref())?;
+    out.flush()?;
+    Ok(Exit::Done.into())
 }
 
 /// Where the settings say that candidates are looked for.

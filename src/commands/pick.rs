@@ -6,13 +6,13 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::time::Duration;
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use crate::config::Settings;
 use crate::errors::Failure;
 use crate::jobs::Candidate;
 use crate::jobs::candidates::scan::Scan;
-use crate::text::sanitise;
+use crate::text::{fit, sanitise};
 use crate::tui::jobs::facts;
 
 /// How long the list waits for a driver: one that hangs must not keep it from being shown.
@@ -46,52 +46,31 @@ fn age_words(seconds: u64) -> String {
     }
 }
 
-/// The text cut to so many columns.
+/// The text cut to so many columns, in ASCII: nobody has said yet what the terminal can show.
 fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let mut room = width.saturating_sub(3);
-    let mut short = String::new();
-    for c in text.chars() {
-        let columns = c.width().unwrap_or(0);
-        if columns > room {
-            break;
-        }
-        room -= columns;
-        short.push(c);
-    }
-    short + "..."
+    fit(text, width.saturating_sub(2)).trim_end_matches('…').to_owned() + "..."
 }
 
-/// What a person answered to the list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// This PID.
-    Pid(u32),
-    /// None of them.
-    Quit,
-    /// Ask again, with this line.
-    Again(String),
-}
-
-/// Reads an answer: nothing for the first, a number of the list, a PID of the list, or q.
-#[must_use]
-pub fn answer(list: &[Candidate], text: &str) -> Answer {
+/// Reads an answer: nothing for the first, a number of the list, a PID of the list; none for q.
+///
+/// # Errors
+/// The line with which to ask again.
+pub fn answer(list: &[Candidate], text: &str) -> Result<Option<u32>, String> {
     let text = text.trim();
     if text.is_empty() {
-        return list.first().map_or(Answer::Quit, |candidate| Answer::Pid(candidate.pid));
+        return Ok(list.first().map(|candidate| candidate.pid));
     }
     if text.eq_ignore_ascii_case("q") {
-        return Answer::Quit;
+        return Ok(None);
     }
     let number = text.parse::<usize>().ok();
     let by_place = number.and_then(|number| list.get(number.checked_sub(1)?));
     let by_pid = || list.iter().find(|candidate| Some(candidate.pid as usize) == number);
-    match by_place.or_else(by_pid) {
-        Some(candidate) => Answer::Pid(candidate.pid),
-        None => Answer::Again(format!("a number from 1 to {}, Enter for the first, q to quit", list.len())),
-    }
+    let again = || format!("a number from 1 to {}, Enter for the first, q to quit", list.len());
+    by_place.or_else(by_pid).map(|candidate| Some(candidate.pid)).ok_or_else(again)
 }
 
 /// The PID that needs no question: the one given, or the only candidate, which is named on standard error.
@@ -151,9 +130,8 @@ fn ask(list: &[Candidate]) -> anyhow::Result<u32> {
             return Err(nothing_chosen().into());
         }
         match answer(list, &text) {
-            Answer::Pid(pid) => return Ok(pid),
-            Answer::Quit => return Err(nothing_chosen().into()),
-            Answer::Again(line) => writeln!(out, "{line}")?,
+            Ok(pid) => return pid.ok_or_else(|| nothing_chosen().into()),
+            Err(again) => writeln!(out, "{again}")?,
         }
     }
 }
@@ -166,12 +144,12 @@ mod tests {
     #[test]
     fn answers() {
         let list = [10, 71, 20].map(|pid| Candidate { pid, ..Candidate::default() });
-        assert_eq!(answer(&list, "\n"), Answer::Pid(10));
-        assert_eq!(answer(&list, " 2\n"), Answer::Pid(71));
-        assert_eq!(answer(&list, "10"), Answer::Pid(10));
-        assert_eq!(answer(&list, "q"), Answer::Quit);
+        assert_eq!(answer(&list, "\n"), Ok(Some(10)));
+        assert_eq!(answer(&list, " 2\n"), Ok(Some(71)));
+        assert_eq!(answer(&list, "10"), Ok(Some(10)));
+        assert_eq!(answer(&list, "q"), Ok(None));
         for bad in ["0", "4", "-1", "x", "99999999999999999999999"] {
-            assert!(matches!(answer(&list, bad), Answer::Again(_)), "{bad}");
+            assert!(answer(&list, bad).is_err(), "{bad}");
         }
     }
 

@@ -67,5 +67,5 @@ fn summary(path: &Path, recorder: &Recorder, verdict: Option<&Verdict>) -> Strin
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> anyhow::Error {
-    log::write_error_of("recording", path, error)
+    log::write_error("recording", path, error)
 }

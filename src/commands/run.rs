@@ -1,7 +1,7 @@
 //! `trainmon run -- CMD`: start a program and attach to it.
 
 use std::fs::File;
-use std::io::{IsTerminal, Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -14,6 +14,8 @@ use crate::errors::Failure;
 
 /// This much of the program's output is shown when the screen is left, bytes.
 const TAIL: u64 = 4096;
+/// And no more lines.
+const LINES: usize = 20;
 
 /// Starts the program and watches it; its exit code is passed on.
 ///
@@ -28,24 +30,17 @@ pub fn run(settings: &Settings, arguments: &RunArgs) -> anyhow::Result<ExitCode>
     };
     let mut command = Command::new(program);
     command.args(rest);
-    let screen = settings.call.log.is_none() && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     let mut output = None;
-    if screen {
+    if settings.call.log.is_none() {
+        super::live::terminal_or("trainmon run --log FILE -- …")?;
         let (path, file) = output_file()?;
         // A group of its own: Ctrl-C and Ctrl-Z on the screen are for trainmon.
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?).process_group(0);
         output = Some((path, file));
-    } else if settings.call.log.is_none() {
-        return Err(
-            Failure::usage("the screen needs a terminal; without one use `trainmon run --log FILE -- …`").into()
-        );
     }
-    let mut child = command.spawn().map_err(|error| Failure {
-        exit: crate::errors::Exit::Failed,
-        message: format!("cannot start {}: {error}", program.to_string_lossy()),
-    })?;
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", program.to_string_lossy()))?;
     let watched = super::live::attach(settings, child.id(), None);
-    let status = finish(&mut child, screen)?;
+    let status = finish(&mut child, output.is_some())?;
     if let Some((path, file)) = output {
         show_tail(&path, file);
     }
@@ -83,15 +78,15 @@ fn output_file() -> anyhow::Result<(PathBuf, File)> {
 fn show_tail(path: &std::path::Path, mut file: File) {
     let length = file.metadata().map_or(0, |metadata| metadata.len());
     let mut bytes = Vec::new();
-    if length == 0
-        || file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).is_err()
-        || file.take(TAIL).read_to_end(&mut bytes).is_err()
-    {
+    let found = file.seek(SeekFrom::Start(length.saturating_sub(TAIL)));
+    if length == 0 || found.and_then(|_| file.take(TAIL).read_to_end(&mut bytes)).is_err() {
         let _ = std::fs::remove_file(path);
         return;
     }
     eprintln!("trainmon: the program's output is in {}; its end:", path.display());
-    for line in String::from_utf8_lossy(&bytes).lines().rev().take(20).collect::<Vec<_>>().into_iter().rev() {
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {
         eprintln!("{}", crate::text::sanitise(line));
     }
 }

@@ -1,12 +1,11 @@
 //! Completion scripts and manual pages, made from the definition of the command line.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
 
 use crate::cli::Cli;
-use crate::errors::{Exit, Failure};
+use crate::errors::Failure;
 
 /// Prints the completion script of a shell.
 ///
@@ -15,7 +14,7 @@ use crate::errors::{Exit, Failure};
 pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "trainmon", &mut script);
-    print(&script)
+    super::print(script)
 }
 
 /// Prints the main manual page, or that of one command.
@@ -32,12 +31,5 @@ pub fn man(page: Option<&str>) -> anyhow::Result<ExitCode> {
     }
     let mut text = Vec::new();
     clap_mangen::Man::new(command).render(&mut text)?;
-    print(&text)
-}
-
-fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()?;
-    Ok(Exit::Done.into())
+    super::print(text)
 }

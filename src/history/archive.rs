@@ -198,31 +198,18 @@ impl Archive {
     #[must_use]
     pub fn near(&self, id: MomentId, monotonic_ns: u64) -> Option<MomentId> {
         let next = self.series.partition_point(|first| *first <= id);
-        let start = next.checked_sub(1).and_then(|at| self.place(*self.series.get(at)?)).unwrap_or(0);
-        let end = self.series.get(next).and_then(|first| self.place(*first)).unwrap_or(self.stamps.len());
-        let from = self.ends_before(start, end, monotonic_ns);
-        let before = from.checked_sub(1).filter(|place| *place >= start).and_then(|place| self.stamps.get(place));
-        let after = self.stamps.get(from).filter(|_| from < end);
+        let start = next.checked_sub(1).and_then(|at| self.series.get(at)).copied().unwrap_or_default();
+        let end = self.series.get(next).copied().unwrap_or(self.next);
+        // Times are in order within a series.
+        let is_before = |s: &Stamp| s.id < start || s.id < end && s.monotonic_ns < monotonic_ns;
+        let from = self.stamps.partition_point(is_before);
+        let inside = |place: usize| self.stamps.get(place).filter(|s| (start..end).contains(&s.id));
+        let (before, after) = (from.checked_sub(1).and_then(inside), inside(from));
         let (Some(after), Some(before)) = (after, before) else { return after.or(before).map(|s| s.id) };
         let length_ns = (after.seconds.max(0.0) * 1e9) as u64;
-        let inside = after.monotonic_ns.saturating_sub(length_ns) < monotonic_ns;
+        let holds = after.monotonic_ns.saturating_sub(length_ns) < monotonic_ns;
         let nearer = after.monotonic_ns - monotonic_ns <= monotonic_ns - before.monotonic_ns;
-        Some(if inside || nearer { after.id } else { before.id })
-    }
-
-    /// The place of the first stamp from `start` to before `end`, where they are in order, that does not end before
-    /// `monotonic_ns`; `end` where all do.
-    fn ends_before(&self, start: usize, end: usize, monotonic_ns: u64) -> usize {
-        let (mut low, mut high) = (start, end);
-        while low < high {
-            let middle = low.midpoint(high);
-            if self.stamps.get(middle).is_some_and(|s| s.monotonic_ns < monotonic_ns) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        Some(if holds || nearer { after.id } else { before.id })
     }
 
     /// The moment `by` moments after this one, or before it; the first or last where there are not so many, also for
@@ -253,11 +240,11 @@ impl Archive {
             return self.recent.get(place).map(|(moment, _)| moment.clone());
         }
         // Blocks differ in length: heavy moments are packed early.
-        let mut place = place;
+        let mut rest = place;
         for block in &self.blocks {
-            match place.checked_sub(block.ends.len()) {
-                Some(rest) => place = rest,
-                None => return unpack(block, place, id),
+            match rest.checked_sub(block.ends.len()) {
+                Some(after) => rest = after,
+                None => return unpack(block, rest, id),
             }
         }
         None

@@ -1,10 +1,10 @@
 //! Which processes may be training: the list that a person chooses from, best first.
 //!
-//! What makes a candidate is told here, from plain lists of processes; [`scan`] looks at the machine, and [`watch`] looks
+//! What makes a candidate is told here, from plain lists of processes; [`scan`] looks at the machine, and [`polling`] looks
 //! again and again while somebody looks at the list.
 
+pub mod polling;
 pub mod scan;
-pub mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -170,18 +170,6 @@ impl<W: Write> CsvLog<W> {
         Self { header_written: true, groups: Some(groups), ..Self::new(out) }
     }
 
-    /// The same with another time zone for the timestamps; the default is the system's.
-    #[must_use]
-    pub fn in_zone(mut self, zone: TimeZone) -> Self {
-        self.zone = zone;
-        self
-    }
-
-    /// Gives the writer back.
-    pub fn into_inner(self) -> W {
-        self.out
-    }
-
     /// Writes the row of a frame and what was judged at it, after the header if it is the first, and flushes.
     ///
     /// # Errors

@@ -57,11 +57,11 @@ fn rows(bytes: &[u8]) -> Vec<std::collections::HashMap<String, String>> {
 }
 
 fn written(frames: &[Frame], verdict: &Verdict) -> Vec<u8> {
-    let mut log = CsvLog::new(Vec::new()).in_zone(TimeZone::fixed(jiff::tz::offset(2)));
+    let mut log = CsvLog { zone: TimeZone::fixed(jiff::tz::offset(2)), ..CsvLog::new(Vec::new()) };
     for frame in frames {
         log.write(frame, verdict).unwrap();
     }
-    log.into_inner()
+    log.out
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn an_appended_log_keeps_the_width_of_its_header() {
     none.gpus.clear();
     log.write(&none, &Verdict::default()).unwrap();
     log.write(&frame(), &Verdict::default()).unwrap();
-    let bytes = log.into_inner();
+    let bytes = log.out;
     let text = String::from_utf8(bytes).unwrap();
     let mut lines = text.lines();
     assert_eq!(lines.next().unwrap().split(',').count(), 62);
@@ -168,7 +168,7 @@ fn a_row_is_one_write() {
     for _ in 0..3 {
         log.write(&frame(), &Verdict::default()).unwrap();
     }
-    let writes = log.into_inner().0;
+    let writes = log.out.0;
     assert_eq!(writes.len(), 4);
     assert!(writes.iter().all(|write| write.ends_with(b"\r\n")));
 }

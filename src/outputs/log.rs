@@ -5,6 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -37,42 +38,28 @@ pub enum Existing {
     Append,
 }
 
-/// Standard output or a file.
+/// A file, or standard output as one.
 #[derive(Debug)]
-pub enum LogOut {
-    /// Standard output, not buffered by lines.
-    Stdout(io::Stdout),
-    /// A file, cut back to whole rows on errors.
-    File {
-        /// The file.
-        file: File,
-        /// Its length after the last whole row; `None` for pipes and devices.
-        good: Option<u64>,
-    },
+pub struct LogOut {
+    file: File,
+    /// Its length after the last whole row; `None` for pipes and devices.
+    good: Option<u64>,
 }
 
 impl Write for LogOut {
     fn write(&mut self, row: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Stdout(out) => {
-                let mut out = out.lock();
-                out.write_all(row)?;
-                out.flush()?;
+        let written = self.file.write_all(row);
+        match (&written, &mut self.good) {
+            (Ok(()), Some(good)) => *good += row.len() as u64,
+            (Err(_), Some(good)) => {
+                // Cutting the row back frees space, so it works on a full disk; if it does not, the first error is still
+                // the one to tell.
+                let _ = self.file.set_len(*good);
+                let _ = self.file.seek(SeekFrom::Start(*good));
             }
-            Self::File { file, good } => match (file.write_all(row), good) {
-                (Ok(()), Some(good)) => *good += row.len() as u64,
-                (Ok(()), None) => {}
-                (Err(error), Some(good)) => {
-                    // Cutting the row back frees space, so it works on a full disk; if it does not, the first error
-                    // is still the one to tell.
-                    let _ = file.set_len(*good);
-                    let _ = file.seek(SeekFrom::Start(*good));
-                    return Err(error);
-                }
-                (Err(error), None) => return Err(error),
-            },
+            (_, None) => {}
         }
-        Ok(row.len())
+        written.map(|()| row.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -107,10 +94,12 @@ pub fn open(settings: &LogSettings) -> anyhow::Result<Opened> {
 /// # Errors
 /// One line: the file exists, cannot be written, or is being written by another trainmon.
 pub fn open_out(what: &str, path: &Path, existing: Existing) -> anyhow::Result<LogOut> {
-    if path == Path::new("-") {
-        return Ok(LogOut::Stdout(io::stdout()));
-    }
     let cannot = |error: io::Error| anyhow::anyhow!(explain(what, path, &error));
+    if path == Path::new("-") {
+        // Not buffered by lines, as that of the standard library is.
+        let file = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(cannot)?);
+        return Ok(LogOut { file, good: None });
+    }
     let kind = match std::fs::metadata(path) {
         Ok(metadata) => Some(metadata.file_type()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -125,7 +114,7 @@ pub fn open_out(what: &str, path: &Path, existing: Existing) -> anyhow::Result<L
             let mut file = create(what, path, existing)?;
             file.set_len(0).map_err(cannot)?;
             file.rewind().map_err(cannot)?;
-            Ok(LogOut::File { file, good: Some(0) })
+            Ok(LogOut { file, good: Some(0) })
         }
     }
 }
@@ -139,7 +128,7 @@ fn open_stream(path: &Path, fifo: bool) -> io::Result<LogOut> {
         let now = rustix::fs::fcntl_getfl(&file)?;
         rustix::fs::fcntl_setfl(&file, now - OFlags::NONBLOCK)?;
     }
-    Ok(LogOut::File { file, good: None })
+    Ok(LogOut { file, good: None })
 }
 
 /// Opens a regular file, made where it is missing and locked against other writers; what is in it is left alone.
@@ -170,7 +159,7 @@ fn append(path: &Path, mut file: File) -> anyhow::Result<Opened> {
     let cannot = |error: io::Error| anyhow::anyhow!(explain("log", path, &error));
     let mut length = file.metadata().map_err(cannot)?.len();
     if length == 0 {
-        return Ok(Opened { log: CsvLog::new(LogOut::File { file, good: Some(0) }), note: None });
+        return Ok(Opened { log: CsvLog::new(LogOut { file, good: Some(0) }), note: None });
     }
     let mut start = Vec::new();
     (&file).take(LINE_MAX).read_to_end(&mut start).map_err(cannot)?;
@@ -183,8 +172,7 @@ fn append(path: &Path, mut file: File) -> anyhow::Result<Opened> {
         Err(column) => return Err(header_differs(path, &format!("column {column} is another one"))),
     };
     let mut note = None;
-    let last = last_line(&mut file, length).map_err(cannot)?;
-    if let Some(torn) = last {
+    if let Some(torn) = last_line(&mut file, length).map_err(cannot)? {
         // A row is written in one piece with its line end, so a line without one was cut short, unless an editor
         // took only the line end away: then every field is there.
         length -= torn.len() as u64;
@@ -204,7 +192,7 @@ fn append(path: &Path, mut file: File) -> anyhow::Result<Opened> {
         }
     }
     file.seek(SeekFrom::Start(length)).map_err(cannot)?;
-    Ok(Opened { log: CsvLog::appending(LogOut::File { file, good: Some(length) }, groups), note })
+    Ok(Opened { log: CsvLog::appending(LogOut { file, good: Some(length) }, groups), note })
 }
 
 fn header_differs(path: &Path, why: &str) -> anyhow::Error {
@@ -261,17 +249,12 @@ pub fn explain(what: &str, path: &Path, error: &io::Error) -> String {
     format!("{log}: {why}; {mend}")
 }
 
-/// Wraps an error of [`CsvLog::write`]: a closed pipe stays one (it is success), the rest is explained.
-pub fn write_error(path: &Path, error: io::Error) -> anyhow::Error {
-    write_error_of("log", path, error)
-}
-
-/// The same for `what` else is written.
-pub fn write_error_of(what: &str, path: &Path, error: io::Error) -> anyhow::Error {
-    if error.kind() == io::ErrorKind::BrokenPipe {
-        error.into()
-    } else {
-        anyhow::anyhow!(explain(what, path, &error))
+/// Wraps an error of writing: a closed pipe stays one (it is success), the rest is explained.
+#[must_use]
+pub fn write_error(what: &str, path: &Path, error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => error.into(),
+        _ => anyhow::anyhow!(explain(what, path, &error)),
     }
 }
 
@@ -366,7 +349,7 @@ mod tests {
     fn a_full_device_is_an_error_in_one_line() {
         let mut opened = open(&settings(Path::new("/dev/full"), Existing::Refuse)).unwrap();
         let error = opened.log.write(&Frame::default(), &Verdict::default()).unwrap_err();
-        let line = write_error(Path::new("/dev/full"), error).to_string();
+        let line = write_error("log", Path::new("/dev/full"), error).to_string();
         assert!(line.contains("disk is full"), "{line}");
     }
 
@@ -399,7 +382,7 @@ mod tests {
         let mut opened = open(&settings(&path, Existing::Refuse)).unwrap();
         for _ in 0..1000 {
             if let Err(error) = opened.log.write(&Frame::default(), &Verdict::default()) {
-                assert!(write_error(&path, error).to_string().contains("file-size limit"));
+                assert!(write_error("log", &path, error).to_string().contains("file-size limit"));
                 return;
             }
         }

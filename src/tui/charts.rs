@@ -7,8 +7,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::labels;
 use super::theme::{Stage, Theme};
-use super::words;
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{Point, Timeline, Window};
 use crate::rates::time_split::LoopActivity;
@@ -164,26 +164,6 @@ fn sums<const N: usize>(
     cells
 }
 
-/// Shares out `length` cells among the parts and calls `put` for each cell. False where there is nothing to share out.
-///
-/// Boundaries are rounded as running sums, so that all cells are filled.
-fn share_out<T: Copy>(
-    parts: impl Iterator<Item = (T, f64)> + Clone,
-    length: u16,
-    mut put: impl FnMut(u16, T),
-) -> bool {
-    let amount = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
-    let total: f64 = parts.clone().map(|(_, value)| amount(value)).sum();
-    let (mut filled, mut start) = (0.0, 0);
-    for (part, value) in parts.filter(|_| total > 0.0) {
-        filled += amount(value) / total;
-        let end = ((filled * f64::from(length)).round() as u16).min(length);
-        (start..end).for_each(|cell| put(cell, part));
-        start = end;
-    }
-    total > 0.0
-}
-
 /// Draws where the main thread's time went, each cell column a stack of textures that fills the whole height.
 pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
     let area = area.intersection(buf.area);
@@ -192,16 +172,24 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, 
     }
     let cells = sums(source, window, |point| point.shares);
     let mut started = source.began_before(window);
-    for (column, seconds) in cells.iter().take(window.columns).enumerate() {
+    for (column, parts) in cells.iter().take(window.columns).enumerate() {
         let Some(x) = cell(area, window, column) else { continue };
-        let parts = LoopActivity::ALL.into_iter().zip(seconds.map(f64::from));
         let bottom = area.bottom() - 1;
-        if share_out(parts, area.height, |row, activity| {
-            put(buf, x, bottom - row, theme.activity_glyph(activity), theme.activity(activity));
-        }) {
+        let total: f32 = parts.iter().sum();
+        if total > 0.0 {
             started = true;
         } else if started {
             put(buf, x, bottom, theme.gap_glyph(), theme.dim());
+        }
+        let (mut filled, mut row) = (0f32, 0);
+        for (activity, share) in LoopActivity::ALL.into_iter().zip(parts).filter(|_| total > 0.0) {
+            filled += share / total;
+            // Boundaries are rounded as running sums, so every column is exactly full.
+            let top = ((filled * f32::from(area.height)).round() as u16).min(area.height);
+            (row..top).for_each(|row| {
+                put(buf, x, bottom - row, theme.activity_glyph(activity), theme.activity(activity));
+            });
+            row = top;
         }
     }
 }
@@ -219,7 +207,7 @@ pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, th
         let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(b.1));
         if let Some((class, _)) = most.filter(|(_, weight)| **weight > 0.0) {
             started = true;
-            put(buf, x, area.y, words::letter(class), theme.class(class));
+            put(buf, x, area.y, labels::letter(class), theme.class(class));
         } else if started && weights.iter().all(|weight| *weight <= 0.0) {
             put(buf, x, area.y, theme.gap_glyph(), theme.dim());
         }
@@ -276,11 +264,18 @@ pub fn split(buf: &mut Buffer, area: Rect, parts: impl Iterator<Item = (char, St
     if area.is_empty() {
         return;
     }
-    let parts = parts.map(|(glyph, style, value)| ((glyph, style), value));
-    let known =
-        share_out(parts, area.width, |column, (glyph, style)| put(buf, area.x + column, area.y, glyph, style));
-    if !known {
+    let amount = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
+    let total: f64 = parts.clone().map(|(.., value)| amount(value)).sum();
+    if total <= 0.0 {
         (area.left()..area.right()).for_each(|x| put(buf, x, area.y, theme.gap_glyph(), theme.dim()));
+        return;
+    }
+    let (mut filled, mut x) = (0.0, area.left());
+    for (glyph, style, value) in parts {
+        filled += amount(value) / total;
+        let end = area.left() + (filled * f64::from(area.width)).round().min(f64::from(area.width)) as u16;
+        (x..end).for_each(|x| put(buf, x, area.y, glyph, style));
+        x = end;
     }
 }
 

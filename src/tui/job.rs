@@ -75,7 +75,7 @@ pub struct Job {
     cursor: Option<Cursor>,
     /// Few bytes: numbers change every few seconds only.
     low_bandwidth: bool,
-    /// The moment whose words and numbers stay for a few seconds, at low bandwidth.
+    /// Sample and hold, at low bandwidth: the moment whose words and numbers stay for a few seconds.
     held: Option<Moment>,
     /// That it has ended has been said.
     pub(in crate::tui) announced: bool,

@@ -2,8 +2,7 @@
 
 use jiff::tz::TimeZone;
 
-use super::{format, words};
-use crate::diagnosis::Verdict;
+use super::{format, labels};
 use crate::history::totals::Totals;
 use crate::text::sanitise;
 use crate::tui::theme::activity_word;
@@ -29,14 +28,20 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<String> {
         lines.push(format!("Time by verdict: {classes}"));
     }
     if let Some(longest) = &run.longest {
-        let (length, from) = (format::duration(longest.seconds), words::clock(longest.from_unix_ms, zone));
-        lines.push(format!("Longest stretch: {} for {length}, from {from} on", name(&longest.verdict)));
+        let (length, from) = (format::duration(longest.seconds), labels::clock(longest.from_unix_ms, zone));
+        lines.push(format!(
+            "Longest stretch: {} for {length}, from {from} on",
+            labels::verdict_name(longest.verdict.class, longest.verdict.cause)
+        ));
     }
     if let Some(costliest) = run.costliest() {
         let meaning = costliest.verdict.cause.map(|cause| cause.spec().brief);
         let meaning = meaning.map(|words| format!(" ({words})")).unwrap_or_default();
         let length = format::duration(costliest.seconds);
-        lines.push(format!("Cost most: {}{meaning}, {length} in all", name(&costliest.verdict)));
+        lines.push(format!(
+            "Cost most: {}{meaning}, {length} in all",
+            labels::verdict_name(costliest.verdict.class, costliest.verdict.cause)
+        ));
     }
     let activities = run.split_s.iter().map(|(activity, seconds)| (activity_word(activity), seconds));
     let split = shares(activities, run.split_s.total());
@@ -44,14 +49,8 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<String> {
         lines.push(format!("Main thread: {split}"));
     }
     let advice = run.advice();
-    lines.extend(advice.map(|a| format!("► Do first: {}{}", sanitise(&a.title), super::views::bound(a))));
+    lines.extend(advice.map(|a| format!("► Do first: {}{}", sanitise(&a.title), labels::bound(a))));
     lines
-}
-
-/// `data-loader: too-few-workers`.
-fn name(verdict: &Verdict) -> String {
-    let cause = verdict.cause.map(|cause| format!(": {cause}"));
-    verdict.class.word().to_owned() + &cause.unwrap_or_default()
 }
 
 /// The parts of `whole` that are worth naming: `gpu 39 %, idle 29 %`.
@@ -68,6 +67,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::diagnosis::Verdict;
     use crate::diagnosis::causes::Cause;
     use crate::diagnosis::verdict::{Advice, Class};
     use crate::rates::Frame;
@@ -111,7 +111,10 @@ mod tests {
         assert_eq!((longest.verdict.class, longest.seconds, longest.from_unix_ms), (Class::Gpu, 55.0, 30_000));
         // A device that computes all the time costs nothing.
         let costliest = run.costliest().unwrap();
-        assert_eq!((name(&costliest.verdict).as_str(), costliest.seconds), ("data-loader: too-few-workers", 45.0));
+        assert_eq!(
+            (labels::verdict_name(costliest.verdict.class, costliest.verdict.cause).as_str(), costliest.seconds),
+            ("data-loader: too-few-workers", 45.0)
+        );
         assert_eq!(run.advice().unwrap().title, "Use a larger batch");
         let lines = lines(&run, &TimeZone::UTC);
         assert_eq!(lines[0], "Watched for 2 m 20 s: 140 steps, 1.0 a second");

@@ -38,14 +38,8 @@ impl Default for Compact {
     }
 }
 
-impl PartialEq for Compact {
-    fn eq(&self, other: &Self) -> bool {
-        self.get() == other.get()
-    }
-}
-
 /// Whole percents from 0 to 100, or nothing, in a byte.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Percent(u8);
 
 impl Percent {
@@ -70,126 +64,97 @@ impl Default for Percent {
     }
 }
 
-/// The drawn values of one frame, or their means over a run of frames.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Point {
-    /// Sequence of the frame, of a run the last.
-    pub sequence: u64,
-    /// CLOCK_MONOTONIC at the start of the interval, nanoseconds.
-    pub start_ns: u64,
-    /// CLOCK_MONOTONIC at the end of the interval, nanoseconds.
-    pub end_ns: u64,
+/// Makes [`Point`] of the list of its values: what each is called, and how it comes out of a frame.
+macro_rules! point {
+    ($frame:ident; $($(#[$doc:meta])+ $name:ident: $value:expr,)+) => {
+        /// The drawn values of one frame, or their means over a run of frames.
+        #[derive(Debug, Clone, Copy, Default)]
+        pub struct Point {
+            /// CLOCK_MONOTONIC at the start of the interval, nanoseconds.
+            pub start_ns: u64,
+            /// CLOCK_MONOTONIC at the end of the interval, nanoseconds.
+            pub end_ns: u64,
+            /// The class that stood at this frame.
+            pub class: Class,
+            /// What the loops' threads did, shares in the order of [`LoopActivity::ALL`].
+            pub shares: Option<[f32; LoopActivity::COUNT]>,
+            /// Utilisation of each device by its position in [`Frame::gpus`].
+            pub gpus: [Percent; GPUS],
+            $($(#[$doc])+ pub $name: Compact,)+
+        }
+
+        impl Point {
+            /// Takes the drawn values out of a frame. One with a gap before it stands for no time: nobody watched it.
+            #[must_use]
+            pub fn of($frame: &Frame, class: Class) -> Self {
+                let seconds = if $frame.gap { 0.0 } else { $frame.seconds };
+                let mut gpus = [Percent::default(); GPUS];
+                for (kept, gpu) in gpus.iter_mut().zip(&$frame.gpus) {
+                    *kept = Percent::of(gpu.utilization_pct.filter(|_| !gpu.lost));
+                }
+                Self {
+                    start_ns: $frame.monotonic_ns.saturating_sub((seconds.max(0.0) * 1e9) as u64),
+                    end_ns: $frame.monotonic_ns,
+                    class,
+                    shares: loop_shares($frame).map(|shares| shares.values().map(|share| share as f32)),
+                    gpus,
+                    $($name: Compact::of($value),)+
+                }
+            }
+
+            fn values(&self) -> [Compact; VALUES] {
+                [$(self.$name),+]
+            }
+
+            fn values_mut(&mut self) -> [&mut Compact; VALUES] {
+                [$(&mut self.$name),+]
+            }
+        }
+    };
+}
+
+point! {
+    frame;
     /// Mean utilisation of the job's devices, percent.
-    pub gpu: Compact,
+    gpu: of_devices(frame, |g| g.utilization_pct),
     /// Memory used of the job's devices, mean percent of what is fitted.
-    pub gpu_memory: Compact,
+    gpu_memory: of_devices(frame, |g| percent(g.memory_used_bytes? as f64, g.memory_total_bytes? as f64)),
     /// Power of the job's devices, mean percent of the limit.
-    pub gpu_power: Compact,
+    gpu_power: of_devices(frame, |g| percent(g.power_w?, g.power_limit_w?)),
     /// Use of the allowed CPUs, percent.
-    pub cpu: Compact,
+    cpu: frame.host.allowed_cpu_pct,
     /// The job's own use, percent of the allowed CPUs.
-    pub cpu_job: Compact,
+    cpu_job: frame.job.cpu_pct.zip(frame.job.cpus_allowed).and_then(|(v, n)| percent(v / 100.0, f64::from(n))),
     /// Share of the job's runnable time spent queueing for a CPU, percent.
-    pub run_delay: Compact,
+    run_delay: frame.job.run_delay_share.map(|v| v * 100.0),
     /// Time in which some task waited for a CPU, percent.
-    pub psi_cpu: Compact,
+    psi_cpu: frame.host.psi_cpu_some_pct,
     /// Time in which some task waited for I/O, percent.
-    pub psi_io: Compact,
+    psi_io: frame.host.psi_io_some_pct,
     /// Time in which some task waited for memory, percent.
-    pub psi_memory: Compact,
+    psi_memory: frame.host.psi_memory_some_pct,
     /// Bytes per second fetched from storage.
-    pub io: Compact,
+    io: read_bytes_s(frame),
     /// Highest utilisation among the disks, percent.
-    pub disk_util: Compact,
+    disk_util: frame.storage.utilization_pct,
     /// Bytes per second read from the disks.
-    pub disk_read: Compact,
+    disk_read: frame.storage.read_bytes_s,
     /// Bytes per second written to the disks.
-    pub disk_write: Compact,
+    disk_write: frame.storage.write_bytes_s,
     /// Bytes per second received, all interfaces but loopback.
-    pub net_rx: Compact,
+    net_rx: frame.host.net_rx_bytes_s,
     /// Bytes per second sent.
-    pub net_tx: Compact,
+    net_tx: frame.host.net_tx_bytes_s,
     /// Mean share of time in which the workers had something to do, percent.
-    pub loader: Compact,
-    /// Utilisation of each device by its position in [`Frame::gpus`].
-    pub gpus: [Percent; GPUS],
-    /// What the loops' threads did, shares in the order of [`LoopActivity::ALL`].
-    pub shares: Option<[f32; LoopActivity::COUNT]>,
-    /// The class that stood at this frame.
-    pub class: Class,
+    loader: mean(frame.workers.iter().map(|w| w.idle.map(|idle| (1.0 - idle) * 100.0))),
 }
 
 impl Point {
-    /// Takes the drawn values out of a frame. One with a gap before it stands for no time: nobody watched it.
-    #[must_use]
-    pub fn of(frame: &Frame, class: Class) -> Self {
-        let seconds = if frame.gap { 0.0 } else { frame.seconds };
-        let ours =
-            |of: fn(&GpuRates) -> Option<f64>| mean(frame.gpus.iter().filter(|g| g.attached && !g.lost).map(of));
-        let (host, job, storage) = (&frame.host, &frame.job, &frame.storage);
-        let mut gpus = [Percent::default(); GPUS];
-        for (kept, gpu) in gpus.iter_mut().zip(&frame.gpus) {
-            *kept = Percent::of(gpu.utilization_pct.filter(|_| !gpu.lost));
-        }
-        Self {
-            sequence: frame.sequence,
-            start_ns: frame.monotonic_ns.saturating_sub((seconds.max(0.0) * 1e9) as u64),
-            end_ns: frame.monotonic_ns,
-            gpu: ours(|g| g.utilization_pct),
-            gpu_memory: ours(|g| percent(g.memory_used_bytes? as f64, g.memory_total_bytes? as f64)),
-            gpu_power: ours(|g| percent(g.power_w?, g.power_limit_w?)),
-            cpu: Compact::of(host.allowed_cpu_pct),
-            cpu_job: Compact::of(
-                job.cpu_pct.zip(job.cpus_allowed).and_then(|(v, n)| percent(v / 100.0, f64::from(n))),
-            ),
-            run_delay: Compact::of(job.run_delay_share.map(|v| v * 100.0)),
-            psi_cpu: Compact::of(host.psi_cpu_some_pct),
-            psi_io: Compact::of(host.psi_io_some_pct),
-            psi_memory: Compact::of(host.psi_memory_some_pct),
-            io: Compact::of(read_bytes_s(frame)),
-            disk_util: Compact::of(storage.utilization_pct),
-            disk_read: Compact::of(storage.read_bytes_s),
-            disk_write: Compact::of(storage.write_bytes_s),
-            net_rx: Compact::of(host.net_rx_bytes_s),
-            net_tx: Compact::of(host.net_tx_bytes_s),
-            loader: mean(frame.workers.iter().map(|w| w.idle.map(|idle| (1.0 - idle) * 100.0))),
-            gpus,
-            shares: loop_shares(frame).map(|shares| shares.values().map(|share| share as f32)),
-            class,
-        }
-    }
-
     /// Lets the point begin no earlier than the one before it ends, and just there where it all but does.
     pub(super) fn follow(&mut self, before: &Self) {
         if self.start_ns < before.end_ns.saturating_add(SLACK_NS) {
             self.start_ns = before.end_ns.min(self.end_ns);
         }
-    }
-
-    fn values(&self) -> [Compact; VALUES] {
-        let mut copy = *self;
-        copy.values_mut().map(|v| *v)
-    }
-
-    fn values_mut(&mut self) -> [&mut Compact; VALUES] {
-        [
-            &mut self.gpu,
-            &mut self.gpu_memory,
-            &mut self.gpu_power,
-            &mut self.cpu,
-            &mut self.cpu_job,
-            &mut self.run_delay,
-            &mut self.psi_cpu,
-            &mut self.psi_io,
-            &mut self.psi_memory,
-            &mut self.io,
-            &mut self.disk_util,
-            &mut self.disk_read,
-            &mut self.disk_write,
-            &mut self.net_rx,
-            &mut self.net_tx,
-            &mut self.loader,
-        ]
     }
 
     /// Whether `next` goes on where this one ends, says the same, and has a number wherever this one has one.
@@ -220,9 +185,13 @@ impl Point {
                 mix(a, b);
             }
         }
-        self.sequence = next.sequence;
         self.end_ns = next.end_ns;
     }
+}
+
+/// Mean over the job's devices.
+fn of_devices(frame: &Frame, value: fn(&GpuRates) -> Option<f64>) -> Option<f64> {
+    mean(frame.gpus.iter().filter(|gpu| gpu.attached && !gpu.lost).map(value))
 }
 
 fn percent(part: f64, whole: f64) -> Option<f64> {
@@ -247,11 +216,11 @@ pub fn loop_shares(frame: &Frame) -> Option<TimeSplit> {
 }
 
 /// Mean of the values that are there; nothing when none is.
-pub(super) fn mean(values: impl Iterator<Item = Option<f64>>) -> Compact {
+pub(super) fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0u32);
     for v in values.flatten().filter(|v| v.is_finite()) {
         sum += v;
         count += 1;
     }
-    Compact::of((count > 0).then(|| sum / f64::from(count)))
+    (count > 0).then(|| sum / f64::from(count))
 }

@@ -37,6 +37,7 @@ struct GpuUse {
 type GpuUsers = BTreeMap<u32, GpuUse>;
 
 /// The devices, asked on a thread of their own, one call outstanding.
+#[derive(Debug)]
 struct Devices {
     ask: SyncSender<()>,
     answers: Receiver<GpuUsers>,
@@ -87,6 +88,7 @@ impl Devices {
 }
 
 /// One scan after the other.
+#[derive(Debug)]
 pub struct Scan {
     places: Places,
     devices: Option<Devices>,

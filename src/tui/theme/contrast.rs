@@ -6,7 +6,7 @@ use ratatui::style::Color;
 
 use super::colour::{Rgb, distance, oklab};
 use super::*;
-use crate::tui::words;
+use crate::tui::labels;
 
 /// Complete loss of one kind of cone, on linear RGB: Machado, Oliveira and Fernandes (2009), table 1, severity 1.0.
 const SIGHTS: [(&str, [[f64; 3]; 3]); 4] = [
@@ -144,7 +144,7 @@ fn the_sixteen_colours_differ_too() {
 
 #[test]
 fn letters_and_textures_say_what_colours_say() {
-    let mut letters = Class::ALL.map(words::letter).to_vec();
+    let mut letters = Class::ALL.map(labels::letter).to_vec();
     letters.sort_unstable();
     letters.dedup();
     assert_eq!(letters.len(), Class::ALL.len());

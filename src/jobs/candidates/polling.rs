@@ -1,0 +1,73 @@
+//! The candidates, looked for again and again while somebody looks at the list of them: a scan walks /proc, so it runs
+//! beside the loop of the screen, one at a time.
+
+use std::time::{Duration, Instant};
+
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use super::Candidate;
+use super::scan::{Places, Scan};
+
+/// Time between two scans.
+const EVERY: Duration = Duration::from_secs(2);
+/// Time to the second scan: rates need two.
+const SECOND: Duration = Duration::from_millis(500);
+/// How long a scan waits for the devices.
+const GPU_WAIT: Duration = Duration::from_millis(400);
+
+/// The list of candidates, kept up to date.
+#[derive(Debug)]
+pub struct Candidates {
+    places: Places,
+    /// Between two scans, after the first one.
+    scan: Option<Scan>,
+    running: Option<JoinHandle<(Scan, Vec<Candidate>)>>,
+    wanted: bool,
+    /// Scans since somebody looks.
+    scans: u32,
+    due: Instant,
+}
+
+impl Candidates {
+    /// Looks at nothing yet.
+    #[must_use]
+    pub fn new(places: Places) -> Self {
+        Self { places, scan: None, running: None, wanted: false, scans: 0, due: Instant::now() }
+    }
+
+    /// Says whether somebody looks at the list.
+    pub fn want(&mut self, wanted: bool) {
+        if wanted && !self.wanted {
+            (self.scans, self.due) = (0, Instant::now());
+            // What has been found since nobody looks is old.
+            self.running.take_if(|running| running.is_finished());
+        }
+        self.wanted = wanted;
+    }
+
+    /// The next list; for ever while none is wanted. Cancel safe.
+    pub async fn next(&mut self) -> Vec<Candidate> {
+        if !self.wanted {
+            std::future::pending::<()>().await;
+        }
+        if self.running.is_none() {
+            tokio::time::sleep_until(self.due.into()).await;
+        }
+        let (scan, places) = (&mut self.scan, &self.places);
+        let running = self.running.get_or_insert_with(|| {
+            let mut scan = scan.take().unwrap_or_else(|| Scan::new(places.clone(), GPU_WAIT));
+            spawn_blocking(move || {
+                let list = scan.candidates();
+                (scan, list)
+            })
+        });
+        let done = running.await;
+        self.running = None;
+        self.scans = self.scans.saturating_add(1);
+        self.due = Instant::now() + if self.scans == 1 { SECOND } else { EVERY };
+        // A scan that has panicked has found nothing; the next one begins anew.
+        let (scan, list) = done.map_or_else(|_| (None, Vec::new()), |(scan, list)| (Some(scan), list));
+        self.scan = scan;
+        list
+    }
+}
