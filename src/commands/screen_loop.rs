@@ -3,6 +3,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use crossterm::event::EventStream;
 use ratatui::buffer::Buffer;
@@ -42,9 +43,12 @@ pub(super) async fn run<S: Screen>(
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(process::Signal::CONT.as_raw()))?;
     let mut terminal = Terminal::enter(options)?;
+    // Opens the terminal for reading. Without it a stream of events does so, and panics (crossterm 0.29) where the terminal
+    // has gone meanwhile.
+    crossterm::event::poll(Duration::ZERO)?;
+    let mut events = EventStream::new();
     let mut screen = make(terminal.size());
     terminal.draw(|buffer| screen.draw(buffer))?;
-    let mut events = EventStream::new();
     loop {
         // Signals are heard by the runtime, which must have its turn while keys or ticks come faster than they are drawn.
         tokio::task::yield_now().await;
