@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::diagnosis::{Context, Diagnosis, LOOK_BACK_S, Verdict};
-use crate::rates::{Frame, Rates, RatesOptions};
+use crate::rates::{Frame, GpuChoice, Rates, RatesOptions};
 use crate::sample::Sample;
 use crate::sample::recording::Header;
 use crate::text::sanitise;
@@ -53,15 +53,17 @@ impl Pipeline {
         }
     }
 
-    /// A pipeline for the samples that were recorded under this header.
+    /// A pipeline for the samples that were recorded under this header. `gpus` are devices named by hand, instead of
+    /// those that were named when it was recorded.
     #[must_use]
-    pub fn of_recording(header: &Header, options: RatesOptions) -> Self {
+    pub fn of_recording(header: &Header, gpus: Option<&[GpuChoice]>) -> Self {
+        let named = || header.gpus.iter().filter_map(|gpu| gpu.parse().ok()).collect();
         let context = Context {
             pid: header.pid,
             command: sanitise(&header.command).into_owned(),
             started: sanitise(&header.started).into_owned(),
         };
-        Self::new(context, options)
+        Self::new(context, RatesOptions { gpus: gpus.map_or_else(named, <[GpuChoice]>::to_vec) })
     }
 
     /// The tick of the next sample.

@@ -9,13 +9,13 @@ use jiff::Zoned;
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 
-use super::replay::Player;
 use super::{attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
 use crate::errors::Exit;
 use crate::history::archive::Limits;
 use crate::jobs::attached::AttachedJobs;
 use crate::jobs::candidates::polling::Candidates;
+use crate::jobs::recorded::Player;
 use crate::jobs::session::Session;
 use crate::jobs::{JobEvent, JobKey, Target, actions};
 use crate::text;

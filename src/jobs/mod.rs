@@ -5,6 +5,7 @@
 pub mod actions;
 pub mod attached;
 pub mod candidates;
+pub mod recorded;
 pub mod session;
 
 use std::sync::Arc;

@@ -43,7 +43,7 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<String> {
         lines.push(format!("Main thread: {split}"));
     }
     let advice = run.advice();
-    lines.extend(advice.map(|a| format!("► Do first: {}{}", sanitise(&a.title), super::views::bound(a))));
+    lines.extend(advice.map(|a| format!("► Do first: {}{}", sanitise(&a.title), words::bound(a))));
     lines
 }
 

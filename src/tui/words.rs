@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 
 use super::format::UNMEASURED;
-use crate::diagnosis::verdict::{Class, Phase, Verdict};
+use crate::diagnosis::verdict::{Advice, Class, Phase, Verdict};
 
 /// What each cause means, in a few words. The first of each pair is the exact string of the taxonomy.
 const CAUSES: [(&str, &str); 32] = [
@@ -103,6 +103,17 @@ pub fn short_command(command: &str) -> String {
     // 4 KiB of arguments are not put together again for a title of a hundred cells.
     let first: Vec<&str> = shown.take(SHORT_ARGUMENTS).collect();
     first.join(" ")
+}
+
+/// The bound of an advice as it follows its title: ` (at most 1.7× faster)`.
+#[must_use]
+pub fn bound(advice: &Advice) -> String {
+    match (advice.speedup_at_most.filter(|s| s.is_finite()), advice.predicted_step_ms.filter(|s| s.is_finite())) {
+        (Some(s), Some(ms)) => format!(" (at most {s:.1}× faster, steps of {ms:.0} ms)"),
+        (Some(s), None) => format!(" (at most {s:.1}× faster)"),
+        (None, Some(ms)) => format!(" (steps of {ms:.0} ms)"),
+        (None, None) => String::new(),
+    }
 }
 
 /// A wall clock time: `14:03:27`.

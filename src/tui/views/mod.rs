@@ -32,6 +32,7 @@ use super::message::Export;
 use super::page::Page;
 use super::picker::Picker;
 use super::theme;
+use super::words::bound;
 use crate::diagnosis::verdict::{Advice, Verdict};
 use crate::jobs::Target;
 use crate::outputs::{json, markdown};
@@ -217,16 +218,6 @@ pub(super) fn advice_line(lead: &str, advice: &Advice, width: usize) -> String {
     let short = advice.speedup_at_most.filter(|s| s.is_finite()).map(|s| format!(" (at most {s:.1}× faster)"));
     let long = format!("{title}{}", bound(advice));
     if usize::from(cells(&long)) <= width { long } else { format!("{title}{}", short.unwrap_or_default()) }
-}
-
-/// The bound of an advice as it follows its title: ` (at most 1.7× faster)`.
-pub(super) fn bound(advice: &Advice) -> String {
-    match (advice.speedup_at_most.filter(|s| s.is_finite()), advice.predicted_step_ms.filter(|s| s.is_finite())) {
-        (Some(s), Some(ms)) => format!(" (at most {s:.1}× faster, steps of {ms:.0} ms)"),
-        (Some(s), None) => format!(" (at most {s:.1}× faster)"),
-        (None, Some(ms)) => format!(" (steps of {ms:.0} ms)"),
-        (None, None) => String::new(),
-    }
 }
 
 /// Writes `text` from `x` to before `end` on row `y` and returns where it stopped.
