@@ -84,7 +84,7 @@ async fn show(job: Job, options: Options, settings: &Settings, feed: Feed) -> an
     let ascii = options.theme.ascii;
     let make = |size| JobScreen::new(App::new(job, options.clone(), size), feed, settings, options.may_signal);
     match screen_loop::run(terminal_options(options.mouse), make).await {
-        Ok((terminal, app)) => {
+        Ok((terminal, JobScreen { app, .. }, ())) => {
             let width = usize::from(terminal.size().0);
             terminal.leave_with(&what_was_learned(&app, width, ascii));
             Ok(Exit::Done.into())
@@ -158,7 +158,7 @@ impl<'s> JobScreen<'s> {
 }
 
 impl screen_loop::Screen for JobScreen<'_> {
-    type Outcome = App;
+    type Outcome = ();
 
     async fn next(&mut self) -> Vec<Message> {
         let needs = self.app.needs();
@@ -188,7 +188,7 @@ impl screen_loop::Screen for JobScreen<'_> {
         self.app.update(message)
     }
 
-    fn act(&mut self, effect: Effect) -> anyhow::Result<ControlFlow<App, Vec<Effect>>> {
+    fn act(&mut self, effect: Effect) -> anyhow::Result<ControlFlow<(), Vec<Effect>>> {
         let proc_root = &self.settings.proc_root;
         let message = match effect {
             Effect::Quit => {
@@ -196,7 +196,7 @@ impl screen_loop::Screen for JobScreen<'_> {
                 if let (Feed::Live(_), Some(file)) = (&self.feed, &self.settings.layout_file) {
                     layout_store::write(file, &self.app.layout().changed_since(&self.begun));
                 }
-                return Ok(ControlFlow::Break(self.app.clone()));
+                return Ok(ControlFlow::Break(()));
             }
             Effect::Save(export, text) => Message::Notice(save(self.app.job().target.pid, export, &text)),
             // The screen asks for neither where they are off; that they stay off does not rest on it.

@@ -32,14 +32,14 @@ pub(super) trait Screen {
     fn draw(&self, buffer: &mut Buffer);
 }
 
-/// Drives a screen on the terminal until it closes, and gives the terminal with what is left.
+/// Drives a screen on the terminal until it closes, and gives both back with what is left.
 ///
 /// # Errors
 /// What the screen's actions give, or that the terminal cannot be used.
 pub(super) async fn run<S: Screen>(
     options: terminal::Options,
     make: impl FnOnce((u16, u16)) -> S,
-) -> anyhow::Result<(Terminal, S::Outcome)> {
+) -> anyhow::Result<(Terminal, S, S::Outcome)> {
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(process::Signal::CONT.as_raw()))?;
     let mut terminal = Terminal::enter(options)?;
@@ -85,7 +85,7 @@ pub(super) async fn run<S: Screen>(
                 Effect::Mouse(on) => unless_stalled(terminal.mouse(on))?,
                 effect => match screen.act(effect)? {
                     ControlFlow::Continue(more) => effects.extend(more),
-                    ControlFlow::Break(outcome) => return Ok((terminal, outcome)),
+                    ControlFlow::Break(outcome) => return Ok((terminal, screen, outcome)),
                 },
             }
         }

@@ -164,11 +164,7 @@ impl Session {
 
 /// Ctrl-C, SIGTERM and SIGHUP: a clean end.
 #[derive(Debug)]
-pub struct Ending {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
+pub struct Ending([Signal; 3]);
 
 impl Ending {
     /// Begins to listen.
@@ -176,19 +172,16 @@ impl Ending {
     /// # Errors
     /// When the kernel refuses a handler.
     pub fn listen() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
+        Ok(Self([signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?]))
     }
 
     /// Waits for one of them. Cancel safe.
     pub async fn signalled(&mut self) {
+        let [interrupt, terminate, hang_up] = &mut self.0;
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hang_up.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
         }
     }
 }
