@@ -22,7 +22,7 @@ use crate::text;
 use crate::tui::message::Export;
 use crate::tui::{App, Effect, Job, Layout, Message, Options, Theme, summary, terminal, theme, views};
 
-/// How much of a recording is kept for looking at: a day, packed.
+/// How much of a recording can be gone back to: a day, packed.
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
 
 /// Shows a job until the user leaves the screen. When the target ends the screen stays.
@@ -48,7 +48,7 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
     show(job, options, settings, Feed::Recorded(Box::new(player))).await
 }
 
-/// What the screen is set to: the command line and the configuration over what was kept over the defaults.
+/// What the screen is set to: the command line and the configuration over the stored layout over the defaults.
 ///
 /// # Errors
 /// One line when the theme's file cannot be used.
@@ -192,7 +192,7 @@ impl screen_loop::Screen for JobScreen<'_> {
         let proc_root = &self.settings.proc_root;
         let message = match effect {
             Effect::Quit => {
-                // How somebody's recording was looked at says nothing about how runs are watched.
+                // The layout of a replay says nothing about how live jobs are to be shown.
                 if let (Feed::Live(_), Some(file)) = (&self.feed, &self.settings.layout_file) {
                     layout_store::write(file, &self.app.layout().changed_since(&self.begun));
                 }

@@ -11,7 +11,7 @@ use crate::rates::GpuChoice;
 use crate::sample::recording::Header;
 use crate::sources::recording::Recording;
 
-/// Samples taken in between two looks at the keyboard.
+/// Samples read before keys have their turn.
 const PIECE: usize = 20;
 
 /// Reads a recording, and makes ticks of its samples.

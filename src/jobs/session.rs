@@ -1,4 +1,4 @@
-//! One attached job: a collector that feeds a pipeline, and as many stacks as the verdict or somebody needs.
+//! One attached job: a collector that feeds a pipeline, and as many stacks as the verdict and the screen need.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ pub struct Session {
     ended: bool,
     /// This job is shown, or no screen is up.
     shown: bool,
-    /// Somebody looks at its stacks.
+    /// Its stacks are shown.
     stacks_shown: bool,
 }
 
@@ -137,7 +137,7 @@ impl Session {
                 || self.duration.is_some_and(|duration| elapsed >= duration))
     }
 
-    /// Passes on what somebody needs who looks at this job, or at another one.
+    /// Passes on what the screen needs, on which this job or another one is shown.
     pub fn want(&mut self, needs: Needs, shown: bool) {
         let stacks_shown = needs.stacks && shown;
         if self.shown && !shown {
