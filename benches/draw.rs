@@ -6,13 +6,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "a benchmark")]
 
-#[path = "../tests/tui_support/mod.rs"]
-mod tui_support;
+#[path = "../tests/support/app.rs"]
+mod app;
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
+use app::*;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -20,9 +21,8 @@ use trainmon::rates::Frame;
 use trainmon::rates::frame::{ProcessRates, TrainerRates};
 use trainmon::tui::encode::encode;
 use trainmon::tui::keys::{Action, Keymap};
-use trainmon::tui::page::Page;
-use trainmon::tui::{App, Message, views};
-use tui_support::*;
+use trainmon::tui::pages::Page;
+use trainmon::tui::{App, Message};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 /// An hour at 1 Hz.
@@ -105,7 +105,7 @@ fn bench_draw(c: &mut Criterion, name: &str, app: &App, size: (u16, u16)) {
     c.bench_function(&format!("draw {name} {}x{}", size.0, size.1), |b| {
         b.iter(|| {
             buf.reset();
-            views::draw(&mut buf, black_box(app));
+            trainmon::tui::draw(&mut buf, black_box(app));
         });
     });
 }
@@ -162,7 +162,7 @@ fn next_second(c: &mut Criterion) {
         c.bench_function(&format!("draw, compare and encode the next second {}x{}", size.0, size.1), |b| {
             b.iter(|| {
                 buf.reset();
-                views::draw(&mut buf, black_box(&app));
+                trainmon::tui::draw(&mut buf, black_box(&app));
                 bytes.clear();
                 encode(&mut bytes, before.diff_iter(&buf));
             });

@@ -10,16 +10,16 @@ use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_ma
 use trainmon::rates::{Rates, RatesOptions};
 use trainmon::sample::{
     Access, BlockDevice, CpuTimes, DataMount, GpuDevice, GpuProcess, GpuSample, HostSample, IoCounters, JobSample,
-    LanePoint, LaneSample, ProcessId, ProcessRole, ProcessSample, Sample, StorageSample, ThreadSample, TrainerLane,
-    UtilizationPoint, Wait, WorkerLane,
+    Observation, ProcessId, ProcessRole, ProcessSample, Sample, SampledProcess, SampledThread, SamplerSample,
+    StorageSample, ThreadRole, ThreadSample, UtilizationPoint,
 };
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Threads of each process, CPUs, and looks a second.
+/// Threads of each process, CPUs, and rounds of the sampler a second.
 const THREADS: u32 = 4;
 const CPUS: u16 = 64;
-const LOOKS: u64 = 50;
+const ROUNDS: u32 = 50;
 
 fn id(pid: u32) -> ProcessId {
     ProcessId { pid, start_ticks: pid.into() }
@@ -52,21 +52,33 @@ fn process(pid: u32, tick: u64) -> ProcessSample {
     }
 }
 
-fn lane(processes: u32, tick: u64) -> LaneSample {
-    let point = |at: u64| LanePoint {
-        at_ns: tick * SECOND + at * SECOND / LOOKS,
-        main: if at.is_multiple_of(3) { Wait::Running } else { Wait::LoaderPoll },
-        pin: None,
-        helper_running: Some(false),
-        written_chars: at.is_multiple_of(5).then_some(4096),
-        batches_requested: at.is_multiple_of(5).then_some(tick * 20 + at / 5),
+fn sampler(processes: u32, tick: u64) -> SamplerSample {
+    let running = Observation { state: Some('R'), ..Observation::default() };
+    let poll = Observation { call: Some(7), nfds: Some(1), timeout_ms: Some(5000), ..Observation::default() };
+    let every = |step: u32| (0..ROUNDS).filter(move |round| round.is_multiple_of(step));
+    let process = |pid| {
+        let trainer = pid == 1;
+        let rounds: Vec<u32> = if trainer { Vec::new() } else { every(3).collect() };
+        let seen = every(if trainer { 1 } else { 3 }).map(|round| u32::from(!round.is_multiple_of(3))).collect();
+        let fed = |round: u32| (round, tick * 20 + u64::from(round) / 5);
+        SampledProcess {
+            id: id(pid),
+            role: if trainer { ProcessRole::Trainer } else { ProcessRole::Worker },
+            trainer: (!trainer).then_some(1),
+            threads: vec![SampledThread { tid: pid, role: ThreadRole::Main, rounds, seen }],
+            feeders: if trainer { 8 } else { 1 },
+            fed: if trainer { every(5).map(fed).collect() } else { vec![fed(ROUNDS)] },
+            written: if trainer { every(5).map(|round| (round, 4096)).collect() } else { Vec::new() },
+        }
     };
-    let trainer = TrainerLane { id: id(1), syscall: Access::Ok, feeders: 8, points: (0..LOOKS).map(point).collect() };
-    let worker = |pid| {
-        let looks = Wait::ALL.map(|wait| if matches!(wait, Wait::Running | Wait::LoaderPoll) { 25 } else { 0 });
-        WorkerLane { id: id(pid), trainer: 1, looks, idle_looks: 25, batches: Some(tick * 3) }
-    };
-    LaneSample { trainers: vec![trainer], workers: (2..=processes).map(worker).collect() }
+    SamplerSample {
+        syscall: Access::Ok,
+        began_ns: tick * SECOND,
+        gaps_us: vec![20_000; ROUNDS as usize],
+        seen: vec![running, poll],
+        processes: (1..=processes).map(process).collect(),
+        ..SamplerSample::default()
+    }
 }
 
 fn sample(processes: u32, tick: u64) -> Arc<Sample> {
@@ -76,7 +88,7 @@ fn sample(processes: u32, tick: u64) -> Arc<Sample> {
         target: id(1),
         alive: true,
         processes: (1..=processes).map(|pid| process(pid, tick)).collect(),
-        lane: lane(processes, tick),
+        sampler: sampler(processes, tick),
         allowed_cpus: (0..CPUS).collect(),
         ticks_per_second: 100,
         ..JobSample::default()

@@ -1,4 +1,4 @@
-//! What one tick costs: reading the processes of a job (1, 33 and 1,000 of them) with the fast lane and the host's
+//! What one tick costs: reading the processes of a job (1, 33 and 1,000 of them) with the sampler and the host's
 //! files, from the real `/proc`.
 //!
 //! The jobs are sleeping children of the benchmark, so their files are real and nothing else in them moves.
@@ -11,7 +11,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use trainmon::sources::Roots;
 use trainmon::sources::host::HostReader;
 use trainmon::sources::job::JobReader;
-use trainmon::sources::lane::LaneReader;
+use trainmon::sources::sampler::Sampler;
 
 /// A shell with so many sleeping children below it, ended on drop.
 struct Job {
@@ -50,22 +50,22 @@ fn tick(c: &mut Criterion) {
     for processes in [1_usize, 33, 1000] {
         let job = Job::start(processes - 1);
         let mut reader = JobReader::attach(&roots.proc, job.shell.id(), false).expect("attach");
-        let mut lane = LaneReader::new(&roots.proc);
+        let mut sampler = Sampler::new(&roots.proc);
         let mut now_ns = 0;
         c.bench_function(&format!("tick of a job of {processes} processes"), |b| {
             b.iter(|| {
                 now_ns += 1_000_000_000;
                 let mut sample = reader.read(now_ns);
-                sample.lane = lane.take();
-                lane.follow(reader.lane_plan());
+                sample.sampler = sampler.take();
+                sampler.follow(reader.sampler_plan());
                 sample
             });
         });
-        c.bench_function(&format!("look of the fast lane, job of {processes} processes"), |b| {
+        c.bench_function(&format!("round of the sampler, job of {processes} processes"), |b| {
             b.iter(|| {
                 now_ns += 20_000_000;
-                lane.look(now_ns);
-                lane.take()
+                sampler.round(now_ns);
+                sampler.take()
             });
         });
     }

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::rates::GpuChoice;
     use crate::tui::keys::{Keymap, TABLE};
-    use crate::tui::page::Page;
+    use crate::tui::pages::Page;
 
     const SAMPLE: &str = include_str!("../assets/config.toml");
 
@@ -167,7 +167,9 @@ mod tests {
         assert!(parse(&all).is_ok(), "{:?}", parse(&all));
         // All keys, with their defaults.
         let shown = SAMPLE.split_once("[keys]\n").unwrap().1;
-        assert!(shown.lines().zip(TABLE).all(|(line, binding)| line.starts_with(&format!("# {} = ", binding.id))));
+        assert!(
+            shown.lines().zip(TABLE.iter()).all(|(line, binding)| line.starts_with(&format!("# {} = ", binding.id)))
+        );
         assert_eq!(shown.lines().count(), TABLE.len());
         assert_eq!(parse(&all).unwrap().keymap, Keymap::default());
     }

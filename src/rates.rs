@@ -1,8 +1,8 @@
 //! (previous, current) sample → frame of rates. The only subtraction of counters in the program.
 //!
 //! [`Rates`] is a deterministic fold: the same samples give the same frames, with no clock and no I/O, so a recording
-//! can be judged again. It keeps the previous sample and, for each trainer, what spans two ticks (a wait that has not
-//! ended, the last step seen).
+//! can be judged again. It keeps the previous sample and, for each trainer, what spans ticks (a wait that has not
+//! ended, the last step seen, the newest stacks).
 //!
 //! Rules that hold everywhere below:
 //! - A counter that went backwards gives `None` for its field: a gap, never a spike. So does the first sample, and a
@@ -22,6 +22,7 @@ pub mod neighbours;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod properties;
+mod sampled;
 pub mod stacks;
 mod steps;
 mod storage;
@@ -31,15 +32,18 @@ mod testing;
 pub mod threads;
 pub mod time_split;
 mod trainer;
+pub mod wait;
 mod workers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use frame::Frame;
+pub use wait::Wait;
 
 use crate::sample::{ProcessId, Sample, SourceState};
 use delta::{rate, span};
+use stacks::correction::Recent;
 use trainer::Carry;
 
 /// A suspend stops CLOCK_MONOTONIC but not CLOCK_BOOTTIME (clock_gettime(2)): the two drifting apart by more than this
@@ -77,6 +81,7 @@ pub struct Rates {
     previous: Option<Arc<Sample>>,
     previous_interval_ns: Option<u64>,
     carries: HashMap<ProcessId, Carry>,
+    recent_stacks: Recent,
 }
 
 impl Rates {
@@ -138,11 +143,12 @@ impl Rates {
             let stale = stale_against
                 .and_then(|before| before.job.as_deref())
                 .is_some_and(|before| before.monotonic_ns == job.monotonic_ns);
-            let folded = job::fold(before_job, sample, job, gpu.memory_by_pid());
+            let folded = job::fold(before_job, sample, job, &gpu.memory_by_pid);
             frame.alive = job.alive;
             frame.state = job::state(job);
-            frame.trainers = trainer::fold(&mut self.carries, job, &folded, &gpu, stale);
-            frame.workers = workers::fold(before_job, job, &folded, stale);
+            let (trainers, workers) = sampled::sampled(job);
+            frame.trainers = trainer::fold(&mut self.carries, job, (&trainers, &workers), &folded, &gpu, stale);
+            frame.workers = workers::fold(before_job, job, &workers, &folded, stale);
             frame.job = folded.job;
             frame.processes = folded.processes;
             (frame.threads, frame.thread_roles) = folded.threads.finish();
@@ -150,6 +156,8 @@ impl Rates {
             self.carries.clear();
         }
         frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref());
+        self.recent_stacks.take(frame.monotonic_ns, &frame.stacks);
+        frame.trainers.iter_mut().for_each(|trainer| trainer.correct(&self.recent_stacks.of(trainer.id)));
         frame.host = host::fold(before, sample, frame.job.cpu_pct);
         frame.storage = storage::fold(before, sample);
         frame.neighbours = neighbours::fold(sample.neighbours.as_deref());

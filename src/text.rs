@@ -4,9 +4,14 @@
 //! or a hundred combining marks. Nothing of that may reach a terminal or a one-line output, so every string that trainmon
 //! did not write itself passes through [`sanitise`] or [`fit`] first.
 
+pub mod format;
+mod named;
+
 use std::borrow::Cow;
 
-use unicode_width::UnicodeWidthChar;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+pub(crate) use named::named_enum;
 
 /// What stands where a character was that may not be shown (U+FFFD REPLACEMENT CHARACTER).
 pub const REPLACEMENT: char = '\u{FFFD}';
@@ -17,25 +22,16 @@ const MARKS_KEPT: usize = 2;
 /// The mark of a text that was cut.
 const ELLIPSIS: char = '…';
 
-/// What becomes of one character.
-enum Shown {
-    /// As it is.
-    Kept(char),
-    /// Left out: it would be invisible.
-    Dropped,
-}
-
-/// Judges one character. Line breaks and tabs become a space, other controls the replacement character.
-fn shown(c: char) -> Shown {
+/// What is shown of one character, if anything: line breaks and tabs become a space, other controls the replacement
+/// character.
+fn shown(c: char) -> Option<char> {
     match c {
-        ' '..='~' => Shown::Kept(c),
-        '\t' | '\n' | '\r' | '\u{0B}' | '\u{0C}' | '\u{85}' | '\u{2028}' | '\u{2029}' => Shown::Kept(' '),
+        ' '..='~' => Some(c),
+        '\t' | '\n' | '\r' | '\u{0B}' | '\u{0C}' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some(' '),
         // C0, DEL and C1: ESC and the single-byte CSI and OSC are among them.
-        '\0'..='\u{1F}' | '\u{7F}'..='\u{9F}' => Shown::Kept(REPLACEMENT),
+        '\0'..='\u{1F}' | '\u{7F}'..='\u{9F}' => Some(REPLACEMENT),
         // Bidirectional embeddings, overrides, isolates and marks (UAX #9) could reorder the rest of the line.
-        '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{206F}' => {
-            Shown::Kept(REPLACEMENT)
-        }
+        '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{206F}' => Some(REPLACEMENT),
         // Invisible: zero-width spaces and joiners, soft hyphen, byte-order mark, variation selectors (which change
         // the width of what stands before them), tags, fillers.
         '\u{AD}'
@@ -54,23 +50,18 @@ fn shown(c: char) -> Shown {
         | '\u{FFF0}'..='\u{FFFB}'
         | '\u{1BCA0}'..='\u{1BCA3}'
         | '\u{1D173}'..='\u{1D17A}'
-        | '\u{E0000}'..='\u{E0FFF}' => Shown::Dropped,
-        _ => Shown::Kept(c),
+        | '\u{E0000}'..='\u{E0FFF}' => None,
+        _ => Some(c),
     }
 }
 
 /// The characters of `text` that may be shown, each with its width in terminal cells.
 fn cells(text: &str) -> impl Iterator<Item = (char, usize)> {
     let mut marks = MARKS_KEPT; // a mark at the very start has no base to stand on
-    text.chars().filter_map(move |c| {
-        let Shown::Kept(c) = shown(c) else { return None };
+    text.chars().filter_map(shown).filter_map(move |c| {
         let width = c.width().unwrap_or(0);
-        if width == 0 {
-            marks += 1;
-            return (marks <= MARKS_KEPT).then_some((c, 0));
-        }
-        marks = 0;
-        Some((c, width))
+        marks = if width == 0 { marks + 1 } else { 0 };
+        (marks <= MARKS_KEPT).then_some((c, width))
     })
 }
 
@@ -147,6 +138,19 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// [`wrap`] with a hanging indent: the first line begins with `first`, the others with blanks of the same width. `width`
+/// is that of the whole lines; an empty text has one.
+#[must_use]
+pub fn wrap_hanging(first: &str, text: &str, width: usize) -> Vec<String> {
+    let indent = first.width();
+    let mut lines = wrap(text, width.saturating_sub(indent).max(8));
+    if lines.is_empty() {
+        lines.push(String::new());
+    }
+    let begin = |number| if number == 0 { first.to_owned() } else { " ".repeat(indent) };
+    lines.iter().enumerate().map(|(number, line)| (begin(number) + line).trim_end().to_owned()).collect()
+}
+
 /// The word that is spelled most like this one, if any is spelled much like it.
 #[must_use]
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
@@ -168,7 +172,6 @@ pub fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
-    use unicode_width::UnicodeWidthStr;
 
     use super::*;
 
@@ -217,6 +220,16 @@ mod tests {
         assert_eq!(wrap("a\u{17D8}b", 3), ["a", "\u{17D8}", "b"]);
     }
 
+    #[test]
+    fn wrapping_with_a_hanging_indent() {
+        assert_eq!(
+            wrap_hanging("1. ", "raise the number of workers", 15),
+            ["1. raise the", "   number of", "   workers"]
+        );
+        assert_eq!(wrap_hanging("- ", "", 80), ["-"]);
+        assert_eq!(wrap_hanging("", "abcdefghijkl", 8), ["abcdefgh", "ijkl"]);
+    }
+
     proptest! {
         #[test]
         fn sanitised_text_holds_nothing_dangerous_and_is_stable(text in any::<String>()) {
@@ -246,6 +259,15 @@ mod tests {
             let squeeze = |s: &str| s.chars().filter(|c| *c != ' ').collect::<String>();
             let kept = |c: char| if c.width().unwrap_or(0) > width { REPLACEMENT } else { c };
             prop_assert_eq!(squeeze(&lines.concat()), squeeze(&sanitise(&text)).chars().map(kept).collect::<String>());
+        }
+
+        #[test]
+        fn hanging_lines_fit_and_lose_no_word(text in "(\\PC| ){0,200}", width in 20usize..100) {
+            let lines = wrap_hanging("  ", &text, width);
+            prop_assert!(lines.iter().all(|line| line.width() <= width), "{:?}", lines);
+            let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+            // What may not be shown is taken out before.
+            prop_assert_eq!(letters(&lines.concat()), letters(&sanitise(&text)));
         }
     }
 }

@@ -1,16 +1,25 @@
-//! The demo job: it comes up, uses its device as its bottleneck says, and leaves nothing behind.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests")]
+//! The demo job: it comes up, uses its device as its bottleneck says, and leaves nothing behind. A program of its own,
+//! because it measures, and other tests would take the CPUs that it needs.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+#[path = "support/process.rs"]
+mod process;
+
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
+use rustix::process::Signal;
 use trainmon::cli::Bottleneck;
 use trainmon::demo::{DemoJob, start_with};
 use trainmon::sources::gpu;
 use trainmon::sources::simulated_device::monotonic_ns;
 
+use process::{PROGRAM, pause, signal, state, this_test, until};
+
 fn start(bottleneck: Bottleneck) -> DemoJob {
-    start_with(Path::new(env!("CARGO_BIN_EXE_trainmon")), bottleneck, None).unwrap()
+    start_with(Path::new(PROGRAM), bottleneck, None).unwrap()
 }
 
 /// PIDs below `pid`.
@@ -19,32 +28,23 @@ fn tree(pid: u32) -> Vec<u32> {
     children.split_whitespace().map(|child| child.parse().unwrap()).collect()
 }
 
-fn state(pid: u32) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit(')').next()?.trim().chars().next()
-}
-
 fn wait_until_gone(pid: u32) {
-    let start = Instant::now();
-    while matches!(state(pid), Some(state) if state != 'Z') {
-        assert!(start.elapsed() < Duration::from_secs(5), "{pid} is left over");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until(&format!("{pid} is left over"), || matches!(state(pid), None | Some('Z')));
 }
 
 /// Device utilisation of a demo over a second and a half, percent.
 fn utilisation(bottleneck: Bottleneck) -> u32 {
     let job = start(bottleneck);
     let mut reader = gpu::open(None, Some(&job.device_path)).unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    pause(500);
     reader.read(monotonic_ns()).unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
+    pause(1500);
     let sample = reader.read(monotonic_ns()).unwrap();
     assert_eq!(sample.devices[0].processes[0].pid, job.pid());
     sample.devices[0].utilization_pct.unwrap()
 }
 
-// One after the other in one test: they measure, and the machine may be small.
+/// One after the other in one test: the machine may be small.
 #[test]
 fn each_bottleneck_shows_on_the_device() {
     for (bottleneck, least, most) in [
@@ -79,11 +79,7 @@ fn dropping_the_job_ends_and_reaps_everything() {
 fn a_stopped_trainer_is_ended_too() {
     let job = start(Bottleneck::Gpu);
     let (trainer, workers) = (job.pid(), tree(job.pid()));
-    let stop = |pid: u32| {
-        let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
-    };
-    stop(trainer);
+    signal(trainer, Signal::STOP);
     drop(job);
     assert_eq!(state(trainer), None);
     workers.into_iter().for_each(wait_until_gone);
@@ -93,22 +89,15 @@ fn a_stopped_trainer_is_ended_too() {
 fn a_dead_worker_ends_the_trainer() {
     let job = start(Bottleneck::DataLoader);
     let trainer = job.pid();
-    let worker = tree(trainer)[0];
-    let worker = rustix::process::Pid::from_raw(worker.cast_signed()).unwrap();
-    rustix::process::kill_process(worker, rustix::process::Signal::KILL).unwrap();
+    signal(tree(trainer)[0], Signal::KILL);
     wait_until_gone(trainer);
 }
 
 /// Killing trainmon itself leaves nothing behind either. The part of trainmon is played by `a_parent`.
 #[test]
 fn a_killed_parent_leaves_nothing_behind() {
-    use std::io::BufRead;
-    let mut parent = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "a_parent", "--nocapture"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = std::io::BufReader::new(parent.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut parent = this_test(module_path!(), "a_parent").arg("--nocapture").stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(parent.stdout.take().unwrap()).lines().map(Result::unwrap);
     let line = { lines }.find(|line| line.contains("trainer=")).unwrap();
     let trainer: u32 = line.rsplit('=').next().unwrap().parse().unwrap();
     let workers = tree(trainer);
@@ -123,5 +112,5 @@ fn a_killed_parent_leaves_nothing_behind() {
 fn a_parent() {
     let job = start(Bottleneck::Io);
     println!("\ntrainer={}", job.pid());
-    std::thread::sleep(Duration::from_secs(30));
+    pause(30_000);
 }

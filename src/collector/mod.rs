@@ -1,7 +1,7 @@
 //! When to read what, on which thread: the only module that knows time.
 //!
 //! ```text
-//!  tm-job      looks at the main thread and the workers about 50 times a second, and once a tick reads the job's
+//!  tm-job      samples the main thread and the workers about 50 times a second, and once a tick reads the job's
 //!              processes, the host and the cgroup (kernel memory: these reads do not block)
 //!  tm-gpu      NVML, which may hang with the driver         } asked once a tick, one call outstanding,
 //!  tm-storage  disks, descriptors and mounts                } never waited for longer than a moment
@@ -9,19 +9,17 @@
 //!  tm-hosts    the host's other processes, while they are wanted
 //!       │
 //!       ▼
-//!  Board: the latest value of each source, with its state (fresh, stale, hung, gone, absent, denied)
+//!  Latest: the latest value of each source, with its state (fresh, stale, hung, gone, absent, denied)
 //!       │
 //!       ▼
 //!  Collector::next() puts a `Sample` together, on the caller's (async) thread
 //! ```
 
-mod board;
-mod clock;
+mod latest;
 mod neighbours;
 mod stacks;
 mod threads;
 
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,10 +28,11 @@ use std::time::{Duration, Instant};
 
 use crate::sample::{OwnSample, ProcessId, Sample};
 use crate::sources::Roots;
+use crate::sources::files::KeptFile;
 use crate::sources::job::{AttachError, JobReader};
-use crate::sources::kept;
+use crate::sources::{clock, task_files};
 
-use board::Board;
+use latest::Latest;
 use neighbours::Neighbours;
 pub use stacks::Demand;
 
@@ -69,7 +68,7 @@ pub struct Options {
 /// left behind and ends with the program.
 #[derive(Debug)]
 pub struct Collector {
-    board: Arc<Board>,
+    latest: Arc<Latest>,
     stop: Arc<AtomicBool>,
     /// How long the stacks thread rests between two windows, milliseconds.
     stacks_rest_ms: Arc<AtomicU64>,
@@ -78,9 +77,7 @@ pub struct Collector {
     target: ProcessId,
     command: Arc<str>,
     interval: Duration,
-    statm: Option<OwnedFd>,
-    stat: Option<OwnedFd>,
-    page_size: u64,
+    own_stat: Option<KeptFile>,
     next_tick: u64,
 }
 
@@ -93,15 +90,15 @@ impl Collector {
         let job = JobReader::attach(&options.roots.proc, options.pid, options.no_ptrace)?;
         let target = job.target();
         let command = job.command();
-        let board = Arc::new(Board::default());
+        let latest = Arc::new(Latest::default());
         let stop = Arc::new(AtomicBool::new(false));
         let interval = options.interval;
         let neighbours = Neighbours::new(&options.roots);
         let stacks_rest_ms = Arc::new(AtomicU64::new(Demand::Often.rest_ms()));
-        let stacks_thread = threads::start(job, options, &board, &stop, &stacks_rest_ms)
+        let stacks_thread = threads::start(job, options, &latest, &stop, &stacks_rest_ms)
             .map_err(|error| AttachError::Failed(target.pid, error))?;
         Ok(Self {
-            board,
+            latest,
             stop,
             stacks_rest_ms,
             stacks_thread,
@@ -109,9 +106,7 @@ impl Collector {
             target,
             command,
             interval,
-            statm: kept::open(&PathBuf::from("/proc/self/statm")).ok(),
-            stat: kept::open(&PathBuf::from("/proc/self/stat")).ok(),
-            page_size: rustix::param::page_size() as u64,
+            own_stat: KeptFile::open("/proc/self/stat").ok(),
             next_tick: 0,
         })
     }
@@ -135,10 +130,10 @@ impl Collector {
         }
     }
 
-    /// Says whether the busiest processes besides the job's are wanted from now on: a look over the host every two
+    /// Says whether the busiest processes besides the job's are wanted from now on: a scan of the host every two
     /// seconds, or more rarely where that would cost more than 1 % of a core.
     pub fn want_neighbours(&mut self, wanted: bool) {
-        self.neighbours.want(wanted, &self.board, &self.stop);
+        self.neighbours.want(wanted, &self.latest, &self.stop);
     }
 
     fn wake_stacks(&self) {
@@ -153,64 +148,51 @@ impl Collector {
     pub async fn next(&mut self) -> Sample {
         let late = self.interval + Duration::from_secs(1);
         let tick = self.next_tick;
-        let arrived = tokio::time::timeout(late, self.reached(|parts| parts.job.has_answered(tick))).await;
+        let arrived = tokio::time::timeout(late, self.reached(|values| values.job.has_answered(tick))).await;
         if arrived.is_ok() {
             let grace = Duration::from_millis(GRACE_MS);
             // What comes later than this is taken at the next tick; the state tells its age.
-            let _ = tokio::time::timeout(grace, self.reached(|parts| parts.complete(tick))).await;
+            let _ = tokio::time::timeout(grace, self.reached(|values| values.complete(tick))).await;
         }
-        let mut parts = self.board.parts();
-        self.next_tick = parts.job.tick.map_or(tick, |answered| answered.max(tick)) + 1;
+        let mut values = self.latest.values();
+        self.next_tick = values.job.tick.map_or(tick, |answered| answered.max(tick)) + 1;
         let now_ns = clock::monotonic_ns();
         let interval_ns = u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX);
         Sample {
             sequence: self.next_tick - 1,
-            unix_ms: clock::unix_ms(),
+            unix_ms: i64::try_from(clock::unix_us() / 1000).unwrap_or(i64::MAX),
             monotonic_ns: now_ns,
             boottime_ns: clock::boottime_ns(),
-            job: parts.job.value.clone(),
-            host: parts.host.value.clone(),
-            storage: parts.storage.value.clone(),
-            gpus: parts.gpu.value.clone(),
-            stacks: parts.stacks.take(),
-            neighbours: parts.neighbours.clone(),
-            sources: parts.sources(now_ns, interval_ns),
+            job: values.job.value.clone(),
+            host: values.host.value.clone(),
+            storage: values.storage.value.clone(),
+            gpus: values.gpu.value.clone(),
+            stacks: values.stacks.take(),
+            neighbours: values.neighbours.clone(),
+            sources: values.sources(now_ns, interval_ns),
             own: self.own(),
         }
     }
 
-    async fn reached(&self, condition: impl Fn(&board::Parts) -> bool) {
+    async fn reached(&self, condition: impl Fn(&latest::Values) -> bool) {
         loop {
-            let changed = self.board.changed.notified();
-            if condition(&self.board.parts()) {
+            let changed = self.latest.changed.notified();
+            if condition(&self.latest.values()) {
                 return;
             }
             changed.await;
         }
     }
 
-    /// CPU time of the programs that we started and that have ended: `cutime` and `cstime`, fields 16 and 17 of
-    /// `/proc/self/stat` (proc(5)), in clock ticks.
-    fn children_cpu_ns(&self) -> Option<u64> {
-        let mut room = [0_u8; 512];
-        let line = kept::read_line(self.stat.as_ref()?, &mut room).ok()?;
-        let after_name = std::str::from_utf8(line).ok()?.rsplit_once(") ")?.1;
-        let mut fields = after_name.split_ascii_whitespace().skip(13).map(|field| field.parse::<u64>().ok());
-        let ticks = fields.next()??.saturating_add(fields.next()??);
-        let per_second = rustix::param::clock_ticks_per_second().max(1);
-        Some(ticks.saturating_mul(1_000_000_000 / per_second))
-    }
-
     fn own(&self) -> OwnSample {
-        let mut room = [0_u8; 128];
-        let rss_pages =
-            self.statm.as_ref().and_then(|statm| kept::read_line(statm, &mut room).ok()).and_then(|bytes| {
-                std::str::from_utf8(bytes).ok()?.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
-            });
+        let mut room = [0_u8; 512];
+        let line = self.own_stat.as_ref().and_then(|file| file.read_line(&mut room).ok());
+        let stat = line.and_then(task_files::stat);
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         OwnSample {
             cpu_ns: Some(clock::own_cpu_ns()),
-            children_cpu_ns: self.children_cpu_ns(),
-            rss_bytes: rss_pages.map(|pages| pages.saturating_mul(self.page_size)),
+            children_cpu_ns: stat.map(|stat| stat.children_ticks.saturating_mul(tick_ns)),
+            rss_bytes: stat.map(|stat| stat.rss_pages.saturating_mul(rustix::param::page_size() as u64)),
         }
     }
 }

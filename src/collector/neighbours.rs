@@ -1,6 +1,6 @@
-//! The thread that looks at the host's other processes, while somebody wants to see them.
+//! The thread that scans the host's other processes, while somebody wants to see them.
 //!
-//! It is started when it is first wanted and parked whenever it is not, and it rests long enough for its looks to cost
+//! It is started when it is first wanted and parked whenever it is not, and it rests long enough for its scans to cost
 //! little whatever the host's size.
 
 use std::sync::Arc;
@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::board::Board;
-use super::clock;
-use crate::sources::Roots;
+use super::latest::Latest;
 use crate::sources::neighbours::NeighboursReader;
+use crate::sources::{Roots, clock};
 
-/// Shortest time between two looks.
+/// Shortest time between two scans.
 const EVERY: Duration = Duration::from_secs(2);
-/// The rest after a look is at least this many times as long as the look: at most 1 % of a core.
+/// The rest after a scan is at least this many times as long as the scan: at most 1 % of a core.
 const REST_FACTOR: u32 = 100;
 
 /// The thread, and whether it is wanted.
@@ -33,20 +32,20 @@ impl Neighbours {
     }
 
     /// Says whether neighbours are wanted from now on. Where no thread can be started there are none.
-    pub(super) fn want(&mut self, wanted: bool, board: &Arc<Board>, stop: &Arc<AtomicBool>) {
+    pub(super) fn want(&mut self, wanted: bool, latest: &Arc<Latest>, stop: &Arc<AtomicBool>) {
         if self.wanted.swap(wanted, Ordering::Relaxed) == wanted {
             return;
         }
         if self.thread.is_none() {
-            let (roots, board, stop) = (self.roots.clone(), Arc::clone(board), Arc::clone(stop));
+            let (roots, latest, stop) = (self.roots.clone(), Arc::clone(latest), Arc::clone(stop));
             let still_wanted = Arc::clone(&self.wanted);
-            let watch = move || watch(&roots, &board, &stop, &still_wanted);
+            let watch = move || watch(&roots, &latest, &stop, &still_wanted);
             self.thread = thread::Builder::new().name("tm-hosts".into()).spawn(watch).ok();
         }
         self.wake();
     }
 
-    /// Has the thread look at what is wanted of it.
+    /// Has the thread see what is wanted of it.
     pub(super) fn wake(&self) {
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
@@ -54,22 +53,22 @@ impl Neighbours {
     }
 }
 
-/// Looks until `stop`.
-fn watch(roots: &Roots, board: &Board, stop: &AtomicBool, wanted: &AtomicBool) {
+/// Scans until `stop`.
+fn watch(roots: &Roots, latest: &Latest, stop: &AtomicBool, wanted: &AtomicBool) {
     let mut reader: Option<NeighboursReader> = None;
     while !stop.load(Ordering::Relaxed) {
         if !wanted.load(Ordering::Relaxed) {
             // What was seen would be of long ago when it is wanted again.
             reader = None;
-            board.parts().neighbours = None;
+            latest.values().neighbours = None;
             thread::park();
             continue;
         }
         let begun = Instant::now();
-        let job = board.parts().pids.clone();
+        let job = latest.values().pids();
         let reader = reader.get_or_insert_with(|| NeighboursReader::new(roots));
         let seen = reader.read(clock::monotonic_ns(), &job).ok();
-        board.parts().neighbours = seen.map(Arc::new);
+        latest.values().neighbours = seen.map(Arc::new);
         let rest = EVERY.max(begun.elapsed().saturating_mul(REST_FACTOR));
         while let Some(left) = rest.checked_sub(begun.elapsed()).filter(|left| !left.is_zero())
             && wanted.load(Ordering::Relaxed)
@@ -94,17 +93,17 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_while_it_is_wanted_and_ends_when_told() {
-        let (board, stop) = (Arc::<Board>::default(), Arc::<AtomicBool>::default());
+    fn it_scans_while_it_is_wanted_and_ends_when_told() {
+        let (latest, stop) = (Arc::<Latest>::default(), Arc::<AtomicBool>::default());
         let mut neighbours = Neighbours::new(&Roots::default());
-        neighbours.want(false, &board, &stop);
+        neighbours.want(false, &latest, &stop);
         assert!(neighbours.thread.is_none());
-        neighbours.want(true, &board, &stop);
-        until("a first look", || board.parts().neighbours.is_some());
-        neighbours.want(false, &board, &stop);
-        until("nothing when unwanted", || board.parts().neighbours.is_none());
-        neighbours.want(true, &board, &stop);
-        until("a look again", || board.parts().neighbours.as_ref().is_some_and(|seen| seen.window_ns == 0));
+        neighbours.want(true, &latest, &stop);
+        until("a first scan", || latest.values().neighbours.is_some());
+        neighbours.want(false, &latest, &stop);
+        until("nothing when unwanted", || latest.values().neighbours.is_none());
+        neighbours.want(true, &latest, &stop);
+        until("a scan again", || latest.values().neighbours.as_ref().is_some_and(|seen| seen.window_ns == 0));
         stop.store(true, Ordering::Relaxed);
         neighbours.wake();
         until("the end", || neighbours.thread.as_ref().unwrap().is_finished());

@@ -11,9 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Options;
-use super::board::{Board, StacksPart};
+use super::latest::{Latest, status};
 use crate::sample::{JobSample, ProcessId, ProcessRole, SourceState, SourceStatus};
-use crate::sources::py_spy::{PySpy, Refusal};
+use crate::sources::py_spy::PySpy;
 
 /// Length of a window, seconds: py-spy takes whole ones.
 const WINDOW_S: u32 = 1;
@@ -59,15 +59,15 @@ impl Demand {
     }
 }
 
-/// Looks at stacks until `stop`.
-pub(super) fn watch(options: &Options, board: &Arc<Board>, stop: &AtomicBool, rest_ms: &AtomicU64) {
+/// Takes stacks until `stop`.
+pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, rest_ms: &AtomicU64) {
     let mut turns = Turns::default();
     let mut py_spy: Option<PySpy> = None;
     let mut failures = 0_u32;
     // Nobody sees a window before the next tick: with a long interval a few of them do.
     let between_ticks = if options.interval >= LONG { options.interval / WINDOWS_A_TICK } else { Duration::ZERO };
     while !stop.load(Ordering::Relaxed) {
-        let job = board.parts().job.value.clone();
+        let job = latest.values().job.value.clone();
         let Some(job) = job else {
             rest(stop, || STEP); // the first sample comes at once
             continue;
@@ -90,7 +90,7 @@ pub(super) fn watch(options: &Options, board: &Arc<Board>, stop: &AtomicBool, re
             Ok(None) => return,
             Ok(Some(window)) => {
                 failures = 0;
-                board.parts().stacks.add(window);
+                latest.values().stacks.add(window);
                 let begun = rest_ms.load(Ordering::Relaxed);
                 // More may be wanted meanwhile.
                 rest(stop, || Duration::from_millis(rest_ms.load(Ordering::Relaxed).min(begun)).max(between_ticks));
@@ -103,7 +103,8 @@ pub(super) fn watch(options: &Options, board: &Arc<Board>, stop: &AtomicBool, re
                 // A worker that has ended since is no failure of the source.
                 if of_trainer || (refusal.state != SourceState::Gone && !refusal.last) {
                     failures = failures.saturating_add(1);
-                    board.parts().stacks.refused(&refusal);
+                    let mend = refusal.mend.as_deref().map(Into::into);
+                    latest.values().stacks.status = SourceStatus { mend, ..status(refusal.state, &refusal.reason) };
                 }
                 if py_spy.is_none() && refusal.last {
                     return; // there is no py-spy
@@ -156,18 +157,6 @@ impl Turns {
     }
 }
 
-impl StacksPart {
-    /// py-spy failed or was refused.
-    fn refused(&mut self, refusal: &Refusal) {
-        self.status = SourceStatus {
-            state: refusal.state,
-            reason: Some(refusal.reason.as_str().into()),
-            mend: refusal.mend.as_deref().map(Into::into),
-            age_ms: None,
-        };
-    }
-}
-
 /// The state of stacks that are not wanted at all.
 pub(super) fn switched_off(options: &Options) -> Option<SourceStatus> {
     let reason = match (options.no_stacks, options.no_ptrace) {
@@ -175,7 +164,7 @@ pub(super) fn switched_off(options: &Options) -> Option<SourceStatus> {
         (_, true) => "switched off by --no-ptrace",
         _ => return None,
     };
-    Some(SourceStatus { state: SourceState::Absent, reason: Some(reason.into()), mend: None, age_ms: None })
+    Some(status(SourceState::Absent, reason))
 }
 
 #[cfg(test)]

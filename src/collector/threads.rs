@@ -9,22 +9,23 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::board::{Board, Parts, Trouble};
-use super::{Options, clock, stacks};
-use crate::sample::SourceState;
+use super::latest::{Latest, status};
+use super::{Options, stacks};
+use crate::sample::{SourceState, SourceStatus};
 use crate::sources::cgroup::{CgroupReader, allowed_cpus};
+use crate::sources::clock;
 use crate::sources::gpu::{self, GpuError, GpuErrorKind, GpuReader};
 use crate::sources::host::HostReader;
 use crate::sources::job::JobReader;
-use crate::sources::lane::LaneReader;
+use crate::sources::sampler::Sampler;
 use crate::sources::storage::StorageReader;
 
-/// Mean time between two looks of the fast lane: 50 looks a second resolve waits of 20 ms, and ten seconds of them
-/// give the share of a wait to within 2 points; the cost is measured by `tests/evaluate.py --cost`.
-const LOOK: Duration = Duration::from_millis(20);
-/// Looks between two ticks at most: with an interval of an hour a look every 0.7 s is enough for its shares.
-const MOST_LOOKS: u32 = 5000;
-/// Each gap between looks is drawn evenly from half to one and a half of [`LOOK`]: a fixed beat could fall into step
+/// Mean time between two rounds of the sampler: 50 a second resolve waits of 20 ms, and ten seconds of them give the
+/// share of a wait to within 2 points; the cost is measured by `tests/evaluate.py --cost`.
+const ROUND: Duration = Duration::from_millis(20);
+/// Rounds between two ticks at most: with an interval of an hour one every 0.7 s is enough for its shares.
+const MOST_ROUNDS: u32 = 5000;
+/// Each gap between rounds is drawn evenly from half to one and a half of [`ROUND`]: a fixed beat could fall into step
 /// with a training loop of the same period and see only one side of it.
 const JITTER: f64 = 0.5;
 /// A lost driver is asked again after this time.
@@ -36,51 +37,46 @@ const AFFINITY_EVERY: u64 = 10;
 pub(super) fn start(
     job: JobReader,
     options: Options,
-    board: &Arc<Board>,
+    latest: &Arc<Latest>,
     stop: &Arc<AtomicBool>,
     stacks_rest_ms: &Arc<AtomicU64>,
 ) -> io::Result<Option<JoinHandle<()>>> {
     raise_descriptor_limit();
+    let options = Arc::new(options);
+    let shared = || (Arc::clone(&options), Arc::clone(latest), Arc::clone(stop));
     let (gpu_asked, gpu_asks) = sync_channel(1);
     let (storage_asked, storage_asks) = sync_channel(1);
-    let roots = options.roots.clone();
-    let gpu_options = options.clone();
-    let gpu_board = Arc::clone(board);
-    thread::Builder::new().name("tm-gpu".into()).spawn(move || watch_gpus(&gpu_options, &gpu_board, &gpu_asks))?;
-    let storage_board = Arc::clone(board);
-    thread::Builder::new().name("tm-storage".into()).spawn(move || {
-        let reader = StorageReader::new(&roots);
-        watch_storage(reader, &storage_board, &storage_asks);
-    })?;
+    let (of_gpu, of_storage, of_job) = (shared(), shared(), shared());
+    spawn("tm-gpu", move || watch_gpus(&of_gpu.0, &of_gpu.1, &gpu_asks))?;
+    spawn("tm-storage", move || watch_storage(&of_storage.0, &of_storage.1, &storage_asks))?;
     let stacks = match stacks::switched_off(&options) {
         Some(status) => {
-            board.parts().stacks.status = status;
+            latest.values().stacks.status = status;
             None
         }
         None => {
-            let (options, board, stop) = (options.clone(), Arc::clone(board), Arc::clone(stop));
-            let rest_ms = Arc::clone(stacks_rest_ms);
-            let watch = move || stacks::watch(&options, &board, &stop, &rest_ms);
-            Some(thread::Builder::new().name("tm-stacks".into()).spawn(watch)?)
+            let ((options, latest, stop), rest_ms) = (shared(), Arc::clone(stacks_rest_ms));
+            Some(spawn("tm-stacks", move || stacks::watch(&options, &latest, &stop, &rest_ms))?)
         }
     };
-    let job_board = Arc::clone(board);
-    let stop = Arc::clone(stop);
-    thread::Builder::new()
-        .name("tm-job".into())
-        .spawn(move || watch_job(job, &options, &job_board, &stop, &[gpu_asked, storage_asked]))?;
+    let asked = [gpu_asked, storage_asked];
+    spawn("tm-job", move || watch_job(job, &of_job.0, &of_job.1, &of_job.2, &asked))?;
     Ok(stacks)
 }
 
-/// The fast lane and the tick. The other threads end when this one drops its senders.
-fn watch_job(mut job: JobReader, options: &Options, board: &Board, stop: &AtomicBool, others: &[SyncSender<u64>]) {
-    let mut lane = LaneReader::new(&options.roots.proc);
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.into()).spawn(work)
+}
+
+/// The sampler and the tick. The other threads end when this one drops its senders.
+fn watch_job(mut job: JobReader, options: &Options, latest: &Latest, stop: &AtomicBool, others: &[SyncSender<u64>]) {
+    let mut sampler = Sampler::new(&options.roots.proc);
     let mut host = HostReader::new(&options.roots);
     let mut cgroup = CgroupReader::for_process(&options.roots, options.pid);
     let mut cpus = allowed_cpus(&options.roots, options.pid);
     let mut jitter = Jitter::new(clock::monotonic_ns());
     let interval_ns = u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX);
-    let look = LOOK.max(options.interval / MOST_LOOKS);
+    let round = ROUND.max(options.interval / MOST_ROUNDS);
     let mut due_ns = clock::monotonic_ns();
     let mut tick = 0_u64;
     while !stop.load(Ordering::Relaxed) {
@@ -93,24 +89,18 @@ fn watch_job(mut job: JobReader, options: &Options, board: &Board, stop: &Atomic
             if tick.is_multiple_of(AFFINITY_EVERY) {
                 cpus = allowed_cpus(&options.roots, options.pid);
             }
-            job.set_gpu_pids(board.parts().gpu_pids.clone());
+            job.set_gpu_pids(latest.values().gpu_pids());
             let mut sample = job.read(now_ns);
-            sample.lane = lane.take();
+            sample.sampler = sampler.take();
             sample.cgroup = cgroup.read();
             sample.allowed_cpus.clone_from(&cpus);
-            let host_sample = host.read(now_ns);
+            let host_sample = host.read(now_ns).map_err(|error| unreadable("/proc/stat", &error));
             let alive = sample.alive;
-            {
-                let mut parts = board.parts();
-                parts.pids = job.pids().collect();
-                parts.job.value(sample, tick, now_ns);
-                match host_sample {
-                    Ok(sample) => parts.host.value(sample, tick, now_ns),
-                    Err(error) => parts.host.trouble(unreadable("/proc/stat", &error), tick, now_ns),
-                }
-            }
-            board.changed.notify_waiters();
-            lane.follow(job.lane_plan());
+            latest.write(|values| {
+                values.job.answer(Ok(sample), tick, now_ns);
+                values.host.answer(host_sample, tick, now_ns);
+            });
+            sampler.follow(job.sampler_plan());
             tick += 1;
             if !alive {
                 break;
@@ -121,13 +111,13 @@ fn watch_job(mut job: JobReader, options: &Options, board: &Board, stop: &Atomic
                 due_ns = now_ns.saturating_add(interval_ns);
             }
         }
-        lane.look(clock::monotonic_ns());
+        sampler.round(clock::monotonic_ns());
         let until_tick = Duration::from_nanos(due_ns.saturating_sub(clock::monotonic_ns()));
-        thread::sleep(look.mul_f64(jitter.next(1.0 - JITTER, 1.0 + JITTER)).min(until_tick));
+        thread::sleep(round.mul_f64(jitter.next(1.0 - JITTER, 1.0 + JITTER)).min(until_tick));
     }
 }
 
-fn watch_gpus(options: &Options, board: &Board, asks: &Receiver<u64>) {
+fn watch_gpus(options: &Options, latest: &Latest, asks: &Receiver<u64>) {
     let mut reader: Option<Box<dyn GpuReader>> = None;
     let mut failed_ns: Option<u64> = None;
     while let Ok(tick) = asks.recv() {
@@ -135,7 +125,7 @@ fn watch_gpus(options: &Options, board: &Board, asks: &Receiver<u64>) {
         if reader.is_none() && failed_ns.is_some_and(|at| begun_ns.saturating_sub(at) < RETRY.as_nanos() as u64) {
             continue;
         }
-        board.parts().gpu.begin(begun_ns);
+        latest.values().gpu.begin(begun_ns);
         let answer = match &mut reader {
             Some(open) => open.read(begun_ns),
             None => gpu::open_in(&options.roots, options.nvml_lib.as_deref(), options.simulated_device.as_deref())
@@ -146,63 +136,38 @@ fn watch_gpus(options: &Options, board: &Board, asks: &Receiver<u64>) {
                 }),
         };
         let now_ns = clock::monotonic_ns();
-        let mut parts = board.parts();
-        match answer {
-            Ok(sample) => {
-                parts.gpu_pids.clear();
-                let pids = sample.devices.iter().flat_map(|device| &device.processes).map(|process| process.pid);
-                parts.gpu_pids.extend(pids);
-                parts.gpu.value(sample, tick, now_ns);
-                failed_ns = None;
-            }
-            Err(error) => {
-                parts.gpu_pids.clear();
-                parts.gpu.trouble(trouble(&error), tick, now_ns);
-                reader = None;
-                failed_ns = Some(now_ns);
-            }
-        }
-        drop(parts);
-        board.changed.notify_waiters();
+        failed_ns = answer.is_err().then_some(now_ns);
+        reader = reader.filter(|_| answer.is_ok());
+        latest.write(|values| values.gpu.answer(answer.map_err(|error| trouble(&error)), tick, now_ns));
     }
 }
 
-fn watch_storage(mut reader: StorageReader, board: &Board, asks: &Receiver<u64>) {
+fn watch_storage(options: &Options, latest: &Latest, asks: &Receiver<u64>) {
+    let mut reader = StorageReader::new(&options.roots);
     while let Ok(tick) = asks.recv() {
         let now_ns = clock::monotonic_ns();
         let pids = {
-            let mut parts = board.parts();
-            parts.storage.begin(now_ns);
-            parts.pids.clone()
+            let mut values = latest.values();
+            values.storage.begin(now_ns);
+            values.pids()
         };
-        let answer = reader.read(now_ns, &pids);
-        let mut parts: std::sync::MutexGuard<'_, Parts> = board.parts();
-        let done_ns = clock::monotonic_ns();
-        match answer {
-            Ok(sample) => parts.storage.value(sample, tick, done_ns),
-            Err(error) => parts.storage.trouble(unreadable("/proc/diskstats", &error), tick, done_ns),
-        }
-        drop(parts);
-        board.changed.notify_waiters();
+        let answer = reader.read(now_ns, &pids).map_err(|error| unreadable("/proc/diskstats", &error));
+        latest.write(|values| values.storage.answer(answer, tick, clock::monotonic_ns()));
     }
 }
 
-fn trouble(error: &GpuError) -> Trouble {
-    Trouble {
-        state: match error.kind {
-            GpuErrorKind::Absent => SourceState::Absent,
-            GpuErrorKind::Denied => SourceState::Denied,
-            GpuErrorKind::Lost | GpuErrorKind::Failed => SourceState::Gone,
-        },
-        reason: error.reason.as_str().into(),
-        mend: error.mend.as_deref().map(Into::into),
-    }
+fn trouble(error: &GpuError) -> SourceStatus {
+    let state = match error.kind {
+        GpuErrorKind::Absent => SourceState::Absent,
+        GpuErrorKind::Denied => SourceState::Denied,
+        GpuErrorKind::Lost | GpuErrorKind::Failed => SourceState::Gone,
+    };
+    SourceStatus { mend: error.mend.as_deref().map(Into::into), ..status(state, &error.reason) }
 }
 
-fn unreadable(what: &str, error: &io::Error) -> Trouble {
-    let state =
-        if error.kind() == io::ErrorKind::PermissionDenied { SourceState::Denied } else { SourceState::Absent };
-    Trouble { state, reason: format!("{what}: {error}").into(), mend: None }
+fn unreadable(what: &str, error: &io::Error) -> SourceStatus {
+    let denied = error.kind() == io::ErrorKind::PermissionDenied;
+    status(if denied { SourceState::Denied } else { SourceState::Absent }, &format!("{what}: {error}"))
 }
 
 /// A trainer with hundreds of threads needs a descriptor for each: takes the soft limit up to the hard one, at most
@@ -215,7 +180,7 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// A small generator of even draws (xorshift64*, Vigna 2016): looks need to be irregular, not unpredictable.
+/// A small generator of even draws (xorshift64*, Vigna 2016): rounds need to be irregular, not unpredictable.
 struct Jitter(u64);
 
 impl Jitter {

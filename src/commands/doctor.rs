@@ -17,11 +17,11 @@ use serde::Serialize;
 use crate::cli::DoctorArgs;
 use crate::config::Settings;
 use crate::errors::Failure;
-use crate::outputs::wrap::wrap;
 use crate::sample::ProcessId;
 use crate::sources::gpu::{GpuError, GpuErrorKind};
 use crate::sources::py_spy::PySpy;
 use crate::text::sanitise;
+use crate::text::wrap_hanging;
 use crate::tui::Theme;
 use crate::tui::theme::Depth;
 
@@ -141,8 +141,8 @@ fn render(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
         let begin = format!("{:<8}{:<12}", format!("{:?}", finding.state).to_lowercase(), finding.what);
-        let mend = finding.mend.iter().flat_map(|mend| wrap(&format!("{:20}to mend: ", ""), mend, 80));
-        for line in wrap(&begin, &finding.detail, 80).into_iter().chain(mend) {
+        let mend = finding.mend.iter().flat_map(|mend| wrap_hanging(&format!("{:20}to mend: ", ""), mend, 80));
+        for line in wrap_hanging(&begin, &finding.detail, 80).into_iter().chain(mend) {
             text += &(line + "\n");
         }
     }

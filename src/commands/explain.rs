@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::cli::ExplainArgs;
-use crate::diagnosis::causes::{self, Cause};
+use crate::diagnosis::causes::{self, Spec};
 use crate::outputs::explanation;
 
 /// Prints the list of classes and causes, those of one class, or everything about one cause.
@@ -12,7 +12,7 @@ use crate::outputs::explanation;
 /// When standard output cannot be written.
 pub fn run(arguments: &ExplainArgs) -> anyhow::Result<ExitCode> {
     // A name that does not exist was refused by the command line.
-    let asked: Vec<&Cause> = match &arguments.cause {
+    let asked: Vec<&Spec> = match &arguments.cause {
         Some(text) => causes::named(text),
         None => causes::all().chain(causes::states()).collect(),
     };

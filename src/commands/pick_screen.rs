@@ -10,7 +10,7 @@ use crate::config::Settings;
 use crate::jobs::candidates::polling::Candidates;
 use crate::jobs::session::Session;
 use crate::tui::picker::Picker;
-use crate::tui::{Effect, Message, views};
+use crate::tui::{Effect, Message};
 
 /// Shows the list until a process is chosen that can be attached to. One that cannot be attached to is told in a line,
 /// and the list stays.
@@ -22,7 +22,7 @@ pub async fn run(settings: &Settings) -> anyhow::Result<Session> {
     let theme = options.theme;
     let mut candidates = Candidates::new(places(settings));
     candidates.want(true);
-    let make = |size| PickScreen { picker: Picker::new(theme, size), candidates, settings };
+    let make = |_| PickScreen { picker: Picker::new(theme), candidates, settings };
     let (.., session) = screen_loop::run(screen::terminal_options(options.mouse), make).await?;
     Ok(session)
 }
@@ -58,7 +58,8 @@ impl screen_loop::Screen for PickScreen<'_> {
         Ok(ControlFlow::Continue(Vec::new()))
     }
 
-    fn draw(&self, buffer: &mut Buffer) {
-        views::draw_picker(buffer, &self.picker);
+    fn draw(&mut self, buffer: &mut Buffer) {
+        let drawn = self.picker.draw(buffer);
+        self.picker.set_drawn(drawn);
     }
 }

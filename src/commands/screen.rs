@@ -20,7 +20,7 @@ use crate::jobs::session::Session;
 use crate::jobs::{JobEvent, JobKey, Target, actions};
 use crate::text;
 use crate::tui::message::Export;
-use crate::tui::{App, Effect, Job, Layout, Message, Options, Theme, summary, terminal, theme, views};
+use crate::tui::{self, App, Effect, Job, Layout, Message, Options, Theme, summary, terminal, theme};
 
 /// How much of a recording can be gone back to: a day, packed.
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
@@ -218,8 +218,9 @@ impl screen_loop::Screen for JobScreen<'_> {
         Ok(ControlFlow::Continue(self.app.update(message)))
     }
 
-    fn draw(&self, buffer: &mut Buffer) {
-        views::draw(buffer, &self.app);
+    fn draw(&mut self, buffer: &mut Buffer) {
+        let drawn = tui::draw(buffer, &self.app);
+        self.app.set_drawn(drawn);
     }
 }
 

@@ -28,8 +28,8 @@ pub(super) trait Screen {
     /// Does what the terminal has no part in, and says what more is to be done; breaks when the screen closes.
     fn act(&mut self, effect: Effect) -> anyhow::Result<ControlFlow<Self::Outcome, Vec<Effect>>>;
 
-    /// Draws.
-    fn draw(&self, buffer: &mut Buffer);
+    /// Draws, and keeps what was drawn where.
+    fn draw(&mut self, buffer: &mut Buffer);
 }
 
 /// Drives a screen on the terminal until it closes, and gives both back with what is left.

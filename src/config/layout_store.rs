@@ -55,8 +55,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tui::page::Page;
-    use crate::tui::processes::{Column, Sort};
+    use crate::tui::pages::Page;
+    use crate::tui::pages::processes::{Column, Sort};
 
     #[test]
     fn what_is_written_is_read_and_belongs_to_its_owner() {

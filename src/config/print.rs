@@ -99,8 +99,8 @@ mod tests {
     use crate::rates::GpuChoice;
     use crate::tui::Layout;
     use crate::tui::keys::Chord;
-    use crate::tui::page::Page;
-    use crate::tui::processes::{Column, Sort};
+    use crate::tui::pages::Page;
+    use crate::tui::pages::processes::{Column, Sort};
 
     /// The settings that a printed configuration makes.
     fn back(text: &str) -> Settings {

@@ -1,19 +1,19 @@
 //! The demo as a running job: started, and ended without a trace when dropped.
 
-use std::fs::File;
 use std::io::Read;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::part_command;
 use crate::cli::Bottleneck;
+use crate::sources::simulated_device::StateFile;
 
 /// How long the trainer may take to set up its device.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,8 +54,8 @@ pub fn start_with(executable: &Path, bottleneck: Bottleneck, workers: Option<u8>
     let device = rustix::fs::memfd_create("simulated-gpu", rustix::fs::MemfdFlags::CLOEXEC)
         .context("no memory file for the simulated device")?;
     let device_path = PathBuf::from(format!("/proc/self/fd/{}", device.as_raw_fd()));
-    let mut command = Command::new(executable);
-    command.arg0("trainmon").args(["demo-trainer", "--bottleneck", &bottleneck.to_string()]);
+    let mut command = part_command(executable, "demo-trainer");
+    command.args(["--bottleneck", &bottleneck.to_string()]);
     if let Some(workers) = workers {
         command.args(["--workers", &workers.to_string()]);
     }
@@ -81,9 +81,7 @@ pub fn start_with(executable: &Path, bottleneck: Bottleneck, workers: Option<u8>
 }
 
 fn start_storage(executable: &Path, listener: TcpListener) -> anyhow::Result<Child> {
-    Command::new(executable)
-        .arg0("trainmon")
-        .arg("demo-storage")
+    part_command(executable, "demo-storage")
         .stdin(OwnedFd::from(listener))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -101,14 +99,12 @@ impl DemoJob {
 
     /// Waits until the trainer has set up the simulated device.
     fn wait_for_device(&mut self) -> anyhow::Result<()> {
-        let file = File::open(&self.device_path).context("the simulated device cannot be read")?;
         let start = Instant::now();
-        let mut magic = [0; 8];
-        while file.read_exact_at(&mut magic, 0).is_err() || magic == [0; 8] {
+        while StateFile::open(&self.device_path).is_err() {
             if let Some(status) = self.child.try_wait()? {
                 let mut said = String::new();
-                if let Some(mut stderr) = self.child.stderr.take() {
-                    let _ = stderr.by_ref().take(4096).read_to_string(&mut said);
+                if let Some(stderr) = self.child.stderr.take() {
+                    let _ = stderr.take(4096).read_to_string(&mut said);
                 }
                 let said = said.trim().trim_start_matches("trainmon: ");
                 anyhow::bail!("the demo's trainer ended at once ({status}): {}", crate::text::sanitise(said));

@@ -19,7 +19,10 @@ pub mod storage;
 pub mod trainer;
 pub mod worker;
 
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -76,6 +79,13 @@ pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<ExitCode> {
     })
 }
 
+/// A command that runs the part `role` of the demo.
+fn part_command(executable: &Path, role: &str) -> Command {
+    let mut command = Command::new(executable);
+    command.arg0("trainmon").arg(role);
+    command
+}
+
 /// Dies with its parent, and is named in `ps` by what it does.
 fn become_part(name: &std::ffi::CStr) {
     // Neither can fail on Linux for these arguments; without them the demo still ends through its pipes.
@@ -84,10 +94,10 @@ fn become_part(name: &std::ffi::CStr) {
 }
 
 /// Uses the calling thread's CPU for so long, by its own CPU clock: with busy cores it takes longer, as work does.
-fn burn(length: std::time::Duration, data: &mut [u8]) {
+fn burn(length: Duration, data: &mut [u8]) {
     let clock = || {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        std::time::Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+        Duration::try_from(now).unwrap_or_default()
     };
     let start = clock();
     let mut carry = 1u8;

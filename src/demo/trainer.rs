@@ -7,11 +7,10 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -33,59 +32,41 @@ pub fn run(bottleneck: Bottleneck, workers: Option<u8>, storage: Option<SocketAd
     let mut plan = Plan::of(bottleneck);
     plan.workers = workers.map_or(plan.workers, usize::from);
     let data = data_set()?;
-    // Started before the threads that feed them, so that no worker inherits another one's pipes.
-    let workers =
-        (0..plan.workers).map(|_| Worker::start(&plan, &data.path, storage)).collect::<anyhow::Result<Vec<_>>>()?;
-    let mut gpu = SimulatedGpu::create(
-        Path::new("/proc/self/fd/0"),
-        &[DeviceState {
-            name: name_bytes("trainmon simulated GPU"),
-            owner_memory_bytes: 6 << 30,
-            power_busy_mw: plan.power_busy_mw,
-            ..DeviceState::default()
-        }],
-    )
-    .context("no simulated device")?;
-    let mut workers: Vec<Fed> = workers.into_iter().map(Worker::feed).collect::<anyhow::Result<_>>()?;
+    // Workers open it through our own table of descriptors; it stays open for as long as we run.
+    let data_path = format!("/proc/{}/fd/{}", std::process::id(), data.as_raw_fd());
+    let mut workers =
+        (0..plan.workers).map(|_| Worker::start(&plan, &data_path, storage)).collect::<anyhow::Result<Vec<_>>>()?;
+    let device = DeviceState {
+        name: name_bytes("trainmon simulated GPU"),
+        owner_memory_bytes: 6 << 30,
+        power_busy_mw: plan.power_busy_mw,
+        ..DeviceState::default()
+    };
+    let mut gpu = SimulatedGpu::create(Path::new("/proc/self/fd/0"), &[device]).context("no simulated device")?;
     let mut ends: VecDeque<u64> = VecDeque::new();
     let mut batch = vec![0; BATCH_BYTES];
-    let mut next = 0u64;
     // The epoch's beginning: every worker gets its first indices, round robin.
-    for _ in 0..PREFETCH {
-        for worker in &mut workers {
-            worker.ask(next)?;
-            next += 1;
-        }
+    let count = workers.len();
+    let prefetched = PREFETCH * count;
+    for index in 0..prefetched {
+        let Some(worker) = workers.get_mut(index % count) else { break };
+        worker.request(index)?;
     }
-    let mut turn = 0;
-    while !parent_gone() {
-        let count = workers.len();
-        let Some(worker) = workers.get_mut(turn % count.max(1)) else { break };
+    for step in (0..).take_while(|_| !parent_gone()) {
+        let Some(worker) = workers.get_mut(step % count.max(1)) else { break };
         worker.batches.read_exact(&mut batch).context("a worker died")?;
-        worker.ask(next)?;
-        next += 1;
-        turn += 1;
+        worker.request(prefetched + step)?;
         super::burn(plan.host, &mut batch);
         gpu.launch(plan.device).context("the simulated device is gone")?;
         ends.push_back(gpu.free_at_ns());
-        while ends.len() > plan.run_ahead {
-            if let Some(end) = ends.pop_front() {
-                sleep_until(end);
-            }
+        // A blocking synchronisation with the end of an earlier launch.
+        while ends.len() > plan.run_ahead
+            && let Some(end_ns) = ends.pop_front()
+        {
+            std::thread::sleep(Duration::from_nanos(end_ns.saturating_sub(monotonic_ns())));
         }
     }
     Ok(())
-}
-
-/// A blocking synchronisation with the end of one launch.
-fn sleep_until(end_ns: u64) {
-    loop {
-        let left = end_ns.saturating_sub(monotonic_ns());
-        if left == 0 {
-            return;
-        }
-        std::thread::sleep(Duration::from_nanos(left));
-    }
 }
 
 /// Whether the reader of our standard output is gone.
@@ -97,12 +78,7 @@ fn parent_gone() -> bool {
 }
 
 /// The data set, in a file without a name: nothing is left on the disk, however this ends.
-struct DataSet {
-    path: PathBuf,
-    _file: File,
-}
-
-fn data_set() -> anyhow::Result<DataSet> {
+fn data_set() -> anyhow::Result<File> {
     let folder = std::env::temp_dir();
     let unnamed = File::options()
         .read(true)
@@ -126,61 +102,39 @@ fn data_set() -> anyhow::Result<DataSet> {
         }
         file.write_all(&block).context("no room for the demo's data set of 16 MiB in the temporary folder")?;
     }
-    // Workers open it through our own table of descriptors; it stays open for as long as we run.
-    let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), std::os::fd::AsRawFd::as_raw_fd(&file)));
-    Ok(DataSet { path, _file: file })
+    Ok(file)
 }
 
-/// A worker process that has not been fed yet.
-struct Worker(Child);
-
-impl Worker {
-    fn start(plan: &Plan, data: &Path, storage: Option<SocketAddr>) -> anyhow::Result<Self> {
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .arg0("trainmon")
-            .arg("demo-worker")
-            .args(["--transform-us", &plan.transform.as_micros().to_string()])
-            .arg("--data")
-            .arg(data)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        if let Some(address) = storage {
-            command.args(["--storage", &address.to_string()]);
-        }
-        Ok(Self(command.spawn().context("no worker")?))
-    }
-
-    /// Starts the thread that hands out indices: one write for each batch, as loaders do.
-    fn feed(mut self) -> anyhow::Result<Fed> {
-        let mut out = self.0.stdin.take().context("no pipe to a worker")?;
-        let batches = self.0.stdout.take().context("no pipe from a worker")?;
-        let (indices, receive) = channel::<u64>();
-        std::thread::spawn(move || {
-            for index in receive {
-                if out.write_all(&index.to_le_bytes()).is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(Fed { indices, batches, child: self.0 })
-    }
-}
-
-/// A worker at work.
-struct Fed {
+/// A worker process, and the thread that hands out its indices.
+struct Worker {
     indices: Sender<u64>,
     batches: ChildStdout,
     child: Child,
 }
 
-impl Fed {
-    fn ask(&mut self, index: u64) -> anyhow::Result<()> {
-        self.indices.send(index).map_err(|_| anyhow::anyhow!("a worker died"))
+impl Worker {
+    fn start(plan: &Plan, data: &str, storage: Option<SocketAddr>) -> anyhow::Result<Self> {
+        let mut command = super::part_command(Path::new("/proc/self/exe"), "demo-worker");
+        command.args(["--transform-us", &plan.transform.as_micros().to_string(), "--data", data]);
+        if let Some(address) = storage {
+            command.args(["--storage", &address.to_string()]);
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("no worker")?;
+        let mut out = child.stdin.take().context("no pipe to a worker")?;
+        let batches = child.stdout.take().context("no pipe from a worker")?;
+        let (indices, receive) = channel::<u64>();
+        // One write for each batch, as loaders do.
+        std::thread::spawn(move || receive.iter().try_for_each(|index| out.write_all(&index.to_le_bytes())));
+        Ok(Self { indices, batches, child })
+    }
+
+    /// Asks for a batch.
+    fn request(&self, index: usize) -> anyhow::Result<()> {
+        self.indices.send(index as u64).map_err(|_| anyhow::anyhow!("a worker died"))
     }
 }
 
-impl Drop for Fed {
+impl Drop for Worker {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

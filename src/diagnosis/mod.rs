@@ -1,21 +1,30 @@
 //! Recent frames → verdict. Pure: no clock, no I/O; the same samples give the same verdicts.
 //!
 //! ```text
-//! window (the last seconds in numbers) → rules (phase, class, cause) → engine (which judgement stands) → explain (words)
+//! features (the last seconds in numbers) → causes/ (a file each) → decision (their order) → stability (which judgement
+//! stands) → compose (the words) → verdict
 //! ```
 
 pub mod causes;
-mod engine;
-mod explain;
+mod class;
+mod code;
+mod compose;
+pub mod counter_evidence;
+mod decision;
+mod evidence;
+mod features;
+mod parts;
+mod phases;
 mod ranks;
-pub mod rules;
-pub mod stacks;
+mod signals;
+mod stability;
 mod stalls;
-pub mod stats;
-pub mod thresholds;
+mod stats;
+mod thresholds;
 pub mod verdict;
+mod visibility;
 mod what_if;
-pub mod window;
 
-pub use engine::{Context, Diagnosis, LOOK_BACK_S};
-pub use verdict::Verdict;
+pub use signals::Side;
+pub use stability::{Diagnosis, LOOK_BACK_S};
+pub use verdict::{Context, Verdict};

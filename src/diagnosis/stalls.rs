@@ -24,7 +24,6 @@ pub struct Period {
 }
 
 /// The period of `stalls`, oldest first; `None` where there is none, or where every step waits.
-#[must_use]
 pub fn period(stalls: &[Stall]) -> Option<Period> {
     // The counter falls back when a new set of workers starts: only the latest set is looked at.
     let mut waits: Vec<(u64, f64)> = Vec::new();

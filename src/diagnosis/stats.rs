@@ -2,7 +2,6 @@
 
 /// Quantile (0–1) of `values` by linear interpolation between order statistics; `None` when empty. Values that are
 /// not finite are left out.
-#[must_use]
 pub fn quantile(values: &[f64], quantile: f64) -> Option<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -14,19 +13,28 @@ pub fn quantile(values: &[f64], quantile: f64) -> Option<f64> {
 }
 
 /// Arithmetic mean; `None` when there is nothing.
-#[must_use]
 pub fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum / f64::from(count))
 }
 
 /// Where `value` lies between `none` (0) and `full` (1), cut at both ends. Works in either direction.
-#[must_use]
 pub fn ramp(value: f64, none: f64, full: f64) -> f64 {
     if (full - none).abs() < f64::EPSILON {
         return if value >= full { 1.0 } else { 0.0 };
     }
     ((value - none) / (full - none)).clamp(0.0, 1.0)
+}
+
+/// Rounded to so many decimals.
+pub fn round(value: f64, digits: i32) -> f64 {
+    let factor = 10_f64.powi(digits);
+    (value * factor).round() / factor
+}
+
+/// `67 %` of a share.
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
 #[cfg(test)]

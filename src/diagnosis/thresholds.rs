@@ -1,11 +1,15 @@
-//! Every threshold of the diagnosis, with its unit and where it comes from. Nothing else in the diagnosis compares with
-//! a literal number that a calibration could move.
+//! Numbers that decide, each with its unit and where it comes from, and those of them that several causes share. The numbers
+//! of one cause stand in its own file; no rule compares with a bare literal.
+
+use std::cmp::Ordering;
+
+use super::stats::ramp;
 
 /// One threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Threshold {
-    /// Name.
-    pub name: &'static str,
+    /// Name, in capitals.
+    constant: &'static str,
     /// Value.
     pub value: f64,
     /// Unit of the value.
@@ -14,7 +18,36 @@ pub struct Threshold {
     pub source: &'static str,
 }
 
+/// Numbers compare with thresholds: `share >= LOST_WAIT`.
+impl PartialEq<Threshold> for f64 {
+    fn eq(&self, threshold: &Threshold) -> bool {
+        *self == threshold.value
+    }
+}
+
+impl PartialOrd<Threshold> for f64 {
+    fn partial_cmp(&self, threshold: &Threshold) -> Option<Ordering> {
+        self.partial_cmp(&threshold.value)
+    }
+}
+
+impl From<Threshold> for f64 {
+    fn from(threshold: Threshold) -> Self {
+        threshold.value
+    }
+}
+
 impl Threshold {
+    pub(super) const fn new(constant: &'static str, value: f64, unit: &'static str, source: &'static str) -> Self {
+        Self { constant, value, unit, source }
+    }
+
+    /// Its name in rules, pages and the JSON: `lost_wait`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.constant.to_ascii_lowercase()
+    }
+
     /// Value and unit for a person: `10 %`, `50 % of the limit`, `64 KiB`, `20 s`.
     #[must_use]
     pub fn words(&self) -> String {
@@ -39,106 +72,100 @@ impl Threshold {
     }
 }
 
+/// How sure something is: from `least` where a number stands at one threshold to `most` where it reaches another. Of a
+/// verdict it is a confidence, 0–1; where it says so, a factor of one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sureness {
+    pub least: f64,
+    pub most: f64,
+    pub from: Threshold,
+    pub to: Threshold,
+}
+
+impl Sureness {
+    pub(super) fn at(&self, number: f64) -> f64 {
+        self.between(self.part(number))
+    }
+
+    /// How far a number has come from the one threshold to the other, 0–1.
+    pub(super) fn part(&self, number: f64) -> f64 {
+        ramp(number, self.from.value, self.to.value)
+    }
+
+    /// The sureness at a part of the way.
+    pub(super) fn between(&self, part: f64) -> f64 {
+        self.least + (self.most - self.least) * part
+    }
+}
+
+/// Declares thresholds, and `NUMBERS` with all of them: name, value, unit, source.
 macro_rules! thresholds {
-    ($($(#[$doc:meta])* $constant:ident = $name:literal, $value:literal, $unit:literal, $source:literal;)*) => {
-        $($(#[$doc])* pub const $constant: Threshold =
-            Threshold { name: $name, value: $value, unit: $unit, source: $source };)*
-        /// All thresholds, in the order of the file.
-        pub const ALL: &[Threshold] = &[$($constant),*];
+    ($($(#[$doc:meta])* $NAME:ident = $value:literal, $unit:literal, $source:literal;)*) => {
+        $($(#[$doc])* pub(in crate::diagnosis) const $NAME: $crate::diagnosis::thresholds::Threshold =
+            $crate::diagnosis::thresholds::Threshold::new(stringify!($NAME), $value, $unit, $source);)*
+        #[allow(dead_code, reason = "where no rule's text names them, they are listed for the tests")]
+        pub(in crate::diagnosis) const NUMBERS: &[$crate::diagnosis::thresholds::Threshold] = &[$($NAME),*];
     };
 }
+pub(super) use thresholds;
 
 thresholds! {
     /// Input wait that is lost, from which on the loader is looked into.
-    LOST_WAIT = "lost_wait", 0.10, "share", "a tenth of the loop: the least that a person would fix; labelled workloads separate at 0.02 and 0.3";
-    /// Main thread saving state.
-    CHECKPOINT = "checkpoint", 0.10, "share", "as lost_wait";
+    LOST_WAIT = 0.10, "share", "a tenth of the loop: the least that a person would fix; labelled workloads separate at 0.02 and 0.3";
+    CLEARLY_LOST = 0.30, "share", "the other end of the gap that labelled workloads leave";
+    CERTAIN = 0.99, "confidence", "what could be seen may always be less than there is";
+    NO_DEVICE = 0.75, "confidence", "labelled workloads on the CPU are told right with it";
+    LARGER_HALF = 0.50, "share", "the larger half names what it is";
+    HARDLY = 0.05, "share", "within the error of a window's samples";
     /// Device idle time below which nothing on the host can bring much.
-    DEVICE_IDLE = "device_idle", 0.15, "share", "1 / (1 - 0.15) = 1.18x is the most that is left on the host's side";
-    /// Device use above which it counts as busy.
-    DEVICE_BUSY = "device_busy", 0.85, "share", "complement of device_idle";
+    DEVICE_IDLE = 0.15, "share", "1 / (1 - 0.15) = 1.18x is the most that is left on the host's side";
+    DEVICE_BUSY = 0.85, "share", "complement of device_idle";
+    ALWAYS_BUSY = 0.95, "share", "the rest is the gap between two steps";
     /// Device idle time from which the host is looked into; between this and device_idle the loop is balanced.
-    DRY = "dry", 0.22, "share", "1 / (1 - 0.22) = 1.28x at most, shared by several causes; labelled host-bound workloads idle 0.4 and more";
-    /// Device use below which nothing runs on it.
-    DEVICE_UNUSED = "device_unused", 0.01, "share", "NVML counts whole percent";
-    /// Share of device use that belongs to other processes.
-    SHARED_GPU = "shared_gpu", 0.15, "share", "as device_idle: what freeing it could bring";
+    DRY = 0.22, "share", "1 / (1 - 0.22) = 1.28x at most, shared by several causes; labelled host-bound workloads idle 0.4 and more";
+    CLEARLY_DRY = 0.40, "share", "labelled host-bound workloads idle this much and more";
+    DEVICE_UNUSED = 0.01, "share", "NVML counts whole percent";
     /// Power against limit below which a busy device is under-filled.
-    LOW_POWER = "low_power", 0.50, "share of the limit", "a busy device draws 70 % of its limit and more under dense kernels; memory-bound and tiny kernels draw less (nvtop's effective use = use x power / limit)";
-    /// Memory controller use from which memory is the limit.
-    MEMORY_BUSY = "memory_busy", 0.70, "share", "nvmlUtilization_t.memory counts time with any access; sustained values near 70 % and more go with bandwidth-bound kernels";
+    LOW_POWER = 0.50, "share of the limit", "a busy device draws 70 % of its limit and more under dense kernels; memory-bound and tiny kernels draw less (nvtop's effective use = use x power / limit)";
     /// SM activity (GPM) below which a busy device is under-filled.
-    SM_ACTIVE = "sm_active", 0.50, "share", "half of the multiprocessors without a warp";
-    /// PCIe use against what the link carries.
-    PCIE_BUSY = "pcie_busy", 0.60, "share", "protocol overhead leaves 80-90 % of the raw rate; 60 % sustained is a saturated copy with gaps";
-    /// Share of frames in which the device was throttled.
-    GPU_THROTTLED = "gpu_throttled", 0.50, "share of samples", "more often than not";
+    SM_ACTIVE = 0.50, "share", "half of the multiprocessors without a warp";
     /// Main thread waiting for the device over and over while it also runs dry.
-    SYNC = "sync", 0.20, "share", "a fifth of the loop spent in waits for a device that is idle otherwise";
+    SYNC = 0.20, "share", "a fifth of the loop spent in waits for a device that is idle otherwise";
+    HOST_WORK = 0.40, "share", "labelled host-bound workloads work 0.5 and more, those with waits for the device less than 0.3";
     /// CPU share at which a thread is called busy.
-    BUSY = "busy", 0.60, "share", "busier than not, with room for measuring error";
-    /// Use of the allowed CPUs at which they are called full.
-    CORES_FULL = "cores_full", 0.92, "share", "the rest is switching and the kernel's own work";
+    BUSY = 0.60, "share", "busier than not, with room for measuring error";
+    CORES_FULL = 0.92, "share", "the rest is switching and the kernel's own work";
     /// Share of runnable time spent queueing.
-    RUN_DELAY = "run_delay", 0.25, "share", "one third more time for the same work";
+    RUN_DELAY = 0.25, "share", "one third more time for the same work";
     /// Share of a main thread's runnable time spent queueing.
-    MAIN_RUN_DELAY = "main_run_delay", 0.15, "share", "the loop itself is slowed by 1.18x";
-    /// Share of CFS periods in which the cgroup was throttled.
-    THROTTLED = "cgroup_throttled", 0.15, "share of periods", "kernel: Documentation/scheduler/sched-bwc.rst; occasional throttling of a burst stays below";
-    /// CPU used by others, as a share of the allowed CPUs.
-    NEIGHBOUR = "neighbour", 0.25, "share of allowed CPUs", "a quarter of the cores is more than system services take";
-    /// Part of the waiting that must end with the neighbours' use of the CPUs for them to be surely the cause.
-    NEIGHBOURS_HELP = "neighbours_help", 0.50, "share of input wait", "the larger half names the cause";
-    /// Active threads per allowed CPU.
-    OVERSUBSCRIBED = "oversubscribed", 2.0, "threads per CPU", "twice as many runnable threads as CPUs: each waits as long as it runs";
-    /// Workers per allowed CPU.
-    TOO_MANY_WORKERS = "too_many_workers", 2.0, "workers per CPU", "as oversubscribed";
-    /// Part of the workers' active time spent waiting for their source.
-    WORKERS_IO = "workers_io", 0.50, "share of active time", "the larger half names the resource";
+    MAIN_RUN_DELAY = 0.15, "share", "the loop itself is slowed by 1.18x";
+    CGROUP_THROTTLED = 0.15, "share of periods", "kernel: Documentation/scheduler/sched-bwc.rst; occasional throttling of a burst stays below";
+    NEIGHBOUR = 0.25, "share of allowed CPUs", "a quarter of the cores is more than system services take";
+    OVERSUBSCRIBED = 2.0, "threads per CPU", "twice as many runnable threads as CPUs: each waits as long as it runs";
+    WORKERS_IO = 0.50, "share of active time", "the larger half names the resource";
     /// Part of the workers' active time in one stage (decode, transform) from which that stage is the cause.
-    STAGE = "stage", 0.60, "share of active time", "clearly the larger part: without this stage a worker is 2.5 times as fast and more";
-    /// Part of the workers' active time in collating from which that is the cause.
-    COLLATE = "collate", 0.50, "share of active time", "collating copies what the dataset made: half of the time in copies is unusual";
-    /// Part of the main threads' time in collectives, evenly over the ranks.
-    COLLECTIVES = "collectives", 0.30, "share", "communication that overlaps the backward pass leaves less; without it the loop is 1.4x as fast";
+    STAGE = 0.60, "share of active time", "clearly the larger part: without this stage a worker is 2.5 times as fast and more";
     /// Part of the workers' time without work at which the set as a whole is not the limit.
-    WORKERS_IDLE = "workers_idle", 0.40, "share", "workers that wait for room while the loop waits for a batch: order or hand-over, not speed";
-    /// Time between two starts of a set of workers below which restarting them is what the loop waits for.
-    RESTART = "restart", 20.0, "s", "starting a spawned worker takes 2 to 6 s of imports: a tenth of the loop and more at this distance";
-    /// Difference between the busiest and the median worker.
-    IMBALANCE = "imbalance", 0.35, "share", "measured on labelled workloads: even sets differ by less than 0.15";
-    /// Difference in waiting for one another between ranks.
-    STRAGGLER = "straggler", 0.25, "share", "ranks that are alike wait alike; a quarter of the time is a rank a third slower than the rest";
+    WORKERS_IDLE = 0.40, "share", "workers that wait for room while the loop waits for a batch: order or hand-over, not speed";
+    STRAGGLER = 0.25, "share", "ranks that are alike wait alike; a quarter of the time is a rank a third slower than the rest";
     /// Part of the possible gain that more workers must bring for their number to be the cause.
-    WORKERS_HELP = "workers_help", 0.60, "share of the gain", "else the work itself must get cheaper";
+    WORKERS_HELP = 0.60, "share of the gain", "else the work itself must get cheaper";
     /// Speed-up by more workers that is worth it whatever else could be gained.
-    HELPFUL = "helpful", 1.5, "times", "half as fast again for one changed number comes before any rewriting";
-    /// Part of the input wait spent taking batches over.
-    RECEIVING = "receiving", 0.50, "share of input wait", "the larger half names the cause";
-    /// Share of the main thread's samples in a phase that is no training.
-    PHASE = "phase", 0.60, "share", "most of the time, with room for what lies between";
-    /// Memory pressure.
-    MEMORY_PRESSURE = "memory_pressure", 10.0, "percent", "PSI: some task stalled on memory a tenth of the time (Documentation/accounting/psi.rst)";
-    /// Pages swapped in.
-    SWAP_IN = "swap_in", 100.0, "pages/s", "400 KiB/s of random page-ins keeps a disk busy";
-    /// Utilisation of a disk.
-    DISK_BUSY = "disk_busy", 70.0, "percent", "iostat's rule of thumb for a device with little parallelism; below it latency, not the device, is the limit";
+    HELPFUL = 1.5, "times", "half as fast again for one changed number comes before any rewriting";
+    PHASE = 0.60, "share", "most of the time, with room for what lies between";
+    MEMORY_PRESSURE = 10.0, "percent", "PSI: some task stalled on memory a tenth of the time (Documentation/accounting/psi.rst)";
+    DISK_BUSY = 70.0, "percent", "iostat's rule of thumb for a device with little parallelism; below it latency, not the device, is the limit";
     /// Mean read below which reads are small.
-    SMALL_READ = "small_read", 65536.0, "bytes", "half of the default read-ahead window (128 KiB)";
-    /// Part of what is read that had been in the page cache before.
-    REFAULT = "refault", 0.30, "share of bytes read", "workingset_refault_file counts pages evicted and needed again (mm/workingset.c)";
+    SMALL_READ = 65536.0, "bytes", "half of the default read-ahead window (128 KiB)";
     /// Data read by a main thread without workers.
-    INLINE_READ = "inline_read", 65536.0, "bytes/s", "more than logs and metrics read; one small picture a second";
+    INLINE_READ = 65536.0, "bytes/s", "more than logs and metrics read; one small picture a second";
     /// CPU use of a trainer from which several of its threads compute together, as torch's do.
-    COMPUTE_THREADS = "compute_threads", 1.3, "cores", "one thread cannot use more than one; the rest is runtime and feeder threads";
+    COMPUTE_THREADS = 1.3, "cores", "one thread cannot use more than one; the rest is runtime and feeder threads";
     /// CPU of the whole job below which nothing is being computed.
-    INACTIVE = "inactive", 5.0, "percent of a core", "below what any training loop uses";
+    INACTIVE = 5.0, "percent of a core", "below what any training loop uses";
     /// Growth of resident memory at which a young process is setting itself up.
-    GROWING = "growing", 5242880.0, "bytes/s", "importing torch adds 200 to 500 MiB in some seconds; a training loop's memory stands still";
-    /// Age below which a process may still be starting.
-    STARTING = "starting", 20.0, "s", "import of torch, data set and model take up to this long";
-    /// Shortest stretch that gives a verdict.
-    FIRST_SECONDS = "first_seconds", 2.4, "s", "120 looks: a share of 0.3 is known to within 4 points";
+    GROWING = 5242880.0, "bytes/s", "importing torch adds 200 to 500 MiB in some seconds; a training loop's memory stands still";
+    STARTING = 20.0, "s", "import of torch, data set and model take up to this long";
 }
 
 #[cfg(test)]
@@ -155,7 +182,7 @@ mod tests {
             (INACTIVE, "5 % of a core"),
             (SMALL_READ, "64 KiB"),
             (GROWING, "5 MiB/s"),
-            (RESTART, "20 s"),
+            (STARTING, "20 s"),
             (OVERSUBSCRIBED, "2 threads per CPU"),
         ] {
             assert_eq!(threshold.words(), words);
@@ -163,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn every_threshold_has_a_source_and_a_name_of_its_own() {
-        for (at, threshold) in ALL.iter().enumerate() {
-            assert!(threshold.source.len() > 8 && !threshold.unit.is_empty(), "{threshold:?}");
-            assert!(ALL.iter().skip(at + 1).all(|other| other.name != threshold.name), "{threshold:?}");
+    fn sureness_grows_between_its_thresholds() {
+        let sure = Sureness { least: 0.5, most: 0.9, from: LOST_WAIT, to: CLEARLY_LOST };
+        for (number, confidence) in [(0.0, 0.5), (0.1, 0.5), (0.2, 0.7), (0.3, 0.9), (1.0, 0.9)] {
+            assert!((sure.at(number) - confidence).abs() < 1e-9, "{number}");
         }
     }
 }

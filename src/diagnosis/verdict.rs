@@ -4,90 +4,20 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::causes::{self, Cause};
+pub use super::class::{Class, Phase};
+pub use super::parts::{Advice, Evidence, GpuIdle, Hottest, Stages};
 use crate::rates::time_split::TimeSplit;
 
-/// Which resource must change for the loop to step faster.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Class {
-    /// The input pipeline.
-    DataLoader,
-    /// Storage or network.
-    Io,
-    /// The CPU.
-    Cpu,
-    /// The device.
-    Gpu,
-    /// No resource costs more than a few percent.
-    Balanced,
-    /// Not training now.
-    Idle,
-    /// Not a training process, or too little could be seen.
-    #[default]
-    Unknown,
-}
-
-impl Class {
-    /// All classes.
-    pub const ALL: [Self; 7] =
-        [Self::DataLoader, Self::Io, Self::Cpu, Self::Gpu, Self::Balanced, Self::Idle, Self::Unknown];
-
-    /// The exact string of the contract.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::DataLoader => "data-loader",
-            Self::Io => "io",
-            Self::Cpu => "cpu",
-            Self::Gpu => "gpu",
-            Self::Balanced => "balanced",
-            Self::Idle => "idle",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-/// What the job is doing, before any bottleneck is looked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// Not enough has been seen.
-    #[default]
-    Unknown,
-    /// Starting: imports, model and data set set-up, first batches.
-    Init,
-    /// Stepping.
-    Training,
-    /// Saving state.
-    Checkpoint,
-    /// Compiling the model.
-    Compile,
-    /// Evaluating on other data.
-    Validation,
-    /// Alive, but neither stepping nor computing.
-    Idle,
-    /// Stopped by a signal or a debugger.
-    Stopped,
-    /// Ended.
-    Finished,
-}
-
-impl Phase {
-    /// The word of the CSV and the JSON.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Init => "init",
-            Self::Training => "training",
-            Self::Checkpoint => "checkpoint",
-            Self::Compile => "compile",
-            Self::Validation => "validation",
-            Self::Idle => "idle",
-            Self::Stopped => "stopped",
-            Self::Finished => "finished",
-        }
-    }
+/// What the verdict says about the session.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    /// The attached PID.
+    pub pid: u32,
+    /// Its command line, ready to show.
+    pub command: String,
+    /// When the session began, RFC 3339.
+    pub started: String,
 }
 
 /// One verdict.
@@ -109,8 +39,9 @@ pub struct Verdict {
     pub phase: Phase,
     /// The class.
     pub class: Class,
-    /// The cause, where it can be known: one of TAXONOMY's strings.
-    pub cause: Option<String>,
+    /// The cause, where it can be known.
+    #[serde(deserialize_with = "causes::known")]
+    pub cause: Option<Cause>,
     /// 0–1.
     pub confidence: f64,
     /// One sentence: what and why, with numbers.
@@ -144,21 +75,6 @@ pub struct Verdict {
     /// trainmon's own cost.
     #[serde(rename = "self")]
     pub own: OwnCost,
-}
-
-/// Share of the window in which the job's devices were idle, and what the main thread did meanwhile.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct GpuIdle {
-    /// In all.
-    pub total: f64,
-    /// While the main thread waited for a batch.
-    pub while_input_wait: f64,
-    /// While it worked on the host.
-    pub while_host_busy: f64,
-    /// While it waited for the device.
-    pub while_sync: f64,
-    /// While it did anything else.
-    pub while_other: f64,
 }
 
 /// Steps of the training loop.
@@ -225,69 +141,14 @@ pub struct WorkerVerdict {
     pub hottest: Option<Hottest>,
 }
 
-/// Share of a worker's time by stage.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stages {
-    /// Reading.
-    pub load: f64,
-    /// Decoding.
-    pub decode: f64,
-    /// The user's transforms.
-    pub transform: f64,
-    /// Collating.
-    pub collate: f64,
-    /// Handing over.
-    pub hand_over: f64,
-}
-
-/// A function with its share of the time.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Hottest {
-    /// Name.
-    pub function: String,
-    /// File.
-    pub file: String,
-    /// Line.
-    pub line: u32,
-    /// 0–1.
-    pub share: f64,
-}
-
-/// A number that speaks for the verdict.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
-    /// Signal name (`input_wait`, `workers_busy`, …).
-    pub signal: String,
-    /// Its value.
-    pub value: Option<f64>,
-    /// `share`, `percent`, `cores`, `bytes/s`, `ms`, `count`, …
-    pub unit: String,
-    /// The threshold it was held against, in the same unit.
-    pub threshold: Option<f64>,
-    /// For a person.
-    pub text: String,
-}
-
-/// Something to do.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Advice {
-    /// Imperative, short.
-    pub title: String,
-    /// Why it helps.
-    pub why: String,
-    /// Upper bound of the speed-up.
-    pub speedup_at_most: Option<f64>,
-    /// Step time to expect, milliseconds.
-    pub predicted_step_ms: Option<f64>,
-}
-
 /// Another finding.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Class.
     pub class: Class,
     /// Cause.
-    pub cause: Option<String>,
+    #[serde(deserialize_with = "causes::known")]
+    pub cause: Option<Cause>,
     /// 0–1.
     pub confidence: f64,
     /// For a person.

@@ -4,8 +4,7 @@
 //! max(C, T/N). Two floors hold besides: the device's own time for a step, and the CPU time of everything over the CPUs
 //! there are. Every number here is of a steady loop, so what comes out is an upper bound of the gain, not a promise.
 
-use super::stacks::MainActivities;
-use super::window::Window;
+use super::features::Features;
 
 /// A loop with its workers, in seconds for each step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,23 +38,31 @@ pub struct Prediction {
     pub speedup: f64,
 }
 
+/// Seconds that nothing is divided by less than.
+const LEAST_S: f64 = 1e-9;
+/// A time that is this part more than a whole number of steps needs no further worker.
+const TOLERANCE: f64 = 0.05;
+
+/// CPUs as workers count them: one that others use a little of carries a worker all the same.
+fn whole(cores: f64) -> f64 {
+    (cores + 0.5).floor().max(1.0)
+}
+
 impl Loop {
     /// The loop of this window; `None` where steps or workers are not known.
-    #[must_use]
-    pub fn of(window: &Window) -> Option<Self> {
+    pub fn of(window: &Features) -> Option<Self> {
         let main = window.main.as_ref()?;
         let workers = window.workers.as_ref().filter(|workers| workers.count > 0)?;
+        // In a steady loop as many batches are made as are taken; a window begins and ends in the middle of some.
         let per_s = window.steps.per_s.filter(|rate| *rate > 0.0)?;
         let step_s = 1.0 / per_s;
-        // In a steady loop as many batches are made as are taken; a window begins and ends in the middle of some.
-        let rate = per_s;
         let trainer_cores = main.cpu_pct.unwrap_or(0.0) / 100.0;
         let worker_cores = workers.cpu_cores.unwrap_or(workers.busy * workers.count as f64);
         let others = window.cpu.others.unwrap_or(0.0);
         Some(Self {
             step_s,
             own_s: (1.0 - main.shares.input_wait + window.receiving()).min(1.0) * step_s,
-            batch_s: (workers.busy + workers.io_wait) * workers.count as f64 / rate,
+            batch_s: (workers.busy + workers.io_wait) * workers.count as f64 / per_s,
             cpu_s: (trainer_cores + worker_cores) / per_s,
             device_s: window.gpu.as_ref().map_or(0.0, |gpu| gpu.job_busy) * step_s,
             cores: (window.cpu.cores.unwrap_or(1.0) - others).max(1.0),
@@ -64,43 +71,40 @@ impl Loop {
     }
 
     /// The same loop on CPUs that other processes leave alone.
-    #[must_use]
-    pub fn undisturbed(self, window: &Window) -> Self {
-        Self { cores: window.cpu.cores.unwrap_or(1.0).max(1.0), ..self }
+    pub fn undisturbed(self, window: &Features) -> Self {
+        Self { cores: window.cpu.usable(), ..self }
     }
 
     /// A step with `workers` of them.
-    #[must_use]
     pub fn step_with(&self, workers: usize) -> f64 {
         let fed = self.batch_s / workers.max(1) as f64;
         self.own_s.max(fed).max(self.device_s).max(self.cpu_s / self.cores)
     }
 
+    /// What a step takes at least, however it is fed: the loop's own time and the device's.
+    pub fn floor_s(&self) -> f64 {
+        self.own_s.max(self.device_s)
+    }
+
     /// N*: the workers that keep up, ceil(T/C), capped at the CPUs.
-    #[must_use]
     pub fn enough_workers(&self) -> Prediction {
-        let target = self.own_s.max(self.device_s).max(1e-6);
-        // A batch time that is a little more than a whole number of steps needs no further worker.
-        let needed = ((self.batch_s / target) - 0.05).ceil().max(1.0);
-        // A core that others use a little of carries a worker all the same.
-        let cap = (self.cores + 0.5).floor().max(1.0).max(self.workers as f64);
+        let needed = ((self.batch_s / self.floor_s().max(LEAST_S)) - TOLERANCE).ceil().max(1.0);
+        let cap = whole(self.cores).max(self.workers as f64);
         let workers = needed.min(cap) as usize;
         self.predict(workers, needed > cap)
     }
 
     fn predict(&self, workers: usize, capped: bool) -> Prediction {
         let step_s = self.step_with(workers).min(self.step_s);
-        Prediction { workers, capped, step_s, speedup: (self.step_s / step_s.max(1e-9)).max(1.0) }
+        Prediction { workers, capped, step_s, speedup: (self.step_s / step_s.max(LEAST_S)).max(1.0) }
     }
 
     /// With nothing but the loop's own time and the device's: what any cure of the input can bring at most.
-    #[must_use]
     pub fn without_waits(&self) -> f64 {
-        (self.step_s / self.own_s.max(self.device_s).max(1e-9)).max(1.0)
+        (self.step_s / self.floor_s().max(LEAST_S)).max(1.0)
     }
 
     /// The gain if a part of the workers' time (0–1 of their active time) took none.
-    #[must_use]
     pub fn without_stage(&self, part: f64) -> f64 {
         let left = Self {
             batch_s: self.batch_s * (1.0 - part.clamp(0.0, 1.0)),
@@ -114,12 +118,10 @@ impl Loop {
 /// Workers for a loop that loads its batches itself: with I the share of loading, ceil(I / (1 − I)), at least one, capped
 /// at the CPUs; and the speed-up at most, 1 / max(1 − I, I / N, device, CPU), where the last is the trainer's CPU use over
 /// the CPUs there are.
-#[must_use]
-pub fn workers_for_inline(main: &MainActivities, used: f64, cores: f64, device: f64) -> (usize, f64) {
-    let inline = main.inline.clamp(0.0, 0.99);
-    let cap = (cores + 0.5).floor().max(1.0);
-    let workers = ((inline / (1.0 - inline)) - 0.05).ceil().clamp(1.0, cap);
-    let step = (1.0 - inline).max(inline / workers).max(device).max(used / cores.max(1.0));
+pub fn workers_for_inline(loading: f64, used: f64, cores: f64, device: f64) -> (usize, f64) {
+    let loading = loading.clamp(0.0, 0.99);
+    let workers = ((loading / (1.0 - loading)) - TOLERANCE).ceil().clamp(1.0, whole(cores));
+    let step = (1.0 - loading).max(loading / workers).max(device).max(used / cores.max(1.0));
     (workers as usize, (1.0 / step).max(1.0))
 }
 
@@ -163,9 +165,8 @@ mod tests {
 
     #[test]
     fn loading_moved_out_of_the_loop() {
-        let main = MainActivities { inline: 0.75, ..MainActivities::default() };
-        assert_eq!(workers_for_inline(&main, 1.0, 8.0, 0.0), (3, 4.0));
-        let (workers, speedup) = workers_for_inline(&main, 1.0, 2.0, 0.0);
+        assert_eq!(workers_for_inline(0.75, 1.0, 8.0, 0.0), (3, 4.0));
+        let (workers, speedup) = workers_for_inline(0.75, 1.0, 2.0, 0.0);
         assert_eq!(workers, 2);
         assert!((speedup - 2.0).abs() < 1e-9);
     }

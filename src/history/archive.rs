@@ -13,8 +13,9 @@ use std::mem::size_of;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::packed::{self, Exact, Packed};
+use super::packed::{self, Packed};
 use super::weight;
+use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Verdict};
 use crate::rates::Frame;
 
@@ -59,7 +60,7 @@ pub struct Stamp {
     /// Class of its verdict.
     pub class: Class,
     /// Cause of its verdict.
-    pub cause: Option<Arc<str>>,
+    pub cause: Option<Cause>,
 }
 
 /// How much is kept. The newest moment always is.
@@ -120,16 +121,11 @@ impl Archive {
     pub fn push(&mut self, frame: Arc<Frame>, verdict: Arc<Verdict>, since_ns: u64) {
         let id = self.next;
         self.next = MomentId(id.0 + 1);
-        let mut cause = verdict.cause.as_deref().map(Arc::from);
         if let Some(last) = self.stamps.back() {
             if frame.monotonic_ns < last.monotonic_ns {
                 self.series.push_back(id);
             }
-            if last.cause == cause {
-                // One text for all of them.
-                cause.clone_from(&last.cause);
-            }
-            if last.class != verdict.class || last.cause != cause {
+            if last.class != verdict.class || last.cause != verdict.cause {
                 self.changes.push_back(id);
             }
         }
@@ -141,7 +137,7 @@ impl Archive {
             gap: frame.gap,
             has_stacks: !frame.stacks.is_empty(),
             class: verdict.class,
-            cause,
+            cause: verdict.cause,
         });
         let weight = weight::of_frame(&frame) + weight::of_verdict(&verdict);
         self.recent_bytes += weight;
@@ -315,8 +311,9 @@ fn pack<'a>(moments: impl Iterator<Item = &'a Moment>) -> Block {
     let mut ends = Vec::with_capacity(BLOCK);
     for moment in moments {
         let (bytes, floats) = (plain.bytes.len(), plain.floats.len());
-        let verdict = Exact(&*moment.verdict);
-        if packed::pack(&mut plain, &(&*moment.frame, verdict, moment.since_ns)).is_err() {
+        // The floats of a verdict are few, and rounded already, to decimals that people see in files.
+        let exact = (&*moment.verdict, moment.since_ns);
+        if packed::pack(&mut plain, &*moment.frame, &exact).is_none() {
             // What cannot be written down loads as nothing: an empty piece.
             plain.bytes.truncate(bytes);
             plain.floats.truncate(floats);
@@ -334,8 +331,8 @@ fn unpack(block: &Block, place: usize, id: MomentId) -> Option<Moment> {
     let (bytes, floats) = *block.ends.last()?;
     let plain = zstd::bulk::decompress(&block.packed, bytes + floats).ok()?;
     let (bytes, floats) = plain.split_at_checked(bytes)?;
-    let (frame, Exact(verdict), since_ns): (Frame, Exact<Verdict>, u64) =
-        packed::unpack(bytes.get(bytes_start..bytes_end)?, floats.get(floats_start..floats_end)?).ok()?;
+    let (frame, (verdict, since_ns)): (Frame, (Verdict, u64)) =
+        packed::unpack(bytes.get(bytes_start..bytes_end)?, floats.get(floats_start..floats_end)?)?;
     Some(Moment { id, frame: Arc::new(frame), verdict: Arc::new(verdict), since_ns })
 }
 

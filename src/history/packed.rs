@@ -1,99 +1,129 @@
-//! A moment as bytes, by its serde derives: values one after the other, without names. That is a small part of the bytes
-//! that JSON takes, and it keeps numbers that JSON cannot say (NaN, infinities).
+//! A moment as bytes: MessagePack by its serde derives, with the floats taken out and rounded to three bytes.
+//!
+//! Floats apart from all else, because what is left is nearly the same from moment to moment and compresses to next to
+//! nothing where no floats stand between. Rounded, because the digits beyond one part in fifty thousand are noise, which
+//! does not compress. MessagePack, because its floats can be found without knowing the type; the splitting is all that
+//! is written by hand. An hour of a job of 33 processes takes 7.7 MiB, with floats left where they are 13 MiB. With
+//! 500 lines of a serializer of our own it took 7.55 MiB, and a moment was loaded in 0.09 ms instead of 0.11 ms.
 //!
 //! The bytes never leave the memory of the program that made them, so nothing in them says which version that was.
-//! Integers are LEB128, signed ones folded; floats three bytes (see [`FLOAT`]), little end first, apart from the rest;
-//! text, lists and maps begin with their length; an option with 0 or 1; an enum with the number of its variant; a struct with the
-//! number of its fields that were left out (`skip_serializing_if`), then their positions.
 
-mod read;
-mod write;
+use std::io::{self, Write};
 
-use serde::de::{self, DeserializeOwned};
-use serde::{Deserialize, Serialize, ser};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use read::Unpacker;
-use write::Packer;
-
-/// Why a value cannot be packed, or bytes be unpacked.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub(super) enum PackError {
-    /// From a derive.
-    #[error("{0}")]
-    Message(String),
-    /// There is no place for it in these bytes.
-    #[error("{0} cannot be packed")]
-    Unsupported(&'static str),
-    /// The bytes end too early, or hold what no packed value does.
-    #[error("the packed bytes are damaged")]
-    Damaged,
+/// Moments packed one after the other.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Packed {
+    /// All but the rounded floats.
+    pub bytes: Vec<u8>,
+    /// The rounded floats.
+    pub floats: Vec<u8>,
 }
 
-impl ser::Error for PackError {
-    fn custom<T: std::fmt::Display>(message: T) -> Self {
-        Self::Message(message.to_string())
+/// Adds a moment to `to`: of `rounded` the floats are rounded, those of `exact` stay as they are. `None` where one of
+/// them cannot be packed; `to` then holds a part of it.
+///
+/// `rounded` is packed without the names of its fields, so it must not leave any out (`skip_serializing_if`).
+pub(super) fn pack(to: &mut Packed, rounded: &impl Serialize, exact: &impl Serialize) -> Option<()> {
+    rmp_serde::encode::write_named(&mut to.bytes, exact).ok()?;
+    rmp_serde::encode::write(&mut Splitter { to, after: 0 }, rounded).ok()
+}
+
+/// MessagePack's markers of floats.
+const F32: u8 = 0xCA;
+const F64: u8 = 0xCB;
+
+/// Takes MessagePack piece by piece, as rmp writes it: a marker by itself, what belongs to it behind that. No other pieces
+/// of these lengths follow a byte that looks like a float's marker: behind a number there is a marker, of one byte, and
+/// behind the length of a text a text of so many bytes.
+struct Splitter<'a> {
+    to: &'a mut Packed,
+    /// The piece before, where that was a single byte.
+    after: u8,
+}
+
+impl Write for Splitter<'_> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        match (self.after, piece) {
+            (F32, &[a, b, c, d]) => self.to.floats.extend_from_slice(&short(f32::from_be_bytes([a, b, c, d]))),
+            (F64, &[a, b, c, d, e, f, g, h]) => {
+                self.to.floats.extend_from_slice(&short(f64::from_be_bytes([a, b, c, d, e, f, g, h]) as f32));
+            }
+            _ => self.to.bytes.extend_from_slice(piece),
+        }
+        self.after = if let [byte] = piece { *byte } else { 0 };
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
-impl de::Error for PackError {
-    fn custom<T: std::fmt::Display>(message: T) -> Self {
-        Self::Message(message.to_string())
+/// The moment that [`pack`] made these bytes of; `None` if it did not.
+pub(super) fn unpack<R: DeserializeOwned, E: DeserializeOwned>(
+    mut bytes: &[u8],
+    mut floats: &[u8],
+) -> Option<(R, E)> {
+    let exact = rmp_serde::from_read(&mut bytes).ok()?;
+    let mut whole = Vec::with_capacity(bytes.len() + floats.len() * 3);
+    while let Some(marker) = float_marker(bytes)? {
+        let (before, behind) = bytes.split_at_checked(marker + 1)?;
+        let (float, rest) = floats.split_first_chunk()?;
+        (bytes, floats) = (behind, rest);
+        whole.extend_from_slice(before);
+        match before.last() {
+            Some(&F32) => whole.extend_from_slice(&long(*float).to_be_bytes()),
+            _ => whole.extend_from_slice(&f64::from(long(*float)).to_be_bytes()),
+        }
     }
+    whole.extend_from_slice(bytes);
+    let rounded = rmp_serde::from_slice(&whole).ok()?;
+    floats.is_empty().then_some((rounded, exact))
 }
 
-/// Bytes of a float: sign, exponent and 15 bits of the mantissa of an f32. What is looked at later is good to one part in
-/// fifty thousand, and the digits beyond that are noise, which does not compress. What an f32 cannot hold becomes
-/// infinite.
-const FLOAT: usize = 3;
+/// Where the first float's marker is in these items, if there is a float; `None` where they are damaged. Markers and
+/// lengths are those of <https://github.com/msgpack/msgpack/blob/master/spec.md>.
+fn float_marker(bytes: &[u8]) -> Option<Option<usize>> {
+    let mut at = 0;
+    while let Some(marker) = bytes.get(at) {
+        // A marker, the length of what follows in `size` bytes, and that.
+        let sized = |size: usize| {
+            let length = bytes.get(at + 1..at + 1 + size)?;
+            Some(1 + size + length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)))
+        };
+        at += match *marker {
+            F32 | F64 => return Some(Some(at)),
+            0x00..=0x9F | 0xC0..=0xC3 | 0xE0..=0xFF => 1,
+            0xA0..=0xBF => 1 + usize::from(marker & 0x1F),
+            0xC4 | 0xD9 => sized(1)?,
+            0xC5 | 0xDA => sized(2)?,
+            0xC6 | 0xDB => sized(4)?,
+            0xCC | 0xD0 => 2,
+            0xCD | 0xD1 | 0xDC | 0xDE => 3,
+            0xCE | 0xD2 | 0xDD | 0xDF => 5,
+            0xCF | 0xD3 => 9,
+            // Extensions, which serde knows nothing of.
+            0xC7..=0xC9 | 0xD4..=0xD8 => return None,
+        };
+    }
+    Some(None)
+}
 
-/// Name of [`Exact`] in its derive.
-const EXACT: &str = "Exact";
-
-/// A value whose f64 are kept to the last bit, among all else: those of a verdict are few, rounded to decimals that
-/// people see in files, and the same from moment to moment.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Exact<T>(pub T);
-
-/// A float as it is packed.
-fn short(v: f32) -> [u8; FLOAT] {
-    let bits = v.to_bits();
+/// Sign, exponent and 15 bits of the mantissa of a float. What an f32 cannot hold has become infinite.
+fn short(float: f32) -> [u8; 3] {
+    let bits = float.to_bits();
     // Rounded to nearest; a mantissa that overflows carries into the exponent, as it should. Of a NaN any bit will do.
-    let rounded = if v.is_nan() { bits | 0x40_0000 } else { bits.saturating_add(0x80) };
+    let rounded = if float.is_nan() { bits | 0x40_0000 } else { bits.saturating_add(0x80) };
     let [_, low, middle, high] = rounded.to_le_bytes();
     [low, middle, high]
 }
 
 /// A float from its packed bytes.
-fn long([low, middle, high]: [u8; FLOAT]) -> f32 {
+fn long([low, middle, high]: [u8; 3]) -> f32 {
     f32::from_le_bytes([0, low, middle, high])
-}
-
-/// Values packed one after the other. Floats lie apart from all else: what is left is nearly the same from moment to
-/// moment, and compresses to next to nothing where no floats stand between.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Packed {
-    /// All but floats.
-    pub bytes: Vec<u8>,
-    /// Floats.
-    pub floats: Vec<u8>,
-}
-
-/// Adds `value` to `to`. After an error that holds a part of it.
-///
-/// # Errors
-/// A list or map of which the length is not known beforehand; none of ours is.
-pub(super) fn pack(to: &mut Packed, value: &impl Serialize) -> Result<(), PackError> {
-    value.serialize(&mut Packer { bytes: &mut to.bytes, floats: &mut to.floats, exact: false })
-}
-
-/// The value that `bytes` and `floats` hold.
-///
-/// # Errors
-/// Bytes that [`pack`] did not make of this type.
-pub(super) fn unpack<T: DeserializeOwned>(bytes: &[u8], floats: &[u8]) -> Result<T, PackError> {
-    let mut unpacker = Unpacker { bytes, floats, exact: false };
-    let value = T::deserialize(&mut unpacker)?;
-    if unpacker.bytes.is_empty() && unpacker.floats.is_empty() { Ok(value) } else { Err(PackError::Damaged) }
 }
 
 #[cfg(test)]
@@ -107,7 +137,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::verdict::{Rank, Verdict};
     use crate::rates::Frame;
-    use crate::rates::stacks::{Activity, ProcessStacks};
+    use crate::rates::stacks::{Activity, Place, ProcessStacks};
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     enum Kind {
@@ -120,10 +150,8 @@ mod tests {
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     struct Holder {
         flag: bool,
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         kinds: Vec<Kind>,
         map: BTreeMap<String, (i8, u64)>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         last: Option<f64>,
         unit: (),
     }
@@ -150,16 +178,18 @@ mod tests {
 
     fn there_and_back<T: Serialize + DeserializeOwned>(value: &T) -> T {
         let mut packed = Packed::default();
-        pack(&mut packed, value).unwrap();
-        unpack(&packed.bytes, &packed.floats).unwrap()
+        pack(&mut packed, value, &()).unwrap();
+        let (value, ()) = unpack(&packed.bytes, &packed.floats).unwrap();
+        value
     }
 
     #[test]
     fn what_is_exact_comes_back_to_the_last_bit() {
-        let value = (0.93, Exact((0.93, Some(33.795), 1e300)), 0.93);
-        let (before, Exact(inside), after) = there_and_back(&value);
-        assert_eq!(inside, (0.93, Some(33.795), 1e300));
-        assert!(before != 0.93 && before == after, "{before} {after}");
+        let mut packed = Packed::default();
+        pack(&mut packed, &(0.93, 0.5f32), &(0.93, Some(33.795), 1e300)).unwrap();
+        let (rounded, exact): ((f64, f32), (f64, Option<f64>, f64)) = unpack(&packed.bytes, &packed.floats).unwrap();
+        assert_eq!(exact, (0.93, Some(33.795), 1e300));
+        assert!(rounded.0 != 0.93 && near(rounded.0 as f32, 0.93) && rounded.1 == 0.5, "{rounded:?}");
     }
 
     proptest! {
@@ -195,15 +225,14 @@ mod tests {
             bytes in prop::collection::vec(any::<u8>(), 0..300), floats in prop::collection::vec(any::<u8>(), 0..100),
             at in any::<prop::sample::Index>(), byte in any::<u8>(),
         ) {
-            let _ = unpack::<Frame>(&bytes, &floats);
-            let _ = unpack::<Verdict>(&bytes, &floats);
+            let _ = unpack::<Frame, Verdict>(&bytes, &floats);
             let mut packed = Packed::default();
-            pack(&mut packed, &(Frame::default(), Verdict::default())).unwrap();
+            pack(&mut packed, &Frame::default(), &Verdict::default()).unwrap();
             let at = at.index(packed.bytes.len());
             packed.bytes[at] = byte;
-            let _ = unpack::<(Frame, Verdict)>(&packed.bytes, &packed.floats);
+            let _ = unpack::<Frame, Verdict>(&packed.bytes, &packed.floats);
             packed.bytes.truncate(at);
-            prop_assert!(unpack::<(Frame, Verdict)>(&packed.bytes, &packed.floats).is_err());
+            prop_assert!(unpack::<Frame, Verdict>(&packed.bytes, &packed.floats).is_none());
         }
     }
 
@@ -219,13 +248,55 @@ mod tests {
     }
 
     #[test]
-    fn what_a_derive_leaves_out_and_what_it_converts_come_back() {
+    fn what_a_derive_leaves_out_comes_back_where_it_is_exact() {
+        let exact = |verdict: &Verdict| {
+            let mut packed = Packed::default();
+            pack(&mut packed, &(), verdict).unwrap();
+            unpack::<(), Verdict>(&packed.bytes, &packed.floats).unwrap().1
+        };
         let alone = Verdict { pid: 7, ..Verdict::default() };
-        assert_eq!(there_and_back(&alone), alone);
+        assert_eq!(exact(&alone), alone);
         let ranks = Verdict { ranks: vec![Rank { pid: 3, ..Rank::default() }; 2], ..alone };
-        assert_eq!(there_and_back(&ranks), ranks);
+        assert_eq!(exact(&ranks), ranks);
+    }
+
+    #[test]
+    fn what_a_derive_converts_comes_back() {
         let mut stacks = ProcessStacks::default();
         stacks.main.add(Activity::Decode, 9);
         assert_eq!(there_and_back(&stacks), stacks);
+    }
+
+    /// An entry in every list: none of their types leaves fields out.
+    #[test]
+    fn a_frame_of_empty_entries_comes_back() {
+        let place = Place {
+            function: "step".into(),
+            file: "train.py".into(),
+            line: 9,
+            text: None,
+            activity: Activity::Forward,
+            user: true,
+            samples: 3,
+            leaf: 2,
+            blocked: 1,
+        };
+        let mut frame = Frame {
+            trainers: vec![Default::default()],
+            workers: vec![Default::default()],
+            processes: vec![Default::default()],
+            threads: vec![Default::default()],
+            thread_roles: vec![Default::default()],
+            neighbours: Some(Default::default()),
+            gpus: vec![Default::default()],
+            stacks: vec![ProcessStacks { places: vec![place], ..Default::default() }],
+            ..Frame::default()
+        };
+        frame.host.cpus = vec![Default::default()];
+        frame.host.net = vec![Default::default()];
+        frame.storage.devices = vec![Default::default()];
+        frame.storage.mounts = vec![Default::default()];
+        let json = |frame: &Frame| serde_json::to_value(frame).unwrap();
+        assert_eq!(json(&there_and_back(&frame)), json(&frame));
     }
 }

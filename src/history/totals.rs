@@ -5,13 +5,11 @@
 use std::sync::Arc;
 
 use super::timeline::loop_shares;
+use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Advice, Class, Verdict};
 use crate::pipeline::same_cause;
 use crate::rates::Frame;
 use crate::rates::time_split::TimeSplit;
-
-/// Pairs of class and cause that are told apart: more than the taxonomy has. A recording may hold any strings.
-const PAIRS: usize = 64;
 
 /// A stretch of time in which one class and cause stood.
 #[derive(Debug, Clone)]
@@ -64,7 +62,7 @@ impl Totals {
         if let Some(known) = self.causes.iter_mut().find(|known| same_cause(&known.verdict, verdict)) {
             known.seconds += seconds;
             known.verdict = Arc::clone(verdict);
-        } else if self.causes.len() < PAIRS {
+        } else {
             self.causes.push(CauseTime { verdict: Arc::clone(verdict), seconds });
         }
         self.stretch(frame, verdict, seconds);
@@ -97,7 +95,7 @@ impl Totals {
     /// The class and cause that held the run back for the longest time in all.
     #[must_use]
     pub fn costliest(&self) -> Option<&CauseTime> {
-        let healthy = |v: &Verdict| v.class == Class::Gpu && v.cause.as_deref() == Some("compute-bound");
+        let healthy = |v: &Verdict| v.cause == Some(Cause::ComputeBound);
         self.longest_of(|v| !healthy(v) && !matches!(v.class, Class::Balanced | Class::Idle | Class::Unknown))
     }
 
@@ -124,8 +122,8 @@ mod tests {
         Frame { seconds: 1.0, unix_ms: second as i64 * 1000, ..Frame::default() }
     }
 
-    fn verdict(class: Class, cause: Option<&str>) -> Arc<Verdict> {
-        Arc::new(Verdict { class, cause: cause.map(Into::into), ..Verdict::default() })
+    fn verdict(class: Class, cause: Option<Cause>) -> Arc<Verdict> {
+        Arc::new(Verdict { class, cause, ..Verdict::default() })
     }
 
     #[test]
@@ -144,14 +142,14 @@ mod tests {
     proptest! {
         #[test]
         fn any_ticks_give_bounded_sums(
-            ticks in prop::collection::vec((any::<f64>(), any::<bool>(), 0usize..7, "\\PC{0,8}|a[0-9]{0,3}"), 0..100),
+            ticks in prop::collection::vec((any::<f64>(), any::<bool>(), 0usize..7, prop::option::of(0..Cause::ALL.len())), 0..100),
         ) {
             let mut totals = Totals::default();
             for (n, (seconds, gap, class, cause)) in ticks.into_iter().enumerate() {
-                let verdict = verdict(Class::ALL[class], Some(&cause));
+                let verdict = verdict(Class::ALL[class], cause.map(|cause| Cause::ALL[cause]));
                 totals.push(&Frame { seconds, gap, ..frame(n as u64) }, &verdict);
             }
-            prop_assert!(totals.causes.len() <= PAIRS && totals.watched_s >= 0.0);
+            prop_assert!(totals.causes.len() <= 100 && totals.watched_s >= 0.0);
         }
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn of_verdict(verdict: &Verdict) -> usize {
         + lists(&verdict.workers, |w| w.hottest.as_ref().map_or(0, |h| h.function.len() + h.file.len()))
         + lists(&verdict.evidence, |e| e.signal.len() + e.unit.len() + e.text.len())
         + lists(&verdict.advice, |a| a.title.len() + a.why.len())
-        + lists(&verdict.other_findings, |f| f.text.len() + f.cause.as_ref().map_or(0, String::len))
+        + lists(&verdict.other_findings, |f| f.text.len())
         + lists(&verdict.not_seen, |n| n.what.len() + n.why.len() + n.mend.as_ref().map_or(0, String::len))
         + verdict
             .seen

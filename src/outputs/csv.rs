@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::diagnosis::Verdict;
+use crate::diagnosis::causes::Cause;
 use crate::rates::Frame;
 use crate::rates::frame::{GpuRates, TrainerRates, WorkerRates};
 use crate::rates::time_split::LoopActivity;
@@ -27,7 +28,7 @@ const COLUMNS: [Column; 44] = [
     ("pid", |row| whole(Some(row.verdict.pid))),
     ("phase", |row| text(row.verdict.phase.word())),
     ("class", |row| text(row.verdict.class.word())),
-    ("cause", |row| text(row.verdict.cause.as_deref().unwrap_or_default())),
+    ("cause", |row| text(row.verdict.cause.map_or("", Cause::name))),
     ("confidence", |row| number(row.verdict.confidence.clamp(0.0, 1.0), 3)),
     ("input_wait_pct", |row| row.loop_share(LoopActivity::InputWait)),
     ("device_sync_pct", |row| row.loop_share(LoopActivity::DeviceSync)),

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::text::WIDTH;
-use super::wrap::wrap;
-use crate::diagnosis::causes::{self, Cause};
+use crate::diagnosis::causes::Spec;
 use crate::diagnosis::verdict::Class;
+use crate::text::wrap_hanging;
 
 /// One line for each of the causes, below their classes.
 #[must_use]
-pub fn list<'a>(causes: impl IntoIterator<Item = &'a Cause>) -> String {
-    let causes: Vec<&Cause> = causes.into_iter().collect();
+pub fn list<'a>(causes: impl IntoIterator<Item = &'a Spec>) -> String {
+    let causes: Vec<&Spec> = causes.into_iter().collect();
     let names = causes.iter().map(|cause| cause.name.width()).max().unwrap_or_default();
     let mut lines: Vec<String> = Vec::new();
     for class in Class::ALL {
@@ -22,75 +22,71 @@ pub fn list<'a>(causes: impl IntoIterator<Item = &'a Cause>) -> String {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        lines.extend(wrap("", &format!("{}: {}", class.word(), causes::class_meaning(class)), WIDTH));
+        lines.extend(wrap_hanging("", &format!("{}: {}", class.word(), class.meaning()), WIDTH));
         for cause in of_class {
             // A class without causes says all there is.
             if cause.name != class.word() || class == Class::Idle {
-                lines.extend(wrap(&format!("  {:names$}  ", cause.name), cause.headline, WIDTH));
+                lines.extend(wrap_hanging(&format!("  {:names$}  ", cause.name), cause.headline, WIDTH));
             }
         }
     }
     lines.push(String::new());
-    lines.extend(wrap("", "trainmon explain NAME says how each is recognised and what to do about it", WIDTH));
+    lines.extend(wrap_hanging(
+        "",
+        "trainmon explain NAME says how each is recognised and what to do about it",
+        WIDTH,
+    ));
     joined(&lines)
 }
 
 /// Everything about one cause.
 #[must_use]
-pub fn page(cause: &Cause) -> String {
-    let mut lines = wrap("", &format!("{}: {}", title(cause), cause.headline), WIDTH);
-    lines.extend(wrap("  ", &sentence(cause.meaning), WIDTH));
-    let mut section = |title: &str, entries: &[(String, String)]| {
-        if !entries.is_empty() {
-            lines.push(String::new());
-            lines.push(title.to_owned());
-            lines.extend(entries.iter().flat_map(|(first, text)| wrap(first, text, WIDTH)));
-        }
-    };
-    let bullets =
-        |texts: &[&str]| texts.iter().map(|text| ("  - ".to_owned(), (*text).to_owned())).collect::<Vec<_>>();
-    section("How it is recognised", &bullets(cause.rule));
-    let width = cause.thresholds.iter().map(|threshold| threshold.name.width()).max().unwrap_or_default();
-    let thresholds: Vec<_> = cause
-        .thresholds
-        .iter()
-        .map(|threshold| {
-            let first = format!("  {:width$}  ", threshold.name);
-            (first, format!("{} ({})", threshold.words(), threshold.source))
-        })
-        .collect();
-    section("Thresholds", &thresholds);
-    section("Where the numbers come from", &bullets(cause.signals));
-    section("Why this rule", &bullets(&[cause.source]));
-    section("How sure that is", &bullets(&[cause.confirmed.words()]));
-    section("What it can be mistaken for", &bullets(&[cause.limits]));
-    let advice: Vec<_> = cause
-        .advice
-        .iter()
-        .enumerate()
-        .flat_map(|(at, (title, why))| {
-            [(format!("  {}. ", at + 1), (*title).to_owned()), ("     ".to_owned(), (*why).to_owned())]
-        })
-        .collect();
-    section("What to do", &advice);
+pub fn page(cause: &Spec) -> String {
+    let mut lines = wrap_hanging("", &format!("{}: {}", title(cause), cause.headline), WIDTH);
+    lines.extend(wrap_hanging("  ", &sentence(cause.meaning), WIDTH));
+    let thresholds = cause.thresholds();
+    let width = thresholds.iter().map(|threshold| threshold.name().width()).max().unwrap_or_default();
+    let thresholds = thresholds.iter().map(|threshold| {
+        let first = format!("  {:width$}  ", threshold.name());
+        (first, format!("{} ({})", threshold.words(), threshold.source))
+    });
+    let advice = cause.advice.iter().zip(1..).flat_map(|((title, why), number)| {
+        [(format!("  {number}. "), (*title).to_owned()), ("     ".to_owned(), (*why).to_owned())]
+    });
+    let sections: [(&str, Vec<(String, String)>); 7] = [
+        ("How it is recognised", bullets(cause.rule)),
+        ("Thresholds", thresholds.collect()),
+        ("Where the numbers come from", bullets(cause.signals)),
+        ("Why this rule", bullets(&[cause.source])),
+        ("How sure that is", bullets(&[cause.confirmed.words()])),
+        ("What it can be mistaken for", bullets(&[cause.limits])),
+        ("What to do", advice.collect()),
+    ];
+    for (title, entries) in sections.iter().filter(|(_, entries)| !entries.is_empty()) {
+        lines.extend([String::new(), (*title).to_owned()]);
+        lines.extend(entries.iter().flat_map(|(first, text)| wrap_hanging(first, text, WIDTH)));
+    }
     joined(&lines)
+}
+
+/// A list's beginnings of lines, with its texts.
+fn bullets(texts: &[&str]) -> Vec<(String, String)> {
+    texts.iter().map(|text| ("  - ".to_owned(), (*text).to_owned())).collect()
 }
 
 /// The same as JSON: one object with a list, whatever was asked for.
 #[must_use]
-pub fn json<'a>(causes: impl IntoIterator<Item = &'a Cause>) -> Value {
+pub fn json<'a>(causes: impl IntoIterator<Item = &'a Spec>) -> Value {
     let causes: Vec<Value> = causes.into_iter().map(one).collect();
     json!({ "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "causes": causes })
 }
 
-fn one(cause: &Cause) -> Value {
+fn one(cause: &Spec) -> Value {
     let named = !matches!(cause.class, Class::Balanced | Class::Idle | Class::Unknown);
     let advice: Vec<Value> = cause.advice.iter().map(|(title, why)| json!({ "title": title, "why": why })).collect();
-    let thresholds: Vec<Value> = cause
-        .thresholds
-        .iter()
-        .map(|known| json!({ "name": known.name, "value": known.value, "unit": known.unit, "source": known.source }))
-        .collect();
+    let thresholds = cause.thresholds().into_iter().map(
+        |known| json!({ "name": known.name(), "value": known.value, "unit": known.unit, "source": known.source }),
+    );
     json!({
         "class": cause.class.word(),
         "cause": named.then_some(cause.name),
@@ -98,7 +94,7 @@ fn one(cause: &Cause) -> Value {
         "headline": cause.headline,
         "meaning": cause.meaning,
         "rule": cause.rule,
-        "thresholds": thresholds,
+        "thresholds": thresholds.collect::<Vec<_>>(),
         "signals": cause.signals,
         "source": cause.source,
         "confirmed": cause.confirmed,
@@ -108,7 +104,7 @@ fn one(cause: &Cause) -> Value {
 }
 
 /// `data-loader / decode`, and the class alone where it has no causes.
-fn title(cause: &Cause) -> String {
+fn title(cause: &Spec) -> String {
     let class = cause.class.word();
     if class == cause.name && cause.class != Class::Idle {
         class.to_owned()
@@ -132,11 +128,11 @@ fn joined(lines: &[String]) -> String {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::diagnosis::thresholds;
+    use crate::diagnosis::causes::{self, Cause};
 
     #[test]
     fn one_page_as_it_is_printed() {
-        let cause = causes::find(Class::DataLoader, "worker-imbalance").unwrap();
+        let cause = Cause::WorkerImbalance.spec();
         insta::assert_snapshot!(page(cause));
     }
 
@@ -150,8 +146,8 @@ mod tests {
             for text in texts.chain(cause.advice.iter().flat_map(|(title, why)| [title, why])) {
                 assert!(flat.contains(*text), "{}: {text}", cause.name);
             }
-            for threshold in cause.thresholds {
-                assert!(flat.contains(&format!("{} {} (", threshold.name, threshold.words())), "{flat}");
+            for threshold in cause.thresholds() {
+                assert!(flat.contains(&format!("{} {} (", threshold.name(), threshold.words())), "{flat}");
             }
         }
         assert!(list(causes::all()).lines().all(|line| line.width() <= WIDTH));
@@ -162,7 +158,7 @@ mod tests {
         let value = json(causes::named("too-few-workers"));
         let cause = &value["causes"][0];
         assert_eq!((&cause["class"], &cause["cause"]), (&json!("data-loader"), &json!("too-few-workers")));
-        assert_eq!(cause["thresholds"][0]["value"], json!(thresholds::LOST_WAIT.value));
+        assert_eq!(cause["thresholds"][0]["value"], json!(0.1));
         assert_eq!(cause["confirmed"], json!("labelled-workloads"));
         assert!(cause["phase"].is_null() && cause["advice"][0]["why"].is_string());
         let phase = &json(causes::named("idle/init"))["causes"][0];

@@ -5,9 +5,10 @@
 
 use std::fmt::Write;
 
-use super::text::{amount, headline, number, percent, phase_words};
+use super::text::{headline, percent, phase_words};
+use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{Advice, Evidence, Finding, NotSeen, Steps};
-use crate::diagnosis::{Verdict, causes};
+use crate::text::format::{precise, precise_in_unit};
 use crate::text::{fit, sanitise};
 
 /// A command line is cut here; the beginning tells which job it was.
@@ -42,7 +43,7 @@ fn title(out: &mut String, text: &str) {
 }
 
 fn facts(out: &mut String, verdict: &Verdict) {
-    let cause = verdict.cause.as_deref().map(|cause| format!(", {}", inline(cause))).unwrap_or_default();
+    let cause = verdict.cause.map(|cause| format!(", {cause}")).unwrap_or_default();
     line(out, &format!("- Class: {}{cause}", verdict.class.word()));
     line(out, &format!("- Confidence: {} %", percent(verdict.confidence)));
     line(out, &format!("- Phase: {}", phase_words(verdict.phase)));
@@ -50,8 +51,9 @@ fn facts(out: &mut String, verdict: &Verdict) {
     line(out, &format!("- Job: PID {}{command}", verdict.pid));
     let since =
         if verdict.started.is_empty() { String::new() } else { format!(" from {}", inline(&verdict.started)) };
-    let first = verdict.first_verdict_s.map(|s| format!(", first verdict after {} s", number(s))).unwrap_or_default();
-    line(out, &format!("- Watched: {} s{since}{first}", number(verdict.observed_s)));
+    let first =
+        verdict.first_verdict_s.map(|s| format!(", first verdict after {} s", precise(s))).unwrap_or_default();
+    line(out, &format!("- Watched: {} s{since}{first}", precise(verdict.observed_s)));
 }
 
 fn advice(out: &mut String, verdict: &Verdict) {
@@ -67,9 +69,8 @@ fn advice(out: &mut String, verdict: &Verdict) {
             line(out, &format!("\n{}{}", " ".repeat(lead.len()), inline(&advice.why)));
         }
     }
-    // Only of causes that there are: somebody may run it.
-    if let Some(cause) = causes::all().find(|known| verdict.cause.as_deref() == Some(known.name)) {
-        let command = format!("trainmon explain {}/{}", verdict.class.word(), cause.name);
+    if let Some(cause) = verdict.cause {
+        let command = format!("trainmon explain {}/{cause}", verdict.class.word());
         line(out, &format!("\nHow this is told, and its limits: `{command}`"));
     }
 }
@@ -79,7 +80,7 @@ fn bound(advice: &Advice) -> String {
     let times = advice.speedup_at_most.filter(|times| times.is_finite());
     let step = advice.predicted_step_ms.filter(|step| step.is_finite());
     let times = times.map(|times| format!("at most {times:.1}× faster"));
-    let step = step.map(|step| format!("a step of {} ms", number(step)));
+    let step = step.map(|step| format!("a step of {} ms", precise(step)));
     let both: Vec<String> = times.into_iter().chain(step).collect();
     if both.is_empty() { String::new() } else { format!(" ({})", both.join(", ")) }
 }
@@ -91,9 +92,7 @@ fn evidence(out: &mut String, evidence: &[Evidence]) {
     title(out, "Evidence");
     line(out, "| Value | Threshold | What |\n| ---: | ---: | :--- |");
     for item in evidence {
-        let shown = |value: Option<f64>| {
-            value.filter(|v| v.is_finite()).map_or_else(|| "–".to_owned(), |v| inline(&amount(v, &item.unit)))
-        };
+        let shown = |value: Option<f64>| inline(&precise_in_unit(value, &item.unit));
         let text = if item.text.is_empty() { item.signal.replace('_', " ") } else { item.text.clone() };
         line(out, &format!("| {} | {} | {} |", shown(item.value), shown(item.threshold), inline(&text)));
     }
@@ -114,7 +113,7 @@ fn shares(out: &mut String, verdict: &Verdict) {
 }
 
 fn steps(out: &mut String, steps: &Steps) {
-    let finite = |value: Option<f64>| value.filter(|v| v.is_finite()).map(number);
+    let finite = |value: Option<f64>| value.filter(|v| v.is_finite()).map(precise);
     let known = [
         steps.count.map(|count| format!("{count} seen")),
         finite(steps.per_s).map(|rate| format!("{rate} per second")),
@@ -136,7 +135,7 @@ fn findings(out: &mut String, findings: &[Finding]) {
     }
     title(out, "Also found");
     for Finding { class, cause, confidence, text } in findings {
-        let cause = cause.as_deref().map(|cause| format!(", {}", inline(cause))).unwrap_or_default();
+        let cause = cause.map(|cause| format!(", {cause}")).unwrap_or_default();
         line(out, &format!("- **{}{cause}** ({} % sure): {}", class.word(), percent(*confidence), inline(text)));
     }
 }

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, GpuIdle, Phase};
 use crate::rates::time_split::TimeSplit;
 
@@ -14,12 +15,11 @@ fn of(text: &str) -> Verdict {
         trainmon: text(),
         command: text(),
         started: text(),
-        cause: Some(text()),
         summary: text(),
         steps: Steps { source: Some(text()), ..Steps::default() },
         evidence: vec![Evidence { signal: text(), value: Some(1.0), unit: text(), threshold: None, text: text() }],
         advice: vec![Advice { title: text(), why: text(), ..Advice::default() }],
-        other_findings: vec![Finding { cause: Some(text()), text: text(), ..Finding::default() }],
+        other_findings: vec![Finding { text: text(), ..Finding::default() }],
         not_seen: vec![NotSeen { what: text(), why: text(), mend: Some(text()) }],
         ..Verdict::default()
     }
@@ -35,7 +35,7 @@ fn full() -> Verdict {
         observed_s: 20.0,
         phase: Phase::Training,
         class: Class::DataLoader,
-        cause: Some("too-few-workers".to_owned()),
+        cause: Some(Cause::TooFewWorkers),
         confidence: 0.93,
         summary: "The GPU waits for batches 68 % of the time; 4 workers are 97 % busy.".to_owned(),
         first_verdict_s: Some(3.1),
@@ -76,7 +76,7 @@ fn full() -> Verdict {
         ],
         other_findings: vec![Finding {
             class: Class::Gpu,
-            cause: Some("under-filled".to_owned()),
+            cause: Some(Cause::UnderFilled),
             confidence: 0.4,
             text: "Power stays under half of its limit while the device is busy.".to_owned(),
         }],

@@ -8,4 +8,3 @@ pub mod log;
 pub mod markdown;
 pub mod recording;
 pub mod text;
-pub mod wrap;

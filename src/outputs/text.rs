@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-use super::wrap::wrap;
+use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{Class, Evidence, GpuIdle, Hottest, Phase, Stages, Steps, WorkerVerdict};
-use crate::diagnosis::{Verdict, causes};
-use crate::text::sanitise;
+use crate::text::format::{precise, precise_in_unit};
+use crate::text::{sanitise, wrap_hanging};
 
 /// Widest line.
 pub const WIDTH: usize = 80;
@@ -63,22 +63,13 @@ pub fn class_words(class: Class) -> &'static str {
     }
 }
 
-/// A cause in words; a string that is no cause of ours is shown with blanks for dashes.
-#[must_use]
-pub fn cause_words(cause: &str) -> String {
-    match causes::all().find(|known| known.name == cause) {
-        Some(known) => known.headline.to_owned(),
-        None => sanitise(&cause.replace('-', " ")).into_owned(),
-    }
-}
-
 /// `DATA-LOADER: too few workers (93 % sure)`.
 #[must_use]
 pub fn headline(verdict: &Verdict) -> String {
     let class = class_words(verdict.class);
     let sure = percent(verdict.confidence);
-    match (&verdict.cause, verdict.class) {
-        (Some(cause), _) => format!("{class}: {} ({sure} % sure)", cause_words(cause)),
+    match (verdict.cause, verdict.class) {
+        (Some(cause), _) => format!("{class}: {} ({sure} % sure)", cause.spec().headline),
         (None, Class::Idle) => format!("{class}: {} ({sure} % sure)", phase_words(verdict.phase)),
         (None, Class::Unknown) => format!("{class}: too little could be seen"),
         (None, Class::Balanced) => {
@@ -126,7 +117,7 @@ impl Page {
     /// A paragraph of external or own text.
     fn text(&mut self, begin: &str, text: &str) {
         let text = self.plain(text);
-        self.lines.extend(wrap(begin, &text, WIDTH));
+        self.lines.extend(wrap_hanging(begin, &text, WIDTH));
     }
 
     /// Text made safe, and, where asked for, ASCII.
@@ -156,7 +147,7 @@ impl Page {
 
     fn head(&mut self, verdict: &Verdict) {
         let headline = self.plain(&headline(verdict));
-        for line in wrap("", &headline, WIDTH) {
+        for line in wrap_hanging("", &headline, WIDTH) {
             let line = self.bold(&line);
             self.lines.push(line);
         }
@@ -210,11 +201,11 @@ impl Page {
     fn steps(&mut self, steps: &Steps) {
         let mut facts = Vec::new();
         if let Some(rate) = steps.per_s {
-            facts.push(format!("{} per second", number(rate)));
+            facts.push(format!("{} per second", precise(rate)));
         }
         if let Some(median) = steps.p50_ms {
-            let slow = steps.p95_ms.map(|p95| format!(" (95 % within {} ms)", number(p95))).unwrap_or_default();
-            facts.push(format!("median {} ms{slow}", number(median)));
+            let slow = steps.p95_ms.map(|p95| format!(" (95 % within {} ms)", precise(p95))).unwrap_or_default();
+            facts.push(format!("median {} ms{slow}", precise(median)));
         }
         if let Some(every) = steps.stall_every.filter(|&every| every > 1) {
             facts.push(format!("a stall every {every} steps"));
@@ -332,7 +323,7 @@ impl Page {
         let share = |share: Option<f64>| {
             share.filter(|share| share.is_finite()).map_or("-".to_owned(), |share| format!("{} %", percent(share)))
         };
-        let batches = worker.batches_per_s.filter(|rate| rate.is_finite()).map_or("-".to_owned(), number);
+        let batches = worker.batches_per_s.filter(|rate| rate.is_finite()).map_or("-".to_owned(), precise);
         let line = format!(
             "  {name:<12}{:>8}{:>12}{:>12}{:>8}{batches:>12}",
             share(worker.busy),
@@ -349,9 +340,10 @@ impl Page {
         }
         self.title("Evidence");
         for item in evidence {
-            let value = item.value.map_or_else(|| "–".to_owned(), |value| amount(value, &item.unit));
+            let value = precise_in_unit(item.value, &item.unit);
             let text = if item.text.is_empty() { item.signal.replace('_', " ") } else { item.text.clone() };
-            let held = item.threshold.map(|value| format!(" (threshold {})", amount(value, &item.unit)));
+            let held =
+                item.threshold.map(|value| format!(" (threshold {})", precise_in_unit(Some(value), &item.unit)));
             let text = text + &held.unwrap_or_default();
             let value = self.plain(&value);
             if value.width() <= VALUE {
@@ -372,7 +364,7 @@ impl Page {
             if let Some(times) = advice.speedup_at_most.filter(|times| times.is_finite()) {
                 title += &format!(" (at most {times:.1}×");
                 if let Some(step) = advice.predicted_step_ms.filter(|step| step.is_finite()) {
-                    title += &format!(", a step of {} ms", self::number(step));
+                    title += &format!(", a step of {} ms", precise(step));
                 }
                 title.push(')');
             }
@@ -381,7 +373,7 @@ impl Page {
                 self.text("     ", &advice.why);
             }
         }
-        if let Some(cause) = &verdict.cause {
+        if let Some(cause) = verdict.cause {
             self.text(
                 "  ",
                 &format!("How this is told, and its limits: trainmon explain {}/{cause}", verdict.class.word()),
@@ -395,7 +387,7 @@ impl Page {
         }
         self.title("Also found");
         for finding in &verdict.other_findings {
-            let cause = finding.cause.as_deref().map(|cause| format!(", {}", cause_words(cause))).unwrap_or_default();
+            let cause = finding.cause.map(|cause| format!(", {}", cause.spec().headline)).unwrap_or_default();
             let sure = percent(finding.confidence);
             self.text("  - ", &format!("{}{cause} ({sure} % sure): {}", class_words(finding.class), finding.text));
         }
@@ -452,30 +444,6 @@ impl Pick {
 
 fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { 0.0 }
-}
-
-/// A number with as many decimals as it needs for three digits, and none that are 0.
-pub(super) fn number(value: f64) -> String {
-    let text = match value.abs() {
-        size if !size.is_finite() => return "?".to_owned(),
-        100.0.. => format!("{value:.0}"),
-        10.0.. => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    };
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
-
-/// A value with its unit as people write it.
-pub(super) fn amount(value: f64, unit: &str) -> String {
-    match unit {
-        "share" => format!("{} %", number(value * 100.0)),
-        "percent" => format!("{} %", number(value)),
-        "count" | "" => number(value),
-        "bytes/s" => format!("{} MiB/s", number(value / f64::from(1 << 20))),
-        "bytes" if value < f64::from(1 << 20) => format!("{} KiB", number(value / 1024.0)),
-        "bytes" => format!("{} MiB", number(value / f64::from(1 << 20))),
-        unit => format!("{} {unit}", number(value)),
-    }
 }
 
 /// Columns of the widest line of a text.

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Advice, Finding, NotSeen, OwnCost};
 use crate::rates::time_split::TimeSplit;
 
@@ -25,7 +26,7 @@ fn verdict() -> Verdict {
         observed_s: 20.0,
         phase: Phase::Training,
         class: Class::DataLoader,
-        cause: Some("too-few-workers".to_owned()),
+        cause: Some(Cause::TooFewWorkers),
         confidence: 0.93,
         summary: "The GPU waits for batches 68 % of the time; 4 workers are 97 % busy and 4 of 8 CPUs are free."
             .to_owned(),
@@ -77,7 +78,7 @@ fn verdict() -> Verdict {
         }],
         other_findings: vec![Finding {
             class: Class::Gpu,
-            cause: Some("under-filled".to_owned()),
+            cause: Some(Cause::UnderFilled),
             confidence: 0.4,
             text: "Power stays under half of its limit while the device is busy.".to_owned(),
         }],
@@ -133,11 +134,11 @@ fn little_seen() {
 
 #[test]
 fn headlines() {
-    let of = |class, cause: Option<&str>, phase| {
-        headline(&Verdict { class, cause: cause.map(str::to_owned), phase, confidence: 0.8, ..Verdict::default() })
+    let of = |class, cause: Option<Cause>, phase| {
+        headline(&Verdict { class, cause, phase, confidence: 0.8, ..Verdict::default() })
     };
     assert_eq!(
-        of(Class::DataLoader, Some("too-few-workers"), Phase::Training),
+        of(Class::DataLoader, Some(Cause::TooFewWorkers), Phase::Training),
         "DATA-LOADER: too few workers (80 % sure)"
     );
     assert_eq!(of(Class::Idle, None, Phase::Stopped), "IDLE: stopped by a signal or a debugger (80 % sure)");
@@ -151,7 +152,7 @@ proptest! {
         let mut hostile = verdict();
         hostile.command.clone_from(&texts[0]);
         hostile.summary.clone_from(&texts[1]);
-        hostile.cause = Some(texts[2].clone());
+        hostile.evidence[0].signal.clone_from(&texts[2]);
         hostile.confidence = number;
         hostile.shares = Some(TimeSplit { input_wait: number, ..TimeSplit::default() });
         hostile.evidence[0].text.clone_from(&texts[3]);

@@ -30,6 +30,41 @@ pub(super) fn add(total: &mut Option<f64>, value: Option<f64>) {
     }
 }
 
+/// What the scheduler counted of a thread, or of several: nanoseconds on a CPU and queueing for one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Scheduled {
+    pub on_cpu: u64,
+    pub delay: u64,
+}
+
+impl Scheduled {
+    /// Adds what is known: `None` only while nothing is.
+    pub(super) fn add(total: &mut Option<Self>, more: Option<Self>) {
+        let Some(more) = more else { return };
+        let all = total.get_or_insert_default();
+        all.on_cpu = all.on_cpu.saturating_add(more.on_cpu);
+        all.delay = all.delay.saturating_add(more.delay);
+    }
+
+    /// Share of the runnable time spent queueing, 0–1.
+    pub(super) fn delay_share(self) -> f64 {
+        share(self.delay, self.delay.saturating_add(self.on_cpu))
+    }
+
+    /// On a CPU or queueing, seconds.
+    pub(super) fn seconds(self) -> f64 {
+        (self.on_cpu as f64 + self.delay as f64) / 1e9
+    }
+}
+
+/// A struct of rates whose fields of these names are those of a sample, the others being their defaults.
+macro_rules! copied {
+    ($from:expr => $type:ident: $($field:ident)*) => {
+        $type { $($field: $from.$field.clone(),)* ..$type::default() }
+    };
+}
+pub(super) use copied;
+
 /// Finds entries of an earlier list by key. Lists of two ticks are nearly always in the same order, so the next entry
 /// is tried first; the first miss builds an index.
 pub(super) struct Earlier<'a, T, K> {

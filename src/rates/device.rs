@@ -68,7 +68,7 @@ fn monotonic_ns(unix_us: u64, sample: &Sample) -> Option<u64> {
     u64::try_from(i128::from(sample.monotonic_ns) - ago_us * 1000).ok()
 }
 
-/// Looks sorted into one device's windows: seconds by kind in each.
+/// Samples of the main thread sorted into one device's windows: seconds by activity in each.
 #[derive(Debug)]
 pub(super) struct Overlap<'a> {
     device: &'a DeviceUse,
@@ -80,24 +80,24 @@ impl<'a> Overlap<'a> {
         Self { device, seconds: vec![TimeSplit::default(); device.windows.len()] }
     }
 
-    /// Adds a look.
-    pub(super) fn add(&mut self, at_ns: u64, kind: LoopActivity, seconds: f64) {
+    /// Adds a sample.
+    pub(super) fn add(&mut self, at_ns: u64, activity: LoopActivity, seconds: f64) {
         let window = self.device.window(at_ns);
         if let Some(split) = self.seconds.get_mut(window) {
-            split[kind] += seconds;
+            split[activity] += seconds;
         }
     }
 
-    /// Seconds of the looks in which the device was busy.
+    /// Seconds of the samples in which the device was busy.
     pub(super) fn busy_s(&self) -> f64 {
         let windows = self.device.windows.iter().zip(&self.seconds);
-        windows.map(|(window, kinds)| window.busy * kinds.total()).sum()
+        windows.map(|(window, split)| window.busy * split.total()).sum()
     }
 
     /// The device's idle seconds by what the main thread did. An estimate, for within a window only the sum is known:
     /// the device counts as busy during waits for it first, and what busy time remains is spread over the other kinds
     /// in proportion. So no kind has more idle seconds than seconds, and the idle seconds add up to
-    /// (1 − utilisation) × seconds. `sync_kept` is the part of the sync looks that stays sync; the rest is other.
+    /// (1 − utilisation) × seconds. `sync_kept` is the part of the waits for the device that stays one; the rest is other.
     pub(super) fn idle_s(&self, sync_kept: f64) -> TimeSplit {
         let mut idle = TimeSplit::default();
         for (window, split) in self.device.windows.iter().zip(&self.seconds) {

@@ -1,6 +1,8 @@
 //! What one interval amounts to: rates and shares, ready for the history, the diagnosis and the screens.
 //!
 //! `None` means not measured: no previous sample, a counter that went backwards, or a source that is not there.
+//!
+//! Long because it is nothing but a list: the fields of a frame's parts, one plain struct after the other.
 
 use std::sync::Arc;
 
@@ -10,7 +12,8 @@ use super::neighbours::Neighbours;
 use super::stacks::ProcessStacks;
 use super::threads::{ThreadRates, ThreadRoleRates};
 use super::time_split::TimeSplit;
-use crate::sample::{GpuProcess, MountKind, ProcessId, ProcessRole, Wait};
+use super::wait::Wait;
+use crate::sample::{GpuProcess, MountKind, ProcessId, ProcessRole};
 
 /// One interval between two samples.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -116,15 +119,18 @@ pub struct JobRates {
 pub struct TrainerRates {
     /// Which process.
     pub id: ProcessId,
-    /// Seconds that the looks below stand for.
+    /// Seconds that the samples stand for.
     pub seconds_seen: f64,
-    /// Number of looks.
-    pub looks: u32,
+    /// Number of samples.
+    pub samples: u32,
     /// True when waits were told apart by `/proc/PID/syscall`, false by wchan and state alone.
     pub exact: bool,
-    /// Seconds by what they were spent on; they add up to `seconds_seen`.
+    /// Seconds by what they were spent on; they add up to `seconds_seen`. Corrected by the stacks of the last minute where
+    /// there are any: see [`correction`](super::stacks::correction).
     pub split_s: TimeSplit,
-    /// Of [`TimeSplit::host_busy`]: seconds in which the main thread itself was running or queueing.
+    /// The split as the sampler measured it, where stacks corrected it.
+    pub measured_s: Option<TimeSplit>,
+    /// Of the measured [`TimeSplit::host_busy`]: seconds in which the main thread itself was running or queueing.
     pub running_s: f64,
     /// Seconds by raw kind of wait, in the order of [`Wait::ALL`].
     pub by_wait_s: [f32; Wait::COUNT],
@@ -136,8 +142,8 @@ pub struct TrainerRates {
     pub stalls: Vec<Stall>,
     /// Steps begun in the interval (batches requested from the workers).
     pub steps: Option<u64>,
-    /// Length of each step that ended in the interval, seconds (at most 256 entries; several steps between two looks
-    /// share their time).
+    /// Length of each step that ended in the interval, seconds (at most 256 entries; several steps between two
+    /// samples share their time).
     pub step_lengths_s: Vec<f32>,
     /// Share of the main thread's runnable time spent queueing for a CPU, 0–1.
     pub run_delay_share: Option<f64>,

@@ -6,7 +6,7 @@ use super::GpuChoice;
 use super::delta::{delta, span};
 use super::device::DeviceUse;
 use super::frame::{GpuLink, GpuProcessRates, GpuRates};
-use crate::sample::{GpuDevice, GpuProcess, GpuSample, JobSample, Sample};
+use crate::sample::{Gpm, GpuDevice, GpuProcess, GpuSample, JobSample, Sample};
 
 /// Bytes per second of one PCIe lane, one way, by generation from 1, after line coding
 /// (PCI Express Base Specification: 2.5 and 5 GT/s with 8b/10b, 8 to 32 GT/s with 128b/130b, 64 GT/s with FLITs).
@@ -25,14 +25,8 @@ pub(super) struct GpuFold {
     pub rates: Vec<GpuRates>,
     /// Attached devices whose use is known.
     pub attached: Vec<DeviceUse>,
-    memory: HashMap<u32, u64>,
-}
-
-impl GpuFold {
     /// Device memory by PID, summed over devices.
-    pub(super) fn memory_by_pid(&self) -> &HashMap<u32, u64> {
-        &self.memory
-    }
+    pub memory_by_pid: HashMap<u32, u64>,
 }
 
 pub(super) fn fold(
@@ -58,18 +52,17 @@ pub(super) fn fold(
             before.devices.iter().find(|earlier| earlier.index == device.index && earlier.uuid == device.uuid)
         });
         let is_attached = attached.contains(&position);
-        let use_now = Use::of(device, &pids, is_attached, matched);
+        let used = usage(device, &pids, is_attached, matched);
         for process in &device.processes {
             if let Some(bytes) = process.memory_bytes {
-                let total = out.memory.entry(process.pid).or_insert(0);
+                let total = out.memory_by_pid.entry(process.pid).or_insert(0);
                 *total = total.saturating_add(bytes);
             }
         }
-        out.rates.push(rates(device, gpus.simulated, earlier, seconds, is_attached, stale, &use_now));
         let recent = sample.monotonic_ns.saturating_sub(gpus.monotonic_ns) <= RECENT_NS;
-        if let Some(pct) = use_now.utilization_pct.filter(|_| is_attached && !device.lost && recent) {
-            let scale = match use_now.job_utilization_pct {
-                Some(own) if !use_now.others.is_empty() && pct > 0.0 => (own / pct).clamp(0.0, 1.0),
+        if let Some(pct) = used.utilization_pct.filter(|_| is_attached && !device.lost && recent) {
+            let scale = match used.job_utilization_pct {
+                Some(own) if !used.others.is_empty() && pct > 0.0 => (own / pct).clamp(0.0, 1.0),
                 _ => 1.0,
             };
             let from_ns = before.map_or(sample.monotonic_ns, |before| before.monotonic_ns);
@@ -77,6 +70,7 @@ pub(super) fn fold(
             let points = &device.utilization_points;
             out.attached.push(DeviceUse::new(listed, !stale, pct / 100.0, scale, points, sample, from_ns));
         }
+        out.rates.push(GpuRates { simulated: gpus.simulated, ..rates(device, earlier, seconds, stale, used) });
     }
     out
 }
@@ -96,26 +90,23 @@ fn attached(
     job: Option<&JobSample>,
     pids: &HashSet<u32>,
 ) -> (GpuLink, HashSet<usize>) {
-    let positions = |wanted: &dyn Fn(&GpuDevice) -> bool| -> HashSet<usize> {
+    type Wanted<'a> = &'a dyn Fn(&GpuDevice) -> bool;
+    let positions = |wanted: Wanted| -> HashSet<usize> {
         gpus.devices.iter().enumerate().filter(|(_, device)| wanted(device)).map(|(at, _)| at).collect()
     };
     if !choices.is_empty() {
         let chosen = positions(&|device| choices.iter().any(|choice| is_chosen(choice, device)));
         return (GpuLink::Chosen, chosen);
     }
-    let by_process = positions(&|device| device.processes.iter().any(|process| pids.contains(&process.pid)));
-    if !by_process.is_empty() {
-        return (GpuLink::Processes, by_process);
-    }
     let minors = job.and_then(|job| job.nvidia_minors.as_deref()).unwrap_or_default();
-    let by_minor = positions(&|device| device.minor.is_some_and(|minor| minors.contains(&minor)));
-    if !by_minor.is_empty() {
-        return (GpuLink::OpenDevice, by_minor);
-    }
-    let visible = job.and_then(|job| job.cuda_visible_devices.as_deref()).unwrap_or_default();
-    let visible = visible_devices(visible);
-    let by_visible = positions(&|device| visible.iter().any(|choice| is_chosen(choice, device)));
-    if by_visible.is_empty() { (GpuLink::None, by_visible) } else { (GpuLink::VisibleDevices, by_visible) }
+    let visible = visible_devices(job.and_then(|job| job.cuda_visible_devices.as_deref()).unwrap_or_default());
+    let links: [(GpuLink, Wanted); 3] = [
+        (GpuLink::Processes, &|device| device.processes.iter().any(|process| pids.contains(&process.pid))),
+        (GpuLink::OpenDevice, &|device| device.minor.is_some_and(|minor| minors.contains(&minor))),
+        (GpuLink::VisibleDevices, &|device| visible.iter().any(|choice| is_chosen(choice, device))),
+    ];
+    let mut found = links.into_iter().map(|(link, wanted)| (link, positions(wanted)));
+    found.find(|(_, positions)| !positions.is_empty()).unwrap_or_default()
 }
 
 fn is_chosen(choice: &GpuChoice, device: &GpuDevice) -> bool {
@@ -145,45 +136,34 @@ fn visible_devices(value: &str) -> Vec<GpuChoice> {
     value.split(',').map_while(entry).collect()
 }
 
-/// How a device was used, by the job and by others.
-#[derive(Debug, Default)]
-struct Use {
-    utilization_pct: Option<f64>,
-    job_utilization_pct: Option<f64>,
-    job_memory_bytes: Option<u64>,
-    others: Vec<GpuProcess>,
-    job_pids: Vec<u32>,
-    processes: Vec<GpuProcessRates>,
-}
-
-impl Use {
-    /// `matched`: NVML names processes of the job somewhere, so the PIDs on both sides are of one namespace. Where they
-    /// are not (inside a container), nobody on an attached device can be called a stranger, and a single process
-    /// listed there is taken for the job's.
-    fn of(device: &GpuDevice, pids: &HashSet<u32>, attached: bool, matched: bool) -> Self {
-        let points = device.utilization_points.iter().filter(|point| point.pct <= 100);
-        let (sum, count) = points.fold((0.0, 0u32), |(sum, count), point| (sum + f64::from(point.pct), count + 1));
-        let utilization_pct = if count > 0 { Some(sum / f64::from(count)) } else { percent(device.utilization_pct) };
-        let unmatchable = attached && !matched;
-        let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) = device
-            .processes
-            .iter()
-            .partition(|process| pids.contains(&process.pid) || unmatchable && device.processes.len() == 1);
-        let alone = others.is_empty();
-        let known = !unmatchable || device.processes.len() == 1;
-        let mut processes = shown(&own, known.then_some(true));
-        processes.extend(shown(&others, known.then_some(false)));
-        let own_utilization = total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from)))
-            .map(|pct| (pct as f64).min(100.0))
-            .or(utilization_pct.filter(|_| alone));
-        Self {
-            utilization_pct,
-            job_utilization_pct: own_utilization.filter(|_| attached),
-            job_memory_bytes: total(own.iter().map(|process| process.memory_bytes)),
-            others: if unmatchable { Vec::new() } else { others },
-            processes,
-            job_pids: if unmatchable { Vec::new() } else { own.iter().map(|process| process.pid).collect() },
-        }
+/// How a device was used by the job and by others, and nothing else of it. `matched`: NVML names processes of the job
+/// somewhere, so the PIDs on both sides are of one namespace. Where they are not (inside a container), nobody on an
+/// attached device can be called a stranger, and a single process listed there is taken for the job's.
+fn usage(device: &GpuDevice, pids: &HashSet<u32>, attached: bool, matched: bool) -> GpuRates {
+    let points = device.utilization_points.iter().filter(|point| point.pct <= 100);
+    let (sum, count) = points.fold((0.0, 0u32), |(sum, count), point| (sum + f64::from(point.pct), count + 1));
+    let utilization_pct = if count > 0 { Some(sum / f64::from(count)) } else { percent(device.utilization_pct) };
+    let unmatchable = attached && !matched;
+    let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) = device
+        .processes
+        .iter()
+        .partition(|process| pids.contains(&process.pid) || unmatchable && device.processes.len() == 1);
+    let alone = others.is_empty();
+    let known = !unmatchable || device.processes.len() == 1;
+    let mut processes = shown(&own, known.then_some(true));
+    processes.extend(shown(&others, known.then_some(false)));
+    let own_utilization = total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from)))
+        .map(|pct| (pct as f64).min(100.0))
+        .or(utilization_pct.filter(|_| alone));
+    GpuRates {
+        attached,
+        utilization_pct,
+        job_utilization_pct: own_utilization.filter(|_| attached),
+        job_memory_bytes: total(own.iter().map(|process| process.memory_bytes)),
+        others: if unmatchable { Vec::new() } else { others },
+        processes,
+        job_pids: if unmatchable { Vec::new() } else { own.iter().map(|process| process.pid).collect() },
+        ..GpuRates::default()
     }
 }
 
@@ -211,42 +191,45 @@ fn percent(value: Option<u32>) -> Option<f64> {
     value.filter(|pct| *pct <= 100).map(f64::from)
 }
 
+/// Adds to its use what else is known of a device.
 fn rates(
     device: &GpuDevice,
-    simulated: bool,
     earlier: Option<&GpuDevice>,
     seconds: Option<f64>,
-    attached: bool,
     stale: bool,
-    used: &Use,
+    mut used: GpuRates,
 ) -> GpuRates {
     // What the driver measured over the last moments: not again what it said a tick ago, nor of a device that is lost.
     let fresh = !stale && !device.lost;
-    let gpm = device.gpm.filter(|_| fresh);
-    let share = |value: Option<f64>| value.filter(|pct| pct.is_finite() && *pct >= 0.0).map(|pct| pct.min(100.0));
+    let nothing = GpuDevice::default();
+    let now = if fresh { device } else { &nothing };
+    if !fresh {
+        (used.utilization_pct, used.job_utilization_pct) = (None, None);
+        used.processes.iter_mut().for_each(|process| process.sm_utilization_pct = None);
+    }
+    let share = |of: fn(&Gpm) -> Option<f64>| {
+        now.gpm.as_ref().and_then(of).filter(|pct| pct.is_finite() && *pct >= 0.0).map(|pct| pct.min(100.0))
+    };
+    let watts = |mw: u32| f64::from(mw) / 1e3;
+    let bytes_s = |kib_s: u32| f64::from(kib_s) * 1024.0;
     GpuRates {
         index: device.index,
         uuid: device.uuid.clone(),
         name: device.name.clone(),
-        attached,
         lost: device.lost,
-        simulated,
-        utilization_pct: used.utilization_pct.filter(|_| fresh),
-        job_utilization_pct: used.job_utilization_pct.filter(|_| fresh),
-        memory_utilization_pct: percent(device.memory_utilization_pct).filter(|_| fresh),
+        memory_utilization_pct: percent(now.memory_utilization_pct),
         memory_used_bytes: device.memory_used_bytes,
         memory_total_bytes: device.memory_total_bytes,
-        job_memory_bytes: used.job_memory_bytes,
-        power_w: power_w(device, earlier, seconds).filter(|_| fresh),
-        power_limit_w: device.power_limit_mw.map(|mw| f64::from(mw) / 1e3),
+        power_w: power_w(now, earlier, seconds),
+        power_limit_w: device.power_limit_mw.map(watts),
         temperature_c: device.temperature_c,
         sm_clock_mhz: device.sm_clock_mhz,
         sm_clock_max_mhz: device.sm_clock_max_mhz,
         memory_clock_mhz: device.memory_clock_mhz,
         memory_clock_max_mhz: device.memory_clock_max_mhz,
         clock_event_reasons: device.clock_event_reasons,
-        pcie_rx_bytes_s: device.pcie_rx_kib_s.filter(|_| fresh).map(|kib| f64::from(kib) * 1024.0),
-        pcie_tx_bytes_s: device.pcie_tx_kib_s.filter(|_| fresh).map(|kib| f64::from(kib) * 1024.0),
+        pcie_rx_bytes_s: now.pcie_rx_kib_s.map(bytes_s),
+        pcie_tx_bytes_s: now.pcie_tx_kib_s.map(bytes_s),
         pcie_capacity_bytes_s: pcie_capacity(device),
         pcie_generation: device.pcie_generation,
         pcie_width: device.pcie_width,
@@ -254,21 +237,12 @@ fn rates(
         pcie_width_max: device.pcie_width_max,
         ecc_uncorrected: device.ecc_uncorrected,
         mig: device.mig,
-        sm_active_pct: share(gpm.and_then(|gpm| gpm.sm_active_pct)),
-        tensor_active_pct: share(gpm.and_then(|gpm| gpm.tensor_active_pct)),
-        dram_active_pct: share(gpm.and_then(|gpm| gpm.dram_active_pct)),
-        encoder_pct: device.encoder_pct.filter(|pct| fresh && *pct <= 100),
-        decoder_pct: device.decoder_pct.filter(|pct| fresh && *pct <= 100),
-        others: used.others.clone(),
-        job_pids: used.job_pids.clone(),
-        processes: used
-            .processes
-            .iter()
-            .map(|process| GpuProcessRates {
-                sm_utilization_pct: process.sm_utilization_pct.filter(|_| fresh),
-                ..*process
-            })
-            .collect(),
+        sm_active_pct: share(|gpm| gpm.sm_active_pct),
+        tensor_active_pct: share(|gpm| gpm.tensor_active_pct),
+        dram_active_pct: share(|gpm| gpm.dram_active_pct),
+        encoder_pct: now.encoder_pct.filter(|pct| *pct <= 100),
+        decoder_pct: now.decoder_pct.filter(|pct| *pct <= 100),
+        ..used
     }
 }
 
@@ -297,7 +271,7 @@ mod tests {
 
     use super::*;
     use crate::rates::testing::*;
-    use crate::sample::{Gpm, UtilizationPoint};
+    use crate::sample::UtilizationPoint;
 
     fn device(index: u32) -> GpuDevice {
         GpuDevice {
@@ -388,7 +362,7 @@ mod tests {
         assert_eq!(shown(rates), [(11, Some(true)), (10, Some(true)), (99, Some(false))]);
         assert_eq!((rates.processes[1].memory_bytes, rates.processes[1].sm_utilization_pct), (Some(5), Some(20)));
         assert!((out.attached[0].busy(0) - 0.25).abs() < 1e-9, "the device's use is cut to the job's part");
-        assert_eq!(out.memory_by_pid().get(&11), Some(&7));
+        assert_eq!(out.memory_by_pid.get(&11), Some(&7));
     }
 
     #[test]

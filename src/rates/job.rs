@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::delta::{Earlier, add, delta, rate, share, span};
+use super::delta::{Earlier, Scheduled, add, copied, delta, rate, share, span};
 use super::frame::{JobRates, ProcessRates};
 use super::threads::ThreadFold;
 use crate::sample::{IoCounters, JobSample, ProcessId, ProcessSample, Sample, ThreadSample};
@@ -31,12 +31,10 @@ pub(super) struct ProcessDelta {
     pub cpu_pct: Option<f64>,
     /// CPU use of the main thread, percent of one core.
     pub main_cpu_pct: Option<f64>,
-    /// Time of the main thread on a CPU, nanoseconds.
-    pub main_on_cpu_ns: Option<u64>,
-    /// Time of the main thread queueing, nanoseconds.
-    pub main_delay_ns: Option<u64>,
-    /// Of all threads with counters at both readings: on a CPU and queueing, nanoseconds.
-    pub scheduled_ns: Option<(u64, u64)>,
+    /// Of the main thread.
+    pub main: Option<Scheduled>,
+    /// Of all threads with counters at both readings.
+    pub scheduled: Option<Scheduled>,
     /// Threads that ran or queued for at least a tenth of the interval.
     pub active_threads: u32,
     /// Page faults served from memory, per second.
@@ -121,26 +119,18 @@ impl ProcessDelta {
             let was = earlier.find(thread.tid);
             let on_cpu = delta(thread.on_cpu_ns, was.and_then(|was| was.on_cpu_ns));
             let delay = delta(thread.run_delay_ns, was.and_then(|was| was.run_delay_ns));
-            threads.add(now, thread, on_cpu.zip(delay), span_s);
+            let did = on_cpu.zip(delay).map(|(on_cpu, delay)| Scheduled { on_cpu, delay });
+            threads.add(now, thread, did, span_s);
             if thread.tid == now.id.pid {
-                (out.main_on_cpu_ns, out.main_delay_ns) = (on_cpu, delay);
+                out.main = did;
                 out.main_cpu_pct = on_cpu.map(|ns| (ns as f64 / 1e9 / span_s).min(1.0) * 100.0);
             }
-            if let (Some(on_cpu), Some(delay)) = (on_cpu, delay) {
-                let (all_on_cpu, all_delay) = out.scheduled_ns.unwrap_or_default();
-                out.scheduled_ns = Some((all_on_cpu.saturating_add(on_cpu), all_delay.saturating_add(delay)));
-                if (on_cpu as f64 + delay as f64) / 1e9 >= ACTIVE * span_s {
-                    out.active_threads += 1;
-                }
+            Scheduled::add(&mut out.scheduled, did);
+            if did.is_some_and(|did| did.seconds() >= ACTIVE * span_s) {
+                out.active_threads += 1;
             }
         }
         out
-    }
-
-    /// Share of the main thread's runnable time spent queueing.
-    pub(super) fn main_run_delay_share(&self) -> Option<f64> {
-        let (on_cpu, delay) = (self.main_on_cpu_ns?, self.main_delay_ns?);
-        Some(share(delay, delay.saturating_add(on_cpu)))
     }
 }
 
@@ -164,21 +154,11 @@ fn process_rates(
     ticks_per_second: u32,
     gpu_memory: &HashMap<u32, u64>,
 ) -> ProcessRates {
-    let scheduled = delta.scheduled_ns;
     let ticks = process.user_ticks as f64 + process.system_ticks as f64;
     ProcessRates {
-        id: process.id,
-        parent: process.parent,
-        role: process.role,
-        command: process.command.clone(),
-        comm: process.comm.clone(),
-        state: process.state,
-        uid: process.uid,
-        nice: process.nice,
         cpu_pct: delta.cpu_pct,
         cpu_time_s: (ticks_per_second > 0).then(|| ticks / f64::from(ticks_per_second)),
-        run_delay_share: scheduled.map(|(on_cpu, delay)| share(delay, delay.saturating_add(on_cpu))),
-        rss_bytes: process.rss_bytes,
+        run_delay_share: delta.scheduled.map(Scheduled::delay_share),
         read_chars_s: delta.io.read_chars_s,
         read_bytes_s: delta.io.read_bytes_s,
         write_bytes_s: delta.io.write_bytes_s,
@@ -186,6 +166,7 @@ fn process_rates(
         major_faults_s: delta.major_faults_s,
         threads: process.thread_count,
         gpu_memory_bytes: gpu_memory.get(&process.id.pid).copied(),
+        ..copied!(process => ProcessRates: id parent role command comm state uid nice rss_bytes)
     }
 }
 
@@ -218,7 +199,7 @@ fn job_rates(
     if let (Some(throttled), Some(periods), Some(_)) = (throttled, periods, seconds) {
         out.throttled_share = Some(share(throttled, periods));
     }
-    let mut scheduled: Option<(u64, u64)> = None;
+    let mut scheduled = None;
     let mut active = 0u32;
     for delta in deltas {
         add(&mut out.cpu_pct, delta.cpu_pct);
@@ -229,12 +210,9 @@ fn job_rates(
         add(&mut out.read_calls_s, delta.io.read_calls_s);
         add(&mut out.major_faults_s, delta.major_faults_s);
         active = active.saturating_add(delta.active_threads);
-        if let Some((on_cpu, delay)) = delta.scheduled_ns {
-            let (all_on_cpu, all_delay) = scheduled.unwrap_or_default();
-            scheduled = Some((all_on_cpu.saturating_add(on_cpu), all_delay.saturating_add(delay)));
-        }
+        Scheduled::add(&mut scheduled, delta.scheduled);
     }
-    out.run_delay_share = scheduled.map(|(on_cpu, delay)| share(delay, delay.saturating_add(on_cpu)));
+    out.run_delay_share = scheduled.map(Scheduled::delay_share);
     out.active_threads = scheduled.map(|_| active);
     out
 }

@@ -1,17 +1,18 @@
-//! What one look at a trainer's main thread means: the rules that turn a raw wait into one of five kinds.
+//! What one sample of a trainer's main thread means: the rules that turn a kind of wait into one of five activities.
 //!
 //! `/proc` tells in which call a thread is blocked, not why. The rules below choose the likeliest reason; where two are
 //! likely, the other signals of the same moment (the pin thread, compute threads, the device's use, what the workers
 //! do) decide. Facts about torch's loader are from torch/utils/data/dataloader.py and _utils/{worker,pin_memory}.py.
 
+use super::sampled::Point;
 use super::time_split::LoopActivity;
-use crate::sample::{LanePoint, Wait};
+use super::wait::Wait;
 
-/// Utilisation of the device around a look from which a blocked thread is taken to wait for it, 0–1. Below it the
+/// Utilisation of the device around a sample from which a blocked thread is taken to wait for it, 0–1. Below it the
 /// device has practically nothing to be waited for.
 pub(super) const DEVICE_BUSY: f64 = 0.05;
 
-/// What is known beside the look itself.
+/// What is known beside the sample itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Context {
     /// The system call's arguments could be read: torch's data poll is told from other polls.
@@ -22,9 +23,9 @@ pub(super) struct Context {
     pub loader_ahead: bool,
     /// There is evidence that the process trains at all: a machine-learning library, or a device in use.
     pub training: bool,
-    /// Utilisation around the look of the device that the trainer uses, 0–1. `None`: no device, or not known.
+    /// Utilisation around the sample of the device that the trainer uses, 0–1. `None`: no device, or not known.
     pub device: Option<f64>,
-    /// The main thread was writing a lot of data around the look.
+    /// The main thread was writing a lot of data around the sample.
     pub writing: bool,
 }
 
@@ -34,7 +35,7 @@ impl Context {
     }
 }
 
-/// Tells what the main thread's time at one look was spent on.
+/// Tells what the main thread's time at one sample was spent on.
 ///
 /// | main thread in | kind |
 /// |---|---|
@@ -61,8 +62,8 @@ impl Context {
 /// would have shown as LoaderPoll, so this is another loader's, or torch's with `timeout=`, or a blocking wait of the
 /// GPU driver on its descriptor: running compute threads make it host busy, a busy device makes it a wait for the device.
 /// Without system calls the device explains the poll only when every worker had nothing to do.
-pub(super) fn kind(point: &LanePoint, context: &Context) -> LoopActivity {
-    let helper = point.helper_running == Some(true);
+pub(super) fn kind(point: &Point, context: &Context) -> LoopActivity {
+    let helper = point.helper_running;
     match point.main {
         Wait::Running | Wait::Other if context.writing => LoopActivity::Checkpoint,
         Wait::Running => LoopActivity::HostBusy,
@@ -100,8 +101,8 @@ fn fetching(pin: Wait) -> bool {
 mod tests {
     use super::*;
 
-    fn at(main: Wait) -> LanePoint {
-        LanePoint { main, ..LanePoint::default() }
+    fn at(main: Wait) -> Point {
+        Point { main, ..Point::default() }
     }
 
     const NOTHING: Context =
@@ -112,7 +113,7 @@ mod tests {
     #[test]
     fn signature_of_the_loader() {
         assert_eq!(kind(&at(Wait::LoaderPoll), &NOTHING), LoopActivity::InputWait);
-        let helper = LanePoint { helper_running: Some(true), ..at(Wait::LoaderPoll) };
+        let helper = Point { helper_running: true, ..at(Wait::LoaderPoll) };
         assert_eq!(kind(&helper, &Context { workers: true, ..DEVICE }), LoopActivity::InputWait);
     }
 
@@ -120,16 +121,16 @@ mod tests {
     fn pin_thread_fetching_means_a_wait_for_a_batch_where_calls_are_hidden() {
         let hidden = Context { exact: false, ..WORKERS };
         for pin in [Wait::LoaderPoll, Wait::Poll, Wait::Running, Wait::Pipe, Wait::Socket, Wait::Device] {
-            let point = LanePoint { pin: Some(pin), ..at(Wait::Futex) };
+            let point = Point { pin: Some(pin), ..at(Wait::Futex) };
             assert_eq!(kind(&point, &hidden), LoopActivity::InputWait, "{pin:?}");
             // Where they are not, a wait for a pinned batch is a LoaderPoll, so this futex is for something else.
             assert_eq!(kind(&point, &WORKERS), LoopActivity::Other, "{pin:?}");
             assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), LoopActivity::DeviceSync, "{pin:?}");
-            let point = LanePoint { main: Wait::LoaderPoll, ..point };
+            let point = Point { main: Wait::LoaderPoll, ..point };
             assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), LoopActivity::InputWait, "{pin:?}");
         }
         for pin in [Wait::Futex, Wait::Stopped, Wait::Unknown] {
-            let point = LanePoint { pin: Some(pin), ..at(Wait::Futex) };
+            let point = Point { pin: Some(pin), ..at(Wait::Futex) };
             for exact in [true, false] {
                 assert_eq!(kind(&point, &Context { exact, ..WORKERS }), LoopActivity::Other, "{pin:?}");
                 let device = Context { workers: true, exact, ..DEVICE };
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn backward_with_a_pin_thread_is_host_work() {
-        let point = LanePoint { pin: Some(Wait::LoaderPoll), helper_running: Some(true), ..at(Wait::Futex) };
+        let point = Point { pin: Some(Wait::LoaderPoll), helper_running: true, ..at(Wait::Futex) };
         for exact in [true, false] {
             assert_eq!(kind(&point, &Context { workers: true, exact, ..DEVICE }), LoopActivity::HostBusy);
         }
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn loader_ahead_and_device_busy_is_a_sync() {
-        let point = LanePoint { pin: Some(Wait::LoaderPoll), ..at(Wait::Futex) };
+        let point = Point { pin: Some(Wait::LoaderPoll), ..at(Wait::Futex) };
         let ahead = Context { workers: true, loader_ahead: true, exact: false, ..DEVICE };
         let behind = Context { loader_ahead: false, ..ahead };
         assert_eq!(kind(&point, &ahead), LoopActivity::DeviceSync);
@@ -167,7 +168,7 @@ mod tests {
         assert_eq!(kind(&at(Wait::Poll), &Context { exact: false, ..WORKERS }), LoopActivity::InputWait);
         assert_eq!(kind(&at(Wait::Poll), &NOTHING), LoopActivity::Other);
         assert_eq!(kind(&at(Wait::Poll), &Context { workers: true, ..DEVICE }), LoopActivity::DeviceSync);
-        let helper = LanePoint { helper_running: Some(true), ..at(Wait::Poll) };
+        let helper = Point { helper_running: true, ..at(Wait::Poll) };
         assert_eq!(kind(&helper, &WORKERS), LoopActivity::HostBusy);
         for wait in [Wait::Pipe, Wait::Socket] {
             assert_eq!(kind(&at(wait), &WORKERS), LoopActivity::InputWait);
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn poll_with_a_pin_thread_is_not_the_loaders() {
-        let point = LanePoint { pin: Some(Wait::LoaderPoll), ..at(Wait::Poll) };
+        let point = Point { pin: Some(Wait::LoaderPoll), ..at(Wait::Poll) };
         assert_eq!(kind(&point, &WORKERS), LoopActivity::Other);
         assert_eq!(kind(&point, &Context { exact: false, ..WORKERS }), LoopActivity::Other);
     }
@@ -203,7 +204,7 @@ mod tests {
             assert_eq!(kind(&at(wait), &NOTHING), LoopActivity::Other);
             assert_eq!(kind(&at(wait), &DEVICE), LoopActivity::DeviceSync);
             assert_eq!(kind(&at(wait), &Context { device: Some(0.04), ..DEVICE }), LoopActivity::Other);
-            let helper = LanePoint { helper_running: Some(true), ..at(wait) };
+            let helper = Point { helper_running: true, ..at(wait) };
             assert_eq!(kind(&helper, &DEVICE), LoopActivity::HostBusy);
         }
         for wait in [Wait::Child, Wait::Stopped, Wait::Unknown] {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::delta::copied;
 use crate::sample::{NeighboursSample, ProcessId};
 
-/// The busiest processes of the host that are not of the job, over their own window: looks are seconds apart, so several
+/// The busiest processes of the host that are not of the job, over their own window: scans are seconds apart, so several
 /// frames may hold the same.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Neighbours {
@@ -39,20 +40,14 @@ pub struct NeighbourRates {
     pub own: bool,
 }
 
-/// `None` where nobody asked, and until there have been two looks.
+/// `None` where nobody asked, and until there have been two scans.
 pub(super) fn fold(sample: Option<&NeighboursSample>) -> Option<Neighbours> {
     let sample = sample.filter(|sample| sample.window_ns > 0 && sample.ticks_per_second > 0)?;
     let seconds = sample.window_ns as f64 / 1e9;
     let per_s = f64::from(sample.ticks_per_second);
     let processes = sample.processes.iter().map(|process| NeighbourRates {
-        id: process.id,
-        comm: Arc::clone(&process.comm),
-        command: Arc::clone(&process.command),
-        uid: process.uid,
         cpu_pct: process.cpu_ticks as f64 / per_s / seconds * 100.0,
-        rss_bytes: process.rss_bytes,
-        kernel: process.kernel,
-        own: process.own,
+        ..copied!(process => NeighbourRates: id comm command uid rss_bytes kernel own)
     });
     Some(Neighbours { seconds, processes: processes.collect(), others_count: sample.others })
 }

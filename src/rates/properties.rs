@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::sample::{
     Access, BlockDevice, CgroupSample, CpuTimes, DataMount, Gpm, GpuDevice, GpuProcess, GpuSample, HostSample,
-    IoCounters, JobSample, LanePoint, LaneSample, NeighbourProcess, NeighboursSample, NetInterface, OwnSample,
-    Pressure, ProcessRole, ProcessSample, StorageSample, ThreadRole, ThreadSample, TrainerLane, UtilizationPoint,
-    Wait, WorkerLane,
+    IoCounters, JobSample, NeighbourProcess, NeighboursSample, NetInterface, Observation, OwnSample, Pressure,
+    ProcessRole, ProcessSample, SampledProcess, SampledThread, SamplerSample, StorageSample, ThreadRole,
+    ThreadSample, UtilizationPoint,
 };
 
 /// Counters: mostly small and so often equal or backwards, sometimes huge.
@@ -21,10 +21,6 @@ fn counter() -> impl Strategy<Value = u64> {
 
 fn small() -> impl Strategy<Value = u32> {
     prop_oneof![8 => 0..6u32, 1 => any::<u32>()]
-}
-
-fn wait() -> impl Strategy<Value = Wait> {
-    proptest::sample::select(Wait::ALL.to_vec())
 }
 
 fn process_id() -> impl Strategy<Value = ProcessId> {
@@ -75,39 +71,62 @@ fn process() -> impl Strategy<Value = ProcessSample> {
     )
 }
 
-fn point() -> impl Strategy<Value = LanePoint> {
-    let at = prop_oneof![9 => 0..6_000_000_000u64, 1 => any::<u64>()];
-    (at, wait(), option::of(wait()), option::of(any::<bool>()), option::of(counter()), option::of(counter()))
-        .prop_map(|(at_ns, main, pin, helper_running, written_chars, batches_requested)| LanePoint {
-            at_ns,
-            main,
-            pin,
-            helper_running,
-            written_chars,
-            batches_requested,
-        })
+fn observation() -> impl Strategy<Value = Observation> {
+    let symbols = ["0", "futex_do_wait", "anon_pipe_read", "folio_wait_bit_common", "x"];
+    let symbol = option::of(proptest::sample::select(symbols.to_vec()));
+    let state = option::of(proptest::sample::select(vec!['R', 'S', 'D', 't']));
+    let call =
+        option::of(prop_oneof![4 => proptest::sample::select(vec![-1, 0, 1, 7, 35, 47, 202]), 1 => any::<i32>()]);
+    let ms = option::of(prop_oneof![Just(5000), Just(4900), any::<i32>()]);
+    (state, symbol, call, small(), ms).prop_map(|(state, symbol, call, nfds, ms)| Observation {
+        state,
+        wchan: symbol.map(Into::into),
+        call,
+        nfds: Some(nfds),
+        timeout_ms: ms,
+        deadline_ms: ms,
+        ..Observation::default()
+    })
 }
 
-fn lane() -> impl Strategy<Value = LaneSample> {
+/// Mostly every round, and places that are in the table; but for a few files nothing can be relied on.
+fn sampled_thread(tid: u32, role: ThreadRole) -> impl Strategy<Value = SampledThread> {
+    (vec(prop_oneof![19 => 0..8u32, 1 => any::<u32>()], 0..30), option::of(vec(0..30u32, 0..30)))
+        .prop_map(move |(seen, rounds)| SampledThread { tid, role, rounds: rounds.unwrap_or_default(), seen })
+}
+
+fn sampler() -> impl Strategy<Value = SamplerSample> {
     let syscall = proptest::sample::select(vec![Access::Ok, Access::Denied]);
-    let trainer = (process_id(), syscall, small(), vec(point(), 0..30), any::<bool>()).prop_map(
-        |(id, syscall, feeders, mut points, ordered)| {
-            if ordered {
-                points.sort_by_key(|point| point.at_ns);
-            }
-            TrainerLane { id, syscall, feeders, points }
-        },
+    let began_ns = prop_oneof![9 => 0..6_000_000_000u64, 1 => any::<u64>()];
+    let gaps_us = vec(prop_oneof![9 => 0..60_000u32, 1 => any::<u32>()], 0..30);
+    let threads = (
+        sampled_thread(1, ThreadRole::Main),
+        option::of(sampled_thread(2, ThreadRole::Pin)),
+        option::of(sampled_thread(3, ThreadRole::Other)),
     );
-    let worker = (process_id(), 0..6u32, vec(small(), Wait::COUNT), small(), option::of(counter())).prop_map(
-        |(id, trainer, looks, idle_looks, batches)| WorkerLane {
+    let role = proptest::sample::select(vec![ProcessRole::Trainer, ProcessRole::Worker]);
+    let counts = || vec((0..40u32, counter()), 0..20);
+    let process = (process_id(), role, 0..6u32, threads, small(), counts(), counts()).prop_map(
+        |(id, role, trainer, (main, pin, helper), feeders, fed, written)| SampledProcess {
             id,
-            trainer,
-            looks: looks.try_into().unwrap(),
-            idle_looks,
-            batches,
+            role,
+            trainer: Some(trainer),
+            threads: [Some(main), pin, helper].into_iter().flatten().collect(),
+            feeders,
+            fed,
+            written,
         },
     );
-    (vec(trainer, 0..3), vec(worker, 0..4)).prop_map(|(trainers, workers)| LaneSample { trainers, workers })
+    (syscall, began_ns, gaps_us, vec(observation(), 0..8), vec(process, 0..6)).prop_map(
+        |(syscall, began_ns, gaps_us, seen, processes)| SamplerSample {
+            syscall,
+            began_ns,
+            gaps_us,
+            seen,
+            processes,
+            ..SamplerSample::default()
+        },
+    )
 }
 
 fn clock() -> impl Strategy<Value = u64> {
@@ -125,20 +144,22 @@ fn job() -> impl Strategy<Value = JobSample> {
         },
     );
     let seen = (option::of(vec(0..3u32, 0..3)), any::<bool>(), vec(0..4u16, 0..4));
-    (clock(), process_id(), any::<bool>(), vec(process(), 0..5), lane(), group, seen, small()).prop_map(
-        |(monotonic_ns, target, alive, processes, lane, cgroup, (minors, other_ns, allowed_cpus), ticks)| JobSample {
-            monotonic_ns,
-            target,
-            alive,
-            processes,
-            lane,
-            cgroup,
-            allowed_cpus,
-            nvidia_minors: minors,
-            cuda_visible_devices: Some("0,GPU-1,x".into()),
-            other_pid_namespace: other_ns,
-            ticks_per_second: ticks,
-            ..JobSample::default()
+    (clock(), process_id(), any::<bool>(), vec(process(), 0..5), sampler(), group, seen, small()).prop_map(
+        |(monotonic_ns, target, alive, processes, sampler, cgroup, (minors, other_ns, allowed_cpus), ticks)| {
+            JobSample {
+                monotonic_ns,
+                target,
+                alive,
+                processes,
+                sampler,
+                cgroup,
+                allowed_cpus,
+                nvidia_minors: minors,
+                cuda_visible_devices: Some("0,GPU-1,x".into()),
+                other_pid_namespace: other_ns,
+                ticks_per_second: ticks,
+                ..JobSample::default()
+            }
         },
     )
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::rates::testing::*;
-use crate::sample::{ProcessSample, StackCount};
+use crate::sample::{ProcessSample, StackCount, StackFrame};
 
 const TORCH: &str = "/opt/venv/lib/python3.11/site-packages/torch";
 const PYTHON: &str = "/usr/lib/python3.11";
@@ -89,7 +89,7 @@ fn loading_in_process() {
     ];
     assert_eq!(trainer(&stack), Activity::Decode);
     let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Trainer);
-    assert_eq!((stacks.inline, stacks.places[0].function.as_ref()), (7, "Set.__getitem__"));
+    assert_eq!((stacks.main.of(Activity::is_loading), stacks.places[0].function.as_ref()), (7, "Set.__getitem__"));
 }
 
 #[test]
@@ -122,7 +122,10 @@ fn steps_of_the_loop() {
 fn loaders_of_the_users_own() {
     let count = |frames: &[&str]| {
         let stacks = process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer);
-        (stacks.inline, Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) == 1).unwrap())
+        (
+            stacks.main.of(Activity::is_loading),
+            Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) == 1).unwrap(),
+        )
     };
     assert_eq!(count(&["/home/me/t.py:5 get_batch", "/home/me/t.py:1 main"]), (1, Activity::Transform));
     assert_eq!(

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::delta::{Earlier, delta, rate, span};
+use super::delta::{Earlier, copied, delta, rate, span};
 use super::frame::{DeviceRates, MountRates, StorageRates};
 use crate::sample::{BlockDevice, DataMount, Sample};
 
@@ -46,12 +46,13 @@ pub(super) fn fold(before: Option<&Sample>, sample: &Sample) -> StorageRates {
         out.devices.push(rates);
     }
     if let (Some(seconds), Some(_)) = (seconds, out.utilization_pct) {
-        out.read_bytes_s = Some(sum.read_sectors * SECTOR / seconds);
-        out.write_bytes_s = Some(sum.written_sectors * SECTOR / seconds);
-        out.reads_s = Some(sum.reads / seconds);
-        out.queue = Some(sum.weighted_ms / 1e3 / seconds);
-        out.await_ms = sum.await_ms();
-        out.read_size_bytes = (sum.reads > 0.0).then(|| sum.read_sectors * SECTOR / sum.reads);
+        let all = sum.rates(&"".into(), true, seconds);
+        out.read_bytes_s = Some(all.read_bytes_s);
+        out.write_bytes_s = Some(all.write_bytes_s);
+        out.reads_s = Some(all.reads_s);
+        out.queue = Some(all.queue);
+        out.await_ms = all.await_ms;
+        out.read_size_bytes = (all.reads_s > 0.0).then(|| all.read_bytes_s / all.reads_s);
     }
     let before_mounts = before.and_then(|before| before.mounts.as_deref()).unwrap_or_default();
     let rates_of = |mount| mount_rates(mount, before_mounts, seconds, &out.devices);
@@ -71,64 +72,42 @@ fn shown<'a>(devices: &'a [BlockDevice], data: &HashSet<&str>) -> Vec<&'a BlockD
     devices.iter().filter(wanted).collect()
 }
 
-/// Differences of one device's counters.
+/// Differences of one device's counters, or of several: reads, sectors read and milliseconds spent reading; the same of
+/// writes; milliseconds with I/O in flight, and weighted.
 #[derive(Debug, Clone, Copy, Default)]
-struct Moved {
-    reads: f64,
-    read_sectors: f64,
-    writes: f64,
-    written_sectors: f64,
-    read_ms: f64,
-    write_ms: f64,
-    busy_ms: f64,
-    weighted_ms: f64,
-}
+struct Moved([f64; 8]);
 
 impl Moved {
     /// `None` when a counter went backwards: the device was replaced, or a 32-bit counter wrapped.
     fn of(before: &BlockDevice, now: &BlockDevice) -> Option<Self> {
-        let moved = |field: fn(&BlockDevice) -> u64| delta(Some(field(now)), Some(field(before))).map(|by| by as f64);
-        Some(Self {
-            reads: moved(|device| device.reads)?,
-            read_sectors: moved(|device| device.read_sectors)?,
-            writes: moved(|device| device.writes)?,
-            written_sectors: moved(|device| device.written_sectors)?,
-            read_ms: moved(|device| device.read_ms)?,
-            write_ms: moved(|device| device.write_ms)?,
-            busy_ms: moved(|device| device.busy_ms)?,
-            weighted_ms: moved(|device| device.weighted_ms)?,
-        })
+        let counters = |d: &BlockDevice| {
+            [d.reads, d.read_sectors, d.read_ms, d.writes, d.written_sectors, d.write_ms, d.busy_ms, d.weighted_ms]
+        };
+        let mut moved = Self::default();
+        for ((to, now), before) in moved.0.iter_mut().zip(counters(now)).zip(counters(before)) {
+            *to = delta(Some(now), Some(before))? as f64;
+        }
+        Some(moved)
     }
 
     fn add(&mut self, other: &Self) {
-        self.reads += other.reads;
-        self.read_sectors += other.read_sectors;
-        self.writes += other.writes;
-        self.written_sectors += other.written_sectors;
-        self.read_ms += other.read_ms;
-        self.write_ms += other.write_ms;
-        self.busy_ms += other.busy_ms;
-        self.weighted_ms += other.weighted_ms;
-    }
-
-    /// Mean time of an I/O; none without any.
-    fn await_ms(&self) -> Option<f64> {
-        mean(self.read_ms + self.write_ms, self.reads + self.writes)
+        self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum += more);
     }
 
     fn rates(&self, name: &Arc<str>, data: bool, seconds: f64) -> DeviceRates {
+        let [reads, read_sectors, read_ms, writes, written_sectors, write_ms, busy_ms, weighted_ms] = self.0;
         DeviceRates {
             name: Arc::clone(name),
             data,
-            read_bytes_s: self.read_sectors * SECTOR / seconds,
-            write_bytes_s: self.written_sectors * SECTOR / seconds,
-            reads_s: self.reads / seconds,
-            writes_s: self.writes / seconds,
-            await_ms: self.await_ms(),
-            read_await_ms: mean(self.read_ms, self.reads),
-            write_await_ms: mean(self.write_ms, self.writes),
-            queue: self.weighted_ms / 1e3 / seconds,
-            utilization_pct: (self.busy_ms / 10.0 / seconds).min(100.0),
+            read_bytes_s: read_sectors * SECTOR / seconds,
+            write_bytes_s: written_sectors * SECTOR / seconds,
+            reads_s: reads / seconds,
+            writes_s: writes / seconds,
+            await_ms: mean(read_ms + write_ms, reads + writes),
+            read_await_ms: mean(read_ms, reads),
+            write_await_ms: mean(write_ms, writes),
+            queue: weighted_ms / 1e3 / seconds,
+            utilization_pct: (busy_ms / 10.0 / seconds).min(100.0),
         }
     }
 }
@@ -150,16 +129,11 @@ fn mount_rates(mount: &DataMount, before: &[DataMount], seconds: Option<f64>, de
     let rtt_ms = delta(mount.nfs_read_rtt_ms, was.and_then(|was| was.nfs_read_rtt_ms));
     let rtt = ops.filter(|ops| *ops > 0).zip(rtt_ms).map(|(ops, ms)| ms as f64 / ops as f64);
     MountRates {
-        mount_point: mount.mount_point.clone(),
-        fs_type: mount.fs_type.clone(),
-        kind: mount.kind,
-        disks: mount.disks.clone(),
-        files: mount.files,
-        examples: mount.examples.clone(),
         disks_read_bytes_s: of_disks(|device| device.read_bytes_s),
         disks_write_bytes_s: of_disks(|device| device.write_bytes_s),
         nfs_read_bytes_s: rate(mount.nfs_read_bytes, was.and_then(|was| was.nfs_read_bytes), seconds),
         nfs_read_rtt_ms: rtt.filter(|_| seconds.is_some()),
+        ..copied!(mount => MountRates: mount_point fs_type kind disks files examples)
     }
 }
 

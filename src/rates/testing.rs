@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use super::sampled::{Point, SampledTrainer, SampledWorker};
+use super::wait::Wait;
 use crate::sample::{
-    JobSample, LanePoint, ProcessId, ProcessRole, ProcessSample, Sample, ThreadRole, ThreadSample, Wait,
+    Access, JobSample, Observation, ProcessId, ProcessRole, ProcessSample, Sample, SampledProcess, SampledThread,
+    SamplerSample, ThreadRole, ThreadSample,
 };
 
 /// Nanoseconds in a millisecond.
@@ -63,9 +66,74 @@ pub(super) fn job_tick(sequence: u64, processes: Vec<ProcessSample>) -> Sample {
     Sample { job: Some(Arc::new(job(ms, processes))), ..tick(sequence, ms) }
 }
 
-/// A look.
-pub(super) fn look(ms: u64, main: Wait) -> LanePoint {
-    LanePoint { at_ns: ms * MS, main, ..LanePoint::default() }
+/// A trainer's sample.
+pub(super) fn point(ms: u64, main: Wait) -> Point {
+    Point { at_ns: ms * MS, main, ..Point::default() }
+}
+
+/// Observations that mean each kind of wait, in the order of the kinds.
+pub(super) fn of_each_kind() -> Vec<Observation> {
+    let word = |wait| serde_json::to_value(wait).unwrap().as_str().unwrap().into();
+    Wait::ALL.map(|wait| Observation { judged: Some(word(wait)), ..Observation::default() }).into()
+}
+
+/// What the sampler would have seen: the inverse of [`sampled`](super::sampled::sampled).
+pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) -> SamplerSample {
+    let mut times: Vec<u64> = trainers.iter().flat_map(|trainer| &trainer.points).map(|point| point.at_ns).collect();
+    times.sort_unstable();
+    times.dedup();
+    let place = |wait: Wait| u32::try_from(wait.index()).unwrap();
+    let round = |at_ns: u64| u32::try_from(times.binary_search(&at_ns).unwrap()).unwrap();
+    let trainer = |trainer: &SampledTrainer| {
+        let thread = |role, wait: &dyn Fn(&Point) -> Option<Wait>| {
+            let seen = trainer.points.iter().filter_map(|point| Some((round(point.at_ns), place(wait(point)?))));
+            let (rounds, seen) = seen.unzip();
+            SampledThread { tid: trainer.id.pid, role, rounds, seen }
+        };
+        let counts = |count: fn(&Point) -> Option<u64>| {
+            trainer.points.iter().filter_map(|point| Some((round(point.at_ns), count(point)?))).collect()
+        };
+        SampledProcess {
+            id: trainer.id,
+            role: ProcessRole::Trainer,
+            threads: vec![
+                thread(ThreadRole::Main, &|point| Some(point.main)),
+                thread(ThreadRole::Pin, &|point| point.pin),
+                thread(ThreadRole::Other, &|point| point.helper_running.then_some(Wait::Running)),
+            ],
+            feeders: trainer.feeders,
+            fed: counts(|point| point.batches_requested),
+            written: counts(|point| point.written_chars),
+            ..SampledProcess::default()
+        }
+    };
+    let worker = |worker: &SampledWorker| {
+        let seen = Wait::ALL.into_iter().zip(worker.counts);
+        let seen = seen.flat_map(|(wait, count)| std::iter::repeat_n(place(wait), count as usize)).collect();
+        SampledProcess {
+            id: worker.id,
+            role: ProcessRole::Worker,
+            trainer: Some(worker.trainer),
+            threads: vec![SampledThread { tid: worker.id.pid, role: ThreadRole::Main, rounds: Vec::new(), seen }],
+            fed: worker.batches.map(|batches| (0, batches)).into_iter().collect(),
+            ..SampledProcess::default()
+        }
+    };
+    let exact = trainers.iter().all(|trainer| trainer.exact) && workers.iter().all(|worker| worker.exact);
+    SamplerSample {
+        syscall: if exact { Access::Ok } else { Access::Denied },
+        began_ns: times.first().copied().unwrap_or(0),
+        gaps_us: times
+            .iter()
+            .scan(times.first().copied().unwrap_or(0), |before, at| {
+                let gap = (at - std::mem::replace(before, *at)) / 1000;
+                Some(u32::try_from(gap).unwrap())
+            })
+            .collect(),
+        seen: of_each_kind(),
+        processes: trainers.iter().map(trainer).chain(workers.iter().map(worker)).collect(),
+        ..SamplerSample::default()
+    }
 }
 
 /// Equal but for rounding.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::delta::{add, share};
+use super::delta::{Scheduled, add};
 use crate::sample::{ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
 
 /// Most threads in a frame.
@@ -59,27 +59,25 @@ struct Role {
     thread: ThreadRole,
     count: u32,
     cpu_pct: Option<f64>,
-    scheduled_ns: Option<(u64, u64)>,
+    scheduled: Option<Scheduled>,
 }
 
 impl ThreadFold {
-    /// Adds a thread, with what it did in `span_s` seconds: on a CPU and queueing, nanoseconds; `None` where that is not
-    /// known.
+    /// Adds a thread, with what it did in `span_s` seconds; `None` where that is not known.
     pub(super) fn add(
         &mut self,
         process: &ProcessSample,
         thread: &ThreadSample,
-        did_ns: Option<(u64, u64)>,
+        did: Option<Scheduled>,
         span_s: f64,
     ) {
         let Some(role) = self.role(process.role, thread.role) else { return };
         role.count = role.count.saturating_add(1);
-        let Some((on_cpu, delay)) = did_ns else { return };
+        let Some(did) = did else { return };
         let percent = |ns: u64| (ns as f64 / 1e9 / span_s).min(1.0) * 100.0;
-        let (cpu_pct, run_delay_pct) = (percent(on_cpu), percent(delay));
+        let (cpu_pct, run_delay_pct) = (percent(did.on_cpu), percent(did.delay));
         add(&mut role.cpu_pct, Some(cpu_pct));
-        let (all_on_cpu, all_delay) = role.scheduled_ns.unwrap_or_default();
-        role.scheduled_ns = Some((all_on_cpu.saturating_add(on_cpu), all_delay.saturating_add(delay)));
+        Scheduled::add(&mut role.scheduled, Some(did));
         if cpu_pct + run_delay_pct >= SEEN * 100.0 {
             self.threads.push(ThreadRates {
                 process: process.id,
@@ -120,7 +118,7 @@ impl ThreadFold {
             thread_role: role.thread,
             count: role.count,
             cpu_pct: role.cpu_pct,
-            run_delay_share: role.scheduled_ns.map(|(on_cpu, delay)| share(delay, delay.saturating_add(on_cpu))),
+            run_delay_share: role.scheduled.map(Scheduled::delay_share),
         });
         (self.threads, roles.collect())
     }

@@ -1,23 +1,27 @@
-//! Where a trainer's main thread spends its wall time: the looks of the fast lane → seconds by kind, waits and steps.
+//! Where a trainer's main thread spends its wall time: the sampler's samples → seconds by activity, waits and steps.
 //!
-//! A look stands for the time since the look before it, also over the end of a tick. What each look means is decided
-//! by [`kind`](super::kind::kind); this file adds the times up.
+//! A sample stands for the time since the one before it, also over the end of a tick. What each means is decided by
+//! [`kind`](super::kind::kind); this file adds the times up.
 
 use std::collections::{HashMap, HashSet};
 
-use super::delta::Earlier;
+use super::delta::{Earlier, Scheduled};
 use super::device::{DeviceUse, Overlap};
 use super::frame::{Stall, TrainerRates};
 use super::gpu::GpuFold;
 use super::job::{JobFold, ProcessDelta};
 use super::kind::{Context, kind};
+use super::sampled::{Point, SampledTrainer, SampledWorker};
+use super::stacks::Activities;
+use super::stacks::correction::{Measured, correct};
 use super::steps::StepCounter;
 use super::time_split::{LoopActivity, TimeSplit};
+use super::wait::Wait;
 use super::workers;
-use crate::sample::{Access, JobSample, LanePoint, ProcessId, ProcessRole, ProcessSample, TrainerLane, Wait};
+use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample};
 
-/// A look stands for at most this much time; when the sampler itself was starved for longer, the rest was not seen.
-const LOOK_NS: u64 = 250_000_000;
+/// A sample stands for at most this much time; when the sampler itself was starved for longer, the rest was not seen.
+const SAMPLE_NS: u64 = 250_000_000;
 
 /// The main thread writing at least this much between two readings is saving state: logs and metrics write far less.
 const CHECKPOINT_BYTES: u64 = 1 << 20;
@@ -32,8 +36,43 @@ const FETCH_NS: u64 = 150_000_000;
 /// Waits kept for one interval.
 const WAITS: usize = 64;
 
-/// Shortest wait that is noted as a stall, seconds: shorter ones lie within the distance of two looks.
+/// Shortest wait that is noted as a stall, seconds: shorter ones lie within the distance of two samples.
 const STALL_S: f64 = 0.030;
+
+impl TrainerRates {
+    /// The split as the sampler measured it, seconds.
+    #[must_use]
+    pub fn measured(&self) -> TimeSplit {
+        self.measured_s.unwrap_or(self.split_s)
+    }
+
+    /// Seconds in one kind of wait.
+    #[must_use]
+    pub fn waited_s(&self, wait: Wait) -> f64 {
+        self.by_wait_s.get(wait.index()).copied().unwrap_or(0.0).into()
+    }
+
+    /// Of the measured input wait: seconds in the loader's own poll, which needs no guess.
+    #[must_use]
+    pub fn polled_s(&self) -> f64 {
+        if self.exact { self.waited_s(Wait::LoaderPoll) } else { self.measured().input_wait }
+    }
+
+    /// Corrects the split by samples of the same thread's stacks.
+    pub(super) fn correct(&mut self, stacks: &Activities) {
+        let Some(split) = self.split_s.shares_of(self.seconds_seen) else { return };
+        let measured = Measured {
+            split,
+            polled: self.polled_s() / self.seconds_seen,
+            disk_write: self.waited_s(Wait::DiskWrite) / self.seconds_seen,
+            run_delay: self.run_delay_share,
+        };
+        if let Some(corrected) = correct(&measured, stacks) {
+            self.measured_s = Some(self.split_s);
+            self.split_s = corrected.split.map(|share| share * self.seconds_seen);
+        }
+    }
+}
 
 /// What spans two ticks, for one trainer.
 #[derive(Debug, Default)]
@@ -55,7 +94,7 @@ struct Fetch {
 }
 
 impl Fetch {
-    fn is_on(&mut self, point: &LanePoint, kind: LoopActivity) -> bool {
+    fn is_on(&mut self, point: &Point, kind: LoopActivity) -> bool {
         if kind == LoopActivity::InputWait {
             if point.batches_requested.is_some() {
                 *self = Self { count: point.batches_requested, since_ns: point.at_ns };
@@ -73,16 +112,17 @@ impl Fetch {
     }
 }
 
-/// What is the same for all looks of one trainer in one tick.
+/// What is the same for all samples of one trainer in one tick.
 struct Surroundings<'a> {
     context: Context,
     devices: Vec<&'a DeviceUse>,
 }
 
-/// The trainers: those that the lane looks at, the target first; without any, the target by its counters alone.
+/// The trainers: those that were sampled, the target first; without any, the target by its counters alone.
 pub(super) fn fold(
     carries: &mut HashMap<ProcessId, Carry>,
     job: &JobSample,
+    (trainers, workers): (&[SampledTrainer], &[SampledWorker]),
     folded: &JobFold,
     gpu: &GpuFold,
     stale: bool,
@@ -93,21 +133,21 @@ pub(super) fn fold(
         position.and_then(|at| folded.deltas.get(at)).copied().unwrap_or_default()
     };
     let mut seen = HashSet::new();
-    let mut lanes: Vec<&TrainerLane> = job.lane.trainers.iter().filter(|lane| seen.insert(lane.id)).collect();
-    lanes.sort_by_key(|lane| lane.id != job.target);
+    let mut trainers: Vec<&SampledTrainer> = trainers.iter().filter(|trainer| seen.insert(trainer.id)).collect();
+    trainers.sort_by_key(|trainer| trainer.id != job.target);
     carries.retain(|id, _| seen.contains(id));
-    if lanes.is_empty() {
+    if trainers.is_empty() {
         let target = job.processes.iter().find(|process| process.id == job.target);
         return target.map(|target| by_counters(target.id, &counters(target.id))).into_iter().collect();
     }
-    let rates = lanes.into_iter().map(|lane| {
-        let mut rates = by_counters(lane.id, &counters(lane.id));
-        rates.exact = lane.syscall == Access::Ok;
-        let carry = carries.entry(lane.id).or_default();
+    let rates = trainers.into_iter().map(|trainer| {
+        let mut rates = by_counters(trainer.id, &counters(trainer.id));
+        rates.exact = trainer.exact;
+        let carry = carries.entry(trainer.id).or_default();
         if folded.seconds.is_some() {
-            look_through(lane, carry, &surroundings(lane, job, gpu), &mut rates);
+            go_through(trainer, carry, &surroundings(trainer, job, workers, gpu), &mut rates);
         } else if !stale {
-            carry.rebase(lane);
+            carry.rebase(trainer);
         }
         rates
     });
@@ -117,7 +157,7 @@ pub(super) fn fold(
 fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
     TrainerRates {
         id,
-        run_delay_share: delta.main_run_delay_share(),
+        run_delay_share: delta.main.map(Scheduled::delay_share),
         main_cpu_pct: delta.main_cpu_pct,
         cpu_pct: delta.cpu_pct,
         read_chars_s: delta.io.read_chars_s,
@@ -127,32 +167,36 @@ fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
     }
 }
 
-fn surroundings<'a>(lane: &TrainerLane, job: &JobSample, gpu: &'a GpuFold) -> Surroundings<'a> {
-    let pid = lane.id.pid;
-    let mut own_workers = job.lane.workers.iter().filter(|worker| worker.trainer == pid).peekable();
+fn surroundings<'a>(
+    trainer: &SampledTrainer,
+    job: &JobSample,
+    workers: &[SampledWorker],
+    gpu: &'a GpuFold,
+) -> Surroundings<'a> {
+    let pid = trainer.id.pid;
+    let mut own_workers = workers.iter().filter(|worker| worker.trainer == pid).peekable();
     let workers = own_workers.peek().is_some()
-        || lane.feeders > 0
+        || trainer.feeders > 0
         || job.processes.iter().any(|process| process.role == ProcessRole::Worker && process.parent == pid);
     let loader_ahead = own_workers.peek().is_some() && own_workers.all(workers::had_nothing_to_do);
     // A rank has its own device, where NVML's processes tell which; else any that the job uses.
     let own: Vec<&DeviceUse> = gpu.attached.iter().filter(|device| device.pids.contains(&pid)).collect();
     let devices = if own.is_empty() { gpu.attached.iter().collect() } else { own };
     let training = job.library.is_some() || !devices.is_empty();
-    let exact = lane.syscall == Access::Ok;
-    let context = Context { exact, workers, loader_ahead, training, device: None, writing: false };
+    let context = Context { exact: trainer.exact, workers, loader_ahead, training, device: None, writing: false };
     Surroundings { context, devices }
 }
 
 impl Carry {
-    /// Takes the lane's last readings as the ones to go on from, and counts nothing.
-    fn rebase(&mut self, lane: &TrainerLane) {
-        self.last_at_ns = lane.points.last().map(|point| point.at_ns);
-        self.written = lane.points.iter().rev().find_map(|point| point.written_chars);
+    /// Takes the last readings as the ones to go on from, and counts nothing.
+    fn rebase(&mut self, trainer: &SampledTrainer) {
+        self.last_at_ns = trainer.points.last().map(|point| point.at_ns);
+        self.written = trainer.points.iter().rev().find_map(|point| point.written_chars);
         self.waited_s = 0.0;
-        self.steps.rebase(lane.feeders, &readings(&lane.points));
+        self.steps.rebase(trainer.feeders, &readings(&trainer.points));
     }
 
-    /// Seconds that a look stands for. Looks out of order stand for nothing.
+    /// Seconds that a sample stands for. Samples out of order stand for nothing.
     fn seconds(&mut self, at_ns: u64) -> f64 {
         let Some(last) = self.last_at_ns else {
             self.last_at_ns = Some(at_ns);
@@ -160,21 +204,21 @@ impl Carry {
         };
         let Some(ns) = at_ns.checked_sub(last) else { return 0.0 };
         self.last_at_ns = Some(at_ns);
-        ns.min(LOOK_NS) as f64 / 1e9
+        ns.min(SAMPLE_NS) as f64 / 1e9
     }
 }
 
-fn readings(points: &[LanePoint]) -> Vec<(u64, u64)> {
+fn readings(points: &[Point]) -> Vec<(u64, u64)> {
     points.iter().filter_map(|point| Some((point.at_ns, point.batches_requested?))).collect()
 }
 
-fn look_through(lane: &TrainerLane, carry: &mut Carry, around: &Surroundings<'_>, rates: &mut TrainerRates) {
-    let writing = writing(&lane.points, &mut carry.written);
+fn go_through(trainer: &SampledTrainer, carry: &mut Carry, around: &Surroundings<'_>, rates: &mut TrainerRates) {
+    let writing = writing(&trainer.points, &mut carry.written);
     let mut overlaps: Vec<Overlap<'_>> = around.devices.iter().map(|device| Overlap::new(device)).collect();
     let mut split = TimeSplit::default();
     let mut by_wait = [0.0; Wait::COUNT];
     let mut requested = carry.steps.last_count();
-    for (point, writing) in lane.points.iter().zip(writing) {
+    for (point, writing) in trainer.points.iter().zip(writing) {
         let seconds = carry.seconds(point.at_ns);
         let device = around.devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
         let kind = kind(point, &Context { device, writing, ..around.context });
@@ -189,7 +233,7 @@ fn look_through(lane: &TrainerLane, carry: &mut Carry, around: &Surroundings<'_>
         for overlap in &mut overlaps {
             overlap.add(point.at_ns, kind, seconds);
         }
-        // A batch that was taken between two looks ends a wait even when both looks saw one.
+        // A batch that was taken between two samples ends a wait even when both saw one.
         let stepped = point.batches_requested.is_some_and(|now| requested.is_some_and(|before| now > before));
         let before = requested;
         requested = point.batches_requested.or(requested);
@@ -207,7 +251,7 @@ fn look_through(lane: &TrainerLane, carry: &mut Carry, around: &Surroundings<'_>
         }
         rates.seconds_seen += seconds;
     }
-    rates.looks = u32::try_from(lane.points.len()).unwrap_or(u32::MAX);
+    rates.samples = u32::try_from(trainer.points.len()).unwrap_or(u32::MAX);
     rates.by_wait_s = by_wait.map(|seconds| seconds as f32);
     keep_longest(&mut rates.wait_lengths_s);
 
@@ -222,14 +266,14 @@ fn look_through(lane: &TrainerLane, carry: &mut Carry, around: &Surroundings<'_>
         }
         rates.device_idle_s = Some(idle);
     }
-    let stepped = carry.steps.fold(lane.feeders, &readings(&lane.points));
+    let stepped = carry.steps.fold(trainer.feeders, &readings(&trainer.points));
     rates.steps = stepped.steps;
     rates.step_lengths_s = stepped.lengths;
 }
 
-/// Which looks lie between two readings of the main thread's written bytes that differ by a checkpoint's worth. What
+/// Which samples lie between two readings of the main thread's written bytes that differ by a checkpoint's worth. What
 /// comes after the last reading of the tick goes on as before it.
-fn writing(points: &[LanePoint], carried: &mut Option<u64>) -> Vec<bool> {
+fn writing(points: &[Point], carried: &mut Option<u64>) -> Vec<bool> {
     let mut out = vec![false; points.len()];
     let mut since = 0;
     let mut latest = false;
@@ -248,7 +292,7 @@ fn writing(points: &[LanePoint], carried: &mut Option<u64>) -> Vec<bool> {
     out
 }
 
-/// The part of the sync looks, 0–1, that the devices' busy time allows. What is beyond it waited for something else.
+/// The part of the samples in a sync, 0–1, that the devices' busy time allows. What is beyond it waited for something else.
 fn sync_kept(overlaps: &[Overlap<'_>], sync: f64, seen: f64) -> f64 {
     if overlaps.is_empty() || sync <= 0.0 {
         return 1.0;

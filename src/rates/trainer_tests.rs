@@ -1,17 +1,21 @@
-//! Looks of hand-made lanes through the whole fold.
+//! Hand-made samples through the whole fold.
 
 use std::sync::Arc;
 
 use super::*;
 use crate::rates::testing::*;
 use crate::rates::{Frame, Rates};
-use crate::sample::{GpuDevice, GpuSample, LaneSample, Sample, UtilizationPoint, WorkerLane};
+use crate::sample::{GpuDevice, GpuSample, Sample, UtilizationPoint};
 
-/// A tick with one trainer (PID 10) whose looks are these.
-fn lane_tick(sequence: u64, points: Vec<LanePoint>) -> JobSample {
-    let lane = TrainerLane { id: id(10), syscall: Access::Ok, feeders: 0, points };
+/// Samples of the trainer with this PID.
+fn of_trainer(pid: u32, points: Vec<Point>) -> SampledTrainer {
+    SampledTrainer { id: id(pid), exact: true, feeders: 0, points }
+}
+
+/// A tick with one trainer (PID 10) whose samples are these.
+fn sampled_tick(sequence: u64, points: Vec<Point>) -> JobSample {
     JobSample {
-        lane: LaneSample { trainers: vec![lane], workers: vec![] },
+        sampler: sampler(&[of_trainer(10, points)], &[]),
         ..job(sequence * 1000, vec![ProcessSample { role: ProcessRole::Trainer, ..process(10) }])
     }
 }
@@ -20,24 +24,24 @@ fn sample(sequence: u64, job: JobSample) -> Sample {
     Sample { job: Some(Arc::new(job)), ..tick(sequence, sequence * 1000) }
 }
 
-/// Looks every 20 ms over the second before tick `sequence`, each by its position 0–49.
-fn looks(sequence: u64, of: impl Fn(u64) -> LanePoint) -> Vec<LanePoint> {
+/// Samples every 20 ms over the second before tick `sequence`, each by its position 0–49.
+fn points(sequence: u64, of: impl Fn(u64) -> Point) -> Vec<Point> {
     let start = (sequence - 1) * 1000;
-    (0..50).map(|at| LanePoint { at_ns: (start + (at + 1) * 20) * MS, ..of(at) }).collect()
+    (0..50).map(|at| Point { at_ns: (start + (at + 1) * 20) * MS, ..of(at) }).collect()
 }
 
-fn main_in(wait: Wait) -> LanePoint {
-    LanePoint { main: wait, ..LanePoint::default() }
+fn main_in(wait: Wait) -> Point {
+    Point { main: wait, ..Point::default() }
 }
 
-/// Tick 0 with one look at its end, then these jobs.
+/// Tick 0 with one sample at its end, then these jobs.
 fn run(jobs: impl IntoIterator<Item = JobSample>) -> Vec<Frame> {
     run_with(jobs, |sample| sample)
 }
 
 fn run_with(jobs: impl IntoIterator<Item = JobSample>, mut change: impl FnMut(Sample) -> Sample) -> Vec<Frame> {
     let mut rates = Rates::default();
-    let first = lane_tick(0, vec![main_in(Wait::Running)]);
+    let first = sampled_tick(0, vec![main_in(Wait::Running)]);
     rates.next(Arc::new(change(sample(0, first))));
     let rest = jobs.into_iter().zip(1..);
     rest.map(|(job, sequence)| rates.next(Arc::new(change(sample(sequence, job))))).collect()
@@ -73,12 +77,12 @@ fn assert_shares(trainer: &TrainerRates, expected: [f64; 5]) {
 }
 
 #[test]
-fn looks_stand_for_the_time_since_the_look_before() {
-    let points = looks(1, |at| main_in(if at < 30 { Wait::LoaderPoll } else { Wait::Running }));
-    let frames = run([lane_tick(1, points)]);
+fn samples_stand_for_the_time_since_the_one_before() {
+    let seen = points(1, |at| main_in(if at < 30 { Wait::LoaderPoll } else { Wait::Running }));
+    let frames = run([sampled_tick(1, seen)]);
     let trainer = &frames[0].trainers[0];
     assert_shares(trainer, [0.6, 0.0, 0.4, 0.0, 0.0]);
-    assert!(trainer.exact && trainer.looks == 50);
+    assert!(trainer.exact && trainer.samples == 50);
     assert!(close(trainer.running_s, 0.4) && close(trainer.seconds_seen, 1.0));
     assert!((trainer.by_wait_s[Wait::LoaderPoll.index()] - 0.6).abs() < 1e-6);
     assert_eq!(trainer.device_idle_s, None);
@@ -88,16 +92,16 @@ fn looks_stand_for_the_time_since_the_look_before() {
 
 #[test]
 fn a_starved_sampler_leaves_time_unseen() {
-    let frames = run([lane_tick(1, vec![look(900, Wait::Running), look(1000, Wait::Running)])]);
+    let frames = run([sampled_tick(1, vec![point(900, Wait::Running), point(1000, Wait::Running)])]);
     assert!(close(frames[0].trainers[0].seconds_seen, 0.35));
 }
 
 #[test]
 fn the_first_sample_a_gap_and_a_stale_job_count_nothing() {
     let mut rates = Rates::default();
-    let waiting = |sequence| lane_tick(sequence, looks(sequence, |_| main_in(Wait::LoaderPoll)));
+    let waiting = |sequence| sampled_tick(sequence, points(sequence, |_| main_in(Wait::LoaderPoll)));
     let first = rates.next(Arc::new(sample(1, waiting(1))));
-    assert_eq!((first.trainers[0].seconds_seen, first.trainers[0].looks), (0.0, 0));
+    assert_eq!((first.trainers[0].seconds_seen, first.trainers[0].samples), (0.0, 0));
     let shared = Arc::new(waiting(2));
     let at = |sequence| Sample { job: Some(shared.clone()), ..tick(sequence, sequence * 1000) };
     assert!(close(rates.next(Arc::new(at(2))).trainers[0].seconds_seen, 1.0));
@@ -112,7 +116,7 @@ fn the_first_sample_a_gap_and_a_stale_job_count_nothing() {
 fn a_wait_may_span_ticks() {
     let from = |sequence, first: u64, last: u64| {
         let of = |at| main_in(if (first..last).contains(&at) { Wait::LoaderPoll } else { Wait::Running });
-        lane_tick(sequence, looks(sequence, of))
+        sampled_tick(sequence, points(sequence, of))
     };
     let frames = run([from(1, 40, 50), from(2, 0, 50), from(3, 0, 5)]);
     assert!(frames[0].trainers[0].wait_lengths_s.is_empty() && frames[1].trainers[0].wait_lengths_s.is_empty());
@@ -121,10 +125,10 @@ fn a_wait_may_span_ticks() {
 }
 
 #[test]
-fn a_batch_taken_between_two_looks_ends_the_wait() {
-    let of = |at| LanePoint { batches_requested: Some(100 + at / 10), ..main_in(Wait::LoaderPoll) };
-    let mut job = lane_tick(1, looks(1, of));
-    job.lane.trainers[0].feeders = 2;
+fn a_batch_taken_between_two_samples_ends_the_wait() {
+    let of = |at| Point { batches_requested: Some(100 + at / 10), ..main_in(Wait::LoaderPoll) };
+    let mut job = sampled_tick(1, points(1, of));
+    job.sampler.processes[0].feeders = 2;
     let frames = run([job]);
     let trainer = &frames[0].trainers[0];
     assert_eq!((trainer.wait_lengths_s.len(), trainer.steps), (4, Some(4)));
@@ -134,12 +138,12 @@ fn a_batch_taken_between_two_looks_ends_the_wait() {
 
 #[test]
 fn checkpoints_show_in_written_bytes() {
-    let of = |at: u64| LanePoint {
+    let of = |at: u64| Point {
         written_chars: at.is_multiple_of(10).then(|| 5000 + if at >= 20 { 8 << 20 } else { 0 }),
         ..main_in(Wait::Running)
     };
-    let frames = run([lane_tick(1, looks(1, of))]);
-    // Between the readings at looks 10 and 20 eight MiB were written.
+    let frames = run([sampled_tick(1, points(1, of))]);
+    // Between the readings at samples 10 and 20 eight MiB were written.
     assert_shares(&frames[0].trainers[0], [0.0, 0.0, 0.8, 0.2, 0.0]);
     assert!(close(frames[0].trainers[0].running_s, 0.8));
 }
@@ -147,11 +151,9 @@ fn checkpoints_show_in_written_bytes() {
 #[test]
 fn a_checkpoint_goes_on_over_the_end_of_a_tick() {
     let at = |sequence: u64| {
-        let of = |at: u64| LanePoint {
-            written_chars: (at == 24).then_some(sequence * (4 << 20)),
-            ..main_in(Wait::Running)
-        };
-        lane_tick(sequence, looks(sequence, of))
+        let of =
+            |at: u64| Point { written_chars: (at == 24).then_some(sequence * (4 << 20)), ..main_in(Wait::Running) };
+        sampled_tick(sequence, points(sequence, of))
     };
     let frames = run([at(1), at(2)]);
     assert_shares(&frames[1].trainers[0], [0.0, 0.0, 0.0, 1.0, 0.0]);
@@ -160,17 +162,17 @@ fn a_checkpoint_goes_on_over_the_end_of_a_tick() {
 #[test]
 fn no_more_sync_than_the_device_works() {
     let of = |at| main_in(if at < 20 { Wait::Sleep } else { Wait::Running });
-    let frames = run_with([lane_tick(1, looks(1, of))], with_device(40));
+    let frames = run_with([sampled_tick(1, points(1, of))], with_device(40));
     let trainer = &frames[0].trainers[0];
     assert_shares(trainer, [0.0, 0.4, 0.6, 0.0, 0.0]);
     let idle = trainer.device_idle_s.unwrap().values();
     assert!(idle[1].abs() < 1e-6 && (idle[2] - 0.6).abs() < 1e-6, "{idle:?}");
 
     let of = |at| main_in(if at < 40 { Wait::Sleep } else { Wait::Running });
-    let frames = run_with([lane_tick(1, looks(1, of))], with_device(40));
+    let frames = run_with([sampled_tick(1, points(1, of))], with_device(40));
     // 0.4 s busy × 1.1 + 2 % of a second.
     assert_shares(&frames[0].trainers[0], [0.0, 0.46, 0.2, 0.0, 0.34]);
-    let frames = run_with([lane_tick(1, looks(1, of))], with_device(3));
+    let frames = run_with([sampled_tick(1, points(1, of))], with_device(3));
     assert_shares(&frames[0].trainers[0], [0.0, 0.0, 0.2, 0.0, 0.8]);
 }
 
@@ -186,7 +188,7 @@ fn device_idle_time_falls_where_its_windows_say() {
         let device = GpuDevice { utilization_pct: Some(90), utilization_points: points, ..GpuDevice::default() };
         with_devices(sample, vec![device])
     };
-    let frames = run_with([lane_tick(1, looks(1, of))], change);
+    let frames = run_with([sampled_tick(1, points(1, of))], change);
     let idle = frames[0].trainers[0].device_idle_s.unwrap().values();
     assert!((idle[0] - 0.45).abs() < 1e-6 && (idle[2] - 0.05).abs() < 1e-6, "{idle:?}");
 }
@@ -198,7 +200,7 @@ fn idle_time_is_the_mean_of_the_devices() {
         let device = |pct| GpuDevice { utilization_pct: Some(pct), ..GpuDevice::default() };
         with_devices(sample, vec![device(100), device(0)])
     };
-    let frames = run_with([lane_tick(1, looks(1, of))], change);
+    let frames = run_with([sampled_tick(1, points(1, of))], change);
     let idle = frames[0].trainers[0].device_idle_s.unwrap().values();
     assert!((idle[2] - 0.5).abs() < 1e-6, "{idle:?}");
 }
@@ -213,7 +215,7 @@ fn stale_devices_tell_waits_apart_but_give_no_idle_time() {
         sample.gpus = Some(Arc::new(gpus));
         sample
     };
-    let frames = run_with([lane_tick(1, looks(1, of))], change);
+    let frames = run_with([sampled_tick(1, points(1, of))], change);
     let trainer = &frames[0].trainers[0];
     assert_shares(trainer, [0.0, 1.0, 0.0, 0.0, 0.0]);
     assert_eq!(trainer.device_idle_s, None);
@@ -232,15 +234,12 @@ fn a_rank_is_held_against_its_own_device() {
         sample.gpus = Some(Arc::new(gpus));
         sample
     };
-    let mut job = lane_tick(1, looks(1, of));
+    let mut job = sampled_tick(1, points(1, of));
     job.processes.push(ProcessSample { role: ProcessRole::Trainer, ..process(11) });
-    let second = TrainerLane { id: id(11), ..job.lane.trainers[0].clone() };
-    job.lane.trainers.insert(0, second.clone());
+    job.sampler = sampler(&[11, 10].map(|pid| of_trainer(pid, points(1, of))), &[]);
     let mut next = job.clone();
     next.monotonic_ns = 2000 * MS;
-    for lane in &mut next.lane.trainers {
-        lane.points = looks(2, of);
-    }
+    next.sampler = sampler(&[11, 10].map(|pid| of_trainer(pid, points(2, of))), &[]);
     let frames = run_with([job, next], change);
     let trainers = &frames[1].trainers;
     assert_eq!((trainers[0].id, trainers[1].id), (id(10), id(11)), "the target first");
@@ -250,14 +249,12 @@ fn a_rank_is_held_against_its_own_device() {
 
 #[test]
 fn workers_make_a_poll_an_input_wait_when_calls_are_hidden() {
-    let with = |idle_looks: u32| {
-        let mut job = lane_tick(1, looks(1, |_| main_in(Wait::Poll)));
-        job.lane.trainers[0].syscall = Access::Denied;
-        let mut worker = WorkerLane { id: id(20), trainer: 10, idle_looks, ..WorkerLane::default() };
-        worker.looks[Wait::Poll.index()] = idle_looks;
-        worker.looks[Wait::Running.index()] = 50 - idle_looks;
-        job.lane.workers = vec![worker];
-        job
+    let with = |polls: u32| {
+        let mut worker = SampledWorker { id: id(20), trainer: 10, ..SampledWorker::default() };
+        worker.counts[Wait::Poll.index()] = polls;
+        worker.counts[Wait::Running.index()] = 50 - polls;
+        let trainer = SampledTrainer { exact: false, ..of_trainer(10, points(1, |_| main_in(Wait::Poll))) };
+        JobSample { sampler: sampler(&[trainer], &[worker]), ..sampled_tick(1, vec![]) }
     };
     let frames = run_with([with(5)], with_device(90));
     assert_shares(&frames[0].trainers[0], [1.0, 0.0, 0.0, 0.0, 0.0]);
@@ -269,7 +266,7 @@ fn workers_make_a_poll_an_input_wait_when_calls_are_hidden() {
 #[test]
 fn counters_of_the_main_thread() {
     let at = |sequence, on_cpu, delay| {
-        let mut job = lane_tick(sequence, vec![]);
+        let mut job = sampled_tick(sequence, vec![]);
         job.processes[0].threads = vec![thread(10, crate::sample::ThreadRole::Main, on_cpu, delay)];
         job
     };
@@ -279,7 +276,7 @@ fn counters_of_the_main_thread() {
 }
 
 #[test]
-fn without_a_lane_the_target_has_its_counters() {
+fn without_samples_the_target_has_its_counters() {
     let bare = |sequence: u64| job(sequence * 1000, vec![process(10), process(11)]);
     let frames = run([bare(1), bare(2)]);
     assert_eq!(frames[1].trainers.len(), 1);
@@ -299,28 +296,28 @@ fn only_the_longest_waits_are_kept() {
 
 #[test]
 fn receiving_a_batch_is_still_waiting_for_it() {
-    // Each five looks: two in the poll, one running before the next index is handed out, one after, one in a sync.
-    let points = looks(1, |at| {
+    // Each five samples: two in the poll, one running before the next index is handed out, one after, one in a sync.
+    let seen = points(1, |at| {
         let (step, part) = (at / 5, at % 5);
         let main = match part {
             0 | 1 => Wait::LoaderPoll,
             2 | 3 => Wait::Running,
             _ => Wait::Futex,
         };
-        LanePoint { main, batches_requested: Some(100 + step + u64::from(part >= 3)), ..LanePoint::default() }
+        Point { main, batches_requested: Some(100 + step + u64::from(part >= 3)), ..Point::default() }
     });
-    let frames = run([lane_tick(1, points)]);
+    let frames = run([sampled_tick(1, seen)]);
     assert_shares(&frames[0].trainers[0], [0.6, 0.0, 0.2, 0.0, 0.2]);
 }
 
 #[test]
 fn a_count_that_stands_still_for_long_says_nothing() {
     // The end of an epoch: no index is handed out any more, and the loop works on.
-    let points = looks(1, |at| {
+    let seen = points(1, |at| {
         let main = if at < 10 { Wait::LoaderPoll } else { Wait::Running };
-        LanePoint { main, batches_requested: Some(7), ..LanePoint::default() }
+        Point { main, batches_requested: Some(7), ..Point::default() }
     });
-    let frames = run([lane_tick(1, points)]);
+    let frames = run([sampled_tick(1, seen)]);
     let trainer = &frames[0].trainers[0];
     assert!(trainer.split_s.input_wait < 0.36 && trainer.split_s.host_busy > 0.63, "{:?}", shares(trainer));
 }

@@ -1,56 +1,63 @@
-//! The workers' time budget: what the scheduler counted exactly, with the rest split by what the lane saw.
+//! The workers' time budget: what the scheduler counted exactly, with the rest split by what the sampler saw.
 
 use super::delta::{Earlier, rate};
 use super::frame::WorkerRates;
 use super::job::{JobFold, ProcessDelta};
-use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample, Wait, WorkerLane};
+use super::sampled::SampledWorker;
+use super::wait::Wait;
+use crate::sample::{JobSample, ProcessRole, ProcessSample, SampledProcess};
 
-/// A worker with at least this share of idle looks had nothing to do.
+/// A worker with at least this share of idle samples had nothing to do.
 const IDLE: f64 = 0.95;
 
-/// Fewer looks than this in a tick say nothing about it.
-const LOOKS: u32 = 3;
+/// Fewer samples than this in a tick say nothing about it.
+const SAMPLES: u32 = 3;
 
-/// Looks that saw the worker in state R beyond the time that the scheduler counted, as a share of all looks, from which it
+/// Samples that saw the worker in state R beyond the time that the scheduler counted, as a share of all, from which it
 /// is no longer chance: reads past the page cache (O_DIRECT) can show as R while the thread waits.
 const HIDDEN_WAIT: f64 = 0.25;
 
 /// All workers, in the order of the processes.
-pub(super) fn fold(before: Option<&JobSample>, job: &JobSample, folded: &JobFold, stale: bool) -> Vec<WorkerRates> {
+pub(super) fn fold(
+    before: Option<&JobSample>,
+    job: &JobSample,
+    sampled: &[SampledWorker],
+    folded: &JobFold,
+    stale: bool,
+) -> Vec<WorkerRates> {
     let before = before.filter(|_| folded.seconds.is_some());
-    let id: fn(&WorkerLane) -> ProcessId = |lane| lane.id;
-    let mut lanes = Earlier::new(&job.lane.workers, id);
-    let mut earlier_lanes = Earlier::new(before.map_or(&[][..], |before| &before.lane.workers), id);
+    let mut samples = Earlier::new(sampled, |worker: &SampledWorker| worker.id);
+    let earlier = before.map_or(&[][..], |before| &before.sampler.processes);
+    let mut earlier = Earlier::new(earlier, |process: &SampledProcess| process.id);
     let workers = job.processes.iter().zip(&folded.deltas);
     let workers = workers.filter(|(process, _)| process.role == ProcessRole::Worker);
     let rates = workers.map(|(process, delta)| {
-        let lane = lanes.find(process.id);
-        let earlier = earlier_lanes.find(process.id);
-        let mut rates = by_counters(process, delta, lane);
+        let seen = samples.find(process.id);
+        let mut rates = by_counters(process, delta, seen);
         rates.new = before.is_some() && !delta.known;
         if stale {
             return rates;
         }
-        let batches = lane.and_then(|lane| lane.batches);
-        rates.batches_s = rate(batches, earlier.and_then(|lane| lane.batches), folded.seconds);
-        if let Some((busy, runnable)) = scheduled(delta, lane, folded.seconds) {
-            split(&mut rates, busy, runnable, lane);
+        let batches_before = earlier.find(process.id).and_then(|process| process.fed.last()).map(|(_, count)| *count);
+        rates.batches_s = rate(seen.and_then(|seen| seen.batches), batches_before, folded.seconds);
+        if let Some((busy, runnable)) = scheduled(delta, seen, folded.seconds) {
+            split(&mut rates, busy, runnable, seen);
         }
         rates
     });
     rates.collect()
 }
 
-/// Every look but a few saw the worker wait for an index.
-pub(super) fn had_nothing_to_do(lane: &WorkerLane) -> bool {
-    let looks = lane.looks.iter().fold(0u32, |sum, looks| sum.saturating_add(*looks));
-    looks >= LOOKS && Looks::of(lane).idle >= IDLE * f64::from(looks)
+/// Nearly every sample saw the worker with nothing to do.
+pub(super) fn had_nothing_to_do(worker: &SampledWorker) -> bool {
+    let count = worker.counts.iter().fold(0u32, |sum, count| sum.saturating_add(*count));
+    count >= SAMPLES && Seen::of(worker).idle >= IDLE * f64::from(count)
 }
 
-fn by_counters(process: &ProcessSample, delta: &ProcessDelta, lane: Option<&WorkerLane>) -> WorkerRates {
+fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&SampledWorker>) -> WorkerRates {
     WorkerRates {
         id: process.id,
-        trainer: lane.map_or(process.parent, |lane| lane.trainer),
+        trainer: sampled.map_or(process.parent, |sampled| sampled.trainer),
         cpu_pct: delta.cpu_pct,
         active_threads: delta.active_threads,
         read_chars_s: delta.io.read_chars_s,
@@ -62,50 +69,50 @@ fn by_counters(process: &ProcessSample, delta: &ProcessDelta, lane: Option<&Work
 }
 
 /// TimeSplit of the wall time on a CPU and queueing for one. Exact from the main thread's schedstat. On kernels without it:
-/// the process's CPU time, and queueing for the rest of the looks that saw it in state R.
-fn scheduled(delta: &ProcessDelta, lane: Option<&WorkerLane>, seconds: Option<f64>) -> Option<(f64, f64)> {
+/// the process's CPU time, and queueing for the rest of the samples that saw it in state R.
+fn scheduled(delta: &ProcessDelta, sampled: Option<&SampledWorker>, seconds: Option<f64>) -> Option<(f64, f64)> {
     let seconds = seconds.filter(|_| delta.known)?;
-    if let (Some(on_cpu), Some(delay)) = (delta.main_on_cpu_ns, delta.main_delay_ns) {
-        let busy = (on_cpu as f64 / 1e9 / seconds).min(1.0);
-        return Some((busy, (delay as f64 / 1e9 / seconds).min(1.0 - busy)));
+    if let Some(main) = delta.main {
+        let busy = (main.on_cpu as f64 / 1e9 / seconds).min(1.0);
+        return Some((busy, (main.delay as f64 / 1e9 / seconds).min(1.0 - busy)));
     }
-    let looks = Looks::of(lane?);
+    let seen = Seen::of(sampled?);
     let busy = (delta.cpu_pct? / 100.0).min(1.0);
-    (looks.all() > 0.0).then(|| (busy, (looks.running / looks.all() - busy).clamp(0.0, 1.0 - busy)))
+    (seen.all() > 0.0).then(|| (busy, (seen.running / seen.all() - busy).clamp(0.0, 1.0 - busy)))
 }
 
-/// Splits what is left beside `busy` and `runnable` between idle and I/O wait as the looks that saw the worker blocked do.
-/// Without looks the split stays unknown.
-fn split(rates: &mut WorkerRates, busy: f64, runnable: f64, lane: Option<&WorkerLane>) {
+/// Splits what is left beside `busy` and `runnable` between idle and I/O wait as the samples that saw the worker blocked do.
+/// Without samples the split stays unknown.
+fn split(rates: &mut WorkerRates, busy: f64, runnable: f64, sampled: Option<&SampledWorker>) {
     rates.busy = Some(busy);
     rates.runnable = Some(runnable);
     let rest = (1.0 - busy - runnable).max(0.0);
-    let looks = lane.map(Looks::of).unwrap_or_default();
-    if looks.all() <= 0.0 {
+    let seen = sampled.map(Seen::of).unwrap_or_default();
+    if seen.all() <= 0.0 {
         return;
     }
     // Time in state R that the scheduler did not count, while storage really was read: a wait that does not show.
-    let hidden = looks.running / looks.all() - busy - runnable;
+    let hidden = seen.running / seen.all() - busy - runnable;
     let fetching = rates.read_bytes_s.is_some_and(|bytes| bytes > 0.0);
     let hidden = if hidden >= HIDDEN_WAIT && fetching { hidden.min(rest) } else { 0.0 };
     let shown = rest - hidden;
-    let blocked = looks.all() - looks.running;
-    let part = |looks: f64| if blocked > 0.0 { (looks / blocked).clamp(0.0, 1.0) * shown } else { 0.0 };
-    // Seen running at every look: what is left is rounding, and no wait for anything was seen.
-    let idle = if blocked > 0.0 { part(looks.idle) } else { shown };
+    let blocked = seen.all() - seen.running;
+    let part = |count: f64| if blocked > 0.0 { (count / blocked).clamp(0.0, 1.0) * shown } else { 0.0 };
+    // Seen running at every sample: what is left is rounding, and no wait for anything was seen.
+    let idle = if blocked > 0.0 { part(seen.idle) } else { shown };
     rates.idle = Some(idle);
     rates.io_wait = Some((rest - idle).max(0.0));
-    rates.disk_wait = Some((part(looks.disk) + hidden).min(rest - idle));
-    rates.socket_wait = Some(part(looks.socket).min(rest - idle));
+    rates.disk_wait = Some((part(seen.disk) + hidden).min(rest - idle));
+    rates.socket_wait = Some(part(seen.socket).min(rest - idle));
 }
 
-/// A worker's looks by what they mean, as weights. What could not be read is left out.
+/// A worker's samples by what they mean, as weights. What could not be read is left out.
 ///
-/// Idle is: waiting for an index (torch's data poll, or what the lane marked as such), a futex (handing over, a full queue,
-/// another worker at the shared queue), or stopped. The lane's marks beyond the data poll are taken off the polls, pipes and
-/// sockets, in that order. Everything else blocked is a wait for data.
+/// Idle is: waiting for an index, waiting for a futex (handing over, a full queue, another worker at the shared queue), or
+/// stopped. torch's workers wait for an index in a poll of 5 s, other loaders' on a pipe. Everything else blocked is a wait
+/// for data.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Looks {
+struct Seen {
     running: f64,
     idle: f64,
     disk: f64,
@@ -113,27 +120,30 @@ struct Looks {
     elsewhere: f64,
 }
 
-impl Looks {
-    fn of(lane: &WorkerLane) -> Self {
-        let count = |wait: Wait| lane.looks.get(wait.index()).copied().unwrap_or(0);
-        let mut marked = lane.idle_looks.saturating_sub(count(Wait::LoaderPoll));
-        let mut unmarked = |wait: Wait| {
-            let looks = count(wait);
-            let idle = looks.min(marked);
-            marked -= idle;
-            (f64::from(idle), f64::from(looks - idle))
-        };
-        let (idle_polls, polls) = unmarked(Wait::Poll);
-        let (idle_pipes, pipes) = unmarked(Wait::Pipe);
-        let (idle_sockets, sockets) = unmarked(Wait::Socket);
-        let sum = |waits: &[Wait]| waits.iter().map(|wait| f64::from(count(*wait))).sum::<f64>();
-        Self {
-            running: sum(&[Wait::Running]),
-            idle: idle_polls + idle_pipes + idle_sockets + sum(&[Wait::LoaderPoll, Wait::Futex, Wait::Stopped]),
-            disk: sum(&[Wait::DiskRead, Wait::Memory]),
-            socket: sockets,
-            elsewhere: polls + pipes + sum(&[Wait::Sleep, Wait::DiskWrite, Wait::Child, Wait::Device, Wait::Other]),
+impl Seen {
+    fn of(worker: &SampledWorker) -> Self {
+        let mut seen = Self::default();
+        for (wait, count) in Wait::ALL.into_iter().zip(worker.counts) {
+            let weight = match wait {
+                Wait::Running => &mut seen.running,
+                Wait::LoaderPoll | Wait::Futex | Wait::Stopped => &mut seen.idle,
+                // Where calls cannot be read any poll may be torch's.
+                Wait::Poll if worker.torch && !worker.exact => &mut seen.idle,
+                Wait::Pipe if !worker.torch => &mut seen.idle,
+                Wait::DiskRead | Wait::Memory => &mut seen.disk,
+                Wait::Socket => &mut seen.socket,
+                Wait::Poll
+                | Wait::Pipe
+                | Wait::Sleep
+                | Wait::DiskWrite
+                | Wait::Child
+                | Wait::Device
+                | Wait::Other => &mut seen.elsewhere,
+                Wait::Unknown => continue,
+            };
+            *weight += f64::from(count);
         }
+        seen
     }
 
     fn all(&self) -> f64 {
@@ -149,45 +159,45 @@ mod tests {
     use super::*;
     use crate::rates::Rates;
     use crate::rates::testing::*;
-    use crate::sample::{IoCounters, LaneSample, Sample, ThreadRole};
+    use crate::sample::{IoCounters, Sample, ThreadRole};
 
     fn worker(pid: u32, on_cpu_ms: u64, delay_ms: u64) -> ProcessSample {
         ProcessSample {
             role: ProcessRole::Worker,
+            comm: crate::sample::job::TORCH_WORKER.into(),
             parent: 10,
             threads: vec![thread(pid, ThreadRole::Main, on_cpu_ms, delay_ms)],
             ..process(pid)
         }
     }
 
-    fn lane(pid: u32, looks: &[(Wait, u32)], idle_looks: u32) -> WorkerLane {
-        let mut out = WorkerLane { id: id(pid), trainer: 9, idle_looks, ..WorkerLane::default() };
-        for (wait, count) in looks {
-            out.looks[wait.index()] = *count;
+    fn seen(pid: u32, counts: &[(Wait, u32)]) -> SampledWorker {
+        let mut out = SampledWorker { id: id(pid), trainer: 9, torch: true, exact: true, ..SampledWorker::default() };
+        for (wait, count) in counts {
+            out.counts[wait.index()] = *count;
         }
         out
     }
 
-    fn sample(sequence: u64, workers: Vec<ProcessSample>, lanes: Vec<WorkerLane>) -> Sample {
+    fn sample(sequence: u64, workers: Vec<ProcessSample>, seen: Vec<SampledWorker>) -> Sample {
         let mut job = job(sequence * 1000, [vec![process(10)], workers].concat());
-        job.lane = LaneSample { workers: lanes, ..LaneSample::default() };
+        job.sampler = sampler(&[], &seen);
         Sample { job: Some(Arc::new(job)), ..tick(sequence, sequence * 1000) }
     }
 
-    fn one(before: ProcessSample, after: ProcessSample, lanes: Vec<WorkerLane>) -> WorkerRates {
+    fn one(before: ProcessSample, after: ProcessSample, seen: Vec<SampledWorker>) -> WorkerRates {
         let mut rates = Rates::default();
         rates.next(Arc::new(sample(0, vec![before], vec![])));
-        rates.next(Arc::new(sample(1, vec![after], lanes))).workers.pop().unwrap()
+        rates.next(Arc::new(sample(1, vec![after], seen))).workers.pop().unwrap()
     }
 
     #[test]
-    fn rest_is_split_by_the_looks() {
-        let looks = lane(
+    fn rest_is_split_by_the_samples() {
+        let seen = seen(
             20,
             &[(Wait::Running, 25), (Wait::LoaderPoll, 6), (Wait::DiskRead, 9), (Wait::Socket, 3), (Wait::Sleep, 2)],
-            6,
         );
-        let rates = one(worker(20, 0, 0), worker(20, 500, 100), vec![looks]);
+        let rates = one(worker(20, 0, 0), worker(20, 500, 100), vec![seen]);
         assert!(close(rates.busy, 0.5) && close(rates.runnable, 0.1));
         assert!(close(rates.idle, 0.4 * 6.0 / 20.0) && close(rates.io_wait, 0.4 * 14.0 / 20.0));
         assert!(close(rates.disk_wait, 0.4 * 9.0 / 20.0) && close(rates.socket_wait, 0.4 * 3.0 / 20.0));
@@ -195,17 +205,23 @@ mod tests {
     }
 
     #[test]
-    fn a_futex_or_a_marked_wait_is_idle() {
-        let looks = lane(20, &[(Wait::Futex, 5), (Wait::Pipe, 15)], 15);
-        let rates = one(worker(20, 0, 0), worker(20, 0, 0), vec![looks]);
-        assert!(close(rates.idle, 1.0) && close(rates.io_wait, 0.0));
-        let looks = lane(20, &[(Wait::Pipe, 15), (Wait::Socket, 5)], 10);
-        let rates = one(worker(20, 0, 0), worker(20, 0, 0), vec![looks]);
-        assert!(close(rates.idle, 0.5) && close(rates.io_wait, 0.5) && close(rates.socket_wait, 0.25));
+    fn what_is_idle_depends_on_the_loader_and_on_what_can_be_read() {
+        let idle = |counts: &[(Wait, u32)], torch: bool, exact: bool| {
+            let comm = if torch { crate::sample::job::TORCH_WORKER } else { "python" };
+            let worker = || ProcessSample { comm: comm.into(), ..worker(20, 0, 0) };
+            let rates = one(worker(), worker(), vec![SampledWorker { exact, ..seen(20, counts) }]);
+            assert!(close(rates.idle.zip(rates.io_wait).map(|(idle, io_wait)| idle + io_wait), 1.0));
+            rates.idle
+        };
+        let pipes = [(Wait::Futex, 5), (Wait::Pipe, 15)];
+        assert!(close(idle(&pipes, false, true), 1.0) && close(idle(&pipes, true, true), 0.25));
+        let polls = [(Wait::Poll, 10), (Wait::Socket, 10)];
+        assert!(close(idle(&polls, true, false), 0.5) && close(idle(&polls, true, true), 0.0));
+        assert!(close(idle(&polls, false, false), 0.0));
     }
 
     #[test]
-    fn without_looks_the_split_is_unknown() {
+    fn without_samples_the_split_is_unknown() {
         let rates = one(worker(20, 0, 0), worker(20, 700, 0), vec![]);
         assert!(close(rates.busy, 0.7));
         assert_eq!((rates.idle, rates.io_wait, rates.trainer), (None, None, 10));
@@ -224,12 +240,12 @@ mod tests {
     #[test]
     fn state_r_without_cpu_time_while_reading_storage_is_a_disk_wait() {
         let reads = |read_bytes| Some(IoCounters { read_bytes, ..IoCounters::default() });
-        let looks = lane(20, &[(Wait::Running, 30), (Wait::LoaderPoll, 10)], 10);
+        let seen = seen(20, &[(Wait::Running, 30), (Wait::LoaderPoll, 10)]);
         let before = ProcessSample { io: reads(0), ..worker(20, 0, 0) };
         let rates =
-            one(before.clone(), ProcessSample { io: reads(1 << 20), ..worker(20, 150, 0) }, vec![looks.clone()]);
+            one(before.clone(), ProcessSample { io: reads(1 << 20), ..worker(20, 150, 0) }, vec![seen.clone()]);
         assert!(close(rates.io_wait, 0.6) && close(rates.disk_wait, 0.6) && close(rates.idle, 0.25));
-        let rates = one(before, ProcessSample { io: reads(0), ..worker(20, 150, 0) }, vec![looks]);
+        let rates = one(before, ProcessSample { io: reads(0), ..worker(20, 150, 0) }, vec![seen]);
         assert!(close(rates.idle, 0.85) && close(rates.io_wait, 0.0));
     }
 
@@ -240,8 +256,8 @@ mod tests {
             worker.threads[0].on_cpu_ns = None;
             worker
         };
-        let looks = lane(20, &[(Wait::Running, 30), (Wait::LoaderPoll, 10)], 10);
-        let rates = one(bare(0), bare(50), vec![looks]);
+        let seen = seen(20, &[(Wait::Running, 30), (Wait::LoaderPoll, 10)]);
+        let rates = one(bare(0), bare(50), vec![seen]);
         assert!(close(rates.busy, 0.5) && close(rates.runnable, 0.25) && close(rates.idle, 0.25));
         let rates = one(bare(0), bare(50), vec![]);
         assert_eq!(rates.busy, None);
@@ -249,7 +265,7 @@ mod tests {
 
     #[test]
     fn batches() {
-        let with = |batches| WorkerLane { batches: Some(batches), ..lane(20, &[], 0) };
+        let with = |batches| SampledWorker { batches: Some(batches), ..seen(20, &[]) };
         let mut rates = Rates::default();
         rates.next(Arc::new(sample(0, vec![worker(20, 0, 0)], vec![with(5)])));
         let frame = rates.next(Arc::new(sample(1, vec![worker(20, 0, 0)], vec![with(8)])));
@@ -260,8 +276,8 @@ mod tests {
 
     #[test]
     fn nothing_to_do() {
-        assert!(had_nothing_to_do(&lane(1, &[(Wait::LoaderPoll, 40), (Wait::Running, 1)], 40)));
-        assert!(!had_nothing_to_do(&lane(1, &[(Wait::LoaderPoll, 30), (Wait::Running, 10)], 30)));
-        assert!(!had_nothing_to_do(&lane(1, &[(Wait::LoaderPoll, 2)], 2)));
+        assert!(had_nothing_to_do(&seen(1, &[(Wait::LoaderPoll, 40), (Wait::Running, 1)])));
+        assert!(!had_nothing_to_do(&seen(1, &[(Wait::LoaderPoll, 30), (Wait::Running, 10)])));
+        assert!(!had_nothing_to_do(&seen(1, &[(Wait::LoaderPoll, 2)])));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, CgroupSample, LaneSample};
+use super::{Access, CgroupSample, SamplerSample};
 
 /// A process identity that survives PID reuse: the PID with its start time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -26,8 +26,9 @@ pub struct JobSample {
     pub alive: bool,
     /// The target and all its living descendants, target first, otherwise by PID.
     pub processes: Vec<ProcessSample>,
-    /// The fast lane since the last tick.
-    pub lane: LaneSample,
+    /// What the sampler saw since the last tick. Older recordings have it under `lane`, in another shape.
+    #[serde(alias = "lane")]
+    pub sampler: SamplerSample,
     /// What may be read of the target.
     pub access: JobAccess,
     /// The target's cgroup.
@@ -98,6 +99,18 @@ pub struct ProcessSample {
     pub io: Option<IoCounters>,
     /// Every thread with its own counters.
     pub threads: Vec<ThreadSample>,
+}
+
+/// Prefix of the name that torch gives its data workers
+/// (torch/utils/data/_utils/worker.py, `_set_thread_name("pt_data_worker")`).
+pub const TORCH_WORKER: &str = "pt_data_worker";
+
+impl ProcessSample {
+    /// One of torch's data workers.
+    #[must_use]
+    pub fn is_torch_worker(&self) -> bool {
+        self.comm.starts_with(TORCH_WORKER)
+    }
 }
 
 /// One thread.

@@ -7,11 +7,12 @@
 pub mod gpu;
 pub mod host;
 pub mod job;
-pub mod lane;
 pub mod neighbours;
 pub mod recording;
+pub mod sampler;
 pub mod stacks;
 pub mod storage;
+pub mod syscall;
 
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ use serde::{Deserialize, Serialize};
 pub use gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 pub use host::{CgroupSample, CpuTimes, HostSample, NetInterface, Pressure};
 pub use job::{IoCounters, JobSample, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
-pub use lane::{LanePoint, LaneSample, TrainerLane, Wait, WorkerLane};
 pub use neighbours::{NeighbourProcess, NeighboursSample};
+pub use sampler::{Observation, SampledProcess, SampledThread, SamplerSample};
 pub use stacks::{StackCount, StackFrame, StackWindow, StacksSample, ThreadStacks};
 pub use storage::{BlockDevice, DataMount, MountKind, StorageSample};
 
@@ -36,7 +37,7 @@ pub struct Sample {
     pub monotonic_ns: u64,
     /// CLOCK_BOOTTIME, nanoseconds: runs on through a suspend, so a jump against `monotonic_ns` marks one.
     pub boottime_ns: u64,
-    /// The attached job: its processes, threads and the fast lane.
+    /// The attached job: its processes, its threads and what the sampler saw them doing.
     pub job: Option<Arc<JobSample>>,
     /// The host the job runs on.
     pub host: Option<Arc<HostSample>>,
@@ -47,7 +48,7 @@ pub struct Sample {
     /// Python stacks that were taken since the last tick; `None` where there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Arc<StacksSample>>,
-    /// The busiest processes besides the job's, as of the latest look; `None` where nobody asked for them.
+    /// The busiest processes besides the job's, as of the latest scan; `None` where nobody asked for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Arc<NeighboursSample>>,
     /// How each source stands at this tick.

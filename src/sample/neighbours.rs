@@ -11,18 +11,18 @@ use super::ProcessId;
 /// Most processes kept.
 pub const MOST: usize = 32;
 
-/// One look over the processes of the host.
+/// One scan of the processes of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeighboursSample {
-    /// CLOCK_MONOTONIC when the look began, nanoseconds.
+    /// CLOCK_MONOTONIC when the scan began, nanoseconds.
     pub monotonic_ns: u64,
-    /// Time since the look before, nanoseconds.
+    /// Time since the scan before, nanoseconds.
     pub window_ns: u64,
     /// Clock ticks per second, the unit of `cpu_ticks`.
     pub ticks_per_second: u32,
     /// Those that used CPU time, most first, at most [`MOST`].
     pub processes: Vec<NeighbourProcess>,
-    /// How many processes besides these were looked at, those of the job left out.
+    /// How many processes besides these there are, those of the job left out.
     pub others: u32,
 }
 

@@ -1,5 +1,8 @@
 //! Block devices: `/proc/diskstats`, and from sysfs which whole disks a partition, a device-mapper or md device, a
 //! loop device or a mounted file system lies on.
+//!
+//! diskstats is read on each tick into a buffer that is kept, so it is parsed here without allocating; for sysfs there is no
+//! crate.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -10,7 +13,8 @@ use std::sync::Arc;
 
 use crate::sample::{BlockDevice, MountKind};
 
-use super::bytes::{Fields, lines, read_once, text};
+use super::fields::{Fields, lines, text};
+use super::files::read_once;
 use super::mounts::{Mount, device_number, kind_of, mount_of, option};
 
 /// Lines of diskstats taken; a machine with more block devices exists nowhere known.
@@ -34,7 +38,6 @@ pub struct DiskLine<'t> {
 
 impl DiskLine<'_> {
     /// The sample's form, given the names.
-    #[must_use]
     pub fn device(&self, name: Arc<str>, whole: Arc<str>) -> BlockDevice {
         let [reads, _, read_sectors, read_ms, writes, _, written_sectors, write_ms, in_flight, busy_ms, weighted_ms] =
             self.counters;
@@ -89,7 +92,6 @@ pub struct Topology {
 
 impl Topology {
     /// Reads under this mount point of sysfs.
-    #[must_use]
     pub fn new(sys: &Path) -> Self {
         Self { sys: sys.to_path_buf(), wholes: HashMap::new() }
     }

@@ -2,7 +2,7 @@
 //!
 //! The counters are read each time from kept descriptors, the limits and the membership only now and then. A limit is
 //! the tightest of the group and all its ancestors, as far up as the mounted hierarchy shows; what lies above the
-//! root of a container's view is not seen by anyone inside.
+//! root of a container's view is not seen by anyone inside. The procfs crate knows nothing below `/sys/fs/cgroup`.
 
 mod find;
 mod limits;
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use crate::sample::CgroupSample;
 
 use super::Roots;
-use super::bytes::{KeptPath, READ_LIMIT, ReadFailure, keyed_number, lines, number, read_once};
+use super::fields::{keyed_number, lines, number, text};
+use super::files::{KeptPath, READ_LIMIT, ReadFailure, read_once};
 use find::{Hierarchies, Hierarchy, find};
 
 /// Limits and membership are looked at again after this many reads.
@@ -43,7 +44,6 @@ struct Counters {
 
 impl CgroupReader {
     /// Nothing is opened before the first read.
-    #[must_use]
     pub fn for_process(roots: &Roots, pid: u32) -> Self {
         Self {
             roots: roots.clone(),
@@ -91,17 +91,17 @@ impl CgroupReader {
                 self.found = find(&self.roots, self.pid, &self.membership_seen);
                 self.counters = Counters::default();
             }
-            Ok(_) | Err(ReadFailure::Gone) => {}
-            Err(_) if self.found.is_empty() => return,
-            Err(_) => {}
+            Err(failure) if failure != ReadFailure::Gone && self.found.is_empty() => return,
+            _ => {}
         }
         let found = &self.found;
-        let cpu = limits::cpu(found.cpu.as_ref(), &mut self.buffer);
-        let memory = limits::memory(found.memory.as_ref(), &mut self.buffer);
-        let io = limits::io(found.io.as_ref(), &mut self.buffer);
+        let buffer = &mut self.buffer;
+        let cpu = found.cpu.as_ref().and_then(|cpu| limits::cpu(cpu, buffer));
+        let memory = found.memory.as_ref().and_then(|memory| limits::memory(memory, buffer));
+        let io = found.io.as_ref().map(|io| limits::io(io, buffer)).unwrap_or_default();
         self.limits = CgroupSample {
             version: found.version(),
-            path: found.cpu.as_ref().map(|cpu| super::bytes::text(&cpu.path)),
+            path: found.cpu.as_ref().map(|cpu| text(&cpu.path)),
             cpu_quota_cores: cpu.as_ref().map(|(cores, _)| *cores),
             memory_limit_bytes: memory.as_ref().map(|(bytes, _)| *bytes),
             io_read_limit_bytes_s: io.bytes_s,
@@ -110,31 +110,22 @@ impl CgroupReader {
         };
         // Throttling happens where the quota is, reclaim where the limit is: their counters belong to that group.
         // Without a limit it is the job's own group.
-        keep(&mut self.counters.cpu_stat, found.cpu.as_ref(), cpu.map(|(_, at)| at), |_| "cpu.stat");
         let limiting = memory.map(|(_, at)| at);
+        let Counters { cpu_stat, memory_usage, memory_hits, memory_stat } = &mut self.counters;
+        keep(cpu_stat, found.cpu.as_ref(), cpu.map(|(_, at)| at).as_deref(), "cpu.stat", "cpu.stat");
         let memory = found.memory.as_ref();
-        keep(&mut self.counters.memory_usage, memory, limiting.clone(), |v2| {
-            if v2 { "memory.current" } else { "memory.usage_in_bytes" }
-        });
-        keep(
-            &mut self.counters.memory_hits,
-            memory,
-            limiting,
-            |v2| if v2 { "memory.events" } else { "memory.failcnt" },
-        );
-        keep(&mut self.counters.memory_stat, memory, None, |_| "memory.stat");
+        keep(memory_usage, memory, limiting.as_deref(), "memory.current", "memory.usage_in_bytes");
+        keep(memory_hits, memory, limiting.as_deref(), "memory.events", "memory.failcnt");
+        keep(memory_stat, memory, None, "memory.stat", "memory.stat");
     }
 }
 
-/// Keeps the descriptor unless the file to read has become another one.
-fn keep(
-    kept: &mut Option<KeptPath>,
-    hierarchy: Option<&Hierarchy>,
-    at: Option<PathBuf>,
-    name: fn(bool) -> &'static str,
-) {
+/// Keeps the descriptor unless the file to read has become another one: the one of this name, by version, at `at`, else
+/// at the job's own group.
+fn keep(kept: &mut Option<KeptPath>, hierarchy: Option<&Hierarchy>, at: Option<&Path>, v2: &str, v1: &str) {
     let path = hierarchy.and_then(|hierarchy| {
-        Some(at.as_deref().or_else(|| hierarchy.folders.first().map(PathBuf::as_path))?.join(name(hierarchy.v2)))
+        let own = || hierarchy.folders.first().map(PathBuf::as_path);
+        Some(at.or_else(own)?.join(if hierarchy.v2 { v2 } else { v1 }))
     });
     if kept.as_ref().map(KeptPath::path) != path.as_deref() {
         *kept = path.map(KeptPath::new);
@@ -161,7 +152,6 @@ fn limit_hits(text: &[u8]) -> Option<u64> {
 
 /// The CPUs that a process may run on: its affinity mask, which the kernel keeps inside the cpuset
 /// (`Cpus_allowed_list` of `/proc/PID/status`). Empty where unknown.
-#[must_use]
 pub fn allowed_cpus(roots: &Roots, pid: u32) -> Vec<u16> {
     let path = roots.proc.join(pid.to_string()).join("status");
     let mut buffer = Vec::new();
@@ -176,7 +166,6 @@ pub fn allowed_cpus(roots: &Roots, pid: u32) -> Vec<u16> {
 const MOST_CPUS: u16 = 16_384;
 
 /// A list like `0-3,8,10-11` (cpuset(7)), ascending and without repeats; empty if any part of it is something else.
-#[must_use]
 pub fn cpu_list(list: &[u8]) -> Vec<u16> {
     let mut cpus = Vec::new();
     for part in list.split(|&byte| byte == b',') {

@@ -2,16 +2,16 @@
 //!
 //! Links of `/proc/PID/fd`, `fdinfo` and `maps` come from the kernel's memory. The files themselves are never opened
 //! or asked for anything: one on a server that does not answer would hang us. Reading them is bounded; what one
-//! scan does not reach, the next ones do.
+//! scan does not reach, the next ones do. (The procfs crate reads a process's maps and descriptors whole, into a string each.)
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat_raw};
-use rustix::io::Errno;
 
-use super::bytes::{Fields, READ_LIMIT, ReadFailure, keyed_number, lines, number, read_once};
+use super::fields::{Fields, keyed_number, lines, number};
+use super::files::{READ_LIMIT, ReadFailure, read_once};
 use super::mounts::below;
 
 /// Descriptors of one process that are looked at.
@@ -33,14 +33,13 @@ pub struct DataFile<'p> {
 /// # Errors
 /// Denied without ptrace read rights, gone when the process has ended.
 pub fn open_files(process: &Path, mut each: impl FnMut(DataFile<'_>)) -> Result<usize, ReadFailure> {
-    let failure = |errno: Errno| ReadFailure::from(std::io::Error::from(errno));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = openat(rustix::fs::CWD, process.join("fd"), flags, Mode::empty()).map_err(failure)?;
+    let folder = openat(rustix::fs::CWD, process.join("fd"), flags, Mode::empty())?;
     let mut entries_buffer = [MaybeUninit::<u8>::uninit(); 4096];
     let mut entries = RawDir::new(&folder, &mut entries_buffer);
     let mut looked = 0;
     while let Some(entry) = entries.next() {
-        let entry = entry.map_err(failure)?;
+        let entry = entry?;
         let Some(descriptor) = number(entry.file_name().to_bytes()).and_then(|fd| u32::try_from(fd).ok()) else {
             continue;
         };
@@ -213,7 +212,6 @@ const ENDINGS_WITHOUT_DATA: [&str; 24] = [
 
 /// Whether a path may be a file (or a folder) of data that the job reads. It errs on the side of "no" for what every
 /// Python process has open anyway, and of "yes" for the rest.
-#[must_use]
 pub fn looks_like_data(path: &[u8]) -> bool {
     // Sockets, pipes and anonymous inodes are `kind:[number]`; `/memfd:` and `/SYSV…` are memory.
     if !path.starts_with(b"/") || path == b"/" || path.starts_with(b"/memfd:") || path.starts_with(b"/SYSV") {

@@ -1,6 +1,6 @@
 //! The mounts that the job's data files lie on, remembered over scans.
 //!
-//! A worker has a file open only while it reads it, so one look sees little: descriptors are looked at each second, a
+//! A worker has a file open only while it reads it, so one scan sees little: descriptors are looked at each second, a
 //! bounded number at a time, mappings every five seconds, both more rarely later, and what was seen counts for minutes. A process's files
 //! are placed by its own mountinfo, since a container sees other mounts than we do.
 
@@ -9,13 +9,14 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::sample::DataMount;
 use crate::sample::storage::{EXAMPLE_BYTES, EXAMPLES};
-use crate::sample::{DataMount, MountKind};
 
 use super::Roots;
 use super::block::Topology;
-use super::bytes::{READ_LIMIT, ReadFailure, read_once, text};
 use super::data_files::{DataFile, descriptor_facts, mapped_files, open_files};
+use super::fields::text;
+use super::files::{READ_LIMIT, ReadFailure, read_once};
 use super::mounts::{Mount, mount_of, parse_mountinfo};
 
 const SECOND: u64 = 1_000_000_000;
@@ -77,30 +78,13 @@ struct SeenFile {
 /// A mount with what was found out about it.
 #[derive(Debug)]
 pub struct KnownMount {
-    mount: Mount,
-    point: Arc<str>,
-    fs_type: Arc<str>,
-    source: Arc<str>,
-    kind: MountKind,
-    disks: Vec<Arc<str>>,
+    pub mount: Mount,
+    /// A process that sees it.
+    pub pid: u32,
+    /// As it is shown, but for its files.
+    shown: DataMount,
     /// Some of its files, with the hash of the path; each stays for as long as the file is remembered.
     examples: Vec<(u64, Arc<str>)>,
-    /// A process that sees it.
-    pid: u32,
-}
-
-impl KnownMount {
-    /// The mount itself.
-    #[must_use]
-    pub fn mount(&self) -> &Mount {
-        &self.mount
-    }
-
-    /// A process that has it in its mount name space.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.pid
-    }
 }
 
 #[derive(Debug)]
@@ -119,8 +103,7 @@ struct Candidate {
 }
 
 impl DataMounts {
-    /// Nothing has been looked at yet.
-    #[must_use]
+    /// Nothing has been scanned yet.
     pub fn new(roots: &Roots) -> Self {
         Self {
             roots: roots.clone(),
@@ -161,7 +144,7 @@ impl DataMounts {
         let mut read = 0;
         if now_ns >= self.descriptors_due_ns || first {
             self.descriptors_due_ns = now_ns.saturating_add(descriptors_every);
-            // The first look is complete; later ones take turns.
+            // The first scan is complete; later ones take turns.
             let mut left = if first { usize::MAX } else { LINKS_PER_SCAN };
             for pid in in_turn(pids, &mut self.next_for_descriptors) {
                 match self.scan_descriptors(now_ns, pid) {
@@ -202,7 +185,6 @@ impl DataMounts {
     }
 
     /// Mounts with data files of the job, most files first; `None` where its descriptors may not be read.
-    #[must_use]
     pub fn data_mounts(&self) -> Option<Vec<DataMount>> {
         if self.readable != Some(true) {
             return None;
@@ -215,15 +197,9 @@ impl DataMounts {
         }
         let with_files = self.mounts.iter().zip(counts).filter(|(_, count)| *count > 0);
         let mut found: Vec<DataMount> = with_files
-            .map(|(known, files)| DataMount {
-                mount_point: Arc::clone(&known.point),
-                fs_type: Arc::clone(&known.fs_type),
-                source: Arc::clone(&known.source),
-                kind: known.kind,
-                disks: known.disks.clone(),
-                files,
-                examples: known.examples.iter().map(|(_, path)| Arc::clone(path)).collect(),
-                ..DataMount::default()
+            .map(|(known, files)| {
+                let examples = known.examples.iter().map(|(_, path)| Arc::clone(path)).collect();
+                DataMount { files, examples, ..known.shown.clone() }
             })
             .collect();
         found.sort_by(|a, b| b.files.cmp(&a.files).then_with(|| a.mount_point.cmp(&b.mount_point)));
@@ -231,7 +207,6 @@ impl DataMounts {
     }
 
     /// Everything known of mounts, whether or not files were seen on them lately.
-    #[must_use]
     pub fn known(&self) -> &[KnownMount] {
         &self.mounts
     }
@@ -313,8 +288,9 @@ impl DataMounts {
         let own = read_once(&self.roots.proc.join("self/mountinfo"), &mut self.buffer, READ_LIMIT);
         let own = own.map(parse_mountinfo).unwrap_or_default();
         let (kind, disks) = self.topology.under(&mount, &own);
-        let (point, fs_type, source) = (text(&mount.point), text(&mount.fs_type), text(&mount.source));
-        self.mounts.push(KnownMount { mount, point, fs_type, source, kind, disks, examples: Vec::new(), pid });
+        let (mount_point, fs_type, source) = (text(&mount.point), text(&mount.fs_type), text(&mount.source));
+        let shown = DataMount { mount_point, fs_type, source, kind, disks, ..DataMount::default() };
+        self.mounts.push(KnownMount { mount, pid, shown, examples: Vec::new() });
         Some(self.mounts.len() - 1)
     }
 }

@@ -1,6 +1,9 @@
 //! The host's own counters: CPUs, load, memory, swap, pressure and network, each from a kept descriptor.
 //!
 //! Files that this kernel does not have leave their fields `None`; CPUs may come and go between two reads.
+//!
+//! All of them are read on each tick, without allocating: the procfs crate opens every file anew and allocates, and sysinfo
+//! does not update CPUs within 200 ms.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +11,8 @@ use std::sync::Arc;
 use crate::sample::{CpuTimes, HostSample, NetInterface, Pressure};
 
 use super::Roots;
-use super::bytes::{Fields, KeptPath, ReadFailure, lines, number, text};
+use super::fields::{Fields, lines, number, text};
+use super::files::{KeptPath, ReadFailure};
 
 /// `/proc/stat` is read up to here at first; then up to a little beyond its CPU lines.
 const FIRST_STAT_BYTES: usize = 16 << 10;
@@ -137,42 +141,49 @@ fn cpu_lines(text: &[u8], cpus: &mut Vec<CpuTimes>) -> usize {
     end
 }
 
-/// `KEY:   NUMBER kB`; the unit is KiB in spite of its name (proc(5)).
-fn meminfo(text: &[u8], sample: &mut HostSample) {
+/// Puts the numbers of lines `KEY NUMBER` where they belong, as far as the line that is told to be the last.
+fn keyed(text: &[u8], last: &[u8], places: &mut [(&[u8], &mut Option<u64>)]) {
     for line in lines(text) {
         let mut fields = Fields::of(line);
-        let place = match fields.next() {
-            Some(b"MemTotal:") => &mut sample.memory_total_bytes,
-            Some(b"MemAvailable:") => &mut sample.memory_available_bytes,
-            Some(b"Cached:") => &mut sample.memory_cached_bytes,
-            Some(b"SwapTotal:") => &mut sample.swap_total_bytes,
-            // The last one asked for; some sixty lines follow it.
-            Some(b"SwapFree:") => {
-                sample.swap_free_bytes = fields.number().and_then(|kib| kib.checked_mul(1024));
-                break;
-            }
-            _ => continue,
-        };
-        *place = fields.number().and_then(|kib| kib.checked_mul(1024));
+        let key = fields.next().unwrap_or_default();
+        if let Some((_, place)) = places.iter_mut().find(|(wanted, _)| *wanted == key) {
+            **place = fields.number();
+        }
+        if key == last {
+            break;
+        }
+    }
+}
+
+/// The unit is KiB in spite of its name (proc(5)). Some sixty lines follow the last one asked for.
+fn meminfo(text: &[u8], sample: &mut HostSample) {
+    let mut places = [
+        (&b"MemTotal:"[..], &mut sample.memory_total_bytes),
+        (b"MemAvailable:", &mut sample.memory_available_bytes),
+        (b"Cached:", &mut sample.memory_cached_bytes),
+        (b"SwapTotal:", &mut sample.swap_total_bytes),
+        (b"SwapFree:", &mut sample.swap_free_bytes),
+    ];
+    keyed(text, b"SwapFree:", &mut places);
+    for (_, place) in places {
+        *place = place.and_then(|kib| kib.checked_mul(1024));
     }
 }
 
 /// Before Linux 5.9 there was one `workingset_refault`, of file pages only.
 fn vmstat(text: &[u8], sample: &mut HostSample) {
-    for line in lines(text) {
-        // Most of the 150 to 200 lines are other counters.
-        if !matches!(line.first(), Some(b'p' | b'w')) {
-            continue;
-        }
-        let mut fields = Fields::of(line);
-        let place = match fields.next() {
-            Some(b"pswpin") => &mut sample.swapped_in_pages,
-            Some(b"pswpout") => &mut sample.swapped_out_pages,
-            Some(b"workingset_refault_file" | b"workingset_refault") => &mut sample.refaulted_file_pages,
-            _ => continue,
-        };
-        *place = fields.number();
-    }
+    let mut older = None;
+    keyed(
+        text,
+        b"",
+        &mut [
+            (b"pswpin", &mut sample.swapped_in_pages),
+            (b"pswpout", &mut sample.swapped_out_pages),
+            (b"workingset_refault_file", &mut sample.refaulted_file_pages),
+            (b"workingset_refault", &mut older),
+        ],
+    );
+    sample.refaulted_file_pages = sample.refaulted_file_pages.or(older);
 }
 
 fn loadavg(text: &[u8]) -> Option<[f32; 3]> {

@@ -4,19 +4,23 @@
 //! was once part of the job stays part of it until it ends, even when its parent has gone; orphans that were never
 //! seen below their parent are found by session and process group in a rare scan of the whole host.
 
+mod facts;
+mod threads;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::kept;
-use super::lane::{LanePlan, TrainerPlan, WorkerPlan};
+use super::files::{READ_LIMIT, ReadFailure, read_once};
 use super::process::Process;
 use super::roles::{self, Facts};
 use super::task_files;
-use crate::sample::job::JobAccess;
-use crate::sample::{Access, JobSample, ProcessId, ProcessRole, ThreadRole};
+use crate::sample::job::{JobAccess, TORCH_WORKER};
+use crate::sample::{Access, JobSample, ProcessId};
+pub(crate) use facts::mapped_library;
+use facts::{access, open_devices, other_namespace, visible_devices};
 
 /// Most processes of one job that are read.
 const MOST_PROCESSES: usize = 1024;
@@ -26,28 +30,6 @@ const ALL_THREADS_EVERY: u64 = 4;
 const SCAN_EVERY: u64 = 10;
 /// Libraries and descriptors are looked at every so many ticks, and at each change of the tree.
 const FACTS_EVERY: u64 = 10;
-/// Most descriptors of one process that are looked at for GPU device files.
-const MOST_DESCRIPTORS: usize = 4096;
-/// A helper thread is worth a look by the fast lane when it ran this long in the last tick, nanoseconds.
-const HELPER_NS: u64 = 20_000_000;
-/// Most helper threads of one trainer that the fast lane looks at.
-const MOST_HELPERS: usize = 3;
-
-/// Libraries whose presence in the memory map marks a process of machine learning.
-const LIBRARIES: &[&str] = &[
-    "libtorch_cpu",
-    "libtorch",
-    "libtensorflow",
-    "xla_extension",
-    "libjax",
-    "libmegengine",
-    "libpaddle",
-    "libmxnet",
-    "libmindspore",
-    "libcudart",
-    "libcuda.so",
-];
-
 /// Why a process cannot be attached to.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
@@ -98,16 +80,15 @@ impl JobReader {
     pub fn attach(proc_root: &Path, pid: u32, no_ptrace: bool) -> Result<Self, AttachError> {
         let mut buffer = Vec::with_capacity(8192);
         let target = Process::open(proc_root, pid, &mut buffer).map_err(|error| match error {
-            error if kept::is_gone(&error) => AttachError::NoSuchProcess(pid),
-            error if kept::is_denied(&error) => AttachError::Denied(pid),
-            error => AttachError::Failed(pid, error),
+            failure if failure.is_gone() => AttachError::NoSuchProcess(pid),
+            ReadFailure::Denied => AttachError::Denied(pid),
+            failure => AttachError::Failed(pid, failure.into()),
         })?;
-        let stat = fs::read(proc_root.join(format!("{pid}/stat"))).unwrap_or_default();
-        let Some(stat) = task_files::stat(&stat) else { return Err(AttachError::NoSuchProcess(pid)) };
-        if stat.flags & 0x0020_0000 != 0 {
-            return Err(AttachError::KernelThread(pid)); // PF_KTHREAD
+        let stat = *target.stat();
+        if stat.is_kernel_thread() {
+            return Err(AttachError::KernelThread(pid));
         }
-        if !target.is_alive() {
+        if !stat.is_alive() {
             return Err(AttachError::Zombie(pid));
         }
         let folder = target.folder().to_path_buf();
@@ -148,22 +129,17 @@ impl JobReader {
         )
     }
 
-    /// PIDs of all processes of the job.
-    pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.processes.keys().copied()
-    }
-
     /// Tells which PIDs NVML lists, so that a trainer is known by its use of a device.
     pub fn set_gpu_pids(&mut self, pids: Vec<u32>) {
         self.gpu_pids = pids;
     }
 
-    /// Reads everything; `lane`, `cgroup` and `allowed_cpus` are for the caller to fill in.
+    /// Reads everything; `sampler`, `cgroup` and `allowed_cpus` are for the caller to fill in.
     pub fn read(&mut self, now_ns: u64) -> JobSample {
         let before: BTreeSet<ProcessId> = self.processes.values().map(|process| process.id).collect();
         let mut gone = Vec::new();
         for (pid, process) in &mut self.processes {
-            if process.read(&mut self.buffer).is_err() || !process.is_alive() {
+            if process.read(&mut self.buffer).is_err() || !process.stat().is_alive() {
                 gone.push(*pid);
             }
         }
@@ -211,44 +187,9 @@ impl JobReader {
         }
     }
 
-    /// What the fast lane shall look at until the next read.
-    #[must_use]
-    pub fn lane_plan(&self) -> LanePlan {
-        let parents: BTreeMap<u32, u32> =
-            self.processes.iter().map(|(pid, process)| (*pid, process.parent)).collect();
-        let roles: BTreeMap<u32, ProcessRole> =
-            self.processes.iter().map(|(pid, process)| (*pid, process.role)).collect();
-        let mut plan = LanePlan { no_syscall: self.access.syscall != Access::Ok, ..LanePlan::default() };
-        for process in self.processes.values() {
-            let threads = |role| process.threads.iter().filter(move |thread| thread.role == role);
-            match process.role {
-                ProcessRole::Trainer => {
-                    let mut helpers: Vec<_> = process
-                        .threads
-                        .iter()
-                        .filter(|thread| matches!(thread.role, ThreadRole::Autograd | ThreadRole::Other))
-                        .filter(|thread| thread.recent_ns >= HELPER_NS)
-                        .collect();
-                    helpers.sort_unstable_by_key(|thread| std::cmp::Reverse(thread.recent_ns));
-                    plan.trainers.push(TrainerPlan {
-                        id: process.id,
-                        pin: threads(ThreadRole::Pin).next().map(|thread| thread.tid),
-                        helpers: helpers.into_iter().take(MOST_HELPERS).map(|thread| thread.tid).collect(),
-                        feeders: threads(ThreadRole::Feeder).map(|thread| thread.tid).collect(),
-                    });
-                }
-                ProcessRole::Worker => plan.workers.push(WorkerPlan {
-                    id: process.id,
-                    trainer: roles::trainer_of(process.id.pid, &parents, &roles).unwrap_or(self.target.pid),
-                    feeder: threads(ThreadRole::Feeder).next().map(|thread| thread.tid),
-                    torch: process.comm.starts_with(roles::TORCH_WORKER),
-                }),
-                _ => {}
-            }
-        }
-        // The attached process first, so that its lane is the one that the screen shows.
-        plan.trainers.sort_by_key(|trainer| (trainer.id != self.target, trainer.id.pid));
-        plan
+    fn kin(&self) -> roles::Kin {
+        let of = |(pid, process): (&u32, &Process)| (*pid, (process.stat().parent, process.role));
+        roles::Kin::new(self.processes.iter().map(of))
     }
 
     /// Adds processes that have appeared below the known ones.
@@ -279,7 +220,7 @@ impl JobReader {
             return false;
         }
         match Process::open(&self.proc_root, pid, &mut self.buffer) {
-            Ok(process) if process.is_alive() => {
+            Ok(process) if process.stat().is_alive() => {
                 self.processes.insert(pid, process);
                 true
             }
@@ -299,11 +240,9 @@ impl JobReader {
             if self.processes.contains_key(&pid) || pid == own {
                 continue;
             }
-            let Ok(fd) = kept::open(&self.proc_root.join(format!("{pid}/stat"))) else { continue };
-            if kept::read_into(&fd, &mut self.buffer).is_err() {
-                continue;
-            }
-            let Some(stat) = task_files::stat(&self.buffer) else { continue };
+            let path = self.proc_root.join(format!("{pid}/stat"));
+            let line = read_once(&path, &mut self.buffer, READ_LIMIT).ok();
+            let Some(stat) = line.and_then(task_files::stat) else { continue };
             let child = self.processes.contains_key(&stat.parent);
             let orphan = leads_group
                 && stat.parent == 1
@@ -324,7 +263,7 @@ impl JobReader {
         self.libraries.retain(|id, _| ids.contains(id));
         self.devices.clear();
         for (pid, process) in &self.processes {
-            if process.comm.starts_with(roles::TORCH_WORKER) {
+            if process.comm.starts_with(TORCH_WORKER) {
                 continue;
             }
             let known = self.libraries.get(&process.id).is_some_and(Option::is_some);
@@ -346,7 +285,7 @@ impl JobReader {
             .iter()
             .map(|(pid, process)| Facts {
                 pid: *pid,
-                parent: process.parent,
+                parent: process.stat().parent,
                 comm: &process.comm,
                 command: &process.command,
                 executable: process.executable.as_deref().and_then(Path::to_str),
@@ -359,145 +298,4 @@ impl JobReader {
             process.role = roles.get(pid).copied().unwrap_or_default();
         }
     }
-
-    /// Finds the threads that feed queues. In a trainer torch's loader keeps one for each worker, started right after
-    /// the workers; each makes write calls and no read call. In a worker it is the oldest thread that has written.
-    fn find_feeders(&mut self) {
-        if self.access.io != Access::Ok {
-            return;
-        }
-        let parents: BTreeMap<u32, u32> =
-            self.processes.iter().map(|(pid, process)| (*pid, process.parent)).collect();
-        let roles: BTreeMap<u32, ProcessRole> =
-            self.processes.iter().map(|(pid, process)| (*pid, process.role)).collect();
-        let mut served: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-        for (pid, process) in &self.processes {
-            if process.comm.starts_with(roles::TORCH_WORKER)
-                && let Some(trainer) = roles::trainer_of(*pid, &parents, &roles)
-            {
-                served.entry(trainer).or_default().push(process.id.start_ticks);
-            }
-        }
-        for (pid, process) in &mut self.processes {
-            if let Some(starts) = served.get(pid) {
-                find_trainer_feeders(process, starts, &mut self.buffer);
-            } else if process.comm.starts_with(roles::TORCH_WORKER) {
-                find_worker_feeder(process, &mut self.buffer);
-            }
-        }
-    }
-}
-
-fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64], buffer: &mut Vec<u8>) {
-    let known = process.threads.iter().filter(|thread| thread.role == ThreadRole::Feeder).count();
-    if known == worker_starts.len() {
-        return;
-    }
-    let first_start = worker_starts.iter().copied().min().unwrap_or(0);
-    let tids: Vec<u32> =
-        process.threads.iter().filter(|thread| thread.role == ThreadRole::Other).map(|thread| thread.tid).collect();
-    let mut candidates = Vec::new();
-    for tid in tids {
-        let Some(io) = process.thread_io(tid, buffer) else { continue };
-        if io.write_calls == 0 || io.read_calls > 0 {
-            continue;
-        }
-        let Some(start) = process.thread_start(tid, buffer) else { continue };
-        if start >= first_start {
-            candidates.push((start, tid));
-        }
-    }
-    candidates.sort_unstable();
-    let wanted = worker_starts.len().saturating_sub(known);
-    for (start, tid) in candidates.into_iter().take(wanted) {
-        if let Some(thread) = process.threads.iter_mut().find(|thread| thread.tid == tid) {
-            thread.role = ThreadRole::Feeder;
-            thread.start_ticks = Some(start);
-        }
-    }
-}
-
-fn find_worker_feeder(process: &mut Process, buffer: &mut Vec<u8>) {
-    if process.threads.iter().any(|thread| thread.role == ThreadRole::Feeder) {
-        return;
-    }
-    let mut tids: Vec<u32> =
-        process.threads.iter().filter(|thread| thread.role == ThreadRole::Other).map(|thread| thread.tid).collect();
-    // In the order in which they began: thread IDs rise, and begin anew once the kernel runs out of them. The feeder thread
-    // comes before the one that hands out descriptors, which writes as well.
-    let pid = process.id.pid;
-    tids.sort_unstable_by_key(|tid| (*tid < pid, *tid));
-    let feeder = tids.into_iter().find(|tid| process.thread_io(*tid, buffer).is_some_and(|io| io.write_calls > 0));
-    if let Some(thread) = process.threads.iter_mut().find(|thread| Some(thread.tid) == feeder) {
-        thread.role = ThreadRole::Feeder;
-    }
-}
-
-/// What may be read of the process in `folder`.
-fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
-    let of = |name: &str| match fs::read(folder.join(name)) {
-        Ok(_) => Access::Ok,
-        Err(error) if kept::is_denied(&error) => Access::Denied,
-        Err(_) => Access::Absent,
-    };
-    let fd = match fs::read_dir(folder.join("fd")) {
-        Ok(_) => Access::Ok,
-        Err(error) if kept::is_denied(&error) => Access::Denied,
-        Err(_) => Access::Absent,
-    };
-    JobAccess {
-        syscall: if no_ptrace { Access::Denied } else { of("syscall") },
-        // `wchan` can always be opened and reads `0` where it is not allowed; the rule is that of `fd`
-        // (PTRACE_MODE_READ_FSCREDS, fs/proc/base.c).
-        wchan: if folder.join("wchan").exists() { fd } else { Access::Absent },
-        io: of("io"),
-        fd,
-    }
-}
-
-fn visible_devices(folder: &Path) -> Option<Arc<str>> {
-    let fd = kept::open(&folder.join("environ")).ok()?;
-    let mut buffer = Vec::new();
-    kept::read_into(&fd, &mut buffer).ok()?;
-    buffer
-        .split(|&byte| byte == 0)
-        .find_map(|entry| entry.strip_prefix(b"CUDA_VISIBLE_DEVICES="))
-        .map(|value| String::from_utf8_lossy(value.get(..256).unwrap_or(value)).into())
-}
-
-fn other_namespace(proc_root: &Path, folder: &Path) -> bool {
-    let own = fs::read_link(proc_root.join("self/ns/pid"));
-    let theirs = fs::read_link(folder.join("ns/pid"));
-    matches!((own, theirs), (Ok(own), Ok(theirs)) if own != theirs)
-}
-
-/// The first library of [`LIBRARIES`] in the memory map.
-pub(crate) fn mapped_library(folder: &Path) -> Option<Arc<str>> {
-    let fd = kept::open(&folder.join("maps")).ok()?;
-    let mut buffer = Vec::new();
-    kept::read_into(&fd, &mut buffer).ok()?;
-    let mut best: Option<usize> = None;
-    for line in buffer.split(|&byte| byte == b'\n') {
-        // Only the file name counts: a program that lies in a folder called libtorch is none.
-        let Some(slash) = line.iter().rposition(|&byte| byte == b'/') else { continue };
-        let Some(name) = line.get(slash + 1..) else { continue };
-        if let Some(at) = LIBRARIES.iter().position(|library| name.starts_with(library.as_bytes())) {
-            best = Some(best.map_or(at, |before| before.min(at)));
-        }
-    }
-    best.and_then(|at| LIBRARIES.get(at)).map(|library| Arc::from(library.trim_end_matches(".so")))
-}
-
-/// Minors of the `/dev/nvidiaN` files that are open.
-fn open_devices(folder: &Path) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(folder.join("fd")) else { return Vec::new() };
-    let mut minors: Vec<u32> = entries
-        .filter_map(Result::ok)
-        .take(MOST_DESCRIPTORS)
-        .filter_map(|entry| fs::read_link(entry.path()).ok())
-        .filter_map(|path| path.to_str()?.strip_prefix("/dev/nvidia")?.parse().ok())
-        .collect();
-    minors.sort_unstable();
-    minors.dedup();
-    minors
 }

@@ -1,28 +1,30 @@
 //! Readers of the outside world, one file for each thing read. They block, take their root as an argument, and know
 //! neither threads nor time; parsing is a pure function of bytes.
 
-pub mod block;
-pub mod bytes;
-pub mod cgroup;
-pub mod data_files;
-pub mod data_mounts;
+mod block;
+pub(crate) mod cgroup;
+pub(crate) mod clock;
+mod data_files;
+mod data_mounts;
+mod fields;
+pub(crate) mod files;
 pub mod gpu;
+mod gpu_reader;
 pub mod host;
 pub mod job;
-pub mod kept;
-pub mod lane;
-pub mod mounts;
-pub mod mountstats;
-pub mod neighbours;
-pub mod nvml;
+mod mounts;
+mod mountstats;
+pub(crate) mod neighbours;
+mod nvml;
 mod nvml_raw;
-pub mod process;
-pub mod processes;
+mod process;
+pub(crate) mod processes;
 pub mod py_spy;
 pub mod recording;
-pub mod roles;
+mod roles;
+pub mod sampler;
 pub mod simulated_device;
-pub mod storage;
+pub(crate) mod storage;
 pub mod task_files;
 
 use std::path::PathBuf;

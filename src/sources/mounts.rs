@@ -2,10 +2,13 @@
 //! file-system type means.
 //!
 //! Nothing here touches a mounted file system: a server that does not answer must not hang us.
+//!
+//! Parsed by hand: the procfs crate (0.18) leaves the kernel's escapes in paths, splits overlay's options at escaped
+//! commas, gives up the whole file at one odd line or at a byte that is not UTF-8, and reads without a bound.
 
 use crate::sample::MountKind;
 
-use super::bytes::{Fields, lines, number};
+use super::fields::{Fields, lines, number};
 
 /// Mounts kept of one mountinfo; container hosts have some thousands.
 const MOST_MOUNTS: usize = 16_384;
@@ -30,7 +33,6 @@ pub struct Mount {
 }
 
 /// Parses mountinfo; lines that do not have its form are left out.
-#[must_use]
 pub fn parse_mountinfo(text: &[u8]) -> Vec<Mount> {
     lines(text).filter_map(parse_line).take(MOST_MOUNTS).collect()
 }
@@ -56,7 +58,6 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
 }
 
 /// `MAJOR:MINOR`.
-#[must_use]
 pub fn device_number(field: &[u8]) -> Option<(u32, u32)> {
     let colon = field.iter().position(|&byte| byte == b':')?;
     let part = |bytes: Option<&[u8]>| u32::try_from(number(bytes?)?).ok();
@@ -64,7 +65,6 @@ pub fn device_number(field: &[u8]) -> Option<(u32, u32)> {
 }
 
 /// Undoes the kernel's octal escapes of blank, tab, newline, backslash and `#` (fs/proc_namespace.c, `mangle`).
-#[must_use]
 pub fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -83,7 +83,6 @@ pub fn unescape(field: &[u8]) -> Vec<u8> {
 }
 
 /// What follows `folder` in `path`, without the leading slash; `None` where `path` does not lie in it.
-#[must_use]
 pub fn below<'p>(path: &'p [u8], folder: &[u8]) -> Option<&'p [u8]> {
     let folder = folder.strip_suffix(b"/").unwrap_or(folder);
     match path.strip_prefix(folder)? {
@@ -96,7 +95,6 @@ pub fn below<'p>(path: &'p [u8], folder: &[u8]) -> Option<&'p [u8]> {
 /// The mount that `path` lies on: the longest mount point that is a folder of it, and of several mounts on one point
 /// the last, which hides the others. `number`, the device that the kernel names for the file, decides between
 /// mounts where it matches any (a bind mount hidden under another one; overlay and btrfs show numbers of their own).
-#[must_use]
 pub fn mount_of<'m>(mounts: &'m [Mount], path: &[u8], number: Option<(u32, u32)>) -> Option<&'m Mount> {
     let longest = |wanted: &dyn Fn(&Mount) -> bool| {
         mounts
@@ -109,7 +107,6 @@ pub fn mount_of<'m>(mounts: &'m [Mount], path: &[u8], number: Option<(u32, u32)>
 
 /// The value of `key=value` among comma-separated mount options. A backslash keeps a comma inside the value
 /// (overlayfs escapes them so).
-#[must_use]
 pub fn option<'o>(options: &'o [u8], key: &[u8]) -> Option<&'o [u8]> {
     let mut start = 0;
     let mut escaped = false;
@@ -217,7 +214,6 @@ const LOCAL: [&str; 31] = [
 
 /// The kind of storage that a type and a source column mean. Types that are not in the tables count as local where
 /// their superblock has a block device's number.
-#[must_use]
 pub fn kind_of(mount: &Mount) -> MountKind {
     let fs_type = mount.fs_type.as_slice();
     let among = |table: &[&str], name: &[u8]| table.iter().any(|entry| entry.as_bytes() == name);
@@ -246,7 +242,6 @@ pub fn kind_of(mount: &Mount) -> MountKind {
 }
 
 /// Whether its counters stand in `/proc/PID/mountstats`.
-#[must_use]
 pub fn is_nfs(fs_type: &[u8]) -> bool {
     matches!(fs_type, b"nfs" | b"nfs4")
 }

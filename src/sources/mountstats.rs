@@ -1,7 +1,10 @@
 //! `/proc/PID/mountstats`: what the NFS client counts for each mount (net/sunrpc/stats.c, fs/nfs/super.c; the format
 //! that nfsiostat(8) reads). The counters come from the client's memory: nothing is asked of the server.
+//!
+//! Parsed by hand: it is read on each tick where data lies on NFS, and the procfs crate (0.18) keeps every operation's counters
+//! in maps, leaves escapes in paths and wants all sections of each mount, or gives up the file.
 
-use super::bytes::{Fields, lines, number};
+use super::fields::{Fields, lines, number};
 use super::mounts::unescape;
 
 /// Reading from one NFS mount since it was mounted.
@@ -16,7 +19,6 @@ pub struct NfsReads {
 }
 
 /// The counters of each NFS mount in the text whose mount point is one of `points`, by its place in `points`.
-#[must_use]
 pub fn nfs_reads(text: &[u8], points: &[&[u8]]) -> Vec<Option<NfsReads>> {
     let mut found: Vec<Option<NfsReads>> = vec![None; points.len()];
     let mut current: Option<usize> = None;

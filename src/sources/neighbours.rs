@@ -1,6 +1,6 @@
-//! The processes of the host that are not of the job and used the most CPU time since the last look.
+//! The processes of the host that are not of the job and used the most CPU time since the last scan.
 //!
-//! Unlike the job's files those of a whole host are not kept open: they would be thousands. A look opens each
+//! Unlike the job's files those of a whole host are not kept open: they would be thousands. A scan opens each
 //! `/proc/PID/stat` below one descriptor of `/proc` and remembers 24 bytes of it; names and owners are read for those
 //! few that are shown.
 
@@ -10,40 +10,39 @@ use std::fmt::Write as _;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
 
-use super::bytes;
-use super::process;
-use super::task_files::{self, Stat};
-use super::{Roots, kept};
+use super::fields::{number, text};
+use super::files::{KeptFile, ReadFailure};
+use super::{Roots, process, task_files};
 use crate::sample::neighbours::MOST;
 use crate::sample::{NeighbourProcess, NeighboursSample, ProcessId};
 
-/// Most processes that are looked at, which bounds what is remembered to 768 KiB.
+/// Most processes that are read, which bounds what is remembered to 768 KiB.
 const MOST_PROCESSES: usize = 32_768;
-/// Longest name that `/proc/PID/stat` gives, bytes: that of a kernel worker with its work queue
-/// (fs/proc/array.c, `proc_task_name`).
-const LONGEST_NAME: usize = 64;
-/// `PF_KTHREAD` of `Stat::flags` (include/linux/sched.h).
-const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// Looks at the host's processes, each time for what has moved since.
+/// Scans the host's processes, each time for what has moved since.
 #[derive(Debug)]
 pub struct NeighboursReader {
     proc_root: PathBuf,
     counters: Counters,
     now: Vec<Seen>,
     job: Vec<u32>,
-    busiest: Vec<Busy>,
+    /// Those that used CPU time, with their parents and without their command lines and owners.
+    busiest: Vec<(u32, NeighbourProcess)>,
+    /// Command lines and owners of those that are shown, with the name that they had.
     names: HashMap<ProcessId, Names>,
     path: String,
     before_ns: Option<u64>,
     page_size: u64,
     ticks_per_second: u32,
 }
+
+/// What is read of a process that is shown, once: name, command line, owner.
+type Names = (Arc<str>, Arc<str>, Option<u32>);
 
 /// What is remembered of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,17 +51,17 @@ struct Seen {
     ticks: u64,
 }
 
-/// The processes as they were at the last look.
+/// The processes as they were at the last scan.
 #[derive(Debug, Default)]
 struct Counters {
     /// By PID.
     seen: Vec<Seen>,
-    /// No process was left out, so one that is not among them is younger than the look.
+    /// No process was left out, so one that is not among them is younger than the scan.
     complete: bool,
 }
 
 impl Counters {
-    /// Takes the counters of a look.
+    /// Takes the counters of a scan.
     fn replace(&mut self, seen: &mut Vec<Seen>, complete: bool) {
         // The kernel lists them in this order.
         seen.sort_unstable_by_key(|seen| seen.id.pid);
@@ -71,55 +70,20 @@ impl Counters {
         self.complete = complete;
     }
 
-    /// Ticks since the look: all there are of a process that has started since. `None` where that cannot be known.
+    /// Ticks since the scan: all there are of a process that has started since. `None` where that cannot be known.
     fn moved(&self, now: Seen) -> Option<u64> {
         let at = self.seen.binary_search_by_key(&now.id.pid, |seen| seen.id.pid).ok();
         match at.and_then(|at| self.seen.get(at)) {
             Some(before) if before.id == now.id => now.ticks.checked_sub(before.ticks),
-            // The PID had another owner at the look.
+            // The PID had another owner at the scan.
             Some(_) => Some(now.ticks),
             None => self.complete.then_some(now.ticks),
         }
     }
 }
 
-/// A process that used CPU time, before its names are known.
-#[derive(Debug, Clone, Copy)]
-struct Busy {
-    id: ProcessId,
-    parent: u32,
-    ticks: u64,
-    rss_pages: u64,
-    kernel: bool,
-    name: [u8; LONGEST_NAME],
-    name_length: usize,
-}
-
-impl Busy {
-    fn of(id: ProcessId, stat: &Stat<'_>, ticks: u64) -> Self {
-        let mut name = [0; LONGEST_NAME];
-        let name_length = stat.comm.len().min(LONGEST_NAME);
-        name.iter_mut().zip(stat.comm).for_each(|(to, from)| *to = *from);
-        let kernel = stat.flags & KERNEL_THREAD != 0;
-        Self { id, parent: stat.parent, ticks, rss_pages: stat.rss_pages, kernel, name, name_length }
-    }
-
-    fn name(&self) -> &[u8] {
-        self.name.get(..self.name_length).unwrap_or_default()
-    }
-}
-
-/// What is read of a process that is shown, once.
-#[derive(Debug, Clone)]
-struct Names {
-    comm: Arc<str>,
-    command: Arc<str>,
-    uid: Option<u32>,
-}
-
 impl NeighboursReader {
-    /// Nothing has been looked at yet.
-    #[must_use]
+    /// Nothing has been read yet.
     pub fn new(roots: &Roots) -> Self {
         Self {
             proc_root: roots.proc.clone(),
@@ -135,8 +99,8 @@ impl NeighboursReader {
         }
     }
 
-    /// Looks at every process. `now_ns` is CLOCK_MONOTONIC; `job` are the job's PIDs, which are left out together with
-    /// their children. The first look has no window and no processes.
+    /// Reads every process. `now_ns` is CLOCK_MONOTONIC; `job` are the job's PIDs, which are left out together with
+    /// their children. The first scan has no window and no processes.
     ///
     /// # Errors
     /// Where `/proc` cannot be listed.
@@ -153,16 +117,16 @@ impl NeighboursReader {
         let mut complete = true;
         let mut others = 0_u32;
         while let Some(entry) = entries.next() {
-            let pid = bytes::number(entry?.file_name().to_bytes()).and_then(|pid| u32::try_from(pid).ok());
+            let pid = number(entry?.file_name().to_bytes()).and_then(|pid| u32::try_from(pid).ok());
             let Some(pid) = pid else { continue };
             if self.now.len() >= MOST_PROCESSES {
                 complete = false;
                 break;
             }
-            match self.look(&folder, pid) {
+            match self.read_one(&folder, pid) {
                 Ok(true) => others = others.saturating_add(1),
                 Ok(false) => {}
-                Err(error) => complete &= kept::is_gone(&error),
+                Err(failure) => complete &= failure.is_gone(),
             }
         }
         self.counters.replace(&mut self.now, complete);
@@ -179,16 +143,16 @@ impl NeighboursReader {
         })
     }
 
-    /// Looks at one process, and tells whether it is a neighbour.
-    fn look(&mut self, folder: &OwnedFd, pid: u32) -> io::Result<bool> {
+    /// Reads one process, and tells whether it is a neighbour.
+    fn read_one(&mut self, folder: &OwnedFd, pid: u32) -> Result<bool, ReadFailure> {
         self.path.clear();
         let _ = write!(self.path, "{pid}/stat");
         let mut room = [0_u8; 1024];
-        let file = kept::open_at(folder, &self.path)?;
-        let line = kept::read_line(&file, &mut room)?;
-        let stat = task_files::stat(line).ok_or(io::ErrorKind::InvalidData)?;
+        let file = KeptFile::open_at(folder, &self.path)?;
+        let line = file.read_line(&mut room)?;
+        let stat = task_files::stat(line).ok_or(ReadFailure::Malformed)?;
         let id = ProcessId { pid, start_ticks: stat.start_ticks };
-        let seen = Seen { id, ticks: stat.user_ticks.saturating_add(stat.system_ticks) };
+        let seen = Seen { id, ticks: stat.cpu_ticks() };
         self.now.push(seen);
         let of_job = |pid: &u32| self.job.binary_search(pid).is_ok();
         // A child of the job that is younger than the job's list is of the job as well.
@@ -196,9 +160,17 @@ impl NeighboursReader {
             return Ok(false);
         }
         if self.before_ns.is_some()
-            && let Some(ticks) = self.counters.moved(seen).filter(|ticks| *ticks > 0)
+            && let Some(cpu_ticks) = self.counters.moved(seen).filter(|ticks| *ticks > 0)
         {
-            self.busiest.push(Busy::of(id, &stat, ticks));
+            let busy = NeighbourProcess {
+                id,
+                comm: text(task_files::comm(line).unwrap_or_default()),
+                cpu_ticks,
+                rss_bytes: stat.rss_pages.saturating_mul(self.page_size),
+                kernel: stat.is_kernel_thread(),
+                ..NeighbourProcess::default()
+            };
+            self.busiest.push((stat.parent, busy));
             if self.busiest.len() >= 4 * MOST {
                 self.keep_busiest();
             }
@@ -207,52 +179,31 @@ impl NeighboursReader {
     }
 
     fn keep_busiest(&mut self) {
-        self.busiest.sort_unstable_by_key(|busy| (Reverse(busy.ticks), busy.id));
+        self.busiest.sort_unstable_by_key(|(_, busy)| (Reverse(busy.cpu_ticks), busy.id));
         self.busiest.truncate(MOST);
     }
 
-    /// The busiest with their names; names of others are forgotten.
+    /// The busiest with their command lines and owners; those of others are forgotten. A process that has ended since has
+    /// no more than its name.
     fn named(&mut self) -> Vec<NeighbourProcess> {
-        let busiest = &self.busiest;
-        self.names.retain(|id, _| busiest.iter().any(|busy| busy.id == *id));
-        let own = own_pid(&self.proc_root);
-        let mut processes = Vec::with_capacity(busiest.len());
-        for busy in busiest {
-            let known = self.names.get(&busy.id).filter(|known| known.comm.as_bytes() == busy.name());
-            let names = match known {
-                Some(known) => known.clone(),
-                None => {
-                    let names = names(&self.proc_root, busy);
-                    self.names.insert(busy.id, names.clone());
-                    names
-                }
-            };
-            processes.push(NeighbourProcess {
-                id: busy.id,
-                comm: names.comm,
-                command: names.command,
-                uid: names.uid,
-                cpu_ticks: busy.ticks,
-                rss_bytes: busy.rss_pages.saturating_mul(self.page_size),
-                kernel: busy.kernel,
-                own: own.is_some_and(|own| busy.id.pid == own || busy.parent == own),
+        let mut busiest = std::mem::take(&mut self.busiest);
+        self.names.retain(|id, (comm, ..)| busiest.iter().any(|(_, busy)| busy.id == *id && busy.comm == *comm));
+        let own = std::fs::read_link(self.proc_root.join("self")).ok().and_then(|own| own.to_str()?.parse().ok());
+        let named = busiest.drain(..).map(|(parent, busy)| {
+            let names = self.names.entry(busy.id).or_insert_with(|| {
+                let folder = self.proc_root.join(busy.id.pid.to_string());
+                let command = if busy.kernel { Arc::default() } else { process::command(&folder) };
+                (Arc::clone(&busy.comm), command, process::identity(&folder).0)
             });
-        }
-        processes
+            // As this `/proc` counts.
+            let is_own = own.is_some_and(|own: u32| busy.id.pid == own || parent == own);
+            let (comm, command, uid) = names.clone();
+            NeighbourProcess { comm, command, uid, own: is_own, ..busy }
+        });
+        let named = named.collect();
+        self.busiest = busiest;
+        named
     }
-}
-
-/// A name, command line and owner. A process that has ended since has no more than its name.
-fn names(proc_root: &Path, busy: &Busy) -> Names {
-    let folder = proc_root.join(busy.id.pid.to_string());
-    let (uid, _) = process::identity(&folder);
-    let command = if busy.kernel { Arc::default() } else { process::command(&folder) };
-    Names { comm: bytes::text(busy.name()), command, uid }
-}
-
-/// Our PID as this `/proc` counts.
-fn own_pid(proc_root: &Path) -> Option<u32> {
-    std::fs::read_link(proc_root.join("self")).ok()?.to_str()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -4,25 +4,26 @@
 //! cannot be (see [`plausible`]) all become `None`. A call can hang for ever on a sick device; the collector gives this
 //! reader a thread of its own.
 //!
-//! Cost: readings that move slowly are asked for every five seconds, one direction of one device's PCIe rate per tick (the
-//! driver measures 20 ms for each), what a device does not offer once a minute.
+//! Cost: what moves slowly is read every five seconds, one direction of one device's PCIe rate per tick (the
+//! driver measures 20 ms for each), what a device does not offer is tried once a minute.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;
 use nvml_wrapper::error::NvmlError;
 
-use super::gpu::{GpuError, GpuErrorKind, GpuReader};
+use super::gpu_reader::{GpuError, GpuErrorKind, GpuReader, unix_us};
 use super::nvml_raw::{self, Buffers, Library};
 use crate::sample::gpu::GpuSample;
-use device::{DeviceReader, PcieDirection};
+use device::DeviceReader;
 
-mod ask;
 mod device;
 mod plausible;
-mod slow;
+mod processes;
+mod query;
+mod readings;
 
 /// Where NVML is looked for when no library is named: by the loader, then where WSL and NixOS keep the driver's files.
 const LIBRARIES: [&str; 4] = [
@@ -37,9 +38,10 @@ const NAME_ANOTHER: &str = "name the driver's libnvidia-ml.so.1 with --nvml-lib,
 const MOST_DEVICES: u32 = 64;
 /// Least time between two PCIe rates, nanoseconds.
 const PCIE_EVERY_NS: u64 = 500_000_000;
+/// Points are never asked for further back than this, microseconds; the driver keeps about 20 s.
+const FURTHEST_BACK_US: u64 = 5_000_000;
 
 /// A blocking reader of all devices that NVML knows.
-#[derive(Debug)]
 pub struct NvmlReader {
     // Before the library: fields are dropped in this order, and the library shuts NVML down.
     devices: Vec<DeviceReader>,
@@ -58,47 +60,36 @@ impl NvmlReader {
     /// reached.
     pub fn open(library: Option<&Path>) -> Result<Self, GpuError> {
         let library = load(library)?;
-        let nvml = library.nvml();
+        let nvml = library.nvml;
         let count = nvml.device_count().map_err(|error| explain("cannot count the GPUs", &error))?;
         if count == 0 {
             return Err(GpuError::new(GpuErrorKind::Absent, "the NVIDIA driver knows no GPU"));
         }
-        let mut devices = Vec::new();
-        let mut refusal = None;
-        let mut reached = false;
-        for index in 0..count.min(MOST_DEVICES) {
-            let device = DeviceReader::open(nvml, index);
-            reached |= device.reached();
-            refusal = refusal.or_else(|| device.refusal().map(|error| explain("cannot open the GPU", error)));
-            devices.push(device);
-        }
-        match refusal {
-            Some(error) if !reached => return Err(error),
-            _ => {}
+        let devices: Vec<_> = (0..count.min(MOST_DEVICES)).map(|index| DeviceReader::open(nvml, index)).collect();
+        let refusals: Option<Vec<_>> = devices.iter().map(DeviceReader::refusal).collect();
+        if let Some(first) = refusals.as_deref().and_then(<[_]>::first) {
+            return Err(explain("cannot open the GPU", first));
         }
         let driver = nvml_raw::driver_version(nvml).ok().filter(|version| !version.is_empty()).map(Arc::from);
         Ok(Self { devices, library, driver, buffers: Buffers::default(), pcie_turn: 0, pcie_next_ns: 0 })
     }
 
     /// Whose PCIe rate is read in this tick: (position, direction).
-    fn pcie_turn(&mut self, now_ns: u64) -> Option<(usize, PcieDirection)> {
+    fn pcie_turn(&mut self, now_ns: u64) -> Option<(usize, PcieUtilCounter)> {
         if now_ns < self.pcie_next_ns || self.devices.is_empty() {
             return None;
         }
         self.pcie_next_ns = now_ns.saturating_add(PCIE_EVERY_NS);
         let turn = self.pcie_turn;
         self.pcie_turn = self.pcie_turn.wrapping_add(1);
-        let direction = if turn.is_multiple_of(2) { PcieDirection::Received } else { PcieDirection::Sent };
+        let direction = if turn.is_multiple_of(2) { PcieUtilCounter::Receive } else { PcieUtilCounter::Send };
         Some(((turn / 2) % self.devices.len(), direction))
     }
 }
 
 impl GpuReader for NvmlReader {
     fn read(&mut self, now_ns: u64) -> Result<GpuSample, GpuError> {
-        let now_us = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX));
-        let turn = self.pcie_turn(now_ns);
+        let (now_us, turn) = (unix_us(), self.pcie_turn(now_ns));
         let mut sample = GpuSample {
             monotonic_ns: now_ns,
             driver: self.driver.clone(),
@@ -106,7 +97,7 @@ impl GpuReader for NvmlReader {
             devices: Vec::with_capacity(self.devices.len()),
         };
         for (position, device) in self.devices.iter_mut().enumerate() {
-            device.reopen(self.library.nvml(), now_ns);
+            device.reopen(self.library.nvml, now_ns);
             let pcie = turn.filter(|&(whose, _)| whose == position).map(|(_, direction)| direction);
             sample.devices.push(device.read(now_ns, now_us, pcie, &mut self.buffers));
             if let Some(error) = device.driver_gone() {
@@ -120,11 +111,8 @@ impl GpuReader for NvmlReader {
 fn load(path: Option<&Path>) -> Result<Library, GpuError> {
     if let Some(path) = path {
         if !path.exists() && path.components().count() > 1 {
-            return Err(GpuError::new(
-                GpuErrorKind::Absent,
-                format!("there is no NVML library at {}", path.display()),
-            )
-            .mended_by(NAME_ANOTHER));
+            let reason = format!("there is no NVML library at {}", path.display());
+            return Err(GpuError::new(GpuErrorKind::Absent, reason).mended_by(NAME_ANOTHER));
         }
         return Library::open(path.as_os_str()).map_err(|error| {
             let explained = explain(&format!("cannot use {} as NVML", path.display()), &error);
@@ -133,28 +121,19 @@ fn load(path: Option<&Path>) -> Result<Library, GpuError> {
             if unfit { explained.mended_by(NAME_ANOTHER) } else { explained }
         });
     }
-    let mut first = None;
     for name in LIBRARIES {
         match Library::open(OsStr::new(name)) {
             Ok(library) => return Ok(library),
-            Err(error @ NvmlError::LibloadingError(_)) => {
-                // Not being there is the ordinary case; a file that is there and does not load is the one to tell of.
-                let found = !error.to_string().contains("No such file");
-                if found || first.is_none() {
-                    first = Some((found, name, error));
-                }
-                if found {
-                    break;
-                }
+            // Not being there is the ordinary case; a file that is there and does not load is the one to tell of.
+            Err(error @ NvmlError::LibloadingError(_)) if !error.to_string().contains("No such file") => {
+                return Err(explain(&format!("cannot use {name} as NVML"), &error));
             }
+            Err(NvmlError::LibloadingError(_)) => {}
             Err(error) => return Err(explain("cannot start NVML", &error)),
         }
     }
-    Err(match first {
-        Some((true, name, error)) => explain(&format!("cannot use {name} as NVML"), &error),
-        _ => GpuError::new(GpuErrorKind::Absent, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine")
-            .mended_by("in a container, start it with --gpus all; elsewhere, name the library with --nvml-lib PATH"),
-    })
+    Err(GpuError::new(GpuErrorKind::Absent, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine")
+        .mended_by("in a container, start it with --gpus all; elsewhere, name the library with --nvml-lib PATH"))
 }
 
 /// An NVML error as one line, with its kind and what mends it.
@@ -175,9 +154,5 @@ fn explain(what: &str, error: &NvmlError) -> GpuError {
         NvmlError::LibRmVersionMismatch => (Failed, Some("reboot: the driver was updated while it was in use")),
         _ => (Failed, None),
     };
-    let explained = GpuError::new(kind, format!("{what}: {error}"));
-    match mend {
-        Some(mend) => explained.mended_by(mend),
-        None => explained,
-    }
+    GpuError { mend: mend.map(Into::into), ..GpuError::new(kind, format!("{what}: {error}")) }
 }

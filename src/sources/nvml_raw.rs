@@ -4,7 +4,7 @@
 //! nvml-wrapper lacks `nvmlDeviceGetCurrentClocksEventReasons`. Its list calls ask the library for a count and allocate
 //! that many elements, whatever it says, and its strings must be UTF-8. Here buffers are kept between calls, grow only as
 //! far as [`MOST`], and text is read lossily. Every function is looked up by the wrapper; one that the library does not
-//! have is an error of that call.
+//! have is an error of that call. What is read is unchecked.
 #![allow(unsafe_code, reason = "calls C functions of a library loaded at run time; each call says why it is sound")]
 
 use std::ffi::{OsStr, c_char, c_uint, c_ulonglong};
@@ -24,7 +24,7 @@ const TEXT_BYTES: usize = 96;
 /// this is dropped, which must happen after its devices are.
 #[derive(Debug)]
 pub struct Library {
-    nvml: &'static Nvml,
+    pub nvml: &'static Nvml,
 }
 
 impl Library {
@@ -37,11 +37,6 @@ impl Library {
         // still run in it), and a missing nvmlShutdown cannot bring the wrapper's own destructor to panic.
         let nvml = Nvml::builder().lib_path(path).init()?;
         Ok(Self { nvml: Box::leak(Box::new(nvml)) })
-    }
-
-    /// The wrapper.
-    pub fn nvml(&self) -> &'static Nvml {
-        self.nvml
     }
 }
 
@@ -62,12 +57,6 @@ pub struct Buffers {
     utilization: Vec<sys::nvmlProcessUtilizationSample_t>,
 }
 
-impl std::fmt::Debug for Buffers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Buffers").finish_non_exhaustive()
-    }
-}
-
 /// Which list of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessList {
@@ -77,21 +66,6 @@ pub enum ProcessList {
     Graphics,
     /// With a compute context through the multi-process service.
     Mps,
-}
-
-/// A process as the driver lists it, unchecked.
-#[derive(Debug, Clone, Copy)]
-pub struct RawProcess {
-    pub pid: u32,
-    pub used_memory: u64,
-}
-
-/// A value with the driver's wall-clock time in microseconds, unchecked; `pid` is 0 for the whole device.
-#[derive(Debug, Clone, Copy)]
-pub struct RawPoint {
-    pub pid: u32,
-    pub unix_us: u64,
-    pub value: u64,
 }
 
 /// Current clock event reasons, under their newer or older name.
@@ -109,9 +83,6 @@ pub fn clock_event_reasons(device: &Device<'_>) -> Result<u64, NvmlError> {
 }
 
 /// Memory as (used, total) bytes by the older call, which counts what the driver reserves as used.
-///
-/// # Errors
-/// The driver's.
 pub fn memory_v1(device: &Device<'_>) -> Result<(u64, u64), NvmlError> {
     let function = nvml_sym(device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref())?;
     let mut memory = sys::nvmlMemory_t { total: 0, free: 0, used: 0 };
@@ -121,9 +92,6 @@ pub fn memory_v1(device: &Device<'_>) -> Result<(u64, u64), NvmlError> {
 }
 
 /// Product name.
-///
-/// # Errors
-/// The driver's.
 pub fn name(device: &Device<'_>) -> Result<String, NvmlError> {
     let function = nvml_sym(device.nvml().lib().nvmlDeviceGetName.as_ref())?;
     // SAFETY: as in `clock_event_reasons`; the length given is the buffer's.
@@ -131,9 +99,6 @@ pub fn name(device: &Device<'_>) -> Result<String, NvmlError> {
 }
 
 /// UUID.
-///
-/// # Errors
-/// The driver's.
 pub fn uuid(device: &Device<'_>) -> Result<String, NvmlError> {
     let function = nvml_sym(device.nvml().lib().nvmlDeviceGetUUID.as_ref())?;
     // SAFETY: as in `name`.
@@ -141,9 +106,6 @@ pub fn uuid(device: &Device<'_>) -> Result<String, NvmlError> {
 }
 
 /// Driver version.
-///
-/// # Errors
-/// The driver's.
 pub fn driver_version(nvml: &Nvml) -> Result<String, NvmlError> {
     let function = nvml_sym(nvml.lib().nvmlSystemGetDriverVersion.as_ref())?;
     // SAFETY: as in `name`.
@@ -158,7 +120,7 @@ pub fn processes<'b>(
     device: &Device<'_>,
     list: ProcessList,
     buffers: &'b mut Buffers,
-) -> Result<impl Iterator<Item = RawProcess> + 'b, NvmlError> {
+) -> Result<&'b [sys::nvmlProcessInfo_t], NvmlError> {
     let lib = device.nvml().lib();
     let function = match list {
         ProcessList::Compute => nvml_sym(lib.nvmlDeviceGetComputeRunningProcesses_v3.as_ref()),
@@ -166,13 +128,11 @@ pub fn processes<'b>(
         ProcessList::Mps => nvml_sym(lib.nvmlDeviceGetMPSComputeRunningProcesses_v3.as_ref()),
     }?;
     let zero = sys::nvmlProcessInfo_t { pid: 0, usedGpuMemory: 0, gpuInstanceId: 0, computeInstanceId: 0 };
-    let buffer = &mut buffers.processes;
     // SAFETY: as in `clock_event_reasons`; `fill` gives the count of elements that the pointer has room for.
-    let filled = fill(buffer, zero, |count, first| unsafe { function(device.handle(), count, first) })?;
-    Ok(buffer.iter().take(filled).map(|entry| RawProcess { pid: entry.pid, used_memory: entry.usedGpuMemory }))
+    fill(&mut buffers.processes, zero, |count, first| unsafe { function(device.handle(), count, first) })
 }
 
-/// Points of the utilisation buffer newer than `since_us`.
+/// Points of the utilisation buffer newer than `since_us`: (wall clock in microseconds, value).
 ///
 /// # Errors
 /// The driver's; `NotFound` when there is none.
@@ -180,21 +140,17 @@ pub fn utilization_samples<'b>(
     device: &Device<'_>,
     since_us: u64,
     buffers: &'b mut Buffers,
-) -> Result<impl Iterator<Item = RawPoint> + 'b, NvmlError> {
+) -> Result<impl Iterator<Item = (u64, u64)> + 'b, NvmlError> {
     let function = nvml_sym(device.nvml().lib().nvmlDeviceGetSamples.as_ref())?;
     let kind = sys::nvmlSamplingType_enum_NVML_GPU_UTILIZATION_SAMPLES;
     let zero = sys::nvmlSample_t { timeStamp: 0, sampleValue: sys::nvmlValue_t { ullVal: 0 } };
     let mut value_type = sys::nvmlValueType_enum_NVML_VALUE_TYPE_COUNT;
-    let buffer = &mut buffers.samples;
-    let filled = fill(buffer, zero, |count, first| {
+    let points = fill(&mut buffers.samples, zero, |count, first| {
         // SAFETY: as in `processes`.
         unsafe { function(device.handle(), kind, since_us, &mut value_type, count, first) }
     })?;
-    Ok(buffer.iter().take(filled).map(move |entry| RawPoint {
-        pid: 0,
-        unix_us: entry.timeStamp,
-        value: number(value_type, entry.sampleValue).unwrap_or(u64::MAX),
-    }))
+    let value = move |point: &sys::nvmlSample_t| number(value_type, point.sampleValue).unwrap_or(u64::MAX);
+    Ok(points.iter().map(move |point| (point.timeStamp, value(point))))
 }
 
 /// SM utilisation of the processes that ran since `since_us`.
@@ -205,27 +161,21 @@ pub fn process_utilization<'b>(
     device: &Device<'_>,
     since_us: u64,
     buffers: &'b mut Buffers,
-) -> Result<impl Iterator<Item = RawPoint> + 'b, NvmlError> {
+) -> Result<&'b [sys::nvmlProcessUtilizationSample_t], NvmlError> {
     let function = nvml_sym(device.nvml().lib().nvmlDeviceGetProcessUtilization.as_ref())?;
     let zero =
         sys::nvmlProcessUtilizationSample_t { pid: 0, timeStamp: 0, smUtil: 0, memUtil: 0, encUtil: 0, decUtil: 0 };
-    let buffer = &mut buffers.utilization;
     // SAFETY: as in `processes`.
-    let filled = fill(buffer, zero, |count, first| unsafe { function(device.handle(), first, count, since_us) })?;
-    Ok(buffer.iter().take(filled).map(|entry| RawPoint {
-        pid: entry.pid,
-        unix_us: entry.timeStamp,
-        value: u64::from(entry.smUtil),
-    }))
+    fill(&mut buffers.utilization, zero, |count, first| unsafe { function(device.handle(), first, count, since_us) })
 }
 
 /// Calls a list function with room for as many elements as `buffer` has, and again with more when it asks for more.
-/// Returns the number of elements filled, at most the buffer's length whatever the library claims.
+/// Returns the elements filled, at most the buffer's length whatever the library claims.
 fn fill<T: Copy>(
     buffer: &mut Vec<T>,
     zero: T,
     mut call: impl FnMut(*mut c_uint, *mut T) -> sys::nvmlReturn_t,
-) -> Result<usize, NvmlError> {
+) -> Result<&[T], NvmlError> {
     if buffer.is_empty() {
         buffer.resize(FIRST, zero);
     }
@@ -235,7 +185,8 @@ fn fill<T: Copy>(
         let answer = call(&mut count, buffer.as_mut_ptr());
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         if answer != sys::nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE {
-            return nvml_try(answer).map(|()| count.min(room));
+            nvml_try(answer)?;
+            return Ok(buffer.get(..count.min(room)).unwrap_or_default());
         }
         if room >= MOST {
             return Err(NvmlError::InsufficientSize(Some(count)));
@@ -294,7 +245,7 @@ mod tests {
                 sys::nvmlReturn_enum_NVML_SUCCESS
             }
         });
-        assert_eq!((filled.unwrap(), calls), (300, 2));
+        assert_eq!((filled.unwrap().len(), calls), (300, 2));
 
         for claim in [0, 1, 1_000_000, u32::MAX] {
             let mut calls = 0;
@@ -312,7 +263,8 @@ mod tests {
             unsafe { *count = u32::MAX };
             sys::nvmlReturn_enum_NVML_SUCCESS
         });
-        assert_eq!(all.unwrap(), buffer.len());
+        let all = all.unwrap().len();
+        assert_eq!(all, buffer.len());
     }
 
     #[test]

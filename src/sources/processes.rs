@@ -1,20 +1,18 @@
-//! A one-time look at all processes, to find the ones that train: not for the tick path.
+//! A list of all processes, made once, to find the ones that train: not for the tick path.
 //!
-//! The list itself comes from sysinfo (or, with another root than /proc, from its folders); what sysinfo does not
-//! know, the mapped libraries, is read for the few processes that may be training.
+//! Read by ourselves, with the parsers that there are for the job: sysinfo takes 30 ms for a thousand processes and knows
+//! neither another root than /proc nor mapped libraries, which are read for the few processes that may be training.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::Read;
 use std::path::Path;
 
-use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
+use super::files::read_once;
+use super::{fields, job, process, task_files};
+use crate::sample::job::TORCH_WORKER;
 
 /// No more of a file of users than this is read.
-const PASSWD_MAX: u64 = 1 << 20;
-
-/// No more of a command line than this is kept.
-const COMMAND_MAX: usize = 4096;
+const PASSWD_MAX: usize = 1 << 20;
 
 /// One process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,77 +33,32 @@ pub struct Listed {
     pub library: Option<String>,
 }
 
-/// All processes below `proc_root`, without libraries.
-#[must_use]
+/// All processes below `proc_root`, by PID, without libraries.
 pub fn list(proc_root: &Path) -> Vec<Listed> {
-    if proc_root == Path::new("/proc") { of_this_host() } else { below(proc_root) }
-}
-
-fn of_this_host() -> Vec<Listed> {
-    let Ok(mut system) = System::new() else { return below(Path::new("/proc")) };
-    let wanted = ProcessRefreshKind::nothing().with_cmd(UpdateKind::Always).with_user(UpdateKind::Always);
-    let _ = system.refresh_processes_specifics(ProcessesToUpdate::All, true, wanted.without_tasks());
-    let mut found: Vec<Listed> = system
-        .processes()
-        .iter()
-        .map(|(pid, process)| Listed {
-            pid: pid.as_u32(),
-            parent: process.parent().map_or(0, sysinfo::Pid::as_u32),
-            comm: process.name().to_string_lossy().into_owned(),
-            command: joined(process.cmd().iter().map(|argument| argument.to_string_lossy())),
-            uid: process.user_id().map(|uid| **uid),
-            age_s: Some(process.run_time()),
-            library: None,
-        })
-        .collect();
-    found.sort_unstable_by_key(|process| process.pid);
-    found
-}
-
-fn below(proc_root: &Path) -> Vec<Listed> {
     let Ok(folders) = std::fs::read_dir(proc_root) else { return Vec::new() };
-    let mut found: Vec<Listed> = folders
-        .flatten()
-        .filter_map(|folder| folder.file_name().to_str()?.parse::<u32>().ok())
+    let mut buffer = Vec::new();
+    let uptime = read_once(&proc_root.join("uptime"), &mut buffer, 64).ok();
+    let uptime = uptime.and_then(|text| fields::number(text.split(|&byte| byte == b'.').next()?));
+    let pids = folders.flatten().filter_map(|folder| folder.file_name().to_str()?.parse::<u32>().ok());
+    let mut found: Vec<Listed> = pids
         .filter_map(|pid| {
             let folder = proc_root.join(pid.to_string());
-            let (comm, parent) = comm_and_parent(&limited(&folder.join("stat"), 4096)?)?;
-            let command = limited(&folder.join("cmdline"), COMMAND_MAX as u64).unwrap_or_default();
-            let words = command.split(|&byte| byte == 0).map(String::from_utf8_lossy);
-            Some(Listed { pid, parent, comm, command: joined(words), ..Listed::default() })
+            let line = read_once(&folder.join("stat"), &mut buffer, 4096).ok()?;
+            let stat = task_files::stat(line)?;
+            let started_s = stat.start_ticks / rustix::param::clock_ticks_per_second().max(1);
+            Some(Listed {
+                pid,
+                parent: stat.parent,
+                comm: String::from_utf8_lossy(task_files::comm(line)?).into_owned(),
+                command: process::command(&folder).trim_end().to_owned(),
+                uid: process::identity(&folder).0,
+                age_s: uptime.map(|uptime| uptime.saturating_sub(started_s)),
+                library: None,
+            })
         })
         .collect();
     found.sort_unstable_by_key(|process| process.pid);
     found
-}
-
-fn limited(path: &Path, most: u64) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
-}
-
-fn joined(words: impl Iterator<Item = impl AsRef<str>>) -> String {
-    let mut command = String::new();
-    for word in words {
-        if command.len() > COMMAND_MAX {
-            break;
-        }
-        if !command.is_empty() {
-            command.push(' ');
-        }
-        command.push_str(word.as_ref());
-    }
-    command.trim_end().chars().take(COMMAND_MAX).collect()
-}
-
-/// Name and parent from `/proc/PID/stat` (proc(5)): `PID (COMM) STATE PPID …`, where COMM may hold anything.
-fn comm_and_parent(stat: &[u8]) -> Option<(String, u32)> {
-    let open = stat.iter().position(|&byte| byte == b'(')?;
-    let close = stat.iter().rposition(|&byte| byte == b')')?;
-    let comm = String::from_utf8_lossy(stat.get(open + 1..close)?).into_owned();
-    let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
-    Some((comm, rest.split_ascii_whitespace().nth(1)?.parse().ok()?))
 }
 
 /// What one process uses.
@@ -122,30 +75,18 @@ pub struct Usage {
 }
 
 /// What a process uses; `None` when it has ended.
-#[must_use]
 pub fn usage(proc_root: &Path, pid: u32) -> Option<Usage> {
-    usage_in(&limited(&proc_root.join(pid.to_string()).join("stat"), 4096)?)
-}
-
-/// Fields 3, 14 and 15, 22 and 24 of `/proc/PID/stat` (proc(5)).
-fn usage_in(stat: &[u8]) -> Option<Usage> {
-    let close = stat.iter().rposition(|&byte| byte == b')')?;
-    let fields: Vec<&str> =
-        std::str::from_utf8(stat.get(close + 1..)?).ok()?.split_ascii_whitespace().take(22).collect();
-    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    Some(Usage {
-        state: fields.first()?.chars().next()?,
-        cpu_ticks: number(14)?.saturating_add(number(15)?),
-        start_ticks: number(22)?,
-        rss_pages: number(24)?,
-    })
+    let mut buffer = Vec::new();
+    let path = proc_root.join(pid.to_string()).join("stat");
+    let stat = task_files::stat(read_once(&path, &mut buffer, 4096).ok()?)?;
+    let (cpu_ticks, start_ticks) = (stat.cpu_ticks(), stat.start_ticks);
+    Some(Usage { state: stat.state, cpu_ticks, start_ticks, rss_pages: stat.rss_pages })
 }
 
 /// Names of the users in a file like `/etc/passwd` (passwd(5)), by their number. A directory service may know more.
-#[must_use]
 pub fn user_names(passwd: &Path) -> BTreeMap<u32, String> {
-    let bytes = limited(passwd, PASSWD_MAX).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
+    let mut buffer = Vec::new();
+    let text = String::from_utf8_lossy(read_once(passwd, &mut buffer, PASSWD_MAX).unwrap_or_default());
     let names = text.lines().filter_map(|line| {
         let mut fields = line.split(':');
         let (name, number) = (fields.next()?, fields.nth(1)?);
@@ -156,13 +97,11 @@ pub fn user_names(passwd: &Path) -> BTreeMap<u32, String> {
 
 /// A machine-learning library that the process has mapped, by the beginning of its file name. `None` as well when its
 /// maps may not be read.
-#[must_use]
 pub fn library(proc_root: &Path, pid: u32) -> Option<String> {
-    super::job::mapped_library(&proc_root.join(pid.to_string())).map(|name| name.to_string())
+    job::mapped_library(&proc_root.join(pid.to_string())).map(|name| name.to_string())
 }
 
 /// Whether the name or the program is a Python interpreter.
-#[must_use]
 pub fn is_python(process: &Listed) -> bool {
     let program = process.command.split(' ').next().unwrap_or_default();
     let program = Path::new(program).file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -171,18 +110,16 @@ pub fn is_python(process: &Listed) -> bool {
 
 /// One of torch's data workers, or a helper of Python's multiprocessing (forkserver, resource tracker): part of a
 /// job, never the one to attach to.
-#[must_use]
 pub fn is_part(process: &Listed) -> bool {
-    process.comm.starts_with(super::roles::TORCH_WORKER) || process.command.contains("multiprocessing.")
+    process.comm.starts_with(TORCH_WORKER) || process.command.contains("multiprocessing.")
 }
 
 /// How many of torch's data workers each process has. A worker counts for the nearest process above it that is not
 /// itself a part of a job: forkserver workers are grandchildren.
-#[must_use]
 pub fn data_workers(processes: &[Listed]) -> BTreeMap<u32, u32> {
     let by_pid: BTreeMap<u32, &Listed> = processes.iter().map(|process| (process.pid, process)).collect();
     let mut count = BTreeMap::new();
-    for worker in processes.iter().filter(|process| process.comm.starts_with(super::roles::TORCH_WORKER)) {
+    for worker in processes.iter().filter(|process| process.comm.starts_with(TORCH_WORKER)) {
         let mut at = worker.parent;
         // A PID that was reused meanwhile could close a ring.
         for _ in 0..64 {
@@ -202,48 +139,45 @@ pub fn data_workers(processes: &[Listed]) -> BTreeMap<u32, u32> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
     fn we_are_on_the_list() {
         let me = std::process::id();
-        for found in [list(Path::new("/proc")), below(Path::new("/proc"))] {
-            let own = found.iter().find(|process| process.pid == me).unwrap();
-            assert!(own.command.contains("trainmon"), "{own:?}");
-            assert!(found.iter().any(|process| process.pid == own.parent));
-        }
+        let found = list(Path::new("/proc"));
+        let own = found.iter().find(|process| process.pid == me).unwrap();
+        assert!(own.command.contains("trainmon"), "{own:?}");
+        assert_eq!(own.uid, Some(rustix::process::getuid().as_raw()));
+        assert!(own.age_s.is_some_and(|age_s| age_s < 3600), "{own:?}");
+        assert!(found.iter().any(|process| process.pid == own.parent));
+        assert!(usage(Path::new("/proc"), me).unwrap().rss_pages > 0);
     }
 
     #[test]
     fn a_fixture_tree_is_read() {
         let root = tempfile::tempdir().unwrap();
+        let rest = "7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 123456 9000000 512 18446744073709551615 1";
         for (pid, stat, command) in [
-            (7, "7 (a) b (c) S 1 7", &b"python\0train.py\0"[..]),
-            (8, "8 (pt_data_worker) S 7 7", b"python\0"),
+            (7, "7 (a) b (c) S 1", &b"python\0train.py\0"[..]),
+            (8, "8 (pt_data_worker) S 7", b"python\0"),
             (9, "garbage", b""),
         ] {
             let folder = root.path().join(pid.to_string());
             std::fs::create_dir(&folder).unwrap();
-            std::fs::write(folder.join("stat"), stat).unwrap();
+            std::fs::write(folder.join("stat"), format!("{stat} {rest}\n")).unwrap();
             std::fs::write(folder.join("cmdline"), command).unwrap();
         }
+        std::fs::write(root.path().join("uptime"), "5000.10 4000.00\n").unwrap();
         let found = list(root.path());
         assert_eq!(found.len(), 2);
         let first = found.first().unwrap();
         assert_eq!((first.comm.as_str(), first.parent, first.command.as_str()), ("a) b (c", 1, "python train.py"));
+        assert_eq!(first.age_s, Some(5000 - 123_456 / rustix::param::clock_ticks_per_second()));
         assert!(is_python(first));
-        assert_eq!(data_workers(&found).get(&7), Some(&1));
-    }
-
-    #[test]
-    fn usage_is_read_behind_any_name() {
-        let stat = b"7 (a) R 9) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 123456 9000000 512 18446744073709551615 1";
-        let used = usage_in(stat).unwrap();
+        let used = usage(root.path(), 7).unwrap();
         assert_eq!(used, Usage { state: 'S', cpu_ticks: 300, start_ticks: 123_456, rss_pages: 512 });
-        assert_eq!(usage_in(b"7 (a) S 1"), None);
-        assert!(usage(Path::new("/proc"), std::process::id()).unwrap().rss_pages > 0);
+        assert_eq!(usage(root.path(), 9), None);
+        assert_eq!(data_workers(&found).get(&7), Some(&1));
     }
 
     #[test]
@@ -253,14 +187,5 @@ mod tests {
             .unwrap();
         let names = user_names(file.path());
         assert_eq!(names.into_iter().collect::<Vec<_>>(), [(0, "root".to_owned()), (1000, "ann".to_owned())]);
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_make_a_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = comm_and_parent(&bytes);
-            let _ = usage_in(&bytes);
-            let _ = joined(bytes.split(|&b| b == 0).map(String::from_utf8_lossy));
-        }
     }
 }

@@ -3,11 +3,11 @@
 //! Only ever in py-spy's non-blocking mode, which reads the target's memory and never stops it. One window is one run of
 //! the program; costs and failures were measured for 0.3.14 to 0.4.3.
 
-pub mod child;
-pub mod find;
+mod child;
+mod collapsed;
+mod find;
 mod refusal;
-pub mod source_lines;
-pub mod speedscope;
+mod source_lines;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -15,7 +15,9 @@ use std::time::Duration;
 
 pub use refusal::Refusal;
 
-use super::kept;
+use super::clock::monotonic_ns;
+use super::files::read_once;
+use super::process::identity;
 use super::task_files;
 use crate::sample::{ProcessId, SourceState, StackWindow};
 use child::Ending;
@@ -27,8 +29,8 @@ const VERSION_TIME: Duration = Duration::from_secs(2);
 const EXTRA_TIME: Duration = Duration::from_secs(10);
 /// What is read of the program's messages, bytes.
 const MESSAGES: u64 = 4096;
-/// The oldest version that has `--nonblocking`, `--threads` and speedscope's format.
-const OLDEST: (u32, u32) = (0, 3);
+/// The oldest version that is known to have `--full-filenames` beside `--nonblocking` and `--threads`.
+const OLDEST: (u32, u32, u32) = (0, 3, 6);
 
 /// The py-spy program, ready to run.
 #[derive(Debug)]
@@ -77,7 +79,7 @@ impl PySpy {
             |reason: String| Refusal::lasting(SourceState::Absent, reason).mended_by("pip install --upgrade py-spy");
         let name = shown(&program);
         let never = AtomicBool::new(false);
-        let ran = child::run(&program, &["--version"], VERSION_TIME, speedscope::LARGEST as u64, &never)
+        let ran = child::run(&program, &["--version"], VERSION_TIME, collapsed::LARGEST as u64, &never)
             .map_err(|error| absent(format!("{name} does not start: {error}")))?;
         match ran.ending {
             Ending::Exited(status) if status.success() => {}
@@ -92,8 +94,8 @@ impl PySpy {
             return Err(absent(format!("{name} is no py-spy: it says {}", refusal::said(&said))));
         };
         if numbers < OLDEST {
-            let (major, minor) = OLDEST;
-            return Err(absent(format!("{name} is version {version}, which is older than {major}.{minor}")));
+            let (major, minor, patch) = OLDEST;
+            return Err(absent(format!("{name} is version {version}, which is older than {major}.{minor}.{patch}")));
         }
         Ok(Self { version: version.to_owned(), program, lines: SourceLines::default() })
     }
@@ -130,7 +132,8 @@ impl PySpy {
             "record",
             "--nonblocking",
             "--format",
-            "speedscope",
+            "raw",
+            "--full-filenames",
             "--duration",
             &duration,
             "--rate",
@@ -144,7 +147,7 @@ impl PySpy {
         ];
         let time_out = Duration::from_secs(u64::from(seconds)).saturating_add(EXTRA_TIME);
         let began_ns = monotonic_ns();
-        let ran = child::run(&self.program, &arguments, time_out, speedscope::LARGEST as u64, stop);
+        let ran = child::run(&self.program, &arguments, time_out, collapsed::LARGEST as u64, stop);
         let ended_ns = monotonic_ns();
 
         let after = state(proc_root, process);
@@ -175,7 +178,10 @@ impl PySpy {
             Ending::Exited(_) => {}
         }
         let document = ran.document().unwrap_or_default();
-        let window = speedscope::parse(&document, process, began_ns, ended_ns, rate_hz);
+        // In another PID namespace py-spy names threads by their numbers there.
+        let (_, inner) = identity(&proc_root.join(&pid));
+        let main_tids = [process.pid, inner.unwrap_or(process.pid)];
+        let window = collapsed::parse(&document, process, &main_tids, (began_ns, ended_ns), rate_hz);
         let mut window =
             window.map_err(|error| Refusal::passing(SourceState::Absent, refusal::said(&error.to_string())))?;
         if window.threads.is_empty() {
@@ -187,34 +193,25 @@ impl PySpy {
     }
 }
 
-/// The version and its first two numbers in `py-spy 0.4.3`.
-fn version_of(said: &str) -> Option<(&str, (u32, u32))> {
+/// The version and its numbers in `py-spy 0.4.3`.
+fn version_of(said: &str) -> Option<(&str, (u32, u32, u32))> {
     let version = said.trim().strip_prefix("py-spy ")?.split_whitespace().next()?;
     let version = version.get(..version.len().min(32))?;
-    let mut numbers = version.split('.');
-    let major = numbers.next()?.parse().ok()?;
-    let minor = numbers.next()?.parse().ok()?;
-    Some((version, (major, minor)))
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
+    Some((version, (numbers.next()?, numbers.next()?, numbers.next().unwrap_or(0))))
 }
 
 /// State letter of the process; `None` when it has ended or its number is another's now.
 fn state(proc_root: &Path, process: ProcessId) -> Option<char> {
     let mut buffer = Vec::new();
-    let stat = kept::open(&proc_root.join(process.pid.to_string()).join("stat")).ok()?;
-    kept::read_into(&stat, &mut buffer).ok()?;
-    let stat = task_files::stat(&buffer)?;
-    (stat.start_ticks == process.start_ticks && !matches!(stat.state, 'Z' | 'X' | 'x')).then_some(stat.state)
+    let path = proc_root.join(process.pid.to_string()).join("stat");
+    let stat = task_files::stat(read_once(&path, &mut buffer, 4096).ok()?)?;
+    (stat.start_ticks == process.start_ticks && stat.is_alive()).then_some(stat.state)
 }
 
 /// Stopped by a signal or held by a debugger.
 fn is_stopped(state: Option<char>) -> bool {
     matches!(state, Some('T' | 't'))
-}
-
-fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 fn shown(path: &Path) -> String {

@@ -176,28 +176,18 @@ impl<R: Read> Lines<R> {
     fn next(&mut self) -> Result<Line<'_>, RecordingError> {
         self.line.clear();
         self.number += 1;
-        loop {
-            let room = match self.input.fill_buf() {
-                Ok(room) => room,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // The kernel's errors have a number, zstd's have none.
-                Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
-                Err(error) => return Ok(Line::Broken(error.to_string())),
-            };
-            if room.is_empty() {
-                return Ok(if self.line.is_empty() { Line::End } else { Line::Torn(&self.line) });
-            }
-            let end = room.iter().position(|&b| b == b'\n');
-            let part = room.get(..end.unwrap_or(room.len())).unwrap_or(room);
-            if self.line.len() + part.len() > LINE_MAX {
-                return Err(RecordingError::TooLong(self.number));
-            }
-            self.line.extend_from_slice(part);
-            let used = part.len() + usize::from(end.is_some());
-            self.input.consume(used);
-            if end.is_some() {
-                return Ok(Line::Whole(&self.line));
-            }
+        match (&mut self.input).take(LINE_MAX as u64 + 2).read_until(b'\n', &mut self.line) {
+            Ok(0) => return Ok(Line::End),
+            Ok(_) => {}
+            // The kernel's errors have a number, zstd's have none.
+            Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
+            Err(error) => return Ok(Line::Broken(error.to_string())),
+        }
+        let whole = self.line.strip_suffix(b"\n");
+        match whole {
+            _ if whole.unwrap_or(&self.line).len() > LINE_MAX => Err(RecordingError::TooLong(self.number)),
+            Some(line) => Ok(Line::Whole(line)),
+            None => Ok(Line::Torn(&self.line)),
         }
     }
 }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::sample::ProcessRole;
+use crate::sample::job::TORCH_WORKER;
 
 /// What is known of one process.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,10 +28,6 @@ pub struct Facts<'a> {
     /// A GPU device file is open, or NVML lists the process.
     pub device: bool,
 }
-
-/// Prefix of the name that torch gives its data workers
-/// (torch/utils/data/_utils/worker.py, `_set_thread_name("pt_data_worker")`).
-pub const TORCH_WORKER: &str = "pt_data_worker";
 
 /// Programs that start others and do not train themselves.
 const LAUNCHERS: &[&str] = &[
@@ -69,7 +66,6 @@ const LAUNCHERS: &[&str] = &[
 const INTERPRETERS: &[&str] = &["python", "pypy", "node", "java", "ruby", "perl", "bash", "sh"];
 
 /// Roles of all processes, by PID.
-#[must_use]
 pub fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
     let by_pid: BTreeMap<u32, &Facts<'_>> = facts.iter().map(|fact| (fact.pid, fact)).collect();
     let trainers = trainers(target, facts, &by_pid);
@@ -94,17 +90,27 @@ pub fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
         .collect()
 }
 
-/// The trainer that a worker serves: its nearest ancestor with that role.
-#[must_use]
-pub fn trainer_of(pid: u32, parents: &BTreeMap<u32, u32>, roles: &BTreeMap<u32, ProcessRole>) -> Option<u32> {
-    let mut at = *parents.get(&pid)?;
-    for _ in 0..64 {
-        if roles.get(&at) == Some(&ProcessRole::Trainer) {
-            return Some(at);
-        }
-        at = *parents.get(&at)?;
+/// Parents and roles by PID.
+pub struct Kin(BTreeMap<u32, (u32, ProcessRole)>);
+
+impl Kin {
+    /// Of these processes: (PID, (parent, role)).
+    pub fn new(processes: impl Iterator<Item = (u32, (u32, ProcessRole))>) -> Self {
+        Self(processes.collect())
     }
-    None
+
+    /// The trainer that a worker serves: its nearest ancestor with that role.
+    pub fn trainer_of(&self, pid: u32) -> Option<u32> {
+        let (mut at, _) = *self.0.get(&pid)?;
+        for _ in 0..64 {
+            let (above, role) = *self.0.get(&at)?;
+            if role == ProcessRole::Trainer {
+                return Some(at);
+            }
+            at = above;
+        }
+        None
+    }
 }
 
 fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>) -> Vec<u32> {
@@ -249,8 +255,8 @@ mod tests {
         ];
         let roles = assign(10, &facts);
         assert_eq!(words(&roles), ["trainer", "helper", "helper", "worker"]);
-        let parents = facts.iter().map(|fact| (fact.pid, fact.parent)).collect();
-        assert_eq!(trainer_of(13, &parents, &roles), Some(10));
+        let kin = Kin::new(facts.iter().map(|fact| (fact.pid, (fact.parent, roles[&fact.pid]))));
+        assert_eq!(kin.trainer_of(13), Some(10));
     }
 
     #[test]

@@ -8,19 +8,22 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Roots;
-use super::gpu::{GpuError, GpuErrorKind, GpuReader};
+use super::gpu_reader::{GpuError, GpuErrorKind, GpuReader, unix_us};
 use crate::sample::gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 
-pub mod file;
-pub mod owner;
+mod file;
+mod meter;
+mod owner;
+mod queue;
 pub mod state;
 
 pub use file::StateFile;
+pub use meter::{Activity, Meter, Reading, activity};
 pub use owner::{SimulatedGpu, monotonic_ns};
-pub use state::{Activity, DeviceState, Queue, activity};
+pub use queue::Queue;
+pub use state::DeviceState;
 
 /// A blocking reader of a simulated device's file.
 #[derive(Debug)]
@@ -28,16 +31,15 @@ pub struct SimulatedReader {
     file: StateFile,
     proc: PathBuf,
     driver: Arc<str>,
-    devices: Vec<Seen>,
+    devices: Vec<Remembered>,
 }
 
 /// What is remembered of a device between reads.
 #[derive(Debug, Default)]
-struct Seen {
+struct Remembered {
     name: Option<Arc<str>>,
     uuid: Option<Arc<str>>,
-    before: Option<(DeviceState, u64)>,
-    energy_mj: f64,
+    meter: Meter,
 }
 
 impl SimulatedReader {
@@ -54,31 +56,29 @@ impl SimulatedReader {
             };
             GpuError::new(kind, format!("cannot read the simulated device {}: {error}", path.display()))
         })?;
-        let devices = (0..file.device_count()).map(|_| Seen::default()).collect();
+        let devices = (0..file.device_count()).map(|_| Remembered::default()).collect();
         Ok(Self { file, proc: roots.proc.clone(), driver: Arc::from("simulated"), devices })
     }
 }
 
 impl GpuReader for SimulatedReader {
     fn read(&mut self, now_ns: u64) -> Result<GpuSample, GpuError> {
-        let unix_us = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX));
+        let unix_us = unix_us();
         let mut sample = GpuSample {
             monotonic_ns: now_ns,
             driver: Some(Arc::clone(&self.driver)),
             simulated: true,
             devices: Vec::with_capacity(self.devices.len()),
         };
-        for (index, seen) in (0_u32..).zip(&mut self.devices) {
+        for (index, remembered) in (0_u32..).zip(&mut self.devices) {
             let state = self.file.read(index).map_err(|error| {
                 GpuError::new(GpuErrorKind::Failed, format!("cannot read the simulated device any more: {error}"))
             })?;
             // Torn for as long as we tried: the writer died half-way. What was seen last still holds.
-            let state = state.or(seen.before.map(|(state, _)| state));
+            let state = state.or(remembered.meter.last.map(|(state, _)| state));
             let alive = |pid: u32| self.proc.join(pid.to_string()).exists();
             sample.devices.push(match state {
-                Some(state) => seen.device(index, state.without_the_dead(alive), now_ns, unix_us),
+                Some(state) => remembered.device(index, state.without_the_dead(alive), now_ns, unix_us),
                 None => GpuDevice { index, ..GpuDevice::default() },
             });
         }
@@ -86,67 +86,60 @@ impl GpuReader for SimulatedReader {
     }
 }
 
-impl Seen {
+impl Remembered {
     fn device(&mut self, index: u32, state: DeviceState, now_ns: u64, unix_us: u64) -> GpuDevice {
         let name = state.name();
         if self.name.as_deref() != Some(name.as_ref()) {
             self.name = Some(Arc::from(name.as_ref()));
         }
         let uuid = self.uuid.get_or_insert_with(|| Arc::from(format!("GPU-simulated-{index}")));
-        let mut device = GpuDevice {
+        let identity = GpuDevice {
             index,
             uuid: Some(Arc::clone(uuid)),
             name: self.name.clone(),
             lost: state.lost != 0,
             ..GpuDevice::default()
         };
-        if device.lost {
-            self.before = None;
-            return device;
+        if identity.lost {
+            self.meter.last = None;
+            return identity;
         }
-        let elapsed_ns = self.before.map_or(0, |(_, then_ns)| now_ns.saturating_sub(then_ns));
-        let window = self.before.as_ref().and_then(|(then, then_ns)| activity((then, *then_ns), (&state, now_ns)));
-        if let Some(seen) = window {
-            let pct = percent(seen.device);
-            device.utilization_pct = Some(pct);
-            device.utilization_points.push(UtilizationPoint { unix_us, pct });
-            device.memory_utilization_pct = Some(scaled(state.memory_busy_pct.min(100), seen.device));
-            device.pcie_rx_kib_s = Some(scaled(state.pcie_rx_kib_s, seen.device));
-            device.pcie_tx_kib_s = Some(scaled(state.pcie_tx_kib_s, seen.device));
-            if state.gpm_supported != 0 {
-                let while_busy = |pct: u64| Some(pct.min(100) as f64 * seen.device);
-                device.gpm = Some(Gpm {
-                    sm_active_pct: while_busy(state.sm_active_pct),
-                    tensor_active_pct: None,
-                    dram_active_pct: while_busy(state.dram_active_pct),
-                });
-            }
+        let activity = self.meter.read(state, now_ns);
+        let busy = activity.map(|activity| activity.device);
+        let pct = busy.map(percent);
+        let while_busy = |value: u64| busy.map(|busy| (value as f64 * busy).round() as u32);
+        let gpm_pct = |value: u64| busy.map(|busy| value.min(100) as f64 * busy);
+        let process = |pid: Option<u32>, memory_bytes, share: Option<f64>| {
+            let sm_utilization_pct = share.map(percent);
+            pid.map(|pid| GpuProcess { pid, memory_bytes: Some(memory_bytes), sm_utilization_pct, compute: true })
+        };
+        let processes = [
+            process(state.owner(), state.owner_memory_bytes, activity.map(|activity| activity.owner)),
+            process(state.neighbour(), state.neighbour_memory_bytes, activity.map(|activity| activity.neighbour)),
+        ];
+        GpuDevice {
+            utilization_pct: pct,
+            utilization_points: pct.map(|pct| UtilizationPoint { unix_us, pct }).into_iter().collect(),
+            memory_utilization_pct: while_busy(state.memory_busy_pct.min(100)),
+            memory_used_bytes: Some(state.memory_used_bytes.min(state.memory_total_bytes)),
+            memory_total_bytes: Some(state.memory_total_bytes),
+            power_mw: narrow(state.power_mw(busy.unwrap_or(f64::from(u8::from(state.running(now_ns)))))),
+            power_limit_mw: narrow(state.power_limit_mw).filter(|&limit| limit > 0),
+            energy_mj: Some(self.meter.energy_mj as u64),
+            temperature_c: narrow(state.temperature_c).filter(|&celsius| celsius < 200),
+            sm_clock_mhz: narrow(state.sm_clock_mhz),
+            sm_clock_max_mhz: narrow(state.sm_clock_max_mhz).filter(|&mhz| mhz > 0),
+            clock_event_reasons: Some(state.clock_event_reasons),
+            pcie_rx_kib_s: while_busy(state.pcie_rx_kib_s),
+            pcie_tx_kib_s: while_busy(state.pcie_tx_kib_s),
+            processes: processes.into_iter().flatten().collect(),
+            gpm: busy.filter(|_| state.gpm_supported != 0).map(|_| Gpm {
+                sm_active_pct: gpm_pct(state.sm_active_pct),
+                tensor_active_pct: None,
+                dram_active_pct: gpm_pct(state.dram_active_pct),
+            }),
+            ..identity
         }
-        let share = window.map_or(f64::from(u8::from(state.running(now_ns))), |seen| seen.device);
-        let power_mw = state.power_mw(share);
-        self.energy_mj += power_mw as f64 * elapsed_ns as f64 * 1e-9;
-        device.energy_mj = Some(self.energy_mj as u64);
-        device.power_mw = narrow(power_mw);
-        device.power_limit_mw = narrow(state.power_limit_mw).filter(|&limit| limit > 0);
-        device.memory_used_bytes = Some(state.memory_used_bytes.min(state.memory_total_bytes));
-        device.memory_total_bytes = Some(state.memory_total_bytes);
-        device.temperature_c = narrow(state.temperature_c).filter(|&celsius| celsius < 200);
-        device.sm_clock_mhz = narrow(state.sm_clock_mhz);
-        device.sm_clock_max_mhz = narrow(state.sm_clock_max_mhz).filter(|&mhz| mhz > 0);
-        device.clock_event_reasons = Some(state.clock_event_reasons);
-        for (pid, memory, share) in [
-            (state.owner(), state.owner_memory_bytes, window.map(|seen| seen.owner)),
-            (state.neighbour(), state.neighbour_memory_bytes, window.map(|seen| seen.neighbour)),
-        ] {
-            device.processes.extend(pid.map(|pid| GpuProcess {
-                pid,
-                memory_bytes: Some(memory),
-                sm_utilization_pct: share.map(percent),
-                compute: true,
-            }));
-        }
-        self.before = Some((state, now_ns));
-        device
     }
 }
 
@@ -156,10 +149,6 @@ fn narrow(value: u64) -> Option<u32> {
 
 fn percent(share: f64) -> u32 {
     (share.clamp(0.0, 1.0) * 100.0).round() as u32
-}
-
-fn scaled(value: u64, share: f64) -> u32 {
-    (value as f64 * share).round() as u32
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use crate::sample::{BlockDevice, DataMount, StorageSample};
 
 use super::Roots;
 use super::block::disk_lines;
-use super::bytes::{KeptPath, ReadFailure, text};
 use super::data_mounts::DataMounts;
+use super::fields::text;
+use super::files::{KeptPath, ReadFailure};
 use super::mounts::is_nfs;
 use super::mountstats::nfs_reads;
 
@@ -27,7 +28,6 @@ pub struct StorageReader {
 
 impl StorageReader {
     /// Opens nothing yet.
-    #[must_use]
     pub fn new(roots: &Roots) -> Self {
         Self {
             roots: roots.clone(),
@@ -87,17 +87,15 @@ impl StorageReader {
             self.mountstats = None;
             return;
         }
-        let seen_by =
-            self.data.known().iter().filter(|known| is_nfs(&known.mount().fs_type)).map(|known| known.pid());
+        let seen_by = self.data.known().iter().filter(|known| is_nfs(&known.mount.fs_type)).map(|known| known.pid);
         let path_of = |process: &str| self.roots.proc.join(process).join("mountstats");
         let kept = self.mountstats.as_ref().map(|kept| kept.path().to_path_buf());
         let of_processes = seen_by.chain(pids.iter().copied().take(2)).map(|pid| path_of(&pid.to_string()));
         let paths: Vec<PathBuf> = kept.into_iter().chain(of_processes).chain([path_of("self")]).collect();
         let points: Vec<&[u8]> = {
             let known = self.data.known();
-            let raw =
-                |mount: &DataMount| known.iter().find(|known| *text(&known.mount().point) == *mount.mount_point);
-            mounts.iter().map(|mount| raw(mount).map_or(&b""[..], |known| known.mount().point.as_slice())).collect()
+            let raw = |mount: &DataMount| known.iter().find(|known| *text(&known.mount.point) == *mount.mount_point);
+            mounts.iter().map(|mount| raw(mount).map_or(&b""[..], |known| known.mount.point.as_slice())).collect()
         };
         for path in paths {
             if self.mountstats.as_ref().is_none_or(|kept| kept.path() != path) {

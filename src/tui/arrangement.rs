@@ -10,8 +10,8 @@ use clap::{ArgAction, Args, ValueEnum};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::{Serialize, Serializer};
 
-use super::page::Page;
-use super::processes::{COLUMNS, Column, Sort};
+use super::pages::Page;
+use super::pages::processes::{COLUMNS, Column, Sort};
 use super::theme::Palette;
 use crate::text::{fit, nearest};
 
@@ -286,7 +286,7 @@ mod tests {
             Err("`pink` is none of auto, dark, light, high-contrast, a path of a .toml file".to_owned())
         );
         assert!("7m".parse::<Scale>().unwrap_err().contains("5m, 10m"));
-        assert!("overveiw".parse::<Page>().unwrap_err().ends_with("help: did you mean overview?"));
+        assert!("overveiw".parse::<Page>().unwrap_err().ends_with("run: did you mean overview?"));
     }
 
     #[test]

@@ -7,10 +7,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::theme::{Part, Stage, Theme};
-use super::words;
+use super::labels;
+use super::theme::{Stage, Theme};
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{Point, Timeline, Window};
+use crate::rates::time_split::LoopActivity;
 
 /// Widest chart, cells; a wider terminal gets charts of this width.
 pub const MAX_CELLS: usize = 512;
@@ -24,8 +25,8 @@ const ASCII: [char; 5] = [' ', '.', ':', '|', '#'];
 /// Mean of one series per dot column.
 #[derive(Debug, Clone)]
 pub struct Columns {
-    sums: [f32; MAX_CELLS * 2],
-    weights: [f32; MAX_CELLS * 2],
+    /// Sum and weight of each.
+    sums: [(f32, f32); MAX_CELLS * 2],
     used: usize,
     /// Where the cells stand.
     window: Window,
@@ -50,17 +51,11 @@ impl Columns {
         let window = window.halved();
         let began_before = timeline.began_before(window);
         let used = window.columns.min(MAX_CELLS * 2);
-        let mut all = std::array::from_fn(|_| Self {
-            window: cells,
-            sums: [0.0; MAX_CELLS * 2],
-            weights: [0.0; MAX_CELLS * 2],
-            used,
-            began_before,
-        });
+        let mut all =
+            std::array::from_fn(|_| Self { window: cells, sums: [(0.0, 0.0); MAX_CELLS * 2], used, began_before });
         timeline.spread(window, |column, seconds, point| {
             for (columns, value) in all.iter_mut().zip(values(point)) {
-                let Some(v) = value else { continue };
-                if let (Some(sum), Some(weight)) = (columns.sums.get_mut(column), columns.weights.get_mut(column)) {
+                if let (Some(v), Some((sum, weight))) = (value, columns.sums.get_mut(column)) {
                     *sum += v * seconds;
                     *weight += seconds;
                 }
@@ -71,8 +66,7 @@ impl Columns {
 
     /// Values by column, oldest first; `None` where nothing was measured.
     pub fn values(&self) -> impl ExactSizeIterator<Item = Option<f32>> {
-        let pairs = self.sums.iter().zip(&self.weights);
-        pairs.take(self.used).map(|(sum, weight)| (*weight > 0.0).then(|| sum / weight))
+        self.sums.iter().take(self.used).map(|(sum, weight)| (*weight > 0.0).then(|| sum / weight))
     }
 
     /// Highest value, 0 when there is none.
@@ -85,16 +79,10 @@ impl Columns {
 /// The least of 1, 2, 5, 10, 20, 50 … binary units that is at least `v`: the top of a byte-rate axis.
 #[must_use]
 pub fn nice_bytes(v: f64) -> f64 {
-    let mut unit = 1024.0;
-    while unit < 1e15 {
-        for step in [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0] {
-            if v <= unit * step {
-                return unit * step;
-            }
-        }
-        unit *= 1024.0;
-    }
-    unit
+    let units = (1..=4).map(|power| 1024f64.powi(power));
+    let mut tops =
+        units.flat_map(|unit| [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0].map(|step| unit * step));
+    tops.find(|top| v <= *top).unwrap_or(1024f64.powi(5))
 }
 
 /// Dots of a column: at least one for a value that was measured, so that zero is seen as zero.
@@ -160,37 +148,48 @@ fn put(buf: &mut Buffer, x: u16, y: u16, c: char, style: Style) {
     }
 }
 
-/// Draws where the main thread's time went, each cell column a stack of textures that fills the whole height.
-pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
-    let area = area.intersection(buf.area);
-    let mut cells = [[0f32; 5]; MAX_CELLS];
+/// Seconds that points have of each of several kinds, by cell of `window`.
+fn sums<const N: usize>(
+    source: &Timeline,
+    window: Window,
+    parts: impl Fn(&Point) -> Option<[f32; N]>,
+) -> [[f32; N]; MAX_CELLS] {
+    let mut cells = [[0.0; N]; MAX_CELLS];
     source.spread(window, |column, seconds, point| {
-        let (Some(cell), Some(parts)) = (cells.get_mut(column), point.shares) else { return };
+        let (Some(cell), Some(parts)) = (cells.get_mut(column), parts(point)) else { return };
         for (sum, part) in cell.iter_mut().zip(parts) {
             *sum += part * seconds;
         }
     });
+    cells
+}
+
+/// Draws where the main thread's time went, each cell column a stack of textures that fills the whole height.
+pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
+    let area = area.intersection(buf.area);
+    if area.is_empty() {
+        return;
+    }
+    let cells = sums(source, window, |point| point.shares);
     let mut started = source.began_before(window);
     for (column, parts) in cells.iter().take(window.columns).enumerate() {
         let Some(x) = cell(area, window, column) else { continue };
+        let bottom = area.bottom() - 1;
         let total: f32 = parts.iter().sum();
-        if total <= 0.0 {
-            if started && area.height > 0 {
-                put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
-            }
-            continue;
+        if total > 0.0 {
+            started = true;
+        } else if started {
+            put(buf, x, bottom, theme.gap_glyph(), theme.dim());
         }
-        started = true;
-        let mut filled = 0f32;
-        let mut row = 0;
-        for (part, share) in Part::ALL.into_iter().zip(parts) {
+        let (mut filled, mut row) = (0f32, 0);
+        for (activity, share) in LoopActivity::ALL.into_iter().zip(parts).filter(|_| total > 0.0) {
             filled += share / total;
             // Boundaries are rounded as running sums, so every column is exactly full.
-            let top = (filled * f32::from(area.height)).round() as u16;
-            while row < top.min(area.height) {
-                put(buf, x, area.bottom() - 1 - row, theme.part_glyph(part), theme.part(part));
-                row += 1;
-            }
+            let top = ((filled * f32::from(area.height)).round() as u16).min(area.height);
+            (row..top).for_each(|row| {
+                put(buf, x, bottom - row, theme.activity_glyph(activity), theme.activity(activity));
+            });
+            row = top;
         }
     }
 }
@@ -198,30 +197,19 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, 
 /// Draws the class that held most of each cell's time, one letter each.
 pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
     let area = area.intersection(buf.area);
-    let mut cells = [[0f32; Class::ALL.len()]; MAX_CELLS];
-    let mut covered = [false; MAX_CELLS];
-    source.spread(window, |column, seconds, point| {
-        if let Some(c) = covered.get_mut(column) {
-            *c = true;
-        }
-        let position = Class::ALL.iter().position(|c| *c == point.class);
-        if let (Some(cell), Some(position)) = (cells.get_mut(column), position)
-            && let Some(sum) = cell.get_mut(position)
-        {
-            *sum += seconds;
-        }
+    let cells = sums::<{ Class::ALL.len() }>(source, window, |point| {
+        let place = Class::ALL.iter().position(|class| *class == point.class);
+        Some(std::array::from_fn(|at| if Some(at) == place { 1.0 } else { 0.0 }))
     });
     let mut started = source.began_before(window);
-    for (column, (weights, covered)) in cells.iter().zip(&covered).take(window.columns).enumerate() {
+    for (column, weights) in cells.iter().take(window.columns).enumerate() {
         let Some(x) = cell(area, window, column) else { continue };
         let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(b.1));
-        match most {
-            Some((class, weight)) if *weight > 0.0 => {
-                started = true;
-                put(buf, x, area.y, words::letter(class), theme.class(class));
-            }
-            _ if started && !covered => put(buf, x, area.y, theme.gap_glyph(), theme.dim()),
-            _ => {}
+        if let Some((class, _)) = most.filter(|(_, weight)| **weight > 0.0) {
+            started = true;
+            put(buf, x, area.y, labels::letter(class), theme.class(class));
+        } else if started && weights.iter().all(|weight| *weight <= 0.0) {
+            put(buf, x, area.y, theme.gap_glyph(), theme.dim());
         }
     }
 }
@@ -264,8 +252,8 @@ pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: Window, style: Style) {
     let newest = window.columns.checked_sub(1).and_then(|column| cell(area, window, column));
     if let Some(x) = newest.filter(|_| area.height > 0) {
         // The word stands on the side where there is room, its arrow below the newest.
-        let word = if x + 5 <= area.right() { "▲now" } else { "now▲" };
-        let start = if x + 5 <= area.right() { x } else { x.saturating_sub(3).max(area.x) };
+        let fits = x + 5 <= area.right();
+        let (word, start) = if fits { ("▲now", x) } else { ("now▲", x.saturating_sub(3).max(area.x)) };
         buf.set_stringn(start, area.y, word, usize::from(area.right() - start), style);
     }
 }
@@ -279,20 +267,15 @@ pub fn split(buf: &mut Buffer, area: Rect, parts: impl Iterator<Item = (char, St
     let amount = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
     let total: f64 = parts.clone().map(|(.., value)| amount(value)).sum();
     if total <= 0.0 {
-        for x in area.left()..area.right() {
-            put(buf, x, area.y, theme.gap_glyph(), theme.dim());
-        }
+        (area.left()..area.right()).for_each(|x| put(buf, x, area.y, theme.gap_glyph(), theme.dim()));
         return;
     }
-    let mut filled = 0.0;
-    let mut x = area.left();
+    let (mut filled, mut x) = (0.0, area.left());
     for (glyph, style, value) in parts {
         filled += amount(value) / total;
         let end = area.left() + (filled * f64::from(area.width)).round().min(f64::from(area.width)) as u16;
-        while x < end {
-            put(buf, x, area.y, glyph, style);
-            x += 1;
-        }
+        (x..end).for_each(|x| put(buf, x, area.y, glyph, style));
+        x = end;
     }
 }
 

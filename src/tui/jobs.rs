@@ -4,16 +4,18 @@
 //! Rows are selected by what they are, not by where they stand: a list that is refreshed under somebody's fingers must
 //! not make them attach to its neighbour.
 
+mod preview;
+pub(in crate::tui) mod view;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use ratatui::layout::Rect;
 
 use super::format;
 use super::job::Job;
-use super::keys::Action;
-use super::layout;
 use super::message::Effect;
-use super::pages::lines;
-use super::popup::{Confirm, Outcome, Prompt, Purpose};
+use super::pages::action::Action;
+use super::widgets::drawn::Extent;
+use super::widgets::menu::{Confirm, Outcome};
+use super::widgets::prompt::{Prompt, Purpose, Typed};
 use crate::jobs::{Candidate, JobKey};
 
 /// A line of the list: a row, or the heading before the candidates.
@@ -134,24 +136,24 @@ impl JobList {
     }
 
     /// Takes in a new list of candidates.
-    pub fn take(&mut self, candidates: Vec<Candidate>, jobs: &[Job], area: Rect) {
+    pub fn take(&mut self, candidates: Vec<Candidate>, jobs: &[Job]) {
         self.candidates = Some(candidates);
-        self.refresh(jobs, area);
+        self.refresh(jobs);
     }
 
     /// The jobs, the filter or the size have changed.
-    pub fn refresh(&mut self, jobs: &[Job], area: Rect) {
+    pub fn refresh(&mut self, jobs: &[Job]) {
         self.lines = self.find(jobs);
         let found = self.selected.and_then(|row| self.rows().position(|other| other == row));
-        self.select(found.unwrap_or(self.place), area);
+        self.select(found.unwrap_or(self.place));
     }
 
-    /// What a key does.
-    pub fn key(&mut self, key: KeyEvent, jobs: &[Job], area: Rect) -> Wish {
+    /// What a key does, with so many rows visible.
+    pub fn key(&mut self, key: KeyEvent, jobs: &[Job], visible: usize) -> Wish {
         self.note = None;
         if let Some(confirm) = &self.confirm {
             return match confirm.key(key) {
-                Outcome::Confirmed(Effect::Detach(job)) => {
+                Outcome::Chosen(Effect::Detach(job)) => {
                     self.confirm = None;
                     Wish::Detach(job)
                 }
@@ -164,11 +166,11 @@ impl JobList {
         }
         if let Some(prompt) = &mut self.prompt {
             let outcome = prompt.key(key);
-            return self.typed(outcome, jobs, area);
+            return self.typed(outcome, jobs);
         }
         let digits = std::mem::take(&mut self.digits);
-        if let Some(by) = movement(key).and_then(|action| lines(action, layout::jobs(area).visible())) {
-            self.select(self.place.saturating_add_signed(by), area);
+        if let Some(by) = movement(key).and_then(|action| action.rows(visible)) {
+            self.select(self.place.saturating_add_signed(by));
             return Wish::Changed;
         }
         match key.code {
@@ -183,33 +185,28 @@ impl JobList {
             KeyCode::Char(digit @ '0'..='9') if digits.len() < DIGITS => {
                 self.digits = digits;
                 self.digits.push(digit);
-                self.jump(jobs, area)
+                self.jump(jobs)
             }
             _ => Wish::Nothing,
         }
     }
 
     /// Pasted text, for a prompt.
-    pub fn paste(&mut self, text: &str, jobs: &[Job], area: Rect) -> Wish {
+    pub fn paste(&mut self, text: &str, jobs: &[Job]) -> Wish {
         let Some(prompt) = &mut self.prompt else { return Wish::Nothing };
         prompt.paste(text);
-        self.typed(Outcome::Typed { done: false }, jobs, area)
+        self.typed(Typed::Changed, jobs)
     }
 
-    /// A click: the first selects a row, one on the selected row opens it.
-    pub fn click(&mut self, column: u16, row: u16, area: Rect) -> Wish {
-        let rows = layout::jobs(area).rows;
-        if self.confirm.is_some() || !rows.contains((column, row).into()) {
-            return Wish::Nothing;
-        }
-        let Some(Some(clicked)) = self.lines.get(self.top + usize::from(row - rows.y)).copied() else {
-            return Wish::Nothing;
-        };
+    /// A click on a line: the first selects a row, one on the selected row opens it.
+    pub fn click(&mut self, line: usize) -> Wish {
+        let clicked = self.lines.get(line).copied().flatten().filter(|_| self.confirm.is_none());
+        let Some(clicked) = clicked else { return Wish::Nothing };
         if self.selected == Some(clicked) {
             return self.open();
         }
         let place = self.rows().position(|row| row == clicked);
-        self.select(place.unwrap_or(self.place), area);
+        self.select(place.unwrap_or(self.place));
         Wish::Changed
     }
 
@@ -219,8 +216,11 @@ impl JobList {
     }
 
     /// What a prompt's key means for the list.
-    fn typed(&mut self, outcome: Outcome, jobs: &[Job], area: Rect) -> Wish {
-        let (Some(prompt), Outcome::Typed { done }) = (&self.prompt, outcome) else { return Wish::Nothing };
+    fn typed(&mut self, typed: Typed, jobs: &[Job]) -> Wish {
+        let Some(prompt) = self.prompt.as_ref().filter(|_| matches!(typed, Typed::Changed | Typed::Done)) else {
+            return Wish::Nothing;
+        };
+        let done = typed == Typed::Done;
         let (purpose, text) = (prompt.purpose, prompt.text.trim().to_owned());
         if done {
             self.prompt = None;
@@ -237,7 +237,7 @@ impl JobList {
             };
         }
         self.filter = text;
-        self.refresh(jobs, area);
+        self.refresh(jobs);
         Wish::Changed
     }
 
@@ -266,7 +266,7 @@ impl JobList {
     }
 
     /// Goes to the first row whose PID begins with the digits typed.
-    fn jump(&mut self, jobs: &[Job], area: Rect) -> Wish {
+    fn jump(&mut self, jobs: &[Job]) -> Wish {
         let pid_of = |row: &Row| match row {
             Row::Attached(key) => jobs.iter().find(|job| job.key == *key).map(|job| job.target.pid),
             Row::Candidate(pid) => Some(*pid),
@@ -274,23 +274,26 @@ impl JobList {
         let begins = |row: &Row| pid_of(row).is_some_and(|pid| pid.to_string().starts_with(&self.digits));
         let place = self.rows().position(|row| begins(&row));
         match place {
-            Some(place) => self.select(place, area),
+            Some(place) => self.select(place),
             None => self.note = Some(format!("no PID here begins with {}: p attaches to any", self.digits)),
         }
         Wish::Changed
     }
 
-    /// Selects the row at this place, or the last one, and scrolls to it.
-    fn select(&mut self, place: usize, area: Rect) {
+    /// Selects the row at this place, or the last one.
+    fn select(&mut self, place: usize) {
         self.place = place.min(self.rows().count().saturating_sub(1));
         let selected = self.rows().nth(self.place);
         self.selected = selected;
+    }
+
+    /// The visible part of so many lines, with the selected row in it, and the heading above the first candidate with that.
+    pub(in crate::tui) fn extent(&self, visible: usize) -> Extent {
         let line = self.lines.iter().position(|line| line.is_some() && *line == self.selected).unwrap_or(0);
-        let visible = usize::from(layout::jobs(area).visible());
-        // The heading above the first candidate comes with it.
         let first = if line > 0 && self.lines.get(line - 1).is_some_and(Option::is_none) { line - 1 } else { line };
-        let last = self.lines.len().saturating_sub(visible);
-        self.top = self.top.min(first).max((line + 1).saturating_sub(visible)).min(last);
+        let total = self.lines.len();
+        let top = self.top.min(first).max((line + 1).saturating_sub(visible)).min(total.saturating_sub(visible));
+        Extent { top, visible, total }
     }
 }
 

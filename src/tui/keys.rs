@@ -6,63 +6,14 @@
 mod chord;
 mod keymap;
 
+use std::sync::LazyLock;
+
 pub use chord::Chord;
 pub use keymap::{KeyError, Keymap};
 
-use super::page::Page;
-use super::processes::Column;
+use super::pages::Page;
+pub use super::pages::action::Action;
 use Action::*;
-
-/// What a key does, or a click that stands for one; its line in [`TABLE`] says it in words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the table is the documentation")]
-pub enum Action {
-    Quit,
-    Close,
-    Go(Page),
-    NextPage,
-    PreviousPage,
-    Pause,
-    StepBack,
-    StepForward,
-    FarBack,
-    FarForward,
-    PreviousChange,
-    NextChange,
-    Oldest,
-    Newest,
-    Slower,
-    Faster,
-    ZoomIn,
-    ZoomOut,
-    Up,
-    Down,
-    PageUp,
-    PageDown,
-    Top,
-    Bottom,
-    Enter,
-    NextSort,
-    SortMenu,
-    Sort(Column),
-    Reverse,
-    Tree,
-    Threads,
-    Search,
-    SearchNext,
-    Filter,
-    Kill,
-    NiceLess,
-    NiceMore,
-    Setup,
-    Jobs,
-    NextJob,
-    Export,
-    Copy,
-    Mouse,
-    Redraw,
-    Suspend,
-}
 
 /// One line of the table.
 #[derive(Debug, Clone, Copy)]
@@ -89,22 +40,19 @@ const fn bind(id: &'static str, keys: &'static str, help: &'static str, action: 
 }
 
 /// All keys, in the order of the help page.
-pub const TABLE: &[Binding] = &[
-    bind("quit", "q F10 Ctrl-C", "quit; the target runs on", Quit),
-    bind("help", "? h F1 8", "this help", Go(Page::Help)),
-    bind("close", "Esc", "close what lies on top; never quits", Close),
-    bind("overview", "1", "overview: the verdict, what to do first, every timeline", Go(Page::Overview)),
-    bind("gpu", "2", "GPU: each device in full", Go(Page::Gpu)),
-    bind("cpu", "3", "CPU: cores, queues, quota, pressure, threads, neighbours", Go(Page::Cpu)),
-    bind("io", "4", "IO: disks, mounts, page cache, network", Go(Page::Io)),
-    bind("processes", "5", "processes of the job", Go(Page::Processes)),
-    bind("stacks", "6", "stacks: hottest functions of trainer and workers, sync lines", Go(Page::Stacks)),
-    bind(
-        "findings",
-        "7",
-        "findings: evidence with thresholds, advice, what was not seen and what mends it",
-        Go(Page::Findings),
-    ),
+pub static TABLE: LazyLock<Vec<Binding>> = LazyLock::new(|| {
+    let page = |page: Page| bind(page.spec().word, page.spec().keys, page.spec().help, Go(page));
+    let first = [
+        bind("quit", "q F10 Ctrl-C", "quit; the target runs on", Quit),
+        page(Page::Help),
+        bind("close", "Esc", "close what lies on top; never quits", Close),
+    ];
+    let others = Page::ALL.into_iter().filter(|page| *page != Page::Help);
+    first.into_iter().chain(others.map(page)).chain(EVERYWHERE.iter().copied()).collect()
+});
+
+/// The keys that do the same on every page, and those that only some pages have a use for.
+const EVERYWHERE: &[Binding] = &[
     bind("next-page", "Tab", "next page", NextPage),
     bind("previous-page", "Shift-Tab", "page before", PreviousPage),
     bind("pause", "Space Z z", "stop the picture while data keeps coming; play a recording", Pause),
@@ -129,10 +77,10 @@ pub const TABLE: &[Binding] = &[
     bind("enter", "Enter", "a process in full; fold or unfold functions", Enter),
     bind("sort", "s", "sort processes by the next column", NextSort),
     bind("sort-menu", "F6", "choose the column to sort by", SortMenu),
-    bind("sort-cpu", "P", "sort by CPU", Sort(Column::Cpu)),
-    bind("sort-memory", "M", "sort by memory", Sort(Column::Memory)),
-    bind("sort-pid", "N", "sort by PID", Sort(Column::Pid)),
-    bind("sort-time", "T", "sort by CPU time", Sort(Column::Time)),
+    bind("sort-cpu", "P", "sort by CPU", Sort("cpu")),
+    bind("sort-memory", "M", "sort by memory", Sort("memory")),
+    bind("sort-pid", "N", "sort by PID", Sort("pid")),
+    bind("sort-time", "T", "sort by CPU time", Sort("time")),
     bind("reverse", "I", "reverse the order", Reverse),
     bind("tree", "t F5", "processes as a tree, or flat", Tree),
     bind("threads", "H", "show the threads of processes", Threads),
@@ -151,32 +99,6 @@ pub const TABLE: &[Binding] = &[
     bind("redraw", "Ctrl-L", "paint the screen anew", Redraw),
     bind("suspend", "Ctrl-Z", "stop trainmon; fg brings it back", Suspend),
 ];
-
-/// Actions and their words for the footer of a page, the most useful first.
-#[must_use]
-pub fn footer(page: Page) -> &'static [(Action, &'static str)] {
-    match page {
-        Page::Processes => &[
-            (Enter, "process"),
-            (NextSort, "sort"),
-            (Tree, "tree"),
-            (Filter, "filter"),
-            (Search, "search"),
-            (Threads, "threads"),
-            (Kill, "signal"),
-        ],
-        Page::Stacks => &[(Enter, "fold"), (Pause, "pause"), (StepBack, "back")],
-        _ => &[
-            (Pause, "pause"),
-            (StepBack, "back"),
-            (ZoomOut, "zoom"),
-            (PreviousChange, "change"),
-            (Jobs, "jobs"),
-            (Export, "save"),
-            (Copy, "copy"),
-        ],
-    }
-}
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
@@ -202,8 +124,16 @@ mod tests {
     }
 
     #[test]
+    fn pages_have_the_number_keys_in_their_order() {
+        for (place, page) in Page::ALL.into_iter().enumerate() {
+            let number = char::from_digit(place as u32 + 1, 10).map(KeyCode::Char).unwrap();
+            assert_eq!(action(number.into()), Some(Action::Go(page)));
+        }
+    }
+
+    #[test]
     fn every_key_is_found_by_its_event() {
-        for binding in TABLE {
+        for binding in TABLE.iter() {
             for chord in binding.chords() {
                 assert_eq!(action(chord.event()), Some(binding.action), "{chord}");
             }
@@ -214,7 +144,7 @@ mod tests {
     fn shifted_letters_are_found_with_and_without_the_modifier() {
         let plain = KeyEvent::new(KeyCode::Char('P'), KeyModifiers::NONE);
         let shifted = KeyEvent::new(KeyCode::Char('P'), KeyModifiers::SHIFT);
-        assert_eq!(action(plain), Some(Action::Sort(Column::Cpu)));
+        assert_eq!(action(plain), Some(Action::Sort("cpu")));
         assert_eq!(action(shifted), action(plain));
         let far = KeyEvent::new(KeyCode::Left, KeyModifiers::SHIFT);
         assert_eq!(action(far), Some(Action::FarBack));

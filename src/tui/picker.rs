@@ -1,53 +1,67 @@
 //! The first screen where no PID was given: the list of processes that may be training, full size, without a job.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind};
-use ratatui::layout::Rect;
+use ratatui::buffer::Buffer;
 
-use super::jobs::{JobList, Wish};
+use super::app::view::fold_to_ascii;
+use super::jobs::{JobList, Wish, view};
 use super::message::{Effect, Message};
 use super::theme::Theme;
+use super::widgets::drawn::{Drawn, Hit};
 
 /// What the first screen knows.
 #[derive(Debug, Clone)]
 pub struct Picker {
-    pub(in crate::tui) list: JobList,
-    pub(in crate::tui) theme: Theme,
-    size: (u16, u16),
+    list: JobList,
+    theme: Theme,
+    drawn: Drawn,
 }
 
 impl Picker {
-    /// A first screen of `size` (columns, rows), before anything was looked at.
+    /// A first screen, before anything was looked at.
     #[must_use]
-    pub fn new(theme: Theme, size: (u16, u16)) -> Self {
+    pub fn new(theme: Theme) -> Self {
         let mut list = JobList::default();
-        list.refresh(&[], Rect::new(0, 0, size.0, size.1));
-        Self { list, theme, size }
+        list.refresh(&[]);
+        Self { list, theme, drawn: Drawn::default() }
+    }
+
+    /// Draws it into `buf`, which must be empty.
+    pub fn draw(&self, buf: &mut Buffer) -> Drawn {
+        let drawn = view::draw_first(buf, &self.list, self.theme);
+        fold_to_ascii(buf, self.theme.ascii);
+        drawn
+    }
+
+    /// Takes in what was drawn where.
+    pub fn set_drawn(&mut self, drawn: Drawn) {
+        self.list.top = drawn.popup.top;
+        self.drawn = drawn;
     }
 
     /// Takes in what happened and says what is to be done about it: [`Effect::Attach`] is the choice, [`Effect::Quit`]
     /// that there is none.
     pub fn update(&mut self, message: Message) -> Vec<Effect> {
-        let area = Rect::new(0, 0, self.size.0, self.size.1);
+        let visible = self.drawn.popup.visible;
         let wish = match message {
             Message::Key(key) if key.kind == KeyEventKind::Release => Wish::Nothing,
             Message::Key(key) => match self.own(key) {
                 Some(effect) => return vec![effect],
-                None => self.list.key(key, &[], area),
+                None => self.list.key(key, &[], visible),
             },
             Message::Mouse(mouse) => match mouse.kind {
-                MouseEventKind::ScrollUp => self.list.key(KeyCode::Up.into(), &[], area),
-                MouseEventKind::ScrollDown => self.list.key(KeyCode::Down.into(), &[], area),
-                MouseEventKind::Down(MouseButton::Left) => self.list.click(mouse.column, mouse.row, area),
+                MouseEventKind::ScrollUp => self.list.key(KeyCode::Up.into(), &[], visible),
+                MouseEventKind::ScrollDown => self.list.key(KeyCode::Down.into(), &[], visible),
+                MouseEventKind::Down(MouseButton::Left) => match self.drawn.at(mouse.column, mouse.row) {
+                    Some((_, Hit::Row(line))) => self.list.click(line),
+                    _ => Wish::Nothing,
+                },
                 _ => Wish::Nothing,
             },
-            Message::Paste(text) => self.list.paste(&text, &[], area),
-            Message::Resize(columns, rows) => {
-                self.size = (columns, rows);
-                self.list.refresh(&[], Rect::new(0, 0, columns, rows));
-                Wish::Changed
-            }
+            Message::Paste(text) => self.list.paste(&text, &[]),
+            Message::Resize(..) => Wish::Changed,
             Message::Candidates(list) => {
-                self.list.take(list, &[], area);
+                self.list.take(list, &[]);
                 Wish::Changed
             }
             Message::Notice(text) => {

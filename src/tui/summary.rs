@@ -2,11 +2,10 @@
 
 use jiff::tz::TimeZone;
 
-use super::{format, words};
-use crate::diagnosis::Verdict;
+use super::{format, labels};
 use crate::history::totals::Totals;
 use crate::text::sanitise;
-use crate::tui::theme::Part;
+use crate::tui::theme::activity_word;
 
 /// Shares below this are not named.
 const NAMED: f64 = 0.005;
@@ -29,28 +28,29 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<String> {
         lines.push(format!("Time by verdict: {classes}"));
     }
     if let Some(longest) = &run.longest {
-        let (length, from) = (format::duration(longest.seconds), words::clock(longest.from_unix_ms, zone));
-        lines.push(format!("Longest stretch: {} for {length}, from {from} on", name(&longest.verdict)));
+        let (length, from) = (format::duration(longest.seconds), labels::clock(longest.from_unix_ms, zone));
+        lines.push(format!(
+            "Longest stretch: {} for {length}, from {from} on",
+            labels::verdict_name(longest.verdict.class, longest.verdict.cause)
+        ));
     }
     if let Some(costliest) = run.costliest() {
-        let meaning = costliest.verdict.cause.as_deref().and_then(words::cause_in_words);
+        let meaning = costliest.verdict.cause.map(|cause| cause.spec().brief);
         let meaning = meaning.map(|words| format!(" ({words})")).unwrap_or_default();
         let length = format::duration(costliest.seconds);
-        lines.push(format!("Cost most: {}{meaning}, {length} in all", name(&costliest.verdict)));
+        lines.push(format!(
+            "Cost most: {}{meaning}, {length} in all",
+            labels::verdict_name(costliest.verdict.class, costliest.verdict.cause)
+        ));
     }
-    let split = shares(Part::ALL.map(Part::word).into_iter().zip(run.split_s.values()), run.split_s.total());
+    let activities = run.split_s.iter().map(|(activity, seconds)| (activity_word(activity), seconds));
+    let split = shares(activities, run.split_s.total());
     if !split.is_empty() {
         lines.push(format!("Main thread: {split}"));
     }
     let advice = run.advice();
-    lines.extend(advice.map(|a| format!("► Do first: {}{}", sanitise(&a.title), words::bound(a))));
+    lines.extend(advice.map(|a| format!("► Do first: {}{}", sanitise(&a.title), labels::bound(a))));
     lines
-}
-
-/// `data-loader: too-few-workers`.
-fn name(verdict: &Verdict) -> String {
-    let cause = verdict.cause.as_deref().map(|cause| format!(": {}", sanitise(cause)));
-    verdict.class.word().to_owned() + &cause.unwrap_or_default()
 }
 
 /// The parts of `whole` that are worth naming: `gpu 39 %, idle 29 %`.
@@ -67,6 +67,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::diagnosis::Verdict;
+    use crate::diagnosis::causes::Cause;
     use crate::diagnosis::verdict::{Advice, Class};
     use crate::rates::Frame;
     use crate::rates::frame::TrainerRates;
@@ -78,8 +80,8 @@ mod tests {
         Frame { seconds: 1.0, unix_ms: second as i64 * 1000, trainers, ..Frame::default() }
     }
 
-    fn verdict(class: Class, cause: Option<&str>, advice: &str, steps: u64) -> Arc<Verdict> {
-        let mut verdict = Verdict { class, cause: cause.map(Into::into), ..Verdict::default() };
+    fn verdict(class: Class, cause: Option<Cause>, advice: &str, steps: u64) -> Arc<Verdict> {
+        let mut verdict = Verdict { class, cause, ..Verdict::default() };
         verdict.steps.count = Some(steps);
         verdict.advice = vec![Advice { title: advice.to_owned(), speedup_at_most: Some(1.7), ..Advice::default() }];
         Arc::new(verdict)
@@ -90,8 +92,8 @@ mod tests {
         let mut totals = Totals::default();
         for second in 0..140 {
             let (class, cause) = match second {
-                0..30 | 85..100 => (Class::DataLoader, Some("too-few-workers")),
-                30..85 => (Class::Gpu, Some("compute-bound")),
+                0..30 | 85..100 => (Class::DataLoader, Some(Cause::TooFewWorkers)),
+                30..85 => (Class::Gpu, Some(Cause::ComputeBound)),
                 _ => (Class::Idle, None),
             };
             let advice = if class == Class::Gpu { "Use a larger batch" } else { "Raise num_workers" };
@@ -109,7 +111,10 @@ mod tests {
         assert_eq!((longest.verdict.class, longest.seconds, longest.from_unix_ms), (Class::Gpu, 55.0, 30_000));
         // A device that computes all the time costs nothing.
         let costliest = run.costliest().unwrap();
-        assert_eq!((name(&costliest.verdict).as_str(), costliest.seconds), ("data-loader: too-few-workers", 45.0));
+        assert_eq!(
+            (labels::verdict_name(costliest.verdict.class, costliest.verdict.cause).as_str(), costliest.seconds),
+            ("data-loader: too-few-workers", 45.0)
+        );
         assert_eq!(run.advice().unwrap().title, "Use a larger batch");
         let lines = lines(&run, &TimeZone::UTC);
         assert_eq!(lines[0], "Watched for 2 m 20 s: 140 steps, 1.0 a second");
@@ -129,8 +134,8 @@ mod tests {
             ticks in prop::collection::vec((any::<f64>(), any::<bool>(), 0usize..7, "\\PC{0,8}|\x1b\\[2J|a[0-9]{0,3}"), 0..100),
         ) {
             let mut totals = Totals::default();
-            for (n, (seconds, gap, class, cause)) in ticks.into_iter().enumerate() {
-                let verdict = verdict(Class::ALL[class], Some(&cause), &cause, n as u64);
+            for (n, (seconds, gap, class, advice)) in ticks.into_iter().enumerate() {
+                let verdict = verdict(Class::ALL[class], Cause::ALL.get(n).copied(), &advice, n as u64);
                 totals.push(&Frame { seconds, gap, ..frame(n as u64) }, &verdict);
             }
             let lines = lines(&totals, &TimeZone::UTC);

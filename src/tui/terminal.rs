@@ -18,7 +18,7 @@ use crossterm::terminal::{
     BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
     disable_raw_mode, enable_raw_mode,
 };
-use crossterm::{Command, cursor};
+use crossterm::{cursor, queue};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -129,12 +129,11 @@ impl Terminal {
         view(&mut self.next);
 
         self.bytes.clear();
-        queue(&mut self.bytes, BeginSynchronizedUpdate)?;
+        queue!(self.bytes, BeginSynchronizedUpdate)?;
         let mut changed = self.repaint;
         if self.repaint {
             self.shown.reset();
-            queue(&mut self.bytes, ResetColor)?;
-            queue(&mut self.bytes, Clear(ClearType::All))?;
+            queue!(self.bytes, ResetColor, Clear(ClearType::All))?;
         }
         let mut updates = self.shown.diff_iter(&self.next).peekable();
         if updates.peek().is_some() {
@@ -142,7 +141,7 @@ impl Terminal {
             encode(&mut self.bytes, updates);
         }
         if changed {
-            queue(&mut self.bytes, EndSynchronizedUpdate)?;
+            queue!(self.bytes, EndSynchronizedUpdate)?;
             // If writing fails half-way the next frame must not build on this one.
             self.repaint = true;
             match self.write() {
@@ -172,7 +171,7 @@ impl Terminal {
             end -= 1;
         }
         self.bytes.clear();
-        queue(&mut self.bytes, CopyToClipboard::to_clipboard_from(text.get(..end).unwrap_or_default()))?;
+        queue!(self.bytes, CopyToClipboard::to_clipboard_from(text.get(..end).unwrap_or_default()))?;
         if self.options.screen {
             self.bytes = through_screen(&self.bytes);
         }
@@ -201,7 +200,7 @@ impl Terminal {
     /// # Errors
     /// When the terminal cannot be taken again.
     pub fn suspend(&mut self) -> io::Result<()> {
-        self.leave();
+        restore(&mut self.out);
         kill_current_process_group(Signal::TSTP)?;
         // The signal may go to another thread of ours and stop us a moment later.
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -220,7 +219,7 @@ impl Terminal {
 
     /// Gives the terminal back and leaves these lines in it.
     pub fn leave_with(mut self, lines: &[String]) {
-        self.leave();
+        restore(&mut self.out);
         let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
         // There may be nobody left to read it.
         let _ = write_whole(&mut self.out, text.as_bytes());
@@ -230,19 +229,13 @@ impl Terminal {
         enable_raw_mode()?;
         TAKEN.store(true, Ordering::SeqCst);
         self.bytes.clear();
-        queue(&mut self.bytes, EnterAlternateScreen)?;
-        queue(&mut self.bytes, EnableBracketedPaste)?;
+        queue!(self.bytes, EnterAlternateScreen, EnableBracketedPaste)?;
         if self.options.mouse {
             self.bytes.extend_from_slice(MOUSE_ON);
         }
-        queue(&mut self.bytes, cursor::Hide)?;
+        queue!(self.bytes, cursor::Hide)?;
         self.repaint = true;
         self.write()
-    }
-
-    /// Gives the terminal back as it was. May be called twice.
-    fn leave(&mut self) {
-        restore(&mut self.out);
     }
 
     /// Writes `bytes` whole.
@@ -253,13 +246,9 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        self.leave();
+        restore(&mut self.out);
         *HOLDER.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
-}
-
-fn queue(bytes: &mut Vec<u8>, command: impl Command) -> io::Result<()> {
-    crossterm::queue!(bytes, command)
 }
 
 /// An operating system command as GNU screen hands it on to its terminal: in pieces, each a device control string. By
@@ -312,17 +301,13 @@ fn restore(out: &mut File) {
         return;
     }
     let mut bytes = Vec::with_capacity(64);
-    // All of these write into memory; mouse reports are switched off whether they were on or not.
-    let _ = queue(&mut bytes, EndSynchronizedUpdate);
-    let _ = queue(&mut bytes, ResetColor);
     // The Linux console, and GNU screen as it comes, have no other screen to go back to: what is printed next would stand
     // in the middle of the picture.
-    let _ = queue(&mut bytes, cursor::MoveTo(0, 0));
-    let _ = queue(&mut bytes, Clear(ClearType::FromCursorDown));
+    let clear = Clear(ClearType::FromCursorDown);
+    // This writes into memory; mouse reports are switched off whether they were on or not.
+    let _ = queue!(bytes, EndSynchronizedUpdate, ResetColor, cursor::MoveTo(0, 0), clear);
     bytes.extend_from_slice(MOUSE_OFF);
-    let _ = queue(&mut bytes, DisableBracketedPaste);
-    let _ = queue(&mut bytes, LeaveAlternateScreen);
-    let _ = queue(&mut bytes, cursor::Show);
+    let _ = queue!(bytes, DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
     let _ = write_whole(out, &bytes);
     let _ = disable_raw_mode();
 }

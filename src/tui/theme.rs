@@ -4,18 +4,19 @@
 //! (`NO_COLOR`, `--no-color`) modifiers stay; `--ascii` draws with ASCII alone.
 
 mod colour;
+#[cfg(test)]
+mod contrast;
 mod detect;
 mod palette;
-#[cfg(test)]
-mod sight;
 
 use ratatui::style::{Color, Modifier, Style};
 
-pub use colour::Rgb;
+pub use colour::{ANSI, Rgb};
 pub use detect::in_screen;
 pub use palette::{Palette, Slot, ThemeError};
 
 use crate::diagnosis::verdict::Class;
+use crate::rates::time_split::LoopActivity;
 
 /// How many colours the terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,38 +61,6 @@ pub enum Series {
     Loader,
 }
 
-/// What the main thread's time went into, in the order it is stacked from below.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// Waiting for a batch.
-    Wait,
-    /// Waiting for the device.
-    Sync,
-    /// Working on the host.
-    Host,
-    /// Saving state.
-    Checkpoint,
-    /// Anything else.
-    Other,
-}
-
-impl Part {
-    /// All parts, from the bottom of the stack up.
-    pub const ALL: [Self; 5] = [Self::Wait, Self::Sync, Self::Host, Self::Checkpoint, Self::Other];
-
-    /// The word of the legend.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Wait => "wait for batch",
-            Self::Sync => "wait for GPU",
-            Self::Host => "host work",
-            Self::Checkpoint => "saving",
-            Self::Other => "other",
-        }
-    }
-}
-
 /// What a worker's time went into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -112,13 +81,36 @@ impl Stage {
     /// The word of the legend.
     #[must_use]
     pub fn word(self) -> &'static str {
+        self.look().0
+    }
+
+    fn look(self) -> Look {
         match self {
-            Self::Busy => "busy",
-            Self::Io => "io",
-            Self::Queue => "queue",
-            Self::Idle => "idle",
+            Self::Busy => ("busy", Slot::Orange, '█', 'B'),
+            Self::Io => ("io", Slot::Sky, '▒', 'i'),
+            Self::Queue => ("queue", Slot::Vermillion, '╳', 'q'),
+            Self::Idle => ("idle", Slot::Grey, '·', '.'),
         }
     }
+}
+
+/// How one of several is told from the others: word of the legend, colour, texture, and the texture in ASCII.
+type Look = (&'static str, Slot, char, char);
+
+fn activity_look(activity: LoopActivity) -> Look {
+    match activity {
+        LoopActivity::InputWait => ("wait for batch", Slot::Orange, '█', 'W'),
+        LoopActivity::DeviceSync => ("wait for GPU", Slot::Green, '▒', 'S'),
+        LoopActivity::HostBusy => ("host work", Slot::Purple, '░', 'H'),
+        LoopActivity::Checkpoint => ("saving", Slot::Sky, '╳', 'C'),
+        LoopActivity::Other => ("other", Slot::Grey, '·', '.'),
+    }
+}
+
+/// What the loop does, in the legend's words.
+#[must_use]
+pub fn activity_word(activity: LoopActivity) -> &'static str {
+    activity_look(activity).0
 }
 
 impl Theme {
@@ -144,14 +136,9 @@ impl Theme {
         }
     }
 
-    /// Some colours are used.
-    fn has_colour(self) -> bool {
-        self.depth != Depth::None
-    }
-
     /// A slot as a foreground colour, or nothing without colours.
     fn fg(self, slot: Slot) -> Style {
-        if self.has_colour() { Style::new().fg(self.colour(slot)) } else { Style::new() }
+        if self.depth == Depth::None { Style::new() } else { Style::new().fg(self.colour(slot)) }
     }
 
     fn colour(self, slot: Slot) -> Color {
@@ -169,7 +156,7 @@ impl Theme {
     /// Text that matters less.
     #[must_use]
     pub fn dim(self) -> Style {
-        if self.has_colour() { self.fg(Slot::Dim) } else { Style::new().add_modifier(Modifier::DIM) }
+        if self.depth == Depth::None { Style::new().add_modifier(Modifier::DIM) } else { self.fg(Slot::Dim) }
     }
 
     /// Text that matters.
@@ -214,9 +201,14 @@ impl Theme {
         Style::new().add_modifier(Modifier::UNDERLINED)
     }
 
-    /// Colour of a class.
-    fn class_slot(class: Class) -> Slot {
-        match class {
+    /// The badge with a verdict's class.
+    #[must_use]
+    pub fn badge(self, class: Class) -> Style {
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        if self.depth == Depth::None {
+            return bold.add_modifier(Modifier::REVERSED);
+        }
+        let shade = self.palette.shade(match class {
             Class::DataLoader => Slot::Orange,
             Class::Io => Slot::Sky,
             Class::Cpu => Slot::Purple,
@@ -224,17 +216,7 @@ impl Theme {
             Class::Balanced => Slot::Blue,
             Class::Idle => Slot::Grey,
             Class::Unknown => Slot::Yellow,
-        }
-    }
-
-    /// The badge with a verdict's class.
-    #[must_use]
-    pub fn badge(self, class: Class) -> Style {
-        let bold = Style::new().add_modifier(Modifier::BOLD);
-        if !self.has_colour() {
-            return bold.add_modifier(Modifier::REVERSED);
-        }
-        let shade = self.palette.shade(Self::class_slot(class));
+        });
         bold.fg(shade.ink(self.depth)).bg(shade.at(self.depth))
     }
 
@@ -255,59 +237,32 @@ impl Theme {
         })
     }
 
-    /// Colour of a part of the main thread's time.
-    #[must_use]
-    pub fn part(self, part: Part) -> Style {
-        self.fg(match part {
-            Part::Wait => Slot::Orange,
-            Part::Sync => Slot::Green,
-            Part::Host => Slot::Purple,
-            Part::Checkpoint => Slot::Sky,
-            Part::Other => Slot::Grey,
-        })
+    fn texture(self, (.., glyph, ascii): Look) -> char {
+        if self.ascii { ascii } else { glyph }
     }
 
-    /// Texture of a part of the main thread's time: told apart without any colour.
+    /// Colour of what the loop does.
     #[must_use]
-    pub fn part_glyph(self, part: Part) -> char {
-        match (part, self.ascii) {
-            (Part::Wait, false) => '█',
-            (Part::Sync, false) => '▒',
-            (Part::Host, false) => '░',
-            (Part::Checkpoint, false) => '╳',
-            (Part::Other, false) => '·',
-            (Part::Wait, true) => 'W',
-            (Part::Sync, true) => 'S',
-            (Part::Host, true) => 'H',
-            (Part::Checkpoint, true) => 'C',
-            (Part::Other, true) => '.',
-        }
+    pub fn activity(self, activity: LoopActivity) -> Style {
+        self.fg(activity_look(activity).1)
+    }
+
+    /// Texture of what the loop does: told apart without any colour.
+    #[must_use]
+    pub fn activity_glyph(self, activity: LoopActivity) -> char {
+        self.texture(activity_look(activity))
     }
 
     /// Colour of a worker's stage.
     #[must_use]
     pub fn stage(self, stage: Stage) -> Style {
-        self.fg(match stage {
-            Stage::Busy => Slot::Orange,
-            Stage::Io => Slot::Sky,
-            Stage::Queue => Slot::Vermillion,
-            Stage::Idle => Slot::Grey,
-        })
+        self.fg(stage.look().1)
     }
 
     /// Texture of a worker's stage.
     #[must_use]
     pub fn stage_glyph(self, stage: Stage) -> char {
-        match (stage, self.ascii) {
-            (Stage::Busy, false) => '█',
-            (Stage::Io, false) => '▒',
-            (Stage::Queue, false) => '╳',
-            (Stage::Idle, false) => '·',
-            (Stage::Busy, true) => 'B',
-            (Stage::Io, true) => 'i',
-            (Stage::Queue, true) => 'q',
-            (Stage::Idle, true) => '.',
-        }
+        self.texture(stage.look())
     }
 
     /// What stands where nothing was measured.
@@ -363,7 +318,9 @@ mod tests {
         let theme = Theme::plain(false);
         let styles = [theme.dim(), theme.bar(), theme.selected(), theme.cursor(), theme.advice(), theme.warning()];
         let badges = Class::ALL.map(|class| theme.badge(class));
-        for style in styles.into_iter().chain(badges).chain(Part::ALL.map(|part| theme.part(part))) {
+        for style in
+            styles.into_iter().chain(badges).chain(LoopActivity::ALL.map(|activity| theme.activity(activity)))
+        {
             assert_eq!((style.fg, style.bg), (None, None));
         }
     }

@@ -28,7 +28,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nvml_wrapper_sys::bindings as sys;
-use trainmon::sources::simulated_device::{Activity, DeviceState, StateFile, activity, monotonic_ns};
+use trainmon::sources::simulated_device::{Activity, DeviceState, Meter, Reading, StateFile, activity, monotonic_ns};
 
 type Handle = *mut c_void;
 type Return = sys::nvmlReturn_t;
@@ -60,9 +60,8 @@ struct Library {
 
 #[derive(Default)]
 struct Device {
-    before: Option<(DeviceState, u64)>,
+    meter: Meter,
     ring: VecDeque<Point>,
-    energy_mj: f64,
 }
 
 #[derive(Clone, Copy)]
@@ -108,20 +107,12 @@ impl Library {
         self.refresh();
         let (now_ns, unix_us) = (monotonic_ns(), unix_us());
         for index in 0..self.devices.len() {
-            let Some(state) = self.state(index) else {
-                continue;
-            };
-            let Some(device) = self.devices.get_mut(index) else {
-                continue;
-            };
-            let seen =
-                device.before.as_ref().and_then(|(then, then_ns)| activity((then, *then_ns), (&state, now_ns)));
-            if let (Some(seen), Some((_, then_ns))) = (seen, device.before) {
-                device.energy_mj += state.power_mw(seen.device) as f64 * (now_ns - then_ns) as f64 * 1e-9;
+            let state = self.state(index);
+            let Some((state, device)) = state.zip(self.devices.get_mut(index)) else { continue };
+            if let Some(seen) = device.meter.read(state, now_ns) {
                 device.ring.truncate(RING - 1);
                 device.ring.push_front(Point { unix_us, seen, owner: state.owner(), neighbour: state.neighbour() });
             }
-            device.before = Some((state, now_ns));
         }
     }
 }
@@ -209,6 +200,21 @@ unsafe fn text(out: *mut c_char, length: c_uint, value: &str, garbage: bool) -> 
     SUCCESS
 }
 
+/// A device call that fills a buffer with text.
+unsafe fn answer_text(
+    function: &str,
+    device: Handle,
+    out: *mut c_char,
+    length: c_uint,
+    value: impl FnOnce(&Call) -> String,
+) -> Return {
+    match enter(function, device) {
+        // SAFETY: as in `text`.
+        Ok(call) => unsafe { text(out, length, &value(&call), call.garbage) },
+        Err(code) => code,
+    }
+}
+
 /// Fills a list as NVML does: too little room (or none) is answered with the number needed.
 unsafe fn list<T: Copy>(items: &[T], count: *mut c_uint, out: *mut T) -> Return {
     // SAFETY: NVML's callers pass a valid count, and room for as many elements unless the pointer is null.
@@ -236,6 +242,23 @@ unsafe fn garbage_list<T>(count: *mut c_uint, out: *mut T) -> Return {
         *count = 1_000_000;
     }
     SUCCESS
+}
+
+/// A device call that fills a list.
+unsafe fn answer_list<T: Copy>(
+    function: &str,
+    device: Handle,
+    count: *mut c_uint,
+    out: *mut T,
+    items: impl FnOnce(&Call) -> Result<Vec<T>, Return>,
+) -> Return {
+    match enter(function, device) {
+        // SAFETY: as in `list`.
+        Ok(call) if call.garbage => unsafe { garbage_list(count, out) },
+        // SAFETY: as in `list`.
+        Ok(call) => items(&call).map_or_else(|code| code, |items| unsafe { list(&items, count, out) }),
+        Err(code) => code,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -360,45 +383,92 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, device: *m
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetName(device: Handle, out: *mut c_char, length: c_uint) -> Return {
-    match enter("nvmlDeviceGetName", device) {
-        // SAFETY: as in `text`.
-        Ok(call) => unsafe { text(out, length, &call.state.name(), call.garbage) },
-        Err(code) => code,
-    }
+    // SAFETY: as in `text`.
+    unsafe { answer_text("nvmlDeviceGetName", device, out, length, |call| call.state.name().into_owned()) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetUUID(device: Handle, out: *mut c_char, length: c_uint) -> Return {
-    match enter("nvmlDeviceGetUUID", device) {
-        Ok(call) => {
-            let uuid = format!("GPU-51a1a7ed-0000-4000-8000-{:012}", call.index);
-            // SAFETY: as in `text`.
-            unsafe { text(out, length, &uuid, call.garbage) }
-        }
-        Err(code) => code,
-    }
+    let uuid = |call: &Call| format!("GPU-51a1a7ed-0000-4000-8000-{:012}", call.index);
+    // SAFETY: as in `text`.
+    unsafe { answer_text("nvmlDeviceGetUUID", device, out, length, uuid) }
 }
 
-/// Exports device calls that answer one number.
+/// Exports device calls that answer one number, with what else they are given.
 macro_rules! numbers {
-    ($($name:ident = $value:expr;)*) => {$(
+    ($($name:ident($($given:ident)*) = $value:expr;)*) => {$(
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(device: Handle, out: *mut c_uint) -> Return {
-            let value: fn(&Call) -> u64 = $value;
+        pub unsafe extern "C" fn $name(device: Handle, $($given: c_uint,)* out: *mut c_uint) -> Return {
             // SAFETY: as in `answer`.
-            unsafe { number(stringify!($name), device, out, value) }
+            unsafe { number(stringify!($name), device, out, $value) }
         }
     )*};
 }
 
 numbers! {
-    nvmlDeviceGetMinorNumber = |call| call.index as u64;
-    nvmlDeviceGetPowerUsage = |call| call.state.power_mw(call.last.device);
-    nvmlDeviceGetEnforcedPowerLimit = |call| call.state.power_limit_mw;
-    nvmlDeviceGetCurrPcieLinkGeneration = |_| 3;
-    nvmlDeviceGetMaxPcieLinkGeneration = |_| 4;
-    nvmlDeviceGetCurrPcieLinkWidth = |_| 8;
-    nvmlDeviceGetMaxPcieLinkWidth = |_| 16;
+    nvmlDeviceGetMinorNumber() = |call| call.index as u64;
+    nvmlDeviceGetPowerUsage() = |call| call.state.power_mw(call.last.device);
+    nvmlDeviceGetEnforcedPowerLimit() = |call| call.state.power_limit_mw;
+    nvmlDeviceGetCurrPcieLinkGeneration() = |_| 3;
+    nvmlDeviceGetMaxPcieLinkGeneration() = |_| 4;
+    nvmlDeviceGetCurrPcieLinkWidth() = |_| 8;
+    nvmlDeviceGetMaxPcieLinkWidth() = |_| 16;
+    nvmlDeviceGetTemperature(_sensor) = |call| call.state.temperature_c;
+    nvmlDeviceGetClockInfo(kind) = |call| clock_mhz(kind, call.state.sm_clock_mhz);
+    nvmlDeviceGetMaxClockInfo(kind) = |call| clock_mhz(kind, call.state.sm_clock_max_mhz);
+    nvmlDeviceGetPcieThroughput(counter) = |call| {
+        if std::env::var_os("FAKE_NVML_SLOW_PCIE").is_some_and(|slow| slow == "1") {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let sent = counter == sys::nvmlPcieUtilCounter_enum_NVML_PCIE_UTIL_TX_BYTES;
+        let busy = if sent { call.state.pcie_tx_kib_s } else { call.state.pcie_rx_kib_s };
+        (busy as f64 * call.last.device) as u64
+    };
+}
+
+fn clock_mhz(kind: c_uint, sm_clock_mhz: u64) -> u64 {
+    if kind == sys::nvmlClockType_enum_NVML_CLOCK_MEM { 6_251 } else { sm_clock_mhz }
+}
+
+/// Exports device calls that answer 0 and, in a second out parameter, what is given.
+macro_rules! zeros {
+    ($($name:ident and $second:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(device: Handle, out: *mut c_uint, second: *mut c_uint) -> Return {
+            // SAFETY: as in `answer`.
+            unsafe {
+                *second = $second;
+                number(stringify!($name), device, out, |_| 0)
+            }
+        }
+    )*};
+}
+
+zeros! {
+    nvmlDeviceGetEncoderUtilization and 167_000;
+    nvmlDeviceGetDecoderUtilization and 167_000;
+    nvmlDeviceGetMigMode and 0;
+}
+
+/// Exports device calls that answer one long number, with what else they are given.
+macro_rules! long_numbers {
+    ($($name:ident($($given:ident)*) = $value:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(device: Handle, $($given: c_uint,)* out: *mut c_ulonglong) -> Return {
+            // SAFETY: as in `answer`.
+            unsafe { answer(stringify!($name), device, out, u64::MAX, $value) }
+        }
+    )*};
+}
+
+long_numbers! {
+    nvmlDeviceGetTotalEnergyConsumption() = |call| {
+        let library = LIBRARY.lock().unwrap();
+        let device = library.as_ref().and_then(|library| library.devices.get(call.index));
+        device.map_or(0, |device| device.meter.energy_mj as u64)
+    };
+    nvmlDeviceGetCurrentClocksEventReasons() = |call| call.state.clock_event_reasons;
+    nvmlDeviceGetTotalEccErrors(_error _counter) = |_| 0;
 }
 
 #[unsafe(no_mangle)]
@@ -447,128 +517,11 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: Handle, out: *mut sy
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(device: Handle, out: *mut c_ulonglong) -> Return {
-    // SAFETY: as in `answer`.
-    unsafe {
-        answer("nvmlDeviceGetTotalEnergyConsumption", device, out, u64::MAX, |call| {
-            let library = LIBRARY.lock().unwrap();
-            let device = library.as_ref().and_then(|library| library.devices.get(call.index));
-            device.map_or(0, |device| device.energy_mj as u64)
-        })
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetTemperature(device: Handle, _sensor: c_uint, out: *mut c_uint) -> Return {
-    // SAFETY: as in `answer`.
-    unsafe { number("nvmlDeviceGetTemperature", device, out, |call| call.state.temperature_c) }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetClockInfo(device: Handle, kind: c_uint, out: *mut c_uint) -> Return {
-    // SAFETY: as in `answer`.
-    unsafe {
-        number("nvmlDeviceGetClockInfo", device, out, |call| match kind {
-            sys::nvmlClockType_enum_NVML_CLOCK_MEM => 6_251,
-            _ => call.state.sm_clock_mhz,
-        })
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(device: Handle, kind: c_uint, out: *mut c_uint) -> Return {
-    // SAFETY: as in `answer`.
-    unsafe {
-        number("nvmlDeviceGetMaxClockInfo", device, out, |call| match kind {
-            sys::nvmlClockType_enum_NVML_CLOCK_MEM => 6_251,
-            _ => call.state.sm_clock_max_mhz,
-        })
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksEventReasons(device: Handle, out: *mut c_ulonglong) -> Return {
-    // SAFETY: as in `answer`.
-    unsafe {
-        answer("nvmlDeviceGetCurrentClocksEventReasons", device, out, u64::MAX, |call| call.state.clock_event_reasons)
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetPcieThroughput(device: Handle, counter: c_uint, out: *mut c_uint) -> Return {
-    if std::env::var_os("FAKE_NVML_SLOW_PCIE").is_some_and(|slow| slow == "1") {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    // SAFETY: as in `answer`.
-    unsafe {
-        number("nvmlDeviceGetPcieThroughput", device, out, |call| {
-            let sent = counter == sys::nvmlPcieUtilCounter_enum_NVML_PCIE_UTIL_TX_BYTES;
-            let busy = if sent { call.state.pcie_tx_kib_s } else { call.state.pcie_rx_kib_s };
-            (busy as f64 * call.last.device) as u64
-        })
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetEncoderUtilization(
-    device: Handle,
-    out: *mut c_uint,
-    period_us: *mut c_uint,
-) -> Return {
-    // SAFETY: as in `answer`.
-    unsafe {
-        *period_us = 167_000;
-        number("nvmlDeviceGetEncoderUtilization", device, out, |_| 0)
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetDecoderUtilization(
-    device: Handle,
-    out: *mut c_uint,
-    period_us: *mut c_uint,
-) -> Return {
-    // SAFETY: as in `answer`.
-    unsafe {
-        *period_us = 167_000;
-        number("nvmlDeviceGetDecoderUtilization", device, out, |_| 0)
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMigMode(device: Handle, current: *mut c_uint, pending: *mut c_uint) -> Return {
-    // SAFETY: as in `answer`.
-    unsafe {
-        *pending = 0;
-        number("nvmlDeviceGetMigMode", device, current, |_| 0)
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetTotalEccErrors(
-    device: Handle,
-    _error: c_uint,
-    _counter: c_uint,
-    out: *mut c_ulonglong,
-) -> Return {
-    // SAFETY: as in `answer`.
-    unsafe { answer("nvmlDeviceGetTotalEccErrors", device, out, u64::MAX, |_| 0) }
-}
-
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     device: Handle,
     count: *mut c_uint,
     out: *mut sys::nvmlProcessInfo_t,
 ) -> Return {
-    let call = match enter("nvmlDeviceGetComputeRunningProcesses_v3", device) {
-        Ok(call) => call,
-        Err(code) => return code,
-    };
-    if call.garbage {
-        // SAFETY: as in `list`.
-        return unsafe { garbage_list(count, out) };
-    }
     let process = |pid: Option<u32>, memory| {
         pid.map(|pid| sys::nvmlProcessInfo_t {
             pid,
@@ -577,15 +530,13 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
             computeInstanceId: c_uint::MAX,
         })
     };
-    let items: Vec<_> = [
-        process(call.state.owner(), call.state.owner_memory_bytes),
-        process(call.state.neighbour(), call.state.neighbour_memory_bytes),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let items = |Call { state, .. }: &Call| {
+        let owner = process(state.owner(), state.owner_memory_bytes);
+        let neighbour = process(state.neighbour(), state.neighbour_memory_bytes);
+        Ok([owner, neighbour].into_iter().flatten().collect())
+    };
     // SAFETY: as in `list`.
-    unsafe { list(&items, count, out) }
+    unsafe { answer_list("nvmlDeviceGetComputeRunningProcesses_v3", device, count, out, items) }
 }
 
 #[unsafe(no_mangle)]
@@ -613,13 +564,8 @@ pub unsafe extern "C" fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
     count: *mut c_uint,
     out: *mut sys::nvmlProcessInfo_t,
 ) -> Return {
-    match enter("nvmlDeviceGetMPSComputeRunningProcesses_v3", device) {
-        // SAFETY: as in `list`.
-        Ok(call) if call.garbage => unsafe { garbage_list(count, out) },
-        // SAFETY: as in `list`.
-        Ok(_) => unsafe { list(&[], count, out) },
-        Err(code) => code,
-    }
+    // SAFETY: as in `list`.
+    unsafe { answer_list("nvmlDeviceGetMPSComputeRunningProcesses_v3", device, count, out, |_| Ok(Vec::new())) }
 }
 
 fn points_since(index: usize, since_us: u64) -> Vec<Point> {
@@ -672,41 +618,29 @@ pub unsafe extern "C" fn nvmlDeviceGetProcessUtilization(
     count: *mut c_uint,
     since_us: c_ulonglong,
 ) -> Return {
-    let call = match enter("nvmlDeviceGetProcessUtilization", device) {
-        Ok(call) => call,
-        Err(code) => return code,
+    let items = |call: &Call| {
+        let points = points_since(call.index, since_us);
+        let mean = |pid: Option<u32>, share: fn(&Point) -> (Option<u32>, f64)| {
+            let shares: Vec<f64> =
+                points.iter().map(share).filter(|(whose, _)| *whose == pid).map(|(_, share)| share).collect();
+            let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+            Some(sys::nvmlProcessUtilizationSample_t {
+                pid: pid?,
+                timeStamp: points.last()?.unix_us,
+                smUtil: pct(mean),
+                memUtil: 0,
+                encUtil: 0,
+                decUtil: 0,
+            })
+            .filter(|sample| sample.smUtil > 0)
+        };
+        let owner = mean(call.state.owner(), |point| (point.owner, point.seen.owner));
+        let neighbour = mean(call.state.neighbour(), |point| (point.neighbour, point.seen.neighbour));
+        let items: Vec<_> = [owner, neighbour].into_iter().flatten().collect();
+        if items.is_empty() { Err(NOT_FOUND) } else { Ok(items) }
     };
-    if call.garbage {
-        // SAFETY: as in `list`.
-        return unsafe { garbage_list(count, out) };
-    }
-    let points = points_since(call.index, since_us);
-    let mean = |pid: Option<u32>, share: fn(&Point) -> (Option<u32>, f64)| {
-        let shares: Vec<f64> =
-            points.iter().map(share).filter(|(whose, _)| *whose == pid).map(|(_, share)| share).collect();
-        let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
-        Some(sys::nvmlProcessUtilizationSample_t {
-            pid: pid?,
-            timeStamp: points.last()?.unix_us,
-            smUtil: pct(mean),
-            memUtil: 0,
-            encUtil: 0,
-            decUtil: 0,
-        })
-        .filter(|sample| sample.smUtil > 0)
-    };
-    let items: Vec<_> = [
-        mean(call.state.owner(), |point| (point.owner, point.seen.owner)),
-        mean(call.state.neighbour(), |point| (point.neighbour, point.seen.neighbour)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if items.is_empty() {
-        return NOT_FOUND;
-    }
     // SAFETY: as in `list`.
-    unsafe { list(&items, count, out) }
+    unsafe { answer_list("nvmlDeviceGetProcessUtilization", device, count, out, items) }
 }
 
 #[unsafe(no_mangle)]
@@ -722,7 +656,7 @@ pub unsafe extern "C" fn nvmlGpmQueryDeviceSupport(device: Handle, out: *mut sys
 }
 
 /// A GPM sample: a device's record and when it was read.
-type GpmSample = Option<(DeviceState, u64)>;
+type GpmSample = Option<Reading>;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlGpmSampleAlloc(out: *mut *mut GpmSample) -> Return {
@@ -759,16 +693,16 @@ pub unsafe extern "C" fn nvmlGpmMetricsGet(request: *mut sys::nvmlGpmMetricsGet_
         let request = &mut *request;
         (*request.sample1.cast::<GpmSample>(), *request.sample2.cast::<GpmSample>(), request)
     };
-    let (Some((before, then_ns)), Some((after, now_ns))) = (before, after) else {
+    let Some((before, after)) = before.zip(after) else {
         return INVALID_ARGUMENT;
     };
-    let seen = activity((&before, then_ns), (&after, now_ns)).unwrap_or_default();
+    let seen = activity(&before, &after).unwrap_or_default();
     for metric in request.metrics.iter_mut().take(request.numMetrics as usize) {
         metric.nvmlReturn = SUCCESS;
         metric.value = match metric.metricId {
             _ if garbage => f64::NAN,
-            sys::nvmlGpmMetricId_t_NVML_GPM_METRIC_SM_UTIL => after.sm_active_pct as f64 * seen.device,
-            sys::nvmlGpmMetricId_t_NVML_GPM_METRIC_DRAM_BW_UTIL => after.dram_active_pct as f64 * seen.device,
+            sys::nvmlGpmMetricId_t_NVML_GPM_METRIC_SM_UTIL => after.0.sm_active_pct as f64 * seen.device,
+            sys::nvmlGpmMetricId_t_NVML_GPM_METRIC_DRAM_BW_UTIL => after.0.dram_active_pct as f64 * seen.device,
             _ => {
                 metric.nvmlReturn = NOT_SUPPORTED;
                 0.0

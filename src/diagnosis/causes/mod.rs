@@ -1,112 +1,221 @@
-//! Every cause that a verdict can name, in one table: what it means, how it is recognised, where the numbers and the
-//! rule come from, how far it is confirmed, what it can be mistaken for, and what to do. The rules give the cause, this
-//! gives the words; verdicts, `trainmon explain` and the read-me all read it.
+//! What can hold a loop back: a file for each cause, with all there is to it. Its rule and the numbers that decide, what
+//! speaks against it, its words, its advice and what that can bring at most. Verdicts, `trainmon explain`, the screen and the
+//! documentation read them here.
 //!
-//! One file for each class. Values are never written here: a rule names its thresholds, whose values stand in
-//! [`thresholds`](super::thresholds) only.
+//! The order of the one list below is the order of decision: a rule is asked only where none before it held.
 
-mod cpu;
-mod data_loader;
-mod gpu;
-mod io;
-mod signals;
+mod case;
+mod judgement;
+mod source;
+mod spec;
+mod stages;
+mod starvation;
 mod states;
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;
+mod texts;
 
-use serde::Serialize;
+mod cgroup_throttled;
+pub(super) mod checkpoint_write;
+mod collate;
+mod communication;
+mod compute_bound;
+pub(super) mod copy_bound;
+mod cores_saturated;
+mod cpu_training;
+mod decode;
+mod disk_bandwidth;
+mod gil_contention;
+mod hand_over;
+mod host_device_sync;
+mod in_process_loading;
+mod io_throttled;
+mod launch_bound;
+mod main_thread;
+pub(super) mod memory_bandwidth;
+mod memory_pressure;
+mod network_storage;
+mod noisy_neighbour;
+mod page_cache_miss;
+pub(super) mod shared_gpu;
+mod slow_samples;
+mod small_files;
+mod thread_oversubscription;
+pub(super) mod throttled;
+mod too_few_workers;
+mod too_many_workers;
+mod transform;
+mod under_filled;
+mod worker_imbalance;
+pub(super) mod worker_restart;
 
-use super::thresholds::Threshold;
-use super::verdict::Class;
+use std::fmt;
 
-/// How far a rule has been held against programs of which the truth is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Confirmed {
-    /// Real training programs with a known bottleneck (`tests/workloads`), whose truth does not rest on a device.
-    LabelledWorkloads,
-    /// The same, but the device that the rule rests on is simulated: no real GPU was at hand.
-    FakeDeviceOnly,
-    /// Series of numbers written by hand (`tests/diagnosis`).
-    DataFilesOnly,
-    /// Nothing yet.
-    Unconfirmed,
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::class::{Class, Phase};
+use super::features::{Device, Features, LoopStacks, LoopThread, Workers};
+use super::parts::Advice;
+use super::signals::{Side, Signal};
+use super::stats::{percent, quantile, round};
+use super::thresholds::{self, *};
+use super::what_if::{self, Loop, Prediction};
+use crate::rates::stacks::Activity;
+use crate::rates::time_split::TimeSplit;
+pub(super) use case::{Case, Known, Loss};
+pub(super) use judgement::{Judgement, Other};
+pub(super) use spec::{Against, Place};
+pub use spec::{Confirmed, Spec};
+use texts::*;
+
+/// What to do and why, first thing first.
+macro_rules! advice {
+    ($($title:literal => $why:literal;)*) => { &[$(($title, $why)),*] };
+}
+use advice;
+
+macro_rules! causes {
+    ($($Cause:ident = $module:ident;)+) => {
+        /// A cause.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Cause {
+            $(#[doc = concat!("See `", stringify!($module), ".rs`.")] $Cause,)+
+        }
+
+        impl Cause {
+            /// All of them, in the order of decision.
+            pub const ALL: &[Self] = &[$(Self::$Cause),+];
+
+            /// Everything about it, in its main class.
+            #[must_use]
+            pub fn spec(self) -> &'static Spec {
+                match self { $(Self::$Cause => &$module::CAUSE),+ }
+            }
+        }
+
+        /// The numbers that decide, shared and of each cause.
+        const ALL_NUMBERS: &[&[Threshold]] = &[
+            thresholds::NUMBERS, starvation::NUMBERS, source::NUMBERS, stages::NUMBERS, $($module::NUMBERS),+
+        ];
+    };
 }
 
-impl Confirmed {
-    /// For a person.
+causes! {
+    // Collectives and saving cost the loop more than its waits for batches do.
+    Communication = communication;
+    CheckpointWrite = checkpoint_write;
+    // Somebody else uses the device, its clocks are held down, or the link to it is full.
+    SharedGpu = shared_gpu;
+    Throttled = throttled;
+    CopyBound = copy_bound;
+    // CPU time or memory is wanted and not given: before anybody's code is blamed for being slow.
+    CgroupThrottled = cgroup_throttled;
+    MemoryPressure = memory_pressure;
+    NoisyNeighbour = noisy_neighbour;
+    ThreadOversubscription = thread_oversubscription;
+    TooManyWorkers = too_many_workers;
+    CoresSaturated = cores_saturated;
+    // Whoever makes the batches waits for their source.
+    NetworkStorage = network_storage;
+    IoThrottled = io_throttled;
+    PageCacheMiss = page_cache_miss;
+    SmallFiles = small_files;
+    DiskBandwidth = disk_bandwidth;
+    // The loader itself.
+    WorkerRestart = worker_restart;
+    WorkerImbalance = worker_imbalance;
+    SlowSamples = slow_samples;
+    HandOver = hand_over;
+    Collate = collate;
+    Decode = decode;
+    Transform = transform;
+    TooFewWorkers = too_few_workers;
+    InProcessLoading = in_process_loading;
+    // The device is busy, and this is with what.
+    MemoryBandwidth = memory_bandwidth;
+    UnderFilled = under_filled;
+    ComputeBound = compute_bound;
+    // The device runs dry or there is none, and this is what the host does.
+    HostDeviceSync = host_device_sync;
+    GilContention = gil_contention;
+    LaunchBound = launch_bound;
+    MainThread = main_thread;
+    CpuTraining = cpu_training;
+}
+
+impl Cause {
+    /// The exact string of verdicts and logs.
     #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::LabelledWorkloads => "confirmed on labelled real training programs",
-            Self::FakeDeviceOnly => "confirmed with a simulated GPU only",
-            Self::DataFilesOnly => "checked against hand-made data only",
-            Self::Unconfirmed => "not confirmed yet",
-        }
+    pub fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// The cause of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|cause| cause.name() == name)
+    }
+
+    /// Everything about it in a class: a cause may be of two.
+    #[must_use]
+    pub fn spec_in(self, class: Class) -> &'static Spec {
+        let main = self.spec();
+        main.elsewhere.filter(|other| other.class == class).unwrap_or(main)
+    }
+
+    /// Whether its rule holds, and how surely.
+    pub(super) fn judge(self, case: &Case<'_>) -> Option<Judgement> {
+        (self.spec().judge)(case)
     }
 }
 
-/// Everything about one cause. Texts end without a full stop.
-#[derive(Debug, Clone, Copy)]
-pub struct Cause {
-    /// Class it belongs to.
-    pub class: Class,
-    /// The string of verdicts and logs; of a state without a cause (idle, balanced, unknown) the phase or the class.
-    pub name: &'static str,
-    /// A few words, for a headline: "DATA-LOADER: <headline>".
-    pub headline: &'static str,
-    /// What it means, for a sentence: "… because <meaning>".
-    pub meaning: &'static str,
-    /// What has to be the case, in the order in which it is looked at. Names of thresholds stand in backticks.
-    pub rule: &'static [&'static str],
-    /// The thresholds that the rule names, in that order.
-    pub thresholds: &'static [&'static Threshold],
-    /// Where the numbers come from.
-    pub signals: &'static [&'static str],
-    /// Why the rule is as it is: documentation, measurements.
-    pub source: &'static str,
-    /// How far it is confirmed.
-    pub confirmed: Confirmed,
-    /// What it can be mistaken for, and when.
-    pub limits: &'static str,
-    /// What to do, first thing first: (title, why).
-    pub advice: &'static [(&'static str, &'static str)],
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
-/// All causes, in the order of the classes.
-pub fn all() -> impl Iterator<Item = &'static Cause> {
-    [data_loader::CAUSES, io::CAUSES, cpu::CAUSES, gpu::CAUSES].into_iter().flatten()
+impl Serialize for Cause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// Reads a cause; a name that this version does not know is none.
+///
+/// # Errors
+/// What is neither a string nor nothing.
+pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cause>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    Ok(name.as_deref().and_then(Cause::named))
+}
+
+/// Everything about every cause, by class and in the order of decision; twice where it is of two classes.
+pub fn all() -> impl Iterator<Item = &'static Spec> {
+    let of_class = |class: Class| {
+        let specs = Cause::ALL.iter().map(|cause| cause.spec());
+        specs.flat_map(|spec| [Some(spec), spec.elsewhere]).flatten().filter(move |spec| spec.class == class)
+    };
+    Class::ALL.into_iter().flat_map(of_class)
 }
 
 /// What a verdict can say without naming a cause: nothing costs much, no training now, too little seen.
-pub fn states() -> impl Iterator<Item = &'static Cause> {
+pub fn states() -> impl Iterator<Item = &'static Spec> {
     states::STATES.iter()
 }
 
-/// What holds the loop back in a class, for a sentence.
+/// What there is to say about a verdict: of its cause, or of its state. `None` for a class alone.
 #[must_use]
-pub fn class_meaning(class: Class) -> &'static str {
-    match class {
-        Class::DataLoader => "batches are not made fast enough",
-        Class::Io => "the data does not arrive, or state is not saved, fast enough",
-        Class::Cpu => "the host is the limit",
-        Class::Gpu => "the device is the limit",
-        Class::Balanced => "nothing costs more than a few percent",
-        Class::Idle => "not training now; `phase` says which",
-        Class::Unknown => "not a training process, or too little could be seen",
-    }
-}
-
-/// The words of a cause.
-#[must_use]
-pub fn find(class: Class, name: &str) -> Option<&'static Cause> {
-    all().find(|cause| cause.class == class && cause.name == name).or_else(|| all().find(|cause| cause.name == name))
+pub fn spec_of(class: Class, cause: Option<Cause>, phase: Phase) -> Option<&'static Spec> {
+    let state = |name: &str| states().find(|state| state.class == class && state.name == name);
+    cause.map(|cause| cause.spec_in(class)).or_else(|| state(phase.word())).or_else(|| state(class.word()))
 }
 
 /// What a person asks for: `cause`, `class/cause` (a cause may be of two classes) or `class`, which gives all of it.
 /// Case, blanks and underscores for dashes do not matter. Empty where there is no such thing.
 #[must_use]
-pub fn named(text: &str) -> Vec<&'static Cause> {
+pub fn named(text: &str) -> Vec<&'static Spec> {
     let text = text.trim().to_lowercase().replace(['_', ' '], "-");
     let everything = || all().chain(states());
     if let Some((class, name)) = text.split_once('/') {
@@ -119,8 +228,7 @@ pub fn named(text: &str) -> Vec<&'static Cause> {
 /// Names and classes that look like `text`, the likest first, at most four.
 #[must_use]
 pub fn near(text: &str) -> Vec<&'static str> {
-    let text: Vec<char> = text.trim().to_lowercase().replace(['_', ' '], "-").chars().take(64).collect();
-    let spelled: String = text.iter().collect();
+    let spelled: String = text.trim().to_lowercase().replace(['_', ' '], "-").chars().take(64).collect();
     let name = spelled.rsplit('/').next().unwrap_or_default();
     let mut found: Vec<(usize, &'static str)> = Class::ALL
         .iter()
@@ -128,7 +236,7 @@ pub fn near(text: &str) -> Vec<&'static str> {
         .chain(all().chain(states()).map(|cause| cause.name))
         .filter_map(|known| {
             let part = name.len() >= 3 && (known.contains(name) || name.contains(known));
-            let apart = distance(name, known);
+            let apart = strsim::levenshtein(name, known);
             (part || apart <= known.len() / 3).then_some((if part { apart.min(2) } else { apart }, known))
         })
         .collect();
@@ -136,20 +244,4 @@ pub fn near(text: &str) -> Vec<&'static str> {
     found.dedup_by_key(|(_, known)| *known);
     found.truncate(4);
     found.into_iter().map(|(_, known)| known).collect()
-}
-
-/// Letters to insert, drop or replace between two words (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.chars().enumerate() {
-        let mut left = at + 1;
-        let mut next = vec![left];
-        for ((above, diagonal), wanted) in row.iter().skip(1).zip(&row).zip(&other) {
-            left = (left + 1).min(above + 1).min(diagonal + usize::from(letter != *wanted));
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
 }

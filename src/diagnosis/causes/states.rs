@@ -1,133 +1,130 @@
 //! What a verdict can say without a cause: phases in which nothing is held back, and the two classes without causes.
 
-use super::signals::{DEVICE, MAIN_STACKS, MAIN_TIME, MAIN_WAIT, STEPS};
-use super::{Cause, Confirmed};
-use crate::diagnosis::thresholds as limit;
-use crate::diagnosis::verdict::Class;
+use super::*;
 
-pub(super) const STATES: &[Cause] = &[
-    Cause {
-        class: Class::Balanced,
+pub(super) const STATES: &[Spec] = &[
+    Spec {
         name: "balanced",
         headline: "no resource costs more than a few percent",
+        brief: "nothing costs more than a few percent",
         meaning: "nothing costs the loop more than a few percent",
         rule: &[
             "the loop loses less than `lost_wait` to batches and less than `checkpoint` to saving",
             "the device is idle less than `dry`, or the host neither works nor waits much",
         ],
-        thresholds: &[&limit::LOST_WAIT, &limit::CHECKPOINT, &limit::DRY],
         signals: &[MAIN_WAIT, DEVICE],
         source: "a device that is idle for so little leaves 1 / (1 - idle) as the most that anything could bring",
         confirmed: Confirmed::FakeDeviceOnly,
         limits: "several small losses add up: the findings list them",
-        advice: &[],
+        ..Spec::of(Class::Balanced)
     },
-    Cause {
-        class: Class::Unknown,
+    Spec {
         name: "unknown",
         headline: "too little could be seen",
+        brief: "too little could be seen",
         meaning: "the process does not look like training, or what it waits for may not be read",
         rule: &[
             "no data workers, no machine-learning library, no device in use; or",
             "the main thread was not seen, may not be read, or waits for something that is neither a batch nor the \
              device",
         ],
-        thresholds: &[],
         signals: &[MAIN_WAIT, DEVICE],
         source: "a guess would cost more than an honest gap: the signals that were missing are listed",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "a loop without workers, library or device looks like any other program",
-        advice: &[(
-            "Run `trainmon doctor --pid PID`",
-            "it says what cannot be seen from here and the command that mends it",
-        )],
+        advice: advice![
+            "Run `trainmon doctor --pid PID`"
+                => "it says what cannot be seen from here and the command that mends it";
+        ],
+        ..Spec::of(Class::Unknown)
     },
-    Cause {
-        class: Class::Idle,
+    Spec {
         name: "init",
         headline: "starting up",
+        brief: "starting up: not training yet",
         meaning: "the job sets itself up: imports, data set, model, first batches",
         rule: &["nothing has stepped yet, and the process is younger than `starting`, the device unused \
-             (`device_unused`), or memory still grows by `growing`; or workers are starting"],
-        thresholds: &[&limit::STARTING, &limit::DEVICE_UNUSED, &limit::GROWING],
+                 (`device_unused`), or memory still grows by `growing`; or workers are starting"],
         signals: &[STEPS, MAIN_TIME, DEVICE],
         source: "importing torch adds 200 to 500 MiB of memory in some seconds; a loop's memory stands still",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "a data set index that is built in Python for minutes looks like work of the loop once the process is old",
-        advice: &[],
+        ..Spec::of(Class::Idle)
     },
-    Cause {
-        class: Class::Idle,
+    Spec {
         name: "compile",
         headline: "compiling the model",
+        brief: "not training now",
         meaning: "torch.compile works on the first steps, or again after a change of shapes",
         rule: &["with stacks: the main thread lies in torch/_dynamo or torch/_inductor at least `phase` of its time"],
-        thresholds: &[&limit::PHASE],
         signals: &[MAIN_STACKS],
         source: "torch.compile documentation: compilation happens at the first call, and again for new shapes",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "needs stacks: without them it looks like work of the main thread",
-        advice: &[(
-            "If it comes back during training: mark_dynamic, dynamic=True, or pad to few shapes (TORCH_LOGS=recompiles)",
-            "each new shape compiles again",
-        )],
+        advice: advice![
+            "If it comes back during training: mark_dynamic, dynamic=True, or pad to few shapes (TORCH_LOGS=recompiles)"
+                => "each new shape compiles again";
+        ],
+        ..Spec::of(Class::Idle)
     },
-    Cause {
-        class: Class::Idle,
+    Spec {
         name: "validation",
         headline: "validating",
+        brief: "not training now",
         meaning: "the loop runs its validation set: no steps are taken",
         rule: &[
-            "with stacks: the main thread lies at least `phase` of its time below an evaluation loop of a framework, a \
-             function under no_grad, or one of the user that is named for it",
+            "with stacks: the main thread lies at least `phase` of its time below an evaluation loop of a framework, \
+             a function under no_grad, or one of the user that is named for it",
         ],
-        thresholds: &[&limit::PHASE],
         signals: &[MAIN_STACKS],
         source: "frames of Lightning's evaluation loop, the evaluate of the HF Trainer, or user functions of such names",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "needs stacks; a loop with validation inline under no name of its own counts as training",
-        advice: &[("Validate less often, or on a part of the set", "the model does not learn meanwhile")],
+        advice: advice![
+            "Validate less often, or on a part of the set" => "the model does not learn meanwhile";
+        ],
+        ..Spec::of(Class::Idle)
     },
-    Cause {
-        class: Class::Idle,
+    Spec {
         name: "idle",
         headline: "alive, but not training",
+        brief: "not training now",
         meaning: "the job is alive, but neither computes nor waits for data: done, hung or waiting for input",
         rule: &[
             "the job uses less than `inactive`, the device is unused (`device_unused`), and nothing steps",
             "it has stepped before, or is older than `starting`",
         ],
-        thresholds: &[&limit::INACTIVE, &limit::DEVICE_UNUSED, &limit::STARTING],
         signals: &[MAIN_TIME, STEPS, DEVICE],
         source: "any training loop uses more CPU time than that, if only to launch",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "hung and finished look alike from outside; stacks of the main thread say where it stands",
-        advice: &[],
+        ..Spec::of(Class::Idle)
     },
-    Cause {
-        class: Class::Idle,
+    Spec {
         name: "stopped",
         headline: "stopped by a signal or a debugger",
+        brief: "stopped by a signal or a debugger",
         meaning: "the process is stopped",
         rule: &["the process is in state T or t"],
-        thresholds: &[],
         signals: &["/proc/PID/stat: the state letter"],
         source: "proc(5): T is stopped by a signal, t by a tracer",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "a debugger that stops it for a moment only is not reported",
-        advice: &[("Let the process go on: kill -CONT PID", "it is stopped by a signal or a debugger")],
+        advice: advice![
+            "Let the process go on: kill -CONT PID" => "it is stopped by a signal or a debugger";
+        ],
+        ..Spec::of(Class::Idle)
     },
-    Cause {
-        class: Class::Idle,
+    Spec {
         name: "finished",
         headline: "has ended",
+        brief: "the target has ended",
         meaning: "the process has ended",
         rule: &["the PID is gone, or belongs to a process that started later"],
-        thresholds: &[],
         signals: &["/proc/PID/stat: the start time"],
         source: "a PID can be given to another process; its start time cannot",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "how it ended, and its exit status, is known to its parent only",
-        advice: &[],
+        ..Spec::of(Class::Idle)
     },
 ];

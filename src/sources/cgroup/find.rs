@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::sources::Roots;
-use crate::sources::bytes::{READ_LIMIT, lines, read_once};
+use crate::sources::fields::lines;
+use crate::sources::files::{READ_LIMIT, read_once};
 use crate::sources::mounts::{Mount, below, parse_mountinfo};
 
 /// Deeper groups are not looked at; container platforms nest about ten.

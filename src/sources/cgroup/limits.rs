@@ -1,35 +1,33 @@
 //! The limits along a path of cgroups: the tightest quota, memory limit and read limits.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::find::Hierarchy;
 use super::{only_number, small_file};
-use crate::sources::bytes::{Fields, lines, number};
+use crate::sources::fields::{Fields, lines, number};
 
 /// v1 writes "no limit" as the largest page-aligned number (PAGE_COUNTER_MAX pages, mm/page_counter.c); nothing that
 /// is meant as a limit comes near 4 EiB.
 const V1_NO_LIMIT: u64 = 1 << 62;
 
-/// The tightest CPU bandwidth limit in cores, with the folder of the group that sets it.
-pub(super) fn cpu(hierarchy: Option<&Hierarchy>, buffer: &mut Vec<u8>) -> Option<(f64, PathBuf)> {
-    let hierarchy = hierarchy?;
-    let mut tightest: Option<(f64, PathBuf)> = None;
-    for folder in &hierarchy.folders {
-        let cores = if hierarchy.v2 {
-            small_file(folder, "cpu.max", buffer).and_then(cpu_max)
-        } else {
-            let quota = small_file(folder, "cpu.cfs_quota_us", buffer).and_then(only_number);
-            let period = small_file(folder, "cpu.cfs_period_us", buffer).and_then(only_number);
-            quota.zip(period).and_then(|(quota, period)| cores(quota, period))
-        };
-        // The group nearest to the job wins a tie: its counters are the job's own.
-        if let Some(cores) = cores
-            && tightest.as_ref().is_none_or(|(least, _)| cores < *least)
-        {
-            tightest = Some((cores, folder.clone()));
+/// The lowest limit along the path, with the folder of the group that sets it; the group nearest to the job wins a tie:
+/// its counters are the job's own.
+fn tightest<T: PartialOrd>(hierarchy: &Hierarchy, mut limit: impl FnMut(&Path) -> Option<T>) -> Option<(T, PathBuf)> {
+    let found = hierarchy.folders.iter().filter_map(|folder| Some((limit(folder)?, folder)));
+    let least = found.reduce(|least, next| if next.0 < least.0 { next } else { least });
+    least.map(|(limit, folder)| (limit, folder.clone()))
+}
+
+/// The tightest CPU bandwidth limit in cores.
+pub(super) fn cpu(hierarchy: &Hierarchy, buffer: &mut Vec<u8>) -> Option<(f64, PathBuf)> {
+    tightest(hierarchy, |folder| {
+        if hierarchy.v2 {
+            return small_file(folder, "cpu.max", buffer).and_then(cpu_max);
         }
-    }
-    tightest
+        let quota = small_file(folder, "cpu.cfs_quota_us", buffer).and_then(only_number)?;
+        let period = small_file(folder, "cpu.cfs_period_us", buffer).and_then(only_number)?;
+        cores(quota, period)
+    })
 }
 
 /// `QUOTA PERIOD` or `max PERIOD`, microseconds (Documentation/admin-guide/cgroup-v2.rst).
@@ -46,23 +44,14 @@ fn cores(quota_us: u64, period_us: u64) -> Option<f64> {
     (period_us > 0 && quota_us > 0).then(|| quota_us as f64 / period_us as f64)
 }
 
-/// The tightest memory limit, bytes, with the folder of the group that sets it. v2's `memory.high` counts as well as
-/// `memory.max`: at both the group's page cache is reclaimed.
-pub(super) fn memory(hierarchy: Option<&Hierarchy>, buffer: &mut Vec<u8>) -> Option<(u64, PathBuf)> {
-    let hierarchy = hierarchy?;
+/// The tightest memory limit, bytes. v2's `memory.high` counts as well as `memory.max`: at both the group's page cache
+/// is reclaimed.
+pub(super) fn memory(hierarchy: &Hierarchy, buffer: &mut Vec<u8>) -> Option<(u64, PathBuf)> {
     let names: &[&str] = if hierarchy.v2 { &["memory.max", "memory.high"] } else { &["memory.limit_in_bytes"] };
-    let mut tightest: Option<(u64, PathBuf)> = None;
-    for folder in &hierarchy.folders {
-        for name in names {
-            let limit = small_file(folder, name, buffer).and_then(only_number).filter(|&bytes| bytes < V1_NO_LIMIT);
-            if let Some(limit) = limit
-                && tightest.as_ref().is_none_or(|(least, _)| limit < *least)
-            {
-                tightest = Some((limit, folder.clone()));
-            }
-        }
-    }
-    tightest
+    tightest(hierarchy, |folder| {
+        let limits = names.iter().filter_map(|name| small_file(folder, name, buffer).and_then(only_number));
+        limits.filter(|&bytes| bytes < V1_NO_LIMIT).min()
+    })
 }
 
 /// Lowest limits on reading from any block device.
@@ -76,9 +65,8 @@ pub(super) struct ReadLimits {
 
 /// v2: over the group and its ancestors. v1: of the group alone, whose throttling knows no hierarchy
 /// (Documentation/admin-guide/cgroup-v1/blkio-controller.rst).
-pub(super) fn io(hierarchy: Option<&Hierarchy>, buffer: &mut Vec<u8>) -> ReadLimits {
+pub(super) fn io(hierarchy: &Hierarchy, buffer: &mut Vec<u8>) -> ReadLimits {
     let mut limits = ReadLimits::default();
-    let Some(hierarchy) = hierarchy else { return limits };
     if hierarchy.v2 {
         for folder in &hierarchy.folders {
             if let Some(text) = small_file(folder, "io.max", buffer) {

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::*;
+use crate::sample::MountKind;
 
 const MOUNTINFO: &str = "27 1 8:1 / / rw - ext4 /dev/sda1 rw
 40 27 0:50 / /mnt/data rw - nfs4 server:/export rw

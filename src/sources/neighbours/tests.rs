@@ -1,4 +1,4 @@
-//! Looks at made and at real trees of processes.
+//! Scans of made and of real trees of processes.
 
 use std::collections::HashMap;
 use std::process::{Child, Command};
@@ -28,7 +28,7 @@ impl Tree {
 
     fn set(&self, pid: u32, parent: u32, comm: &str, ticks: u64, start: u64) {
         std::fs::create_dir_all(self.folder(pid)).unwrap();
-        let flags = if comm.starts_with("kworker") { KERNEL_THREAD } else { 0 };
+        let flags = if comm.starts_with("kworker") { 0x0020_0000 } else { 0 };
         let stat = format!(
             "{pid} ({comm}) S {parent} 1 1 0 -1 {flags} 0 0 0 0 {ticks} 0 0 0 20 0 1 0 {start} 1000 3 0 0 0\n"
         );
@@ -43,7 +43,7 @@ fn ticks(sample: &NeighboursSample) -> Vec<(u32, u64)> {
 }
 
 #[test]
-fn the_busiest_since_the_last_look() {
+fn the_busiest_since_the_last_scan() {
     let tree = Tree::new();
     let mut reader = tree.reader();
     tree.set(10, 1, "idle", 500, 1);
@@ -137,10 +137,10 @@ fn we_are_seen_at_work_on_this_host() {
     assert_eq!(own.uid, Some(rustix::process::getuid().as_raw()));
 }
 
-/// Prints what a look costs: `cargo test --release --lib look_costs -- --ignored --nocapture`.
+/// Prints what a scan costs: `cargo test --release --lib scan_costs -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
-fn what_a_look_costs() {
+fn what_a_scan_costs() {
     struct Sleepers(Vec<Child>);
     impl Drop for Sleepers {
         fn drop(&mut self) {
@@ -182,7 +182,7 @@ fn seen(table: &HashMap<u32, (u64, u64)>) -> Vec<Seen> {
 
 proptest! {
     #[test]
-    fn ticks_are_those_since_the_look(before in table(), now in table(), complete: bool) {
+    fn ticks_are_those_since_the_scan(before in table(), now in table(), complete: bool) {
         let mut counters = Counters::default();
         counters.replace(&mut seen(&before), complete);
         for now in seen(&now) {
@@ -196,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn no_line_makes_a_look_fail(lines in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 1..4)) {
+    fn no_line_makes_a_scan_fail(lines in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 1..4)) {
         let tree = Tree::new();
         for (pid, line) in (1..).zip(&lines) {
             std::fs::create_dir(tree.folder(pid)).unwrap();

@@ -20,7 +20,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 pub const DOCUMENT: &str = "/proc/self/fd/0";
 
 /// How often the helper's end and the wish to stop are looked for.
-const LOOK: Duration = Duration::from_millis(40);
+const STEP: Duration = Duration::from_millis(40);
 /// How long a killed helper may take to be reaped; then a thread of its own waits for it.
 const REAP: Duration = Duration::from_millis(500);
 /// Lower priority than the job's: the helper must not take its CPU.
@@ -106,7 +106,7 @@ pub fn run(program: &Path, arguments: &[&str], time_out: Duration, most: u64, st
         if [&document, &out, &err].into_iter().any(|file| length(file) > most) {
             break Ending::TooMuch;
         }
-        thread::sleep(LOOK);
+        thread::sleep(STEP);
     };
     drop(child);
     // A helper that reached its limit was ended by SIGXFSZ, or has stopped writing exactly there.

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::sample::ProcessId;
-use crate::sources::kept;
+use crate::sources::files::{READ_LIMIT, read_once};
 
 /// The program's name.
 const NAME: &str = "py-spy";
@@ -62,10 +62,7 @@ pub fn is_program(path: &Path) -> bool {
 fn beside_interpreter(folder: &Path) -> Vec<PathBuf> {
     let mut places = Vec::new();
     let mut buffer = Vec::new();
-    let mut read = |name: &str| {
-        let read = kept::open(&folder.join(name)).and_then(|file| kept::read_into(&file, &mut buffer));
-        if read.is_ok() { buffer.clone() } else { Vec::new() }
-    };
+    let mut read = |name: &str| read_once(&folder.join(name), &mut buffer, READ_LIMIT).unwrap_or_default().to_vec();
     if let Ok(program) = fs::read_link(folder.join("exe")) {
         places.extend(program.parent().map(Path::to_path_buf));
     }

@@ -14,7 +14,6 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::sample::stacks::is_user_code;
 use crate::sample::{StackFrame, StackWindow};
-use crate::sources::kept;
 
 /// Where torch's workers call the data set and the collate function from.
 const FETCH: &str = "torch/utils/data/_utils/fetch.py";
@@ -51,7 +50,8 @@ impl SourceLines {
             return;
         }
         let folder = proc_root.join(window.process.pid.to_string());
-        let Ok(root) = kept::open_dir(&folder.join("root")) else { return };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(root) = rustix::fs::open(folder.join("root"), flags, Mode::empty()) else { return };
         for (file, frames) in wanted.into_iter().take(FILES) {
             let Some(opened) = open(&root, &folder, &file) else { continue };
             let lines: Vec<u32> = frames.iter().filter_map(|&at| Some(window.frames.get(at)?.line)).collect();

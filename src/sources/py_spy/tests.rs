@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::*;
 
-const DOCUMENT: &str = include_str!("../../../tests/fixtures/speedscope/py-spy-0.4.3-parent.json");
+const DOCUMENT: &str = include_str!("../../../tests/fixtures/py-spy/0.4.3-parent.txt");
 
 /// A folder from which the stand-in is called; its name tells the stand-in what to do.
 struct Stage {
@@ -80,6 +80,7 @@ fn a_window_is_asked_for_without_stopping_the_target() {
     assert!(window.began_ns < window.ended_ns);
     let arguments = fs::read_to_string(stage.at("arguments")).unwrap();
     assert!(arguments.starts_with("record --nonblocking "), "{arguments}");
+    assert!(arguments.contains("--format raw --full-filenames "), "{arguments}");
     assert!(!arguments.contains("--native") && !arguments.contains("--subprocesses"), "{arguments}");
     assert!(is_gone(stage.left("pid")));
 }
@@ -160,12 +161,12 @@ fn failures_become_refusals() {
     let refusal = Stage::new("crash").record(&never()).unwrap_err();
     assert!(!refusal.last && refusal.reason.contains("signal: 11"), "{refusal:?}");
     let refusal = Stage::new("nothing").record(&never()).unwrap_err();
-    assert!(!refusal.last && refusal.reason.contains("not a speedscope document"), "{refusal:?}");
+    assert!(!refusal.last && refusal.reason.contains("no sample"), "{refusal:?}");
 
     let stage = Stage::new("document");
     fs::write(stage.at("document"), r#"{"profiles":[],"shared":{"frames":[]}}"#).unwrap();
     let refusal = stage.record(&never()).unwrap_err();
-    assert!(!refusal.last && refusal.reason.contains("no sample"), "{refusal:?}");
+    assert!(!refusal.last && refusal.reason.contains("holds no stacks"), "{refusal:?}");
 }
 
 #[test]

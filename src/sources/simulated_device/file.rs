@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::state::{DeviceState, FILE_BYTES, RECORD_BYTES, parse_header};
+use super::state::{DeviceState, RECORD_BYTES, StateError, parse_header};
 
 /// Attempts at a record that is being written. A write takes microseconds; one that lasts longer than this died half-way.
 const ATTEMPTS: u32 = 64;
@@ -28,18 +28,14 @@ impl StateFile {
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
         let facts = file.metadata()?;
         if !facts.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a regular file"));
+            return Err(StateError::NoFile.into());
         }
         let mut header = [0; 16];
-        let length = facts.len();
-        if length >= header.len() as u64 {
-            file.read_exact_at(&mut header, 0)?;
-        } else {
-            let reason = format!("{length} bytes long, expected {FILE_BYTES}");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        if facts.len() < header.len() as u64 {
+            return Err(StateError::Size(facts.len()).into());
         }
-        let device_count =
-            parse_header(&header, length).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        file.read_exact_at(&mut header, 0)?;
+        let device_count = parse_header(&header, facts.len())?;
         Ok(Self { file, device_count })
     }
 

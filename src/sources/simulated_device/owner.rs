@@ -1,7 +1,7 @@
 //! The owner's side of the simulated device: a training-like program creates the file and launches work on it.
 //!
-//! Work is a length of time. Launching returns at once, as a kernel launch does; [`SimulatedGpu::synchronize`] sleeps until
-//! the queue is empty, as a blocking synchronisation does. Readers see a record through its sequence lock, so nothing but
+//! Work is a length of time. Launching returns at once, as a kernel launch does; a blocking synchronisation is a sleep until
+//! [`SimulatedGpu::free_at_ns`]. Readers see a record through its sequence lock, so nothing but
 //! plain writes to the file is needed. One process writes a file, from one thread.
 
 use std::fs::{File, OpenOptions};
@@ -75,17 +75,6 @@ impl SimulatedGpu {
         self.update(index, |device| device.neighbour_queue.launch(now, length))
     }
 
-    /// Sleeps until device 0 has done all that was launched on it.
-    pub fn synchronize(&self) {
-        loop {
-            let left = self.free_at_ns().saturating_sub(monotonic_ns());
-            if left == 0 {
-                return;
-            }
-            std::thread::sleep(Duration::from_nanos(left));
-        }
-    }
-
     /// When device 0 has done all that was launched on it, CLOCK_MONOTONIC nanoseconds.
     #[must_use]
     pub fn free_at_ns(&self) -> u64 {
@@ -95,15 +84,8 @@ impl SimulatedGpu {
     /// Time device 0 has been busy up to now: the truth that a monitor's readings are held against.
     #[must_use]
     pub fn busy(&self) -> Duration {
-        self.devices
-            .first()
-            .map_or(Duration::ZERO, |device| Duration::from_nanos(device.queue.busy_ns(monotonic_ns())))
-    }
-
-    /// The record of device `index` as last written.
-    #[must_use]
-    pub fn device(&self, index: usize) -> Option<&DeviceState> {
-        self.devices.get(index)
+        let busy_ns = self.devices.first().map_or(0, |device| device.queue.busy_ns(monotonic_ns()));
+        Duration::from_nanos(busy_ns)
     }
 
     /// Changes the record of device `index` under its sequence lock.
@@ -129,10 +111,7 @@ impl SimulatedGpu {
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    u64::try_from(now.tv_sec)
-        .unwrap_or(0)
-        .saturating_mul(1_000_000_000)
-        .saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+    nanoseconds(now.try_into().unwrap_or_default())
 }
 
 fn nanoseconds(length: Duration) -> u64 {

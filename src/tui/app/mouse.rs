@@ -1,20 +1,21 @@
 //! The mouse: the wheel scrolls, a click selects, opens and seeks.
 
 use crossterm::event::{KeyCode, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::Rect;
 
 use super::App;
-use crate::tui::keys::Action;
+use super::popup::Popup;
 use crate::tui::message::Effect;
-use crate::tui::page::Page;
-use crate::tui::popup::Popup;
-use crate::tui::views;
+use crate::tui::pages::Page;
+use crate::tui::pages::action::Action;
+use crate::tui::widgets::drawn::Hit;
 
 /// Rows that a turn of the wheel moves.
 const WHEEL: isize = 3;
 
 impl App {
     /// Has the mouse reported, or leaves it to the terminal.
-    pub(in crate::tui) fn take_mouse(&mut self, on: bool) -> Vec<Effect> {
+    pub(super) fn take_mouse(&mut self, on: bool) -> Vec<Effect> {
         self.options.mouse = on;
         vec![Effect::Mouse(on), Effect::Redraw]
     }
@@ -24,12 +25,16 @@ impl App {
         if !self.fits() {
             return Vec::new();
         }
+        let hit = self.drawn.at(mouse.column, mouse.row);
         match mouse.kind {
             MouseEventKind::ScrollUp => self.wheel(-WHEEL),
             MouseEventKind::ScrollDown => self.wheel(WHEEL),
-            MouseEventKind::Down(MouseButton::Left) => self.click(mouse.column, mouse.row),
+            MouseEventKind::Down(MouseButton::Left) => hit.map_or_else(Vec::new, |hit| self.click(mouse.column, hit)),
             // Nobody sees the charts behind a popup.
-            MouseEventKind::Drag(MouseButton::Left) if self.popup.is_none() => self.seek(mouse.column, mouse.row),
+            MouseEventKind::Drag(MouseButton::Left) if self.popup.is_none() => match hit {
+                Some((area, Hit::Chart | Hit::Ruler)) => self.seek(mouse.column, area),
+                _ => Vec::new(),
+            },
             _ => Vec::new(),
         }
     }
@@ -39,7 +44,7 @@ impl App {
             Some(Popup::Detail) => return self.scroll_detail(by),
             Some(Popup::Jobs(_)) => {
                 let key = if by < 0 { KeyCode::Up } else { KeyCode::Down };
-                return self.on_list(|list, jobs, area| list.key(key.into(), jobs, area));
+                return self.on_list(|list, jobs, rows| list.key(key.into(), jobs, rows));
             }
             Some(Popup::Menu(_) | Popup::Confirm(_) | Popup::Setup(_) | Popup::Summary) => return Vec::new(),
             None | Some(Popup::Prompt(_)) => {}
@@ -52,37 +57,28 @@ impl App {
         effects
     }
 
-    fn click(&mut self, column: u16, row: u16) -> Vec<Effect> {
-        if matches!(self.popup, Some(Popup::Jobs(_))) {
-            return self.on_list(|list, _, area| list.click(column, row, area));
+    fn click(&mut self, column: u16, (area, hit): (Rect, Hit)) -> Vec<Effect> {
+        match (hit, &self.popup) {
+            (Hit::Row(row), Some(Popup::Jobs(_))) => self.on_list(|list, _, _| list.click(row)),
+            (_, Some(_)) => Vec::new(),
+            (Hit::Tab(place), None) => {
+                self.go(Page::ALL.get(place).copied().unwrap_or_default());
+                vec![Effect::Redraw]
+            }
+            (Hit::Chart | Hit::Ruler, None) => self.seek(column, area),
+            (hit, None) => {
+                let page = self.page;
+                let Some((pages, scene)) = self.on_pages() else { return Vec::new() };
+                let reply = pages.get_mut(page).click(hit, &scene);
+                self.reply(reply)
+            }
         }
-        if self.popup.is_some() {
-            return Vec::new();
-        }
-        if row.saturating_add(1) == self.size.1 {
-            let Some(page) = views::tab_at(self, self.size.0, column) else { return Vec::new() };
-            self.go(page);
-            return vec![Effect::Redraw];
-        }
-        let body = self.body();
-        if self.page != Page::Overview && !body.contains((column, row).into()) {
-            return Vec::new();
-        }
-        let Some((page, pages, seen)) = self.on_pages() else { return Vec::new() };
-        let reply = match page {
-            Page::Processes => pages.processes.click(column, row, &seen),
-            Page::Stacks => pages.stacks.click(row, &seen),
-            _ => return self.seek(column, row),
-        };
-        self.reply(reply, Action::Enter)
     }
 
     /// A click on a chart looks at that moment.
-    fn seek(&mut self, column: u16, row: u16) -> Vec<Effect> {
-        let Some(chart) = views::chart_at(self, self.area(), column, row) else { return Vec::new() };
-        let (_, end) = self.window(chart.width).ns_of(column - chart.x);
-        let span_s = self.span_s();
-        self.travel(|job| job.seek(end, span_s));
+    fn seek(&mut self, column: u16, chart: Rect) -> Vec<Effect> {
+        let (_, end) = self.scene().window(chart.width).ns_of(column - chart.x);
+        self.travel(|job, span_s| job.seek(end, span_s));
         vec![Effect::Redraw]
     }
 }

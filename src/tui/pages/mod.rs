@@ -1,85 +1,226 @@
-//! What each page remembers (selection, order, filter, folds) and what its keys do. How a page looks is told in
-//! [`super::views`]; pages without a memory of their own only scroll.
+//! The pages: one folder each, and the one list of them.
+//!
+//! A page is what its folder says: a [`Spec`] with its names and footer, what it remembers, what its keys do, and how it
+//! is drawn. The order of the list is that of Tab and of the number keys.
 
+pub mod action;
+mod cpu;
+mod findings;
+mod gpu;
+mod help;
+mod io;
+mod overview;
 pub mod processes;
-mod signals;
-pub mod stacks;
+mod run;
+mod stacks;
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::job::Job;
-use super::keys::Action;
-use super::message::Effect;
-use super::page::Page;
-use super::popup::{Popup, Purpose};
+use super::message::{Effect, Export};
+use super::widgets::drawn::{Drawn, Hit};
+use super::widgets::menu::{Confirm, Menu};
+use super::widgets::prompt::{Prompt, Purpose};
+use super::widgets::scene::Scene;
+use crate::jobs::Needs;
+use action::Action;
 
-/// What a page may look at when a key comes.
-#[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
-    /// The job that is shown, at the moment that is shown.
-    pub job: &'a Job,
-    /// Where the page is drawn.
-    pub body: Rect,
-    /// Signals and nice values may be sent to the job's processes.
-    pub may_signal: bool,
+/// Names the pages in their order, each with its folder.
+macro_rules! pages {
+    ($($page:ident $folder:ident,)*) => {
+        /// A screenful.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+        #[allow(missing_docs, reason = "each folder says what its page shows")]
+        pub enum Page { $($page,)* }
+
+        impl Page {
+            /// All pages, in the order of Tab.
+            pub const ALL: [Self; [$(stringify!($page)),*].len()] = [$(Self::$page,)*];
+
+            /// Names, help and footer.
+            #[must_use]
+            pub const fn spec(self) -> &'static Spec {
+                match self { $(Self::$page => &$folder::SPEC,)* }
+            }
+        }
+
+        /// What the pages remember.
+        #[derive(Debug, Clone, Default)]
+        pub struct Pages { $(pub(in crate::tui) $folder: $folder::$page,)* }
+
+        impl Pages {
+            /// A page.
+            pub(in crate::tui) fn get(&self, page: Page) -> &dyn Content {
+                match page { $(Page::$page => &self.$folder,)* }
+            }
+
+            /// A page that something happens to.
+            pub(in crate::tui) fn get_mut(&mut self, page: Page) -> &mut dyn Content {
+                match page { $(Page::$page => &mut self.$folder,)* }
+            }
+        }
+    };
+}
+
+pages! {
+    Overview overview,
+    Gpu gpu,
+    Cpu cpu,
+    Io io,
+    Processes processes,
+    Stacks stacks,
+    Findings findings,
+    Help help,
+    Run run,
+}
+
+/// What is said about a page.
+#[derive(Debug)]
+pub struct Spec {
+    /// Its word in the configuration.
+    pub word: &'static str,
+    /// Its name on the tab.
+    pub name: &'static str,
+    /// The same where cells are few.
+    pub short: &'static str,
+    /// Its keys: the number of its place, and what else people try.
+    pub keys: &'static str,
+    /// What they show, for the help.
+    pub help: &'static str,
+    /// Actions and their words for the footer, the most useful first.
+    pub footer: &'static [(Action, &'static str)],
+    /// What it needs beyond the ordinary samples.
+    pub needs: Needs,
+}
+
+/// The footer of pages with timelines or text.
+const FOOTER: &[(Action, &str)] = &[
+    (Action::Pause, "pause"),
+    (Action::StepBack, "back"),
+    (Action::ZoomOut, "zoom"),
+    (Action::PreviousChange, "change"),
+    (Action::Jobs, "jobs"),
+    (Action::Export, "save"),
+    (Action::Copy, "copy"),
+];
+
+/// Nothing beyond the ordinary samples.
+const NOTHING: Needs = Needs { stacks: false, neighbours: false, candidates: false };
+
+#[allow(clippy::derivable_impls, reason = "a line of the list has no attributes")]
+impl Default for Page {
+    fn default() -> Self {
+        Self::Overview
+    }
+}
+
+impl Page {
+    /// Place in the order of Tab.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// The page so many places further on, round the end.
+    #[must_use]
+    pub fn after(self, steps: usize) -> Self {
+        Self::ALL.get((self.index() + steps) % Self::ALL.len()).copied().unwrap_or_default()
+    }
+}
+
+/// Rows of the verdict banner in a terminal of `height` rows, above pages that do not choose them.
+pub(in crate::tui) fn banner_rows(height: u16) -> u16 {
+    match height {
+        0..20 => 2,
+        20..40 => 3,
+        _ => 4,
+    }
+}
+
+/// What a page does. One without a memory is only drawn.
+pub trait Content {
+    /// Rows of the verdict banner above it in a terminal of this size.
+    fn banner_rows(&self, area: Rect, _scene: &Scene<'_>) -> u16 {
+        banner_rows(area.height)
+    }
+
+    /// Draws the page from its line `top` on, and notes what is where.
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn);
+
+    /// Another frame is shown, or the page has come up. Pages that are not seen cost nothing: they are refreshed when
+    /// they come up.
+    fn refresh(&mut self, _scene: &Scene<'_>) {}
+
+    /// Moves the selection by so many rows; false where there is none and the page is scrolled instead.
+    fn select_by(&mut self, _rows: isize, _scene: &Scene<'_>) -> bool {
+        false
+    }
+
+    /// What a key does here.
+    fn act(&mut self, _action: Action, _scene: &Scene<'_>) -> Reply {
+        Reply::Changed
+    }
+
+    /// A row or a heading was clicked on.
+    fn click(&mut self, _hit: Hit, _scene: &Scene<'_>) -> Reply {
+        Reply::Changed
+    }
+
+    /// Text was typed into a prompt that the page has opened.
+    fn typed(&mut self, _purpose: Purpose, _text: &str, _scene: &Scene<'_>) {}
 }
 
 /// What a page answers to a key.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// The key means nothing here.
-    Ignored,
-    /// Something has changed: draw.
+    /// Draw.
     Changed,
-    /// Open this.
-    Open(Popup),
+    /// Let one of several be chosen.
+    Menu(Menu<Choice>),
+    /// Let a text be typed.
+    Prompt(Prompt),
+    /// Show the selected process in full.
+    Detail,
     /// Say this in the footer.
     Notice(String),
-    /// Do this.
-    Do(Effect),
 }
 
-/// The pages that remember something.
-#[derive(Debug, Clone, Default)]
-pub struct Pages {
-    /// The process table.
-    pub processes: processes::Processes,
-    /// The functions.
-    pub stacks: stacks::Stacks,
+/// What can be chosen from a menu.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// Save this.
+    Export(Export),
+    /// Ask this, then do it.
+    Ask(Confirm),
+    /// What a key does.
+    Act(Action),
 }
 
-impl Pages {
-    /// Another frame is shown, or the body has another size, or this page has come up. Pages that are not seen cost
-    /// nothing: they are refreshed when they come up.
-    pub fn refresh(&mut self, page: Page, seen: &Seen<'_>) {
-        match page {
-            Page::Processes => self.processes.refresh(seen),
-            Page::Stacks => self.stacks.refresh(seen),
-            _ => {}
-        }
-    }
-
-    /// Text was typed into a prompt.
-    pub fn typed(&mut self, purpose: Purpose, text: &str, seen: &Seen<'_>) {
-        match purpose {
-            Purpose::Filter | Purpose::Search => self.processes.typed(purpose, text, seen),
-            // The list of jobs has its own prompts.
-            Purpose::Pid => {}
-        }
+impl Choice {
+    /// Asks whether to do something.
+    fn ask(question: String, effect: Effect) -> Self {
+        Self::Ask(Confirm { question, effect })
     }
 }
 
-/// Lines by which an action moves in a list of which `rows` are visible.
-#[must_use]
-pub fn lines(action: Action, rows: u16) -> Option<isize> {
-    let page = isize::try_from(rows).unwrap_or(isize::MAX).max(1);
-    Some(match action {
-        Action::Up => -1,
-        Action::Down => 1,
-        Action::PageUp => -page,
-        Action::PageDown => page,
-        Action::Top => isize::MIN,
-        Action::Bottom => isize::MAX,
-        _ => return None,
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_follow_the_order() {
+        for (place, page) in Page::ALL.into_iter().enumerate() {
+            assert_eq!(page.index(), place);
+            assert_eq!(page.to_string(), page.spec().word);
+            assert_eq!(page.name().parse(), Ok(page));
+        }
+        assert_eq!(Page::Run.after(1), Page::Overview);
+        assert_eq!(Page::Overview.after(Page::ALL.len() - 1), Page::Run);
+    }
 }

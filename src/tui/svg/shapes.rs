@@ -1,16 +1,41 @@
 //! Characters that are pictures: blocks and braille (Unicode's block elements and braille patterns) and the light lines
 //! of boxes, as rectangles and dots inside a cell of 8×16 units.
 
+/// x, y, width, height.
+pub(super) type Rectangle = (u32, u32, u32, u32);
+
 /// What a character looks like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// x, y, width, height; at most one for each quarter of a cell, or each arm of a line.
-    Rectangles([Option<(u32, u32, u32, u32)>; 4]),
+    /// Parts of the cell.
+    Rectangles(Vec<Rectangle>),
     /// The whole cell in stripes, so many quarters of it filled: a texture, not only another colour.
     Shade(u32),
     /// The dots of a braille character, by its number in the block.
     Dots(u32),
 }
+
+/// Quarters of a cell with their bits in [`QUADRANTS`].
+const QUARTERS: [(u8, Rectangle); 4] = [(1, (0, 0, 4, 8)), (2, (4, 0, 4, 8)), (4, (0, 8, 4, 8)), (8, (4, 8, 4, 8))];
+/// The quarters that are filled, from U+2596 on.
+const QUADRANTS: [u8; 10] = [4, 8, 1, 1 | 4 | 8, 1 | 8, 1 | 2 | 4, 1 | 2 | 8, 2, 2 | 4, 2 | 4 | 8];
+
+/// Arms of a line, one unit thick and meeting in the middle, with their bits in [`LINES`]: left, right, up, down.
+const ARMS: [(u8, Rectangle); 4] = [(1, (0, 8, 4, 1)), (2, (4, 8, 4, 1)), (4, (4, 0, 1, 9)), (8, (4, 8, 1, 8))];
+/// The arms that characters have. Round corners are drawn as square ones.
+const LINES: [(&str, u8); 11] = [
+    ("─", 1 | 2),
+    ("│", 4 | 8),
+    ("┌╭", 2 | 8),
+    ("┐╮", 1 | 8),
+    ("└╰", 2 | 4),
+    ("┘╯", 1 | 4),
+    ("├", 2 | 4 | 8),
+    ("┤", 1 | 4 | 8),
+    ("┬", 1 | 2 | 8),
+    ("┴", 1 | 2 | 4),
+    ("┼", 1 | 2 | 4 | 8),
+];
 
 impl Shape {
     /// The shape of a cell's text, `None` where it is text.
@@ -18,57 +43,26 @@ impl Shape {
         let mut chars = symbol.chars();
         let (c, None) = (chars.next()?, chars.next()) else { return None };
         let code = u32::from(c);
-        let one = |rectangle| Some(Self::Rectangles([Some(rectangle), None, None, None]));
-        match code {
-            0x2580 => one((0, 0, 8, 8)),
-            // Lower eighths, up to the full block.
-            0x2581..=0x2588 => {
-                let height = (code - 0x2580) * 2;
-                one((0, 16 - height, 8, height))
-            }
-            // Left seven eighths down to one.
-            0x2589..=0x258F => one((0, 0, 0x2590 - code, 16)),
-            0x2590 => one((4, 0, 4, 16)),
-            0x2591..=0x2593 => Some(Self::Shade(code - 0x2590)),
-            0x2594 => one((0, 0, 8, 2)),
-            0x2595 => one((7, 0, 1, 16)),
-            0x2596..=0x259F => Some(quadrants(code)),
-            0x2800..=0x28FF => Some(Self::Dots(code - 0x2800)),
-            _ => arms(c).map(lines),
-        }
+        let parts = |of: [(u8, Rectangle); 4], bits: u8| {
+            of.into_iter().filter(|(bit, _)| bits & bit != 0).map(|(_, rectangle)| rectangle).collect()
+        };
+        Some(match code {
+            0x2591..=0x2593 => Self::Shade(code - 0x2590),
+            0x2800..=0x28FF => Self::Dots(code - 0x2800),
+            _ => Self::Rectangles(match code {
+                0x2580 => vec![(0, 0, 8, 8)],
+                // Lower eighths, up to the full block.
+                0x2581..=0x2588 => vec![(0, (0x2588 - code) * 2, 8, (code - 0x2580) * 2)],
+                // Left seven eighths down to one.
+                0x2589..=0x258F => vec![(0, 0, 0x2590 - code, 16)],
+                0x2590 => vec![(4, 0, 4, 16)],
+                0x2594 => vec![(0, 0, 8, 2)],
+                0x2595 => vec![(7, 0, 1, 16)],
+                0x2596..=0x259F => parts(QUARTERS, *QUADRANTS.get(code as usize - 0x2596)?),
+                _ => parts(ARMS, LINES.iter().find(|(characters, _)| characters.contains(c))?.1),
+            }),
+        })
     }
-}
-
-/// Quarters: upper left 1, upper right 2, lower left 4, lower right 8.
-fn quadrants(code: u32) -> Shape {
-    const FILLED: [u8; 10] = [4, 8, 1, 1 | 4 | 8, 1 | 8, 1 | 2 | 4, 1 | 2 | 8, 2, 2 | 4, 2 | 4 | 8];
-    let filled = FILLED.get(code.saturating_sub(0x2596) as usize).copied().unwrap_or(0);
-    let quarter = |bit: u8, x, y| (filled & bit != 0).then_some((x, y, 4, 8));
-    Shape::Rectangles([quarter(1, 0, 0), quarter(2, 4, 0), quarter(4, 0, 8), quarter(8, 4, 8)])
-}
-
-/// Which arms a line has: left 1, right 2, up 4, down 8. Round corners are drawn as square ones.
-fn arms(c: char) -> Option<u8> {
-    Some(match c {
-        '─' => 3,
-        '│' => 12,
-        '┌' | '╭' => 2 | 8,
-        '┐' | '╮' => 1 | 8,
-        '└' | '╰' => 2 | 4,
-        '┘' | '╯' => 1 | 4,
-        '├' => 2 | 4 | 8,
-        '┤' => 1 | 4 | 8,
-        '┬' => 1 | 2 | 8,
-        '┴' => 1 | 2 | 4,
-        '┼' => 15,
-        _ => return None,
-    })
-}
-
-/// Arms of one unit, meeting in the middle.
-fn lines(arms: u8) -> Shape {
-    let arm = |bit: u8, rectangle| (arms & bit != 0).then_some(rectangle);
-    Shape::Rectangles([arm(1, (0, 8, 4, 1)), arm(2, (4, 8, 4, 1)), arm(4, (4, 0, 1, 9)), arm(8, (4, 8, 1, 8))])
 }
 
 /// Whether a braille character has the dot in column `side` (0–1) and row `line` (0–3). Unicode numbers the dots 1 to 6
@@ -85,7 +79,7 @@ mod tests {
     /// Area of a shape of rectangles, in units.
     fn filled(c: char) -> Option<u32> {
         match Shape::of(&c.to_string())? {
-            Shape::Rectangles(all) => Some(all.into_iter().flatten().map(|(_, _, w, h)| w * h).sum()),
+            Shape::Rectangles(all) => Some(all.into_iter().map(|(_, _, w, h)| w * h).sum()),
             Shape::Shade(_) | Shape::Dots(_) => None,
         }
     }
@@ -118,7 +112,7 @@ mod tests {
     fn nothing_leaves_its_cell() {
         for c in ('\u{2500}'..='\u{259F}').chain('\u{2800}'..='\u{28FF}') {
             if let Some(Shape::Rectangles(all)) = Shape::of(&c.to_string()) {
-                assert!(all.iter().flatten().all(|(x, y, w, h)| x + w <= 8 && y + h <= 16 && w * h > 0), "{c}");
+                assert!(all.iter().all(|(x, y, w, h)| x + w <= 8 && y + h <= 16 && w * h > 0), "{c}");
             }
         }
         for text in ["", "a", "██", "═", "日"] {

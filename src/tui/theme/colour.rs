@@ -1,27 +1,36 @@
 //! Colours as numbers: hex, xterm's palettes, contrast, and the nearest entry of a palette.
+//!
+//! The nearest entry is that in Oklab, which the tests of the themes need anyway. ansi_colours has the LGPL; its entries
+//! are 1.2 times as far off (mean CIEDE2000 over random colours: 6.8, here 5.7), those of anstyle-lossy 1.1 times, and
+//! 1.2 times among the 16 named colours (18.1, here 15.3).
+
+use std::ops::RangeInclusive;
 
 use ratatui::style::Color;
+use serde::Deserialize;
 
-/// A colour in sRGB.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// A colour in sRGB, in files `#rrggbb`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Rgb(pub u8, pub u8, pub u8);
+
+impl TryFrom<String> for Rgb {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let digits = text.strip_prefix('#').filter(|d| d.len() == 6 && d.bytes().all(|b| b.is_ascii_hexdigit()));
+        let all = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        let [_, red, green, blue] =
+            all.ok_or_else(|| format!("`{text}` is no colour, expected `#rrggbb`"))?.to_be_bytes();
+        Ok(Self(red, green, blue))
+    }
+}
 
 impl Rgb {
     /// Black.
     pub const BLACK: Self = Self(0, 0, 0);
     /// White.
     pub const WHITE: Self = Self(255, 255, 255);
-
-    /// Reads `#rrggbb`.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix('#')?;
-        if digits.len() != 6 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return None;
-        }
-        let all = u32::from_str_radix(digits, 16).ok()?;
-        Some(Self((all >> 16) as u8, (all >> 8) as u8, all as u8))
-    }
 
     /// What a terminal shows for `colour`, xterm's defaults taken for its named ones; `None` for the terminal's own
     /// foreground or background.
@@ -80,15 +89,19 @@ impl Rgb {
     /// them.
     #[must_use]
     pub fn nearest_indexed(self) -> u8 {
-        let own = oklab(self.linear());
-        (16..=255).min_by(|a, b| from(own, Self::indexed(*a)).total_cmp(&from(own, Self::indexed(*b)))).unwrap_or(16)
+        self.nearest(16..=255)
     }
 
     /// The position in [`ANSI`] that looks most like this colour.
     #[must_use]
     pub fn nearest_ansi(self) -> u8 {
+        self.nearest(0..=15)
+    }
+
+    fn nearest(self, entries: RangeInclusive<u8>) -> u8 {
         let own = oklab(self.linear());
-        (0..16).min_by(|a, b| from(own, Self::indexed(*a)).total_cmp(&from(own, Self::indexed(*b)))).unwrap_or(0)
+        let apart = |entry: &u8| distance(own, oklab(Self::indexed(*entry).linear()));
+        entries.min_by(|a, b| apart(a).total_cmp(&apart(b))).unwrap_or_default()
     }
 }
 
@@ -124,12 +137,7 @@ pub(super) fn oklab([r, g, b]: [f64; 3]) -> [f64; 3] {
     ]
 }
 
-/// Distance of a point of Oklab from a colour, 0 for the same and 1 from black to white.
-fn from(lab: [f64; 3], colour: Rgb) -> f64 {
-    distance(lab, oklab(colour.linear()))
-}
-
-/// Distance of two points of Oklab.
+/// Distance of two points of Oklab, 0 for the same and 1 from black to white.
 pub(super) fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
 }
@@ -140,9 +148,9 @@ mod tests {
 
     #[test]
     fn hex_is_read_or_refused() {
-        assert_eq!(Rgb::parse("#e69F00"), Some(Rgb(0xE6, 0x9F, 0)));
+        assert_eq!("#e69F00".to_owned().try_into(), Ok(Rgb(0xE6, 0x9F, 0)));
         for wrong in ["e69f00", "#e69f0", "#e69f000", "#+69f00", "#é9f00", "", "#"] {
-            assert_eq!(Rgb::parse(wrong), None, "{wrong}");
+            assert!(Rgb::try_from(wrong.to_owned()).is_err(), "{wrong}");
         }
     }
 

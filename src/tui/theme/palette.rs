@@ -13,50 +13,74 @@ use serde::de::{self, Deserializer, MapAccess, Visitor, value::MapAccessDeserial
 use super::Depth;
 use super::colour::{ANSI, Rgb};
 
-/// What has a colour. The first eight are those of Okabe and Ito (2008) or stand in their place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Slot {
-    /// The data-loader.
-    Orange,
-    /// Storage.
-    Sky,
-    /// The device.
-    Green,
-    /// Unknown.
-    Yellow,
-    /// Balanced.
-    Blue,
-    /// Queueing.
-    Vermillion,
-    /// The CPU.
-    Purple,
-    /// Idle, anything else.
-    Grey,
-    /// Ordinary text. On a terminal that is the terminal's own colour; an exported picture needs to know.
-    Text,
-    /// What is assumed to be behind the text. Never painted on a terminal.
-    Background,
-    /// Text that matters less.
-    Dim,
-    /// What to do.
-    Advice,
-    /// Something is wrong.
-    Warning,
-    /// Text of the title bar and of keys.
-    BarText,
-    /// What is behind it.
-    Bar,
-    /// Text of the selected row.
-    SelectedText,
-    /// What is behind it.
-    Selected,
-    /// The cursor in the charts.
-    Cursor,
+/// The slots, and the theme file that has a key for each.
+macro_rules! slots {
+    ($($(#[$doc:meta])* $slot:ident $key:ident;)*) => {
+        /// What has a colour. The first eight are those of Okabe and Ito (2008) or stand in their place.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Slot {
+            $($(#[$doc])* $slot,)*
+        }
+
+        impl Slot {
+            /// How many there are.
+            const COUNT: usize = [$(Self::$slot),*].len();
+        }
+
+        /// A theme file.
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+        struct File {
+            base: Option<toml::Spanned<String>>,
+            $($key: Option<Entry>,)*
+        }
+
+        impl File {
+            /// The entries in the order of [`Slot`].
+            fn entries(self) -> [Option<Entry>; Slot::COUNT] {
+                [$(self.$key),*]
+            }
+        }
+    };
 }
 
-impl Slot {
-    /// How many there are.
-    const COUNT: usize = Self::Cursor as usize + 1;
+slots! {
+    /// The data-loader.
+    Orange orange;
+    /// Storage.
+    Sky sky;
+    /// The device.
+    Green green;
+    /// Unknown.
+    Yellow yellow;
+    /// Balanced.
+    Blue blue;
+    /// Queueing.
+    Vermillion vermillion;
+    /// The CPU.
+    Purple purple;
+    /// Idle, anything else.
+    Grey grey;
+    /// Ordinary text. On a terminal that is the terminal's own colour; an exported picture needs to know.
+    Text text;
+    /// What is assumed to be behind the text. Never painted on a terminal.
+    Background background;
+    /// Text that matters less.
+    Dim dim;
+    /// What to do.
+    Advice advice;
+    /// Something is wrong.
+    Warning warning;
+    /// Text of the title bar and of keys.
+    BarText bar_text;
+    /// What is behind it.
+    Bar bar;
+    /// Text of the selected row.
+    SelectedText selected_text;
+    /// What is behind it.
+    Selected selected;
+    /// The cursor in the charts.
+    Cursor cursor;
 }
 
 /// One slot's colour at each depth.
@@ -92,21 +116,11 @@ impl Shade {
         let [rgb, indexed, ansi] = self.white;
         match depth {
             Depth::None => Color::Reset,
-            Depth::Ansi16 => {
-                if ansi {
-                    Color::White
-                } else {
-                    Color::Black
-                }
-            }
+            Depth::Ansi16 if ansi => Color::White,
+            Depth::Ansi16 => Color::Black,
             Depth::Indexed256 => Color::Indexed(if indexed { 231 } else { 16 }),
-            Depth::TrueColour => {
-                if rgb {
-                    Color::Rgb(255, 255, 255)
-                } else {
-                    Color::Rgb(0, 0, 0)
-                }
-            }
+            Depth::TrueColour if rgb => Color::Rgb(255, 255, 255),
+            Depth::TrueColour => Color::Rgb(0, 0, 0),
         }
     }
 }
@@ -127,33 +141,28 @@ pub struct ThemeError {
     pub what: String,
 }
 
-/// The built-in themes: name and file.
+/// The built-in themes' files; the first is the default.
 const FILES: [(&str, &str); 3] = [
     ("dark", include_str!("../../../assets/themes/dark.toml")),
     ("light", include_str!("../../../assets/themes/light.toml")),
     ("high-contrast", include_str!("../../../assets/themes/high-contrast.toml")),
 ];
 
-static BUILT_IN: LazyLock<[Palette; 3]> =
-    LazyLock::new(|| FILES.map(|(_, text)| read(text, |_| Some(Palette::MONOCHROME)).unwrap_or(Palette::MONOCHROME)));
+static BUILT_IN: LazyLock<[(&str, Palette); 3]> = LazyLock::new(|| {
+    FILES.map(|(name, text)| (name, read(text, |_| Some(Palette::MONOCHROME)).unwrap_or(Palette::MONOCHROME)))
+});
 
 impl Palette {
     /// Light grey on black: what a picture of a screen without colours looks like.
     pub(super) const MONOCHROME: Self = {
         let grey = Shade { rgb: Rgb(0xD0, 0xD0, 0xD0), indexed: 252, ansi: 7, white: [false; 3] };
+        let black = Shade { rgb: Rgb::BLACK, indexed: 16, ansi: 0, white: [true; 3] };
         let mut shades = [grey; Slot::COUNT];
-        let mut slot = 0;
-        while slot < Slot::COUNT {
-            if slot == Slot::Background as usize
-                || slot == Slot::BarText as usize
-                || slot == Slot::SelectedText as usize
-            {
-                #[allow(clippy::indexing_slicing, reason = "below COUNT, and a constant")]
-                {
-                    shades[slot] = Shade { rgb: Rgb::BLACK, indexed: 16, ansi: 0, white: [true; 3] };
-                }
-            }
-            slot += 1;
+        #[allow(clippy::indexing_slicing, reason = "constants, and below COUNT")]
+        {
+            shades[Slot::Background as usize] = black;
+            shades[Slot::BarText as usize] = black;
+            shades[Slot::SelectedText as usize] = black;
         }
         Self(shades)
     };
@@ -166,7 +175,7 @@ impl Palette {
     /// A built-in theme by its name.
     #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
-        FILES.iter().zip(BUILT_IN.iter()).find(|((known, _), _)| *known == name).map(|(_, palette)| *palette)
+        BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, palette)| *palette)
     }
 
     /// The name of whatever fits the background.
@@ -175,21 +184,24 @@ impl Palette {
     /// The themes to choose from with their names: `auto`, which is this one, and the built-in ones.
     #[must_use]
     pub fn choices(auto: Self) -> Vec<(String, Self)> {
-        let built_in = FILES.iter().zip(BUILT_IN.iter()).map(|((name, _), palette)| ((*name).to_owned(), *palette));
-        std::iter::once((Self::AUTO.to_owned(), auto)).chain(built_in).collect()
+        [(Self::AUTO, auto)]
+            .iter()
+            .chain(BUILT_IN.iter())
+            .map(|(name, palette)| ((*name).to_owned(), *palette))
+            .collect()
     }
 
     /// For dark backgrounds.
     #[must_use]
     pub fn dark() -> Self {
-        let [dark, ..] = *BUILT_IN;
+        let [(_, dark), ..] = *BUILT_IN;
         dark
     }
 
     /// For light backgrounds.
     #[must_use]
     pub fn light() -> Self {
-        let [_, light, ..] = *BUILT_IN;
+        let [_, (_, light), ..] = *BUILT_IN;
         light
     }
 
@@ -214,71 +226,16 @@ impl Palette {
     }
 }
 
-/// A theme file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct File {
-    base: Option<toml::Spanned<String>>,
-    orange: Option<Entry>,
-    sky: Option<Entry>,
-    green: Option<Entry>,
-    yellow: Option<Entry>,
-    blue: Option<Entry>,
-    vermillion: Option<Entry>,
-    purple: Option<Entry>,
-    grey: Option<Entry>,
-    text: Option<Entry>,
-    background: Option<Entry>,
-    dim: Option<Entry>,
-    advice: Option<Entry>,
-    warning: Option<Entry>,
-    bar_text: Option<Entry>,
-    bar: Option<Entry>,
-    selected_text: Option<Entry>,
-    selected: Option<Entry>,
-    cursor: Option<Entry>,
-}
-
-impl File {
-    /// The entries in the order of [`Slot`].
-    fn entries(self) -> [Option<Entry>; Slot::COUNT] {
-        [
-            self.orange,
-            self.sky,
-            self.green,
-            self.yellow,
-            self.blue,
-            self.vermillion,
-            self.purple,
-            self.grey,
-            self.text,
-            self.background,
-            self.dim,
-            self.advice,
-            self.warning,
-            self.bar_text,
-            self.bar,
-            self.selected_text,
-            self.selected,
-            self.cursor,
-        ]
-    }
-}
-
 fn read(text: &str, base: impl Fn(&str) -> Option<Palette>) -> Result<Palette, ThemeError> {
     let file: File = toml::from_str(text).map_err(|error| {
         let what = error.message().replace("unknown field", "unknown key").replace('\n', " ");
         refused(text, error.span().map_or(0, |span| span.start), &what)
     })?;
-    let palette = match &file.base {
-        None => base("dark"),
-        Some(name) => Some(base(name.get_ref()).ok_or_else(|| {
-            let names: Vec<_> = Palette::names().collect();
-            let what = format!("unknown theme `{}`, expected one of {}", name.get_ref(), names.join(", "));
-            refused(text, name.span().start, &what)
-        })?),
-    };
-    let mut palette = palette.unwrap_or(Palette::MONOCHROME);
+    let (name, at) = file.base.as_ref().map_or(("dark", 0), |name| (name.get_ref().as_str(), name.span().start));
+    let mut palette = base(name).ok_or_else(|| {
+        let names: Vec<_> = Palette::names().collect();
+        refused(text, at, &format!("unknown theme `{name}`, expected one of {}", names.join(", ")))
+    })?;
     for (shade, entry) in palette.0.iter_mut().zip(file.entries()) {
         if let Some(entry) = entry {
             *shade = entry.0;
@@ -302,7 +259,7 @@ impl<'de> Deserialize<'de> for Entry {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Table {
-            hex: Hex,
+            hex: Rgb,
             xterm: Option<u8>,
             ansi: Option<Ansi>,
         }
@@ -316,41 +273,31 @@ impl<'de> Deserialize<'de> for Entry {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Entry, E> {
-                Ok(Entry(Shade::new(hex(text)?.0, None, None)))
+                Ok(Entry(Shade::new(text.to_owned().try_into().map_err(E::custom)?, None, None)))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Entry, A::Error> {
                 let table = Table::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(Entry(Shade::new(table.hex.0, table.xterm, table.ansi.map(|ansi| ansi.0))))
+                Ok(Entry(Shade::new(table.hex, table.xterm, table.ansi.map(|ansi| ansi.0))))
             }
         }
         from.deserialize_any(Either)
     }
 }
 
-struct Hex(Rgb);
-
-fn hex<E: de::Error>(text: &str) -> Result<Hex, E> {
-    Rgb::parse(text).map(Hex).ok_or_else(|| E::custom(format!("`{text}` is no colour, expected `#rrggbb`")))
-}
-
-impl<'de> Deserialize<'de> for Hex {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        hex(&String::deserialize(from)?)
-    }
-}
-
 /// Position in [`ANSI`].
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
 struct Ansi(u8);
 
-impl<'de> Deserialize<'de> for Ansi {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        let position = ANSI.iter().position(|(name, _, _)| *name == text).and_then(|at| u8::try_from(at).ok());
-        position.map(Self).ok_or_else(|| {
-            let names: Vec<_> = ANSI.iter().map(|(name, _, _)| *name).collect();
-            de::Error::custom(format!("`{text}` is none of {}", names.join(", ")))
-        })
+impl TryFrom<String> for Ansi {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let position = (0..).zip(ANSI).find(|(_, (name, ..))| *name == text);
+        position
+            .map(|(at, _)| Self(at))
+            .ok_or_else(|| format!("`{text}` is none of {}", ANSI.map(|(name, ..)| name).join(", ")))
     }
 }
 

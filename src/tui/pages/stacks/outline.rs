@@ -34,7 +34,7 @@ pub enum Key {
     /// A role.
     Role(Who),
     /// What it does.
-    Doing(Who),
+    Activities(Who),
     /// A function: file and name.
     Function(Who, Arc<str>, Arc<str>),
     /// A line of a function.
@@ -54,7 +54,7 @@ impl Key {
         match self {
             Self::Role(Who::Worker(_)) => Some(Self::Role(Who::Workers)),
             Self::Role(_) | Self::SyncLines => None,
-            Self::Doing(who) | Self::Rest(who) | Self::Function(who, ..) => Some(Self::Role(*who)),
+            Self::Activities(who) | Self::Rest(who) | Self::Function(who, ..) => Some(Self::Role(*who)),
             Self::Line(who, file, function, _) => Some(Self::Function(*who, Arc::clone(file), Arc::clone(function))),
             Self::Sync(..) => Some(Self::SyncLines),
         }
@@ -89,7 +89,7 @@ pub enum What {
         activities: Activities,
     },
     /// What it does, by activity.
-    Doing {
+    Activities {
         /// Samples by activity.
         activities: Activities,
         /// Share in validation loops.
@@ -206,7 +206,7 @@ impl Outline<'_> {
             return false;
         }
         let validation = sum.share(sum.validation);
-        self.push(Key::Doing(who), depth + 1, What::Doing { activities: sum.main, validation });
+        self.push(Key::Activities(who), depth + 1, What::Activities { activities: sum.main, validation });
         let mut listed = 0.0;
         let mut count = 0;
         for function in sum.functions.iter().take(FUNCTIONS) {

@@ -1,0 +1,107 @@
+//! What the rules look at: a window, and where in it the loop loses its time.
+
+use super::{Cause, Judgement};
+use crate::diagnosis::features::{Device, Features, LoopThread, Workers};
+use crate::diagnosis::thresholds::*;
+
+/// What is known besides the window.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::diagnosis) struct Known {
+    /// Steps have been counted, or batches waited for, since attaching.
+    pub has_stepped: bool,
+    /// Whole sets of workers were started again and again, the last two within the restart threshold.
+    pub restarts: bool,
+}
+
+/// Where the loop loses its time. Each of them has its own causes.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::diagnosis) enum Loss<'a> {
+    /// It waits for batches of its workers.
+    Workers(&'a Workers),
+    /// It waits for batches and has no workers.
+    InProcess,
+    /// Nowhere: the device is busy.
+    Busy(&'a Device),
+    /// The device runs dry, and batches are not why.
+    Dry(&'a Device),
+    /// No device is in use, and batches are not waited for.
+    NoDevice,
+}
+
+/// What a rule looks at.
+#[derive(Debug, Clone)]
+pub(in crate::diagnosis) struct Case<'a> {
+    pub window: &'a Features,
+    pub main: &'a LoopThread,
+    pub known: Known,
+    /// Share of the time lost to waits for batches.
+    pub lost: f64,
+    pub loss: Loss<'a>,
+    /// How sure a cause of this loss can be.
+    pub sure: f64,
+    /// Judged as if the CPUs were there: what is left to blame without whoever holds them.
+    pub undisturbed: bool,
+}
+
+/// How sure a lost wait of this size is one: the threshold itself is a coin toss.
+pub(super) const LOST: Sureness = Sureness { least: 0.50, most: 0.95, from: LOST_WAIT, to: CLEARLY_LOST };
+const BUSY_DEVICE: Sureness = Sureness { least: 0.65, most: 0.95, from: DEVICE_BUSY, to: ALWAYS_BUSY };
+const DRY_DEVICE: Sureness = Sureness { least: 0.55, most: 0.95, from: DEVICE_IDLE, to: CLEARLY_DRY };
+
+impl<'a> Case<'a> {
+    pub fn new(window: &'a Features, main: &'a LoopThread, known: Known) -> Self {
+        let lost = window.lost_wait();
+        let (loss, sure) = match (&window.gpu, &window.workers) {
+            (_, Some(workers)) if lost >= LOST_WAIT => (Loss::Workers(workers), LOST.at(lost)),
+            (_, None) if lost >= LOST_WAIT => (Loss::InProcess, LOST.at(lost)),
+            (Some(gpu), _) if gpu.job_busy >= DEVICE_BUSY => (Loss::Busy(gpu), BUSY_DEVICE.at(gpu.job_busy)),
+            (Some(gpu), _) => (Loss::Dry(gpu), DRY_DEVICE.at(1.0 - gpu.job_busy)),
+            (None, _) => (Loss::NoDevice, NO_DEVICE.value),
+        };
+        Self { window, main, known, lost, loss, sure, undisturbed: false }
+    }
+
+    /// A judgement on the case's own loss; `factor` where a sign is missing.
+    pub fn of(&self, cause: Cause, factor: impl Into<f64>) -> Judgement {
+        Judgement::of(cause, self.sure * factor.into())
+    }
+
+    /// The same, with every sign that there can be.
+    pub fn surely(&self, cause: Cause) -> Judgement {
+        self.of(cause, 1.0)
+    }
+
+    /// The workers, where they are waited for.
+    pub fn slow_workers(&self) -> Option<&'a Workers> {
+        if let Loss::Workers(workers) = self.loss { Some(workers) } else { None }
+    }
+
+    /// The device, where it is busy.
+    pub fn busy_device(&self) -> Option<&'a Device> {
+        if let Loss::Busy(gpu) = self.loss { Some(gpu) } else { None }
+    }
+
+    /// The device, where it idles for what the host does. What the host holds back is the idle time outside of waits for the
+    /// device: a loop that waits for the device most of the time and lets it idle a little is as good as device-bound.
+    pub fn device_kept_idle(&self) -> Option<&'a Device> {
+        let shares = &self.main.shares;
+        match self.loss {
+            Loss::Dry(gpu)
+                if 1.0 - gpu.job_busy >= DRY || shares.input_wait >= HARDLY || shares.checkpoint >= HARDLY =>
+            {
+                Some(gpu)
+            }
+            _ => None,
+        }
+    }
+
+    /// No device is in use, and the main thread computes.
+    pub fn computes_on_cpu(&self) -> bool {
+        matches!(self.loss, Loss::NoDevice) && self.main.shares.host_busy >= BUSY
+    }
+
+    /// CPU use of the trainer, cores.
+    pub fn trainer_cores(&self) -> f64 {
+        self.main.cpu_pct.unwrap_or(0.0) / 100.0
+    }
+}

@@ -1,0 +1,39 @@
+//! The CPU quota of the container is used up.
+
+use super::*;
+
+thresholds! {
+    MOSTLY_THROTTLED = 0.50, "share of periods", "the job is paused in every other period";
+}
+
+/// A factor of the case's own.
+const SURE: Sureness = Sureness { least: 0.70, most: 1.0, from: CGROUP_THROTTLED, to: MOSTLY_THROTTLED };
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "cgroup-throttled",
+    headline: "the CPU quota throttles the job",
+    brief: "the container's CPU quota is used up",
+    meaning: "the container's CPU quota is used up and the kernel pauses the job",
+    rule: &[
+        "the loop loses at least `lost_wait` of its time waiting for batches, or the device is idle and the main \
+         thread short of CPU time",
+        "the job's control group was throttled in at least `cgroup_throttled`",
+    ],
+    judge: |case| {
+        let throttled = case.window.cpu.throttled.filter(|share| *share >= CGROUP_THROTTLED)?;
+        starvation::may_be(case).then(|| case.of(Cause::CgroupThrottled, SURE.at(throttled)))
+    },
+    signals: &[QUOTA, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
+    source: "kernel Documentation/scheduler/sched-bwc.rst: once the quota of a period is used up, all threads of the \
+             group wait for the next one (100 ms by default)",
+    confirmed: Confirmed::LabelledWorkloads,
+    limits: "a container shows the machine's CPUs, so many threads can use up the quota at the start of each period \
+             although the mean use looks low",
+    advice: advice![
+        "Raise the CPU limit of the container (cpu.max, --cpus, resources.limits.cpu)"
+            => "the job wants more CPU time than its quota";
+        "Lower num_workers and thread counts to the quota" => "the same work is then paused less often";
+    ],
+    bound: starvation::all_cpus,
+    ..Spec::of(Class::Cpu)
+};

@@ -1,0 +1,59 @@
+//! The loop stands while it saves state.
+
+use super::*;
+
+thresholds! {
+    CHECKPOINT = 0.10, "share", "as lost_wait";
+    CLEARLY_SAVING = 0.35, "share", "no log takes a third of the loop";
+    WRITTEN = 0.30, "of the saving", "a save ends in waits for the disk to take it; what is far from that may be a log";
+    LOG_ALIKE = 0.75, "of the confidence", "a long log looks the same without stacks";
+    LOG_INSTEAD = 0.40, "confidence", "logs of that length are rarer than saves";
+}
+
+const SURE: Sureness = Sureness { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_SAVING };
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "checkpoint-write",
+    headline: "saving checkpoints",
+    brief: "saving state while the GPU idles",
+    meaning: "the loop stands while it saves state",
+    rule: &[
+        "the main thread saves state at least `checkpoint` of its time while the device is idle, and more than it \
+         waits for batches",
+        "saving is: waiting for a disk to take data, or writing far more than logs and metrics do; with stacks: \
+         frames of torch/serialization.py or torch.distributed.checkpoint",
+    ],
+    judge,
+    signals: &[MAIN_WAIT, "/proc/PID/task/TID/io of the main thread (wchar)", MAIN_STACKS, DEVICE, CPUS],
+    source: "torch.save runs in the calling thread: it copies from the device, pickles and writes",
+    confirmed: Confirmed::LabelledWorkloads,
+    limits: "saves that come less often than the watch lasts are missed or look large; other large writes of the \
+             main thread count as saving where there are no stacks",
+    advice: advice![
+        "Save less often, or asynchronously (torch.distributed.checkpoint.async_save)"
+            => "the device idles while state is written";
+        "Save to a faster disk" => "the write itself takes the time";
+        "Copy the state to host memory and write it in a thread" => "the loop then waits for the copy only";
+    ],
+    bound: |window| Some(window.without(window.main.as_ref()?.shares.checkpoint)),
+    ..Spec::of(Class::Io)
+};
+
+fn judge(case: &Case<'_>) -> Option<Judgement> {
+    let main = case.main;
+    let saving = main.shares.checkpoint.min(case.window.device_idle());
+    if !(saving >= CHECKPOINT && saving > case.lost) {
+        return None;
+    }
+    let mut judgement = Judgement::of(Cause::CheckpointWrite, SURE.at(saving));
+    if main.shares.checkpoint > LARGER_HALF {
+        judgement.phase = Phase::Checkpoint;
+    }
+    // Without stacks, and without waits for the disk, a loop that writes a long log looks the same.
+    if main.stacks.is_none() && main.disk_write < WRITTEN.value * main.shares.checkpoint {
+        let words = "the main thread writes a lot, which may be a log as well as a checkpoint";
+        let other = "what it writes may be a log: see which files grow";
+        judgement = judgement.less_sure(LOG_ALIKE, words).other(Cause::MainThread, LOG_INSTEAD, other);
+    }
+    Some(judgement)
+}

@@ -1,0 +1,58 @@
+//! The ranks of a distributed run wait for one another in collectives.
+
+use super::*;
+
+thresholds! {
+    COLLECTIVES = 0.30, "share", "communication that overlaps the backward pass leaves less; without it the loop is 1.4x as fast";
+    MOSTLY_COLLECTIVES = 0.60, "share", "without it the loop is 2.5x as fast: nobody would doubt it";
+    AT_LOW_POWER = 0.65, "of the confidence", "kernels too small for the device look the same";
+    TOO_SMALL_INSTEAD = 0.50, "confidence", "one is as likely as the other without stacks";
+}
+
+const SURE: Sureness = Sureness { least: 0.55, most: 0.90, from: COLLECTIVES, to: MOSTLY_COLLECTIVES };
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "communication",
+    headline: "waiting for other ranks",
+    brief: "collectives: waiting for other ranks",
+    meaning: "the ranks spend their time in collectives",
+    rule: &[
+        "several ranks train together",
+        "their main threads spend at least `collectives` in collectives, evenly over the ranks; or their devices are \
+         busy at less than `low_power`, as they are while a collective waits",
+        "where ranks differ by `straggler` and more, the one that does not wait holds up the others: the verdict is \
+         that rank's own cause",
+    ],
+    judge: |case| {
+        let collectives = case.main.share(Activity::Collective);
+        let costs = collectives >= COLLECTIVES && collectives > case.lost;
+        costs.then(|| Judgement::of(Cause::Communication, SURE.at(collectives)))
+    },
+    signals: &[MAIN_STACKS, MAIN_WAIT, DEVICE, POWER],
+    source: "frames of torch/distributed/distributed_c10d.py; a rank that waits in a collective kernel reads close \
+             to full utilisation at low power",
+    confirmed: Confirmed::FakeDeviceOnly,
+    limits: "needs stacks; with NCCL the host launches a collective and goes on, and the wait shows up at the next \
+             synchronisation or as a busy device at low power; ranks on other machines are not seen",
+    advice: advice![
+        "Communicate less often: accumulate gradients under no_sync(), or larger batches per rank"
+            => "each step then exchanges gradients once for more work";
+        "Let DDP overlap: bucket_cap_mb, gradient_as_bucket_view=True, static_graph=True; compress with bf16 hooks"
+            => "exchange that runs during the backward pass is hidden behind it";
+        "Check the transport with NCCL_DEBUG=INFO (NVLink or InfiniBand, not sockets)"
+            => "a fall-back to TCP is many times slower";
+    ],
+    ..Spec::of(Class::Gpu)
+};
+
+/// Several ranks whose devices are busy and barely filled: a rank that waits in a collective kernel is busy at low power as
+/// well, and so are all of them where the exchange itself is slow.
+pub(super) fn at_low_power(case: &Case<'_>) -> Option<Judgement> {
+    (case.window.trainers > 1).then(|| {
+        case.of(Cause::Communication, AT_LOW_POWER).other(
+            Cause::UnderFilled,
+            TOO_SMALL_INSTEAD,
+            "kernels too small for the device look the same: see whether a single rank is busy at low power too",
+        )
+    })
+}

@@ -1,0 +1,56 @@
+//! The model itself runs on the CPU.
+
+use super::*;
+
+thresholds! {
+    ONE_CPU = 0.70, "cores", "a single busy thread";
+    SEVERAL_CPUS = 1.5, "cores", "more than one thread can use, and than runtime and feeder threads add";
+    UNUSED_GPU = 0.95, "of the confidence", "a GPU may be used in a way that NVML does not show";
+}
+
+const SURE: Sureness = Sureness { least: 0.60, most: 0.90, from: ONE_CPU, to: SEVERAL_CPUS };
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "cpu-training",
+    headline: "the model is trained on the CPU",
+    brief: "the model runs on the CPU",
+    meaning: "the model itself runs on the CPU: no device is in use",
+    rule: &[
+        "no device is in use by the job",
+        "the main thread works on the host at least `busy` of its time",
+        "it steps, has workers, or computes on `compute_threads` and more",
+    ],
+    judge: |case| {
+        if !case.computes_on_cpu() || may_be_set_up(case) {
+            return None;
+        }
+        let judgement = Judgement::of(Cause::CpuTraining, SURE.at(case.trainer_cores()));
+        if case.window.gpu_seen {
+            return Some(judgement.less_sure(UNUSED_GPU, "there is a GPU that the job does not use"));
+        }
+        Some(judgement)
+    },
+    signals: &[MAIN_TIME, STEPS, CPUS, DEVICE],
+    source: "torch's CPU kernels share their work among threads; one thread alone cannot use more than one CPU",
+    confirmed: Confirmed::LabelledWorkloads,
+    limits: "a device that cannot be seen (no NVML, another vendor's) makes a GPU job look like this; preprocessing \
+             with a machine-learning library can look like it too",
+    advice: advice![
+        "Move model and batches to the GPU (.to(\"cuda\")), or check torch.cuda.is_available()"
+            => "the steps are computed on the CPU";
+        "Check that a torch build with CUDA is installed (torch.version.cuda is not None)"
+            => "a CPU-only build runs without any warning";
+    ],
+    place: Place::Loop,
+    bound: |_| None,
+    ..Spec::of(Class::Cpu)
+};
+
+/// One busy thread, and no sign of a loop: no steps, no workers, nothing of a model.
+pub(super) fn may_be_set_up(case: &Case<'_>) -> bool {
+    let model = case.main.stacks.as_ref().map_or(0.0, |stacks| stacks.shares.of_model());
+    model < LOST_WAIT
+        && !case.known.has_stepped
+        && case.window.workers.is_none()
+        && case.trainer_cores() < COMPUTE_THREADS
+}

@@ -1,0 +1,58 @@
+//! Batches are made, and moving them to the loop is slow.
+
+use super::*;
+
+thresholds! {
+    RECEIVING = 0.50, "share of input wait", "the larger half names the cause";
+    BY_STACKS = 0.95, "of the confidence", "stacks say where the code stood, not what it waited for there";
+    AT_REST = 0.20, "share", "workers that are active less have plainly nothing to do";
+    RESTING = 0.85, "of the confidence", "workers at rest beside a loop that waits leave little but the way between them";
+    HALF_RESTING = 0.70, "of the confidence", "workers that are active half of the time may also be a little too slow";
+}
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "hand-over",
+    headline: "handing batches over is slow",
+    brief: "batches are ready, moving them is slow",
+    meaning: "batches are made but moving them to the main thread is slow",
+    rule: &[
+        LOOP_LOSES,
+        "the workers are idle at least `workers_idle` of their time: they wait while the loop waits",
+        "neither one worker (imbalance) nor single long batches (slow-samples) explain it",
+        "with stacks, instead: taking batches over, as far as the main thread runs meanwhile, holds at least \
+         `receiving` of the wait, or the workers' sending threads are busy at least `busy` of the time and more than \
+         the workers themselves",
+    ],
+    judge: |case| {
+        let workers = case.slow_workers()?;
+        if is_seen(case, workers) {
+            return Some(case.of(Cause::HandOver, BY_STACKS));
+        }
+        let resting = if workers.active() < AT_REST { RESTING } else { HALF_RESTING };
+        (workers.idle >= WORKERS_IDLE).then(|| case.of(Cause::HandOver, resting))
+    },
+    signals: &[MAIN_WAIT, WORKER_TIME, WORKER_STACKS, STEPS],
+    source: "torch hands batches over by pickling them in a feeder thread; each tensor goes through shared memory \
+             and is mapped by the receiver, anything else through a pipe byte by byte",
+    confirmed: Confirmed::LabelledWorkloads,
+    limits: "receiving a large batch is work of the main thread and looks like cpu/main-thread from outside; a \
+             source that wakes the workers in turn looks like it too",
+    advice: advice![
+        "Send smaller batches: collate to fewer, smaller tensors (uint8 instead of float32)"
+            => "the hand-over copies and maps every tensor";
+        "Look at the collate function and the pin-memory thread" => "they run between the workers and the loop";
+        "Return tensors or numpy arrays, not Python lists or objects"
+            => "tensors travel in shared memory, everything else is pickled";
+    ],
+    ..Spec::of(Class::DataLoader)
+};
+
+/// The stacks show it: the main thread spends its wait on receiving batches, or the workers' sending threads are busy while
+/// the workers themselves are not.
+pub(super) fn is_seen(case: &Case<'_>, workers: &Workers) -> bool {
+    // Workers that rest make all of it the hand-over's; with busy ones a part of it is waiting for them.
+    let resting = workers.idle >= WORKERS_IDLE;
+    let receiving = if resting { case.main.share(Activity::Receiving) } else { case.window.receiving() };
+    receiving >= RECEIVING.value * case.main.shares.input_wait.max(LOST_WAIT.value)
+        || workers.stages.is_some_and(|stages| stages.hand_over >= BUSY && stages.hand_over > stages.making())
+}

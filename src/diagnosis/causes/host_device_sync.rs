@@ -1,0 +1,80 @@
+//! The host waits for the device over and over.
+
+use super::*;
+
+thresholds! {
+    SOME_HOST_WORK = 0.30, "share", "a host that works this much beside its waits keeps the device idle meanwhile";
+}
+
+/// A factor of the case's own.
+const SURE: Sureness = Sureness { least: 0.75, most: 0.95, from: HARDLY, to: SOME_HOST_WORK };
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "host-device-sync",
+    headline: "the host waits for the device again and again",
+    brief: "one line makes the host wait, again and again",
+    meaning: "the host waits for the device over and over, and the device runs dry in between",
+    rule: &[
+        RUNS_DRY,
+        "the main thread waits for the device at least `sync` of its time",
+        "the host works no longer than the device does: without the waits the two would overlap",
+        "with stacks: one line of the user's code is the innermost again and again",
+    ],
+    judge: |case| {
+        let gpu = case.device_kept_idle()?;
+        let shares = &case.main.shares;
+        // Without the syncs host and device would overlap, and the longer of the two would set the pace. A wait that spins
+        // looks like work; the stacks then show one line that reads a value back.
+        let lines = case.main.stacks.as_ref().map_or(0.0, LoopStacks::at_sync_lines);
+        let sync = shares.device_sync.max(lines);
+        // What of it was blocked is no work already.
+        let working = (shares.host_busy - (sync - shares.device_sync)).max(0.0);
+        let waits = sync >= SYNC && gpu.job_busy >= working;
+        waits.then(|| case.of(Cause::HostDeviceSync, SURE.at(shares.host_busy)))
+    },
+    signals: &[MAIN_WAIT, MAIN_STACKS, DEVICE, STEPS],
+    source: "CUDA programming guide, asynchronous execution: reading a value on the host waits for all work before \
+             it; such an implicit wait has no Python frame of its own, the user's line repeats",
+    confirmed: Confirmed::FakeDeviceOnly,
+    limits: "a wait measures the queue in front of it, not the cost of the line: removing one shows the next; CUDA's \
+             default wait may spin and then looks like work on one line",
+    advice: advice![
+        "Remove .item(), .cpu(), nonzero() and printing of tensors from the step"
+            => "each of them waits for the device";
+        "Read the loss every N steps only" => "the host can then run ahead";
+        "Find the lines with torch.cuda.set_sync_debug_mode(\"warn\")"
+            => "torch then warns at each operation that waits";
+        "Replace boolean masks and nonzero by torch.where or ignore_index"
+            => "results whose size depends on the values make the host wait";
+    ],
+    evidence: &[Signal::DeviceSync],
+    against: &[MAIN_IS_SLOW],
+    place: Place::Sync,
+    elsewhere: Some(&BESIDE_A_BUSY_DEVICE),
+    ..Spec::of(Class::Cpu)
+};
+
+/// While the device is busy all the same.
+const BESIDE_A_BUSY_DEVICE: Spec = Spec {
+    name: "host-device-sync",
+    headline: "the host waits for the device again and again",
+    brief: "one line makes the host wait, again and again",
+    meaning: "the host waits for the device over and over",
+    rule: &[
+        KEPT_BUSY,
+        "with stacks: one line of the user's code in the middle of the step holds at least `sync` of the main \
+         thread's time",
+    ],
+    signals: &[MAIN_STACKS, MAIN_WAIT, DEVICE],
+    source: "a wait at the end of a step that is bound by the device is healthy; waits within it keep the host from \
+             running ahead, so that the device runs dry as soon as it gets faster",
+    confirmed: Confirmed::Unconfirmed,
+    limits: "needs stacks; little can be gained while the device is busy, so it is mostly a finding beside another",
+    advice: advice![
+        "Remove .item(), .cpu() and nonzero() from the step" => "each of them waits for the device";
+        "Read the loss every N steps only" => "the host can then run ahead";
+    ],
+    evidence: &[Signal::DeviceSync],
+    place: Place::Sync,
+    ..Spec::of(Class::Gpu)
+};

@@ -1,0 +1,59 @@
+//! What is found of a window, and what is said beside it.
+
+use super::Cause;
+use crate::diagnosis::class::{Class, Phase};
+use crate::diagnosis::thresholds::{CERTAIN, Threshold};
+
+/// What is found of a window.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in crate::diagnosis) struct Judgement {
+    pub phase: Phase,
+    pub class: Class,
+    pub cause: Option<Cause>,
+    /// 0–1.
+    pub confidence: f64,
+    /// What was missing or contradicts, in words.
+    pub doubts: Vec<String>,
+    /// What else was found.
+    pub others: Vec<Other>,
+}
+
+/// A finding that is not the main one.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::diagnosis) struct Other {
+    pub cause: Cause,
+    /// 0–1.
+    pub confidence: f64,
+    pub text: String,
+}
+
+impl Judgement {
+    /// One without a cause.
+    pub fn state(phase: Phase, class: Class, confidence: impl Into<f64>) -> Self {
+        Self { phase, class, confidence: confidence.into(), ..Self::default() }
+    }
+
+    /// A cause that holds back a loop.
+    pub fn of(cause: Cause, confidence: impl Into<f64>) -> Self {
+        let confidence = confidence.into().clamp(0.0, CERTAIN.value);
+        Self { cause: Some(cause), ..Self::state(Phase::Training, cause.spec().class, confidence) }
+    }
+
+    /// Says what was missing.
+    pub fn doubt(mut self, text: impl Into<String>) -> Self {
+        self.doubts.push(text.into());
+        self
+    }
+
+    /// Says what makes it less sure, and by which factor.
+    pub fn less_sure(mut self, factor: Threshold, text: impl Into<String>) -> Self {
+        self.confidence *= factor.value;
+        self.doubt(text)
+    }
+
+    /// Adds another finding.
+    pub fn other(mut self, cause: Cause, confidence: impl Into<f64>, text: impl Into<String>) -> Self {
+        self.others.push(Other { cause, confidence: confidence.into(), text: text.into() });
+        self
+    }
+}

@@ -1,0 +1,69 @@
+//! The loop's own Python work keeps the device waiting.
+
+use super::*;
+
+thresholds! {
+    MOSTLY_HOST = 0.80, "share", "nearly all of the loop is the host's work";
+    LOADING_ALIKE = 0.80, "of the confidence", "without stacks, loading in the main thread looks the same";
+    LOADING_INSTEAD = 0.40, "confidence", "most jobs have workers";
+    HARDLY_MODEL = 0.30, "of the time outside of the loader", "a loop whose stacks hardly ever stand in the model does something else";
+    ON_ONE_CPU = 0.60, "confidence", "a model of a few operations has hardly any frames of its own";
+    TRAINING_INSTEAD = 0.40, "confidence", "nothing but the CPU is in use";
+}
+
+/// A factor of the case's own.
+const SURE: Sureness = Sureness { least: 0.80, most: 1.0, from: HOST_WORK, to: MOSTLY_HOST };
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "main-thread",
+    headline: "the main thread's own work",
+    brief: "Python work between launches",
+    meaning: "Python work in the training loop keeps the device waiting",
+    rule: &[
+        RUNS_DRY,
+        "the main thread works on the host at least `host_work` of its time and waits for the device less than `sync`",
+        "with stacks: the time spreads over many lines, and no single line is a wait for the device",
+    ],
+    judge: |case| {
+        let host = case.main.shares.host_busy;
+        if case.device_kept_idle().is_some() && host >= HOST_WORK {
+            return Some(or_loading(case, case.of(Cause::MainThread, SURE.at(host))));
+        }
+        // Without a device: a loop of a single thread whose stacks hardly ever stand in the model is Python's own work.
+        let shares = &case.main.stacks.as_ref()?.shares;
+        let python = shares.outside() >= BUSY && shares.of_model() < HARDLY_MODEL.value * shares.outside();
+        let alone = case.trainer_cores() < COMPUTE_THREADS && !cpu_training::may_be_set_up(case);
+        (case.computes_on_cpu() && python && alone).then(|| {
+            let words = "no device is in use";
+            Judgement::of(Cause::MainThread, ON_ONE_CPU).other(Cause::CpuTraining, TRAINING_INSTEAD, words)
+        })
+    },
+    signals: &[MAIN_WAIT, MAIN_TIME, MAIN_STACKS, DEVICE],
+    source: "the device runs dry when the host does not launch; what the main thread does meanwhile is what to \
+             change. A thread that waits spinning stays on one line, Python work moves over many",
+    confirmed: Confirmed::FakeDeviceOnly,
+    limits: "without stacks, and without workers, loading in the main thread looks the same \
+             (data-loader/in-process-loading), and so does a wait for the device that spins",
+    advice: advice![
+        "Do metrics and logging every N steps only, and on the device"
+            => "the device idles while the main thread runs Python";
+        "Profile the loop with `py-spy top --pid`" => "it names the lines";
+        "Accumulate metrics as tensors and read them once in a while"
+            => "each .item() or .cpu() waits for the device and then computes on the host";
+    ],
+    against: &[MAIN_IS_SLOW],
+    place: Place::Loop,
+    ..Spec::of(Class::Cpu)
+};
+
+/// Less sure where the main thread may be making the batches itself.
+pub(super) fn or_loading(case: &Case<'_>, judgement: Judgement) -> Judgement {
+    if case.window.workers.is_some() || case.main.stacks.is_some() {
+        return judgement;
+    }
+    judgement.less_sure(LOADING_ALIKE, "without stacks, loading in the main thread looks the same").other(
+        Cause::InProcessLoading,
+        LOADING_INSTEAD,
+        "there are no data workers: the main thread may be making the batches itself",
+    )
+}

@@ -1,0 +1,36 @@
+//! Memory is short: the kernel swaps or reclaims.
+
+use super::*;
+
+thresholds! {
+    SWAP_IN = 100.0, "pages/s", "400 KiB/s of random page-ins keeps a disk busy";
+    MACHINE_WIDE = 0.90, "of the confidence", "the numbers are the machine's: another job may be the one that is short";
+}
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "memory-pressure",
+    headline: "memory is short",
+    brief: "memory is short: swap, reclaim",
+    meaning: "memory is short: the kernel swaps or reclaims",
+    rule: &[
+        LOOP_LOSES,
+        "some task waits for memory at least `memory_pressure` of the time, or at least `swap_in` are swapped in",
+    ],
+    judge: |case| {
+        let io = &case.window.io;
+        let short = io.swap_in.is_some_and(|pages| pages >= SWAP_IN)
+            || io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE);
+        (short && starvation::may_be(case)).then(|| case.of(Cause::MemoryPressure, MACHINE_WIDE))
+    },
+    signals: &[MEMORY, MAIN_WAIT, WORKER_TIME],
+    source: "kernel Documentation/accounting/psi.rst: `some` is the share of time in which a task waits for memory",
+    confirmed: Confirmed::LabelledWorkloads,
+    limits: "the numbers are the machine's: another job may be the one that is short of memory",
+    advice: advice![
+        "Lower num_workers or prefetch_factor, or use a machine with more memory"
+            => "each worker keeps batches in memory";
+        "Hold sample lists as numpy arrays or tensors, not as Python lists or dicts"
+            => "reference counts make every forked worker copy the pages of Python objects";
+    ],
+    ..Spec::of(Class::Io)
+};

@@ -1,0 +1,51 @@
+//! The data comes from elsewhere, and is waited for.
+
+use super::*;
+
+thresholds! {
+    NO_DISK = 0.85, "of the confidence", "a pipe, a timer or a service looks the same";
+    BY_FUSE = 0.80, "of the confidence", "what is behind a user-space file system is not seen";
+}
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "network-storage",
+    headline: "the data comes over the network",
+    brief: "data comes over the network",
+    meaning: "the workers wait for data that comes from elsewhere",
+    rule: &[
+        LOOP_LOSES,
+        SOURCE_IS_SLOW,
+        "the open data files lie on nfs, cifs, lustre, ceph or fuse, or at least `larger_half` of the wait is for a \
+         socket",
+        "less sure: the workers wait for something that is neither a disk nor a socket",
+    ],
+    judge: |case| {
+        let io = &case.window.io;
+        let of = |factor: f64| source::judgement(case, Cause::NetworkStorage, factor);
+        if let Some(workers) = case.slow_workers() {
+            let of_wait = |part: f64| if workers.io_wait > 0.0 { part / workers.io_wait } else { 0.0 };
+            if io.network || of_wait(workers.socket_wait) >= LARGER_HALF {
+                return of(1.0);
+            }
+            if of_wait(workers.disk_wait) < LARGER_HALF {
+                let words =
+                    "the workers wait for a source that is no disk and no socket: a pipe, a timer or a service";
+                return of(NO_DISK.value).map(|judgement| judgement.doubt(words));
+            }
+        }
+        of(BY_FUSE.value).filter(|_| io.fuse)
+    },
+    signals: &[WORKER_WAIT, MOUNTS, "/proc/PID/mountstats of NFS mounts", MAIN_WAIT],
+    source: "a worker that fetches sleeps in a socket call, one that reads NFS in the page wait of the kernel; the \
+             type of the mount below the open files tells them from a local disk",
+    confirmed: Confirmed::LabelledWorkloads,
+    limits: "a slow pipe, a local service or a sleep in the data set look like it; a remote volume that shows up as \
+             a block device (EBS, iSCSI) counts as a disk",
+    advice: advice![
+        "Copy or cache the data set on a local disk" => "each sample waits for a round trip";
+        "Raise num_workers or read ahead asynchronously" => "more requests in flight hide the latency";
+        "Pack samples into shards of 100 MB and more, and stream them" => "one request then brings many samples";
+    ],
+    against: &[WAIT_FOR_SOURCE],
+    ..Spec::of(Class::Io)
+};

@@ -1,0 +1,68 @@
+//! Other processes hold the CPUs that the job needs.
+
+use super::*;
+
+thresholds! {
+    NEIGHBOURS_HELP = 0.50, "share of input wait", "the larger half names the cause";
+    OWN_TIME = 0.75, "of the confidence", "without the others most of the waiting would be left";
+    LEFT = 0.75, "of the confidence", "what would be left is computed, not seen";
+}
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "noisy-neighbour",
+    headline: "other processes hold the cores",
+    brief: "other processes hold the CPUs",
+    meaning: "other processes use the CPUs that the job needs",
+    rule: &[
+        SHORT_OF_CPU,
+        "the job's threads queue for a CPU at least `run_delay` of their runnable time",
+        "other processes use at least `neighbour`, and `of_the_job` and more",
+        "less sure where the workers' own time for a batch, without queueing, would leave more than \
+         `neighbours_help` of the waiting",
+    ],
+    judge: |case| match starvation::queueing(case).filter(|queueing| queueing.neighbours) {
+        Some(queueing) => Some(without_them(Judgement::of(Cause::NoisyNeighbour, queueing.confidence), case)),
+        None if starvation::others_hold(case) => starvation::queues_alone(case, Cause::NoisyNeighbour),
+        None => None,
+    },
+    signals: &[CPUS, WORKER_TIME, MAIN_TIME],
+    source: "time on a run queue while the CPUs work for others; neighbours that only take what the job leaves free \
+             make nobody queue",
+    confirmed: Confirmed::LabelledWorkloads,
+    limits: "processes that the job started and disowned count as others; so do other containers on the machine, \
+             which may not be visible by name; a hypervisor that takes CPU time away (steal) is a finding beside \
+             another",
+    advice: advice![
+        "Stop or move the other processes, or pin them to other CPUs" => "they hold the cores that the job waits for";
+        "Reserve CPUs for the job (cpuset, Slurm --exclusive, a Kubernetes pod of class Guaranteed)"
+            => "the next neighbour is then kept out as well";
+    ],
+    bound: starvation::all_cpus,
+    ..Spec::of(Class::Cpu)
+};
+
+/// What they are not to blame for: queueing is no part of the workers' own time for a batch, so what that is longer than
+/// the loop's step would be waited for without them too. It is a finding of its own, and a doubt about them where it is the
+/// larger part.
+fn without_them(judgement: Judgement, case: &Case<'_>) -> Judgement {
+    let fed = Loop::of(case.window).map(|fed| fed.undisturbed(case.window));
+    let Some(fed) = fed.filter(|_| case.slow_workers().is_some()) else { return judgement };
+    let step_s = fed.step_with(fed.workers);
+    let left_s = step_s - fed.floor_s();
+    if left_s < LOST_WAIT.value * step_s {
+        return judgement;
+    }
+    let sure = case::LOST.at(left_s / step_s.max(f64::MIN_POSITIVE));
+    let undisturbed = Case { sure, undisturbed: true, known: Known::default(), ..case.clone() };
+    let of_loader = Cause::ALL.iter().filter(|cause| cause.spec().class == Class::DataLoader);
+    let left = of_loader.into_iter().find_map(|cause| cause.judge(&undisturbed)).unwrap_or_default();
+    let judgement = if left_s > (1.0 - NEIGHBOURS_HELP.value) * (fed.step_s - fed.floor_s()) {
+        let words = "the workers' own time for a batch, without queueing, is most of what the loop waits for";
+        judgement.less_sure(OWN_TIME, words)
+    } else {
+        judgement
+    };
+    let confidence = (left.confidence * LEFT.value).min(judgement.confidence);
+    let words = "without the other processes this would still hold the loop back";
+    judgement.other(left.cause.unwrap_or(Cause::TooFewWorkers), confidence, words)
+}

@@ -1,0 +1,50 @@
+//! Batches wait for their source: how surely, for all causes of that alike.
+
+use super::case::{Case, Loss};
+use super::{Cause, Judgement};
+use crate::diagnosis::thresholds::*;
+
+thresholds! {
+    MOSTLY_IO = 0.70, "share of active time", "nobody would doubt it";
+    ITSELF = 0.90, "of the confidence", "a main thread that reads may also be waited for by nobody";
+    READS_ITSELF = 0.60, "confidence", "workers would read ahead, but only as fast as the source delivers";
+    DISK_NOT_BUSY = 0.85, "of the confidence", "a disk that is not busy may be slow by its latency alone, or by what is in front of it";
+}
+
+/// A factor of the case's own.
+const SURE: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to: MOSTLY_IO };
+
+/// How sure it is that the source is waited for, by the workers or by a main thread that loads itself.
+fn waited_for(case: &Case<'_>) -> Option<f64> {
+    match case.loss {
+        Loss::Workers(workers) => {
+            let part = workers.io_wait / workers.active();
+            (workers.active() > HARDLY && part >= WORKERS_IO).then(|| case.sure * SURE.at(part))
+        }
+        Loss::InProcess => {
+            let main = case.main;
+            // What the loading itself takes: with stacks their share of it, else all that the main thread runs.
+            let loading = main.stacks.as_ref().map_or(main.running, |stacks| (stacks.loading() - main.disk).max(0.0));
+            (main.disk > loading).then_some(case.sure * ITSELF.value)
+        }
+        _ => None,
+    }
+}
+
+/// A judgement on the source, where it is waited for.
+pub(super) fn judgement(case: &Case<'_>, cause: Cause, factor: f64) -> Option<Judgement> {
+    let judgement = Judgement::of(cause, waited_for(case)? * factor);
+    Some(match case.loss {
+        Loss::InProcess => {
+            let words = "the main thread reads the batches itself: workers would read ahead";
+            judgement.other(Cause::InProcessLoading, READS_ITSELF, words)
+        }
+        _ => judgement,
+    })
+}
+
+/// Surer where the disk is busy.
+pub(super) fn by_disk_use(case: &Case<'_>) -> f64 {
+    let busy = case.window.io.disk_busy_pct.unwrap_or(0.0) >= DISK_BUSY;
+    if busy { 1.0 } else { DISK_NOT_BUSY.value }
+}

@@ -1,0 +1,82 @@
+//! What the workers' time goes into, and whether more of them would help: for the causes that blame a stage, and for the one
+//! that blames their number.
+
+use super::{Case, Cause, Judgement};
+use crate::diagnosis::features::{Features, Workers};
+use crate::diagnosis::parts::{Advice, Stages};
+use crate::diagnosis::thresholds::*;
+use crate::diagnosis::what_if::Loop;
+
+thresholds! {
+    HALF_ACTIVE = 0.40, "share", "workers that are active less keep up on the whole";
+    SOME_HELP = 0.40, "confidence", "more workers would help a little, as far as the CPUs carry them";
+}
+
+/// A factor of the case's own.
+const SURE: Sureness = Sureness { least: 0.75, most: 1.0, from: HALF_ACTIVE, to: BUSY };
+
+impl Stages {
+    /// All the time in which a worker makes batches.
+    pub(super) fn making(&self) -> f64 {
+        self.load + self.decode + self.transform + self.collate
+    }
+}
+
+/// How sure it is that slow workers are slow at their own work.
+pub(super) fn sureness(workers: &Workers) -> f64 {
+    SURE.at(workers.active())
+}
+
+/// The stage with the largest part of the workers' active time, and that part. Reading from memory has no cause of its own:
+/// more workers are all that can be done about it.
+pub(super) fn largest(workers: &Workers) -> Option<(Option<Cause>, f64)> {
+    let stages = workers.stages?;
+    let parts = [
+        (None, stages.load),
+        (Some(Cause::Decode), stages.decode),
+        (Some(Cause::Transform), stages.transform),
+        (Some(Cause::Collate), stages.collate),
+    ];
+    let active = stages.making();
+    let (stage, share) = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (active > HARDLY).then_some((stage, share / active))
+}
+
+/// The stage that holds clearly the larger part.
+pub(super) fn clearly_largest(workers: &Workers) -> Option<(Cause, f64)> {
+    largest(workers).and_then(|(stage, part)| Some((stage?, part))).filter(|(_, part)| *part >= STAGE)
+}
+
+/// Whether the workers that the CPUs can carry would bring most of what can be gained. Where that is not known, they would.
+pub(super) fn more_workers_help(fed: Option<Loop>) -> bool {
+    fed.is_none_or(|fed| {
+        let found = fed.enough_workers();
+        let most = found.speedup - 1.0 >= WORKERS_HELP.value * (fed.without_waits() - 1.0);
+        found.workers > fed.workers && (most || found.speedup >= HELPFUL)
+    })
+}
+
+/// The same on CPUs that others leave alone: those that they use now may be free in a minute, which makes it unsure that more
+/// workers help, but is no reason to blame the workers' code.
+pub(super) fn more_workers_help_undisturbed(case: &Case<'_>) -> bool {
+    more_workers_help(Loop::of(case.window).map(|fed| fed.undisturbed(case.window)))
+}
+
+/// The rule of a stage: it is clearly the largest, and more workers would not carry it.
+pub(super) fn judge(case: &Case<'_>, cause: Cause) -> Option<Judgement> {
+    let workers = case.slow_workers()?;
+    let (stage, _) = clearly_largest(workers)?;
+    (stage == cause && !more_workers_help_undisturbed(case)).then(|| {
+        let words = "more workers would help a little";
+        case.of(cause, sureness(workers)).other(Cause::TooFewWorkers, SOME_HELP, words)
+    })
+}
+
+/// The bound of what a cheaper stage brings.
+pub(super) fn sharpen(first: &mut Advice, window: &Features, stage: fn(&Stages) -> f64) {
+    let stages = window.workers.as_ref().and_then(|workers| workers.stages);
+    let (Some(fed), Some(stages)) = (Loop::of(window), stages) else { return };
+    let active = stages.making();
+    let bound = if active > 0.0 { fed.without_stage(stage(&stages) / active) } else { 1.0 };
+    first.limit(bound);
+}

@@ -1,0 +1,50 @@
+//! The device is busy, but its kernels do not fill it.
+
+use super::*;
+
+thresholds! {
+    ALL_LAUNCHES = 0.90, "share", "a host that does nothing else is on a CPU all the time";
+    VERY_LOW_POWER = 0.35, "share of the limit", "kernels of microseconds leave the device idling between them";
+    OR_MEMORY = 0.90, "of the confidence", "work bound by memory draws less power too";
+    OR_LAUNCHES = 0.70, "of the confidence", "tiny kernels back to back look the same";
+    LAUNCHES_INSTEAD = 0.50, "confidence", "one is as likely as the other";
+}
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "under-filled",
+    headline: "busy, but barely filled",
+    brief: "busy, but with little work",
+    meaning: "the device is busy but draws little power: its kernels do not fill it",
+    rule: &[
+        KEPT_BUSY,
+        "it draws less than `low_power`, or, where GPM tells, less than `sm_active` of its multiprocessors work",
+    ],
+    judge: |case| {
+        case.busy_device().filter(|gpu| gpu.barely_filled())?;
+        if !only_launches(case) {
+            return communication::at_low_power(case).or_else(|| Some(case.of(Cause::UnderFilled, OR_MEMORY)));
+        }
+        let words = "the main thread is on a CPU all the time: it may be launching many tiny kernels";
+        Some(case.of(Cause::UnderFilled, OR_LAUNCHES).other(Cause::LaunchBound, LAUNCHES_INSTEAD, words))
+    },
+    signals: &[DEVICE, POWER, SM],
+    source: "NVML utilisation counts time with at least one kernel, however small: power or SM activity tells how \
+             much of the device it used",
+    confirmed: Confirmed::FakeDeviceOnly,
+    limits: "work bound by memory draws less power too; a host that does nothing but launch tiny kernels looks the \
+             same (cpu/launch-bound); so does a device that waits in a collective",
+    advice: advice![
+        "Raise the batch size as far as memory and accuracy allow" => "larger kernels fill the device";
+        "Use torch.compile or CUDA graphs" => "fewer, larger kernels";
+        "Use mixed precision (torch.autocast)" => "the tensor cores do more with each kernel, and batches can grow";
+    ],
+    ..Spec::of(Class::Gpu)
+};
+
+/// Tiny kernels back to back: a host that does nothing but launch is then the limit.
+fn only_launches(case: &Case<'_>) -> bool {
+    let power = case.busy_device().and_then(|gpu| gpu.power);
+    case.main.running >= ALL_LAUNCHES
+        && case.main.shares.device_sync < HARDLY
+        && power.is_some_and(|power| power < VERY_LOW_POWER)
+}

@@ -1,0 +1,35 @@
+//! The set of workers is started anew again and again.
+
+use super::*;
+
+thresholds! {
+    RESTART = 20.0, "s", "starting a spawned worker takes 2 to 6 s of imports: a tenth of the loop and more at this distance";
+    ONE_SET = 2.0, "s", "workers that are new within this time belong to one set: they are started one after the other";
+    EPOCHS = 0.90, "of the confidence", "the distance of two starts says what the epochs are like only so far";
+}
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "worker-restart",
+    headline: "workers are restarted at each epoch",
+    brief: "workers are rebuilt at each epoch",
+    meaning: "the set of workers is started anew again and again",
+    rule: &[LOOP_LOSES, "whole sets of workers were started twice within `restart`"],
+    judge: |case| {
+        let workers = case.slow_workers()?;
+        // A whole set that is new within one window.
+        let renewed = workers.count > 0 && workers.new >= workers.count.max(2);
+        (case.known.restarts || renewed).then(|| case.of(Cause::WorkerRestart, EPOCHS))
+    },
+    signals: &[MAIN_WAIT, "start times of the worker processes (/proc/PID/stat)"],
+    source: "torch.utils.data documentation: with persistent_workers=False the workers end with each epoch; a \
+             spawned one imports everything again, 2 to 6 s measured",
+    confirmed: Confirmed::LabelledWorkloads,
+    limits: "epochs longer than the threshold are not called so: the restart then costs less than a tenth",
+    advice: advice![
+        "Set persistent_workers=True" => "the workers then survive the end of an epoch";
+        "Make epochs longer: repeat the data set in the sampler" => "each new epoch also starts with an empty queue";
+        "Keep imports and data set set-up light, or start workers by fork where that is safe"
+            => "a spawned worker runs them all again";
+    ],
+    ..Spec::of(Class::DataLoader)
+};

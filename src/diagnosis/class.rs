@@ -1,0 +1,67 @@
+//! The words that a verdict begins with: which resource must change, and what the job is doing.
+
+use crate::text::named_enum;
+
+named_enum! {
+    /// Which resource must change for the loop to step faster.
+    #[derive(Default)]
+    pub enum Class {
+        /// The input pipeline.
+        DataLoader = "data-loader",
+        /// Storage or network.
+        Io = "io",
+        /// The CPU.
+        Cpu = "cpu",
+        /// The device.
+        Gpu = "gpu",
+        /// No resource costs more than a few percent.
+        Balanced = "balanced",
+        /// Not training now.
+        Idle = "idle",
+        /// Not a training process, or too little could be seen.
+        #[default]
+        Unknown = "unknown",
+    }
+}
+
+impl Class {
+    /// What holds the loop back, for a sentence.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::DataLoader => "batches are not made fast enough",
+            Self::Io => "the data does not arrive, or state is not saved, fast enough",
+            Self::Cpu => "the host is the limit",
+            Self::Gpu => "the device is the limit",
+            Self::Balanced => "nothing costs more than a few percent",
+            Self::Idle => "not training now; `phase` says which",
+            Self::Unknown => "not a training process, or too little could be seen",
+        }
+    }
+}
+
+named_enum! {
+    /// What the job is doing, before any bottleneck is looked for.
+    #[derive(Default)]
+    pub enum Phase {
+        /// Not enough has been seen.
+        #[default]
+        Unknown = "unknown",
+        /// Starting: imports, model and data set set-up, first batches.
+        Init = "init",
+        /// Stepping.
+        Training = "training",
+        /// Saving state.
+        Checkpoint = "checkpoint",
+        /// Compiling the model.
+        Compile = "compile",
+        /// Evaluating on other data.
+        Validation = "validation",
+        /// Alive, but neither stepping nor computing.
+        Idle = "idle",
+        /// Stopped by a signal or a debugger.
+        Stopped = "stopped",
+        /// Ended.
+        Finished = "finished",
+    }
+}

@@ -1,0 +1,236 @@
+//! Stacks → lines and functions of the user's code, and the stages of a worker's time.
+//!
+//! As everywhere, the sampler gives the time and the stacks split it: a worker that is not idle is in one of its stages.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::rates::stacks::sums::StackSum;
+use crate::rates::stacks::{Activity, Place};
+use crate::text::sanitise;
+
+use super::parts::{Hottest, Stages};
+use super::stats::round;
+use super::thresholds::LOST_WAIT;
+
+/// Samples' weight that all workers together have beside a worker's own: they run the same code, and one of many is
+/// looked into seldom.
+const POOLED: f64 = 8.0;
+/// Samples of all workers from which their stages are told.
+const ENOUGH_POOLED: u64 = 10;
+/// Samples of one process from which it is told by its own stacks alone.
+const ENOUGH_OWN: u64 = 20;
+/// A share of waiting that only a worker's stacks know of, from which they are believed against the sampler.
+const UNKNOWN_WAIT: f64 = 0.25;
+/// Samples that a library's function must have for each of the user's own to be named before it: by default it is the
+/// user's code that can be changed.
+const LIBRARY: u32 = 3;
+/// Entries in lists of functions.
+const TOP: usize = 5;
+/// Functions and lines with less than this share are not named.
+const LEAST: f64 = 0.005;
+
+/// Lines at which the host waits for the device: calls that are there for it, lines that are leaves again and again while
+/// their text reads a value back, and, where the sampler saw waits for the device, lines that were blocked. `share` is what
+/// a number of samples stands for.
+pub(super) fn sync_lines(stacks: &StackSum, share: impl Fn(u32) -> f64, device_sync: f64) -> Vec<Hottest> {
+    let samples = |place: &Place| {
+        if place.activity == Activity::Sync {
+            return place.samples;
+        }
+        let candidate = matches!(
+            place.activity,
+            Activity::Python | Activity::Forward | Activity::Optimizer | Activity::Copy | Activity::Report
+        );
+        if !(candidate && place.user) {
+            return 0;
+        }
+        let read_back = if place.text.as_deref().is_some_and(reads_back) { place.leaf } else { 0 };
+        read_back.max(if device_sync >= LOST_WAIT { place.blocked } else { 0 })
+    };
+    let places = stacks.places().filter(|place| !place.activity.is_input());
+    let mut lines: Vec<(&Place, u32)> = places.map(|place| (place, samples(place))).collect();
+    lines.sort_by_key(|(place, samples)| (Reverse(*samples), &place.file, place.line));
+    let named = lines.into_iter().take(TOP).map(|(place, samples)| hottest(place, share(samples)));
+    named.filter(|line| line.share >= LEAST).collect()
+}
+
+/// Calls of torch and JAX that wait for the device without a Python frame of their own. `float()`, `bool()` and `print()`
+/// of a tensor do too, but of anything else they do not.
+fn reads_back(text: &str) -> bool {
+    const CALLS: &str = ".item() .cpu() .tolist() .numpy() synchronize( .nonzero( torch.nonzero( .to(\"cpu\" .to('cpu' \
+                         masked_select( block_until_ready(";
+    CALLS.split(' ').any(|call| text.contains(call))
+}
+
+/// The main thread's largest functions, without the loader's own that nobody can change.
+pub(super) fn hottest_functions(stacks: &StackSum, share: impl Fn(u32) -> f64) -> Vec<Hottest> {
+    let own = |place: &&Place| !place.activity.is_input() || place.activity.is_loading();
+    functions(stacks.places().filter(own), share, TOP)
+}
+
+/// The largest functions, the user's own first, each at its most frequent line.
+fn functions<'a>(places: impl Iterator<Item = &'a Place>, share: impl Fn(u32) -> f64, most: usize) -> Vec<Hottest> {
+    let mut by_function: BTreeMap<(bool, &str, &str), Function<'_>> = BTreeMap::new();
+    for place in places {
+        let key = (!place.user, &*place.file, &*place.function);
+        let function = by_function.entry(key).or_insert(Function { samples: 0, most: 0, place });
+        function.samples = function.samples.saturating_add(place.samples);
+        if place.samples > function.most {
+            (function.most, function.place) = (place.samples, place);
+        }
+    }
+    let mut ranked: Vec<Function<'_>> = by_function.into_values().collect();
+    // Equal ones stay in the order of their names.
+    ranked.sort_by_key(|function| {
+        Reverse(if function.place.user { function.samples } else { function.samples / LIBRARY })
+    });
+    let named = ranked.into_iter().take(most).map(|function| hottest(function.place, share(function.samples)));
+    named.filter(|function| function.share >= LEAST).collect()
+}
+
+/// A function's samples, and its most frequent line with those of that line.
+struct Function<'a> {
+    samples: u32,
+    most: u32,
+    place: &'a Place,
+}
+
+fn hottest(place: &Place, share: f64) -> Hottest {
+    Hottest {
+        function: sanitise(&place.function).into_owned(),
+        file: sanitise(place.file.rsplit('/').next().unwrap_or_default()).into_owned(),
+        line: place.line,
+        share: round(share, 3),
+    }
+}
+
+/// A worker's stages and hottest function. `None` where neither its own stacks nor those of the others tell.
+///
+/// Its active time is the sampler's; stacks split it. What the sampler saw blocked is reading, wherever in the data set it
+/// stood, for a blocked `read()` has no frame of its own.
+pub(super) fn worker_stages(
+    io_wait: f64,
+    idle: f64,
+    own: Option<&StackSum>,
+    pooled: &StackSum,
+) -> Option<(Stages, Option<Hottest>)> {
+    const PARTS: [Activity; 5] =
+        [Activity::Load, Activity::Decode, Activity::Transform, Activity::Collate, Activity::HandOver];
+    if pooled.main.total() < ENOUGH_POOLED {
+        return None;
+    }
+    let nothing = StackSum::default();
+    let own = own.unwrap_or(&nothing);
+    let is_active = |activity: Activity| PARTS.contains(&activity) || is_set_up(activity);
+    let active_samples = |sum: &StackSum| sum.main.of(is_active) as f64;
+    let (own_active, pooled_active) = (active_samples(own), active_samples(pooled));
+    let active = 1.0 - idle_share(own, idle.clamp(0.0, 1.0));
+    let whole = own_active + if pooled_active > 0.0 { POOLED } else { 0.0 };
+    let share = |activity: Activity| {
+        let count = |sum: &StackSum| f64::from(sum.main.get(activity));
+        let of_all = if pooled_active > 0.0 { count(pooled) / pooled_active * POOLED } else { 0.0 };
+        if whole > 0.0 { active * (count(own) + of_all) / whole } else { 0.0 }
+    };
+    let [mut load, mut decode, mut transform, mut collate, put] = PARTS.map(share);
+    let mut blocked = (io_wait.clamp(0.0, 1.0) - load).max(0.0);
+    for from in [&mut transform, &mut decode, &mut collate] {
+        let taken = blocked.min(*from);
+        *from -= taken;
+        load += taken;
+        blocked -= taken;
+    }
+    let (samples, sent) = if u64::from(own.feeder.0) >= ENOUGH_OWN { own.feeder } else { pooled.feeder };
+    let sending = if samples > 0 { (f64::from(sent) / f64::from(samples)).min(1.0) } else { 0.0 };
+    let stages = Stages {
+        load: round(load, 3),
+        decode: round(decode, 3),
+        transform: round(transform, 3),
+        collate: round(collate, 3),
+        hand_over: round(sending.max(put), 3),
+    };
+    let alone = own_active >= ENOUGH_OWN as f64;
+    let (from, from_active) = if alone { (own, own_active) } else { (pooled, pooled_active) };
+    let blameless =
+        |activity: Activity| is_set_up(activity) || matches!(activity, Activity::Waiting | Activity::HandOver);
+    let places = from.places().filter(|place| !blameless(place.activity));
+    let of_active = |samples: u32| if from_active > 0.0 { active * f64::from(samples) / from_active } else { 0.0 };
+    Some((stages, functions(places, of_active, 1).pop()))
+}
+
+/// What a worker does besides its stages.
+fn is_set_up(activity: Activity) -> bool {
+    matches!(activity, Activity::Import | Activity::Python)
+}
+
+/// The sampler takes a futex for idleness; the stacks know better where they are many and say something else.
+fn idle_share(own: &StackSum, measured: f64) -> f64 {
+    let total = own.main.total();
+    let seen = f64::from(own.main.get(Activity::Waiting)) / total.max(1) as f64;
+    if total >= ENOUGH_OWN && (seen - measured).abs() > UNKNOWN_WAIT { seen } else { measured }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::rates::stacks::ProcessStacks;
+
+    fn place(function: &str, line: u32, activity: Activity, samples: u32, leaf: u32) -> Place {
+        Place {
+            function: function.into(),
+            file: "/home/me/train.py".into(),
+            line,
+            text: None,
+            activity,
+            user: true,
+            samples,
+            leaf,
+            blocked: 0,
+        }
+    }
+
+    fn sum_of(samples: &[(Activity, u32)], places: Vec<Place>) -> StackSum {
+        let mut stacks = ProcessStacks { places, ..ProcessStacks::default() };
+        samples.iter().for_each(|(activity, samples)| stacks.main.add(*activity, *samples));
+        StackSum::from(&stacks)
+    }
+
+    #[test]
+    fn a_blocked_worker_reads() {
+        let own = sum_of(
+            &[(Activity::Waiting, 20), (Activity::Transform, 70), (Activity::Collate, 10)],
+            vec![
+                place("dilate", 7, Activity::Transform, 60, 60),
+                place("Set.__getitem__", 3, Activity::Transform, 10, 1),
+            ],
+        );
+        let (stages, hottest) = worker_stages(0.5, 0.2, Some(&own), &own).unwrap();
+        assert!((stages.load - 0.5).abs() < 0.01 && (stages.transform - 0.2).abs() < 0.01, "{stages:?}");
+        assert!((stages.collate - 0.1).abs() < 0.01);
+        let hottest = hottest.unwrap();
+        assert_eq!((hottest.function.as_str(), hottest.file.as_str(), hottest.line), ("dilate", "train.py", 7));
+        assert!((hottest.share - 0.6).abs() < 0.01);
+    }
+
+    #[test]
+    fn an_idle_worker_without_stacks_of_its_own_takes_the_others() {
+        let others = sum_of(&[(Activity::Decode, 100)], vec![place("decode", 9, Activity::Decode, 100, 0)]);
+        let (stages, hottest) = worker_stages(0.0, 0.5, None, &others).unwrap();
+        assert!((stages.decode - 0.5).abs() < 0.01);
+        assert!((hottest.unwrap().share - 0.5).abs() < 0.01);
+        assert!(worker_stages(0.0, 0.5, None, &StackSum::default()).is_none());
+    }
+
+    #[test]
+    fn a_line_that_reads_back_is_a_sync_line() {
+        let mut line = place("train", 12, Activity::Python, 50, 50);
+        line.text = Some("total += loss.item()".into());
+        let other = place("metrics", 30, Activity::Python, 50, 20);
+        let sum = sum_of(&[(Activity::Python, 100)], vec![line, other]);
+        let share = |samples| f64::from(samples) / 100.0;
+        let lines: Vec<u32> = sync_lines(&sum, share, 0.0).iter().map(|line| line.line).collect();
+        assert_eq!(lines, [12]);
+        assert_eq!(hottest_functions(&sum, share).len(), 2);
+    }
+}

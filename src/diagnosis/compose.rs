@@ -1,0 +1,245 @@
+//! Judgement and numbers → the verdict that people and scripts read.
+
+use crate::sample::Sample;
+
+use super::causes::{Cause, Judgement, Place, Spec};
+use super::class::{Class, Phase};
+use super::evidence::evidence;
+use super::features::{Features, Worker};
+use super::stalls;
+use super::stats::{percent, round};
+use super::thresholds::*;
+use super::verdict::{
+    Advice, Context, Finding, Hottest, MainThread, NotSeen, OwnCost, Steps, Verdict, WorkerVerdict,
+};
+use super::visibility::Visibility;
+
+thresholds! {
+    NAMED = 0.10, "share", "a line with less than a tenth of the time is not worth naming alone";
+    NOTHING_LEFT = 0.97, "share", "of what waits leave so little nothing can be told";
+    IF_FIRST_GOES = 0.60, "of the confidence", "it is computed as if the first cause were gone, not seen";
+}
+
+/// Builds the verdict. Session counters (`observed_s`, `first_verdict_s`, `steps.count`) are for the caller.
+pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Features, sample: &Sample) -> Verdict {
+    let spec = judgement.cause.map(Cause::spec);
+    let Visibility { seen, mut not_seen } = Visibility::of(sample, context.pid);
+    if judgement.class == Class::Unknown {
+        for doubt in &judgement.doubts {
+            not_seen.insert(0, NotSeen { what: "verdict".into(), why: doubt.clone(), mend: None });
+        }
+    }
+    let main = window.main.as_ref();
+    Verdict {
+        schema: 1,
+        trainmon: env!("CARGO_PKG_VERSION").into(),
+        pid: context.pid,
+        command: context.command.clone(),
+        started: context.started.clone(),
+        phase: judgement.phase,
+        class: judgement.class,
+        cause: judgement.cause,
+        confidence: round(judgement.confidence, 2),
+        summary: summary(judgement, spec, window),
+        shares: main.map(|main| spec.map_or(main.shares, |spec| (spec.shares)(main))),
+        gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
+        steps: steps(window),
+        main_thread: main.and_then(|main| main.stacks.as_ref()).map(|stacks| MainThread {
+            activities: stacks
+                .shares
+                .iter()
+                .map(|(activity, share)| (activity.word().to_owned(), round(share, 3)))
+                .filter(|(_, share)| *share > 0.0)
+                .collect(),
+            hottest: stacks.hottest.clone(),
+            sync_lines: stacks.sync_lines.clone(),
+            samples: stacks.samples,
+        }),
+        // Stopped workers stand somewhere, but are in no stage.
+        workers: window
+            .workers
+            .iter()
+            .flat_map(|workers| &workers.each)
+            .map(|one| worker(one, judgement.phase == Phase::Stopped))
+            .collect(),
+        evidence: evidence(judgement, spec, window),
+        advice: advice(judgement, spec, window),
+        other_findings: findings(judgement, window),
+        seen,
+        not_seen,
+        own: OwnCost {
+            cpu_pct: None,
+            rss_mib: sample.own.rss_bytes.map(|bytes| round(bytes as f64 / f64::from(1 << 20), 1)),
+        },
+        ..Verdict::default()
+    }
+}
+
+/// What else was found, what would come next, and what makes the verdict less sure.
+fn findings(judgement: &Judgement, window: &Features) -> Vec<Finding> {
+    let others = judgement.others.iter().map(|other| {
+        let class = other.cause.spec().class;
+        let confidence = round(other.confidence.clamp(0.0, 1.0), 2);
+        Finding { class, cause: Some(other.cause), confidence, text: other.text.clone() }
+    });
+    let class = judgement.class;
+    let doubts = judgement.doubts.iter().filter(|_| class != Class::Unknown);
+    let doubts = doubts.map(|doubt| {
+        let text = format!("less sure because {doubt}");
+        Finding { class, cause: None, confidence: 0.0, text }
+    });
+    others.chain(next_limit(judgement, window)).chain(doubts).collect()
+}
+
+/// What would hold the loop back once its waits for batches are gone.
+fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
+    let main = window.main.as_ref()?;
+    let lost = window.lost_wait();
+    let waits = matches!(judgement.class, Class::DataLoader | Class::Io | Class::Cpu);
+    if !waits || lost < LOST_WAIT || lost > NOTHING_LEFT {
+        return None;
+    }
+    let of_rest = |share: f64| share / (1.0 - lost);
+    let host = of_rest(main.shares.host_busy);
+    let (cause, text) = match window.gpu.as_ref().map(|gpu| of_rest(gpu.job_busy)) {
+        Some(busy) if busy >= DEVICE_BUSY => {
+            let busy = percent(busy.min(1.0));
+            (Cause::ComputeBound, format!("next: without these waits the GPU would be busy {busy} of the time"))
+        }
+        _ if host >= LARGER_HALF => {
+            let host = percent(host.min(1.0));
+            let text = format!("next: without these waits the loop's own work on the host takes {host} of the time");
+            (Cause::MainThread, text)
+        }
+        _ => return None,
+    };
+    let confidence = round(judgement.confidence * IF_FIRST_GOES.value, 2);
+    Some(Finding { class: cause.spec().class, cause: Some(cause), confidence, text })
+}
+
+fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> String {
+    let doubt = judgement.doubts.first().map_or("too little has been seen", String::as_str);
+    let training = match judgement.class {
+        Class::Unknown => return format!("No verdict: {doubt}."),
+        Class::Idle => {
+            return match judgement.phase {
+                Phase::Stopped => "The process is stopped (SIGSTOP or a debugger); `kill -CONT` lets it go on.",
+                Phase::Finished => "The process has ended.",
+                Phase::Init => "The job is starting: it does not step yet.",
+                _ => "The job is alive, but neither computes nor waits for data: done, hung or waiting for input.",
+            }
+            .into();
+        }
+        Class::Balanced => "Nothing costs the loop more than a few percent".to_owned(),
+        Class::Cpu if window.lost_wait() < LOST_WAIT => {
+            idle(window).unwrap_or_else(|| "The loop runs on the CPU".into())
+        }
+        Class::DataLoader | Class::Io | Class::Cpu => waits(window),
+        Class::Gpu => match &window.gpu {
+            Some(gpu) => format!("The GPU is busy {} of the time", percent(gpu.busy)),
+            None => "The GPU is busy".into(),
+        },
+    };
+    let mut text = match spec {
+        Some(spec) => format!("{training}: {}", spec.meaning),
+        None => training,
+    };
+    if let (Some(workers), Class::DataLoader | Class::Io) = (&window.workers, judgement.class) {
+        let plural = if workers.count == 1 { "" } else { "s" };
+        text += &format!("; {} worker{plural} {} busy", workers.count, percent(workers.busy));
+        if workers.io_wait > HARDLY {
+            text += &format!(", {} waiting for their source", percent(workers.io_wait));
+        }
+    }
+    if let Some(place) = spec.and_then(|spec| place(spec, window)) {
+        text += &format!("; {place}");
+    }
+    text + "."
+}
+
+fn waits(window: &Features) -> String {
+    let shares = window.main.as_ref().map(|main| main.shares).unwrap_or_default();
+    if shares.checkpoint > window.lost_wait() {
+        return format!("The loop saves state {} of the time", percent(shares.checkpoint));
+    }
+    if shares.input_wait < LOST_WAIT {
+        return idle(window).unwrap_or_else(|| "The loop makes its own batches".into());
+    }
+    let who = if window.gpu.is_some() { "The GPU waits while the loop waits" } else { "The loop waits" };
+    format!("{who} for batches {} of the time", percent(shares.input_wait))
+}
+
+/// How long the device idles, where there is one.
+fn idle(window: &Features) -> Option<String> {
+    window.gpu.as_ref().map(|gpu| format!("The GPU is idle {} of the time", percent(1.0 - gpu.job_busy)))
+}
+
+/// Where in the code the time goes, for causes that a line of code can mend.
+fn place(spec: &Spec, window: &Features) -> Option<String> {
+    let seen = window.main.as_ref().and_then(|main| main.stacks.as_ref());
+    let of_loop = || seen.and_then(|seen| seen.hottest.first());
+    let of_workers = || {
+        let each =
+            window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());
+        each.max_by(|a, b| a.share.total_cmp(&b.share).then_with(|| b.line.cmp(&a.line)))
+    };
+    let (words, found) = match spec.place {
+        Place::Nowhere => return None,
+        Place::Sync => ("it waits in", seen.and_then(|seen| seen.sync_lines.first())),
+        Place::Loop => ("most of it in", of_loop()),
+        Place::Workers => ("most of it in", of_workers().or_else(of_loop)),
+    };
+    let Hottest { function, file, line, share } = found.filter(|found| found.share >= NAMED)?;
+    Some(format!("{words} {function} ({file}:{line}, {})", percent(*share)))
+}
+
+fn steps(window: &Features) -> Steps {
+    let steps = &window.steps;
+    Steps {
+        per_s: steps.per_s.map(|rate| round(rate, 3)),
+        p50_ms: steps.quantile_ms(0.5).map(|ms| round(ms, 1)),
+        p95_ms: steps.quantile_ms(0.95).map(|ms| round(ms, 1)),
+        count: steps.count,
+        stall_every: stalls::period(&window.stalls).map(|period| period.every),
+        source: steps.per_s.map(|_| "feeder-writes".into()),
+    }
+}
+
+fn worker(worker: &Worker, stopped: bool) -> WorkerVerdict {
+    let [busy, io_wait, runnable, idle] =
+        worker.shares.map_or([None; 4], |shares| shares.map(|share| Some(round(share, 3))));
+    WorkerVerdict {
+        pid: worker.pid,
+        busy,
+        io_wait,
+        runnable,
+        idle,
+        batches_per_s: worker.batches_s.map(|rate| round(rate, 3)),
+        stages: worker.stages.filter(|_| !stopped),
+        hottest: worker.hottest.clone().filter(|_| !stopped),
+    }
+}
+
+fn advice(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<Advice> {
+    // Of what trains, a cause's; of what does not, only what lets it go on.
+    let known = match (spec, judgement.phase) {
+        (None, Phase::Stopped) => super::causes::spec_of(judgement.class, None, judgement.phase),
+        _ => spec,
+    };
+    let Some(known) = known else { return Vec::new() };
+    let bound = window.main.as_ref().and_then(|_| (known.bound)(window)).filter(|bound| *bound > 1.0);
+    let mut advice: Vec<Advice> = known
+        .advice
+        .iter()
+        .map(|(title, why)| Advice {
+            title: (*title).into(),
+            why: (*why).into(),
+            speedup_at_most: bound,
+            predicted_step_ms: None,
+        })
+        .collect();
+    if let Some(first) = advice.first_mut() {
+        (known.sharpen)(first, window);
+    }
+    advice
+}

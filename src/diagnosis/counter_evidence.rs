@@ -1,0 +1,70 @@
+//! What speaks against a verdict: evidence on the wrong side of its threshold, and sources that it rests on.
+//!
+//! The decision has weighed all of this already: the confidence says how much it counted. Here is what there was to weigh.
+//! What speaks against one cause stands in its file; what speaks against all causes of a class, here.
+
+use super::causes::Against;
+use super::class::Class;
+use super::parts::Evidence;
+use super::signals::{Side, Signal};
+use super::verdict::Verdict;
+
+const NOT_THE_DEVICE: &[Against] = &[
+    (Signal::GpuBusy, Side::Over, "the device is busy nevertheless: little is left to gain"),
+    (Signal::GpuThrottled, Side::Over, "the device is throttled as well"),
+    (Signal::GpuOthers, Side::Over, "other processes use the device too"),
+];
+const STARVED: &[Against] = &[
+    (Signal::MainRunDelay, Side::Over, "the main thread queues for a CPU"),
+    (Signal::CgroupThrottled, Side::Over, "the CPU quota throttles the job"),
+    (Signal::PsiMemory, Side::Over, "memory is short"),
+];
+const QUEUES: &[Against] = &[(Signal::MainRunDelay, Side::Over, "the main thread queues for a CPU")];
+const NOT_THE_LOADER: &[Against] = &[
+    (Signal::InputWait, Side::Under, "the main thread hardly waits for batches"),
+    (Signal::LostWait, Side::Under, "the device is busy during most of the waiting"),
+    (Signal::DiskBusy, Side::Over, "the disk is busy as well"),
+];
+const THE_LOADER: &[Against] = &[
+    (Signal::InputWait, Side::Over, "the main thread waits for batches too"),
+    (Signal::LostWait, Side::Over, "the device idles while batches are waited for"),
+];
+
+/// What speaks against every verdict of a class.
+fn of_class(class: Class) -> &'static [&'static [Against]] {
+    match class {
+        Class::DataLoader => &[NOT_THE_LOADER, NOT_THE_DEVICE, STARVED],
+        Class::Io => &[NOT_THE_DEVICE, QUEUES],
+        Class::Cpu => &[NOT_THE_DEVICE],
+        Class::Gpu | Class::Balanced => &[THE_LOADER, STARVED],
+        Class::Idle | Class::Unknown => &[],
+    }
+}
+
+/// The evidence that speaks against the verdict, the side of its threshold that it is on, and what that means.
+pub fn counter_evidence(verdict: &Verdict) -> impl Iterator<Item = (&Evidence, Side, &'static str)> {
+    let of_cause = verdict.cause.map_or(&[][..], |cause| cause.spec_in(verdict.class).against);
+    verdict.evidence.iter().filter_map(move |evidence| {
+        let side = evidence.side()?;
+        let known = of_class(verdict.class).iter().chain(of_cause).copied().flatten();
+        let (.., means) =
+            known.into_iter().find(|(signal, wrong, _)| signal.row().0 == evidence.signal && *wrong == side)?;
+        Some((evidence, side, *means))
+    })
+}
+
+/// Whether any of the verdict's numbers come from this source, by the name that the screen gives it.
+#[must_use]
+pub fn rests_on(verdict: &Verdict, source: &str) -> bool {
+    let any = |prefixes: &[&str]| {
+        verdict.evidence.iter().any(|e| prefixes.iter().any(|prefix| e.signal.starts_with(prefix)))
+    };
+    match source {
+        "processes" => true,
+        "host" => any(&["cpu_", "cgroup_", "psi_"]),
+        "disks" => any(&["disk_", "io_"]),
+        "GPU" => verdict.gpu_idle.is_some() || any(&["gpu_", "lost_wait", "sm_active", "pcie"]),
+        "stacks" => verdict.main_thread.is_some() || verdict.workers.iter().any(|worker| worker.stages.is_some()),
+        _ => false,
+    }
+}

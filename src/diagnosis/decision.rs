@@ -1,0 +1,143 @@
+//! A window's numbers → phase, class and cause with a confidence. The order is that of the question:
+//!
+//! 1. is it training at all ([`phases`](super::phases));
+//! 2. where does the loop lose its time: waiting for batches, its device busy, or running dry ([`Loss`]);
+//! 3. which cause: the first in the order of [`Cause::ALL`] whose rule holds;
+//! 4. what could not be seen, or contradicts.
+
+use crate::rates::stacks::Activity;
+
+use super::causes::throttled::is_held_down;
+use super::causes::{Case, Cause, Judgement, Known, Loss, Other};
+use super::class::{Class, Phase};
+use super::features::{Features, Workers};
+use super::phases::not_training;
+use super::stats::percent;
+use super::thresholds::*;
+
+thresholds! {
+    NEARLY_DRY = 0.50, "confidence", "a device that idles as long as dry may be anything";
+    PLAINLY_BALANCED = 0.60, "confidence", "no cause fits, and nothing is waited for";
+    SOMETHING_ELSE = 0.30, "share", "a wait of that length is worth a cause, and none fits";
+    SOME_KNOWLEDGE = 0.30, "confidence", "what it is not is known";
+    LITTLE_KNOWLEDGE = 0.20, "confidence", "not even that";
+    AT_SOURCE = 0.30, "share of active time", "a wait for the source that is a good part of the workers' time, and not the larger";
+    IDLE_OR_SLOW = 0.80, "share", "workers that poll nearly all the time";
+    ONE_POLL = 0.60, "of the confidence", "wchan does not tell a worker's wait for an index from that for a slow source";
+    NO_SYSCALL = 0.85, "of the confidence", "any poll counts as a wait for a batch";
+    ONE_CALL = 0.70, "of the confidence", "stacks cannot tell the waits of a compiled step from its work";
+    SAMPLES = 15.0, "samples", "n samples know a share to within 0.5 / sqrt(n): 25 samples 10 points, 250 samples 3";
+    DEVICE_LOST = 0.50, "of the confidence", "half of what is known may be about a device that does not answer";
+    UNEVEN = 0.40, "share", "devices that do the same differ by less";
+    UNEVEN_TOO = 0.40, "confidence", "uneven devices may have uneven work as well as slow exchange";
+    THROTTLED_TOO = 0.50, "confidence", "clocks that are held down cost as soon as the device is the limit";
+    STEAL = 0.10, "share", "a tenth of the CPU time is what a person would fix";
+    STEAL_TOO = 0.50, "confidence", "who takes it is not seen";
+    AT_REST = 0.90, "share", "workers that have nothing to do nearly all the time";
+    TOO_MANY_TOO = 0.30, "confidence", "they cost memory, and little else";
+}
+
+/// Sure of a balanced loop by the device's idle time: the less of it the surer.
+const BALANCED: Sureness = Sureness { least: NEARLY_DRY.value, most: 0.70, from: DRY, to: DEVICE_IDLE };
+
+/// Judges one window.
+pub(super) fn judge(window: &Features, known: Known) -> Judgement {
+    let main = match not_training(window, known) {
+        Ok(main) => main,
+        Err(judgement) => return judgement,
+    };
+    let case = Case::new(window, main, known);
+    let cause = Cause::ALL.iter().find_map(|cause| cause.judge(&case));
+    let mut judgement = match (cause, case.loss) {
+        (Some(judgement), Loss::Workers(workers)) => of_workers(judgement, &case, workers),
+        (judgement, _) => judgement.unwrap_or_else(|| without_cause(&case)),
+    };
+    qualify(&case, &mut judgement);
+    judgement
+}
+
+/// What is left where no cause's rule holds.
+fn without_cause(case: &Case<'_>) -> Judgement {
+    let training = |class: Class, sure: f64| Judgement::state(Phase::Training, class, sure);
+    match case.loss {
+        Loss::Dry(gpu) if case.device_kept_idle().is_none() => {
+            training(Class::Balanced, BALANCED.at(1.0 - gpu.job_busy))
+        }
+        Loss::Dry(_) if case.main.shares.other >= SOMETHING_ELSE => training(Class::Unknown, SOME_KNOWLEDGE.value)
+            .doubt("the main thread waits for something that is neither a batch nor the device"),
+        Loss::NoDevice if case.computes_on_cpu() => Judgement::state(
+            Phase::Unknown,
+            Class::Unknown,
+            LITTLE_KNOWLEDGE,
+        )
+        .doubt(
+            "one thread computes, without workers, steps or a device: the job sets itself up, or trains on one CPU",
+        ),
+        Loss::NoDevice => training(Class::Unknown, LITTLE_KNOWLEDGE.value)
+            .doubt("the main thread neither computes nor waits for batches, and no device of the job can be seen"),
+        _ => training(Class::Balanced, PLAINLY_BALANCED.value),
+    }
+}
+
+/// What else there is to say where workers are blamed for being slow: they may be waiting for their source all the same.
+fn of_workers(judgement: Judgement, case: &Case<'_>, workers: &Workers) -> Judgement {
+    if judgement.class != Class::DataLoader || judgement.cause == Some(Cause::TooManyWorkers) {
+        return judgement;
+    }
+    let restarts = judgement.cause == Some(Cause::WorkerRestart);
+    if !case.main.exact && workers.idle > IDLE_OR_SLOW && !restarts {
+        return judgement.less_sure(ONE_POLL, "workers wait in a poll that may be for an index or for a slow source");
+    }
+    let part = if workers.active() > 0.0 { workers.io_wait / workers.active() } else { 0.0 };
+    if part > AT_SOURCE {
+        let words = format!("the workers wait for their source {} of the time", percent(workers.io_wait));
+        return judgement.other(Cause::DiskBandwidth, part, words);
+    }
+    judgement
+}
+
+/// Lowers the confidence for what could not be seen and for contradictions.
+fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
+    let (window, main) = (case.window, case.main);
+    let mut less_sure = |factor: Threshold, why: &str| {
+        judgement.confidence *= factor.value;
+        judgement.doubts.push(why.to_owned());
+    };
+    if !main.exact {
+        less_sure(NO_SYSCALL, "/proc/PID/syscall may not be read: any poll counts as a wait for a batch");
+    }
+    if main.share(Activity::Graph) >= PHASE {
+        let why =
+            "the step runs in one compiled call of TensorFlow: stacks cannot tell its waits for data from its work";
+        less_sure(ONE_CALL, why);
+    }
+    if window.gpu.as_ref().is_some_and(|gpu| gpu.lost) {
+        less_sure(DEVICE_LOST, "a GPU of the job does not answer any more");
+    }
+    let samples = f64::from(window.samples);
+    judgement.confidence *= samples / (samples + SAMPLES.value);
+    judgement.confidence = judgement.confidence.clamp(0.0, CERTAIN.value);
+
+    let class = judgement.class;
+    let mut other = |cause: Cause, confidence: Threshold, text: String| {
+        judgement.others.push(Other { cause, confidence: confidence.value, text });
+    };
+    if let Some(gpu) = &window.gpu {
+        if gpu.spread > UNEVEN && gpu.count > 1 {
+            let text = format!("use differs by {:.0} points between the job's devices", gpu.spread * 100.0);
+            other(Cause::Communication, UNEVEN_TOO, text);
+        }
+        if class != Class::Gpu && is_held_down(gpu) {
+            other(Cause::Throttled, THROTTLED_TOO, "the device is throttled while it works".into());
+        }
+    }
+    if window.cpu.steal.is_some_and(|steal| steal > STEAL) {
+        let text = "the hypervisor takes more than a tenth of the CPU time (steal)";
+        other(Cause::NoisyNeighbour, STEAL_TOO, text.into());
+    }
+    let resting = window.workers.as_ref().filter(|workers| class == Class::Gpu && workers.idle > AT_REST);
+    if let Some(workers) = resting.filter(|workers| workers.count as f64 > window.cpu.cores.unwrap_or(f64::MAX)) {
+        let text = format!("{} workers have nothing to do {} of the time", workers.count, percent(workers.idle));
+        other(Cause::TooManyWorkers, TOO_MANY_TOO, text);
+    }
+}

@@ -1,0 +1,336 @@
+//! What the last seconds amount to: frames → the few named numbers that the causes judge.
+//!
+//! Means are weighted by time. A number is `None` when no frame of the window had it.
+
+mod device;
+mod loop_thread;
+mod workers;
+
+use crate::rates::Frame;
+use crate::rates::frame::{Stall, TrainerRates, WorkerRates};
+use crate::rates::stacks::Activity;
+use crate::rates::stacks::sums::StackSums;
+use crate::sample::{MountKind, ProcessId};
+
+use super::stats;
+use super::thresholds::DEVICE_UNUSED;
+pub(super) use device::Device;
+pub(super) use loop_thread::{LoopStacks, LoopThread};
+pub(super) use workers::{Worker, Workers};
+
+/// Share of frames with new workers from which sets come and go too fast for their steps to be counted: feeder threads are
+/// looked for once a tick, so whole sets of workers that live hardly longer go unseen.
+const QUICK_SETS: f64 = 0.6;
+/// Shortest stretch over which growth of memory is told, seconds.
+const GROWTH_S: f64 = 0.5;
+/// Bytes of a page, the unit of refaults.
+const PAGE: f64 = 4096.0;
+
+/// The numbers of one window.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Features {
+    /// Seconds covered.
+    pub seconds: f64,
+    /// Samples of the main threads.
+    pub samples: u32,
+    /// Target alive at the end.
+    pub alive: bool,
+    /// Share of frames in which the target was stopped.
+    pub stopped: f64,
+    /// The loop's thread (mean over trainers).
+    pub main: Option<LoopThread>,
+    /// Devices of the job.
+    pub gpu: Option<Device>,
+    /// Some device can be seen, whether the job uses it or not.
+    pub gpu_seen: bool,
+    pub workers: Option<Workers>,
+    pub cpu: Cpus,
+    pub io: Storage,
+    pub steps: Steps,
+    /// A machine-learning library is mapped.
+    pub has_library: bool,
+    /// Age of the target at the end, seconds.
+    pub age_s: Option<f64>,
+    /// Number of trainers.
+    pub trainers: usize,
+    /// Growth of the job's resident memory, bytes/s.
+    pub growth_s: Option<f64>,
+    /// Waits for a batch of 30 ms and more with their place in the run, oldest first.
+    pub stalls: Vec<Stall>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cpus {
+    /// CPUs that the job may use; the quota where it is smaller.
+    pub cores: Option<f64>,
+    /// CPUs that it may use but for the quota.
+    pub allowed: Option<f64>,
+    /// Use of the allowed CPUs, 0–1.
+    pub full: Option<f64>,
+    /// The job's use, cores.
+    pub job: Option<f64>,
+    /// Others' use of the allowed CPUs, cores.
+    pub others: Option<f64>,
+    /// Share of throttled periods.
+    pub throttled: Option<f64>,
+    /// Threads of the job that were active.
+    pub active_threads: Option<f64>,
+    /// Taken by the hypervisor, 0–1.
+    pub steal: Option<f64>,
+}
+
+impl Cpus {
+    /// CPUs that the job may use, one at least.
+    pub fn usable(&self) -> f64 {
+        self.cores.unwrap_or(1.0).max(1.0)
+    }
+}
+
+/// Storage and memory.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Storage {
+    /// The disk's numbers are of the job's data.
+    pub devices_known: bool,
+    /// Utilisation of the busiest, percent.
+    pub disk_busy_pct: Option<f64>,
+    /// Read from disk, bytes/s.
+    pub disk_read_s: Option<f64>,
+    /// Reads a second.
+    pub reads_s: Option<f64>,
+    /// Mean read, bytes.
+    pub read_size: Option<f64>,
+    /// Mean time of an I/O, ms.
+    pub await_ms: Option<f64>,
+    /// The job's own reads from storage, bytes/s.
+    pub job_read_s: Option<f64>,
+    /// PSI memory, percent.
+    pub psi_memory: Option<f64>,
+    /// Pages swapped in a second.
+    pub swap_in: Option<f64>,
+    /// What is read again after eviction, bytes/s (the cgroup's where known, else the host's).
+    pub refaults_s: Option<f64>,
+    /// Data files lie on a network file system.
+    pub network: bool,
+    /// Data files lie on a user-space file system.
+    pub fuse: bool,
+    /// Read limit of the cgroup, bytes/s.
+    pub limit_bytes_s: Option<f64>,
+    /// Read limit of the cgroup, operations/s.
+    pub limit_iops: Option<f64>,
+}
+
+impl Storage {
+    /// Read from storage: by the job where that is known, bytes/s.
+    pub fn read_s(&self) -> f64 {
+        self.job_read_s.or(self.disk_read_s).unwrap_or(0.0)
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Steps {
+    pub per_s: Option<f64>,
+    pub count: Option<u64>,
+    /// Lengths in order, seconds.
+    pub lengths_s: Vec<f64>,
+}
+
+impl Steps {
+    /// Quantile of the lengths, milliseconds.
+    pub fn quantile_ms(&self, quantile: f64) -> Option<f64> {
+        stats::quantile(&self.lengths_s, quantile).map(|seconds| seconds * 1000.0)
+    }
+}
+
+/// A time-weighted mean over the frames that have the number.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    sum: f64,
+    weight: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: Option<f64>, weight: f64) {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            self.sum += value * weight;
+            self.weight += weight;
+        }
+    }
+
+    fn get(self) -> Option<f64> {
+        (self.weight > 0.0).then(|| self.sum / self.weight)
+    }
+}
+
+/// Frames with a length, and whose numbers of them are asked for.
+struct Span<'a> {
+    frames: Vec<&'a Frame>,
+    stacks: &'a StackSums,
+    /// Of one rank only.
+    only: Option<ProcessId>,
+}
+
+impl<'a> Span<'a> {
+    fn new(frames: &[&'a Frame], stacks: &'a StackSums, only: Option<ProcessId>) -> Self {
+        Self { frames: frames.iter().copied().filter(|frame| frame.seconds > 0.0).collect(), stacks, only }
+    }
+
+    /// The frame's trainers, or the one asked for.
+    fn trainers(&self, frame: &'a Frame) -> impl Iterator<Item = &'a TrainerRates> + use<'a> {
+        let only = self.only;
+        frame.trainers.iter().filter(move |trainer| only.is_none_or(|only| trainer.id == only))
+    }
+
+    /// The frame's workers, or those of the trainer asked for.
+    fn workers(&self, frame: &'a Frame) -> impl Iterator<Item = &'a WorkerRates> + use<'a> {
+        let only = self.only;
+        frame.workers.iter().filter(move |worker| only.is_none_or(|only| worker.trainer == only.pid))
+    }
+
+    fn mean(&self, value: impl Fn(&'a Frame) -> Option<f64>) -> Option<f64> {
+        let mut mean = Mean::default();
+        self.frames.iter().for_each(|frame| mean.add(value(frame), frame.seconds));
+        mean.get()
+    }
+
+    fn cpus(&self, last: &Frame) -> Cpus {
+        let share = |pct: Option<f64>| pct.map(|pct| pct / 100.0);
+        let allowed = last.job.cpus_allowed.map(f64::from);
+        let quota = last.job.cpu_quota_cores;
+        Cpus {
+            cores: allowed.into_iter().chain(quota).reduce(f64::min),
+            allowed,
+            full: share(self.mean(|frame| frame.host.allowed_cpu_pct)),
+            job: share(self.mean(|frame| frame.job.cpu_pct)),
+            others: share(self.mean(|frame| frame.host.others_cpu_pct)),
+            throttled: self.mean(|frame| frame.job.throttled_share),
+            active_threads: self.mean(|frame| frame.job.active_threads.map(f64::from)),
+            steal: share(self.mean(|frame| frame.host.steal_pct)),
+        }
+    }
+
+    fn storage(&self, last: &Frame) -> Storage {
+        let lies_on = |kind: MountKind| last.storage.mounts.iter().any(|mount| mount.kind == kind);
+        Storage {
+            devices_known: last.storage.data_devices_known,
+            disk_busy_pct: self.mean(|frame| frame.storage.utilization_pct),
+            disk_read_s: self.mean(|frame| frame.storage.read_bytes_s),
+            reads_s: self.mean(|frame| frame.storage.reads_s),
+            read_size: self.mean(|frame| frame.storage.read_size_bytes),
+            await_ms: self.mean(|frame| frame.storage.await_ms),
+            job_read_s: self.mean(|frame| frame.job.read_bytes_s),
+            psi_memory: self.mean(|frame| frame.host.psi_memory_some_pct),
+            swap_in: self.mean(|frame| frame.host.swap_in_s),
+            refaults_s: self.mean(|frame| frame.job.refaults_s.or(frame.host.refaults_s)).map(|pages| pages * PAGE),
+            network: lies_on(MountKind::Network),
+            fuse: lies_on(MountKind::Fuse),
+            limit_bytes_s: last.job.io_read_limit.0.map(|limit| limit as f64),
+            limit_iops: last.job.io_read_limit.1.map(|limit| limit as f64),
+        }
+    }
+
+    fn steps(&self) -> Steps {
+        let (mut count, mut seconds) = (None, 0.0);
+        let mut lengths_s = Vec::new();
+        for frame in &self.frames {
+            // Ranks step together: the first trainer speaks for all.
+            let Some(trainer) = self.trainers(frame).next() else { continue };
+            // Between two sets of workers there is nothing to count, but the time passes.
+            if count.is_some() || trainer.steps.is_some() {
+                count = Some(count.unwrap_or(0_u64).saturating_add(trainer.steps.unwrap_or(0)));
+                seconds += frame.seconds;
+            }
+            lengths_s.extend(trainer.step_lengths_s.iter().map(|length| f64::from(*length)));
+        }
+        let new = self.frames.iter().filter(|frame| self.workers(frame).any(|worker| worker.new)).count();
+        let followed = (new as f64) < QUICK_SETS * self.frames.len() as f64;
+        Steps {
+            per_s: count.filter(|_| followed && seconds > 0.0).map(|steps| steps as f64 / seconds),
+            count,
+            lengths_s,
+        }
+    }
+
+    /// Growth of the job's memory, bytes/s.
+    fn growth(&self) -> Option<f64> {
+        let (first, last) = (self.frames.first()?, self.frames.last()?);
+        let seconds = last.monotonic_ns.checked_sub(first.monotonic_ns)? as f64 / 1e9;
+        let grown = last.job.rss_bytes? as f64 - first.job.rss_bytes? as f64;
+        (seconds > GROWTH_S).then(|| grown / seconds)
+    }
+}
+
+impl Features {
+    /// Sums up `frames`, oldest first. Frames without a length (the first of a session, or after a gap) count for
+    /// their state only. `stacks` may reach back further than the frames: they are taken seldom. `only` leaves out all
+    /// trainers but that one, and their workers: one rank of several.
+    pub fn of(frames: &[&Frame], stacks: &StackSums, only: Option<ProcessId>) -> Self {
+        let Some(last) = frames.last() else { return Self::default() };
+        let stopped = frames.iter().filter(|frame| matches!(frame.state, 'T' | 't')).count();
+        let span = Span::new(frames, stacks, only);
+        let timed_last = span.frames.last().copied();
+        Self {
+            seconds: span.frames.iter().map(|frame| frame.seconds).sum(),
+            samples: span
+                .frames
+                .iter()
+                .flat_map(|frame| &frame.trainers)
+                .fold(0, |sum: u32, trainer| sum.saturating_add(trainer.samples)),
+            alive: last.alive,
+            stopped: stopped as f64 / frames.len().max(1) as f64,
+            main: LoopThread::of(&span),
+            gpu: Device::of(&span),
+            gpu_seen: last.gpus.iter().any(|gpu| !gpu.lost),
+            workers: Workers::of(&span),
+            cpu: timed_last.map(|last| span.cpus(last)).unwrap_or_default(),
+            io: timed_last.map(|last| span.storage(last)).unwrap_or_default(),
+            steps: span.steps(),
+            stalls: span
+                .frames
+                .iter()
+                .filter_map(|frame| span.trainers(frame).next())
+                .flat_map(|trainer| trainer.stalls.iter().copied())
+                .collect(),
+            has_library: last.job.library.is_some(),
+            age_s: last.job.age_s,
+            trainers: last.trainers.len(),
+            growth_s: span.growth(),
+        }
+    }
+
+    /// Share of the time in which the job does not use its devices; all of it where there are none.
+    pub fn device_idle(&self) -> f64 {
+        self.gpu.as_ref().map_or(1.0, |gpu| 1.0 - gpu.job_busy)
+    }
+
+    /// The part of the input wait that the device did not cover: all of it where the device cannot be seen, else at
+    /// most the device's idle time.
+    pub fn lost_wait(&self) -> f64 {
+        // Starting workers is no wait for a batch, but lost for the same reason.
+        let wait = self.main.as_ref().map_or(0.0, |main| main.shares.input_wait + main.share(Activity::LoaderStart));
+        wait.min(1.0).min(self.device_idle())
+    }
+
+    /// Times faster without something that takes this share of the time, at most: never more than the device's own busy time
+    /// leaves. A device counts as busy for one percent at least.
+    pub fn without(&self, vanishing: f64) -> f64 {
+        let speedup = 1.0 / (1.0 - vanishing.clamp(0.0, 0.99));
+        let device = self.gpu.as_ref().map(|gpu| gpu.job_busy.max(DEVICE_UNUSED.value));
+        stats::round(device.map_or(speedup, |busy| speedup.min(1.0 / busy)), 2)
+    }
+
+    /// Share of the main thread's time in the work of taking batches over: what the stacks say, without the time blocked
+    /// on a worker that is too busy to hand out its descriptors. The stacks only know where the code stood; whatever the
+    /// call is blocked in (a socket, a pipe, a lock), work is done by a thread that runs or queues for a CPU, so what the
+    /// sampler saw of that in getting batches is the most it can be. The rest is waiting for a batch.
+    pub fn receiving(&self) -> f64 {
+        let Some(main) = &self.main else { return 0.0 };
+        (main.share(Activity::Receiving) - main.socket).min(main.runnable - main.running).max(0.0)
+    }
+
+    /// Seconds of one step without its waits for data.
+    pub fn step_without_wait_s(&self) -> Option<f64> {
+        let main = self.main.as_ref()?;
+        let per_s = self.steps.per_s.filter(|rate| *rate > 0.0)?;
+        Some((1.0 - main.shares.input_wait) / per_s)
+    }
+}

@@ -1,0 +1,128 @@
+//! The devices of the job, or of one of its ranks.
+
+use std::collections::BTreeMap;
+
+use super::{Mean, Span};
+use crate::diagnosis::parts::GpuIdle;
+use crate::diagnosis::thresholds::{LOW_POWER, SM_ACTIVE};
+use crate::rates::frame::GpuRates;
+use crate::rates::time_split::TimeSplit;
+
+/// The clock event reason of the software power cap (nvml.h, `nvmlClocksEventReasonSwPowerCap`).
+const POWER_CAP: u64 = 0x4;
+/// Clock event reasons that take performance away: SW power cap 0x4, HW slowdown 0x8, SW thermal 0x20, HW thermal 0x40,
+/// HW power brake 0x80 (nvml.h, `nvmlClocksEventReason*`). Idle (0x1) and applied clocks (0x2) do not.
+const THROTTLING: u64 = POWER_CAP | 0x8 | 0x20 | 0x40 | 0x80;
+
+/// Means over the devices.
+#[derive(Debug, Clone, Default)]
+pub(in crate::diagnosis) struct Device {
+    /// How many.
+    pub count: usize,
+    /// Use, 0–1.
+    pub busy: f64,
+    /// The job's own part, 0–1.
+    pub job_busy: f64,
+    /// Idle time by what the main thread did.
+    pub idle: GpuIdle,
+    /// Power against limit, 0–1.
+    pub power: Option<f64>,
+    /// Memory: DRAM activity by GPM, else the memory controller's use, 0–1.
+    pub memory_busy: Option<f64>,
+    /// SM activity by GPM, 0–1.
+    pub sm_active: Option<f64>,
+    /// PCIe use against the link, 0–1, the larger direction.
+    pub pcie: Option<f64>,
+    /// Share of frames with a throttling reason.
+    pub throttled: f64,
+    /// Of the reasons seen, any but the software power cap.
+    pub held_down: bool,
+    /// Other processes compute on the devices.
+    pub others: bool,
+    /// Use differs by this much between the least and the most used device, 0–1.
+    pub spread: f64,
+    /// A device of the job is lost.
+    pub lost: bool,
+}
+
+impl Device {
+    pub(super) fn of(span: &Span<'_>) -> Option<Self> {
+        let last = span.frames.last()?;
+        // One rank's devices, where it is known which they are; else all of the job's.
+        let own: Option<u32> = span
+            .only
+            .map(|only| only.pid)
+            .filter(|pid| last.gpus.iter().any(|gpu| gpu.attached && gpu.job_pids.contains(pid)));
+        let is_used = |gpu: &&GpuRates| gpu.attached && own.is_none_or(|pid| gpu.job_pids.contains(&pid));
+        let attached: Vec<&GpuRates> = last.gpus.iter().filter(is_used).collect();
+        let readings = || {
+            let frames = span.frames.iter();
+            frames.flat_map(|frame| frame.gpus.iter().filter(is_used).map(|gpu| (gpu, frame.seconds)))
+        };
+        let mean = |value: &dyn Fn(&GpuRates) -> Option<f64>| {
+            let mut mean = Mean::default();
+            readings().for_each(|(gpu, seconds)| mean.add(value(gpu), seconds));
+            mean.get()
+        };
+        let share = |pct: fn(&GpuRates) -> Option<f64>| mean(&pct).map(|pct| pct / 100.0);
+        if attached.is_empty() {
+            return None;
+        }
+        let busy = share(|gpu| gpu.utilization_pct)?;
+        let job_busy = share(|gpu| gpu.job_utilization_pct).map_or(busy, |job| job.min(busy));
+        let mut by_device: BTreeMap<u32, Mean> = BTreeMap::new();
+        readings()
+            .for_each(|(gpu, seconds)| by_device.entry(gpu.index).or_default().add(gpu.utilization_pct, seconds));
+        let by_device = || by_device.values().filter_map(|mean| mean.get());
+        let (most, least) = (by_device().fold(0.0, f64::max), by_device().fold(100.0, f64::min));
+        let masks: Vec<u64> = readings().filter_map(|(gpu, _)| Some(gpu.clock_event_reasons? & THROTTLING)).collect();
+        let throttled = masks.iter().filter(|reasons| **reasons != 0).count();
+        Some(Self {
+            count: attached.len(),
+            busy,
+            job_busy,
+            idle: idle(span, 1.0 - job_busy),
+            power: mean(&|gpu| Some(gpu.power_w? / gpu.power_limit_w.filter(|limit| *limit > 0.0)?)),
+            memory_busy: share(|gpu| gpu.dram_active_pct).or_else(|| share(|gpu| gpu.memory_utilization_pct)),
+            sm_active: share(|gpu| gpu.sm_active_pct),
+            pcie: mean(&|gpu| {
+                let rate = gpu.pcie_rx_bytes_s?.max(gpu.pcie_tx_bytes_s?);
+                Some(rate / gpu.pcie_capacity_bytes_s.filter(|capacity| *capacity > 0.0)?)
+            }),
+            throttled: throttled as f64 / masks.len().max(1) as f64,
+            held_down: masks.iter().any(|reasons| reasons & !POWER_CAP != 0),
+            others: attached.iter().any(|gpu| !gpu.others.is_empty()),
+            spread: ((most - least) / 100.0).max(0.0),
+            lost: attached.iter().any(|gpu| gpu.lost),
+        })
+    }
+
+    /// It is known to draw little.
+    pub fn low_power(&self) -> bool {
+        self.power.is_some_and(|power| power < LOW_POWER)
+    }
+
+    /// While busy: few of its multiprocessors work, or, where GPM does not tell, it draws little.
+    pub fn barely_filled(&self) -> bool {
+        self.sm_active.map_or_else(|| self.low_power(), |active| active < SM_ACTIVE)
+    }
+}
+
+fn idle(span: &Span<'_>, total: f64) -> GpuIdle {
+    let mut sums = TimeSplit::default();
+    let mut seen = 0.0;
+    for trainer in span.frames.iter().flat_map(|frame| span.trainers(frame)) {
+        if let Some(parts) = trainer.device_idle_s {
+            sums += parts;
+            seen += trainer.seconds_seen;
+        }
+    }
+    let shares = sums.shares_of(seen).unwrap_or_default();
+    GpuIdle {
+        total,
+        while_input_wait: shares.input_wait,
+        while_host_busy: shares.host_busy,
+        while_sync: shares.device_sync,
+        while_other: shares.checkpoint + shares.other,
+    }
+}

@@ -1,0 +1,207 @@
+//! The loop's thread: where its time goes, by the sampler and by its stacks.
+
+use std::collections::BTreeMap;
+
+use super::{Mean, Span};
+use crate::diagnosis::code::{hottest_functions, sync_lines};
+use crate::diagnosis::parts::Hottest;
+use crate::diagnosis::thresholds::{BUSY, INLINE_READ, Threshold};
+use crate::rates::Frame;
+use crate::rates::Wait;
+use crate::rates::stacks::Activity;
+use crate::rates::stacks::correction::{LoopShares, Measured, correct};
+use crate::rates::stacks::sums::StackSums;
+use crate::rates::time_split::TimeSplit;
+use crate::sample::{ProcessId, ThreadRole};
+
+/// Its numbers, shares of its wall time unless they say otherwise.
+#[derive(Debug, Clone, Default)]
+pub(in crate::diagnosis) struct LoopThread {
+    /// Where the time goes, corrected by the stacks.
+    pub shares: TimeSplit,
+    /// The same as the sampler measured it.
+    pub measured: TimeSplit,
+    /// Running or queueing, outside of getting a batch.
+    pub running: f64,
+    /// The same, wherever the code stood: with what of it lies in getting a batch.
+    pub runnable: f64,
+    /// Waiting for a disk.
+    pub disk: f64,
+    /// Waiting for written data to reach a disk.
+    pub disk_write: f64,
+    /// Waiting on a socket: a batch's descriptors are asked of its worker through one.
+    pub socket: f64,
+    /// Waiting in a futex: for a lock, or for another thread.
+    pub futex: f64,
+    /// Samples that could not be read.
+    pub unreadable: f64,
+    /// Waits were told apart by `syscall`.
+    pub exact: bool,
+    /// Share of runnable time spent queueing.
+    pub run_delay: Option<f64>,
+    /// CPU use of the trainer process, percent of a core.
+    pub cpu_pct: Option<f64>,
+    /// Data read by the trainer process, bytes/s.
+    pub read_chars_s: Option<f64>,
+    /// Share of frames in which it read more than [`INLINE_READ`].
+    pub reading: f64,
+    /// Waits for a batch, seconds each.
+    pub waits_s: Vec<f64>,
+    /// The trainer's other threads.
+    pub other_threads: OtherThreads,
+    /// What the stacks say, where there are enough.
+    pub stacks: Option<LoopStacks>,
+}
+
+/// The other threads of a trainer, by the share of the time in which they run or queue.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::diagnosis) struct OtherThreads {
+    /// Of those that are neither torch's nor feeders, so many are busy.
+    pub busy: usize,
+    /// The busiest of them.
+    pub busiest: f64,
+    /// The busiest of torch's own: autograd, communication.
+    pub torch: f64,
+}
+
+impl OtherThreads {
+    fn of(span: &Span<'_>) -> Self {
+        let mut seconds: BTreeMap<(ProcessId, u32, ThreadRole), f64> = BTreeMap::new();
+        for frame in &span.frames {
+            for trainer in span.trainers(frame) {
+                for thread in frame.threads.iter().filter(|thread| thread.process == trainer.id) {
+                    let runnable = f64::from(thread.cpu_pct + thread.run_delay_pct) / 100.0;
+                    *seconds.entry((thread.process, thread.tid, thread.role)).or_default() +=
+                        runnable * frame.seconds;
+                }
+            }
+        }
+        let total: f64 = span.frames.iter().map(|frame| frame.seconds).sum();
+        let mut out = Self::default();
+        for ((.., role), seconds) in seconds {
+            let share = seconds / total;
+            match role {
+                ThreadRole::Other => {
+                    out.busy += usize::from(share >= BUSY);
+                    out.busiest = out.busiest.max(share);
+                }
+                ThreadRole::Autograd | ThreadRole::Communication => out.torch = out.torch.max(share),
+                ThreadRole::Main | ThreadRole::Pin | ThreadRole::Feeder => {}
+            }
+        }
+        out
+    }
+}
+
+/// What the stacks say of the loop's thread.
+#[derive(Debug, Clone, Default)]
+pub(in crate::diagnosis) struct LoopStacks {
+    pub shares: LoopShares,
+    /// Share in validation loops.
+    pub validation: f64,
+    /// Samples that this rests on.
+    pub samples: u32,
+    /// Functions, largest share first.
+    pub hottest: Vec<Hottest>,
+    /// Lines that wait for the device.
+    pub sync_lines: Vec<Hottest>,
+}
+
+impl LoopStacks {
+    /// Share loading batches in the training process.
+    pub fn loading(&self) -> f64 {
+        self.shares.of(Activity::is_loading).min(1.0)
+    }
+
+    /// Share at lines that wait for the device.
+    pub fn at_sync_lines(&self) -> f64 {
+        self.sync_lines.iter().map(|line| line.share).sum()
+    }
+}
+
+impl LoopThread {
+    /// That of one rank.
+    pub fn of_rank(frames: &[&Frame], stacks: &StackSums, rank: ProcessId) -> Option<Self> {
+        Self::of(&Span::new(frames, stacks, Some(rank)))
+    }
+
+    pub(super) fn of(span: &Span<'_>) -> Option<Self> {
+        let mut measured = Measured::default();
+        let mut main = Self { exact: true, ..Self::default() };
+        let mut seen = 0.0;
+        let (mut delay, mut cpu, mut read) = (Mean::default(), Mean::default(), Mean::default());
+        for frame in &span.frames {
+            let mut reads = false;
+            for trainer in span.trainers(frame) {
+                seen += trainer.seconds_seen;
+                measured.split += trainer.measured();
+                measured.polled += trainer.polled_s();
+                main.running += trainer.running_s;
+                main.disk += trainer.waited_s(Wait::DiskRead) + trainer.waited_s(Wait::Memory);
+                main.unreadable += trainer.waited_s(Wait::Unknown);
+                main.disk_write += trainer.waited_s(Wait::DiskWrite);
+                main.socket += trainer.waited_s(Wait::Socket);
+                main.runnable += trainer.waited_s(Wait::Running);
+                main.futex += trainer.waited_s(Wait::Futex);
+                main.exact &= trainer.exact || trainer.samples == 0;
+                main.waits_s.extend(trainer.wait_lengths_s.iter().map(|length| f64::from(*length)));
+                delay.add(trainer.run_delay_share, frame.seconds);
+                cpu.add(trainer.cpu_pct, frame.seconds);
+                read.add(trainer.read_chars_s, frame.seconds);
+                reads |= reaches(trainer.read_chars_s, INLINE_READ);
+            }
+            main.reading += f64::from(u8::from(reads));
+        }
+        if seen <= 0.0 {
+            return None;
+        }
+        for seconds in [
+            &mut measured.polled,
+            &mut main.running,
+            &mut main.disk,
+            &mut main.unreadable,
+            &mut main.disk_write,
+            &mut main.socket,
+            &mut main.runnable,
+            &mut main.futex,
+        ] {
+            *seconds /= seen;
+        }
+        measured.split = measured.split.map(|seconds| seconds / seen);
+        (measured.disk_write, measured.run_delay) = (main.disk_write, delay.get());
+        main.runnable = main.runnable.max(0.0);
+        main.reading /= span.frames.len().max(1) as f64;
+        (main.run_delay, main.cpu_pct, main.read_chars_s) = (delay.get(), cpu.get(), read.get());
+        (main.shares, main.measured) = (measured.split, measured.split);
+        main.other_threads = OtherThreads::of(span);
+        main.correct(&measured, span);
+        Some(main)
+    }
+
+    fn correct(&mut self, measured: &Measured, span: &Span<'_>) {
+        let sum = span.stacks.all_trainers(span.only);
+        let Some(corrected) = correct(measured, &sum.main) else { return };
+        self.shares = corrected.split;
+        // What turned out to be getting a batch is no other work.
+        self.running = (self.running - (self.shares.input_wait - measured.split.input_wait).max(0.0)).max(0.0);
+        let total = sum.main.total();
+        let share = |samples: u32| corrected.share(samples);
+        self.stacks = Some(LoopStacks {
+            validation: (f64::from(sum.validation) / total as f64).min(1.0),
+            samples: u32::try_from(total).unwrap_or(u32::MAX),
+            hottest: hottest_functions(&sum, share),
+            sync_lines: sync_lines(&sum, share, measured.split.device_sync),
+            shares: corrected.activities,
+        });
+    }
+
+    /// Share of an activity by the stacks; 0 without them.
+    pub fn share(&self, activity: Activity) -> f64 {
+        self.stacks.as_ref().map_or(0.0, |stacks| stacks.shares.get(activity))
+    }
+}
+
+/// Whether a number is known, and reaches a threshold.
+fn reaches(value: Option<f64>, threshold: Threshold) -> bool {
+    value.is_some_and(|value| value >= threshold)
+}

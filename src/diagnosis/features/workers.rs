@@ -1,0 +1,154 @@
+//! The data workers, together and one by one.
+
+use std::collections::BTreeMap;
+
+use super::{Mean, Span};
+use crate::diagnosis::code::worker_stages;
+use crate::diagnosis::parts::{Hottest, Stages};
+use crate::diagnosis::stats;
+use crate::rates::frame::WorkerRates;
+use crate::sample::ProcessId;
+
+/// Shares are means over the set.
+#[derive(Debug, Clone, Default)]
+pub(in crate::diagnosis) struct Workers {
+    /// Alive at the end.
+    pub count: usize,
+    /// On a CPU.
+    pub busy: f64,
+    /// Waiting for their source.
+    pub io_wait: f64,
+    /// Queueing.
+    pub runnable: f64,
+    /// Without work.
+    pub idle: f64,
+    /// Of `io_wait`: disk.
+    pub disk_wait: f64,
+    /// Of `io_wait`: socket.
+    pub socket_wait: f64,
+    /// Active threads per worker.
+    pub active_threads: f64,
+    /// Workers that appeared during the window.
+    pub new: usize,
+    /// The busiest worker's active share, and the median worker's.
+    pub busiest: (f64, f64),
+    /// CPU use of the worker processes together, helper threads included, cores.
+    pub cpu_cores: Option<f64>,
+    /// Each worker at the end.
+    pub each: Vec<Worker>,
+    /// Time by stage, mean over the workers, where stacks tell.
+    pub stages: Option<Stages>,
+}
+
+/// One worker.
+#[derive(Debug, Clone, Default)]
+pub(in crate::diagnosis) struct Worker {
+    pub pid: u32,
+    /// The four shares: busy, waiting for its source, queueing, idle.
+    pub shares: Option<[f64; 4]>,
+    /// Batches a second.
+    pub batches_s: Option<f64>,
+    /// Time by stage, where stacks tell.
+    pub stages: Option<Stages>,
+    /// Its hottest function.
+    pub hottest: Option<Hottest>,
+}
+
+/// Means of one worker, or of all.
+#[derive(Debug, Clone, Copy, Default)]
+struct Means {
+    /// In the order of [`Worker::shares`]; then the waits for disks and sockets.
+    shares: [Mean; 6],
+    batches: Mean,
+}
+
+impl Means {
+    fn add(&mut self, worker: &WorkerRates, seconds: f64) {
+        let WorkerRates { busy, io_wait, runnable, idle, disk_wait, socket_wait, .. } = worker;
+        let parts = [busy, io_wait, runnable, idle, disk_wait, socket_wait];
+        self.shares.iter_mut().zip(parts).for_each(|(mean, part)| mean.add(*part, seconds));
+        self.batches.add(worker.batches_s, seconds);
+    }
+
+    /// Share of its time with something to do.
+    fn active(&self) -> Option<f64> {
+        let [busy, io_wait, runnable, ..] = self.shares.map(Mean::get);
+        Some(busy? + io_wait.unwrap_or(0.0) + runnable.unwrap_or(0.0))
+    }
+}
+
+impl Workers {
+    pub(super) fn of(span: &Span<'_>) -> Option<Self> {
+        let last = span.frames.last()?;
+        // A set that is just being rebuilt may be missing from the last frame.
+        let sets = span.frames.iter().rev().map(|frame| span.workers(frame).collect::<Vec<_>>());
+        let alive = sets.into_iter().find(|workers| !workers.is_empty())?;
+        let (mut all, mut threads, mut new) = (Means::default(), Mean::default(), 0);
+        let mut by_worker: BTreeMap<ProcessId, Means> = BTreeMap::new();
+        for (at, frame) in span.frames.iter().enumerate() {
+            for worker in span.workers(frame) {
+                all.add(worker, frame.seconds);
+                by_worker.entry(worker.id).or_default().add(worker, frame.seconds);
+                threads.add(Some(f64::from(worker.active_threads)), frame.seconds);
+                new += usize::from(worker.new && at > 0);
+            }
+        }
+        let [busy, io_wait, runnable, idle, disk_wait, socket_wait] = all.shares.map(Mean::get);
+        let actives: Vec<f64> =
+            alive.iter().filter_map(|worker| by_worker.get(&worker.id).and_then(Means::active)).collect();
+        let pooled = span.stacks.all_workers();
+        let each: Vec<Worker> = alive
+            .iter()
+            .map(|worker| {
+                let means = by_worker.get(&worker.id).copied().unwrap_or_default();
+                let [busy, io_wait, runnable, idle, ..] = means.shares.map(Mean::get);
+                let shares = (|| Some([busy?, io_wait?, runnable?, idle?]))();
+                let by_stacks = shares.and_then(|[_, io_wait, _, idle]| {
+                    worker_stages(io_wait, idle, span.stacks.workers.get(&worker.id), &pooled)
+                });
+                let (stages, hottest) = by_stacks.unzip();
+                let batches_s = means.batches.get();
+                Worker { pid: worker.id.pid, shares, batches_s, stages, hottest: hottest.flatten() }
+            })
+            .collect();
+        let now = span.workers(last).count();
+        Some(Self {
+            count: if now == 0 { alive.len() } else { now },
+            busy: busy?,
+            io_wait: io_wait.unwrap_or(0.0),
+            runnable: runnable.unwrap_or(0.0),
+            idle: idle.unwrap_or(0.0),
+            disk_wait: disk_wait.unwrap_or(0.0),
+            socket_wait: socket_wait.unwrap_or(0.0),
+            active_threads: threads.get().unwrap_or(1.0),
+            new,
+            busiest: (
+                actives.iter().copied().max_by(f64::total_cmp).unwrap_or_default(),
+                stats::quantile(&actives, 0.5).unwrap_or(0.0),
+            ),
+            cpu_cores: span.mean(|frame| {
+                let used = span.workers(frame).filter_map(|worker| worker.cpu_pct);
+                used.reduce(|sum, pct| sum + pct).map(|pct| pct / 100.0)
+            }),
+            stages: mean_stages(&each),
+            each,
+        })
+    }
+
+    /// Share of their time with something to do.
+    pub fn active(&self) -> f64 {
+        self.busy + self.io_wait + self.runnable
+    }
+}
+
+fn mean_stages(each: &[Worker]) -> Option<Stages> {
+    let known: Vec<&Stages> = each.iter().filter_map(|worker| worker.stages.as_ref()).collect();
+    let mean = |stage: fn(&Stages) -> f64| stats::mean(known.iter().map(|stages| stage(stages)));
+    Some(Stages {
+        load: mean(|stages| stages.load)?,
+        decode: mean(|stages| stages.decode)?,
+        transform: mean(|stages| stages.transform)?,
+        collate: mean(|stages| stages.collate)?,
+        hand_over: mean(|stages| stages.hand_over)?,
+    })
+}

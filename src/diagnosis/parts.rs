@@ -1,0 +1,84 @@
+//! Parts of a verdict that features, causes and outputs speak of.
+
+use serde::{Deserialize, Serialize};
+
+use super::stats::round;
+
+/// Share of the window in which the job's devices were idle, and what the main thread did meanwhile.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct GpuIdle {
+    /// In all.
+    pub total: f64,
+    /// While the main thread waited for a batch.
+    pub while_input_wait: f64,
+    /// While it worked on the host.
+    pub while_host_busy: f64,
+    /// While it waited for the device.
+    pub while_sync: f64,
+    /// While it did anything else.
+    pub while_other: f64,
+}
+
+/// A function with its share of the time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hottest {
+    /// Name.
+    pub function: String,
+    /// File.
+    pub file: String,
+    /// Line.
+    pub line: u32,
+    /// 0–1.
+    pub share: f64,
+}
+
+/// Share of a worker's time by stage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stages {
+    /// Reading.
+    pub load: f64,
+    /// Decoding.
+    pub decode: f64,
+    /// The user's transforms.
+    pub transform: f64,
+    /// Collating.
+    pub collate: f64,
+    /// Handing over.
+    pub hand_over: f64,
+}
+
+/// A number that speaks for the verdict.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Signal name (`input_wait`, `workers_busy`, …).
+    pub signal: String,
+    /// Its value.
+    pub value: Option<f64>,
+    /// `share`, `percent`, `cores`, `bytes/s`, `ms`, `count`, …
+    pub unit: String,
+    /// The threshold it was held against, in the same unit.
+    pub threshold: Option<f64>,
+    /// For a person.
+    pub text: String,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// Imperative, short.
+    pub title: String,
+    /// Why it helps.
+    pub why: String,
+    /// Upper bound of the speed-up.
+    pub speedup_at_most: Option<f64>,
+    /// Step time to expect, milliseconds.
+    pub predicted_step_ms: Option<f64>,
+}
+
+impl Advice {
+    /// Lowers the bound of the speed-up; one that is none is left out.
+    pub(super) fn limit(&mut self, bound: f64) {
+        let most = self.speedup_at_most.unwrap_or(f64::INFINITY);
+        self.speedup_at_most = Some(round(bound.min(most), 2)).filter(|speedup| *speedup > 1.0);
+    }
+}

@@ -1,0 +1,88 @@
+//! Whether the job trains at all. Where it does not, no bottleneck is looked for.
+
+use crate::rates::stacks::Activity;
+
+use super::causes::{Judgement, Known};
+use super::class::{Class, Phase};
+use super::features::{Features, LoopStacks, LoopThread};
+use super::thresholds::*;
+
+thresholds! {
+    AT_WORK = 0.10, "share", "workers that make batches, or wait for what they are made of";
+    NO_LOADING = 0.02, "share", "labelled workloads that load nothing stay below";
+    BY_STATE = 0.99, "confidence", "the kernel says so";
+    BY_STACKS = 0.85, "confidence", "frames of importing, compiling or validating on most samples";
+    BY_QUIET = 0.90, "confidence", "a loop that waits for a long time is as quiet";
+    BY_SILENCE = 0.80, "confidence", "a loop that trains would use the device that is there";
+    BY_AGE = 0.60, "confidence", "young, busy and without a sign of a loop: it may be one that shows none";
+}
+
+/// The judgement on a job that does not train, or of which too little can be seen.
+pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThread, Judgement> {
+    let unknown = |why: &str| Judgement::state(Phase::Unknown, Class::Unknown, 0.0).doubt(why);
+    if !window.alive {
+        return Err(Judgement::state(Phase::Finished, Class::Idle, BY_STATE));
+    }
+    if window.stopped > LARGER_HALF {
+        return Err(Judgement::state(Phase::Stopped, Class::Idle, BY_STATE));
+    }
+    let Some(main) = &window.main else { return Err(unknown("the main thread was not seen yet")) };
+    if main.unreadable > LARGER_HALF {
+        return Err(unknown("what the main thread waits for may not be read"));
+    }
+    if !(window.has_library || window.gpu.is_some() || window.steps.count.is_some()) {
+        let why = "no data workers, no machine-learning library and no GPU in use: not a training process";
+        return Err(unknown(why));
+    }
+    let by_stacks = main.stacks.as_ref().and_then(|stacks| by_stacks(window, stacks));
+    let phase = by_stacks.map(|phase| (phase, BY_STACKS)).or_else(|| other_phase(window, main, known));
+    phase.map_or(Ok(main), |(phase, sure)| Err(Judgement::state(phase, Class::Idle, sure)))
+}
+
+/// A phase that the stacks name: importing, compiling, validating.
+fn by_stacks(window: &Features, stacks: &LoopStacks) -> Option<Phase> {
+    let most = |activity: Activity| stacks.shares.get(activity) >= PHASE;
+    match () {
+        () if most(Activity::Import) && window.workers.is_none() => Some(Phase::Init),
+        () if most(Activity::Compile) => Some(Phase::Compile),
+        () if stacks.validation >= PHASE => Some(Phase::Validation),
+        () => None,
+    }
+}
+
+/// A phase that the counters tell, and how surely.
+fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Phase, Threshold)> {
+    let stepping = window.steps.per_s.is_some_and(|rate| rate > 0.0);
+    let unused = window.gpu.as_ref().map(|gpu| gpu.job_busy < DEVICE_UNUSED);
+    let old = window.age_s.is_some_and(|age| age > STARTING);
+    let young = window.age_s.is_some_and(|age| age < STARTING);
+    let fed = window.workers.as_ref().is_some_and(|workers| workers.busy + workers.io_wait > AT_WORK)
+        && main.shares.input_wait > LARGER_HALF;
+    let quiet = window.cpu.job.unwrap_or(0.0) * 100.0 < INACTIVE && main.running < HARDLY && unused != Some(false);
+    if quiet && !stepping && !fed {
+        let idle = old || known.has_stepped;
+        return Some((if idle { Phase::Idle } else { Phase::Init }, BY_QUIET));
+    }
+    if known.has_stepped || stepping {
+        return None;
+    }
+    // Busy, but with nothing that a training loop does: imports, data set set-up, compilation. Without workers, waits for a disk
+    // count as waits for data; and stacks that show batches being made or a model at work are proof of a loop.
+    let loads = main.shares.input_wait - main.disk;
+    let loop_seen = main.stacks.as_ref().is_some_and(|stacks| {
+        stacks.loading() + main.share(Activity::Backward) + main.share(Activity::Optimizer) >= LOST_WAIT
+    });
+    // Imports read files too, but memory grows with them; a loop's stays as it is.
+    let growing = window.growth_s.is_some_and(|rate| rate >= GROWING);
+    let reads = main.reading >= LARGER_HALF && !(young && growing);
+    if loads < NO_LOADING && window.workers.is_none() && !loop_seen && !reads {
+        match unused {
+            Some(true) => return Some((Phase::Init, BY_SILENCE)),
+            None if young => return Some((Phase::Init, BY_AGE)),
+            _ => {}
+        }
+    }
+    // Workers are starting: the loop waits for its first batches.
+    let starting = window.workers.as_ref().is_some_and(|workers| workers.new > 0);
+    starting.then_some((Phase::Init, BY_AGE))
+}

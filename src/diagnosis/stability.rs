@@ -1,0 +1,304 @@
+//! Which judgement stands: a verdict must not flicker, and must follow a real change within ten seconds.
+//!
+//! Two windows are judged at every frame: a long one, whose numbers are shown, and a short one, which notices a
+//! change. A new class or cause takes over when it has been seen for long enough without a break; from then on the
+//! long window begins where the change did, so that the two regimes are not mixed.
+
+use crate::rates::Frame;
+use crate::rates::frame::WorkerRates;
+use crate::rates::stacks::sums::StackSums;
+use crate::rates::time_split::LoopActivity;
+use crate::sample::Sample;
+
+use super::causes::worker_restart::{ONE_SET, RESTART};
+use super::causes::{Cause, Judgement, Known};
+use super::class::Class;
+use super::features::Features;
+use super::stats::{mean, round};
+use super::verdict::{Context, Verdict};
+use super::{compose, decision, ranks};
+
+/// Length of the long window, seconds.
+const LONG_S: f64 = 12.0;
+/// Length of the short window, seconds.
+const SHORT_S: f64 = 4.0;
+/// Windows grow to this many steps' length, so that a stall every N-th step lies in every window…
+const STEPS: f64 = 6.0;
+/// … and at most to this, seconds.
+const LONGEST_S: f64 = 60.0;
+/// Stacks reach back this far, seconds: they are taken seldom while nothing changes.
+const STACKS_S: f64 = 60.0;
+/// Frames that ended longer ago than this are not looked at, seconds: the longest of these.
+pub const LOOK_BACK_S: f64 = 60.0;
+/// Those of the short window; where there are none so new, the newest of each process.
+const SHORT_STACKS_S: f64 = 6.0;
+/// Shortest stretch that gives a verdict, seconds: 120 samples, a share of 0.3 is known to within 4 points.
+const FIRST_S: f64 = 2.4;
+/// Surer than this nothing is that could still change: what ends or stops the job.
+const CERTAIN: f64 = 0.95;
+/// Device use from which the job counts as having stepped, percent.
+const STEPPING_PCT: f64 = 5.0;
+/// Cheap signals that differ by this much, as a share, have moved.
+const MOVED: f64 = 0.2;
+/// A challenger that the long window agrees with takes over after this time, seconds.
+const AGREED_S: f64 = 1.5;
+/// One that only the short window sees takes over after this time, seconds, or half the short window where that is longer.
+const ALONE_S: f64 = 4.0;
+
+/// Judges frame after frame.
+#[derive(Debug, Clone, Default)]
+pub struct Diagnosis {
+    context: Context,
+    standing: Option<Judgement>,
+    challenger: Option<Challenger>,
+    /// Frames before this are not looked at: another regime. CLOCK_MONOTONIC, nanoseconds.
+    regime_ns: u64,
+    begun_ns: Option<u64>,
+    known: Known,
+    steps: Option<u64>,
+    /// When the last set of workers was started, CLOCK_MONOTONIC nanoseconds.
+    set_started_ns: Option<u64>,
+    first_verdict_s: Option<f64>,
+    last_sequence: Option<u64>,
+}
+
+/// Another judgement, and since when it would take over.
+#[derive(Debug, Clone)]
+struct Challenger {
+    what: (Class, Option<Cause>),
+    since_ns: u64,
+}
+
+impl Judgement {
+    /// What it says, but for how surely.
+    fn what(&self) -> (Class, Option<Cause>) {
+        (self.class, self.cause)
+    }
+
+    /// What ends or stops the job needs no second look.
+    fn is_certain(&self) -> bool {
+        self.class == Class::Idle && self.confidence > CERTAIN
+    }
+}
+
+/// The stacks of the short window. Older ones still speak for it while the cheap signals have not moved since.
+fn newest_stacks(all: &[&Frame], short: &[&Frame], last: &Frame) -> StackSums {
+    let before = all.get(..all.len().saturating_sub(short.len())).unwrap_or_default();
+    // What they said when the last of the older stacks were taken.
+    let taken = before.iter().rposition(|frame| !frame.stacks.is_empty());
+    let around = taken.and_then(|at| before.get((at + 1).saturating_sub(short.len())..=at)).unwrap_or_default();
+    if let (Some(then), Some(now)) = (Mix::of(around), Mix::of(short))
+        && then.distance(&now) > MOVED
+    {
+        return StackSums::of(short.iter().flat_map(|frame| &frame.stacks));
+    }
+    let moments = all.iter().rev().map(|frame| (frame.monotonic_ns, &*frame.stacks));
+    StackSums::newest(moments, last.monotonic_ns.saturating_sub((SHORT_STACKS_S * 1e9) as u64))
+}
+
+/// What the cheap signals say of some frames: shares of the main thread as measured, of the workers, and the device's use.
+#[derive(Debug)]
+struct Mix([f64; LoopActivity::COUNT + 4]);
+
+impl Mix {
+    fn of(frames: &[&Frame]) -> Option<Self> {
+        let mut sums = [0.0; LoopActivity::COUNT + 4];
+        let mut seen = 0.0;
+        for frame in frames.iter().filter(|frame| frame.seconds > 0.0) {
+            let main = LoopActivity::ALL.map(|activity| {
+                let of = frame.trainers.iter().map(|one| one.measured()[activity] / one.seconds_seen.max(1e-9));
+                mean(of)
+            });
+            let worker = |part: fn(&WorkerRates) -> Option<f64>| mean(frame.workers.iter().filter_map(part));
+            let device = frame.gpus.iter().filter(|gpu| gpu.attached).filter_map(|gpu| gpu.job_utilization_pct);
+            let rest = [
+                worker(|worker| worker.busy),
+                worker(|worker| worker.io_wait),
+                worker(|worker| worker.runnable),
+                mean(device).map(|pct| pct / 100.0),
+            ];
+            for (sum, value) in sums.iter_mut().zip(main.into_iter().chain(rest)) {
+                *sum += value.unwrap_or(0.0) * frame.seconds;
+            }
+            seen += frame.seconds;
+        }
+        (seen >= SHORT_S * 0.5).then(|| Self(sums.map(|sum| sum / seen)))
+    }
+
+    /// Largest difference of any share.
+    fn distance(&self, other: &Self) -> f64 {
+        self.0.iter().zip(other.0).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+    }
+}
+
+impl Diagnosis {
+    /// A diagnosis that has seen nothing yet.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context, ..Self::default() }
+    }
+
+    /// Judges the recent frames, oldest first, of which the newest comes from `sample`. Call it once for each frame.
+    pub fn observe<'a>(
+        &mut self,
+        recent: impl DoubleEndedIterator<Item = &'a Frame> + Clone,
+        sample: &Sample,
+    ) -> Verdict {
+        let Some(last) = recent.clone().next_back() else {
+            return compose::verdict(&self.context, &Judgement::default(), &Features::default(), sample);
+        };
+        let begun = *self.begun_ns.get_or_insert(last.monotonic_ns);
+        let observed_s = last.monotonic_ns.saturating_sub(begun) as f64 / 1e9;
+        if self.last_sequence != Some(last.sequence) {
+            self.last_sequence = Some(last.sequence);
+            self.count(last);
+        }
+        let of_last = |seconds: f64| self.frames(recent.clone(), last, seconds);
+        let (long_frames, stack_frames) = (of_last(LONG_S), of_last(STACKS_S));
+        let stacks = StackSums::of(stack_frames.iter().flat_map(|frame| &frame.stacks));
+        let ranks = ranks::ranks(&long_frames, &stacks);
+        let only = ranks::straggler(&ranks);
+        let long = Features::of(&long_frames, &stacks, only);
+        // Steps longer than the windows need longer windows.
+        let stretch = long.steps.quantile_ms(0.95).map_or(0.0, |ms| ms / 1000.0 * STEPS);
+        let (long, short_s) = if stretch > SHORT_S {
+            let frames = of_last(stretch.clamp(LONG_S, LONGEST_S));
+            (Features::of(&frames, &stacks, only), stretch.min(LONGEST_S / 3.0))
+        } else {
+            (long, SHORT_S)
+        };
+        let judged = decision::judge(&long, self.known);
+        // Not before the first verdict, and not for what needs no second look.
+        let short = (self.standing.is_some() && !judged.is_certain()).then(|| {
+            let frames = of_last(short_s);
+            let newest = newest_stacks(&stack_frames, &frames, last);
+            decision::judge(&Features::of(&frames, &newest, only), self.known)
+        });
+        self.decide(last.monotonic_ns, long.seconds, judged, short, short_s);
+        let standing = self.standing.clone().unwrap_or_default();
+        if self.first_verdict_s.is_none() && standing.class != Class::Unknown {
+            self.first_verdict_s = Some(observed_s);
+        }
+        let mut verdict = compose::verdict(&self.context, &standing, &long, sample);
+        verdict.ranks = ranks.into_iter().map(|(_, rank)| rank).collect();
+        verdict.observed_s = observed_s;
+        verdict.first_verdict_s = self.first_verdict_s;
+        verdict.steps.count = self.steps;
+        verdict.own.cpu_pct = mean(long_frames.iter().filter_map(|frame| frame.own_cpu_pct)).map(|pct| round(pct, 2));
+        verdict
+    }
+
+    fn decide(&mut self, now_ns: u64, seconds: f64, judged: Judgement, short: Option<Judgement>, short_s: f64) {
+        let certain = judged.is_certain();
+        let Some(standing) = &self.standing else {
+            if certain || seconds >= FIRST_S {
+                self.standing = Some(judged);
+            }
+            return;
+        };
+        if certain {
+            self.take_over(judged, now_ns);
+            return;
+        }
+        let Some(short) = short else { return };
+        // Another cause of the same class, or the first word after an unknown, needs no long proof.
+        let from_nothing = standing.class == Class::Unknown;
+        let confirmed = judged.what() == standing.what();
+        let agreed = !confirmed && judged.class == short.class;
+        let blind = short.class == Class::Unknown && judged.class != Class::Unknown;
+        let rival = if short.what() == standing.what() || blind {
+            if confirmed {
+                self.challenger = None;
+                self.standing = Some(judged);
+                return;
+            }
+            &judged
+        } else {
+            &short
+        };
+        let known = self.challenger.take().filter(|old| old.what == rival.what());
+        let since_ns = known.map_or(now_ns, |old| old.since_ns);
+        let held_s = now_ns.saturating_sub(since_ns) as f64 / 1e9;
+        // A short window stretched for slow steps holds several of them, so half of it again is proof enough: with the
+        // whole of it the verdict would follow a change in a loop of one-second steps only after twelve seconds.
+        let needed = if agreed || from_nothing { AGREED_S } else { ALONE_S.max(short_s * 0.5) };
+        if held_s >= needed {
+            // The change began about half a short window before it was first seen.
+            let began = since_ns.saturating_sub((short_s * 0.5e9) as u64);
+            self.take_over(rival.clone(), began);
+            return;
+        }
+        self.challenger = Some(Challenger { what: rival.what(), since_ns });
+        // Until then the standing judgement stays, with its numbers kept up to date where the long window still agrees.
+        if confirmed {
+            self.standing = Some(judged);
+        }
+    }
+
+    fn take_over(&mut self, judgement: Judgement, began_ns: u64) {
+        let other_class = self.standing.as_ref().is_none_or(|old| old.class != judgement.class);
+        self.standing = Some(judgement);
+        self.challenger = None;
+        if other_class {
+            self.regime_ns = self.regime_ns.max(began_ns);
+        }
+    }
+
+    fn count(&mut self, frame: &Frame) {
+        if let Some(trainer) = frame.trainers.first() {
+            if let Some(steps) = trainer.steps {
+                self.steps = Some(self.steps.unwrap_or(0).saturating_add(steps));
+                self.known.has_stepped |= steps > 0;
+            }
+            // Without workers a wait may be an import that reads from disk.
+            self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2 && !frame.workers.is_empty();
+        }
+        self.count_restarts(frame);
+        self.known.has_stepped |= frame
+            .gpus
+            .iter()
+            .any(|gpu| gpu.attached && gpu.job_utilization_pct.is_some_and(|pct| pct > STEPPING_PCT));
+    }
+
+    /// Workers that are new in the same second or two belong to one set. A set that follows another one soon, and is
+    /// itself not old yet, makes a restart.
+    fn count_restarts(&mut self, frame: &Frame) {
+        let within =
+            |earlier_ns: u64, seconds: f64| frame.monotonic_ns.saturating_sub(earlier_ns) as f64 / 1e9 < seconds;
+        let new = frame.workers.iter().any(|worker| worker.new) && self.begun_ns != Some(frame.monotonic_ns);
+        match self.set_started_ns {
+            Some(before) if new && !within(before, ONE_SET.value) => {
+                self.known.restarts = within(before, RESTART.value);
+                self.set_started_ns = Some(frame.monotonic_ns);
+            }
+            None if new => self.set_started_ns = Some(frame.monotonic_ns),
+            Some(before) if !within(before, RESTART.value) => self.known.restarts = false,
+            _ => {}
+        }
+    }
+
+    /// Frames of the last `seconds`, of this regime, since the last gap.
+    fn frames<'a>(
+        &self,
+        recent: impl DoubleEndedIterator<Item = &'a Frame>,
+        last: &Frame,
+        seconds: f64,
+    ) -> Vec<&'a Frame> {
+        let from_ns = last.monotonic_ns.saturating_sub((seconds * 1e9) as u64);
+        let mut frames: Vec<&Frame> = Vec::new();
+        for frame in recent.rev() {
+            let begins_ns = frame.monotonic_ns.saturating_sub((frame.seconds * 1e9) as u64);
+            let begins_ns = begins_ns.saturating_add(1_000_000);
+            let outside = begins_ns < from_ns || begins_ns < self.regime_ns;
+            if outside && !frames.is_empty() {
+                break;
+            }
+            frames.push(frame);
+            if frame.gap {
+                break;
+            }
+        }
+        frames.reverse();
+        frames
+    }
+}

@@ -1,0 +1,68 @@
+//! What the verdict could see, and what not: how each source stands, and what mends it.
+
+use std::collections::BTreeMap;
+
+use crate::sample::{Access, Sample, SourceState, SourceStatus};
+
+use super::verdict::NotSeen;
+
+/// What there was to see.
+#[derive(Debug, Default)]
+pub(super) struct Visibility {
+    /// How each source stands: source → state.
+    pub seen: BTreeMap<String, String>,
+    pub not_seen: Vec<NotSeen>,
+}
+
+impl Visibility {
+    pub(super) fn of(sample: &Sample, pid: u32) -> Self {
+        let mut out = Self::default();
+        out.source("nvml", &sample.sources.gpu);
+        if let Some(gpus) = &sample.gpus {
+            // The driver may answer while a device does not.
+            for device in gpus.devices.iter().filter(|device| device.lost) {
+                let why = "the driver has lost the device: it does not answer any more";
+                let mend = "sudo nvidia-smi --gpu-reset, or reboot";
+                out.miss(&format!("gpu{}", device.index), why, Some(mend));
+            }
+            if !gpus.devices.is_empty() && gpus.devices.iter().all(|device| device.lost) {
+                out.see("nvml", SourceState::Gone.seen());
+            } else if gpus.simulated {
+                out.see("nvml", "simulated");
+            }
+        }
+        out.source("disks", &sample.sources.storage);
+        let Some(job) = &sample.job else { return out };
+        for (name, access, so) in [
+            ("syscall", job.access.syscall, "a wait for a batch looks like any other poll"),
+            ("wchan", job.access.wchan, "what a blocked thread waits for is not known"),
+            ("io", job.access.io, "steps, reads and writes are not counted"),
+            ("fd", job.access.fd, "the disks of the data files are not known"),
+        ] {
+            out.see(name, access.seen());
+            if matches!(access, Access::Denied | Access::Absent) {
+                let why = format!("/proc/{pid}/{name} may not be read, so {so}");
+                out.miss(name, &why, Some(&format!("sudo trainmon --pid {pid}")));
+            }
+        }
+        out.see("cgroup", job.cgroup.version.as_deref().unwrap_or("absent"));
+        out.source("stacks", &sample.sources.stacks);
+        out
+    }
+
+    fn source(&mut self, name: &str, status: &SourceStatus) {
+        self.see(name, status.state.seen());
+        if !matches!(status.state, SourceState::Fresh | SourceState::Pending) {
+            let why = status.reason.as_deref().unwrap_or("no value for some seconds");
+            self.miss(name, why, status.mend.as_deref());
+        }
+    }
+
+    fn see(&mut self, source: &str, state: &str) {
+        self.seen.insert(source.to_owned(), state.to_owned());
+    }
+
+    fn miss(&mut self, what: &str, why: &str, mend: Option<&str>) {
+        self.not_seen.push(NotSeen { what: what.into(), why: why.into(), mend: mend.map(Into::into) });
+    }
+}

@@ -1,0 +1,136 @@
+//! What a thread was doing by its stack, and counts of samples by that.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::named_enum;
+
+named_enum! {
+    /// What a thread was doing.
+    pub enum Activity {
+        /// Trainer: waiting for a batch. Worker: waiting for an index.
+        Waiting = "waiting",
+        /// Trainer: taking a batch over, unpickling it.
+        Receiving = "receiving",
+        /// Trainer: making an iterator, starting workers.
+        LoaderStart = "loader_start",
+        /// Waiting for a queue of the program's own.
+        QueueWait = "queue_wait",
+        /// Reading samples.
+        Load = "load",
+        /// Decoding them.
+        Decode = "decode",
+        /// Transforming them.
+        Transform = "transform",
+        /// Collating them to a batch.
+        Collate = "collate",
+        /// Sending a batch.
+        HandOver = "hand_over",
+        /// Moving a batch to the device.
+        Copy = "copy",
+        /// Forward pass.
+        Forward = "forward",
+        /// Backward pass.
+        Backward = "backward",
+        /// Optimizer, scheduler, gradient clipping and scaling.
+        Optimizer = "optimizer",
+        /// Waiting for the device in a call that is there for it.
+        Sync = "sync",
+        /// Collectives.
+        Collective = "collective",
+        /// Saving state.
+        Checkpoint = "checkpoint",
+        /// Logging, metrics, progress bars, callbacks.
+        Report = "report",
+        /// Compiling.
+        Compile = "compile",
+        /// Importing modules.
+        Import = "import",
+        /// A compiled call that holds the whole step and the fetching of its batch (Keras on TensorFlow).
+        Graph = "graph",
+        /// Anything else: the user's own code, the framework's.
+        Python = "python",
+    }
+}
+
+impl Activity {
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// Position in arrays by activity.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Making a batch: loading it in this very process, when it is a trainer's.
+    #[must_use]
+    pub fn is_loading(self) -> bool {
+        matches!(self, Self::Load | Self::Decode | Self::Transform | Self::Collate)
+    }
+
+    /// A part of getting a batch.
+    #[must_use]
+    pub fn is_input(self) -> bool {
+        self.is_loading() || matches!(self, Self::Waiting | Self::Receiving | Self::LoaderStart | Self::QueueWait)
+    }
+}
+
+/// Samples by activity; in JSON an object with the activities that were seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<Activity, u32>", into = "BTreeMap<Activity, u32>")]
+pub struct Activities([u32; Activity::COUNT]);
+
+impl From<BTreeMap<Activity, u32>> for Activities {
+    fn from(map: BTreeMap<Activity, u32>) -> Self {
+        let mut activities = Self::default();
+        map.into_iter().for_each(|(activity, samples)| activities.add(activity, samples));
+        activities
+    }
+}
+
+impl From<Activities> for BTreeMap<Activity, u32> {
+    fn from(activities: Activities) -> Self {
+        let seen = Activity::ALL.map(|activity| (activity, activities.get(activity)));
+        seen.into_iter().filter(|(_, samples)| *samples > 0).collect()
+    }
+}
+
+impl Activities {
+    /// Samples of one activity.
+    #[must_use]
+    pub fn get(&self, activity: Activity) -> u32 {
+        self.0.get(activity.index()).copied().unwrap_or(0)
+    }
+
+    /// Samples in all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().map(|samples| u64::from(*samples)).sum()
+    }
+
+    /// Samples of the activities of a kind.
+    #[must_use]
+    pub fn of(&self, wanted: impl Fn(Activity) -> bool) -> u64 {
+        Activity::ALL
+            .into_iter()
+            .filter(|activity| wanted(*activity))
+            .map(|activity| u64::from(self.get(activity)))
+            .sum()
+    }
+
+    /// Adds samples.
+    pub fn add(&mut self, activity: Activity, samples: u32) {
+        if let Some(count) = self.0.get_mut(activity.index()) {
+            *count = count.saturating_add(samples);
+        }
+    }
+
+    /// Adds another count.
+    pub fn merge(&mut self, other: &Self) {
+        for (sum, samples) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.saturating_add(samples);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The split of the loop's time, corrected by stacks: the one place where what the sampler saw and what the stacks say
+//! become one number, before anything shows, logs or judges it.
+//!
+//! The sampler knows how long a thread was blocked, and in what, to within a few points; the stacks know where in the code
+//! it was. So the sampler gives the time and the stacks split it: a thread that is not in the loader's poll may still be
+//! inside the loader, receiving a batch or making it.
+//!
+//! A frame's `split_s` is an interval of the sampler, split by the [`Recent`] stacks of that trainer. A verdict's shares are
+//! its whole window's times, split by all stacks of the window. Both call [`correct`]; it bends (a prior, floors, what is moved
+//! first), so the mean of the frames comes near the verdict's number without being equal to it. Where there are no stacks both
+//! are what the sampler measured.
+
+use std::collections::VecDeque;
+
+use super::{Activities, Activity, ProcessStacks};
+use crate::rates::time_split::TimeSplit;
+use crate::sample::{ProcessId, ProcessRole};
+
+/// Samples of a main thread from which its stacks are believed …
+pub const ENOUGH_SAMPLES: u64 = 15;
+/// … and how many samples' weight the sampler's own estimate keeps beside them.
+const PRIOR: f64 = 6.0;
+/// Waits that only the stacks know of, as a share, from which they are believed against the sampler: beyond chance.
+const UNKNOWN_WAIT: f64 = 0.2;
+/// How fast queueing for a CPU makes the stacks' waits believed: all of them from a quarter of the runnable time on.
+const QUEUEING: f64 = 4.0;
+
+/// What the sampler saw of a loop's thread, as shares of its time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Measured {
+    /// The split.
+    pub split: TimeSplit,
+    /// Of the input wait: in the loader's own poll, which needs no guess.
+    pub polled: f64,
+    /// Waiting for written data to reach a disk.
+    pub disk_write: f64,
+    /// Share of its runnable time spent queueing for a CPU.
+    pub run_delay: Option<f64>,
+}
+
+/// What the loop's thread did, as shares of its wall time that add up to 1.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LoopShares([f64; Activity::COUNT]);
+
+impl LoopShares {
+    /// Share of one activity.
+    #[must_use]
+    pub fn get(&self, activity: Activity) -> f64 {
+        self.0.get(activity.index()).copied().unwrap_or(0.0)
+    }
+
+    /// The activities with their shares, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Activity, f64)> {
+        Activity::ALL.into_iter().zip(self.0)
+    }
+
+    /// Share of the activities of a kind.
+    #[must_use]
+    pub fn of(&self, wanted: impl Fn(Activity) -> bool) -> f64 {
+        self.iter().filter(|(activity, _)| wanted(*activity)).map(|(_, share)| share).sum()
+    }
+
+    /// Share in the model and what trains it: forward, backward, optimizer, copies.
+    #[must_use]
+    pub fn of_model(&self) -> f64 {
+        [Activity::Forward, Activity::Backward, Activity::Optimizer, Activity::Copy]
+            .map(|part| self.get(part))
+            .iter()
+            .sum()
+    }
+
+    /// Share outside of getting batches.
+    #[must_use]
+    pub fn outside(&self) -> f64 {
+        1.0 - self.of(Activity::is_input)
+    }
+}
+
+/// The split as it is shown and judged.
+#[derive(Debug, Clone, Default)]
+pub struct Corrected {
+    /// The split, shares that add up to 1.
+    pub split: TimeSplit,
+    /// What the thread did.
+    pub activities: LoopShares,
+    /// What the samples outside of waiting stand for, as a share, and how many they are.
+    rest: (f64, f64),
+}
+
+impl Corrected {
+    /// Share of the wall time that so many samples outside of waiting stand for.
+    #[must_use]
+    pub fn share(&self, samples: u32) -> f64 {
+        let (rest, active) = self.rest;
+        if active > 0.0 { rest * f64::from(samples) / active } else { 0.0 }
+    }
+}
+
+/// The measured split, corrected by what the stacks say. `None` where there are too few of them.
+///
+/// With Lp the share in the loader's poll, the rest 1 − Lp is split by the samples that are no waits for a batch. What
+/// the loader's `next()` has of them (receiving, loading in the process itself) is input wait too; the sampler's own estimate
+/// counts like [`PRIOR`] samples.
+#[must_use]
+pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
+    let total = stacks.total();
+    if total < ENOUGH_SAMPLES {
+        return None;
+    }
+    let mut split = measured.split;
+    let waiting = f64::from(stacks.get(Activity::Waiting)) / total as f64;
+    let polled = measured.polled.min(split.input_wait).clamp(0.0, 1.0);
+    // Loaders that wait in another way than torch's: the sampler does not know their waits. And where the thread queues for a
+    // CPU after its wait is over, the sampler sees it running while the code still stands in the wait.
+    let queues = (measured.run_delay.unwrap_or(0.0) * QUEUEING).clamp(0.0, 1.0);
+    let polled =
+        if waiting - polled > UNKNOWN_WAIT { waiting } else { polled + queues * (waiting - polled).max(0.0) };
+    let rest = 1.0 - polled;
+    let active = total.saturating_sub(stacks.get(Activity::Waiting).into()) as f64;
+    let weigh = |samples: u64, prior: f64| rest * (samples as f64 + PRIOR * prior) / (active + PRIOR);
+    let of_rest = |share: f64| if rest > 0.0 { (share / rest).max(0.0) } else { 0.0 };
+    // Making the iterator lies outside of its `next()`.
+    let in_next =
+        |activity: Activity| activity.is_input() && !matches!(activity, Activity::Waiting | Activity::LoaderStart);
+    let input = polled + weigh(stacks.of(in_next), of_rest(split.input_wait - polled));
+    // The sampler takes a thread that writes a lot for one that saves state; stacks know a heavy log from that.
+    let saving = stacks.get(Activity::Checkpoint);
+    let written = measured.disk_write.min(split.checkpoint);
+    let checkpoint = if saving > 0 { weigh(saving.into(), of_rest(split.checkpoint)).max(written) } else { written };
+    shift(&mut split, input, checkpoint);
+
+    let mut corrected = Corrected { split, rest: (rest, active), ..Corrected::default() };
+    let share = |activity: Activity| corrected.share(stacks.get(activity));
+    let is_waiting = |activity: Activity| activity == Activity::Waiting;
+    let active: f64 = Activity::ALL.into_iter().filter(|activity| !is_waiting(*activity)).map(share).sum();
+    corrected.activities =
+        LoopShares(Activity::ALL.map(|activity| if is_waiting(activity) { 1.0 - active } else { share(activity) }));
+    Some(corrected)
+}
+
+/// Moves the shares to the given input wait and checkpoint: what is more is taken from the host's work first, then from
+/// what is not known; what is less goes to the host's work.
+fn shift(shares: &mut TimeSplit, input: f64, checkpoint: f64) {
+    let mut wanted = (input - shares.input_wait) + (checkpoint - shares.checkpoint);
+    shares.input_wait = input;
+    shares.checkpoint = checkpoint;
+    for from in [&mut shares.host_busy, &mut shares.other, &mut shares.device_sync] {
+        let taken = wanted.min(*from);
+        *from -= taken;
+        wanted -= taken;
+        if wanted.abs() < 1e-12 {
+            break;
+        }
+    }
+    // Where nothing was left to take it from, the parts are made to fit.
+    let parts = shares.map(|part| part.max(0.0));
+    if let Some(fitting) = parts.shares_of(parts.total()) {
+        *shares = fitting;
+    }
+}
+
+/// The newest stacks of each trainer.
+#[derive(Debug, Default)]
+pub(in crate::rates) struct Recent(VecDeque<(u64, ProcessId, Activities)>);
+
+impl Recent {
+    /// Stacks older than this are not asked, nanoseconds: they are taken seldom while nothing changes.
+    const SPAN_NS: u64 = 60_000_000_000;
+    /// As many samples, the newest, are asked: shares to within 5 points, and a change is followed within some windows.
+    const SAMPLES: u64 = 100;
+
+    /// Takes the stacks of an interval that ended at `now_ns`.
+    pub(in crate::rates) fn take(&mut self, now_ns: u64, stacks: &[ProcessStacks]) {
+        self.0.retain(|(end_ns, ..)| (now_ns.saturating_sub(Self::SPAN_NS)..=now_ns).contains(end_ns));
+        let of_trainers = stacks.iter().filter(|stacks| stacks.role == ProcessRole::Trainer);
+        self.0.extend(of_trainers.map(|stacks| (now_ns, stacks.id, stacks.main)));
+    }
+
+    /// The newest of one trainer, added up.
+    pub(in crate::rates) fn of(&self, trainer: ProcessId) -> Activities {
+        let mut sum = Activities::default();
+        for (_, _, main) in self.0.iter().rev().filter(|(_, id, _)| *id == trainer) {
+            if sum.total() >= Self::SAMPLES {
+                break;
+            }
+            sum.merge(main);
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn samples(samples: &[(Activity, u32)]) -> Activities {
+        let mut sum = Activities::default();
+        samples.iter().for_each(|(activity, samples)| sum.add(*activity, *samples));
+        sum
+    }
+
+    fn measured(input_wait: f64, polled: f64, host_busy: f64) -> Measured {
+        let split = TimeSplit { input_wait, host_busy, other: 1.0 - input_wait - host_busy, ..TimeSplit::default() };
+        Measured { split, polled, ..Measured::default() }
+    }
+
+    #[test]
+    fn receiving_is_waiting() {
+        // Half of the time in the poll; of the rest three quarters receive batches.
+        let stacks = samples(&[(Activity::Waiting, 200), (Activity::Receiving, 150), (Activity::Forward, 50)]);
+        let corrected = correct(&measured(0.5, 0.5, 0.5), &stacks).unwrap();
+        assert!((corrected.split.input_wait - 0.864).abs() < 0.01, "{:?}", corrected.split);
+        assert!((corrected.split.host_busy - 0.136).abs() < 0.01);
+        assert!((corrected.activities.get(Activity::Waiting) - 0.5).abs() < 1e-9);
+        assert!((corrected.activities.get(Activity::Receiving) - 0.375).abs() < 1e-9);
+        assert!((corrected.activities.of(|_| true) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn too_few_samples_change_nothing() {
+        assert!(correct(&measured(0.5, 0.5, 0.5), &samples(&[(Activity::Receiving, 10)])).is_none());
+    }
+
+    #[test]
+    fn loading_in_process_is_input_wait() {
+        let stacks = samples(&[(Activity::Decode, 80), (Activity::Load, 10), (Activity::Forward, 10)]);
+        let corrected = correct(&measured(0.02, 0.0, 0.97), &stacks).unwrap();
+        assert!(corrected.split.input_wait > 0.8 && corrected.split.host_busy < 0.2);
+        assert!((corrected.activities.of(Activity::is_loading) - 0.9).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_newest_stacks_of_a_trainer_count() {
+        let id = |pid| ProcessId { pid, start_ticks: 1 };
+        let of = |pid, role, activity| ProcessStacks {
+            id: id(pid),
+            role,
+            main: samples(&[(activity, 40)]),
+            ..ProcessStacks::default()
+        };
+        let mut recent = Recent::default();
+        for second in 0..80 {
+            let activity = if second < 75 { Activity::Python } else { Activity::Forward };
+            let trainers = [of(1, ProcessRole::Trainer, activity), of(2, ProcessRole::Worker, activity)];
+            recent.take(second * 1_000_000_000, if second < 78 { &trainers } else { &[] });
+        }
+        // Three windows of 40 samples, all from after the change.
+        assert_eq!(recent.of(id(1)), samples(&[(Activity::Forward, 120)]));
+        assert_eq!(recent.of(id(2)).total(), 0);
+        recent.take(78_000_000_000 + Recent::SPAN_NS, &[]);
+        assert_eq!(recent.of(id(1)).total(), 0, "too old");
+    }
+}

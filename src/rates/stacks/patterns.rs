@@ -1,0 +1,245 @@
+//! What a single frame is known for: one table of file tails and function names.
+//!
+//! Files are matched by their tail (`torch/utils/data/dataloader.py`), functions by the last dotted part of their name, for
+//! py-spy before 0.4.3 prints `get` where later ones print `Queue.get`. Where a row's source is "seen", the frame was
+//! seen in the stacks of a running program; "read" means that it was read in the package's source.
+
+use crate::sample::StackFrame;
+
+/// What a frame is known for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pattern {
+    /// The loader's iterator in the training process.
+    LoaderNext,
+    /// An iterator being made or reset: the start of an epoch.
+    LoaderStart,
+    /// torch's `fetch`: the data set and the collate function are called from here.
+    Fetch,
+    /// Collating.
+    Collate,
+    /// The loop of a data worker.
+    WorkerLoop,
+    /// A queue between processes or threads: taking from it.
+    QueueGet,
+    /// Putting into it.
+    QueuePut,
+    /// The thread that pickles batches and sends them.
+    QueueFeed,
+    /// A wait that takes no CPU when it is the leaf.
+    Wait,
+    /// A connection between processes.
+    Connection,
+    /// Decoding a sample.
+    Decode,
+    /// Reading a sample.
+    Load,
+    /// A module's forward pass.
+    Forward,
+    /// The backward pass.
+    Backward,
+    /// The optimizer or what goes with it.
+    Optimizer,
+    /// Waiting for the device by name.
+    Sync,
+    /// A collective.
+    Collective,
+    /// Moving a batch to the device.
+    Copy,
+    /// Saving state.
+    Checkpoint,
+    /// Compiling.
+    Compile,
+    /// Logging, metrics, progress bars.
+    Report,
+    /// A framework's evaluation loop.
+    Validation,
+    /// The wrapper of a function under `torch.no_grad()`.
+    NoGrad,
+    /// A compiled call that holds the whole step.
+    Graph,
+    /// Importing.
+    Import,
+    /// Nothing that is known.
+    Nothing,
+}
+
+/// A row: what frames are known for that lie in one of these files (separated by commas), in one of these functions
+/// (separated by blanks; none: any). The first row that fits is taken.
+type Row = (Pattern, &'static str, &'static str);
+
+/// torch/utils/data, multiprocessing and threading: seen with torch 2.15 and CPython 3.11.
+const LOADER: &[Row] = &[
+    (
+        Pattern::LoaderStart,
+        "torch/utils/data/dataloader.py",
+        "__iter__ _get_iterator __init__ _reset _shutdown_workers __del__",
+    ),
+    (Pattern::LoaderNext, "torch/utils/data/dataloader.py", ""),
+    (Pattern::Fetch, "torch/utils/data/_utils/fetch.py", "fetch"),
+    (Pattern::Collate, "torch/utils/data/_utils/collate.py", ""),
+    (Pattern::WorkerLoop, "torch/utils/data/_utils/worker.py", "_worker_loop"),
+    (Pattern::QueueGet, "multiprocessing/queues.py, /queue.py", "get"),
+    (Pattern::QueuePut, "multiprocessing/queues.py, /queue.py", "put"),
+    (Pattern::QueueFeed, "multiprocessing/queues.py", "_feed"),
+    (Pattern::Wait, "/selectors.py", "select"),
+    (Pattern::Wait, "multiprocessing/connection.py", "wait _poll"),
+    (Pattern::Connection, "multiprocessing/connection.py", ""),
+    (Pattern::Wait, "multiprocessing/popen_fork.py", "wait poll"),
+    (Pattern::Wait, "/threading.py", "wait acquire _wait_for_tstate_lock join"),
+    // Other loaders. grain: seen with 0.2.18. megengine: read.
+    (Pattern::LoaderNext, "megengine/data/dataloader.py", ""),
+    (Pattern::LoaderNext, "grain/_src/python/data_loader.py, dataset/transformations/prefetch.py", "__next__"),
+    (Pattern::LoaderNext, "tensorflow/python/data/ops/iterator_ops.py", "__next__ _next_internal"),
+];
+
+/// Reading and decoding samples.
+const SAMPLES: &[Row] = &[
+    // Pillow opens lazily: whatever needs the pixels ends in ImageFile.load. Seen.
+    (Pattern::Decode, "PIL/ImageFile.py", "load load_read load_prepare load_end"),
+    (Pattern::Load, "PIL/Image.py", "open _open_core preinit init"),
+    (Pattern::Load, "torchvision/io/image.py", "read_file"),
+    (Pattern::Decode, "torchaudio/", "load"),
+    (Pattern::Decode, "datasets/features/features.py", "decode_example decode_nested_example decode_batch"),
+    (
+        Pattern::Decode,
+        "torchvision/io/, torchcodec/, datasets/features/image.py, datasets/features/audio.py, \
+         datasets/features/video.py, soundfile.py, librosa/core/audio.py, imageio/, skimage/io/, decord/, /av/",
+        "",
+    ),
+    (Pattern::Load, "/pathlib.py, /pathlib/__init__.py", "open read_bytes read_text stat exists"),
+    (
+        Pattern::Load,
+        "datasets/formatting/formatting.py",
+        "query_table _query_table _query_table_with_indices_mapping",
+    ),
+    (Pattern::Load, "torch/serialization.py", "load _load _legacy_load load_tensor persistent_load"),
+    (Pattern::Load, "safetensors/", "load_file safe_open"),
+    (
+        Pattern::Load,
+        "/gzip.py, /bz2.py, /lzma.py, /zipfile.py, /zipfile/__init__.py, /tarfile.py, /socket.py, /ssl.py, \
+         http/client.py, urllib/request.py, requests/, urllib3/, botocore/, boto3/, s3fs/, gcsfs/, fsspec/, aiohttp/, \
+         numpy/lib/npyio.py, numpy/lib/_npyio_impl.py, numpy/lib/format.py, numpy/lib/_format_impl.py, \
+         numpy/_core/memmap.py, h5py/, zarr/, lmdb/, pyarrow/, pandas/io/, datasets/table.py",
+        "",
+    ),
+];
+
+/// The training loop. torch: seen with 2.15; frameworks: see the read-me of the workloads.
+const LOOP: &[Row] = &[
+    (Pattern::Forward, "torch/nn/modules/module.py", "_call_impl _wrapped_call_impl"),
+    (Pattern::Forward, "torch/nn/functional.py", ""),
+    (Pattern::Backward, "torch/autograd/graph.py", "_engine_run_backward"),
+    (Pattern::Backward, "torch/_tensor.py", "backward"),
+    (Pattern::Backward, "torch/autograd/__init__.py", "backward grad"),
+    (Pattern::Sync, "torch/amp/grad_scaler.py", "_maybe_opt_step"),
+    (Pattern::Optimizer, "torch/amp/grad_scaler.py, torch/optim/, torch/nn/utils/clip_grad.py", ""),
+    (Pattern::Sync, "torch/cuda/__init__.py, torch/accelerator/__init__.py", "synchronize"),
+    (Pattern::Sync, "torch/cuda/streams.py", "synchronize wait"),
+    (Pattern::Sync, "jax/_src/array.py", "block_until_ready _value __array__ __float__"),
+    (Pattern::Sync, "jax/_src/api.py", "block_until_ready"),
+    (Pattern::Nothing, "torch/distributed/distributed_c10d.py", "init_process_group destroy_process_group new_group"),
+    (Pattern::Collective, "torch/distributed/distributed_c10d.py, torch/distributed/_functional_collectives.py", ""),
+    (Pattern::Copy, "strategies/strategy.py", "batch_to_device"),
+    (Pattern::Copy, "fabric/utilities/apply_func.py", "move_data_to_device batch_to"),
+    (Pattern::Copy, "jax/_src/api.py", "device_put"),
+    (Pattern::Copy, "accelerate/utils/operations.py", "send_to_device"),
+    (Pattern::Copy, "transformers/trainer.py", "_prepare_inputs _prepare_input"),
+    (Pattern::Copy, "torch/utils/data/_utils/pin_memory.py", ""),
+    (Pattern::Checkpoint, "safetensors/", "save_file save"),
+    (Pattern::Checkpoint, "transformers/trainer.py", "_save_checkpoint save_model _save"),
+    (Pattern::Checkpoint, "transformers/modeling_utils.py", "save_pretrained"),
+    (Pattern::Checkpoint, "accelerate/accelerator.py", "save_state save_model"),
+    (Pattern::Checkpoint, "transformers/trainer_utils.py", "rotate_checkpoints"),
+    (
+        Pattern::Checkpoint,
+        "torch/serialization.py, torch/distributed/checkpoint/, accelerate/checkpointing.py, keras/src/saving/, \
+         callbacks/model_checkpoint.py",
+        "",
+    ),
+    (
+        Pattern::Compile,
+        "torch/_dynamo/convert_frame.py, torch/_dynamo/symbolic_convert.py, torch/_dynamo/output_graph.py, \
+         torch/_inductor/async_compile.py, torch/_inductor/codecache.py, jax/_src/compiler.py",
+        "",
+    ),
+    (Pattern::Compile, "torch/_inductor/", "compile_fx compile_fx_inner codegen_and_compile compile_to_module"),
+    (Pattern::Report, "trainer/call.py", "_call_callback_hooks"),
+    (
+        Pattern::Report,
+        "logging/__init__.py, torch/utils/tensorboard/, tensorboardX/, tensorboard/, wandb/, mlflow/, tqdm/, rich/, \
+         torchmetrics/, sklearn/metrics/, matplotlib/, logger_connector/, transformers/trainer_callback.py, \
+         keras/src/callbacks/",
+        "",
+    ),
+    (Pattern::Validation, "loops/evaluation_loop.py", ""),
+    (Pattern::Validation, "transformers/trainer.py", "evaluate evaluation_loop prediction_loop prediction_step"),
+    (Pattern::Validation, "keras/src/backend/tensorflow/trainer.py", "evaluate"),
+    (Pattern::NoGrad, "torch/utils/_contextlib.py", "no_grad inference_mode decorate_context"),
+    // Keras on TensorFlow runs the whole step, the fetching of its batch included, in one compiled call.
+    (Pattern::Graph, "tensorflow/python/eager/execute.py", "quick_execute"),
+    (Pattern::Import, "<frozen importlib._bootstrap>", "_find_and_load _load_unlocked _find_and_load_unlocked"),
+];
+
+/// The frame's pattern.
+pub(super) fn pattern(frame: &StackFrame) -> Pattern {
+    let function = last_part(&frame.function);
+    let fits = |(_, files, functions): &&Row| {
+        (functions.is_empty() || functions.split(' ').any(|known| known == function))
+            && files.split(", ").any(|tail| in_file(&frame.file, tail))
+    };
+    [LOADER, SAMPLES, LOOP].into_iter().flatten().find(fits).map_or(Pattern::Nothing, |(pattern, ..)| *pattern)
+}
+
+/// The function's own name: `Queue.get` → `get`, `f.<locals>.g` → `g`.
+pub(super) fn last_part(function: &str) -> &str {
+    function.rsplit('.').next().unwrap_or(function)
+}
+
+/// Whether the path ends with the tail, or lies under it where the tail is a folder.
+fn in_file(file: &str, tail: &str) -> bool {
+    if !tail.ends_with('/') {
+        return file.strip_suffix(tail).is_some_and(|before| {
+            before.is_empty() || before.ends_with('/') || tail.starts_with('/') || tail.starts_with('<')
+        });
+    }
+    let bare = tail.trim_start_matches('/');
+    file.match_indices(bare).any(|(at, _)| at == 0 || file.as_bytes().get(at - 1) == Some(&b'/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(file: &str, function: &str) -> Pattern {
+        pattern(&StackFrame { file: file.into(), function: function.into(), ..StackFrame::default() })
+    }
+
+    #[test]
+    fn both_namings_and_any_prefix() {
+        let file = "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py";
+        assert_eq!(of(file, "_MultiProcessingDataLoaderIter._try_get_data"), Pattern::LoaderNext);
+        assert_eq!(of(file, "_try_get_data"), Pattern::LoaderNext);
+        assert_eq!(of(file, "DataLoader.__iter__"), Pattern::LoaderStart);
+        assert_eq!(of("torch/utils/data/_utils/fetch.py", "fetch"), Pattern::Fetch);
+        assert_eq!(of("/usr/lib/python3.11/multiprocessing/queues.py", "Queue.get"), Pattern::QueueGet);
+        assert_eq!(of("/usr/lib/python3.11/queue.py", "get"), Pattern::QueueGet);
+    }
+
+    #[test]
+    fn a_tail_matches_whole_parts_only() {
+        assert_eq!(of("/home/me/mytorch/optim/sgd.py", "step"), Pattern::Nothing);
+        assert_eq!(of("/home/me/torch/optim/sgd.py", "step"), Pattern::Optimizer);
+        assert_eq!(of("/home/me/my_wandb/x.py", "log"), Pattern::Nothing);
+        assert_eq!(of("/x/site-packages/wandb/sdk/run.py", "log"), Pattern::Report);
+        assert_eq!(of("/home/me/task_queue.py", "get"), Pattern::Nothing);
+        assert_eq!(of("", ""), Pattern::Nothing);
+    }
+
+    #[test]
+    fn saving_and_loading_live_in_one_file() {
+        let file = "/x/torch/serialization.py";
+        assert_eq!(of(file, "load"), Pattern::Load);
+        assert_eq!(of(file, "save"), Pattern::Checkpoint);
+        assert_eq!(of(file, "_save"), Pattern::Checkpoint);
+    }
+}

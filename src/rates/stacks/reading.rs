@@ -1,0 +1,221 @@
+//! What a single stack says its thread was doing, by the patterns of its frames. A trainer's main thread and that of a
+//! data worker are read by different rules, see [`of_trainer`] and [`of_worker`].
+
+use super::activity::Activity;
+use super::patterns::{Pattern, last_part};
+use crate::sample::StackFrame;
+use crate::sample::stacks::is_user_code;
+
+/// A frame of a stack.
+pub(super) struct Seen<'a> {
+    pub at: usize,
+    pub frame: &'a StackFrame,
+    pub pattern: Pattern,
+}
+
+impl Seen<'_> {
+    pub(super) fn is_user(&self) -> bool {
+        is_user_code(&self.frame.file)
+    }
+}
+
+/// What a trainer's main thread was doing; `stack` is leaf first.
+///
+/// Inside the loader the leaf tells waiting from receiving, and a `fetch` in this process means that it loads itself.
+/// Elsewhere the innermost known frame decides: an optimizer of a framework calls the whole step as a closure, so the
+/// outermost would always be the optimizer.
+pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
+    let has = |wanted: Pattern| stack.iter().any(|seen| seen.pattern == wanted);
+    if let Some(fetch) = stack.iter().position(|seen| seen.pattern == Pattern::Fetch) {
+        return stage(stack, fetch);
+    }
+    let waits = stack.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait);
+    if has(Pattern::LoaderStart) {
+        return Activity::LoaderStart;
+    }
+    if has(Pattern::LoaderNext) {
+        return if waits { Activity::Waiting } else { Activity::Receiving };
+    }
+    if has(Pattern::Import) {
+        return Activity::Import;
+    }
+    // A queue that the program itself reads batches from: a thread of its own fills it.
+    let takes = stack
+        .first()
+        .is_some_and(|leaf| matches!(leaf.pattern, Pattern::Wait | Pattern::Connection | Pattern::QueueGet));
+    if takes && has(Pattern::QueueGet) {
+        return Activity::QueueWait;
+    }
+    let known = stack.iter().find_map(|seen| match seen.pattern {
+        Pattern::Collective => Some(Activity::Collective),
+        Pattern::Backward => Some(Activity::Backward),
+        Pattern::Optimizer => Some(Activity::Optimizer),
+        Pattern::Sync => Some(Activity::Sync),
+        Pattern::Copy => Some(Activity::Copy),
+        Pattern::Checkpoint => Some(Activity::Checkpoint),
+        Pattern::Compile => Some(Activity::Compile),
+        Pattern::Report => Some(Activity::Report),
+        Pattern::Graph => Some(Activity::Graph),
+        Pattern::Forward => Some(Activity::Forward),
+        _ => None,
+    });
+    let saves = || stack.iter().any(|seen| seen.is_user() && named_for_saving(last_part(&seen.frame.function)));
+    match known {
+        Some(Activity::Report) | None if saves() => Activity::Checkpoint,
+        Some(activity) => activity,
+        None if makes_batches(stack) => sample_stage(stack),
+        None if near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function))) => Activity::Sync,
+        None => Activity::Python,
+    }
+}
+
+/// What a data worker's main thread was doing; `stack` is leaf first.
+pub(super) fn of_worker(stack: &[Seen<'_>]) -> Activity {
+    if let Some(fetch) = stack.iter().position(|seen| seen.pattern == Pattern::Fetch) {
+        return stage(stack, fetch);
+    }
+    let has = |wanted: Pattern| stack.iter().any(|seen| seen.pattern == wanted);
+    if has(Pattern::Import) {
+        return Activity::Import;
+    }
+    if has(Pattern::QueueGet) {
+        return Activity::Waiting;
+    }
+    if has(Pattern::QueuePut) {
+        return Activity::HandOver;
+    }
+    if has(Pattern::WorkerLoop) {
+        return Activity::Python;
+    }
+    // Workers of other loaders: a wait is a wait for work, anything else is work.
+    if stack.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait) {
+        return Activity::Waiting;
+    }
+    sample_stage(stack)
+}
+
+/// The stage of a stack through `fetch`, which stands at `fetch`: what it called tells data set from collate function.
+fn stage(stack: &[Seen<'_>], fetch: usize) -> Activity {
+    let inside = stack.get(..fetch).unwrap_or_default();
+    if collates(inside.last(), stack.get(fetch)) { Activity::Collate } else { sample_stage(inside) }
+}
+
+/// Whether `fetch` called the collate function. The text of its own line says so where it could be read. Else by name:
+/// a data set is asked through special methods, so a plain function is a collate function.
+fn collates(called: Option<&Seen<'_>>, fetch: Option<&Seen<'_>>) -> bool {
+    if let Some(text) = fetch.and_then(|fetch| fetch.frame.text.as_deref()) {
+        return text.contains("collate_fn(");
+    }
+    let Some(called) = called else { return false };
+    if called.pattern == Pattern::Collate {
+        return true;
+    }
+    let name = last_part(&called.frame.function);
+    const DATA_SET: [&str; 8] =
+        ["__getitem__", "__getitems__", "__next__", "__iter__", "<listcomp>", "<genexpr>", "fetch", "listcomp"];
+    !DATA_SET.contains(&name)
+}
+
+/// Load, decode or transform: the innermost frame that is known for one of them decides, by its place in a library or,
+/// for the innermost function of the user's own code, by its name or the text of its line.
+fn sample_stage(inside: &[Seen<'_>]) -> Activity {
+    let own = inside.iter().position(Seen::is_user);
+    for (depth, seen) in inside.iter().enumerate() {
+        match seen.pattern {
+            Pattern::Decode => return Activity::Decode,
+            Pattern::Load => return Activity::Load,
+            _ => {}
+        }
+        // Functions further out call several stages: their names tell no more than that.
+        if own == Some(depth)
+            && let Some(stage) = stage_by_words(seen.frame, depth == 0)
+        {
+            return stage;
+        }
+    }
+    Activity::Transform
+}
+
+/// The stage that the user's own function is named for, or that its innermost line calls for.
+fn stage_by_words(frame: &StackFrame, leaf: bool) -> Option<Activity> {
+    let name = last_part(&frame.function).to_ascii_lowercase();
+    let words: Vec<&str> = name.split('_').filter(|word| !word.is_empty()).collect();
+    let begins = |verbs: &[&str]| words.first().is_some_and(|first| verbs.contains(first));
+    if words.iter().any(|word| matches!(*word, "decode" | "decoded" | "decoding" | "decompress" | "imdecode")) {
+        return Some(Activity::Decode);
+    }
+    if begins(&["load", "read", "fetch", "download", "open", "loader", "recv", "receive"]) {
+        return Some(Activity::Load);
+    }
+    if begins(&["transform", "augment", "preprocess", "normalize", "resize", "crop"]) {
+        return Some(Activity::Transform);
+    }
+    let text = frame.text.as_deref().filter(|_| leaf)?;
+    const DECODES: &str = "imdecode imread( decode_jpeg decode_png decode_image read_image .decode( decompress(";
+    const LOADS: &str = ".read( .readinto( .readline open( np.load( np.fromfile( numpy.fromfile( fromfile( pread( preadv( \
+                         .recv( .recv_into( requests. urlopen( read_bytes( os.read(";
+    let calls = |known: &str| known.split(' ').any(|call| text.contains(call));
+    if calls(DECODES) { Some(Activity::Decode) } else { calls(LOADS).then_some(Activity::Load) }
+}
+
+/// A framework's evaluation loop, a function under `torch.no_grad()`, or a function of the user named for it.
+pub(super) fn is_validation(stack: &[Seen<'_>]) -> bool {
+    // torch's optimizers run under no_grad too, and so do parts of frameworks: only the user's own functions count.
+    let mut below_context = false;
+    stack.iter().rev().any(|seen| {
+        let by_context = std::mem::take(&mut below_context) && seen.is_user();
+        below_context = seen.pattern == Pattern::NoGrad;
+        by_context
+            || seen.pattern == Pattern::Validation
+            || (seen.is_user() && named_for_validation(last_part(&seen.frame.function)))
+    })
+}
+
+/// A loader of the user's own in the training process. Iterators and data sets are called through
+/// special methods; plain functions are known by names like `get_batch` or `load_sample`.
+fn makes_batches(stack: &[Seen<'_>]) -> bool {
+    stack.iter().any(|seen| seen.is_user() && named_for_batches(last_part(&seen.frame.function)))
+}
+
+fn named_for_batches(name: &str) -> bool {
+    const CALLED: &str = "__next__ __getitem__ __getitems__ __iter__ batches dataloader data_loader";
+    const VERBS: &str = "get next load read fetch make generate iter iterate";
+    const THINGS: &str = "batch batches minibatch minibatches sample samples example examples dataset";
+    let is_one_of = |known: &str, name: &str| known.split(' ').any(|known| known == name);
+    if is_one_of(CALLED, name) {
+        return true;
+    }
+    let name = name.trim_start_matches('_').to_ascii_lowercase();
+    let mut words = name.split('_');
+    words.next().is_some_and(|first| is_one_of(VERBS, first)) && words.any(|word| is_one_of(THINGS, word))
+}
+
+/// The three innermost frames of the user's own code: what is further out is the loop, not what it waits in.
+fn near_leaf<'a, 'b>(stack: &'b [Seen<'a>]) -> impl Iterator<Item = &'b Seen<'a>> {
+    stack.iter().filter(|seen| seen.is_user()).take(3)
+}
+
+/// A wrapper of the user's own around the wait for the device.
+fn named_for_sync(name: &str) -> bool {
+    const NAMES: &str =
+        "synchronize sync cuda_sync cuda_synchronize gpu_sync device_sync sync_device device_synchronize";
+    NAMES.split(' ').any(|known| known == name.trim_start_matches('_'))
+}
+
+/// `save_checkpoint`, `checkpoint`, `save_state`, `snapshot_model`.
+fn named_for_saving(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let mut words = name.split('_').filter(|word| !word.is_empty());
+    let first = words.clone().next();
+    words.any(|word| matches!(word, "checkpoint" | "ckpt"))
+        || matches!(first, Some("save" | "snapshot"))
+            && ["state", "model", "weights", "snapshot"].iter().any(|what| name.contains(what))
+}
+
+fn named_for_validation(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let words = || name.split('_');
+    // `train_and_evaluate` is the whole run.
+    words().any(|word| matches!(word, "validate" | "validation" | "evaluate" | "evaluation" | "eval" | "val"))
+        && !words().any(|word| matches!(word, "train" | "training" | "fit" | "main" | "run" | "and"))
+}

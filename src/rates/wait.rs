@@ -1,0 +1,295 @@
+//! What one observation of a thread means: the kind of wait that it was seen in.
+//!
+//! A call names its wait by itself but for those that read or write any descriptor; there, and where calls may not be
+//! read, the kernel function tells that the thread is blocked in, and without that the state letter.
+
+use serde::de::IntoDeserializer;
+use serde::{Deserialize, Serialize};
+
+use crate::sample::Observation;
+use crate::sample::syscall::{self, CallKind, Machine};
+
+/// torch's MP_STATUS_CHECK_INTERVAL, 5 s, as the time-out of its data poll in milliseconds
+/// (torch/utils/data/_utils/__init__.py).
+const LOADER_POLL_MS: i32 = 5000;
+
+/// The same 5 s are the time-out of the main thread's wait on the queue of pinned batches. Seen at any moment of it, its
+/// end lies so far ahead; a wait for anything else ends sooner or has no end. In its last moments the wait cannot be told
+/// from others. Milliseconds.
+const PINNED_QUEUE_MS: std::ops::RangeInclusive<i32> = 1500..=LOADER_POLL_MS;
+
+/// What a thread is doing, as far as `/proc` tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wait {
+    /// On a CPU or queueing for one (state R).
+    Running,
+    /// In torch's data poll: `poll(fd, 1, 5000)`; in a main thread with a pin-memory thread also the timed wait on the
+    /// queue between the two.
+    LoaderPoll,
+    /// In another poll, select or epoll wait.
+    Poll,
+    /// In a futex: a lock, a condition variable, a semaphore.
+    Futex,
+    /// Reading a pipe.
+    Pipe,
+    /// Waiting on a socket.
+    Socket,
+    /// In a timed sleep.
+    Sleep,
+    /// Waiting for a page or block to be read.
+    DiskRead,
+    /// Waiting for written data to reach the disk, or for room in the write-back queue.
+    DiskWrite,
+    /// Waiting for memory: reclaim, swap-in.
+    Memory,
+    /// Waiting for a child process.
+    Child,
+    /// In a driver call of a GPU device file.
+    Device,
+    /// Stopped by a signal or a debugger.
+    Stopped,
+    /// Blocked in something else.
+    Other,
+    /// Could not be read.
+    #[default]
+    Unknown,
+}
+
+/// The waits that parts of `wchan`'s symbol mean; the first that fits counts.
+///
+/// The kernel names the first function outside the scheduler; names move between versions, so several of each kind
+/// are listed (kernel/futex, fs/select.c, fs/eventpoll.c, fs/pipe.c, net/unix, net/core, mm/filemap.c, mm/vmscan.c).
+const SYMBOLS: [(Wait, &[&str]); 11] = [
+    (Wait::Futex, &["futex"]),
+    (Wait::Poll, &["poll", "do_select", "ep_wait"]),
+    (Wait::Pipe, &["pipe_read", "pipe_wait", "pipe_write", "pipe_sleep", "eventfd_read"]),
+    (
+        Wait::Socket,
+        &[
+            "unix_stream",
+            "unix_dgram",
+            "unix_wait",
+            "skb_wait",
+            "sk_wait",
+            "sk_stream_wait",
+            "wait_woken",
+            "inet_csk",
+            "inet_wait",
+            "tcp_recv",
+            "wait_for_more_packets",
+            "rpc_wait",
+            "nfs",
+            "cifs",
+            "smb",
+            "ceph",
+            "ll_",
+            "fuse",
+            "request_wait_answer",
+        ],
+    ),
+    (Wait::Sleep, &["nanosleep", "schedule_timeout", "msleep", "hrtimer"]),
+    (Wait::DiskWrite, &["writeback", "balance_dirty", "jbd2", "log_wait_commit", "wb_wait", "fsync", "xlog_"]),
+    (Wait::Memory, &["swap", "reclaim", "shrink", "throttle_direct", "mem_cgroup", "compact"]),
+    (
+        Wait::DiskRead,
+        &[
+            "folio_wait",
+            "wait_on_page",
+            "io_schedule",
+            "blk_",
+            "blkdev",
+            "bio_wait",
+            "filemap",
+            "dio_",
+            "direct_IO",
+            "wait_on_buffer",
+            "bit_wait_io",
+            "rq_qos",
+            "tg_",
+            "aio_",
+            "read_events",
+            "io_cqring",
+        ],
+    ),
+    (Wait::Child, &["do_wait", "wait_consider", "kernel_wait"]),
+    (Wait::Device, &["nvidia", "nv_", "uvm_", "os_acquire", "amdgpu", "drm_", "dma_fence"]),
+    (Wait::Stopped, &["do_signal_stop", "ptrace_stop"]),
+];
+
+impl Wait {
+    /// How many kinds there are.
+    pub const COUNT: usize = Self::Unknown as usize + 1;
+
+    /// All kinds, in order.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Running,
+        Self::LoaderPoll,
+        Self::Poll,
+        Self::Futex,
+        Self::Pipe,
+        Self::Socket,
+        Self::Sleep,
+        Self::DiskRead,
+        Self::DiskWrite,
+        Self::Memory,
+        Self::Child,
+        Self::Device,
+        Self::Stopped,
+        Self::Other,
+        Self::Unknown,
+    ];
+
+    /// Place in arrays by kind.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The wait that an observation means, its call being numbered as on `machine`.
+    #[must_use]
+    pub fn of(seen: &Observation, machine: Machine) -> Self {
+        if let Some(word) = seen.judged.as_deref() {
+            let word: serde::de::value::StrDeserializer<'_, serde::de::value::Error> = word.into_deserializer();
+            return Self::deserialize(word).unwrap_or_default();
+        }
+        let kind = seen.call.and_then(|number| syscall::kind(machine, number));
+        match kind {
+            Some(CallKind::Poll) if seen.nfds == Some(1) && seen.timeout_ms == Some(LOADER_POLL_MS) => {
+                Self::LoaderPoll
+            }
+            Some(CallKind::Poll | CallKind::PollLike) => Self::Poll,
+            Some(CallKind::Futex) => Self::Futex,
+            Some(CallKind::Socket) => Self::Socket,
+            Some(CallKind::Sleep) => Self::Sleep,
+            Some(CallKind::Child) => Self::Child,
+            Some(CallKind::Flush) => Self::DiskWrite,
+            Some(CallKind::Ioctl) => Self::Device,
+            // A page that a write waits for is one for writing.
+            Some(CallKind::Write) => match Self::of_symbol(seen) {
+                Self::DiskRead if seen.state.is_none() => Self::DiskWrite,
+                wait => wait,
+            },
+            None => Self::of_symbol(seen),
+        }
+    }
+
+    fn of_symbol(seen: &Observation) -> Self {
+        match (seen.wchan.as_deref(), seen.state) {
+            (Some(symbol), _) if !matches!(symbol, "" | "0") => {
+                let fits = |(_, parts): &&(Self, &[&str])| parts.iter().any(|part| symbol.contains(part));
+                SYMBOLS.iter().find(fits).map_or(Self::Other, |(wait, _)| *wait)
+            }
+            (_, Some('R')) => Self::Running,
+            (_, Some('D')) => Self::DiskRead,
+            (_, Some('T' | 't')) => Self::Stopped,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Whether a main thread that has a pin-memory thread waits for a batch from it: a timed wait on a queue of 5 s.
+pub(super) fn is_for_pinned(seen: &Observation) -> bool {
+    seen.deadline_ms.is_some_and(|ahead| PINNED_QUEUE_MS.contains(&ahead))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(number: i32) -> Observation {
+        Observation { call: Some(number), ..Observation::default() }
+    }
+
+    fn symbol(symbol: &str) -> Observation {
+        Observation { wchan: Some(symbol.into()), ..Observation::default() }
+    }
+
+    fn of(seen: &Observation) -> Wait {
+        Wait::of(seen, Machine::X86_64)
+    }
+
+    #[test]
+    fn the_loader_poll_is_told_from_other_polls() {
+        let poll = |nfds, timeout_ms| Observation { nfds: Some(nfds), timeout_ms: Some(timeout_ms), ..call(7) };
+        assert_eq!(of(&poll(1, 5000)), Wait::LoaderPoll);
+        assert_eq!(of(&poll(2, 5000)), Wait::Poll);
+        assert_eq!(of(&poll(1, -1)), Wait::Poll);
+    }
+
+    #[test]
+    fn a_wait_for_a_pinned_batch_ends_in_seconds() {
+        let futex = |deadline_ms| Observation { deadline_ms, ..call(202) };
+        for (deadline_ms, pinned) in [
+            (None, false),
+            (Some(5), false),
+            (Some(1400), false),
+            (Some(1500), true),
+            (Some(5000), true),
+            (Some(60_000), false),
+        ] {
+            assert_eq!((is_for_pinned(&futex(deadline_ms)), of(&futex(deadline_ms))), (pinned, Wait::Futex));
+        }
+    }
+
+    #[test]
+    fn calls_count_on_their_machine() {
+        assert_eq!((of(&call(202)), of(&call(35)), of(&call(74))), (Wait::Futex, Wait::Sleep, Wait::DiskWrite));
+        assert_eq!(Wait::of(&call(98), Machine::Aarch64), Wait::Futex);
+        assert_eq!(Wait::of(&call(202), Machine::Aarch64), Wait::Socket);
+    }
+
+    #[test]
+    fn a_call_that_reads_anything_is_told_by_its_symbol() {
+        let at = |number, wchan: &str| Observation { call: Some(number), ..symbol(wchan) };
+        assert_eq!(of(&at(0, "anon_pipe_read")), Wait::Pipe);
+        assert_eq!(of(&at(0, "folio_wait_bit_common")), Wait::DiskRead);
+        assert_eq!(of(&at(1, "folio_wait_bit_common")), Wait::DiskWrite);
+        assert_eq!(of(&at(-1, "folio_wait_bit_common")), Wait::DiskRead);
+    }
+
+    #[test]
+    fn symbols_of_several_kernels() {
+        for (name, wait) in [
+            ("futex_do_wait", Wait::Futex),
+            ("futex_wait_queue_me", Wait::Futex),
+            ("poll_schedule_timeout.constprop.0", Wait::Poll),
+            ("ep_poll", Wait::Poll),
+            ("anon_pipe_read", Wait::Pipe),
+            ("pipe_read", Wait::Pipe),
+            ("unix_stream_read_generic", Wait::Socket),
+            ("__skb_wait_for_more_packets", Wait::Socket),
+            ("wait_woken", Wait::Socket),
+            ("hrtimer_nanosleep", Wait::Sleep),
+            ("folio_wait_bit_common", Wait::DiskRead),
+            ("folio_wait_writeback", Wait::DiskWrite),
+            ("jbd2_log_wait_commit", Wait::DiskWrite),
+            ("do_wait", Wait::Child),
+            ("something_else", Wait::Other),
+            ("0", Wait::Unknown),
+        ] {
+            assert_eq!(of(&symbol(name)), wait, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_state_tells_where_nothing_else_does() {
+        for (state, wait) in [('R', Wait::Running), ('D', Wait::DiskRead), ('t', Wait::Stopped), ('S', Wait::Unknown)]
+        {
+            let seen = Observation { state: Some(state), ..symbol("0") };
+            assert_eq!((of(&seen), of(&Observation { wchan: None, ..seen.clone() })), (wait, wait));
+        }
+    }
+
+    #[test]
+    fn words_of_older_recordings() {
+        for (word, wait) in [
+            ("running", Wait::Running),
+            ("loader-poll", Wait::LoaderPoll),
+            ("unknown", Wait::Unknown),
+            ("x", Wait::Unknown),
+        ] {
+            assert_eq!(of(&Observation { judged: Some(word.into()), ..Observation::default() }), wait);
+        }
+    }
+}

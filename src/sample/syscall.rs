@@ -1,0 +1,69 @@
+//! The system calls in which threads are seen waiting, by number and machine, and what each waits for by definition.
+//!
+//! That a call with this number is a poll is the kernel's interface (arch/x86/entry/syscalls/syscall_64.tbl,
+//! include/uapi/asm-generic/unistd.h); what a poll means for a training loop is judged in `rates`.
+
+use serde::{Deserialize, Serialize};
+
+/// The machine whose numbers a sample holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Machine {
+    /// x86-64.
+    #[default]
+    #[serde(rename = "x86_64")]
+    X86_64,
+    /// 64-bit ARM.
+    #[serde(rename = "aarch64")]
+    Aarch64,
+}
+
+impl Machine {
+    /// The one that this program was built for.
+    pub const OWN: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
+}
+
+/// What a call waits for, whatever its arguments are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallKind {
+    /// `poll(2)`: any of some descriptors, with a time-out in milliseconds.
+    Poll,
+    /// `select`, `ppoll`, `epoll_wait` and the like.
+    PollLike,
+    /// A futex.
+    Futex,
+    /// A socket.
+    Socket,
+    /// A timer.
+    Sleep,
+    /// A child process.
+    Child,
+    /// Written data to reach the disk.
+    Flush,
+    /// What the device behind the descriptor decides.
+    Ioctl,
+    /// Whatever takes the data that is written: a pipe, a socket, a disk. (A call that is none of these may read.)
+    Write,
+}
+
+/// Kinds with their numbers on x86-64 and on ARM, which has no `poll`.
+const CALLS: [(CallKind, &[i32], &[i32]); 9] = [
+    (CallKind::Poll, &[7], &[]),
+    (CallKind::PollLike, &[23, 232, 270, 271, 281, 441], &[22, 72, 73, 441]),
+    (CallKind::Futex, &[202, 449, 455], &[98, 449, 455]),
+    (CallKind::Socket, &[42, 43, 44, 45, 46, 47, 288, 299, 307], &[202, 203, 206, 207, 211, 212, 242, 243, 269]),
+    (CallKind::Sleep, &[35, 230], &[101, 115]),
+    (CallKind::Child, &[61, 247], &[95, 260]),
+    (CallKind::Flush, &[26, 74, 75, 162, 277, 306], &[81, 82, 83, 84, 227, 267]),
+    (CallKind::Ioctl, &[16], &[29]),
+    (CallKind::Write, &[1, 18, 20, 40, 285, 296, 326, 328], &[64, 66, 68, 70, 71, 76, 285, 287]),
+];
+
+/// What the call with this number waits for; `None` where the number alone does not tell (a read).
+#[must_use]
+pub fn kind(machine: Machine, number: i32) -> Option<CallKind> {
+    let is_it = |(_, x86, arm): &&(CallKind, &[i32], &[i32])| match machine {
+        Machine::X86_64 => x86.contains(&number),
+        Machine::Aarch64 => arm.contains(&number),
+    };
+    CALLS.iter().find(is_it).map(|(kind, ..)| *kind)
+}

@@ -1,0 +1,29 @@
+//! The clocks, read in one place.
+
+use rustix::time::{ClockId, clock_gettime};
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    let (seconds, rest) = (u64::try_from(time.tv_sec).unwrap_or(0), u64::try_from(time.tv_nsec).unwrap_or(0));
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
+}
+
+/// CLOCK_MONOTONIC, nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// CLOCK_BOOTTIME: like the monotonic clock, and runs on while the machine is suspended.
+pub fn boottime_ns() -> u64 {
+    nanoseconds(ClockId::Boottime)
+}
+
+/// CPU time of all our threads.
+pub fn own_cpu_ns() -> u64 {
+    nanoseconds(ClockId::ProcessCPUTime)
+}
+
+/// Wall clock, microseconds since 1970.
+pub fn unix_us() -> u64 {
+    nanoseconds(ClockId::Realtime) / 1000
+}

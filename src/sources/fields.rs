@@ -1,0 +1,98 @@
+//! Cutting the kernel's text up as bytes, without allocating.
+
+/// The lines of a text, without their newline; no empty line after the last newline.
+pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let empty = text.is_empty();
+    text.split(|&byte| byte == b'\n').filter(move |_| !empty)
+}
+
+/// A decimal number that fills the whole token; `None` for anything else and beyond 64 bits.
+pub fn number(token: &[u8]) -> Option<u64> {
+    if token.is_empty() {
+        return None;
+    }
+    token.iter().try_fold(0_u64, |value, &byte| {
+        let digit = byte.checked_sub(b'0').filter(|&digit| digit <= 9)?;
+        value.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+/// The fields of a line, separated by any number of blanks and tabs.
+#[derive(Debug, Clone)]
+pub struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    /// The fields of `line`.
+    pub fn of(line: &'a [u8]) -> Self {
+        Self(line)
+    }
+
+    /// The next field as a number; `None` where there is none or it is something else.
+    pub fn number(&mut self) -> Option<u64> {
+        self.next().and_then(number)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let start = self.0.iter().position(|byte| !blank(byte))?;
+        let rest = self.0.get(start..)?;
+        let length = rest.iter().position(blank).unwrap_or(rest.len());
+        let (field, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some(field)
+    }
+}
+
+/// The number of the line `KEY NUMBER` (`/proc/vmstat`, `cpu.stat`, `memory.events`).
+pub fn keyed_number(text: &[u8], key: &[u8]) -> Option<u64> {
+    lines(text).find_map(|line| {
+        let mut fields = Fields::of(line);
+        (fields.next()? == key).then(|| fields.number())?
+    })
+}
+
+/// Text of the kernel as a string; bytes that are not UTF-8 become U+FFFD.
+pub fn text(bytes: &[u8]) -> std::sync::Arc<str> {
+    String::from_utf8_lossy(bytes).into()
+}
+
+/// All numbers among the words of a text.
+pub fn numbers(text: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    text.split(u8::is_ascii_whitespace).filter_map(number).filter_map(|value| u32::try_from(value).ok())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn numbers_round_trip(value: u64) {
+            prop_assert_eq!(number(value.to_string().as_bytes()), Some(value));
+        }
+
+        #[test]
+        fn fields_are_the_words(words in proptest::collection::vec("[a-z0-9:./]{1,8}", 0..8), blanks in "[ \t]{1,3}") {
+            let line = words.join(&blanks);
+            let found: Vec<String> = Fields::of(line.as_bytes()).map(|f| String::from_utf8(f.to_vec()).unwrap()).collect();
+            prop_assert_eq!(found, words);
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            for line in lines(&bytes) {
+                let mut fields = Fields::of(line);
+                while fields.next().is_some() {}
+            }
+            let _ = (number(&bytes), keyed_number(&bytes, b"a"), text(&bytes), numbers(&bytes).count());
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Reading the kernel's files again and again without allocating, never more of one than is bearable.
+//!
+//! A descriptor that stays open is read from offset 0 into a buffer that the caller keeps: opening costs three times as
+//! much as reading (`/proc/PID/stat`). A kept descriptor of a process that has exited answers ESRCH, one of a removed
+//! cgroup ENODEV: a reused PID or a recreated group cannot be mistaken for the old one.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::{Errno, pread};
+
+/// No file of the kernel is read beyond this many bytes.
+pub const READ_LIMIT: usize = 4 << 20;
+
+/// First size of a read buffer: seq_file hands out at least a page at a time.
+const FIRST_BUFFER: usize = 4096;
+
+/// A path that could not be opened is tried again only after this many reads.
+const RETRY_AFTER_READS: u32 = 30;
+
+/// Why a file could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReadFailure {
+    /// The process, cgroup or device behind the descriptor has ended (ESRCH, ENODEV).
+    #[error("it has ended")]
+    Gone,
+    /// EACCES or EPERM.
+    #[error("access denied")]
+    Denied,
+    /// There is no such file, or the kernel has the feature switched off.
+    #[error("no such file")]
+    Absent,
+    /// Its content is not what it should be.
+    #[error("it cannot be understood")]
+    Malformed,
+    /// Any other error.
+    #[error("{0}")]
+    Other(Errno),
+}
+
+impl ReadFailure {
+    /// What the file belonged to is not there any more, or never was.
+    pub fn is_gone(self) -> bool {
+        matches!(self, Self::Gone | Self::Absent)
+    }
+}
+
+impl From<Errno> for ReadFailure {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::SRCH | Errno::NODEV => Self::Gone,
+            Errno::ACCESS | Errno::PERM => Self::Denied,
+            // EOPNOTSUPP: `/proc/pressure` of a kernel booted with psi=0.
+            Errno::NOENT | Errno::NOTDIR | Errno::OPNOTSUPP => Self::Absent,
+            _ => Self::Other(errno),
+        }
+    }
+}
+
+impl From<ReadFailure> for io::Error {
+    fn from(failure: ReadFailure) -> Self {
+        let kind = match failure {
+            ReadFailure::Gone | ReadFailure::Absent => io::ErrorKind::NotFound,
+            ReadFailure::Denied => io::ErrorKind::PermissionDenied,
+            ReadFailure::Malformed => io::ErrorKind::InvalidData,
+            ReadFailure::Other(errno) => return errno.into(),
+        };
+        Self::new(kind, failure)
+    }
+}
+
+/// A descriptor kept open and read from its start each time.
+#[derive(Debug)]
+pub struct KeptFile(OwnedFd);
+
+impl KeptFile {
+    /// Opens `path` for reading, never waiting (a FIFO in its place does not block).
+    ///
+    /// # Errors
+    /// What the kernel answered, sorted by what it means; so for all below.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadFailure> {
+        Self::open_at(CWD, path.as_ref())
+    }
+
+    /// Opens a path below the directory `at`.
+    pub fn open_at(at: impl std::os::fd::AsFd, path: impl rustix::path::Arg) -> Result<Self, ReadFailure> {
+        Ok(Self(openat(at, path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?))
+    }
+
+    /// Reads the whole file, at most [`READ_LIMIT`] bytes; a longer one ends with its last complete line.
+    pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadFailure> {
+        self.read_up_to(buffer, READ_LIMIT)
+    }
+
+    /// Reads the file's first `limit` bytes; a longer file is cut after its last complete line. `buffer` keeps its
+    /// size between calls.
+    pub fn read_up_to<'b>(&self, buffer: &'b mut Vec<u8>, limit: usize) -> Result<&'b [u8], ReadFailure> {
+        let mut filled = 0;
+        loop {
+            if filled >= limit {
+                let whole = buffer.get(..limit).unwrap_or_default();
+                let end = whole.iter().rposition(|&byte| byte == b'\n').map_or(limit, |at| at + 1);
+                return Ok(buffer.get(..end).unwrap_or_default());
+            }
+            if filled == buffer.len() {
+                let larger = (buffer.len() * 2).max(FIRST_BUFFER).max(limit.min(1 << 16));
+                buffer.resize(larger, 0);
+            }
+            let end = buffer.len().min(limit);
+            let free = buffer.get_mut(filled..end).unwrap_or_default();
+            // A short read is not the end: seq_file stops at whole records. Only 0 is.
+            match self.read_at(free, filled as u64)? {
+                0 => return Ok(buffer.get(..filled).unwrap_or_default()),
+                count => filled += count,
+            }
+        }
+    }
+
+    /// Reads a file that is known to be small (one line, at most `room.len()` bytes) with a single call.
+    pub fn read_line<'r>(&self, room: &'r mut [u8]) -> Result<&'r [u8], ReadFailure> {
+        let count = self.read_at(room, 0)?;
+        Ok(room.get(..count).unwrap_or_default())
+    }
+
+    /// One call of `pread(2)`: the number of bytes that it filled in.
+    pub fn read_at(&self, room: &mut [u8], offset: u64) -> Result<usize, ReadFailure> {
+        loop {
+            match pread(&self.0, &mut *room, offset) {
+                Err(Errno::INTR) => {}
+                answer => return Ok(answer?),
+            }
+        }
+    }
+}
+
+/// A path whose descriptor is opened at the first read, kept, and opened again after it has failed.
+#[derive(Debug)]
+pub struct KeptPath {
+    path: PathBuf,
+    file: Option<KeptFile>,
+    last_failure: ReadFailure,
+    reads_until_retry: u32,
+}
+
+impl KeptPath {
+    /// Nothing is opened yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, file: None, last_failure: ReadFailure::Absent, reads_until_retry: 0 }
+    }
+
+    /// The path that is read.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the file's first `limit` bytes. A path that could not be opened is tried again at every 30th call only;
+    /// the calls in between repeat its failure.
+    pub fn read_up_to<'b>(&mut self, buffer: &'b mut Vec<u8>, limit: usize) -> Result<&'b [u8], ReadFailure> {
+        if self.file.is_none() {
+            if self.reads_until_retry > 0 {
+                self.reads_until_retry -= 1;
+                return Err(self.last_failure);
+            }
+            match KeptFile::open(&self.path) {
+                Ok(file) => self.file = Some(file),
+                Err(failure) => return Err(self.failed(failure)),
+            }
+        }
+        let Some(file) = &self.file else { return Err(self.last_failure) };
+        match file.read_up_to(buffer, limit) {
+            Ok(bytes) => Ok(bytes),
+            Err(failure) => {
+                self.file = None;
+                Err(self.failed(failure))
+            }
+        }
+    }
+
+    /// Reads the whole file, as [`KeptFile::read`] does.
+    pub fn read<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadFailure> {
+        self.read_up_to(buffer, READ_LIMIT)
+    }
+
+    fn failed(&mut self, failure: ReadFailure) -> ReadFailure {
+        self.last_failure = failure;
+        self.reads_until_retry = if failure == ReadFailure::Gone { 0 } else { RETRY_AFTER_READS };
+        failure
+    }
+}
+
+/// Reads a small file once, for what is read too seldom to keep a descriptor.
+pub fn read_once<'b>(path: &Path, buffer: &'b mut Vec<u8>, limit: usize) -> Result<&'b [u8], ReadFailure> {
+    KeptFile::open(path)?.read_up_to(buffer, limit)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn a_kept_file_is_read_from_its_start_each_time() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&vec![b'x'; 100_000]).unwrap();
+        let kept = KeptFile::open(file.path()).unwrap();
+        let mut buffer = Vec::new();
+        assert_eq!(kept.read(&mut buffer).unwrap().len(), 100_000);
+        assert_eq!(kept.read(&mut buffer).unwrap().len(), 100_000);
+    }
+
+    #[test]
+    fn what_exceeds_the_limit_ends_with_a_whole_line() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"one 1\ntwo 2\nthree 3\n").unwrap();
+        let kept = KeptFile::open(file.path()).unwrap();
+        assert_eq!(kept.read_up_to(&mut Vec::new(), 15).unwrap(), b"one 1\ntwo 2\n");
+    }
+
+    #[test]
+    fn a_kept_descriptor_of_a_dead_process_is_gone() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let kept = KeptFile::open(Path::new(&format!("/proc/{}/stat", child.id()))).unwrap();
+        let mut buffer = Vec::new();
+        assert!(!kept.read(&mut buffer).unwrap().is_empty());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(kept.read(&mut buffer), Err(ReadFailure::Gone));
+    }
+
+    #[test]
+    fn a_missing_path_is_absent_and_found_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("late");
+        let mut kept = KeptPath::new(path.clone());
+        let mut buffer = Vec::new();
+        assert_eq!(kept.read(&mut buffer), Err(ReadFailure::Absent));
+        std::fs::write(&path, "here").unwrap();
+        let found = (0..=RETRY_AFTER_READS).any(|_| kept.read(&mut buffer) == Ok(b"here"));
+        assert!(found);
+    }
+
+    #[test]
+    fn a_fifo_does_not_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(matches!(read_once(&path, &mut Vec::new(), 100), Ok(b"") | Err(_)));
+    }
+}

@@ -1,0 +1,67 @@
+//! What NVML and the simulated device have in common: a blocking reader of all GPUs, and why there is nothing to read.
+
+use std::borrow::Cow;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use thiserror::Error;
+
+use crate::sample::gpu::GpuSample;
+
+/// A blocking reader of all GPUs. A call may hang with the driver: call it from a thread of its own.
+pub trait GpuReader: Send {
+    /// Reads all devices. `now_ns` is CLOCK_MONOTONIC in nanoseconds; the sample carries it.
+    ///
+    /// # Errors
+    /// Only when no device at all can be read. One device that fails is a device without readings.
+    fn read(&mut self, now_ns: u64) -> Result<GpuSample, GpuError>;
+}
+
+/// What kind of failure keeps the GPUs from being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuErrorKind {
+    /// No library, no driver, or no device: nothing is broken, there is no GPU to see.
+    Absent,
+    /// There may be one, and we are not allowed to see it.
+    Denied,
+    /// The driver has lost the devices.
+    Lost,
+    /// Anything else.
+    Failed,
+}
+
+/// Why the GPUs cannot be read, in one line, and the command that mends it where there is one.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{reason}")]
+pub struct GpuError {
+    /// Kind.
+    pub kind: GpuErrorKind,
+    /// What failed and why: one line.
+    pub reason: String,
+    /// What to run or change, if anything can be done.
+    pub mend: Option<Cow<'static, str>>,
+}
+
+impl GpuError {
+    /// An error without a mend. Line breaks in `reason` (texts of the loader have them) become blanks.
+    pub fn new(kind: GpuErrorKind, reason: impl Into<String>) -> Self {
+        let mut reason: String = reason.into();
+        if reason.contains(['\n', '\r']) {
+            let lines = reason.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
+            reason = lines.collect::<Vec<_>>().join(" ");
+        }
+        Self { kind, reason, mend: None }
+    }
+
+    /// The same error with what mends it.
+    #[must_use]
+    pub fn mended_by(mut self, mend: impl Into<Cow<'static, str>>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+}
+
+/// The wall clock now, microseconds since 1970, which utilisation points carry.
+pub(super) fn unix_us() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}

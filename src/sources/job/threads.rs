@@ -1,0 +1,124 @@
+//! Which threads of the job matter: those that feed queues, and those that are sampled.
+
+use std::collections::BTreeMap;
+
+use super::JobReader;
+use crate::sample::job::TORCH_WORKER;
+use crate::sample::{Access, ProcessRole, ThreadRole};
+use crate::sources::process::Process;
+use crate::sources::sampler::{ProcessPlan, SamplerPlan};
+
+/// A helper thread is worth sampling when it ran this long in the last tick, nanoseconds.
+const HELPER_NS: u64 = 20_000_000;
+/// Most helper threads of one trainer that are sampled.
+const MOST_HELPERS: usize = 3;
+
+impl JobReader {
+    /// What is to be sampled until the next read.
+    #[must_use]
+    pub fn sampler_plan(&self) -> SamplerPlan {
+        let kin = self.kin();
+        let plan = |process: &Process| {
+            let with =
+                |role| process.threads.iter().filter(move |thread| thread.role == role).map(|thread| thread.tid);
+            let mut threads = vec![(process.id.pid, ThreadRole::Main)];
+            let mut feeders: Vec<u32> = with(ThreadRole::Feeder).collect();
+            let trainer = match process.role {
+                ProcessRole::Trainer => {
+                    threads.extend(with(ThreadRole::Pin).next().map(|tid| (tid, ThreadRole::Pin)));
+                    threads.extend(helpers(process));
+                    None
+                }
+                ProcessRole::Worker => {
+                    feeders.truncate(1);
+                    Some(kin.trainer_of(process.id.pid).unwrap_or(self.target.pid))
+                }
+                _ => return None,
+            };
+            Some(ProcessPlan { id: process.id, role: process.role, trainer, threads, feeders })
+        };
+        let mut processes: Vec<ProcessPlan> = self.processes.values().filter_map(plan).collect();
+        // The attached process first, so that it is the one that the screen shows.
+        processes.sort_by_key(|process| (process.role, process.id != self.target, process.id.pid));
+        SamplerPlan { no_syscall: self.access.syscall != Access::Ok, processes }
+    }
+
+    /// Finds the threads that feed queues. In a trainer torch's loader keeps one for each worker, started right after
+    /// the workers; each makes write calls and no read call. In a worker it is the oldest thread that has written.
+    pub(super) fn find_feeders(&mut self) {
+        if self.access.io != Access::Ok {
+            return;
+        }
+        let kin = self.kin();
+        let mut served: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        for (pid, process) in &self.processes {
+            if process.comm.starts_with(TORCH_WORKER)
+                && let Some(trainer) = kin.trainer_of(*pid)
+            {
+                served.entry(trainer).or_default().push(process.id.start_ticks);
+            }
+        }
+        for (pid, process) in &mut self.processes {
+            if let Some(starts) = served.get(pid) {
+                find_trainer_feeders(process, starts, &mut self.buffer);
+            } else if process.comm.starts_with(TORCH_WORKER) {
+                find_worker_feeder(process, &mut self.buffer);
+            }
+        }
+    }
+}
+
+/// The threads of a trainer that computed most in the last tick.
+fn helpers(process: &Process) -> impl Iterator<Item = (u32, ThreadRole)> + use<> {
+    let helps = |role| matches!(role, ThreadRole::Autograd | ThreadRole::Other);
+    let busy = process.threads.iter().filter(|thread| helps(thread.role) && thread.recent_ns >= HELPER_NS);
+    let mut busy: Vec<_> =
+        busy.map(|thread| (std::cmp::Reverse(thread.recent_ns), thread.tid, thread.role)).collect();
+    busy.sort_unstable();
+    busy.into_iter().take(MOST_HELPERS).map(|(_, tid, role)| (tid, role))
+}
+
+fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64], buffer: &mut Vec<u8>) {
+    let known = process.threads.iter().filter(|thread| thread.role == ThreadRole::Feeder).count();
+    if known == worker_starts.len() {
+        return;
+    }
+    let first_start = worker_starts.iter().copied().min().unwrap_or(0);
+    let tids: Vec<u32> =
+        process.threads.iter().filter(|thread| thread.role == ThreadRole::Other).map(|thread| thread.tid).collect();
+    let mut candidates = Vec::new();
+    for tid in tids {
+        let Some(io) = process.thread_io(tid, buffer) else { continue };
+        if io.write_calls == 0 || io.read_calls > 0 {
+            continue;
+        }
+        let Some(start) = process.thread_start(tid, buffer) else { continue };
+        if start >= first_start {
+            candidates.push((start, tid));
+        }
+    }
+    candidates.sort_unstable();
+    let wanted = worker_starts.len().saturating_sub(known);
+    for (start, tid) in candidates.into_iter().take(wanted) {
+        if let Some(thread) = process.threads.iter_mut().find(|thread| thread.tid == tid) {
+            thread.role = ThreadRole::Feeder;
+            thread.start_ticks = Some(start);
+        }
+    }
+}
+
+fn find_worker_feeder(process: &mut Process, buffer: &mut Vec<u8>) {
+    if process.threads.iter().any(|thread| thread.role == ThreadRole::Feeder) {
+        return;
+    }
+    let mut tids: Vec<u32> =
+        process.threads.iter().filter(|thread| thread.role == ThreadRole::Other).map(|thread| thread.tid).collect();
+    // In the order in which they began: thread IDs rise, and begin anew once the kernel runs out of them. The feeder thread
+    // comes before the one that hands out descriptors, which writes as well.
+    let pid = process.id.pid;
+    tids.sort_unstable_by_key(|tid| (*tid < pid, *tid));
+    let feeder = tids.into_iter().find(|tid| process.thread_io(*tid, buffer).is_some_and(|io| io.write_calls > 0));
+    if let Some(thread) = process.threads.iter_mut().find(|thread| Some(thread.tid) == feeder) {
+        thread.role = ThreadRole::Feeder;
+    }
+}

@@ -1,0 +1,133 @@
+//! The processes on a device, with their memory and utilisation.
+
+use nvml_wrapper::Device;
+
+use super::FURTHEST_BACK_US;
+use super::plausible::{self, within};
+use super::query::Query;
+use crate::sample::gpu::{GpuDevice, GpuProcess};
+use crate::sources::nvml_raw::{self, Buffers, ProcessList};
+
+/// What is remembered of a device's processes between ticks.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    /// Of the lists that are read now and then.
+    slow: Vec<GpuProcess>,
+    /// Time stamp of the newest utilisation seen.
+    seen_us: u64,
+}
+
+impl Processes {
+    /// Reads the lists in which a training job's processes do not stand as a rule.
+    pub(super) fn read_slow(&mut self, device: &Device<'static>, query: &mut Query, buffers: &mut Buffers) {
+        self.slow.clear();
+        list(query, "MPS processes", device, ProcessList::Mps, &mut self.slow, buffers);
+        list(query, "graphics processes", device, ProcessList::Graphics, &mut self.slow, buffers);
+    }
+
+    /// Reads the compute list and the utilisation of each process. What the device's memory and utilisation are must have
+    /// been read already.
+    pub(super) fn read(
+        &mut self,
+        device: &Device<'static>,
+        query: &mut Query,
+        seen: &mut GpuDevice,
+        now_us: u64,
+        buffers: &mut Buffers,
+    ) {
+        let processes = &mut seen.processes;
+        list(query, "compute processes", device, ProcessList::Compute, processes, buffers);
+        processes.extend_from_slice(&self.slow);
+        merge(processes);
+        for process in processes.iter_mut() {
+            let total = seen.memory_total_bytes;
+            process.memory_bytes = process.memory_bytes.and_then(|bytes| plausible::process_memory(bytes, total));
+        }
+        if processes.is_empty() {
+            return;
+        }
+        // A wall clock set back makes what was seen lie in the future; then we begin anew, with the second before now.
+        let last_us = plausible::time(self.seen_us, 0, now_us);
+        let furthest_us = now_us.saturating_sub(if last_us.is_none() { 1_000_000 } else { FURTHEST_BACK_US });
+        let since_us = last_us.map_or(furthest_us, |last_us| last_us.max(furthest_us));
+        let mut newest_us = since_us;
+        let mut sampled = false;
+        query.get("process utilization", || {
+            for entry in nvml_raw::process_utilization(device, since_us, buffers)? {
+                let Some(point) = plausible::point(entry.timeStamp, entry.smUtil.into(), since_us, now_us) else {
+                    continue;
+                };
+                newest_us = newest_us.max(point.unix_us);
+                sampled = true;
+                if let Ok(place) = processes.binary_search_by_key(&entry.pid, |process| process.pid)
+                    && let Some(process) = processes.get_mut(place)
+                {
+                    // One point a process is usual; of several the highest is kept rather than a mean of unequal times.
+                    process.sm_utilization_pct = process.sm_utilization_pct.max(Some(point.pct));
+                }
+            }
+            Ok(())
+        });
+        self.seen_us = newest_us;
+        // Only processes that ran are answered. One that is missing did not run if others did, or if the device did not.
+        if sampled || seen.utilization_pct == Some(0) {
+            for process in processes {
+                process.sm_utilization_pct = process.sm_utilization_pct.or(Some(0));
+            }
+        }
+    }
+}
+
+/// Appends a list of processes; their memory is not yet compared with the device's.
+fn list(
+    query: &mut Query,
+    name: &'static str,
+    device: &Device<'static>,
+    which: ProcessList,
+    processes: &mut Vec<GpuProcess>,
+    buffers: &mut Buffers,
+) {
+    query.get(name, || {
+        processes.extend(nvml_raw::processes(device, which, buffers)?.iter().filter_map(|process| {
+            Some(GpuProcess {
+                pid: within(plausible::PID)(process.pid)?,
+                memory_bytes: plausible::process_memory(process.usedGpuMemory, None),
+                sm_utilization_pct: None,
+                compute: which != ProcessList::Graphics,
+            })
+        }));
+        Ok(())
+    });
+}
+
+/// Sorts by PID and makes one entry of a process in several lists (or in several MIG instances: not told apart yet).
+fn merge(processes: &mut Vec<GpuProcess>) {
+    processes.sort_unstable_by_key(|process| process.pid);
+    processes.dedup_by(|next, kept| {
+        let same = next.pid == kept.pid;
+        if same {
+            kept.memory_bytes = kept.memory_bytes.max(next.memory_bytes);
+            kept.compute |= next.compute;
+        }
+        same
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_several_lists_is_one() {
+        let process =
+            |pid, memory_bytes, compute| GpuProcess { pid, memory_bytes, sm_utilization_pct: None, compute };
+        let mut processes = vec![
+            process(9, Some(1), true),
+            process(3, None, true),
+            process(9, Some(5), false),
+            process(3, Some(2), false),
+        ];
+        merge(&mut processes);
+        assert_eq!(processes, [process(3, Some(2), true), process(9, Some(5), true)]);
+    }
+}

@@ -1,0 +1,186 @@
+//! py-spy's collapsed stacks (`--format raw`) as a window of stacks: a pure function of bytes.
+//!
+//! A line is one stack of one thread and how often it was seen: `thread (TID): NAME;outermost (FILE:LINE);…;leaf (FILE:LINE)
+//! COUNT`. That holds all that the speedscope format does but for the order of the samples, which nobody needs; py-spy
+//! before 0.4 leaves the name out. Names may hold anything, line ends and semicolons too: a line without a count goes on
+//! in the next one, and a file's name may hold semicolons.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use crate::sample::stacks::{DEPTH, FRAMES, NAME, STACKS, THREADS};
+use crate::sample::{ProcessId, StackCount, StackFrame, StackWindow, ThreadStacks};
+
+/// Larger documents are refused, bytes: 150 threads of 60 frames at 50 different samples take 6 MB.
+pub const LARGEST: usize = 16 << 20;
+/// More lines are not looked at: twice as many as 150 threads can have at 50 samples a second for 4 s.
+const LINES: usize = 1 << 16;
+
+/// Why a document was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseError {
+    /// Longer than [`LARGEST`].
+    #[error("py-spy's output is too large ({0} bytes)")]
+    TooLarge(usize),
+    /// No such document, or cut short.
+    #[error("py-spy's output holds no stacks")]
+    Other,
+}
+
+/// Reads a document. Stacks come leaf first and most frequent first, within the bounds of `sample::stacks`: the leaf's
+/// side of deep stacks and the most frequent stacks are kept. A forked worker's stack is cut at its own
+/// `multiprocessing/process.py:_bootstrap`, below which it shows what its parent was doing. A thread with no Python frame
+/// has an empty stack. The main thread, whose ID is among `main_tids`, comes first.
+///
+/// # Errors
+/// When the bytes are too many or no such document.
+pub fn parse(
+    bytes: &[u8],
+    process: ProcessId,
+    main_tids: &[u32],
+    (began_ns, ended_ns): (u64, u64),
+    rate_hz: u32,
+) -> Result<StackWindow, ParseError> {
+    if bytes.len() > LARGEST {
+        return Err(ParseError::TooLarge(bytes.len()));
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let mut counted: BTreeMap<&str, BTreeMap<Vec<&str>, u32>> = BTreeMap::new();
+    for (line, count) in lines(&text).take(LINES) {
+        let (label, stack) = line.split_once(';').unwrap_or((line, ""));
+        if let Some(label) = label.strip_prefix("thread (") {
+            let seen = counted.entry(label).or_default().entry(leaf_first(stack)).or_default();
+            *seen = seen.saturating_add(count);
+        }
+    }
+    if counted.is_empty() && !text.trim().is_empty() {
+        return Err(ParseError::Other);
+    }
+    let mut threads: Vec<_> = counted
+        .into_iter()
+        .map(|(label, stacks)| {
+            let (tid, name) = label.split_once(')').unwrap_or((label, ""));
+            // The pthread's address in hexadecimal where py-spy does not know the ID.
+            let tid = tid.parse::<u32>().ok();
+            let is_main = tid.is_some_and(|tid| main_tids.contains(&tid));
+            let name = match name.strip_prefix(": ").unwrap_or_default() {
+                "" if is_main => "MainThread",
+                name => name,
+            };
+            (!is_main && name != "MainThread", tid, name, stacks)
+        })
+        .collect();
+    threads.sort_by_key(|(is_other, tid, name, _)| (*is_other, *tid, *name));
+    threads.truncate(THREADS);
+    let mut kept = Kept::default();
+    let threads = threads.into_iter().map(|(_, tid, name, stacks)| {
+        let mut stacks: Vec<_> = stacks.into_iter().collect();
+        stacks.sort_by_key(|(_, count)| Reverse(*count));
+        stacks.truncate(STACKS);
+        let stacks = stacks
+            .into_iter()
+            .filter_map(|(stack, samples)| Some(StackCount { frames: kept.places(&stack)?, samples }));
+        ThreadStacks { name: head(name, NAME).into(), tid, stacks: stacks.collect() }
+    });
+    let threads = threads.collect();
+    Ok(StackWindow { process, began_ns, ended_ns, rate_hz, frames: kept.frames, threads })
+}
+
+/// Stacks with their counts.
+fn lines(text: &str) -> impl Iterator<Item = (&str, u32)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut from = 0;
+        loop {
+            let end = from + rest.get(from..)?.find('\n')?;
+            let count =
+                rest.get(from..end)?.rsplit_once(' ').and_then(|(_, count)| Some((count.len(), count.parse().ok()?)));
+            if let Some((length, count)) = count {
+                let stack = rest.get(..end - length - 1)?;
+                rest = rest.get(end + 1..)?;
+                return Some((stack, count));
+            }
+            from = end + 1;
+        }
+    })
+}
+
+/// The frames of a stack as they are written, at most [`DEPTH`] of them, without what a forked worker has of its parent.
+fn leaf_first(stack: &str) -> Vec<&str> {
+    let mut frames = Vec::new();
+    let mut start = 0;
+    for (end, _) in stack.match_indices(';').chain([(stack.len(), "")]) {
+        let frame = stack.get(start..end).unwrap_or_default();
+        // The end of a file's name is still to come.
+        if frame.contains(" (") && !frame.ends_with(')') && end < stack.len() {
+            continue;
+        }
+        start = end + 1;
+        if is_worker_start(&parsed(frame)) {
+            frames.clear();
+        } else if !frame.is_empty() {
+            frames.push(frame);
+        }
+    }
+    frames.reverse();
+    frames.truncate(DEPTH);
+    frames
+}
+
+/// `NAME (FILE:LINE)`, `NAME (FILE)` or `NAME`, as function, file and line.
+fn parsed(frame: &str) -> (&str, &str, u32) {
+    let Some((function, place)) = frame.strip_suffix(')').and_then(|frame| frame.split_once(" (")) else {
+        return (frame, "", 0);
+    };
+    match place.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse().ok()?))) {
+        Some((file, line)) => (function, file, line),
+        None => (function, place, 0),
+    }
+}
+
+/// Where a multiprocessing child's own code begins.
+fn is_worker_start((function, file, _): &(&str, &str, u32)) -> bool {
+    function.rsplit('.').next() == Some("_bootstrap") && file.ends_with("multiprocessing/process.py")
+}
+
+/// The frames that kept stacks point at, in the order in which they were met.
+#[derive(Default)]
+struct Kept<'t> {
+    frames: Vec<StackFrame>,
+    places: HashMap<&'t str, u32>,
+}
+
+impl<'t> Kept<'t> {
+    /// The stack in terms of the kept frames, or `None` where it needs more frames than may be kept.
+    fn places(&mut self, stack: &[&'t str]) -> Option<Vec<u32>> {
+        let new = stack.iter().filter(|frame| !self.places.contains_key(*frame)).count();
+        if self.frames.len() + new > FRAMES {
+            return None;
+        }
+        let place = |frame: &&'t str| {
+            *self.places.entry(frame).or_insert_with(|| {
+                let (function, file, line) = parsed(frame);
+                let (function, file) = (head(function, NAME).into(), tail(file, NAME).into());
+                self.frames.push(StackFrame { function, file, line, text: None });
+                u32::try_from(self.frames.len() - 1).unwrap_or(u32::MAX)
+            })
+        };
+        Some(stack.iter().map(place).collect())
+    }
+}
+
+/// The first `limit` bytes at most, cut between characters.
+fn head(text: &str, limit: usize) -> &str {
+    let end = (0..=limit.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    text.get(..end).unwrap_or_default()
+}
+
+/// The last `limit` bytes at most, cut between characters: the end of a path tells the module.
+fn tail(text: &str, limit: usize) -> &str {
+    let from = text.len().saturating_sub(limit);
+    let start = (from..=text.len()).find(|&start| text.is_char_boundary(start)).unwrap_or(text.len());
+    text.get(start..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! The sampler: what the trainers' main threads, their helpers and the workers are doing, many times a second.
+//!
+//! A sample of a blocked thread costs one read of `/proc/PID/task/TID/syscall` and, where the call alone does not tell
+//! (a read may be of a pipe, a socket or a disk), one of `wchan`. Neither stops the thread. Where `syscall` may not be
+//! read, `wchan` alone is. What is read is kept as it was said; its meaning is judged in `rates`.
+
+mod task;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::files::KeptFile;
+use super::task_files;
+use crate::sample::syscall::{CallKind, Machine, kind};
+use crate::sample::{
+    Access, IoCounters, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread, SamplerSample, ThreadRole,
+};
+use task::{Seen, Task};
+
+/// The feeders' counters are read in every so many rounds.
+const FEEDERS_EVERY: u64 = 2;
+/// With more feeders than this their counters are not read more often than that.
+const MOST_FEEDERS_EVERY_ROUND: usize = 16;
+/// The workers are sampled in every so many rounds.
+const WORKERS_EVERY: u64 = 3;
+/// Bytes written by the main thread are read in every so many rounds.
+const WRITTEN_EVERY: u64 = 4;
+/// Most workers that one round goes through; more are taken in turns.
+const MOST_WORKERS: usize = 16;
+/// Most rounds between two ticks, two minutes' worth: more are dropped, oldest kept.
+const MOST_ROUNDS: usize = 6000;
+/// A wait that ends by itself after this long is one with a time-out of seconds, milliseconds.
+const LONG_MS: i32 = 1500;
+
+/// What to sample.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SamplerPlan {
+    /// `syscall` may not be read.
+    pub no_syscall: bool,
+    /// Trainers, the attached one first, then workers.
+    pub processes: Vec<ProcessPlan>,
+}
+
+/// One process to sample.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProcessPlan {
+    /// Identity.
+    pub id: ProcessId,
+    /// Trainer or worker.
+    pub role: ProcessRole,
+    /// Of a worker: PID of its trainer.
+    pub trainer: Option<u32>,
+    /// Threads by TID, the main one first: of a trainer also the pin-memory thread and those that have lately computed.
+    pub threads: Vec<(u32, ThreadRole)>,
+    /// Queue feeders.
+    pub feeders: Vec<u32>,
+}
+
+/// Samples trainers and workers; see [`Sampler::round`].
+#[derive(Debug)]
+pub struct Sampler {
+    proc_root: PathBuf,
+    plan: SamplerPlan,
+    processes: Vec<Process>,
+    rounds: u64,
+    next_worker: usize,
+    /// Of the current tick.
+    began_us: u64,
+    last_us: u64,
+    gaps_us: Vec<u32>,
+    seen: Seen,
+}
+
+#[derive(Debug)]
+struct Process {
+    plan: ProcessPlan,
+    threads: Vec<Task>,
+    feeders: Vec<KeptFile>,
+    main_io: Option<KeptFile>,
+    /// Memory of the process, open only where the end of a futex wait is wanted: of a main thread with a pin thread.
+    memory: Option<KeptFile>,
+    /// The feeders' count while the main thread was last seen waiting on a descriptor, until it moves on.
+    awaited: Option<u64>,
+    fed: Vec<(u32, u64)>,
+    written: Vec<(u32, u64)>,
+}
+
+/// Blocked in something that other threads of the process may have to end: a wait with a time-out of seconds is for
+/// somebody else.
+fn may_wait_for_own_threads(main: &Observation) -> bool {
+    let ends_late = [main.timeout_ms, main.deadline_ms].into_iter().flatten().any(|ms| ms >= LONG_MS);
+    main.state != Some('R') && !ends_late
+}
+
+/// Blocked in a call that a batch may end: on descriptors, in a queue with a time-out, or in what is not known.
+fn may_wait_for_a_batch(main: &Observation) -> bool {
+    let kind = main.call.and_then(|number| kind(Machine::OWN, number));
+    let on_descriptors = matches!(kind, None | Some(CallKind::Poll | CallKind::PollLike | CallKind::Socket));
+    main.state != Some('R') && (on_descriptors || main.deadline_ms.is_some_and(|ms| ms >= LONG_MS))
+}
+
+impl Process {
+    /// Opens what the plan names, taking over from `before` what was open already.
+    fn open(proc_root: &Path, plan: &ProcessPlan, before: Option<Self>, no_syscall: bool) -> Self {
+        let pid = plan.id.pid;
+        let (mut tasks, mut memory, mut main_io, awaited, fed_by, feeders) = match before {
+            Some(Self { threads, memory, main_io, awaited, plan, feeders, .. }) => {
+                (threads, memory, main_io, awaited, plan.feeders, feeders)
+            }
+            None => Default::default(),
+        };
+        let io = |tid: u32| KeptFile::open(proc_root.join(format!("{pid}/task/{tid}/io"))).ok();
+        let feeders =
+            if fed_by == plan.feeders { feeders } else { plan.feeders.iter().filter_map(|tid| io(*tid)).collect() };
+        let mut thread =
+            |&(tid, role): &(u32, ThreadRole)| match tasks.iter().position(|task| task.samples.tid == tid) {
+                Some(at) => {
+                    let mut task = tasks.swap_remove(at);
+                    task.samples.role = role;
+                    task
+                }
+                None => Task::open(proc_root, pid, tid, role, no_syscall),
+            };
+        let threads = plan.threads.iter().map(&mut thread).collect();
+        if plan.role == ProcessRole::Trainer {
+            main_io = main_io.or_else(|| io(pid));
+            let pinned = !no_syscall && plan.threads.iter().any(|(_, role)| *role == ThreadRole::Pin);
+            let open = || KeptFile::open(proc_root.join(format!("{pid}/mem"))).ok();
+            memory = memory.filter(|_| pinned).or_else(|| if pinned { open() } else { None });
+        }
+        let plan = plan.clone();
+        Self { plan, threads, feeders, main_io, memory, awaited, fed: Vec::new(), written: Vec::new() }
+    }
+
+    /// Samples a trainer in one round; `rounds` counts them.
+    fn sample_trainer(&mut self, round: u32, rounds: u64, seen: &mut Seen) {
+        let mut main = Observation::default();
+        let mut helper_runs = false;
+        for task in &mut self.threads {
+            match task.samples.role {
+                ThreadRole::Main => main = task.sample(round, self.memory.as_ref(), seen),
+                ThreadRole::Pin => {
+                    task.sample(round, None, seen);
+                }
+                _ if helper_runs || !may_wait_for_own_threads(&main) => {}
+                _ => helper_runs = task.sample(round, None, seen).state == Some('R'),
+            }
+        }
+        if rounds.is_multiple_of(WRITTEN_EVERY)
+            && let Some(io) = self.main_io.as_ref().and_then(io_counters)
+        {
+            self.written.push((round, io.write_chars));
+        }
+        // Fetching a batch ends when the next index is handed out: the count is read while that is awaited.
+        let (waits, runs) = (may_wait_for_a_batch(&main), main.state == Some('R'));
+        let often = (waits || runs && self.awaited.is_some()) && self.feeders.len() <= MOST_FEEDERS_EVERY_ROUND;
+        let due = often || rounds.is_multiple_of(FEEDERS_EVERY);
+        let count = if due { self.fed_now() } else { None };
+        self.fed.extend(count.map(|count| (round, count)));
+        self.awaited = count.filter(|count| waits || runs && self.awaited == Some(*count));
+    }
+
+    /// Write calls of all feeders.
+    fn fed_now(&self) -> Option<u64> {
+        let calls = self.feeders.iter().map(|feeder| io_counters(feeder).map(|io| io.write_calls));
+        calls.sum::<Option<u64>>().filter(|_| !self.feeders.is_empty())
+    }
+
+    /// What was seen since the last tick, which had this many rounds.
+    fn take(&mut self, rounds: u32) -> SampledProcess {
+        if self.plan.role == ProcessRole::Worker {
+            self.fed.extend(self.fed_now().map(|count| (rounds, count)));
+        }
+        let threads = self.threads.iter_mut().map(|task| {
+            let SampledThread { tid, role, rounds: at, seen } = &task.samples;
+            // As much room as this tick took.
+            let (at, seen) = (Vec::with_capacity(at.len()), Vec::with_capacity(seen.len()));
+            let next = SampledThread { tid: *tid, role: *role, rounds: at, seen };
+            let mut taken = std::mem::replace(&mut task.samples, next);
+            if taken.rounds.len() == rounds as usize {
+                taken.rounds = Vec::new();
+            }
+            taken
+        });
+        SampledProcess {
+            id: self.plan.id,
+            role: self.plan.role,
+            trainer: self.plan.trainer,
+            threads: threads.collect(),
+            feeders: u32::try_from(self.feeders.len()).unwrap_or(u32::MAX),
+            fed: std::mem::take(&mut self.fed),
+            written: std::mem::take(&mut self.written),
+        }
+    }
+}
+
+impl Sampler {
+    /// A sampler with nothing to sample yet.
+    #[must_use]
+    pub fn new(proc_root: &Path) -> Self {
+        Self {
+            proc_root: proc_root.to_path_buf(),
+            plan: SamplerPlan::default(),
+            processes: Vec::new(),
+            rounds: 0,
+            next_worker: 0,
+            began_us: 0,
+            last_us: 0,
+            gaps_us: Vec::new(),
+            seen: Seen::default(),
+        }
+    }
+
+    /// Takes a new plan, keeping the descriptors of whatever stays. To be called right after [`Self::take`].
+    pub fn follow(&mut self, plan: SamplerPlan) {
+        if plan == self.plan {
+            return;
+        }
+        let mut before: BTreeMap<ProcessId, Process> =
+            self.processes.drain(..).map(|process| (process.plan.id, process)).collect();
+        let open =
+            |wanted: &ProcessPlan| Process::open(&self.proc_root, wanted, before.remove(&wanted.id), plan.no_syscall);
+        self.processes = plan.processes.iter().map(open).collect();
+        self.plan = plan;
+    }
+
+    /// One sample of everything that is due. `now_ns` is CLOCK_MONOTONIC.
+    pub fn round(&mut self, now_ns: u64) {
+        if self.gaps_us.len() >= MOST_ROUNDS {
+            return;
+        }
+        let round = u32::try_from(self.gaps_us.len()).unwrap_or(u32::MAX);
+        let now_us = now_ns / 1000;
+        if round == 0 {
+            (self.began_us, self.last_us) = (now_us, now_us);
+        }
+        self.gaps_us.push(u32::try_from(now_us.saturating_sub(self.last_us)).unwrap_or(u32::MAX));
+        self.last_us = now_us;
+        for process in self.processes.iter_mut().filter(|process| process.plan.role == ProcessRole::Trainer) {
+            process.sample_trainer(round, self.rounds, &mut self.seen);
+        }
+        if self.rounds.is_multiple_of(WORKERS_EVERY) {
+            self.sample_workers(round);
+        }
+        self.rounds += 1;
+    }
+
+    fn sample_workers(&mut self, round: u32) {
+        let is_worker = |process: &&Process| process.plan.role == ProcessRole::Worker;
+        let count = self.processes.iter().filter(is_worker).count().max(1);
+        let start = if count > MOST_WORKERS { self.next_worker % count } else { 0 };
+        let workers = self.processes.iter_mut().filter(|process| is_worker(&&**process)).enumerate();
+        for (_, worker) in workers.filter(|(at, _)| (at + count - start) % count < MOST_WORKERS) {
+            for task in &mut worker.threads {
+                task.sample(round, None, &mut self.seen);
+            }
+        }
+        self.next_worker = self.next_worker.wrapping_add(MOST_WORKERS);
+    }
+
+    /// Everything that was seen since the last call.
+    pub fn take(&mut self) -> SamplerSample {
+        let rounds = u32::try_from(self.gaps_us.len()).unwrap_or(u32::MAX);
+        SamplerSample {
+            machine: Machine::OWN,
+            syscall: if self.plan.no_syscall { Access::Denied } else { Access::Ok },
+            began_ns: self.began_us * 1000,
+            gaps_us: std::mem::take(&mut self.gaps_us),
+            processes: self.processes.iter_mut().map(|process| process.take(rounds)).collect(),
+            seen: std::mem::take(&mut self.seen.table),
+        }
+    }
+}
+
+fn io_counters(file: &KeptFile) -> Option<IoCounters> {
+    task_files::io(file.read_line(&mut [0_u8; 256]).ok()?)
+}

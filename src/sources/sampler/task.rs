@@ -1,0 +1,148 @@
+//! One sample of one thread: which files are read of it, and the observation that they make.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::sample::syscall::{CallKind, Machine, kind};
+use crate::sample::{Observation, SampledThread, ThreadRole};
+use crate::sources::fields::text;
+use crate::sources::files::KeptFile;
+use crate::sources::task_files::{self, Syscall};
+
+/// Most symbols of `wchan` remembered; a job shows some dozen.
+const MOST_SYMBOLS: usize = 256;
+/// An observation is looked for among so many of the latest.
+const RECENT: usize = 256;
+/// A thread with the descriptors that tell what it does, and what was seen of it.
+#[derive(Debug)]
+pub(super) struct Task {
+    syscall: Option<KeptFile>,
+    wchan: Option<KeptFile>,
+    stat: Option<KeptFile>,
+    pub(super) samples: SampledThread,
+}
+
+/// The table of observations, and the symbols that are kept from tick to tick so that no sample allocates.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) table: Vec<Observation>,
+    symbols: Vec<Arc<str>>,
+}
+
+impl Seen {
+    fn symbol(&mut self, symbol: &[u8]) -> Arc<str> {
+        if let Some(known) = self.symbols.iter().find(|known| known.as_bytes() == symbol) {
+            return Arc::clone(known);
+        }
+        if self.symbols.len() >= MOST_SYMBOLS {
+            self.symbols.clear();
+        }
+        self.symbols.push(text(symbol));
+        self.symbols.last().map(Arc::clone).unwrap_or_default()
+    }
+
+    /// The place of an observation in the table. One that was seen long ago may stand there twice.
+    fn place(&mut self, observation: Observation) -> u32 {
+        let from = self.table.len().saturating_sub(RECENT);
+        let recent = self.table.get(from..).unwrap_or_default();
+        let at = match recent.iter().rposition(|known| *known == observation) {
+            Some(at) => from + at,
+            None => {
+                self.table.push(observation);
+                self.table.len() - 1
+            }
+        };
+        u32::try_from(at).unwrap_or(u32::MAX)
+    }
+}
+
+impl Task {
+    pub(super) fn open(proc_root: &Path, pid: u32, tid: u32, role: ThreadRole, no_syscall: bool) -> Self {
+        let file = |name: &str| KeptFile::open(proc_root.join(format!("{pid}/task/{tid}/{name}"))).ok();
+        Self {
+            syscall: if no_syscall { None } else { file("syscall") },
+            wchan: file("wchan"),
+            stat: file("stat"),
+            samples: SampledThread { tid, role, ..SampledThread::default() },
+        }
+    }
+
+    /// Samples the thread and notes what was seen.
+    pub(super) fn sample(&mut self, round: u32, memory: Option<&KeptFile>, seen: &mut Seen) -> Observation {
+        let observation = self.observe(memory, seen);
+        self.samples.rounds.push(round);
+        self.samples.seen.push(seen.place(observation.clone()));
+        observation
+    }
+
+    fn observe(&self, memory: Option<&KeptFile>, seen: &mut Seen) -> Observation {
+        let mut room = [0_u8; 512];
+        let line = self.syscall.as_ref().and_then(|file| file.read_line(&mut room).ok());
+        let mut found = match line.and_then(task_files::syscall) {
+            Some(Syscall::Running) => return Observation { state: Some('R'), ..Observation::default() },
+            Some(Syscall::In(number, arguments)) => {
+                let (found, tells) = of_call(number, arguments, memory);
+                if tells {
+                    return found;
+                }
+                found
+            }
+            None => Observation::default(),
+        };
+        if let Some(Ok(symbol)) = self.wchan.as_ref().map(|file| file.read_line(&mut room)) {
+            found.wchan = Some(seen.symbol(symbol.trim_ascii()));
+        }
+        // `wchan` reads `0` for a running thread and for one that we may not see into: the state letter tells them apart.
+        if matches!(found.wchan.as_deref(), None | Some("" | "0")) {
+            let line = self.stat.as_ref().and_then(|file| file.read_line(&mut room).ok());
+            found.state = line.and_then(task_files::stat).map(|stat| stat.state);
+        }
+        found
+    }
+}
+
+/// What a call and its arguments say, and whether that is all there is to know.
+fn of_call(number: i32, [first, second, third, fourth]: [u64; 4], memory: Option<&KeptFile>) -> (Observation, bool) {
+    let mut found = Observation { call: Some(number), ..Observation::default() };
+    let kind = kind(Machine::OWN, number);
+    // Descriptors and PIDs end at 4 Mi (PID_MAX_LIMIT); no program is mapped below 4 MiB.
+    found.argument = (number >= 0 && (first < 1 << 22 || kind == Some(CallKind::Futex))).then_some(first);
+    match kind {
+        Some(CallKind::Poll) => {
+            found.nfds = u32::try_from(second).ok();
+            // An `int`, of which the kernel shows the whole register.
+            found.timeout_ms = Some(third as u32 as i32);
+        }
+        // `futex_waitv` and `futex_wait` have other arguments.
+        Some(CallKind::Futex) if number < 449 => {
+            found.operation = u32::try_from(second & 0xffff_ffff).ok();
+            found.deadline_ms = memory.and_then(|memory| deadline_ms(memory, second, fourth));
+        }
+        _ => {}
+    }
+    (found, kind.is_some_and(|kind| kind != CallKind::Write))
+}
+
+/// How far ahead the end of a futex wait lies, where it has one. FUTEX_WAIT_BITSET takes an absolute time as its fourth
+/// argument, by CLOCK_REALTIME with that flag (futex(2)). Reading the target's memory does not stop it.
+fn deadline_ms(memory: &KeptFile, operation: u64, address: u64) -> Option<i32> {
+    const WAIT_BITSET: u64 = 9;
+    const CLOCK_REALTIME: u64 = 0x100;
+    if operation & 0x7f != WAIT_BITSET || address == 0 {
+        return None;
+    }
+    let mut timespec = [0_u8; 16];
+    (memory.read_at(&mut timespec, address) == Ok(16)).then_some(())?;
+    let (seconds, nanoseconds) = timespec.split_first_chunk::<8>()?;
+    let end = (i64::from_ne_bytes(*seconds), i64::from_ne_bytes(nanoseconds.try_into().ok()?));
+    let now = clock_gettime(if operation & CLOCK_REALTIME == 0 { ClockId::Monotonic } else { ClockId::Realtime });
+    let ms = end
+        .0
+        .saturating_sub(now.tv_sec)
+        .saturating_mul(1000)
+        .saturating_add(end.1.saturating_sub(now.tv_nsec) / 1_000_000);
+    let rounded = if ms > 100 { ms / 100 * 100 } else { ms };
+    i32::try_from(rounded).ok()
+}

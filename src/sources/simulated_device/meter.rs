@@ -1,0 +1,69 @@
+//! What readers measure of a simulated device between two readings: how busy it was, and the energy that took.
+
+use super::queue::Queue;
+use super::state::DeviceState;
+
+/// How busy a device was over a stretch of time, shares 0–1.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Activity {
+    /// By the owner's work.
+    pub owner: f64,
+    /// By the neighbour's work.
+    pub neighbour: f64,
+    /// By either: their sum, at most 1 (two processes take turns on a device).
+    pub device: f64,
+}
+
+/// A device's record and the CLOCK_MONOTONIC nanoseconds at which it was read.
+pub type Reading = (DeviceState, u64);
+
+/// Activity between two readings of a device. `None` when no time has passed.
+#[must_use]
+pub fn activity((before, then_ns): &Reading, (after, now_ns): &Reading) -> Option<Activity> {
+    let elapsed = now_ns.checked_sub(*then_ns).filter(|&elapsed| elapsed > 0)? as f64;
+    let share = |old: &Queue, new: &Queue| {
+        (new.busy_ns(*now_ns).saturating_sub(old.busy_ns(*then_ns)) as f64 / elapsed).clamp(0.0, 1.0)
+    };
+    let owner = share(&before.queue, &after.queue);
+    let neighbour = share(&before.neighbour_queue, &after.neighbour_queue);
+    Some(Activity { owner, neighbour, device: (owner + neighbour).min(1.0) })
+}
+
+/// Follows one device from reading to reading.
+#[derive(Debug, Default)]
+pub struct Meter {
+    /// The last reading.
+    pub last: Option<Reading>,
+    /// Energy drawn since the first reading, millijoules.
+    pub energy_mj: f64,
+}
+
+impl Meter {
+    /// Takes a reading and gives the activity since the one before. `None` for the first, or when no time has passed.
+    pub fn read(&mut self, state: DeviceState, now_ns: u64) -> Option<Activity> {
+        let now = (state, now_ns);
+        let seen = self.last.as_ref().and_then(|last| activity(last, &now));
+        let then_ns = self.last.replace(now).map_or(now_ns, |(_, then_ns)| then_ns);
+        if let Some(seen) = seen {
+            self.energy_mj += state.power_mw(seen.device) as f64 * (now_ns - then_ns) as f64 * 1e-9;
+        }
+        seen
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_device_is_busy_at_most_all_the_time() {
+        let before = DeviceState::default();
+        let mut after = before;
+        after.queue.launch(0, 800);
+        after.neighbour_queue.launch(0, 500);
+        let seen = activity(&(before, 0), &(after, 1_000)).unwrap();
+        assert_eq!(seen, Activity { owner: 0.8, neighbour: 0.5, device: 1.0 });
+        assert_eq!(activity(&(before, 5), &(after, 5)), None);
+    }
+}

@@ -1,0 +1,216 @@
+//! Numbers as a person reads them, on the screen and in reports. What was not measured is `–`, never 0.
+//!
+//! The screen shows about two digits: columns compare at a glance, and digits that flicker say nothing. A report is read
+//! once and quoted: [`precise`] has three.
+
+/// Stands for a value that was not measured.
+pub const UNMEASURED: &str = "–";
+
+/// Bytes in a MiB.
+pub const MIB: f64 = 1024.0 * 1024.0;
+
+/// A finite value as text: infinities and NaN are not measurements.
+fn measured(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
+    value.filter(|v| v.is_finite()).map_or_else(|| UNMEASURED.to_owned(), show)
+}
+
+/// Percent, from a percent: `81 %`.
+#[must_use]
+pub fn percent(value: Option<f64>) -> String {
+    in_unit(value, "percent")
+}
+
+/// Percent, from a share of 0–1.
+#[must_use]
+pub fn share(value: Option<f64>) -> String {
+    in_unit(value, "share")
+}
+
+/// A bare number with no more digits than it deserves: `0.42`, `4.2`, `42`.
+#[must_use]
+pub fn number(value: Option<f64>) -> String {
+    measured(value, digits)
+}
+
+/// Bytes: `6.1 GiB`.
+#[must_use]
+pub fn bytes(value: Option<u64>) -> String {
+    in_unit(value.map(|v| v as f64), "bytes")
+}
+
+/// Bytes per second: always in MiB/s, so that rows compare at a glance.
+#[must_use]
+pub fn mib_s(value: Option<f64>) -> String {
+    measured(value, |v| digits(v / MIB))
+}
+
+/// Bytes per second with its unit: `312 MiB/s`.
+#[must_use]
+pub fn rate(value: Option<f64>) -> String {
+    in_unit(value, "bytes/s")
+}
+
+/// Short form of a chart's maximum in bytes per second: `200M`.
+#[must_use]
+pub fn short_bytes(v: f64) -> String {
+    let (size, name) = scale(v);
+    format!("{}{}", digits(v / size), name.get(..1).unwrap_or(""))
+}
+
+/// A value in the unit that an evidence entry names, with few digits.
+#[must_use]
+pub fn in_unit(value: Option<f64>, unit: &str) -> String {
+    with_unit(value, unit, rounded, digits)
+}
+
+/// A value in the unit that an evidence entry names, with three digits.
+#[must_use]
+pub fn precise_in_unit(value: Option<f64>, unit: &str) -> String {
+    with_unit(value, unit, precise, precise)
+}
+
+/// A number with as many decimals as it needs for three digits, and none that are 0.
+#[must_use]
+pub fn precise(value: f64) -> String {
+    measured(Some(value), |v| {
+        let decimals = if v.abs() >= 100.0 { 0 } else { 2 - usize::from(v.abs() >= 10.0) };
+        let text = format!("{v:.decimals$}");
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    })
+}
+
+fn with_unit(
+    value: Option<f64>,
+    unit: &str,
+    percent: impl Fn(f64) -> String,
+    digits: impl Fn(f64) -> String,
+) -> String {
+    measured(value, |v| match unit {
+        "share" => format!("{} %", percent(v * 100.0)),
+        "percent" => format!("{} %", percent(v)),
+        "bytes/s" => format!("{} MiB/s", digits(v / MIB)),
+        "bytes" => {
+            let (size, name) = scale(v);
+            format!("{} {name}", digits(v / size))
+        }
+        "count" | "" => digits(v),
+        other => format!("{} {other}", digits(v)),
+    })
+}
+
+/// A whole number, without the sign of a rounded-away negative.
+fn rounded(v: f64) -> String {
+    format!("{:.0}", if v.abs() < 0.5 { 0.0 } else { v })
+}
+
+/// Two digits, or all of a whole number.
+fn digits(v: f64) -> String {
+    match v.abs() {
+        0.0 => "0".to_owned(),
+        0.0..0.995 => format!("{v:.2}"),
+        0.995..9.95 => format!("{v:.1}"),
+        _ => rounded(v),
+    }
+}
+
+/// Binary unit of a byte count: the divisor and its name.
+fn scale(bytes: f64) -> (f64, &'static str) {
+    let units = [(MIB * MIB, "TiB"), (MIB * 1024.0, "GiB"), (MIB, "MiB"), (1024.0, "KiB")];
+    units.into_iter().find(|(size, _)| bytes.abs() >= *size).unwrap_or((1.0, "B"))
+}
+
+/// Seconds as two units at most: `42 s`, `2 m 10 s`, `3 h 5 m`, `2 d 4 h`.
+#[must_use]
+pub fn duration(seconds: f64) -> String {
+    measured(Some(seconds), |seconds| {
+        let s = seconds.clamp(0.0, 1e12) as u64;
+        let (big, small) = match s {
+            0..60 => ((s, "s"), (0, "")),
+            60..3600 => ((s / 60, "m"), (s % 60, "s")),
+            3600..86_400 => ((s / 3600, "h"), (s % 3600 / 60, "m")),
+            _ => ((s / 86_400, "d"), (s % 86_400 / 3600, "h")),
+        };
+        match small.0 {
+            0 => format!("{} {}", big.0, big.1),
+            _ => format!("{} {} {} {}", big.0, big.1, small.0, small.1),
+        }
+    })
+}
+
+/// CPU time in six cells: `4:07`, `1h02m`, `3d04h`.
+#[must_use]
+pub fn cpu_time(seconds: f64) -> String {
+    measured(Some(seconds), |seconds| {
+        let s = seconds.clamp(0.0, 1e12) as u64;
+        match s {
+            0..3600 => format!("{}:{:02}", s / 60, s % 60),
+            3600..360_000 => format!("{}h{:02}m", s / 3600, s % 3600 / 60),
+            360_000..8_640_000 => format!("{}d{:02}h", s / 86_400, s % 86_400 / 3600),
+            _ => format!("{}d", (s / 86_400).min(99_999)),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unmeasured_is_a_dash_and_never_a_zero() {
+        assert_eq!(percent(None), "–");
+        assert_eq!(share(None), "–");
+        assert_eq!(bytes(None), "–");
+        assert_eq!(rate(None), "–");
+        assert_eq!(percent(Some(f64::NAN)), "–");
+        assert_eq!(in_unit(None, "share"), "–");
+    }
+
+    #[test]
+    fn numbers_keep_the_digits_they_deserve() {
+        assert_eq!(percent(Some(99.6)), "100 %");
+        assert_eq!(percent(Some(-0.2)), "0 %");
+        assert_eq!(bytes(Some(6_549_825_000)), "6.1 GiB");
+        assert_eq!(bytes(Some(512)), "512 B");
+        assert_eq!(rate(Some(312.0 * 1_048_576.0)), "312 MiB/s");
+        assert_eq!(rate(Some(1000.0)), "0.00 MiB/s");
+        assert_eq!(short_bytes(200.0 * 1_048_576.0), "200M");
+        assert_eq!(number(Some(0.771)), "0.77");
+        assert_eq!(number(Some(12.4)), "12");
+    }
+
+    #[test]
+    fn durations_have_two_units_at_most() {
+        assert_eq!(duration(42.9), "42 s");
+        assert_eq!(duration(130.0), "2 m 10 s");
+        assert_eq!(duration(7200.0), "2 h");
+        assert_eq!(duration(3.0 * 86_400.0 + 7300.0), "3 d 2 h");
+        assert_eq!(duration(-4.0), "0 s");
+        assert_eq!(duration(f64::INFINITY), "–");
+    }
+
+    #[test]
+    fn cpu_times_fit_six_cells() {
+        assert_eq!(cpu_time(247.9), "4:07");
+        assert_eq!(cpu_time(3720.0), "1h02m");
+        assert_eq!(cpu_time(359_999.0), "99h59m");
+        assert_eq!(cpu_time(360_000.0), "4d04h");
+        assert_eq!(cpu_time(1e300), "99999d");
+        assert_eq!(cpu_time(f64::NAN), "–");
+    }
+
+    #[test]
+    fn reports_have_three_digits_and_no_zeros_behind_them() {
+        let shown = [0.5, 4.0, 12.34, 99.96, 1234.5, -0.25].map(precise);
+        assert_eq!(shown, ["0.5", "4", "12.3", "100", "1234", "-0.25"]);
+        assert_eq!(precise_in_unit(Some(0.675), "share"), "67.5 %");
+        assert_eq!(precise_in_unit(Some(65_536.0), "bytes"), "64 KiB");
+        assert_eq!(precise_in_unit(None, "ms"), "–");
+    }
+
+    #[test]
+    fn evidence_is_shown_in_its_own_unit() {
+        assert_eq!(in_unit(Some(0.68), "share"), "68 %");
+        assert_eq!(in_unit(Some(4.0), "cores"), "4.0 cores");
+        assert_eq!(in_unit(Some(12.0), "ms"), "12 ms");
+    }
+}

@@ -1,0 +1,81 @@
+//! The verdict and the screen for others: on the clipboard, and in files.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::popup::Popup;
+use super::{App, view};
+use crate::diagnosis::verdict::Verdict;
+use crate::jobs::Target;
+use crate::outputs::{json, markdown};
+use crate::text::sanitise;
+use crate::tui::message::{Effect, Export};
+use crate::tui::pages::Choice;
+use crate::tui::widgets::menu::{Item, Menu};
+use crate::tui::{format, labels};
+
+impl App {
+    pub(super) fn copy(&mut self) -> Vec<Effect> {
+        let Some(verdict) = self.verdict() else {
+            self.notice = Some("no verdict to copy yet".to_owned());
+            return vec![Effect::Redraw];
+        };
+        let text = verdict_text(verdict, &self.job().target);
+        self.notice = Some("verdict sent to the clipboard of the terminal".to_owned());
+        vec![Effect::Copy(text), Effect::Redraw]
+    }
+
+    pub(super) fn export(&mut self, export: Export) -> Vec<Effect> {
+        let Some(text) = self.exported(export) else {
+            self.notice = Some("no verdict to save yet".to_owned());
+            return vec![Effect::Redraw];
+        };
+        vec![Effect::Save(export, text), Effect::Redraw]
+    }
+
+    /// What is saved, where there is something to save.
+    fn exported(&self, export: Export) -> Option<String> {
+        Some(match export {
+            Export::Markdown => markdown::markdown(self.verdict()?),
+            Export::Json => {
+                let mut bytes = Vec::new();
+                json::pretty(&mut bytes, self.verdict()?).ok()?;
+                String::from_utf8(bytes).ok()?
+            }
+            Export::Svg => {
+                let mut buf = Buffer::empty(Rect::new(0, 0, self.size.0, self.size.1));
+                view::draw(&mut buf, self);
+                crate::tui::svg::svg(&buf, &self.options.theme.palette)
+            }
+        })
+    }
+}
+
+/// The verdict as a few lines for a message to a colleague.
+fn verdict_text(verdict: &Verdict, target: &Target) -> String {
+    let mut lines = vec![format!("trainmon: PID {} {}", target.pid, sanitise(&target.command))];
+    let cause = verdict.cause.map(|cause| format!(" / {cause}")).unwrap_or_default();
+    let confidence = format::share(Some(verdict.confidence));
+    lines.push(format!("{}{cause} (confidence {confidence})", verdict.class.word()));
+    if !verdict.summary.is_empty() {
+        lines.push(sanitise(&verdict.summary).into_owned());
+    }
+    lines.extend(verdict.advice.iter().map(|a| format!("- {}{}", sanitise(&a.title), labels::bound(a))));
+    lines.extend(verdict.evidence.iter().map(|e| format!("  {}", sanitise(&e.text))));
+    lines.extend(verdict.not_seen.iter().map(|n| format!("  not seen: {}: {}", sanitise(&n.what), sanitise(&n.why))));
+    lines.join("\n")
+}
+
+/// What can be saved.
+pub(super) fn menu() -> Popup {
+    let item = |key, text: &str, export| Item { key, text: text.to_owned(), choice: Choice::Export(export) };
+    Popup::Menu(Menu {
+        title: "Save into the working directory".to_owned(),
+        items: vec![
+            item('m', "the verdict as Markdown", Export::Markdown),
+            item('j', "the verdict as JSON", Export::Json),
+            item('s', "this screen as SVG", Export::Svg),
+        ],
+        selected: 0,
+    })
+}

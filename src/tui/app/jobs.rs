@@ -1,0 +1,94 @@
+//! Several jobs behind one screen: the list over a page, switching, letting go, and the end of one.
+
+use super::App;
+use super::popup::Popup;
+use crate::jobs::JobKey;
+use crate::tui::job::Job;
+use crate::tui::jobs::{JobList, Wish};
+use crate::tui::message::Effect;
+
+impl App {
+    /// Shows another job.
+    pub(super) fn switch(&mut self, to: usize) {
+        self.current = to.min(self.jobs.len().saturating_sub(1));
+        self.popup = None;
+        self.face();
+    }
+
+    /// The job that is shown now may stand at a moment that another time scale had in its charts.
+    fn face(&mut self) {
+        let span_s = self.span_s();
+        self.job_mut().rescale(span_s);
+        self.refresh();
+    }
+
+    /// Lets something happen to the list of jobs, where it is open, with the number of its visible rows, and does what is
+    /// wanted of it.
+    pub(super) fn on_list(&mut self, happen: impl FnOnce(&mut JobList, &[Job], usize) -> Wish) -> Vec<Effect> {
+        let visible = self.drawn.popup.visible;
+        let Some(Popup::Jobs(list)) = &mut self.popup else { return Vec::new() };
+        let mut effects = match happen(list, &self.jobs, visible) {
+            Wish::Nothing => return Vec::new(),
+            Wish::Changed => Vec::new(),
+            Wish::Close => {
+                self.popup = None;
+                Vec::new()
+            }
+            Wish::Show(key) => {
+                self.show(key);
+                Vec::new()
+            }
+            Wish::Attach(pid) => self.attach(pid),
+            Wish::Detach(key) => self.detach(key),
+        };
+        effects.push(Effect::Redraw);
+        effects
+    }
+
+    fn show(&mut self, key: JobKey) {
+        if let Some(place) = self.jobs.iter().position(|job| job.key == key) {
+            self.switch(place);
+        }
+    }
+
+    /// Asks for one more process, or shows it where it is attached to already.
+    pub(super) fn attach(&mut self, pid: u32) -> Vec<Effect> {
+        match self.jobs.iter().find(|job| job.target.pid == pid && job.ended.is_none()) {
+            Some(job) if job.replay.is_none() => {
+                let key = job.key;
+                self.show(key);
+                Vec::new()
+            }
+            _ => vec![Effect::Attach(pid)],
+        }
+    }
+
+    /// Lets a job go, but never the last; in place of the one shown its neighbour is shown.
+    pub(super) fn detach(&mut self, key: JobKey) -> Vec<Effect> {
+        let Some(place) = self.jobs.iter().position(|job| job.key == key) else { return Vec::new() };
+        if self.jobs.len() < 2 {
+            return Vec::new();
+        }
+        self.jobs.remove(place);
+        if place < self.current {
+            self.current -= 1;
+        }
+        self.current = self.current.min(self.jobs.len() - 1);
+        self.face();
+        vec![Effect::Detach(key)]
+    }
+
+    /// Once for each job that has ended, and as soon as nothing else lies over the page: its run, summed up.
+    pub(super) fn announce(&mut self) -> bool {
+        if self.popup.is_some() || !self.fits() {
+            return false;
+        }
+        let job = self.job_mut();
+        if job.ended.is_none() || job.announced || job.summary().is_none() {
+            return false;
+        }
+        job.announced = true;
+        self.popup = Some(Popup::Summary);
+        true
+    }
+}

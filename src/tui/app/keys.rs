@@ -1,0 +1,125 @@
+//! What keys do: those that mean the same everywhere, those of what lies over the page, and the page's own.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::popup::Popup;
+use super::setup::Setup;
+use super::{App, export};
+use crate::tui::arrangement::Scale;
+use crate::tui::jobs::JobList;
+use crate::tui::message::Effect;
+use crate::tui::pages::action::Action;
+use crate::tui::pages::{Page, Reply};
+
+impl App {
+    pub(super) fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        if key.kind == KeyEventKind::Release {
+            return Vec::new();
+        }
+        let had_notice = self.notice.take().is_some();
+        let always =
+            key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
+        if !always
+            && self.fits()
+            && let Some(effects) = self.popup_key(key)
+        {
+            return effects;
+        }
+        match self.options.keymap.action(key) {
+            Some(action) => self.act(action),
+            None if had_notice => vec![Effect::Redraw],
+            None => Vec::new(),
+        }
+    }
+
+    pub(super) fn act(&mut self, action: Action) -> Vec<Effect> {
+        match action {
+            Action::Quit => return vec![Effect::Quit],
+            Action::Suspend => return vec![Effect::Suspend],
+            Action::Redraw => return vec![Effect::Repaint],
+            Action::Copy => return self.copy(),
+            Action::Mouse => {
+                let effects = self.take_mouse(!self.options.mouse);
+                let text =
+                    if self.options.mouse { "the mouse is ours" } else { "the mouse is the terminal's: select" };
+                self.notice = Some(text.to_owned());
+                return effects;
+            }
+            Action::Close if self.popup.is_some() => self.popup = None,
+            Action::Close => self.go(Page::Overview),
+            Action::Go(Page::Help) if self.page == Page::Help => self.go(Page::Overview),
+            Action::Go(page) => self.go(page),
+            Action::NextPage => self.go(self.page.after(1)),
+            Action::PreviousPage => self.go(self.page.after(Page::ALL.len() - 1)),
+            Action::ZoomIn => self.zoom(self.next_scale(false).unwrap_or(self.scale)),
+            Action::ZoomOut => self.zoom(self.next_scale(true).unwrap_or(self.scale)),
+            Action::Pause => self.travel(|job, _| job.pause()),
+            Action::StepBack => self.travel(|job, span_s| job.step(-1, span_s)),
+            Action::StepForward => self.travel(|job, span_s| job.step(1, span_s)),
+            Action::FarBack => self.travel(|job, span_s| job.move_by(-span_s / 10.0, span_s)),
+            Action::FarForward => self.travel(|job, span_s| job.move_by(span_s / 10.0, span_s)),
+            Action::Oldest => self.travel(|job, span_s| job.first(span_s)),
+            Action::Newest => self.travel(|job, span_s| job.last(span_s)),
+            Action::Bottom if !self.job().is_live() && self.job().replay.is_none() => {
+                self.travel(|job, span_s| job.last(span_s))
+            }
+            Action::PreviousChange => self.travel_to_change(false),
+            Action::NextChange => self.travel_to_change(true),
+            Action::Slower => self.travel(|job, _| job.change_speed(false)),
+            Action::Faster => self.travel(|job, _| job.change_speed(true)),
+            Action::Jobs => {
+                self.popup = Some(Popup::Jobs(Box::new(JobList::at(self.job().key))));
+                self.refresh();
+            }
+            Action::NextJob if self.jobs.len() < 2 => {
+                self.notice = Some("no other job: o lists what to attach to".to_owned());
+            }
+            Action::NextJob => self.switch((self.current + 1) % self.jobs.len()),
+            Action::Setup => self.popup = Some(Popup::Setup(Setup::default())),
+            Action::Export => self.popup = Some(export::menu()),
+            other => return self.page_act(other),
+        }
+        vec![Effect::Redraw]
+    }
+
+    /// Gives an action to the page that is up.
+    pub(super) fn page_act(&mut self, action: Action) -> Vec<Effect> {
+        let (page, extent) = (self.page, self.drawn.page);
+        let Some((pages, scene)) = self.on_pages() else { return Vec::new() };
+        let content = pages.get_mut(page);
+        let reply = match action.rows(extent.visible) {
+            None => content.act(action, &scene),
+            Some(by) => {
+                if !content.select_by(by, &scene)
+                    && let Some(top) = self.scroll.get_mut(page.index())
+                {
+                    *top = top.saturating_add_signed(by).min(extent.last_top());
+                }
+                Reply::Changed
+            }
+        };
+        self.reply(reply)
+    }
+
+    pub(super) fn reply(&mut self, reply: Reply) -> Vec<Effect> {
+        match reply {
+            Reply::Changed => {}
+            Reply::Menu(menu) => self.popup = Some(Popup::Menu(menu)),
+            Reply::Prompt(prompt) => self.popup = Some(Popup::Prompt(prompt)),
+            Reply::Detail => self.popup = Some(Popup::Detail),
+            Reply::Notice(text) => self.notice = Some(text),
+        }
+        vec![Effect::Redraw]
+    }
+
+    pub(super) fn go(&mut self, page: Page) {
+        self.page = page;
+        self.popup = None;
+        self.refresh();
+    }
+
+    /// The next longer or shorter time scale than the charts have now.
+    pub(super) fn next_scale(&self, longer: bool) -> Option<Scale> {
+        Scale::next(longer, self.span_s())
+    }
+}

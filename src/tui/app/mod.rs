@@ -1,0 +1,263 @@
+//! What the screen knows, and how every event changes it. Pure: no I/O, no clock, no terminal.
+//!
+//! The loop that owns the terminal turns events into [`Message`]s, hands them to [`App::update`], does the [`Effect`]s
+//! that come back, draws with [`view::draw`] when any came, and gives what was drawn where to [`App::set_drawn`].
+//!
+//! ```text
+//! ┌ title: program, target, phase, steps; PAUSED or REPLAY with the moment shown ┐
+//! │ banner: class, cause, how sure, since when                                   │
+//! │         one sentence of why; what to do first                                │
+//! │ the page: on the overview                                                    │
+//! │   verdicts │ letters, one per stretch of time                                │
+//! │   main     │ stacked: wait, sync, host, saving, other                        │
+//! │   GPU      │ timeline                                 │ all on one time axis, │
+//! │   loader   │ timeline                                 │ with one cursor       │
+//! │   CPU, IO  │ timelines                                                       │
+//! │            │ ruler                                                           │
+//! │   workers: one bar each                                                      │
+//! └ pages and keys ──────────────────────────────────────────────────────────────┘
+//! ```
+
+mod bars;
+mod export;
+mod jobs;
+mod keys;
+mod mouse;
+mod options;
+mod popup;
+mod setup;
+mod too_small;
+mod update;
+pub mod view;
+
+use super::arrangement::{Layout, Scale, ThemeName};
+use super::job::Job;
+use super::keys::Keymap;
+use super::message::{Effect, Message};
+use super::pages::processes::{Column, Processes};
+use super::pages::{Page, Pages};
+use super::theme::Palette;
+use super::widgets::drawn::Drawn;
+use super::widgets::scene::{KeyHelp, Scene};
+use crate::diagnosis::verdict::Verdict;
+use crate::jobs::{JobKey, Needs};
+use crate::rates::Frame;
+pub use options::Options;
+use popup::Popup;
+
+/// Everything the screen knows.
+#[derive(Debug, Clone)]
+pub struct App {
+    options: Options,
+    key_help: Vec<KeyHelp>,
+    page: Page,
+    pages: Pages,
+    popup: Option<Popup>,
+    notice: Option<String>,
+    jobs: Vec<Job>,
+    current: usize,
+    /// First line shown of each page.
+    scroll: [usize; Page::ALL.len()],
+    scale: Scale,
+    /// Place of the theme in [`Options::themes`].
+    theme_index: usize,
+    size: (u16, u16),
+    drawn: Drawn,
+}
+
+impl App {
+    /// A screen of `size` (columns, rows) for one job.
+    #[must_use]
+    pub fn new(job: Job, mut options: Options, size: (u16, u16)) -> Self {
+        if options.themes.is_empty() {
+            options.themes = Palette::choices(options.theme.palette);
+        }
+        let layout = std::mem::take(&mut options.layout);
+        let mut app = Self {
+            key_help: key_help(&options.keymap),
+            options,
+            page: layout.page.unwrap_or_default(),
+            pages: Pages::default(),
+            popup: None,
+            notice: None,
+            jobs: vec![job],
+            current: 0,
+            scroll: [0; Page::ALL.len()],
+            scale: layout.time_scale.unwrap_or_default(),
+            theme_index: 0,
+            size,
+            drawn: Drawn::default(),
+        };
+        arrange(&mut app.pages.processes, &layout);
+        app.set_low_bandwidth(app.options.low_bandwidth);
+        // A theme that was kept and is not there any more is no theme.
+        let wanted =
+            |(name, _): &(String, Palette)| layout.theme.as_ref().is_some_and(|theme| theme.as_str() == name);
+        if let Some(place) = app.options.themes.iter().position(wanted) {
+            app.set_theme(place);
+        }
+        app
+    }
+
+    /// How the screen is arranged now, as far as that is to be kept. The page is not: whoever comes back begins with the
+    /// verdict, not with the page of another night.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let Processes { table, columns, .. } = &self.pages.processes;
+        Layout {
+            page: None,
+            time_scale: Some(self.scale),
+            theme: self.options.themes.get(self.theme_index).map(|(name, _)| ThemeName::known(name)),
+            low_bandwidth: Some(self.options.low_bandwidth),
+            mouse: Some(self.options.mouse),
+            sort: Some(table.sort),
+            tree: Some(table.tree),
+            threads: Some(table.threads),
+            columns: Some(columns.clone()),
+        }
+    }
+
+    /// The job that is shown.
+    #[must_use]
+    pub fn job(&self) -> &Job {
+        // There is always one: the last cannot be closed.
+        #[allow(clippy::indexing_slicing, reason = "current is kept below the length, which is at least 1")]
+        &self.jobs[self.current]
+    }
+
+    fn job_mut(&mut self) -> &mut Job {
+        #[allow(clippy::indexing_slicing, reason = "as above")]
+        &mut self.jobs[self.current]
+    }
+
+    /// The page that is up.
+    #[must_use]
+    pub fn page(&self) -> Page {
+        self.page
+    }
+
+    /// All jobs, in the order in which they were attached to.
+    #[must_use]
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    /// A job by its key.
+    #[must_use]
+    pub fn job_of(&self, key: JobKey) -> Option<&Job> {
+        self.jobs.iter().find(|job| job.key == key)
+    }
+
+    /// The frame on the screen.
+    #[must_use]
+    pub fn frame(&self) -> Option<&Frame> {
+        self.job().frame()
+    }
+
+    /// The verdict on the screen.
+    #[must_use]
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.job().verdict()
+    }
+
+    /// Seconds that the charts show.
+    #[must_use]
+    pub fn span_s(&self) -> f64 {
+        span_s(self.scale, self.job())
+    }
+
+    /// Columns and rows of the terminal.
+    #[must_use]
+    pub fn size(&self) -> (u16, u16) {
+        self.size
+    }
+
+    /// What the screen needs beyond the ordinary samples.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        Needs { candidates: matches!(self.popup, Some(Popup::Jobs(_))), ..self.page.spec().needs }
+    }
+
+    /// Seconds until a replay wants [`Message::Advance`]; none while none plays.
+    #[must_use]
+    pub fn due_s(&self) -> Option<f64> {
+        self.job().due_s()
+    }
+
+    /// Takes in what happened and says what is to be done about it.
+    pub fn update(&mut self, message: Message) -> Vec<Effect> {
+        let mut effects = self.take(message);
+        if self.announce() {
+            effects.push(Effect::Redraw);
+        }
+        effects
+    }
+
+    /// Takes in what was drawn where: what clicks hit, and how far the page can be scrolled.
+    pub fn set_drawn(&mut self, drawn: Drawn) {
+        if let Some(top) = self.scroll.get_mut(self.page.index()) {
+            *top = drawn.page.top;
+        }
+        match &mut self.popup {
+            Some(Popup::Detail) => self.pages.processes.detail_top = drawn.popup.top,
+            Some(Popup::Jobs(list)) => list.top = drawn.popup.top,
+            _ => {}
+        }
+        self.drawn = drawn;
+    }
+
+    /// What pages may look at.
+    fn scene(&self) -> Scene<'_> {
+        scene(&self.options, self.job(), self.scale, &self.key_help)
+    }
+
+    /// The pages, and what they may look at.
+    fn on_pages(&mut self) -> Option<(&mut Pages, Scene<'_>)> {
+        let job = self.jobs.get(self.current)?;
+        Some((&mut self.pages, scene(&self.options, job, self.scale, &self.key_help)))
+    }
+
+    /// Whether the terminal is large enough for pages and popups. What cannot be seen is not to be confirmed.
+    fn fits(&self) -> bool {
+        self.size.0 >= view::MIN_WIDTH && self.size.1 >= view::MIN_HEIGHT
+    }
+}
+
+fn span_s(scale: Scale, job: &Job) -> f64 {
+    scale.seconds().unwrap_or_else(|| job.seen_span_s())
+}
+
+fn scene<'a>(options: &'a Options, job: &'a Job, scale: Scale, keys: &'a [KeyHelp]) -> Scene<'a> {
+    Scene {
+        job,
+        theme: options.theme,
+        span_s: span_s(scale, job),
+        // A picture that stands needs no sweep, and reads easier without.
+        sweep: options.low_bandwidth && !job.is_paused(),
+        zone: &options.zone,
+        may_signal: options.may_signal,
+        keys,
+    }
+}
+
+/// The lines of the help: the keys of each action that has some.
+fn key_help(keymap: &Keymap) -> Vec<KeyHelp> {
+    let bound = keymap.lines().filter(|(_, keys)| !keys.is_empty());
+    let line = bound.map(|(binding, keys)| {
+        let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+        (keys.join(" "), binding.help)
+    });
+    line.collect()
+}
+
+/// Takes over how the table of processes is to be arranged, where something is said about it.
+fn arrange(processes: &mut Processes, layout: &Layout) {
+    let table = &mut processes.table;
+    table.sort = layout.sort.unwrap_or(table.sort);
+    table.tree = layout.tree.unwrap_or(table.tree);
+    table.threads = layout.threads.unwrap_or(table.threads);
+    if let Some(columns) = &layout.columns {
+        // The command line is always there, always last.
+        processes.columns = columns.iter().copied().filter(|column| *column != Column::Command).collect();
+    }
+}

@@ -1,0 +1,117 @@
+//! What may lie over a page, and what keys do to it. A popup takes the keys first.
+
+use crossterm::event::{KeyCode, KeyEvent};
+
+use super::App;
+use super::setup::Setup;
+use crate::tui::jobs::JobList;
+use crate::tui::message::Effect;
+use crate::tui::pages::Choice;
+use crate::tui::pages::action::Action;
+use crate::tui::widgets::menu::{Confirm, Menu, Outcome};
+use crate::tui::widgets::prompt::{Prompt, Typed};
+
+/// What lies over the page.
+#[derive(Debug, Clone)]
+pub enum Popup {
+    /// The selected process in full.
+    Detail,
+    /// One of several.
+    Menu(Menu<Choice>),
+    /// Yes or no.
+    Confirm(Confirm),
+    /// A line of text.
+    Prompt(Prompt),
+    /// Jobs to switch to or to attach to.
+    Jobs(Box<JobList>),
+    /// What can be set while the screen is up.
+    Setup(Setup),
+    /// The run of a job that has ended, summed up.
+    Summary,
+}
+
+impl App {
+    /// What a key does to the popup; none where it is not the popup's.
+    pub(super) fn popup_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        let closes = matches!(key.code, KeyCode::Esc | KeyCode::Enter);
+        match self.popup.as_mut()? {
+            Popup::Detail if closes || key.code == KeyCode::Char('q') => self.popup = None,
+            // It scrolls; other keys go to the page.
+            Popup::Detail => {
+                let by = self.options.keymap.action(key)?.rows(self.drawn.page.visible)?;
+                return Some(self.scroll_detail(by));
+            }
+            Popup::Menu(menu) => match menu.key(key) {
+                Outcome::Nothing => return Some(Vec::new()),
+                Outcome::Changed => {}
+                Outcome::Close => self.popup = None,
+                Outcome::Chosen(choice) => {
+                    self.popup = None;
+                    return Some(self.choose(choice));
+                }
+            },
+            Popup::Confirm(confirm) => match confirm.key(key) {
+                Outcome::Nothing | Outcome::Changed => return Some(Vec::new()),
+                Outcome::Close => self.popup = None,
+                Outcome::Chosen(effect) => {
+                    self.popup = None;
+                    return Some(vec![effect, Effect::Redraw]);
+                }
+            },
+            Popup::Prompt(prompt) => match prompt.key(key) {
+                Typed::Nothing => return Some(Vec::new()),
+                Typed::Next => return Some(self.page_act(Action::SearchNext)),
+                typed => {
+                    self.typed();
+                    if typed == Typed::Done {
+                        self.popup = None;
+                    }
+                }
+            },
+            Popup::Setup(_) => return Some(self.setup_key(key)),
+            // What the summary does not need does what it always does: the list of other jobs is one key away.
+            Popup::Summary if closes => self.popup = None,
+            Popup::Summary => return None,
+            Popup::Jobs(_) => return Some(self.on_list(|list, jobs, rows| list.key(key, jobs, rows))),
+        }
+        Some(vec![Effect::Redraw])
+    }
+
+    pub(super) fn scroll_detail(&mut self, by: isize) -> Vec<Effect> {
+        self.pages.processes.detail_top = self.drawn.popup.scrolled(by);
+        vec![Effect::Redraw]
+    }
+
+    /// Tells the page what the prompt holds now.
+    fn typed(&mut self) {
+        let Some(Popup::Prompt(prompt)) = &self.popup else { return };
+        let (page, purpose, text) = (self.page, prompt.purpose, prompt.text.clone());
+        if let Some((pages, scene)) = self.on_pages() {
+            pages.get_mut(page).typed(purpose, &text, &scene);
+        }
+    }
+
+    pub(super) fn paste(&mut self, text: &str) -> Vec<Effect> {
+        if !self.fits() {
+            return Vec::new();
+        }
+        match &mut self.popup {
+            Some(Popup::Jobs(_)) => return self.on_list(|list, jobs, _| list.paste(text, jobs)),
+            Some(Popup::Prompt(prompt)) => prompt.paste(text),
+            _ => return Vec::new(),
+        }
+        self.typed();
+        vec![Effect::Redraw]
+    }
+
+    fn choose(&mut self, choice: Choice) -> Vec<Effect> {
+        match choice {
+            Choice::Export(export) => self.export(export),
+            Choice::Act(action) => self.act(action),
+            Choice::Ask(confirm) => {
+                self.popup = Some(Popup::Confirm(confirm));
+                vec![Effect::Redraw]
+            }
+        }
+    }
+}

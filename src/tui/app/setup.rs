@@ -1,0 +1,227 @@
+//! The settings that can be changed while the screen is up. Every change is seen at once and kept when the screen is left.
+
+use crossterm::event::{KeyCode, KeyEvent};
+
+use super::App;
+use super::popup::Popup;
+use crate::text::fit;
+use crate::tui::arrangement::Scale;
+use crate::tui::message::Effect;
+use crate::tui::pages::processes::{COLUMNS, Column};
+use crate::tui::theme::{Depth, Theme};
+use crate::tui::widgets::menu::moved;
+use crate::tui::widgets::popup;
+use crate::tui::widgets::text::{cells, write, write_fit};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+/// Where in the settings the person is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Setup {
+    /// The columns of the process table are being chosen.
+    pub columns: bool,
+    /// Selected row of the settings.
+    pub row: usize,
+    /// Selected row of the columns.
+    pub column: usize,
+}
+
+/// What can be set, with its name.
+const SETTINGS: [(Setting, &str); 8] = [
+    (Setting::Theme, "Theme"),
+    (Setting::TimeScale, "Time scale"),
+    (Setting::LowBandwidth, "Low bandwidth"),
+    (Setting::Mouse, "Mouse"),
+    (Setting::Ascii, "ASCII only"),
+    (Setting::Colours, "Colours"),
+    (Setting::Columns, "Columns of the processes"),
+    (Setting::Signals, "Signals and renice"),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Setting {
+    Theme,
+    TimeScale,
+    LowBandwidth,
+    Mouse,
+    Ascii,
+    Colours,
+    Columns,
+    Signals,
+}
+
+/// Width of the box, borders included.
+const WIDTH: u16 = 78;
+/// Cells from the name to the value, and from there to the hint.
+const VALUE: u16 = 26;
+const HINT: u16 = 14;
+
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+impl App {
+    /// What a setting is set to, and a few words on it.
+    fn setting(&self, setting: Setting) -> (String, &'static str) {
+        let options = &self.options;
+        match setting {
+            Setting::Theme => {
+                let name = options.themes.get(self.theme_index).map_or("auto", |(name, _)| name.as_str());
+                (name.to_owned(), if name == "auto" { "what fits the background" } else { "" })
+            }
+            Setting::TimeScale => (self.scale.to_string(), "time in the charts, also + and -"),
+            Setting::LowBandwidth => (on_off(options.low_bandwidth).to_owned(), "charts sweep, numbers each 5 s"),
+            Setting::Mouse => (on_off(options.mouse).to_owned(), "off: the terminal can select text"),
+            Setting::Ascii => (on_off(options.theme.ascii).to_owned(), "for terminals that show boxes"),
+            Setting::Colours => match options.depth {
+                Depth::None => ("off".to_owned(), "this terminal has none"),
+                _ => (on_off(options.theme.depth != Depth::None).to_owned(), "colour only repeats words"),
+            },
+            Setting::Columns => {
+                (format!("{} of {}", self.pages.processes.columns.len(), COLUMNS.len()), "Enter opens the list")
+            }
+            Setting::Signals => {
+                let words = if options.may_signal { "" } else { "config file: signals = true" };
+                (on_off(options.may_signal).to_owned(), words)
+            }
+        }
+    }
+
+    /// The columns to choose from: those shown, in their order, then the others.
+    fn column_choices(&self) -> Vec<(Column, bool)> {
+        let shown = &self.pages.processes.columns;
+        let others = COLUMNS.into_iter().filter(|column| !shown.contains(column));
+        shown.iter().map(|column| (*column, true)).chain(others.map(|column| (column, false))).collect()
+    }
+
+    /// What a key does while the settings are open.
+    pub(super) fn setup_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let Some(Popup::Setup(mut setup)) = self.popup.clone() else { return Vec::new() };
+        let (row, rows) = if setup.columns {
+            (&mut setup.column, self.column_choices().len())
+        } else {
+            (&mut setup.row, SETTINGS.len())
+        };
+        let last = rows.saturating_sub(1);
+        let mut effects = vec![Effect::Redraw];
+        let code = match key.code {
+            KeyCode::Char('k') => KeyCode::Up,
+            KeyCode::Char('j') => KeyCode::Down,
+            code => code,
+        };
+        if let Some(to) = moved(*row, rows, code) {
+            *row = to;
+            self.popup = Some(Popup::Setup(setup));
+            return effects;
+        }
+        match code {
+            KeyCode::Esc | KeyCode::Char('q') | KeyCode::F(10) | KeyCode::F(2) => {
+                if !setup.columns {
+                    self.popup = None;
+                    return effects;
+                }
+                setup.columns = false;
+            }
+            KeyCode::Left if setup.columns => setup.columns = false,
+            _ if setup.columns => setup.column = self.column_key(setup.column.min(last), key.code),
+            KeyCode::Enter | KeyCode::Right | KeyCode::Left | KeyCode::Char(' ') => {
+                let Some((setting, _)) = SETTINGS.get(setup.row).copied() else { return effects };
+                setup.columns = setting == Setting::Columns && key.code != KeyCode::Left;
+                effects = self.turn(setting, key.code != KeyCode::Left);
+            }
+            _ => return Vec::new(),
+        }
+        self.popup = Some(Popup::Setup(setup));
+        effects
+    }
+
+    /// Changes a setting to its next value, or to the one before.
+    fn turn(&mut self, setting: Setting, forward: bool) -> Vec<Effect> {
+        match setting {
+            Setting::Theme => {
+                let count = self.options.themes.len().max(1);
+                self.set_theme((self.theme_index + if forward { 1 } else { count - 1 }) % count);
+            }
+            Setting::TimeScale => self.zoom(self.next_scale(forward).unwrap_or(Scale::Auto)),
+            Setting::LowBandwidth => {
+                self.set_low_bandwidth(!self.options.low_bandwidth);
+                // What stands on the terminal was drawn the other way.
+                return vec![Effect::Repaint, Effect::Redraw];
+            }
+            Setting::Mouse => return self.take_mouse(!self.options.mouse),
+            Setting::Ascii => self.options.theme.ascii = !self.options.theme.ascii,
+            Setting::Colours => {
+                let coloured = self.options.theme.depth != Depth::None;
+                self.options.theme.depth = if coloured { Depth::None } else { self.options.depth };
+            }
+            Setting::Columns | Setting::Signals => {}
+        }
+        vec![Effect::Redraw]
+    }
+
+    /// What a key does to the columns, with the selection on this row; the row it is on afterwards.
+    fn column_key(&mut self, row: usize, key: KeyCode) -> usize {
+        let choices = self.column_choices();
+        let columns = &mut self.pages.processes.columns;
+        let Some((column, shown)) = choices.get(row).copied() else { return row };
+        match key {
+            KeyCode::Enter | KeyCode::Char(' ') if !shown => {
+                columns.push(column);
+                // The selection stays on its column.
+                columns.len() - 1
+            }
+            // One at least stays.
+            KeyCode::Enter | KeyCode::Char(' ') if columns.len() > 1 => {
+                columns.retain(|other| *other != column);
+                self.column_choices().iter().position(|(other, _)| *other == column).unwrap_or(row)
+            }
+            KeyCode::Char('-') if shown && row > 0 => {
+                columns.swap(row, row - 1);
+                row - 1
+            }
+            KeyCode::Char('+' | '=') if shown && row + 1 < columns.len() => {
+                columns.swap(row, row + 1);
+                row + 1
+            }
+            _ => row,
+        }
+    }
+
+    /// Draws the list that is open.
+    pub(super) fn draw_setup(&self, buf: &mut Buffer, area: Rect, setup: Setup) {
+        let theme = self.options.theme;
+        if setup.columns {
+            let choices = self.column_choices();
+            let below = " Enter shows or hides, - and + move, Esc goes back ";
+            let popup = popup::Popup { title: " Columns of the processes ", below, width: WIDTH };
+            return popup.list(buf, area, choices.len(), setup.column, theme, |buf, row, i| {
+                if let Some((column, shown)) = choices.get(i) {
+                    let mark = if *shown { 'x' } else { ' ' };
+                    let text = format!("[{mark}] {:<12} {}", column.word(), column.meaning());
+                    write_fit(buf, row, &text, Style::new());
+                }
+            });
+        }
+        let below = " Enter, Left, Right change, Esc closes ";
+        let popup = popup::Popup { title: " Settings ", below, width: WIDTH };
+        popup.list(buf, area, SETTINGS.len(), setup.row, theme, |buf, row, i| {
+            if let Some((setting, name)) = SETTINGS.get(i) {
+                let (value, hint) = self.setting(*setting);
+                draw_setting(buf, row, name, &value, hint, theme);
+            }
+        });
+    }
+}
+
+fn draw_setting(buf: &mut Buffer, row: Rect, name: &str, value: &str, hint: &str, theme: Theme) {
+    write(buf, row.x, row.y, row.right(), name, Style::new());
+    let x = row.x + VALUE;
+    let value = fit(value, usize::from(row.right().saturating_sub(x)));
+    let end = write(buf, x, row.y, row.right(), &value, theme.strong());
+    let x = (x + HINT).max(end + 1);
+    // Half a hint is none.
+    if x + cells(hint) <= row.right() {
+        write(buf, x, row.y, row.right(), hint, theme.dim());
+    }
+}

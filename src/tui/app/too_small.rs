@@ -1,0 +1,42 @@
+//! A terminal too small for the overview still says what holds the run back, and what size shows more.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::view::{MIN_HEIGHT, MIN_WIDTH};
+use crate::text::sanitise;
+use crate::tui::labels::bound;
+use crate::tui::widgets::banner;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::text::write_fit;
+
+/// Draws class and cause first, then as many of advice, end and size as there are rows for.
+pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+    let theme = scene.theme;
+    let (badge, badge_style) = banner::badge(scene);
+    let mut lines = Vec::new();
+    // Class and cause on two rows where they are too wide for one.
+    match badge.split_once(": ") {
+        Some((class, cause)) if badge.len() > usize::from(area.width) => {
+            lines.push((format!("{class} "), badge_style));
+            lines.push((cause.to_owned(), theme.strong()));
+        }
+        _ => lines.push((badge, badge_style)),
+    }
+    let mut size = format!("needs at least {MIN_WIDTH}x{MIN_HEIGHT}, is {}x{}", area.width, area.height);
+    if size.len() > usize::from(area.width) {
+        size = format!("needs {MIN_WIDTH}x{MIN_HEIGHT}");
+    }
+    if let Some(ended) = &scene.job.ended {
+        lines.push((format!("ENDED: {}", sanitise(ended)), theme.strong()));
+    }
+    if let Some(advice) = scene.verdict().and_then(|v| v.advice.first()) {
+        lines.push((format!("► {}{}", sanitise(&advice.title), bound(advice)), theme.advice()));
+    }
+    lines.truncate(usize::from(area.height.saturating_sub(1)).max(1));
+    lines.push((size, theme.dim()));
+    lines.push(("q quits".to_owned(), theme.dim()));
+    for ((text, style), y) in lines.iter().zip(area.top()..area.bottom()) {
+        write_fit(buf, Rect { y, ..area }, text, *style);
+    }
+}

@@ -1,0 +1,129 @@
+//! What happens to the screen besides keys and the mouse: samples, verdicts, sizes, the clock of a replay.
+
+use super::App;
+use super::popup::Popup;
+use crate::jobs::{JobEvent, JobKey};
+use crate::tui::arrangement::Scale;
+use crate::tui::job::Job;
+use crate::tui::jobs::Wish;
+use crate::tui::message::{Effect, Message};
+
+impl App {
+    pub(super) fn take(&mut self, message: Message) -> Vec<Effect> {
+        match message {
+            Message::Key(key) => self.key(key),
+            Message::Mouse(mouse) => self.mouse(mouse),
+            Message::Paste(text) => self.paste(&text),
+            Message::Resize(columns, rows) => {
+                self.size = (columns, rows);
+                self.refresh();
+                vec![Effect::Redraw]
+            }
+            Message::Job(key, event) => self.job_event(key, event),
+            Message::Attached(key, target) => {
+                let interval_s = self.job().interval_s;
+                self.notice = None;
+                let mut job = Job::new(key, target, interval_s, self.options.limits);
+                job.set_low_bandwidth(self.options.low_bandwidth);
+                self.jobs.push(job);
+                self.switch(self.jobs.len() - 1);
+                vec![Effect::Redraw]
+            }
+            Message::Candidates(list) => self.on_list(|shown, jobs, _| {
+                shown.take(list, jobs);
+                Wish::Changed
+            }),
+            Message::Advance(seconds) => {
+                if self.job_mut().advance(seconds) {
+                    self.refresh();
+                    return vec![Effect::Redraw];
+                }
+                Vec::new()
+            }
+            Message::Notice(text) => {
+                self.notice = Some(text);
+                vec![Effect::Redraw]
+            }
+            Message::Quit => vec![Effect::Quit],
+        }
+    }
+
+    fn job_event(&mut self, key: JobKey, event: JobEvent) -> Vec<Effect> {
+        let shown = self.job().key == key;
+        let Some(job) = self.jobs.iter_mut().find(|job| job.key == key) else { return Vec::new() };
+        let was_live = job.is_live();
+        let had_ended = job.ended.is_some();
+        let changed = match event {
+            JobEvent::Tick(tick) => {
+                job.take(&tick);
+                was_live || job.is_live()
+            }
+            JobEvent::Loaded(note) => {
+                job.loaded();
+                self.notice = note.or(self.notice.take());
+                true
+            }
+        };
+        let ended = job.ended.as_ref().filter(|_| !had_ended);
+        if let (Some(text), false) = (ended, shown) {
+            self.notice = Some(format!("another job: {text}"));
+        }
+        // The list of jobs shows the others' verdicts, the footer their end.
+        let redraw = ended.is_some() || changed && (shown || matches!(self.popup, Some(Popup::Jobs(_))));
+        if redraw && shown {
+            self.refresh();
+        }
+        if redraw { vec![Effect::Redraw] } else { Vec::new() }
+    }
+
+    /// The page and the list of jobs follow what is shown.
+    pub(super) fn refresh(&mut self) {
+        let page = self.page;
+        if let Some((pages, scene)) = self.on_pages() {
+            pages.get_mut(page).refresh(&scene);
+        }
+        if let (Some(Popup::Jobs(list)), jobs) = (&mut self.popup, &self.jobs) {
+            list.refresh(jobs);
+        }
+    }
+
+    /// Sends few bytes, or shows every sample.
+    pub(super) fn set_low_bandwidth(&mut self, on: bool) {
+        self.options.low_bandwidth = on;
+        for job in &mut self.jobs {
+            job.set_low_bandwidth(on);
+        }
+        self.refresh();
+    }
+
+    /// Draws with another theme.
+    pub(super) fn set_theme(&mut self, place: usize) {
+        if let Some((_, palette)) = self.options.themes.get(place) {
+            self.theme_index = place;
+            self.options.theme.palette = *palette;
+        }
+    }
+
+    pub(super) fn zoom(&mut self, scale: Scale) {
+        self.scale = scale;
+        let span_s = self.span_s();
+        self.job_mut().rescale(span_s);
+    }
+
+    /// Moves in time, and lets the page follow.
+    pub(super) fn travel(&mut self, go: impl FnOnce(&mut Job, f64)) {
+        let span_s = self.span_s();
+        go(self.job_mut(), span_s);
+        self.refresh();
+    }
+
+    /// Goes to the next change of verdict, or the one before.
+    pub(super) fn travel_to_change(&mut self, forward: bool) {
+        let mut found = false;
+        self.travel(|job, span_s| found = job.next_change(forward, span_s));
+        if !found {
+            let text = if forward { "no later change of verdict" } else { "no earlier change of verdict" };
+            self.notice = Some(text.to_owned());
+        }
+    }
+}

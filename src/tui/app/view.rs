@@ -1,0 +1,104 @@
+//! Drawing: the state as cells of a buffer. Decides nothing and changes nothing; what was drawn where comes back.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+
+use super::popup::Popup;
+use super::{App, bars, too_small};
+use crate::text::wrap;
+use crate::tui::jobs;
+use crate::tui::pages::banner_rows;
+use crate::tui::summary;
+use crate::tui::theme;
+use crate::tui::widgets::drawn::Drawn;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::text::{count, write};
+use crate::tui::widgets::{banner, popup};
+
+/// Smallest terminal that shows pages.
+pub const MIN_WIDTH: u16 = 60;
+/// Smallest terminal that shows pages.
+pub const MIN_HEIGHT: u16 = 15;
+
+/// Widest summary of a run.
+const SUMMARY: u16 = 100;
+
+/// Draws the whole screen into `buf`, which must be empty.
+pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
+    let (area, scene, mut drawn) = (buf.area, app.scene(), Drawn::default());
+    if area.width < MIN_WIDTH || area.height < MIN_HEIGHT {
+        too_small::draw(buf, area, &scene);
+    } else {
+        let page = app.pages.get(app.page);
+        let (title, rest) = split(area, 1);
+        let (banner, rest) = split(rest, page.banner_rows(area, &scene));
+        let (body, footer) = split(rest, rest.height.saturating_sub(1));
+        bars::title(buf, title, app);
+        banner::draw(buf, banner, &scene);
+        let top = app.scroll.get(app.page.index()).copied().unwrap_or(0);
+        page.draw(buf, body, &scene, top, &mut drawn);
+        cursor(buf, &scene, &drawn);
+        bars::footer(buf, footer, app, &mut drawn);
+        popups(buf, app, &scene, &mut drawn);
+    }
+    fold_to_ascii(buf, scene.theme.ascii);
+    drawn
+}
+
+/// The first rows of an area, and the others.
+fn split(area: Rect, rows: u16) -> (Rect, Rect) {
+    let height = rows.min(area.height);
+    (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area })
+}
+
+/// Marks the moment that is looked at in all timelines of the page.
+fn cursor(buf: &mut Buffer, scene: &Scene<'_>, drawn: &Drawn) {
+    let style = scene.theme.cursor().add_modifier(Modifier::REVERSED);
+    for chart in drawn.charts() {
+        if let Some(cell) = scene.cursor_cell(chart.width) {
+            buf.set_style(Rect { x: chart.x + cell, width: 1, ..chart }.intersection(buf.area), style);
+        }
+    }
+}
+
+fn popups(buf: &mut Buffer, app: &App, scene: &Scene<'_>, drawn: &mut Drawn) {
+    let (area, theme) = (buf.area, scene.theme);
+    match &app.popup {
+        None | Some(Popup::Prompt(_)) => {}
+        Some(Popup::Detail) => app.pages.processes.draw_detail(buf, scene, drawn),
+        Some(Popup::Menu(menu)) => menu.draw(buf, area, theme),
+        Some(Popup::Confirm(confirm)) => confirm.draw(buf, area, theme),
+        Some(Popup::Setup(setup)) => app.draw_setup(buf, area, *setup),
+        Some(Popup::Jobs(list)) => jobs::view::draw(buf, list, &app.jobs, app.job().key, theme, drawn),
+        Some(Popup::Summary) => run_summary(buf, scene),
+    }
+}
+
+/// The run of the job, summed up, below the verdict that stood last.
+fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
+    let Some(run) = scene.job.summary() else { return };
+    let (_, below) = split(buf.area, 1 + banner_rows(buf.area.height));
+    let (body, _) = split(below, below.height.saturating_sub(1));
+    let width = SUMMARY.min(body.width.saturating_sub(4));
+    let style = |line: &str| if line.starts_with('►') { scene.theme.advice() } else { Style::new() };
+    let lines = summary::lines(run, scene.zone).into_iter().flat_map(|line| {
+        let style = style(&line);
+        wrap(&line, usize::from(width.saturating_sub(4))).into_iter().map(move |row| (row, style))
+    });
+    let lines: Vec<_> = lines.collect();
+    let below = " Esc closes, o lists other jobs, q quits ";
+    let popup = popup::Popup { title: " The run, summed up ", below, width };
+    let inner = popup.frame(buf, body, count(lines.len()), scene.theme);
+    for ((line, style), y) in lines.iter().zip(inner.top()..inner.bottom()) {
+        write(buf, inner.x, y, inner.right(), line, *style);
+    }
+}
+
+/// Replaces whatever is not ASCII by its nearest stand-in, where only ASCII is wanted.
+pub(in crate::tui) fn fold_to_ascii(buf: &mut Buffer, ascii: bool) {
+    for cell in buf.content.iter_mut().filter(|cell| ascii && !cell.symbol().is_ascii()) {
+        let c = cell.symbol().chars().next().map_or(' ', theme::ascii);
+        cell.set_char(c);
+    }
+}

@@ -1,0 +1,161 @@
+//! The row of the list of jobs that is selected, in full: what is known before one attaches or switches.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::JobList;
+use crate::history::timeline::{self, Window};
+use crate::jobs::Candidate;
+use crate::rates::time_split::{LoopActivity, TimeSplit};
+use crate::text::sanitise;
+use crate::tui::charts::{self, Columns};
+use crate::tui::format;
+use crate::tui::job::Job;
+use crate::tui::labels::{self, counted, verdict_name};
+use crate::tui::theme::{Series, Theme};
+use crate::tui::widgets::banner;
+use crate::tui::widgets::text::{Text, count, write, write_fit, write_lines};
+
+/// Seconds that the small charts show.
+const SPAN_S: f64 = 60.0;
+/// Cells of their names and values.
+const NAME: u16 = 16;
+/// Highest small chart.
+const CHART_MAX: u16 = 10;
+
+/// A job that is attached to: verdict, why, what to do, and its last minute.
+pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
+    let mut text = Text::new(area.width, theme);
+    let room = usize::from(area.height);
+    // Text gets what the three charts leave, the charts a row each at least.
+    let roomy = room >= 16;
+    match job.latest_verdict() {
+        None => text.line(&format!("attaching to PID {} …", job.target.pid), theme.strong()),
+        Some(verdict) if banner::is_pending(verdict) => {
+            text.line("watching: the first verdict takes a few seconds", theme.strong());
+        }
+        Some(verdict) => {
+            let name = verdict_name(verdict.class, verdict.cause);
+            let (words, sure) = (labels::verdict_in_words(verdict), labels::sureness(verdict.confidence));
+            text.at_most(2, &format!("{name} – {words}, {sure}"), theme.strong());
+            text.at_most(if roomy { 5 } else { 2 }, &verdict.summary, Style::new());
+            if let Some(advice) = verdict.advice.first() {
+                text.at_most(2, &labels::advice_line("► Do first: ", advice, text.width), theme.advice());
+            }
+        }
+    }
+    if let Some(ended) = &job.ended {
+        text.at_most(1, &format!("ENDED: {}", sanitise(ended)), theme.warning());
+        text.lines.rotate_right(1);
+    }
+    if roomy {
+        text.line("", Style::new());
+    }
+    text.lines.truncate(room.saturating_sub(3));
+    write_lines(buf, area, &text.lines);
+    let used = count(text.lines.len()).min(area.height);
+    timelines(buf, Rect { y: area.y + used, height: area.height - used, ..area }, job, theme);
+}
+
+/// GPU, CPU and the main thread, small.
+fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
+    if area.height < 3 || area.width <= NAME {
+        return;
+    }
+    let height = (area.height / 3).min(CHART_MAX);
+    let chart = Rect { x: area.x + NAME, width: area.width - NAME, height, ..area };
+    let window = Window::of_cells(job.history.timeline.latest().map_or(0, |point| point.end_ns), SPAN_S, chart.width);
+    let latest = job.history.timeline.latest();
+    let gpu = Columns::gather(&job.history.timeline, window, |p| p.gpu.get());
+    let cpu = Columns::gather(&job.history.timeline, window, |p| p.cpu.get());
+    let shown = [
+        ("GPU", Series::Gpu, &gpu, latest.and_then(|p| p.gpu.get()), "no GPU use seen"),
+        ("CPU", Series::Cpu, &cpu, latest.and_then(|p| p.cpu.get()), "no CPU use seen"),
+    ];
+    let mut band = chart;
+    for (name, series, columns, value, none) in shown {
+        let text = format!("{name:<5}{}", format::percent(value.map(f64::from)));
+        write(buf, area.x, band.y, band.x, &text, theme.series(series).patch(theme.strong()));
+        if columns.values().all(|v| v.is_none()) {
+            write(buf, band.x, band.y, band.right(), none, theme.dim());
+        } else {
+            charts::timeline(buf, band, columns, 100.0, theme.series(series), theme);
+        }
+        band.y += height;
+    }
+    let shares = job.archive().latest().and_then(|moment| timeline::loop_shares(&moment.frame));
+    let most = shares.iter().flat_map(TimeSplit::iter).max_by(|a, b| a.1.total_cmp(&b.1));
+    let text = most.map_or_else(
+        || "Main –".to_owned(),
+        |(activity, share)| {
+            let word = match activity {
+                LoopActivity::InputWait => "waits",
+                LoopActivity::DeviceSync => "syncs",
+                LoopActivity::HostBusy => "works",
+                LoopActivity::Checkpoint => "saves",
+                LoopActivity::Other => "other",
+            };
+            format!("Main {word} {}", format::share(Some(share)))
+        },
+    );
+    write(buf, area.x, band.y, band.x, &text, theme.strong());
+    charts::stacked(buf, band, &job.history.timeline, window, theme);
+}
+
+/// A process that may be training: its numbers, and its whole command line.
+pub fn candidate(buf: &mut Buffer, area: Rect, candidate: &Candidate, theme: Theme) {
+    let c = candidate;
+    let mut text = Text::new(area.width, theme);
+    let state = labels::number(c.state.map(labels::process_state));
+    let age = labels::number(c.age_s.map(|age| format::duration(age as f64)));
+    let user = labels::number(c.user.as_deref().map(sanitise));
+    text.at_most(2, &format!("PID {} of {user} · {state} · runs for {age}", c.pid), theme.strong());
+    let cores = c.cpu_pct.map(|pct| pct / 100.0).filter(|cores| *cores >= 1.0);
+    let cores = cores.map_or_else(String::new, |cores| format!(" ({} cores)", format::number(Some(cores))));
+    let cpu = format!("CPU {}{cores} · memory {}", format::percent(c.cpu_pct), format::bytes(c.rss_bytes));
+    text.at_most(2, &cpu, Style::new());
+    let gpu = match c.gpu_memory_bytes {
+        Some(bytes) => {
+            let told = Some(bytes).filter(|bytes| *bytes > 0);
+            format!("GPU memory {} · GPU use {}", format::bytes(told), format::percent(c.gpu_pct))
+        }
+        None => "no GPU that can be seen".to_owned(),
+    };
+    let workers = match c.workers {
+        0 => "no data workers".to_owned(),
+        n => counted(n as usize, "data worker", "data workers"),
+    };
+    let library = c.library_name().map(|name| format!(" · uses {name}")).unwrap_or_default();
+    text.at_most(2, &format!("{gpu} · {workers}{library}"), Style::new());
+    text.line("", Style::new());
+    // The last row says what Enter does.
+    let room = usize::from(area.height).saturating_sub(text.lines.len() + 1).max(1);
+    text.at_most(room, &c.command, Style::new());
+    text.lines.truncate(usize::from(area.height.saturating_sub(1)));
+    write_lines(buf, area, &text.lines);
+    if area.height > 1 {
+        let last = Rect { y: area.bottom() - 1, height: 1, ..area };
+        write_fit(buf, last, "Enter attaches, from outside: it runs on as it does.", theme.dim());
+    }
+}
+
+/// Nothing is selected: what would be listed.
+pub fn nothing(buf: &mut Buffer, area: Rect, list: &JobList, theme: Theme) {
+    let Some(found) = &list.candidates else { return };
+    let mut text = Text::new(area.width, theme);
+    if !found.is_empty() {
+        text.at_most(2, "Nothing here matches the filter: / changes it.", theme.strong());
+    } else {
+        text.at_most(2, "No process that may be training is seen.", theme.strong());
+        for line in [
+            "Listed would be, the likeliest first: processes that hold GPU memory, Python with data workers, Python \
+             with a machine-learning library. The list is looked through every 2 s: a run that starts now will show.",
+            "Those of other users may hide what they use: as root, or with sudo, more is seen.",
+            "p attaches to any PID; trainmon demo shows a small run of its own.",
+        ] {
+            text.at_most(6, line, Style::new());
+        }
+    }
+    write_lines(buf, area, &text.lines);
+}

@@ -1,0 +1,305 @@
+//! The list of jobs: those attached to, then the processes that may be training; over a page, or as the first screen.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::{JobList, Row, facts, preview};
+use crate::diagnosis::verdict::{Class, Phase};
+use crate::jobs::{Candidate, JobKey};
+use crate::text::{fit, sanitise};
+use crate::tui::format;
+use crate::tui::job::Job;
+use crate::tui::labels::{number, short_command, verdict_name};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::banner;
+use crate::tui::widgets::drawn::{Drawn, Hit};
+use crate::tui::widgets::popup::Popup;
+use crate::tui::widgets::text::{write, write_fit, write_right};
+
+/// Columns before what a job does: mark and PID, and since when it runs.
+const PID_END: u16 = 9;
+const AGE: u16 = 11;
+const WHAT: u16 = 21;
+/// Cells of the step rate and its blanks, which only attached jobs have.
+fn rate_cells(scene: &Scene<'_>) -> u16 {
+    if scene.jobs.is_empty() { 1 } else { 9 }
+}
+
+/// What the list shows.
+struct Scene<'a> {
+    list: &'a JobList,
+    jobs: &'a [Job],
+    /// The job that the pages show.
+    shown: Option<JobKey>,
+    theme: Theme,
+}
+
+/// Draws the list over a page.
+pub fn draw(buf: &mut Buffer, list: &JobList, jobs: &[Job], shown: JobKey, theme: Theme, drawn: &mut Drawn) {
+    let below = " Enter shows or attaches · x lets go · / filters · p any PID · Esc closes ";
+    all(buf, &Scene { list, jobs, shown: Some(shown), theme }, below, drawn);
+}
+
+/// Draws the list as the first screen.
+pub fn draw_first(buf: &mut Buffer, list: &JobList, theme: Theme) -> Drawn {
+    let (area, mut drawn) = (buf.area, Drawn::default());
+    if area.height > 2 {
+        let title = Rect { height: 1, ..area };
+        buf.set_style(title, theme.bar());
+        let x = write(buf, area.x, area.y, area.right(), " trainmon ", theme.bar().patch(theme.strong()));
+        write(buf, x, area.y, area.right(), "which run holds you up? Choose one to attach to.", theme.bar());
+        let last = "Nothing is attached to yet; no process is stopped or changed, now or later.";
+        write_fit(buf, Rect { y: area.bottom() - 1, height: 1, ..area }, last, theme.dim());
+    }
+    let below = " Enter attaches · / filters · p any PID · q quits ";
+    all(buf, &Scene { list, jobs: &[], shown: None, theme }, below, &mut drawn);
+    drawn
+}
+
+fn all(buf: &mut Buffer, scene: &Scene<'_>, below: &str, drawn: &mut Drawn) {
+    let (area, theme) = (buf.area, scene.theme);
+    let plan = plan(area);
+    let title = title(scene);
+    Popup { title: &title, below, width: plan.frame.width }.frame_at(buf, plan.frame, theme);
+    rows(buf, &plan, scene, drawn);
+    prompt(buf, plan.prompt, scene);
+    if plan.beside {
+        for y in plan.preview.top()..plan.preview.bottom() {
+            write(buf, plan.preview.x.saturating_sub(2), y, plan.preview.x, "│", theme.dim());
+        }
+    } else if plan.preview.y > plan.prompt.y {
+        let line = "─".repeat(usize::from(plan.preview.width));
+        write(buf, plan.preview.x, plan.preview.y - 1, plan.preview.right(), &line, theme.dim());
+    }
+    match scene.list.selected() {
+        Some(Row::Attached(key)) => {
+            if let Some(job) = scene.jobs.iter().find(|job| job.key == key) {
+                preview::job(buf, plan.preview, job, theme);
+            }
+        }
+        Some(Row::Candidate(pid)) => {
+            if let Some(candidate) = scene.list.candidate(pid) {
+                preview::candidate(buf, plan.preview, candidate, theme);
+            }
+        }
+        None => preview::nothing(buf, plan.preview, scene.list, theme),
+    }
+    if let Some(confirm) = &scene.list.confirm {
+        confirm.draw(buf, area, theme);
+    }
+}
+
+/// The parts of the list of jobs.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    /// Border included.
+    frame: Rect,
+    /// Names of the columns.
+    heading: Rect,
+    /// The rows.
+    rows: Rect,
+    /// What is being typed, or a note.
+    prompt: Rect,
+    /// The selected row in full.
+    preview: Rect,
+    /// The preview stands right of the rows, not below them.
+    beside: bool,
+}
+
+/// Where the list of jobs stands in a terminal: over everything but title and footer, with the preview beside the rows
+/// where the terminal is wide, else below them. In tiny terminals parts are empty.
+fn plan(area: Rect) -> Plan {
+    let rows = area.height.saturating_sub(2);
+    let frame = Rect { x: area.x, y: area.y + area.height.min(1), width: area.width, height: rows };
+    let inner = Rect {
+        x: frame.x + frame.width.min(2),
+        y: frame.y + frame.height.min(1),
+        width: frame.width.saturating_sub(4),
+        height: frame.height.saturating_sub(2),
+    };
+    let beside = inner.width >= 150;
+    let (list, preview) = if beside {
+        let width = inner.width * 3 / 5;
+        let preview = Rect { x: inner.x + width + 2, width: inner.width - width - 2, ..inner };
+        (Rect { width, ..inner }, preview)
+    } else {
+        let below = inner.height * 11 / 20;
+        let list = Rect { height: inner.height - below, ..inner };
+        // A line between the two.
+        (list, Rect { y: list.bottom() + below.min(1), height: below.saturating_sub(1), ..inner })
+    };
+    let heading = Rect { height: list.height.min(1), ..list };
+    let prompt = Rect { y: list.bottom().saturating_sub(1).max(list.y), height: list.height.min(1), ..list };
+    let rows = Rect { y: heading.bottom(), height: list.height.saturating_sub(2), ..list };
+    Plan { frame, heading, rows, prompt, preview, beside }
+}
+
+fn title(scene: &Scene<'_>) -> String {
+    let attached = match scene.jobs.len() {
+        0 => String::new(),
+        n => format!("{n} attached, "),
+    };
+    let found = match scene.list.candidates.as_ref().map(|_| scene.list.others(scene.jobs).count()) {
+        None => "looking for more …".to_owned(),
+        Some(0) if !scene.jobs.is_empty() => "no other process that may be training".to_owned(),
+        Some(1) => "1 process that may be training".to_owned(),
+        Some(n) => format!("{n} processes that may be training"),
+    };
+    format!(" Jobs: {attached}{found} ")
+}
+
+/// Cells of what a job does: the command is in the preview, whole.
+fn what_width(width: u16, rate: u16) -> u16 {
+    (width.saturating_sub(WHAT + rate) * 2 / 3).max(10)
+}
+
+fn rows(buf: &mut Buffer, plan: &Plan, scene: &Scene<'_>, drawn: &mut Drawn) {
+    let (heading, theme) = (plan.heading, scene.theme);
+    let rate = rate_cells(scene);
+    let what_end = heading.x + WHAT + what_width(heading.width, rate);
+    buf.set_style(heading, theme.heading());
+    if heading.height > 0 {
+        write_right(buf, heading.x, heading.y, heading.x + PID_END, "PID", theme.heading());
+        write(buf, heading.x + AGE, heading.y, heading.right(), "RUNS FOR", theme.heading());
+        let what = fit("VERDICT, OR WHAT IS KNOWN", usize::from(what_width(heading.width, rate)));
+        write(buf, heading.x + WHAT, heading.y, heading.right(), &what, theme.heading());
+        if rate > 1 {
+            let steps_end = (what_end + rate - 1).min(heading.right());
+            write_right(buf, what_end.min(steps_end), heading.y, steps_end, " STEPS/S", theme.heading());
+        }
+        write(buf, what_end + rate, heading.y, heading.right(), "COMMAND", theme.heading());
+    }
+    let lines = scene.list.lines();
+    let extent = scene.list.extent(usize::from(plan.rows.height));
+    drawn.popup = extent;
+    drawn.hits.push((plan.rows, Hit::Row(extent.top)));
+    for (line, y) in lines.iter().skip(extent.top).zip(plan.rows.top()..plan.rows.bottom()) {
+        let row = Rect { y, height: 1, ..plan.rows };
+        match line {
+            None => {
+                write_fit(buf, row, &between(scene), theme.dim());
+            }
+            Some(Row::Attached(key)) => {
+                if let Some(job) = scene.jobs.iter().find(|job| job.key == *key) {
+                    attached(buf, row, job, scene);
+                }
+            }
+            Some(Row::Candidate(pid)) => {
+                if let Some(candidate) = scene.list.candidate(*pid) {
+                    other(buf, row, candidate, scene);
+                }
+            }
+        }
+        if line.is_some() && *line == scene.list.selected() {
+            buf.set_style(row, theme.selected());
+        }
+    }
+    let more = extent.last_top() - extent.top;
+    if more > 0 {
+        let text = format!(" {more} more below");
+        write_right(buf, plan.prompt.x, plan.prompt.y, plan.prompt.right(), &text, theme.dim());
+    }
+}
+
+/// The heading before the candidates.
+fn between(scene: &Scene<'_>) -> String {
+    let filter = &scene.list.filter;
+    match &scene.list.candidates {
+        None => "looking for processes that may be training …".to_owned(),
+        Some(found) if found.is_empty() => {
+            "no process that may be training is seen; p attaches to any PID".to_owned()
+        }
+        Some(_) if scene.list.others(scene.jobs).next().is_none() => {
+            "no other process that may be training is seen; p attaches to any PID".to_owned()
+        }
+        Some(_) if !filter.is_empty() => format!("may be training, with “{}” in PID or command:", sanitise(filter)),
+        Some(_) => "may be training, the likeliest first:".to_owned(),
+    }
+}
+
+/// What a row says: PID, age, what it does, steps a second where they have a column, command.
+struct Said<'a> {
+    mark: &'a str,
+    pid: u32,
+    age: Option<f64>,
+    what: String,
+    steps: String,
+    command: &'a str,
+}
+
+fn line(buf: &mut Buffer, row: Rect, said: &Said<'_>, rate: u16) {
+    let style = ratatui::style::Style::new();
+    write(buf, row.x, row.y, row.right(), said.mark, style);
+    write_right(buf, row.x + 1, row.y, (row.x + PID_END).min(row.right()), &said.pid.to_string(), style);
+    let age = number(said.age.map(format::duration));
+    write(buf, row.x + AGE, row.y, (row.x + WHAT - 1).min(row.right()), &age, style);
+    let width = what_width(row.width, rate);
+    let end = row.x + WHAT + width;
+    write(buf, row.x + WHAT, row.y, row.right(), &fit(&said.what, usize::from(width)), style);
+    let rate_end = (end + rate - 1).min(row.right());
+    write_right(buf, end.min(rate_end), row.y, rate_end, &said.steps, style);
+    let room = usize::from(row.right().saturating_sub(end + rate));
+    write(buf, end + rate, row.y, row.right(), &fit(&short_command(said.command), room), style);
+}
+
+fn attached(buf: &mut Buffer, row: Rect, job: &Job, scene: &Scene<'_>) {
+    let mark = if scene.shown == Some(job.key) { ">" } else { "" };
+    let verdict = job.latest_verdict();
+    let steps = verdict.filter(|_| job.ended.is_none()).and_then(|v| v.steps.per_s);
+    let said = Said {
+        mark,
+        pid: job.target.pid,
+        age: job.archive().latest().and_then(|moment| moment.frame.job.age_s),
+        what: standing(job),
+        steps: steps.map_or_else(String::new, |steps| format::number(Some(steps))),
+        command: &job.target.command,
+    };
+    line(buf, row, &said, rate_cells(scene));
+}
+
+/// Phase and verdict in as few words as there are.
+fn standing(job: &Job) -> String {
+    let verdict = match job.latest_verdict() {
+        None => "attaching …".to_owned(),
+        Some(v) if banner::is_pending(v) => "watching …".to_owned(),
+        Some(v) => {
+            // That somebody trains who is held back by something goes without saying.
+            let phase = match (v.class, v.phase) {
+                (_, Phase::Training | Phase::Unknown | Phase::Finished) => String::new(),
+                (Class::Idle, phase) => format!(": {}", phase.word()),
+                (_, phase) => format!(", {}", phase.word()),
+            };
+            format!("{}{phase}", verdict_name(v.class, v.cause))
+        }
+    };
+    if job.ended.is_some() { format!("ENDED, {verdict}") } else { verdict }
+}
+
+fn other(buf: &mut Buffer, row: Rect, candidate: &Candidate, scene: &Scene<'_>) {
+    let said = Said {
+        mark: "",
+        pid: candidate.pid,
+        age: candidate.age_s.map(|age| age as f64),
+        what: facts(candidate).join(", "),
+        steps: String::new(),
+        command: &candidate.command,
+    };
+    line(buf, row, &said, rate_cells(scene));
+}
+
+fn prompt(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+    let theme = scene.theme;
+    if area.height == 0 {
+        return;
+    }
+    if let Some(prompt) = &scene.list.prompt {
+        let blank = " ".repeat(usize::from(area.width));
+        write(buf, area.x, area.y, area.right(), &blank, theme.strong());
+        prompt.draw(buf, area, theme);
+    } else if let Some(note) = &scene.list.note {
+        write_fit(buf, area, note, theme.warning());
+    } else if !scene.list.filter.is_empty() {
+        let area = Rect { width: area.width.saturating_sub(16), ..area };
+        write_fit(buf, area, &format!("filter: {}", scene.list.filter), theme.dim());
+    }
+}

@@ -1,0 +1,196 @@
+//! Plain words for what has a name or a number in the program: classes, causes, signals, advice, commands, times.
+
+use jiff::tz::TimeZone;
+
+use super::format::{self, UNMEASURED};
+use super::theme::activity_word;
+use crate::diagnosis::causes::{self, Cause};
+use crate::diagnosis::verdict::{Advice, Class, Verdict};
+use crate::rates::time_split::{LoopActivity, TimeSplit};
+use crate::text::sanitise;
+
+/// Arguments of a command that are shown where cells are few.
+const SHORT_ARGUMENTS: usize = 256;
+
+/// What a verdict says, in a few words.
+#[must_use]
+pub fn verdict_in_words(verdict: &Verdict) -> &'static str {
+    causes::spec_of(verdict.class, verdict.cause, verdict.phase)
+        .map_or_else(|| verdict.class.meaning(), |spec| spec.brief)
+}
+
+/// The letter of a class on the strip of past verdicts.
+#[must_use]
+pub fn letter(class: Class) -> char {
+    match class {
+        Class::DataLoader => 'D',
+        Class::Io => 'I',
+        Class::Cpu => 'C',
+        Class::Gpu => 'G',
+        Class::Balanced => 'B',
+        Class::Idle => 'z',
+        Class::Unknown => '?',
+    }
+}
+
+/// A command line without the directories of its program and of its first Python file: where cells are few, the names
+/// say more than the paths.
+#[must_use]
+pub fn short_command(command: &str) -> String {
+    let mut script = false;
+    let shown = command.split(' ').enumerate().map(|(place, argument)| {
+        let is_script = !script && argument.ends_with(".py");
+        script |= is_script;
+        let long = (place == 0 || is_script) && argument.contains('/') && !argument.ends_with('/');
+        if long { argument.rsplit('/').next().unwrap_or_default() } else { argument }
+    });
+    // 4 KiB of arguments are not put together again for a title of a hundred cells.
+    let first: Vec<&str> = shown.take(SHORT_ARGUMENTS).collect();
+    first.join(" ")
+}
+
+/// A command line without the folder of its program, which would hide its name.
+#[must_use]
+pub fn program(command: &str) -> &str {
+    let folder = command.split(' ').next().and_then(|path| path.rfind('/')).map_or(0, |slash| slash + 1);
+    command.get(folder..).filter(|rest| !rest.is_empty()).unwrap_or(command)
+}
+
+/// A wall clock time: `14:03:27`.
+#[must_use]
+pub fn clock(unix_ms: i64, zone: &TimeZone) -> String {
+    let Ok(moment) = jiff::Timestamp::from_millisecond(unix_ms) else { return UNMEASURED.to_owned() };
+    moment.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string()
+}
+
+/// How sure a confidence is: `sure 93 %`.
+#[must_use]
+pub fn sureness(confidence: f64) -> String {
+    let word = match confidence {
+        0.8.. => "sure",
+        0.5.. => "likely",
+        _ => "unsure",
+    };
+    format!("{word} {}", format::share(Some(confidence)))
+}
+
+/// Class and cause, in the exact words of the taxonomy: `data-loader: too-few-workers`.
+#[must_use]
+pub fn verdict_name(class: Class, cause: Option<Cause>) -> String {
+    class.word().to_owned() + &cause.map(|cause| format!(": {cause}")).unwrap_or_default()
+}
+
+/// An advice on one line with its bound: as much of the bound as fits into `width` cells behind the title.
+#[must_use]
+pub fn advice_line(lead: &str, advice: &Advice, width: usize) -> String {
+    let title = format!("{lead}{}", sanitise(&advice.title));
+    let long = format!("{title}{}", bound(advice));
+    if unicode_width::UnicodeWidthStr::width(long.as_str()) <= width {
+        return long;
+    }
+    let short = advice.speedup_at_most.filter(|s| s.is_finite()).map(|s| format!(" (at most {s:.1}× faster)"));
+    title + &short.unwrap_or_default()
+}
+
+/// The bound of an advice as it follows its title: ` (at most 1.7× faster)`.
+#[must_use]
+pub fn bound(advice: &Advice) -> String {
+    let speedup = advice.speedup_at_most.filter(|s| s.is_finite()).map(|s| format!("at most {s:.1}× faster"));
+    let steps = advice.predicted_step_ms.filter(|ms| ms.is_finite()).map(|ms| format!("steps of {ms:.0} ms"));
+    let both: Vec<String> = speedup.into_iter().chain(steps).collect();
+    if both.is_empty() { String::new() } else { format!(" ({})", both.join(", ")) }
+}
+
+/// What a split of the loop's time says: `waits for a batch 68 %, for the GPU 2 %, …`.
+#[must_use]
+pub fn split(shares: Option<&TimeSplit>) -> String {
+    let words = LoopActivity::ALL.map(|activity| {
+        let word = match activity {
+            LoopActivity::InputWait => "waits for a batch",
+            LoopActivity::DeviceSync => "for the GPU",
+            LoopActivity::HostBusy => "works",
+            LoopActivity::Checkpoint => "saves",
+            LoopActivity::Other => activity_word(activity),
+        };
+        format!("{word} {}", format::share(shares.map(|shares| shares[activity])))
+    });
+    words.join(", ")
+}
+
+/// A count with its noun: `1 worker`, `4 workers`.
+#[must_use]
+pub fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// A number that is there or not.
+#[must_use]
+pub fn number(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| UNMEASURED.to_owned(), |value| value.to_string())
+}
+
+/// `6.1 GiB` of `22 GiB` as `6.1/22 GiB`.
+#[must_use]
+pub fn used_of(used: Option<u64>, total: Option<u64>) -> String {
+    let (Some(used), Some(total)) = (used, total) else { return format::bytes(used) };
+    let (used, total) = (format::bytes(Some(used)), format::bytes(Some(total)));
+    match (used.split_once(' '), total.split_once(' ')) {
+        (Some((number, a)), Some((_, b))) if a == b => format!("{number}/{total}"),
+        _ => format!("{used}/{total}"),
+    }
+}
+
+/// Percent without a blank, for narrow columns.
+#[must_use]
+pub fn whole_percent(value: Option<f64>) -> String {
+    format::percent(value).replace(' ', "")
+}
+
+/// The state letter of `/proc/PID/stat` (proc(5)) in a word.
+#[must_use]
+pub fn process_state(letter: char) -> String {
+    let word = match letter {
+        'R' => "running",
+        'S' => "sleeping",
+        'D' => "waiting for the disk",
+        'T' | 't' => "stopped",
+        'Z' => "zombie",
+        'X' => "dead",
+        'I' => "idle",
+        _ => return UNMEASURED.to_owned(),
+    };
+    format!("{letter} {word}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_has_its_own_letter() {
+        let mut letters: Vec<char> = Class::ALL.into_iter().map(letter).collect();
+        letters.sort_unstable();
+        letters.dedup();
+        assert_eq!(letters.len(), Class::ALL.len());
+    }
+
+    #[test]
+    fn commands_lose_their_directories_only() {
+        let short = short_command;
+        assert_eq!(
+            short("/usr/bin/python3 -u /home/a/train.py --data /data/b.py"),
+            "python3 -u train.py --data /data/b.py"
+        );
+        assert_eq!(short("python train.py --lr 0.1"), "python train.py --lr 0.1");
+        assert_eq!(short("pt_data_worker"), "pt_data_worker");
+        assert_eq!(short("/ /x/"), "/ /x/");
+        assert_eq!(short(""), "");
+    }
+
+    #[test]
+    fn causes_are_found_by_the_exact_string_only() {
+        let brief = |name| Cause::named(name).map(|cause| cause.spec().brief);
+        assert_eq!(brief("too-few-workers"), Some("all workers busy, CPUs left over"));
+        assert_eq!(brief("Too-Few-Workers"), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! What keys do, whichever they are.
+
+use super::Page;
+
+/// What a key does, or a click that stands for one; its line in the table of keys says it in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the table of keys is the documentation")]
+pub enum Action {
+    Quit,
+    Close,
+    Go(Page),
+    NextPage,
+    PreviousPage,
+    Pause,
+    StepBack,
+    StepForward,
+    FarBack,
+    FarForward,
+    PreviousChange,
+    NextChange,
+    Oldest,
+    Newest,
+    Slower,
+    Faster,
+    ZoomIn,
+    ZoomOut,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Top,
+    Bottom,
+    Enter,
+    NextSort,
+    SortMenu,
+    /// By the column with this word.
+    Sort(&'static str),
+    Reverse,
+    Tree,
+    Threads,
+    Search,
+    SearchNext,
+    Filter,
+    Kill,
+    NiceLess,
+    NiceMore,
+    Setup,
+    Jobs,
+    NextJob,
+    Export,
+    Copy,
+    Mouse,
+    Redraw,
+    Suspend,
+}
+
+impl Action {
+    /// Rows by which it moves in a list of which so many are visible.
+    #[must_use]
+    pub fn rows(self, visible: usize) -> Option<isize> {
+        let page = isize::try_from(visible).unwrap_or(isize::MAX).max(1);
+        Some(match self {
+            Self::Up => -1,
+            Self::Down => 1,
+            Self::PageUp => -page,
+            Self::PageDown => page,
+            Self::Top => isize::MIN,
+            Self::Bottom => isize::MAX,
+            _ => return None,
+        })
+    }
+}

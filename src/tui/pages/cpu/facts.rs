@@ -1,0 +1,56 @@
+//! What holds for the CPUs as a whole: use, queues, quota, pressure, load.
+
+use ratatui::style::Style;
+
+use crate::rates::Frame;
+use crate::tui::format;
+use crate::tui::labels::number;
+use crate::tui::theme::Theme;
+use crate::tui::widgets::text::Piece;
+
+/// The facts as pieces of text, what limits the job first and loudest.
+pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {
+    let (job, host) = (&frame.job, &frame.host);
+    let cores = |pct: Option<f64>| format::number(pct.map(|pct| pct / 100.0));
+    let mut pieces = Vec::new();
+    let throttled = job.throttled_share.filter(|share| *share >= 0.005);
+    if let Some(share) = throttled {
+        let quota = format::number(job.cpu_quota_cores);
+        let text = format!("THROTTLED {} of periods: quota {quota} cores", format::share(Some(share)));
+        pieces.push((text, theme.warning()));
+    }
+    if let Some(steal) = host.steal_pct.filter(|steal| *steal >= 0.5) {
+        let text = format!("the hypervisor takes {}", format::percent(Some(steal)));
+        pieces.push((text, theme.warning()));
+    }
+    let mut fact = |text: String| pieces.push((text, Style::new()));
+    let (allowed, seen) = (number(job.cpus_allowed), number(Some(host.cpus.len()).filter(|seen| *seen > 0)));
+    fact(format!("allowed {allowed} of {seen} CPUs ({} used)", format::percent(host.allowed_cpu_pct)));
+    fact(format!("job {} cores, others {} cores", cores(job.cpu_pct), cores(host.others_cpu_pct)));
+    if throttled.is_none() {
+        fact(match job.cpu_quota_cores {
+            Some(quota) => format!(
+                "quota {} cores (throttled {})",
+                format::number(Some(quota)),
+                format::share(job.throttled_share)
+            ),
+            None => "no quota seen".to_owned(),
+        });
+    }
+    let mains = frame.trainers.iter().filter_map(|trainer| trainer.run_delay_share);
+    let main = mains.fold(None, |most: Option<f64>, share| Some(most.map_or(share, |most| most.max(share))));
+    let name = if frame.trainers.len() > 1 { "main threads up to" } else { "main thread" };
+    fact(format!("queueing: job {} {name} {}", format::share(job.run_delay_share), format::share(main)));
+    fact(format!(
+        "pressure: cpu {} io {} memory {}",
+        format::percent(host.psi_cpu_some_pct),
+        format::percent(host.psi_io_some_pct),
+        format::percent(host.psi_memory_some_pct)
+    ));
+    if host.steal_pct.is_none_or(|steal| steal < 0.5) {
+        fact(format!("steal {}", format::percent(host.steal_pct)));
+    }
+    let load = host.load.map(|load| load.map(|v| format::number(Some(f64::from(v)))).join(" "));
+    fact(format!("load {}", number(load)));
+    pieces
+}

@@ -1,0 +1,55 @@
+//! What stacks say, in short; the page of stacks has the rest.
+
+use ratatui::style::Style;
+
+use crate::diagnosis::verdict::{Hottest, Stages, Verdict};
+use crate::text::sanitise;
+use crate::tui::format;
+use crate::tui::widgets::text::Text;
+
+/// Adds what the main thread does, its hottest functions, the lines that wait for the device, and what workers do.
+pub fn add(page: &mut Text, verdict: &Verdict) {
+    let percent = |share: f64| format::share(Some(share));
+    let place = |hottest: &Hottest| {
+        let Hottest { function, file, line, share } = hottest;
+        format!("{} {} ({}:{line})", percent(*share), sanitise(function), sanitise(file))
+    };
+    let list = |places: &[Hottest]| places.iter().map(place).collect::<Vec<_>>().join(", ");
+    if let Some(main) = &verdict.main_thread {
+        page.heading("Code");
+        let mut activities: Vec<(&String, &f64)> = main.activities.iter().collect();
+        activities.sort_by(|a, b| b.1.total_cmp(a.1));
+        let words = activities.iter().filter(|(_, share)| **share >= 0.01);
+        let words: Vec<String> =
+            words.map(|(name, share)| format!("{} {}", sanitise(name).replace('_', " "), percent(**share))).collect();
+        page.wrapped("  main thread: ", 15, &words.join(", "), Style::new());
+        if !main.hottest.is_empty() {
+            page.wrapped("  hottest:     ", 15, &list(&main.hottest), Style::new());
+        }
+        if !main.sync_lines.is_empty() {
+            page.wrapped("  sync lines:  ", 15, &list(&main.sync_lines), Style::new());
+        }
+    }
+    let seen: Vec<_> = verdict.workers.iter().filter_map(|worker| worker.stages).collect();
+    if seen.is_empty() {
+        return;
+    }
+    let mean = |of: fn(&Stages) -> f64| percent(seen.iter().map(of).sum::<f64>() / seen.len() as f64);
+    let text = format!(
+        "load {}, decode {}, transform {}, collate {}, hand over {}; mean of {}",
+        mean(|s| s.load),
+        mean(|s| s.decode),
+        mean(|s| s.transform),
+        mean(|s| s.collate),
+        mean(|s| s.hand_over),
+        seen.len()
+    );
+    if verdict.main_thread.is_none() {
+        page.heading("Code");
+    }
+    page.wrapped("  workers:     ", 15, &text, Style::new());
+    let hottest = verdict.workers.iter().filter_map(|worker| worker.hottest.as_ref());
+    if let Some(hottest) = hottest.max_by(|a, b| a.share.total_cmp(&b.share)) {
+        page.wrapped("  their most:  ", 15, &place(hottest), Style::new());
+    }
+}

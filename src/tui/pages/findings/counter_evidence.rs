@@ -1,0 +1,42 @@
+//! What speaks against the verdict, and what else was found, for a person to weigh as the diagnosis has.
+
+use ratatui::style::Style;
+
+use super::MOST;
+use super::sources::{self, Trouble};
+use crate::diagnosis::counter_evidence::{counter_evidence, rests_on};
+use crate::diagnosis::verdict::Verdict;
+use crate::text::sanitise;
+use crate::tui::format;
+use crate::tui::labels::verdict_name;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::text::Text;
+
+/// Adds the section.
+pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
+    page.heading("What speaks against it, and what else was found");
+    let before = page.lines.len();
+    for (e, side, means) in counter_evidence(verdict).take(MOST) {
+        let unit = sanitise(&e.unit);
+        let (value, threshold) = (format::in_unit(e.value, &unit), format::in_unit(e.threshold, &unit));
+        let text = format!("{} {value} is {} {threshold}: {means}", e.signal, side.word());
+        page.wrapped("  against: ", 11, &text, Style::new());
+    }
+    for Trouble { name, state, why } in sources::stale(verdict, scene) {
+        let why = if why.is_empty() { why } else { format!(" ({why})") };
+        let rests = if rests_on(verdict, name) {
+            "the verdict rests on its old values"
+        } else {
+            "the verdict does without it"
+        };
+        page.wrapped("  source:  ", 11, &format!("{name} {state}{why}: {rests}"), page.theme.strong());
+    }
+    for f in verdict.other_findings.iter().take(MOST) {
+        let name = verdict_name(f.class, f.cause);
+        let text = format!("{name} ({}) – {}", format::share(Some(f.confidence)), sanitise(&f.text));
+        page.wrapped("  besides: ", 11, &text, Style::new());
+    }
+    if page.lines.len() == before {
+        page.wrapped("", 2, "Nothing that was measured.", Style::new());
+    }
+}

@@ -1,0 +1,190 @@
+//! The findings page: what to do, everything the verdict rests on with thresholds, what speaks against it, what was not
+//! seen and what mends that, and the numbers of the run.
+
+mod code;
+mod counter_evidence;
+mod sources;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::{Content, FOOTER, NOTHING, Spec};
+use crate::diagnosis::Side;
+use crate::diagnosis::verdict::{Class, Rank, Verdict};
+use crate::text::{sanitise, wrap};
+use crate::tui::format;
+use crate::tui::labels::{bound, split};
+use crate::tui::widgets::drawn::Drawn;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::scroll::scrolled;
+use crate::tui::widgets::table::{self, Column};
+use crate::tui::widgets::text::Text;
+
+pub const SPEC: Spec = Spec {
+    word: "findings",
+    name: "Findings",
+    short: "Why",
+    keys: "7",
+    help: "findings: evidence with thresholds, advice, what was not seen and what mends it",
+    footer: FOOTER,
+    needs: NOTHING,
+};
+
+/// Most entries of any list: no verdict has more, but for one that nobody wrote in earnest.
+const MOST: usize = 64;
+
+/// It remembers nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Findings;
+
+impl Content for Findings {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        let mut text = Text::new(area.width, scene.theme);
+        match scene.verdict() {
+            None => text.line("Nothing has been found yet: the first verdict takes a few seconds.", Style::new()),
+            Some(verdict) => {
+                advice(&mut text, verdict);
+                evidence(&mut text, verdict);
+                counter_evidence::add(&mut text, verdict, scene);
+                not_seen(&mut text, verdict);
+                ranks(&mut text, verdict);
+                numbers(&mut text, verdict);
+                code::add(&mut text, verdict);
+                sources::add(&mut text, verdict, scene);
+            }
+        }
+        scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
+    }
+}
+
+fn advice(text: &mut Text, verdict: &Verdict) {
+    text.heading("What to do");
+    if verdict.advice.is_empty() {
+        let none = match verdict.class {
+            Class::Unknown => "Too little is seen to advise anything: what mends that stands below.",
+            _ => "Nothing: no advice belongs to this verdict.",
+        };
+        text.wrapped("", 2, none, Style::new());
+    }
+    for (n, advice) in verdict.advice.iter().take(MOST).enumerate() {
+        let title = format!("{}{}", sanitise(&advice.title), bound(advice));
+        text.wrapped(&format!("  {}. ", n + 1), 5, &title, text.theme.advice());
+        text.wrapped("", 5, &advice.why, Style::new());
+    }
+}
+
+/// A table: signal, value, threshold, on which side of it the value lies, what it means.
+fn evidence(text: &mut Text, verdict: &Verdict) {
+    text.heading("Evidence");
+    if verdict.evidence.is_empty() {
+        text.wrapped("", 2, "No number speaks for a verdict yet.", Style::new());
+        return;
+    }
+    let (signal_cells, value_cells) = if text.width >= 100 { (20, 14) } else { (17, 11) };
+    let [of_signal, of_value, of_threshold, of_side]: [Column; 4] =
+        [("  SIGNAL", -signal_cells - 2), ("VALUE", value_cells), ("THRESHOLD", value_cells), ("  SIDE", -9)];
+    text.table_heading(&(table::headings(&[of_signal, of_value, of_threshold, of_side]) + "MEANS"));
+    for e in verdict.evidence.iter().take(MOST) {
+        let unit = sanitise(&e.unit);
+        let shown = |value: Option<f64>| crate::text::fit(&format::in_unit(value, &unit), value_cells as usize - 1);
+        let threshold = e.threshold.map_or_else(String::new, |_| shown(e.threshold));
+        let start = table::row(&[of_signal, of_value], [format!("  {}", sanitise(&e.signal)), shown(e.value)]);
+        let side = e.side();
+        let behind = format!("  {:<7}", side.map_or("", Side::word));
+        let indent = [of_signal, of_value, of_threshold, of_side].map(|(_, cells)| usize::from(cells.unsigned_abs()));
+        let indent = indent.into_iter().sum();
+        let mut rows = wrap(&e.text, text.width.saturating_sub(indent).max(16)).into_iter();
+        let strong = if side == Some(Side::Over) { text.theme.strong() } else { Style::new() };
+        text.spans([
+            (start, Style::new()),
+            (table::set(&threshold, value_cells), text.theme.dim()),
+            (behind, strong),
+            (rows.next().unwrap_or_default(), Style::new()),
+        ]);
+        text.lines.extend(rows.map(|row| Line::from(format!("{:indent$}{row}", ""))));
+    }
+}
+
+fn not_seen(text: &mut Text, verdict: &Verdict) {
+    text.heading("Not seen, and what mends it");
+    for n in verdict.not_seen.iter().take(MOST) {
+        text.wrapped("  •", 4, &format!("{}: {}", sanitise(&n.what), sanitise(&n.why)), Style::new());
+        if let Some(mend) = &n.mend {
+            text.wrapped("    → ", 6, mend, text.theme.advice());
+        }
+    }
+    if verdict.not_seen.is_empty() {
+        text.wrapped("", 2, "Everything that is looked for could be seen.", Style::new());
+    }
+}
+
+/// A table of the ranks, where there are several.
+fn ranks(text: &mut Text, verdict: &Verdict) {
+    const COLUMNS: [Column; 8] = [
+        ("RANK", 6),
+        ("PID", 9),
+        ("WAIT", 9),
+        ("GPU WAIT", 9),
+        ("HOST", 9),
+        ("SAVING", 9),
+        ("OTHER", 9),
+        ("COLLECT.", 9),
+    ];
+    if verdict.ranks.is_empty() {
+        return;
+    }
+    text.heading("Ranks: where their main threads' time goes");
+    text.table_heading(&table::headings(&COLUMNS));
+    for (place, rank) in verdict.ranks.iter().take(MOST).enumerate() {
+        let Rank { pid, shares, collectives, straggler } = rank;
+        let shares = shares.values().map(Some).into_iter().chain([*collectives]).map(format::share);
+        let line = table::row(&COLUMNS, [place.to_string(), pid.to_string()].into_iter().chain(shares));
+        let late = if *straggler { "  late" } else { "" };
+        text.spans([(line, Style::new()), (late.to_owned(), text.theme.advice())]);
+    }
+    if let Some(place) = verdict.ranks.iter().position(|rank| rank.straggler) {
+        text.wrapped("", 2, &format!("late: the others wait for rank {place} in collectives."), text.theme.dim());
+    }
+}
+
+fn numbers(text: &mut Text, verdict: &Verdict) {
+    text.heading("Numbers");
+    let mut add = |name: &str, value: &str| text.wrapped(&format!("  {name}:"), 15, value, Style::new());
+    if let Some(shares) = &verdict.shares {
+        add("main thread", &split(Some(shares)));
+    }
+    if let Some(g) = &verdict.gpu_idle {
+        let percent = |share: f64| format::share(Some(share));
+        let text = format!(
+            "{}: while it waits for a batch {}, works {}, syncs {}, other {}",
+            percent(g.total),
+            percent(g.while_input_wait),
+            percent(g.while_host_busy),
+            percent(g.while_sync),
+            percent(g.while_other)
+        );
+        add("GPU idle", &text);
+    }
+    let s = &verdict.steps;
+    let count = s.count.map(|n| format!(", {n} seen")).unwrap_or_default();
+    let source = s.source.as_deref().map(|source| format!(", counted by {}", sanitise(source))).unwrap_or_default();
+    let steps = format!(
+        "{} a second, median {} ms, 95th percentile {} ms{count}{source}",
+        format::number(s.per_s),
+        format::number(s.p50_ms),
+        format::number(s.p95_ms),
+    );
+    add("steps", &steps);
+    if let Some(every) = s.stall_every {
+        add("stalls", &format!("one every {every} steps"));
+    }
+    let own = format!(
+        "{} % of one core, {} MiB; watched for {}",
+        format::number(verdict.own.cpu_pct),
+        format::number(verdict.own.rss_mib),
+        format::duration(verdict.observed_s)
+    );
+    text.wrapped("  trainmon:", 15, &own, text.theme.dim());
+}

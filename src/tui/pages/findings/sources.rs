@@ -1,0 +1,79 @@
+//! How each source stands.
+
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use crate::diagnosis::verdict::Verdict;
+use crate::sample::{SourceState, SourceStatus};
+use crate::text::{sanitise, wrap};
+use crate::tui::format;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::text::Text;
+
+/// A source that does not deliver.
+pub struct Trouble {
+    /// Its name.
+    pub name: &'static str,
+    /// Its state in a word.
+    pub state: String,
+    /// Why, and since when.
+    pub why: String,
+}
+
+/// Names of the sources, with what the verdict's `seen` calls them.
+fn all<'s>(scene: &Scene<'s>) -> [(&'static str, &'static str, &'s SourceStatus); 5] {
+    let s = scene.sources();
+    [
+        ("processes", "", &s.job),
+        ("host", "", &s.host),
+        ("disks", "disks", &s.storage),
+        ("GPU", "nvml", &s.gpu),
+        ("stacks", "stacks", &s.stacks),
+    ]
+}
+
+/// Sources whose last value is old, at the moment shown.
+pub fn stale(verdict: &Verdict, scene: &Scene<'_>) -> Vec<Trouble> {
+    let old = [SourceState::Stale, SourceState::Hung, SourceState::Gone];
+    let found = all(scene).into_iter().filter_map(|(name, seen, status)| {
+        if !scene.job.is_live() {
+            // Only the verdict of that moment knows how it was then.
+            let then = verdict.seen.get(seen)?;
+            let trouble = old.iter().any(|state| state.seen() == then);
+            return trouble.then(|| Trouble { name, state: sanitise(then).into_owned(), why: String::new() });
+        }
+        old.contains(&status.state).then(|| Trouble { name, state: status.state.seen().to_owned(), why: why(status) })
+    });
+    found.collect()
+}
+
+/// Reason and age.
+fn why(status: &SourceStatus) -> String {
+    let age = status.age_ms.map(|ms| format!("last value {} old", format::duration(ms as f64 / 1000.0)));
+    let reason = status.reason.as_deref().map(|reason| sanitise(reason).into_owned());
+    reason.into_iter().chain(age).collect::<Vec<_>>().join(", ")
+}
+
+/// Adds the table of sources, and the files that the verdict's `seen` names.
+pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
+    page.heading("Sources");
+    if scene.job.is_live() {
+        for (name, _, status) in all(scene) {
+            let start = format!("  {name:<11}{:<9}", status.state.seen());
+            let fine = matches!(status.state, SourceState::Fresh | SourceState::Pending);
+            let style = if fine { Style::new() } else { page.theme.strong() };
+            let text = if status.state == SourceState::Fresh { String::new() } else { why(status) };
+            let mut rows = wrap(&text, page.width.saturating_sub(22).max(20)).into_iter();
+            page.spans([(start, style), (rows.next().unwrap_or_default(), Style::new())]);
+            page.lines.extend(rows.map(|row| Line::from(format!("{:22}{row}", ""))));
+            if let Some(mend) = &status.mend {
+                page.wrapped("             → ", 15, mend, page.theme.advice());
+            }
+        }
+    }
+    let seen = verdict.seen.iter().take(super::MOST);
+    let seen: Vec<String> = seen.map(|(source, state)| format!("{} {}", sanitise(source), sanitise(state))).collect();
+    if !seen.is_empty() {
+        page.wrapped("  read for the verdict: ", 24, &seen.join(", "), page.theme.dim());
+    }
+}

@@ -1,0 +1,44 @@
+//! Why there is no device to show, and what would mend it: a job without a GPU is still watched.
+
+use ratatui::style::Style;
+
+use crate::sample::SourceState;
+use crate::text::sanitise;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::text::Text;
+
+/// The page without devices.
+pub fn text(scene: &Scene<'_>, width: u16) -> Text {
+    let theme = scene.theme;
+    let mut text = Text::new(width, theme);
+    let status = &scene.sources().gpu;
+    if scene.frame().is_none() || status.state == SourceState::Pending && scene.verdict().is_none() {
+        text.wrapped("", 0, "waiting for the first sample of the GPUs", theme.dim());
+        return text;
+    }
+    text.wrapped("", 0, "No GPU is seen from here.", theme.strong());
+    let told = scene.not_seen("nvml");
+    let why = status.reason.as_deref().or(told.map(|entry| entry.why.as_str()));
+    let why = why.unwrap_or(match status.state {
+        SourceState::Hung => "NVML does not answer",
+        SourceState::Denied => "NVML may not be read",
+        SourceState::Fresh => "NVML answers and names no device",
+        _ => "nothing says why",
+    });
+    text.wrapped("", 0, &format!("Why: {why}"), Style::new());
+    let mend = match status.mend.as_deref().or(told.and_then(|entry| entry.mend.as_deref())) {
+        Some(mend) => &format!("What mends it: {mend}"),
+        None => "What can be seen, and what would mend the rest: trainmon doctor",
+    };
+    text.wrapped("", 0, mend, theme.advice());
+    let not_seen = scene.verdict().map(|verdict| verdict.not_seen.as_slice()).unwrap_or_default();
+    for entry in not_seen.iter().filter(|entry| entry.what.starts_with("gpu")) {
+        let mend = entry.mend.as_deref().map(|mend| format!(" ({mend})")).unwrap_or_default();
+        let line = format!("{}: {}{mend}", sanitise(&entry.what), sanitise(&entry.why));
+        text.wrapped("", 0, &line, theme.warning());
+    }
+    let rest = "Everything else goes on: where the main thread's time goes, CPUs, storage and the loader do not need a \
+                GPU.";
+    text.wrapped("", 0, rest, theme.dim());
+    text
+}

@@ -1,0 +1,225 @@
+//! One device: a line where there are many, else a name, two bars and a row or two of numbers.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::labels;
+use crate::rates::Frame;
+use crate::rates::frame::GpuRates;
+use crate::text::{fit, sanitise};
+use crate::tui::labels::{number as shown, used_of};
+use crate::tui::theme::{Series, Theme};
+use crate::tui::widgets::text::{Piece, cells, piece_rows, write, write_fit, write_pieces, write_right};
+use crate::tui::{charts, format};
+
+const GIB: f64 = 1_073_741_824.0;
+
+/// Number and mark in front of everything.
+const NUMBER: u16 = 5;
+/// Bar of a line.
+const BAR: u16 = 12;
+/// From this width on a device's UUID is among its numbers.
+const WITH_UUID: u16 = 100;
+
+/// Names the columns of [`line`].
+pub fn heading(buf: &mut Buffer, area: Rect, theme: Theme) {
+    buf.set_style(area, theme.heading());
+    let [own, other, _] = glyphs(theme);
+    let use_of = format!("use {own} own {other} other");
+    write(buf, area.x, area.y, area.right(), "GPU", theme.heading());
+    write(buf, area.x + NUMBER, area.y, area.right(), &use_of, theme.heading());
+    let text = "  own       memory      power   temp   MHz  state";
+    write(buf, area.x + NUMBER + BAR + 6, area.y, area.right(), text, theme.heading());
+}
+
+/// A device in one line.
+pub fn line(buf: &mut Buffer, area: Rect, gpu: &GpuRates, frame: &Frame, theme: Theme) {
+    let style = if gpu.attached { Style::new() } else { theme.dim() };
+    number(buf, area, gpu, theme);
+    let bar = Rect { x: area.x + NUMBER, width: BAR, ..area }.intersection(area);
+    use_bar(buf, bar, gpu, theme);
+    let text = format!(
+        "{:>6}{:>6} {:>12} {:>10} {:>6} {:>5}",
+        format::percent(gpu.utilization_pct),
+        format::percent(gpu.job_utilization_pct),
+        used_of(gpu.memory_used_bytes, gpu.memory_total_bytes),
+        watts(gpu),
+        celsius(gpu),
+        shown(gpu.sm_clock_mhz),
+    );
+    let x = write(buf, bar.right(), area.y, area.right(), &text, style) + 2;
+    let idle_or_worse = gpu.lost || labels::is_idle(gpu) && gpu.attached;
+    let style = if idle_or_worse { theme.warning() } else { theme.dim() };
+    let rest = Rect { x, width: area.right().saturating_sub(x), ..area };
+    write_fit(buf, rest, &labels::state(gpu, frame), style);
+}
+
+/// A device in three rows or more: its name and state, two bars, and numbers as many as fit.
+pub fn dense(buf: &mut Buffer, [first, bars, rest]: [Rect; 3], gpu: &GpuRates, frame: &Frame, theme: Theme) {
+    if first.height > 0 {
+        number(buf, first, gpu, theme);
+        let state = labels::state(gpu, frame);
+        let alarm = gpu.lost || gpu.attached && (labels::is_idle(gpu) || labels::throttled(gpu).next().is_some());
+        let style = if alarm { theme.warning() } else { theme.dim() };
+        let name = gpu.name.as_deref().unwrap_or("name not known");
+        // The state counts more than the name, which keeps a third.
+        let start = first.x + NUMBER + first.width / 3;
+        let end = write_right(buf, start, first.y, first.right(), &state, style);
+        let room = usize::from(end.saturating_sub(first.x + NUMBER + 1));
+        write(buf, first.x + NUMBER, first.y, end, &fit(name, room), theme.strong());
+    }
+    if bars.height > 0 {
+        two_bars(buf, bars, gpu, theme);
+    }
+    if rest.height > 0 {
+        let rest = Rect { x: rest.x + NUMBER, width: rest.width.saturating_sub(NUMBER), ..rest };
+        let style = if gpu.attached { Style::new() } else { theme.dim() };
+        write_pieces(buf, rest, ", ", &numbers(gpu, rest.width, style));
+    }
+}
+
+/// Rows in which a device shows all its numbers in `width` cells.
+pub fn rows(gpu: &GpuRates, width: u16) -> u16 {
+    let width = width.saturating_sub(NUMBER);
+    piece_rows(width, ", ", &numbers(gpu, width, Style::new())).saturating_add(2)
+}
+
+fn number(buf: &mut Buffer, area: Rect, gpu: &GpuRates, theme: Theme) {
+    let text = format!("{:>3}{}", gpu.index, if gpu.attached { '*' } else { ' ' });
+    write(buf, area.x, area.y, area.right(), &text, if gpu.attached { theme.strong() } else { theme.dim() });
+}
+
+/// Use on the left half of a row, memory on the right half.
+fn two_bars(buf: &mut Buffer, area: Rect, gpu: &GpuRates, theme: Theme) {
+    let half = area.width.saturating_sub(NUMBER) / 2;
+    let left = Rect { x: area.x + NUMBER, width: half.saturating_sub(1), ..area };
+    let right = Rect { x: area.x + NUMBER + half, width: half, ..area };
+    let effective = format::percent(effective(gpu));
+    let short = format!(" {} own {}", format::percent(gpu.utilization_pct), format::percent(gpu.job_utilization_pct));
+    let texts = [format!("{short} effective {effective}"), format!("{short} eff. {effective}"), short];
+    barred(buf, left, "use", &texts, |buf, rect| use_bar(buf, rect, gpu, theme));
+    let used = used_of(gpu.memory_used_bytes, gpu.memory_total_bytes);
+    let texts = [format!(" {used} own {}", format::bytes(gpu.job_memory_bytes)), format!(" {used}")];
+    barred(buf, right, "mem", &texts, |buf, rect| memory_bar(buf, rect, gpu, theme));
+}
+
+/// A name, a bar, and behind it the longest text that leaves the bar at least eight cells.
+fn barred(buf: &mut Buffer, area: Rect, name: &str, texts: &[String], bar: impl Fn(&mut Buffer, Rect)) {
+    let x = write(buf, area.x, area.y, area.right(), name, Style::new()) + 1;
+    let room = area.right().saturating_sub(x);
+    let text = texts.iter().find(|text| cells(text) + 8 <= room).map_or("", String::as_str);
+    let end = area.right().saturating_sub(cells(text));
+    bar(buf, Rect { x, width: end.saturating_sub(x), ..area });
+    write(buf, end, area.y, area.right(), text, Style::new());
+}
+
+/// Textures of the job's part, of others' part, and of nothing.
+pub fn glyphs(theme: Theme) -> [char; 3] {
+    if theme.ascii { ['#', '+', '.'] } else { ['█', '▒', '·'] }
+}
+
+/// The device's use: the job's part, what others use, and what is left. A part that is not known counts as the job's on
+/// its own devices.
+fn use_bar(buf: &mut Buffer, area: Rect, gpu: &GpuRates, theme: Theme) {
+    let used = gpu.utilization_pct.map(|pct| pct / 100.0);
+    let own = gpu.job_utilization_pct.map(|pct| pct / 100.0);
+    parts_bar(buf, area, used, own, gpu, theme);
+}
+
+fn memory_bar(buf: &mut Buffer, area: Rect, gpu: &GpuRates, theme: Theme) {
+    let total = gpu.memory_total_bytes.filter(|total| *total > 0).map(|total| total as f64);
+    let share = |bytes: Option<u64>| bytes.zip(total).map(|(bytes, total)| bytes as f64 / total);
+    parts_bar(buf, area, share(gpu.memory_used_bytes), share(gpu.job_memory_bytes), gpu, theme);
+}
+
+fn parts_bar(buf: &mut Buffer, area: Rect, used: Option<f64>, own: Option<f64>, gpu: &GpuRates, theme: Theme) {
+    let used = used.filter(|used| used.is_finite()).map(|used| used.clamp(0.0, 1.0));
+    let Some(used) = used else {
+        charts::split(buf, area, std::iter::empty(), theme);
+        return;
+    };
+    let own = own.filter(|own| own.is_finite()).unwrap_or(if gpu.attached { used } else { 0.0 }).clamp(0.0, used);
+    let [ours, others, free] = glyphs(theme);
+    let parts = [
+        (ours, theme.series(Series::Gpu), own),
+        (others, theme.series(Series::Io), used - own),
+        (free, theme.dim(), 1.0 - used),
+    ];
+    charts::split(buf, area, parts.into_iter(), theme);
+}
+
+/// Use times power over its limit, as nvtop has it: near the use on a device that works hard while it is busy.
+fn effective(gpu: &GpuRates) -> Option<f64> {
+    let limit = gpu.power_limit_w.filter(|limit| *limit > 0.0)?;
+    Some(gpu.utilization_pct? * (gpu.power_w? / limit).clamp(0.0, 1.0))
+}
+
+/// The numbers of a device, the most telling first. What was not measured is a dash; parts that most devices do not
+/// have, or that hardly anybody uses, only where they are there.
+fn numbers(gpu: &GpuRates, width: u16, style: Style) -> Vec<Piece> {
+    let mut numbers = vec![
+        if gpu.power_w.is_none() && gpu.power_limit_w.is_none() { "– W".to_owned() } else { watts(gpu) },
+        celsius(gpu),
+        format!("SM {}/{} MHz", shown(gpu.sm_clock_mhz), shown(gpu.sm_clock_max_mhz)),
+        pcie(gpu),
+    ];
+    if gpu.sm_active_pct.or(gpu.tensor_active_pct).or(gpu.dram_active_pct).is_some() {
+        numbers.push(format!(
+            "active: SM {} tensor {} DRAM {}",
+            format::percent(gpu.sm_active_pct),
+            format::percent(gpu.tensor_active_pct),
+            format::percent(gpu.dram_active_pct)
+        ));
+    } else {
+        numbers.push(format!("memory busy {}", format::percent(gpu.memory_utilization_pct)));
+    }
+    numbers.push(format!("memory clock {}/{} MHz", shown(gpu.memory_clock_mhz), shown(gpu.memory_clock_max_mhz)));
+    numbers.push(match gpu.clock_event_reasons {
+        None => "throttling –".to_owned(),
+        Some(0) => "no throttling".to_owned(),
+        Some(_) => format!("clocks: {}", labels::throttled(gpu).collect::<Vec<_>>().join(", ")),
+    });
+    for (name, pct) in [("encoder", gpu.encoder_pct), ("decoder", gpu.decoder_pct)] {
+        numbers.extend(pct.filter(|pct| *pct > 0).map(|pct| format!("{name} {pct} %")));
+    }
+    if gpu.sm_active_pct.is_some() {
+        numbers.push(format!("memory busy {}", format::percent(gpu.memory_utilization_pct)));
+    }
+    numbers.extend(gpu.uuid.as_deref().filter(|_| width >= WITH_UUID).map(|uuid| sanitise(uuid).into_owned()));
+    numbers.into_iter().map(|text| (text, style)).collect()
+}
+
+/// `PCIe 4×16 rx 1.2 tx 0.11 of 25 GiB/s`; a link below what device and slot could do, as idle ones are, has that in
+/// parentheses: `PCIe 1×16 (4×16)`.
+fn pcie(gpu: &GpuRates) -> String {
+    let link = |generation: Option<u32>, width: Option<u32>| match (generation, width) {
+        (None, None) => None,
+        (generation, width) => Some(format!("{}×{}", shown(generation), shown(width))),
+    };
+    let now = link(gpu.pcie_generation, gpu.pcie_width);
+    let most = link(gpu.pcie_generation_max, gpu.pcie_width_max);
+    let trained = match (now, most) {
+        (Some(now), Some(most)) if now != most => format!("{now} ({most}) "),
+        (Some(link), _) | (None, Some(link)) => format!("{link} "),
+        (None, None) => String::new(),
+    };
+    let gib = |bytes: Option<f64>| format::number(bytes.map(|bytes| bytes / GIB));
+    let (rx, tx) = (gib(gpu.pcie_rx_bytes_s), gib(gpu.pcie_tx_bytes_s));
+    match gpu.pcie_capacity_bytes_s {
+        Some(_) => format!("PCIe {trained}rx {rx} tx {tx} of {} GiB/s", gib(gpu.pcie_capacity_bytes_s)),
+        None => format!("PCIe {trained}rx {rx} tx {tx} GiB/s"),
+    }
+}
+
+fn watts(gpu: &GpuRates) -> String {
+    match gpu.power_limit_w {
+        Some(limit) => format!("{}/{} W", format::number(gpu.power_w), format::number(Some(limit))),
+        None if gpu.power_w.is_some() => format!("{} W", format::number(gpu.power_w)),
+        None => format::UNMEASURED.to_owned(),
+    }
+}
+
+fn celsius(gpu: &GpuRates) -> String {
+    gpu.temperature_c.map_or_else(|| "– °C".to_owned(), |celsius| format!("{celsius} °C"))
+}

@@ -1,0 +1,94 @@
+//! What the devices are together: how many, how far apart (a mean hides the one rank that idles), and what is wrong.
+
+use super::{device, labels};
+use crate::rates::Frame;
+use crate::rates::frame::{GpuLink, GpuRates};
+use crate::sample::SourceState;
+use crate::text::fit;
+use crate::tui::format;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::text::Piece;
+
+/// So much more than an idle device the busiest has to do before the idle one is remarkable, percent.
+const BUSY_PCT: f64 = 50.0;
+/// Cells for what comes from the driver.
+const TOLD: usize = 60;
+
+/// The facts as pieces of text, what is wrong first.
+pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
+    let theme = scene.theme;
+    let mut pieces = Vec::new();
+    pieces.extend(trouble(scene).map(|text| (text, theme.warning())));
+    pieces.extend(idle(frame).map(|text| (text, theme.warning())));
+    let count = frame.gpus.len();
+    let ours: Vec<&GpuRates> = frame.gpus.iter().filter(|gpu| gpu.attached).collect();
+    let mut fact = |text: String| pieces.push((text, theme.dim()));
+    fact(match (count, ours.len()) {
+        (1, 1) => "1 GPU: this job's (*)".to_owned(),
+        (1, 0) => "1 GPU: not used by this job".to_owned(),
+        (n, 0) => format!("{n} GPUs: none used by this job as far as can be seen"),
+        (n, own) => format!("{n} GPUs: {own} of this job (*)"),
+    });
+    let known = || ours.iter().filter_map(|gpu| gpu.utilization_pct).filter(|pct| pct.is_finite());
+    if ours.len() > 1 && known().count() > 0 {
+        let (low, high) = known().fold((f64::INFINITY, 0.0f64), |(low, high), pct| (low.min(pct), high.max(pct)));
+        let mean = known().sum::<f64>() / known().count() as f64;
+        fact(format!("use {low:.0}–{high:.0} % (mean {mean:.0} %)"));
+    }
+    if !ours.is_empty() {
+        fact(link(frame.gpu_link).to_owned());
+    }
+    if frame.gpus.iter().any(|gpu| gpu.simulated) {
+        fact("simulated: nothing is measured".to_owned());
+    }
+    if let Some(driver) = &frame.gpu_driver {
+        fact(format!("driver {}", fit(driver, TOLD)));
+    }
+    // Narrow lists of many devices have it in their heading.
+    if count <= 2 || width >= 100 {
+        let [own, others, _] = device::glyphs(theme);
+        fact(format!("{own} own {others} others"));
+    }
+    pieces
+}
+
+/// How the job's devices were told from others.
+fn link(link: GpuLink) -> &'static str {
+    match link {
+        GpuLink::Processes => "found by its PIDs",
+        GpuLink::OpenDevice => "found by its open device files",
+        GpuLink::VisibleDevices => "found by CUDA_VISIBLE_DEVICES",
+        GpuLink::Chosen => "chosen by --gpu",
+        GpuLink::None => "",
+    }
+}
+
+/// The source does not deliver.
+fn trouble(scene: &Scene<'_>) -> Option<String> {
+    let status = &scene.sources().gpu;
+    let what = match status.state {
+        SourceState::Fresh | SourceState::Pending => return None,
+        SourceState::Stale => "the numbers are old",
+        SourceState::Hung => "HUNG: NVML does not answer",
+        SourceState::Gone => "GONE: NVML has nothing more to read",
+        SourceState::Absent => "NVML is not there any more",
+        SourceState::Denied => "DENIED: NVML may not be read",
+    };
+    let age = status.age_ms.map(|ms| format!(" (last read {} ago)", format::duration(ms as f64 / 1e3)));
+    let why = status.reason.as_deref().map(|why| format!(": {}", fit(why, TOLD)));
+    Some(format!("{what}{}{}", age.unwrap_or_default(), why.unwrap_or_default()))
+}
+
+/// Devices of the job that idle while others of it work.
+fn idle(frame: &Frame) -> Option<String> {
+    let ours = || frame.gpus.iter().filter(|gpu| gpu.attached);
+    let busiest = ours().filter_map(|gpu| gpu.utilization_pct).filter(|pct| pct.is_finite()).fold(0.0, f64::max);
+    let idle: Vec<&GpuRates> = ours().filter(|gpu| labels::is_idle(gpu)).collect();
+    let first = idle.first().filter(|_| busiest >= BUSY_PCT)?;
+    let others = match idle.len() {
+        1 => String::new(),
+        n => format!(" and {} more", n - 1),
+    };
+    let verb = if idle.len() == 1 { "idles" } else { "idle" };
+    Some(format!("GPU {}{others} {verb} while others work (up to {busiest:.0} %)", first.index))
+}

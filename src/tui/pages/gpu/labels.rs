@@ -1,0 +1,95 @@
+//! What is said about a device: what holds its clocks back, and what is out of the ordinary.
+
+use crate::rates::Frame;
+use crate::rates::frame::GpuRates;
+use crate::sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
+
+/// A device whose use is below this is called idle here, percent. Only a word on the screen: verdicts have thresholds of
+/// their own.
+pub const IDLE_PCT: f64 = 10.0;
+
+/// Whether a device does next to nothing; unknown use is not idle.
+pub fn is_idle(gpu: &GpuRates) -> bool {
+    !gpu.lost && gpu.utilization_pct.is_some_and(|pct| pct < IDLE_PCT)
+}
+
+/// What a clock event reason means to a person, by its word in recordings.
+fn reason(word: &'static str) -> &'static str {
+    match word {
+        "idle" => "idle clocks",
+        "application-clocks" => "clocks set by hand",
+        "power-cap" => "power cap",
+        "hw-slowdown" => "hardware slowdown",
+        "sync-boost" => "sync boost group",
+        "sw-thermal" => "heat",
+        "hw-thermal" => "heat (hardware)",
+        "power-brake" => "power brake",
+        "display-clocks" => "display clocks",
+        other => other,
+    }
+}
+
+/// What holds the clocks back; empty where nothing does, and where it is not known.
+pub fn throttled(gpu: &GpuRates) -> impl Iterator<Item = String> {
+    let mask = gpu.clock_event_reasons.unwrap_or(0);
+    let known = CLOCK_EVENT_REASONS.iter().fold(0, |all, (bit, _)| all | bit);
+    let rest = mask & !known;
+    clock_event_words(mask)
+        .map(|word| reason(word).to_owned())
+        .chain((rest != 0).then(|| format!("unknown reason {rest:#x}")))
+}
+
+/// Whatever is out of the ordinary, the worst first.
+pub fn state(gpu: &GpuRates, frame: &Frame) -> String {
+    let mut words = Vec::new();
+    if gpu.lost {
+        words.push("LOST: it does not answer any more".to_owned());
+    }
+    if let Some(errors) = gpu.ecc_uncorrected.filter(|errors| *errors > 0) {
+        words.push(format!("{errors} ECC errors"));
+    }
+    if is_idle(gpu) {
+        words.push("idle".to_owned());
+    }
+    if !gpu.lost {
+        words.extend(throttled(gpu).filter(|word| word != "idle clocks" || !is_idle(gpu)));
+    }
+    if !gpu.attached && frame.gpus.iter().any(|other| other.attached) {
+        words.push("not this job's".to_owned());
+    }
+    match gpu.others.len() {
+        0 => {}
+        1 if gpu.attached => words.push("another process on it".to_owned()),
+        n if gpu.attached => words.push(format!("{n} other processes")),
+        _ => {}
+    }
+    if gpu.mig == Some(true) {
+        words.push("MIG".to_owned());
+    }
+    if gpu.simulated {
+        words.push("simulated".to_owned());
+    }
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_words_of_its_own() {
+        for (bit, _) in CLOCK_EVENT_REASONS {
+            let gpu = GpuRates { clock_event_reasons: Some(bit), ..GpuRates::default() };
+            let words: Vec<_> = throttled(&gpu).collect();
+            assert!(words.len() == 1 && !words.concat().contains('-'), "{words:?}");
+        }
+        let gpu = GpuRates { clock_event_reasons: Some(0x4 | 0x4000), ..GpuRates::default() };
+        assert_eq!(throttled(&gpu).collect::<Vec<_>>(), ["power cap", "unknown reason 0x4000"]);
+    }
+
+    #[test]
+    fn unknown_use_is_not_idle() {
+        let at = |utilization_pct| GpuRates { utilization_pct, ..GpuRates::default() };
+        assert!(is_idle(&at(Some(3.0))) && !is_idle(&at(Some(50.0))) && !is_idle(&at(None)));
+    }
+}

@@ -1,0 +1,91 @@
+//! The help page: the key table, and what the letters and textures of the overview mean.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::{Content, FOOTER, NOTHING, Spec};
+use crate::diagnosis::verdict::Class;
+use crate::rates::time_split::LoopActivity;
+use crate::text::wrap;
+use crate::tui::labels;
+use crate::tui::theme::{Stage, activity_word};
+use crate::tui::widgets::drawn::Drawn;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::scroll::scrolled;
+use crate::tui::widgets::text::Text;
+
+pub const SPEC: Spec = Spec {
+    word: "help",
+    name: "Help",
+    short: "Help",
+    keys: "? h F1 8",
+    help: "this help",
+    footer: FOOTER,
+    needs: NOTHING,
+};
+
+/// Cells of the column with the keys.
+const KEYS: usize = 16;
+
+/// It remembers nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Help;
+
+impl Content for Help {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        let text = text(area.width, scene);
+        scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
+    }
+}
+
+fn text(width: u16, scene: &Scene<'_>) -> Text {
+    let theme = scene.theme;
+    let mut text = Text::new(width, theme);
+    text.heading("Keys");
+    for (keys, help) in scene.keys {
+        let (names, texts) = (wrap(keys, KEYS - 3), wrap(help, text.width.saturating_sub(KEYS)));
+        for row in 0..names.len().max(texts.len()) {
+            let part = |parts: &[String]| parts.get(row).cloned().unwrap_or_default();
+            let name = format!("  {:<width$}", part(&names), width = KEYS - 2);
+            text.spans([(name, theme.strong()), (part(&texts), Style::new())]);
+        }
+    }
+    text.heading("Verdicts, and their letters on the strip");
+    for class in Class::ALL {
+        text.spans([
+            ("  ".to_owned(), Style::new()),
+            (labels::letter(class).to_string(), theme.class(class)),
+            (format!(" {:<12}", class.word()), theme.strong()),
+            (meaning(class).to_owned(), Style::new()),
+        ]);
+    }
+    text.heading("Main thread, and workers");
+    for activity in LoopActivity::ALL {
+        text.spans([
+            ("  ".to_owned(), Style::new()),
+            (theme.activity_glyph(activity).to_string(), theme.activity(activity)),
+            (format!(" {}", activity_word(activity)), Style::new()),
+        ]);
+    }
+    let stages = Stage::ALL.into_iter().flat_map(|stage| {
+        let glyph = Span::styled(format!(" {}", theme.stage_glyph(stage)), theme.stage(stage));
+        [glyph, Span::raw(format!(" {}", stage.word()))]
+    });
+    text.lines.push(Line::from_iter(std::iter::once(Span::raw("  workers:")).chain(stages)));
+    text.line(&format!("  {} not measured: never the same as 0", theme.gap_glyph()), Style::new());
+    text
+}
+
+fn meaning(class: Class) -> &'static str {
+    match class {
+        Class::DataLoader => "the input pipeline must get faster",
+        Class::Io => "storage or network must get faster",
+        Class::Cpu => "the CPU must get faster, or be freed",
+        Class::Gpu => "the device is the limit",
+        Class::Balanced => "no resource costs more than a few percent",
+        Class::Idle => "not training now; the phase says why",
+        Class::Unknown => "too little could be seen; the findings say what mends it",
+    }
+}

@@ -1,0 +1,126 @@
+//! The disks, one line each: those with the job's data first and marked, the others by how busy they are.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::{Bars, Detail};
+use crate::rates::Frame;
+use crate::rates::frame::DeviceRates;
+use crate::sample::SourceState;
+use crate::text::fit;
+use crate::tui::format;
+use crate::tui::theme::{Series, Theme};
+use crate::tui::widgets::bars;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::table::{self, Column};
+use crate::tui::widgets::text::{Text, cells};
+
+/// Cells of the name.
+const NAME: usize = 16;
+/// Width from which reads and writes have a column of their own for their times.
+const WIDE: usize = 110;
+const BROAD: [Column; 9] = [
+    ("rMiB/s", 9),
+    ("wMiB/s", 9),
+    ("r/s", 9),
+    ("w/s", 9),
+    ("await ms", 9),
+    ("read ms", 9),
+    ("write ms", 9),
+    ("queue", 7),
+    ("busy", 7),
+];
+const NARROW: [Column; 7] =
+    [("rMiB/s", 8), ("wMiB/s", 8), ("r/s", 8), ("w/s", 8), ("ms each", 8), ("queue", 6), ("busy", 6)];
+/// Most disks listed, the job's and the busiest ones first.
+const DISKS: usize = 32;
+/// Widest bar.
+const BAR: u16 = 40;
+
+fn columns(width: usize) -> &'static [Column] {
+    if width >= WIDE { &BROAD } else { &NARROW }
+}
+
+/// Adds heading and lines.
+pub fn add(text: &mut Text, bars: &mut Bars, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
+    let (storage, theme) = (&frame.storage, text.theme);
+    let status = Some(&scene.sources().storage).filter(|_| scene.job.is_live());
+    if storage.devices.is_empty() {
+        let told = scene.not_seen("disks");
+        let why = status.and_then(|s| s.reason.as_deref()).or(told.map(|missing| missing.why.as_str()));
+        let mend = status.and_then(|s| s.mend.as_deref()).or(told.and_then(|missing| missing.mend.as_deref()));
+        let unsaid = if frame.seconds > 0.0 {
+            "there is none in /proc/diskstats"
+        } else {
+            "rates come with the second sample"
+        };
+        text.missing(&format!("No disk is seen: {}.", why.unwrap_or(unsaid)), mend);
+        return;
+    }
+    let old = status.filter(|status| matches!(status.state, SourceState::Stale | SourceState::Hung));
+    let old = old.map_or_else(String::new, |status| format!("  {}", status.state.seen().to_uppercase()));
+    text.table_heading(&format!("{:<NAME$}{}{old}", "DISK", table::headings(columns(text.width))));
+    let mut devices: Vec<&DeviceRates> = storage.devices.iter().collect();
+    let order = |d: &DeviceRates| {
+        (d.data, [d.utilization_pct, d.read_bytes_s + d.write_bytes_s].map(|v| if v.is_finite() { v } else { 0.0 }))
+    };
+    devices.sort_by(|a, b| order(b).partial_cmp(&order(a)).unwrap_or(std::cmp::Ordering::Equal));
+    let mut idle = Vec::new();
+    let more = devices.len().saturating_sub(DISKS);
+    for device in devices.into_iter().take(DISKS) {
+        if !detail.idle && !device.data && is_idle(device) {
+            idle.push(fit(&device.name, NAME));
+            continue;
+        }
+        bars.push((text.lines.len(), device.utilization_pct));
+        line(text, device);
+    }
+    if !idle.is_empty() {
+        let all = format!("{} idle: {}", idle.len(), idle.join(" "));
+        text.line(&fit(&all, text.width), theme.dim());
+    }
+    if more > 0 {
+        text.line(&format!("{more} more disks"), theme.dim());
+    }
+    let told = scene.not_seen("fd");
+    if !storage.data_devices_known && (told.is_none() || !storage.mounts.is_empty()) {
+        let why = told.map_or("", |_| ": its open files may not be looked at");
+        text.wrapped("", 0, &format!("Which disks hold the job's data is not known{why}."), theme.dim());
+    }
+}
+
+fn is_idle(device: &DeviceRates) -> bool {
+    device.utilization_pct < 0.5 && device.reads_s + device.writes_s < 0.5
+}
+
+fn line(text: &mut Text, device: &DeviceRates) {
+    let (mark, style) = if device.data { (" *data", text.theme.strong()) } else { ("", Style::new()) };
+    let name = fit(&device.name, NAME - mark.len().max(1)) + mark;
+    let pad = " ".repeat(NAME.saturating_sub(usize::from(cells(&name))));
+    let some = |v: f64| format::number(Some(v));
+    let mut values = vec![
+        format::mib_s(Some(device.read_bytes_s)),
+        format::mib_s(Some(device.write_bytes_s)),
+        some(device.reads_s),
+        some(device.writes_s),
+        format::number(device.await_ms),
+    ];
+    if text.width >= WIDE {
+        values.extend([format::number(device.read_await_ms), format::number(device.write_await_ms)]);
+    }
+    values.extend([some(device.queue), format::percent(Some(device.utilization_pct))]);
+    let numbers = table::row(columns(text.width), values);
+    text.spans([(name, style), (pad + &numbers, Style::new())]);
+}
+
+/// The bar behind a line; none where there is no room for one.
+pub fn bar(buf: &mut Buffer, line: Rect, percent: f64, theme: Theme) {
+    let before: i16 = columns(usize::from(line.width)).iter().map(|(_, width)| width).sum();
+    let x = line.x + NAME as u16 + before.unsigned_abs() + 1;
+    let width = line.right().saturating_sub(x).min(BAR);
+    if width >= 4 && percent.is_finite() {
+        let rest = Some(("·", theme.dim()));
+        bars::share(buf, Rect { x, width, ..line }, percent / 100.0, theme.series(Series::Io), rest);
+    }
+}

@@ -1,0 +1,102 @@
+//! The page of storage and network: what the job reads and what of it comes from storage, each disk, the mounts that its
+//! data lies on, the interfaces, and all of it over time.
+//!
+//! ```text
+//! │ facts: page cache against storage, faults, memory, limits, pressure │
+//! │ disks: those with the job's data first; idle ones in a count        │
+//! │ mounts with data of the job, with some of the files                 │
+//! │ network: one line                                                   │
+//! │ timelines: job, disks, network, and the time axis                   │
+//! └─────────────────────────────────────────────────────────────────────┘
+//! ```
+
+mod disks;
+mod facts;
+mod mounts;
+mod timelines;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::{Content, FOOTER, NOTHING, Spec};
+use crate::rates::Frame;
+use crate::tui::widgets::drawn::Drawn;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::scroll::scrolled;
+use crate::tui::widgets::text::{Text, count};
+
+pub const SPEC: Spec = Spec {
+    word: "io",
+    name: "IO",
+    short: "IO",
+    keys: "4",
+    help: "IO: disks, mounts, page cache, network",
+    footer: FOOTER,
+    needs: NOTHING,
+};
+
+/// It remembers nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Io;
+
+impl Content for Io {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        let Some(frame) = scene.frame() else {
+            return scrolled(buf, area, 0, drawn, |page| {
+                let mut text = Text::new(area.width, scene.theme);
+                text.line("Waiting for the first sample.", Style::new());
+                page.lines(&text.lines);
+                timelines::draw(page, area.height.saturating_sub(1), scene);
+            });
+        };
+        let (text, bars) = numbers(frame, scene, area);
+        scrolled(buf, area, top, drawn, |page| {
+            page.each(text.lines.len(), |buf, rect, i| {
+                if let Some(line) = text.lines.get(i) {
+                    buf.set_line(rect.x, rect.y, line, rect.width);
+                }
+                if let Some((_, percent)) = bars.iter().find(|(place, _)| *place == i) {
+                    disks::bar(buf, rect, *percent, scene.theme);
+                }
+            });
+            timelines::draw(page, area.height.saturating_sub(count(text.lines.len())), scene);
+        });
+    }
+}
+
+/// How much is left out where rows are short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Detail {
+    /// Disks without I/O one by one, instead of a count.
+    idle: bool,
+    /// Most files named for each mount.
+    examples: usize,
+}
+
+/// Lines with a bar at their end: place and percent.
+type Bars = Vec<(usize, f64)>;
+
+/// Everything above the timelines, in as much detail as leaves room for them.
+fn numbers(frame: &Frame, scene: &Scene<'_>, area: Rect) -> (Text, Bars) {
+    let mut facts = Text::new(area.width, scene.theme);
+    facts::add(&mut facts, frame, scene);
+    let mut shown = (facts.clone(), Bars::new());
+    for (idle, examples) in [(true, 3), (true, 1), (false, 1), (false, 0)] {
+        let (mut text, mut bars) = (facts.clone(), Bars::new());
+        let detail = Detail { idle, examples };
+        disks::add(&mut text, &mut bars, frame, scene, detail);
+        mounts::add(&mut text, frame, scene, detail);
+        facts::network(&mut text, frame);
+        shown = (text, bars);
+        if count(shown.0.lines.len()) + timelines::LEAST <= area.height {
+            break;
+        }
+    }
+    shown
+}
+
+/// A reason without its consequence: those of the diagnosis end with one.
+fn cause(why: &str) -> &str {
+    why.split(", so ").next().unwrap_or(why)
+}

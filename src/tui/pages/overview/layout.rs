@@ -1,0 +1,128 @@
+//! How many rows each section of the overview gets, for every size of terminal.
+//!
+//! The same sections at every size: from the smallest usable screen upwards, spare rows are given out in a fixed order of
+//! importance, so a section is there whole or not at all and nothing is squeezed into uselessness.
+
+use ratatui::layout::Rect;
+
+use super::timelines::CHARTS;
+use crate::rates::Frame;
+use crate::tui::widgets::bars;
+
+/// Highest timeline worth its rows.
+const CHART_MAX: u16 = 8;
+
+/// Heights of the sections; title, strip of verdicts, time axis and footer have a row each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rows {
+    /// The verdict.
+    pub banner: u16,
+    /// Where the main thread's time goes.
+    pub main: u16,
+    /// Each of the timelines.
+    pub chart: u16,
+    /// One bar for each rank, where there are several.
+    pub ranks: u16,
+    /// One bar for each worker.
+    pub workers: u16,
+}
+
+impl Rows {
+    /// The heights in a terminal of this size.
+    pub fn of(area: Rect, frame: Option<&Frame>) -> Self {
+        let (workers, ranks) = frame.map_or((0, 0), |frame| (frame.workers.len(), frame.trainers.len()));
+        give_out(area.width, area.height, workers, ranks)
+    }
+
+    fn total(self) -> u16 {
+        let charts = self.chart.saturating_mul(CHARTS);
+        [self.banner, self.main, charts, self.ranks, self.workers].into_iter().fold(4, u16::saturating_add)
+    }
+}
+
+/// Gives the rows of the screen to its sections, the most useful first.
+fn give_out(width: u16, height: u16, workers: usize, ranks: usize) -> Rows {
+    let rows_of = |count: usize| {
+        let count = u16::try_from(count).unwrap_or(u16::MAX);
+        if count == 0 { 0 } else { count.div_ceil(bars::columns(width)).saturating_add(1) }
+    };
+    let workers = rows_of(workers);
+    let ranks = if ranks > 1 { rows_of(ranks) } else { 0 };
+    let mut rows = Rows { banner: 3, main: 1, chart: 1, ranks: 0, workers: 0 };
+    let steps = [
+        Rows { banner: 4, ..rows },
+        Rows { ranks: ranks.min(5), ..rows },
+        Rows { workers: workers.min(3), ..rows },
+        Rows { chart: 2, ..rows },
+        Rows { main: 3, ..rows },
+        Rows { workers: workers.min(5), ..rows },
+        // 80×24 ends here.
+        Rows { banner: 5, ..rows },
+        Rows { chart: 3, ..rows },
+        Rows { banner: 6, main: 4, ..rows },
+        Rows { ranks, ..rows },
+        Rows { workers: workers.min(9), ..rows },
+        Rows { chart: 4, ..rows },
+        Rows { main: 6, ..rows },
+        Rows { banner: 8, ..rows },
+        Rows { chart: 5, main: 8, ..rows },
+        Rows { workers, ..rows },
+        Rows { banner: 10, ..rows },
+    ];
+    for step in steps {
+        let grown = Rows {
+            banner: rows.banner.max(step.banner),
+            main: rows.main.max(step.main),
+            chart: rows.chart.max(step.chart),
+            ranks: rows.ranks.max(step.ranks),
+            workers: rows.workers.max(step.workers),
+        };
+        if grown.total() <= height {
+            rows = grown;
+        }
+    }
+    let spare = height.saturating_sub(rows.total());
+    let more = (spare / (CHARTS + 1)).min(CHART_MAX.saturating_sub(rows.chart));
+    rows.chart += more;
+    rows.main += more;
+    let spare = height.saturating_sub(rows.total());
+    rows.main += spare.min(4);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_smallest_usual_terminal_has_everything_that_matters() {
+        let rows = give_out(80, 24, 4, 1);
+        assert!(rows.banner >= 5 && rows.chart == 2 && rows.main >= 3 && rows.workers >= 3);
+    }
+
+    #[test]
+    fn eight_ranks_leave_room_for_the_rest() {
+        let rows = give_out(80, 24, 32, 8);
+        assert_eq!(rows.ranks, 5);
+        assert!(rows.workers >= 2 && rows.banner >= 4);
+    }
+
+    #[test]
+    fn larger_terminals_are_used() {
+        assert!(give_out(200, 60, 4, 1).chart >= 4);
+    }
+
+    proptest! {
+        #[test]
+        fn sections_fit_the_screen(
+            width in 60u16..700, height in 15u16..300, workers in 0usize..100_000, ranks in 0usize..100_000,
+        ) {
+            let rows = give_out(width, height, workers, ranks);
+            prop_assert!(rows.total() <= height);
+            prop_assert!(rows.banner >= 3 && rows.main >= 1 && rows.chart >= 1);
+            prop_assert!(rows.ranks == 0 || ranks > 1);
+        }
+    }
+}

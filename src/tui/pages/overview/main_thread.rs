@@ -1,0 +1,55 @@
+//! Where each second of the main thread goes: waiting for a batch, waiting for the device, working, saving, other.
+
+use ratatui::buffer::Buffer;
+
+use crate::history::timeline;
+use crate::rates::time_split::{LoopActivity, TimeSplit};
+use crate::tui::charts;
+use crate::tui::theme::{Theme, activity_word};
+use crate::tui::widgets::chart::Band;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::text::{Piece, piece_rows, write_pieces};
+
+/// Draws the legend with the current shares, and the stack over time.
+pub fn draw(buf: &mut Buffer, band: Band, scene: &Scene<'_>) {
+    let shares = scene.frame().and_then(timeline::loop_shares);
+    let trainers = scene.frame().map_or(0, |frame| frame.trainers.len());
+    // The long legend where it fits, else the short one.
+    let mut pieces = legend(shares, trainers, scene.theme, true);
+    if piece_rows(band.text.width, " ", &pieces) > band.text.height {
+        pieces = legend(shares, trainers, scene.theme, false);
+    }
+    write_pieces(buf, band.text, " ", &pieces);
+    charts::stacked(buf, band.chart, &scene.job.history.timeline, scene.window(band.chart.width), scene.theme);
+}
+
+fn legend(shares: Option<TimeSplit>, trainers: usize, theme: Theme, long: bool) -> Vec<Piece> {
+    let name = match (trainers, long) {
+        (0 | 1, true) => "Main thread".to_owned(),
+        (0 | 1, false) => "Main".to_owned(),
+        (n, _) => format!("Main ×{n}"),
+    };
+    let parts = LoopActivity::ALL.map(|activity| {
+        let share = shares.map_or("–".to_owned(), |shares| format!("{:.0}%", shares[activity] * 100.0));
+        let glyph = theme.activity_glyph(activity);
+        let (short, ascii) = short(activity);
+        let text = match (long, theme.ascii) {
+            (true, _) => format!("{glyph} {} {share}", activity_word(activity)),
+            (false, false) => format!("{glyph}{short} {share}"),
+            (false, true) => format!("{ascii} {share}"),
+        };
+        (text, theme.activity(activity))
+    });
+    std::iter::once((name, theme.strong())).chain(parts).collect()
+}
+
+/// Words that need few cells. The letters of the ASCII textures are the first letters of the second ones.
+fn short(activity: LoopActivity) -> (&'static str, &'static str) {
+    match activity {
+        LoopActivity::InputWait => ("wait", "Wait"),
+        LoopActivity::DeviceSync => ("sync", "Sync"),
+        LoopActivity::HostBusy => ("host", "Host"),
+        LoopActivity::Checkpoint => ("save", "Ckpt"),
+        LoopActivity::Other => ("other", ".other"),
+    }
+}

@@ -1,0 +1,64 @@
+//! One bar for each rank of a distributed run: where its main thread's time goes, and its device.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::rates::Frame;
+use crate::rates::frame::TrainerRates;
+use crate::tui::labels::whole_percent;
+use crate::tui::theme::Theme;
+use crate::tui::widgets::bars;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::text::write;
+
+/// Cells of the rank and PID in front of a bar, and of the numbers behind it.
+const BEFORE: u16 = 11;
+const BEHIND: u16 = 15;
+
+/// Draws a heading and as many ranks as fit.
+pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
+    let theme = scene.theme;
+    let x = write(buf, area.x, area.y, area.right(), "Ranks", theme.strong()) + 2;
+    let (count, room) = (frame.trainers.len(), bars::places(area).count());
+    let straggler = straggler(frame, scene);
+    let late = straggler.map(|place| format!("; the others wait for rank {place} (!)")).unwrap_or_default();
+    let text = format!("{count}: bar as above, wait for batch, GPU{late}");
+    let x = write(buf, x, area.y, area.right(), &text, theme.dim());
+    if count > room {
+        write(buf, x + 2, area.y, area.right(), &format!("{room} of {count} shown"), theme.dim());
+    }
+    for ((rank, trainer), area) in frame.trainers.iter().enumerate().zip(bars::places(area)) {
+        one(buf, area, rank, trainer, frame, theme);
+        if straggler == Some(rank) {
+            write(buf, area.x, area.y, area.right(), &format!("{rank:>2}!"), theme.warning());
+        }
+    }
+}
+
+fn one(buf: &mut Buffer, area: Rect, rank: usize, trainer: &TrainerRates, frame: &Frame, theme: Theme) {
+    write(buf, area.x, area.y, area.right(), &format!("{rank:>2} {:>7}", trainer.id.pid), theme.dim());
+    let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
+    bars::time_split(buf, bar, &trainer.split_s, theme);
+    let wait = trainer.split_s.shares_of(trainer.seconds_seen).map(|shares| shares.input_wait * 100.0);
+    let mut devices = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid));
+    let text = match devices.next() {
+        Some(first) => {
+            // Of several devices the idlest is shown: a mean would hide it.
+            let (mut more, mut least) = (0, first.utilization_pct);
+            for gpu in devices {
+                more += 1;
+                least = least.into_iter().chain(gpu.utilization_pct).reduce(f64::min);
+            }
+            let more = if more > 0 { format!("+{more}") } else { String::new() };
+            format!("{:>4} G{}{more} {}", whole_percent(wait), first.index, whole_percent(least))
+        }
+        None => format!("{:>4} wait", whole_percent(wait)),
+    };
+    write(buf, bar.right() + 1, area.y, area.right(), &text, theme.dim());
+}
+
+/// The rank that the others wait for, by its place.
+fn straggler(frame: &Frame, scene: &Scene<'_>) -> Option<usize> {
+    let straggler = scene.verdict()?.ranks.iter().find(|rank| rank.straggler)?;
+    frame.trainers.iter().position(|trainer| trainer.id.pid == straggler.pid)
+}

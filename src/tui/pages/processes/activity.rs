@@ -1,0 +1,124 @@
+//! What a process of the job mostly does, in one word: the busiest stage of a worker, the largest part of a trainer's
+//! main thread.
+
+use crate::diagnosis::verdict::{Verdict, WorkerVerdict};
+use crate::rates::Frame;
+use crate::rates::frame::{TrainerRates, WorkerRates};
+
+/// What takes the largest part of a process's time, by its place in [`WORDS`], which is the order when sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Activity(pub(super) usize);
+
+/// Stages of a worker, its states, and the parts of a trainer's time.
+const WORDS: [&str; 14] = [
+    "load",
+    "decode",
+    "transform",
+    "collate",
+    "hand-over",
+    "busy",
+    "io",
+    "queue",
+    "idle",
+    "wait data",
+    "wait GPU",
+    "host work",
+    "saving",
+    "other",
+];
+const STAGES: [usize; 6] = [0, 1, 2, 3, 4, IDLE];
+const STATES: [usize; 4] = [5, 6, 7, IDLE];
+const IDLE: usize = 8;
+/// The first part of a trainer's time.
+const PARTS: usize = 9;
+
+impl Activity {
+    /// The word shown to people.
+    pub fn word(self) -> &'static str {
+        WORDS.get(self.0).copied().unwrap_or_default()
+    }
+}
+
+/// What each trainer and worker mostly does, by PID, in the order of the PIDs. Stacks tell the stages of a worker; where
+/// they did not look, its states are known.
+pub(super) fn all(frame: &Frame, verdict: Option<&Verdict>) -> Vec<(u32, Activity)> {
+    let mut told: Vec<&WorkerVerdict> = verdict.map(|v| v.workers.iter().collect()).unwrap_or_default();
+    told.sort_by_key(|worker| worker.pid);
+    let stage = |pid: u32| told.binary_search_by_key(&pid, |w| w.pid).ok().and_then(|at| told.get(at)).copied();
+    let workers = frame.workers.iter().filter_map(|worker| {
+        let activity = stage(worker.id.pid).and_then(by_stage).or_else(|| by_state(worker))?;
+        Some((worker.id.pid, activity))
+    });
+    let trainers = frame.trainers.iter().filter_map(|trainer| Some((trainer.id.pid, by_part(trainer)?)));
+    let mut all: Vec<_> = trainers.chain(workers).collect();
+    all.sort_by_key(|(pid, _)| *pid);
+    all
+}
+
+/// The largest of some shares, the first of equal ones; none where nothing took any time.
+fn largest(shares: impl IntoIterator<Item = (usize, f64)>) -> Option<Activity> {
+    let mut largest = None;
+    for (place, share) in shares {
+        if share > largest.map_or(0.0, |(_, most)| most) {
+            largest = Some((place, share));
+        }
+    }
+    largest.map(|(place, _)| Activity(place))
+}
+
+fn by_stage(worker: &WorkerVerdict) -> Option<Activity> {
+    let s = worker.stages?;
+    let idle = worker.idle.unwrap_or(0.0);
+    largest(STAGES.into_iter().zip([s.load, s.decode, s.transform, s.collate, s.hand_over, idle]))
+}
+
+fn by_state(worker: &WorkerRates) -> Option<Activity> {
+    let shares = [worker.busy, worker.io_wait, worker.runnable, worker.idle];
+    largest(STATES.into_iter().zip(shares.map(|share| share.unwrap_or(0.0))))
+}
+
+fn by_part(trainer: &TrainerRates) -> Option<Activity> {
+    largest((PARTS..).zip(trainer.split_s.values()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::verdict::Stages;
+    use crate::rates::time_split::TimeSplit;
+    use crate::sample::ProcessId;
+
+    fn frame() -> Frame {
+        let worker = |pid, busy| WorkerRates {
+            id: ProcessId { pid, start_ticks: 1 },
+            busy: Some(busy),
+            idle: Some(1.0 - busy),
+            ..WorkerRates::default()
+        };
+        let id = |pid| ProcessId { pid, start_ticks: 1 };
+        let trainer = TrainerRates {
+            id: id(10),
+            split_s: TimeSplit { input_wait: 0.2, host_busy: 0.8, ..TimeSplit::default() },
+            ..TrainerRates::default()
+        };
+        let unseen = TrainerRates { id: id(9), ..TrainerRates::default() };
+        Frame { trainers: vec![trainer, unseen], workers: vec![worker(12, 0.1), worker(11, 0.9)], ..Frame::default() }
+    }
+
+    fn words(verdict: Option<&Verdict>) -> Vec<(u32, &'static str)> {
+        all(&frame(), verdict).into_iter().map(|(pid, activity)| (pid, activity.word())).collect()
+    }
+
+    #[test]
+    fn states_speak_where_no_stack_was_seen() {
+        assert_eq!(words(None), [(10, "host work"), (11, "busy"), (12, "idle")]);
+    }
+
+    #[test]
+    fn stages_speak_first_and_idleness_is_no_stage() {
+        let stages = Some(Stages { load: 0.1, transform: 0.4, ..Stages::default() });
+        let told = |pid, idle| WorkerVerdict { pid, idle: Some(idle), stages, ..WorkerVerdict::default() };
+        let verdict = Verdict { workers: vec![told(12, 0.1), told(11, 0.5)], ..Verdict::default() };
+        assert_eq!(words(Some(&verdict)), [(10, "host work"), (11, "idle"), (12, "transform")]);
+    }
+}

@@ -1,0 +1,201 @@
+//! The columns of the process table: their words, headings and widths, and which of them a terminal has room for.
+
+use Column::*;
+use Kind::*;
+
+/// A column of the table. All of them can be sorted by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
+#[allow(missing_docs, reason = "the table below says what each is")]
+pub enum Column {
+    Pid,
+    #[default]
+    Role,
+    State,
+    Stage,
+    Cpu,
+    Queue,
+    Memory,
+    GpuMemory,
+    Read,
+    Write,
+    Threads,
+    Time,
+    Nice,
+    Command,
+}
+
+/// How the values of a column stand, and which come first when it is sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// To the left, upwards.
+    Word,
+    /// To the right, upwards.
+    Number,
+    /// To the right, the largest first.
+    Amount,
+}
+
+/// The columns of a table that nobody has changed, from left to right.
+pub const COLUMNS: [Column; 13] =
+    [Pid, Role, State, Stage, Cpu, Queue, Memory, GpuMemory, Read, Write, Threads, Time, Nice];
+
+/// Which columns stay where not all fit: the first stay longest.
+const IMPORTANCE: [Column; 13] =
+    [Pid, Cpu, Role, State, Stage, Memory, Queue, GpuMemory, Read, Write, Threads, Time, Nice];
+
+/// Cells that the command line keeps.
+const COMMAND_MIN: u16 = 18;
+
+impl Column {
+    /// All columns, in the order in which `s` goes through them.
+    pub const ALL: [Self; 14] =
+        [Role, Cpu, Queue, Memory, GpuMemory, Read, Write, Threads, Time, Nice, State, Stage, Command, Pid];
+
+    /// Word in the configuration, heading, width in cells, kind of its values, and what it says.
+    const fn info(self) -> (&'static str, &'static str, u16, Kind, &'static str) {
+        match self {
+            Pid => ("pid", "PID", 7, Number, "PID"),
+            Role => ("role", "ROLE", 8, Word, "role in the job: trainers first"),
+            State => ("state", "S", 1, Word, "state: R runs, D waits for the disk, T stopped, S sleeps, Z ended"),
+            Stage => ("stage", "STAGE", 9, Word, "stage: what it mostly does"),
+            Cpu => ("cpu", "CPU%", 5, Amount, "CPU, percent of one core"),
+            Queue => ("queue", "QUE%", 5, Amount, "queueing for a CPU, percent of its runnable time"),
+            Memory => ("memory", "MEM", 5, Amount, "memory (resident)"),
+            GpuMemory => ("gpu-memory", "GPUMEM", 6, Amount, "GPU memory"),
+            Read => ("read", "rMiB/s", 6, Amount, "reads from storage, MiB/s"),
+            Write => ("write", "wMiB/s", 6, Amount, "writes to storage, MiB/s"),
+            Threads => ("threads", "THR", 4, Amount, "threads"),
+            Time => ("time", "TIME", 6, Amount, "CPU time since its start"),
+            Nice => ("nice", "NI", 3, Number, "nice value"),
+            // Always there, always last, in the cells that are left.
+            Command => ("command", "COMMAND", 0, Word, "command line"),
+        }
+    }
+
+    /// Its word in the configuration.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        self.info().0
+    }
+
+    /// What it says, in a few words.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        self.info().4
+    }
+
+    pub(super) const fn heading(self) -> &'static str {
+        self.info().1
+    }
+
+    pub(super) const fn width(self) -> u16 {
+        self.info().2
+    }
+
+    pub(super) const fn kind(self) -> Kind {
+        self.info().3
+    }
+
+    /// Its place in [`Column::ALL`].
+    pub(super) fn place(self) -> usize {
+        Self::ALL.iter().position(|column| *column == self).unwrap_or(0)
+    }
+
+    /// The next column to sort by.
+    pub(super) fn next(self) -> Self {
+        Self::ALL.get(self.place() + 1).copied().unwrap_or_default()
+    }
+}
+
+/// The columns that a terminal has room for, and where they stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// From left to right, with the first cell of each, counted from the left edge of the table.
+    pub columns: Vec<(Column, u16)>,
+    /// First cell of the command line.
+    pub command: u16,
+}
+
+impl Placed {
+    /// Chooses among the wanted columns for a table of so many cells: the more important first, and before all others
+    /// the one that is sorted by.
+    pub fn choose(wanted: &[Column], sorted: Column, width: u16) -> Self {
+        let mut room = width.saturating_sub(COMMAND_MIN);
+        let mut chosen = Vec::with_capacity(IMPORTANCE.len());
+        let by_importance = [sorted].into_iter().chain(IMPORTANCE.into_iter().filter(|column| *column != sorted));
+        for column in by_importance.filter(|column| *column != Column::Command && wanted.contains(column)) {
+            let cells = column.width() + 1;
+            if cells <= room {
+                room -= cells;
+                chosen.push(column);
+            }
+        }
+        let mut columns = Vec::with_capacity(chosen.len());
+        let mut x = 0;
+        for column in wanted.iter().copied().filter(|column| chosen.contains(column)) {
+            if !columns.iter().any(|(placed, _)| *placed == column) {
+                columns.push((column, x));
+                x += column.width() + 1;
+            }
+        }
+        Self { columns, command: x }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn sorting_goes_round_all_columns() {
+        let mut column = Column::default();
+        let mut seen = Vec::new();
+        for _ in Column::ALL {
+            column = column.next();
+            assert!(!seen.contains(&column), "{column:?} twice");
+            seen.push(column);
+        }
+        assert_eq!(column, Column::default());
+    }
+
+    #[test]
+    fn words_name_their_columns_and_headings_fit() {
+        for column in Column::ALL {
+            assert_eq!(column.to_string(), column.word());
+            assert_eq!(column.word().parse(), Ok(column));
+            assert!(column == Column::Command || column.heading().len() <= usize::from(column.width()));
+            assert!(column == Column::Command || (COLUMNS.contains(&column) && IMPORTANCE.contains(&column)));
+        }
+        assert!("CPU".parse::<Column>().is_err());
+    }
+
+    #[test]
+    fn what_is_sorted_by_is_always_seen_and_a_wide_terminal_shows_all() {
+        let narrow = Placed::choose(&COLUMNS, Column::Nice, 60);
+        assert!(narrow.columns.iter().any(|(column, _)| *column == Column::Nice));
+        assert_eq!(Placed::choose(&COLUMNS, Column::Role, 120).columns.len(), COLUMNS.len());
+        let own = Placed::choose(&[Column::Cpu, Column::Pid, Column::Cpu, Column::Command], Column::Role, 80);
+        assert_eq!(own, Placed { columns: vec![(Column::Cpu, 0), (Column::Pid, 6)], command: 14 });
+    }
+
+    proptest! {
+        #[test]
+        fn the_command_keeps_its_room(
+            wanted in proptest::collection::vec(proptest::sample::select(Column::ALL.to_vec()), 0..20),
+            sorted in proptest::sample::select(Column::ALL.to_vec()),
+            width in 0u16..300,
+        ) {
+            let placed = Placed::choose(&wanted, sorted, width);
+            prop_assert!(placed.command <= width.saturating_sub(COMMAND_MIN));
+            let mut end = 0;
+            for (column, x) in &placed.columns {
+                prop_assert_eq!(*x, end);
+                end = x + column.width() + 1;
+            }
+            prop_assert_eq!(placed.command, end);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The selected process in full, over the page: all its numbers, its busiest threads, its whole command line.
+
+use ratatui::buffer::Buffer;
+use ratatui::style::Style;
+
+use super::Processes;
+use crate::rates::Frame;
+use crate::rates::frame::{ProcessRates, TrainerRates, WorkerRates};
+use crate::rates::threads::ThreadRates;
+use crate::text::{sanitise, wrap};
+use crate::tui::format;
+use crate::tui::labels::{number, process_state, split};
+use crate::tui::widgets::drawn::{Drawn, Extent};
+use crate::tui::widgets::popup::Popup;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::text::{count, write};
+
+/// Widest popup: longer lines are hard to read.
+const WIDTH: u16 = 100;
+
+/// Threads of the process that are told of.
+const THREADS: usize = 8;
+
+/// Draws the popup, or nothing where no process is selected.
+pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, drawn: &mut Drawn) {
+    let (Some(process), Some(frame), area) = (page.selected(scene), scene.frame(), buf.area) else { return };
+    let width = area.width.saturating_sub(4).min(WIDTH);
+    let lines = lines(process, frame, page, usize::from(width.saturating_sub(4)));
+    let rows = count(lines.len()).min(area.height.saturating_sub(4));
+    let extent = Extent { top: page.detail_top, visible: usize::from(rows), total: lines.len() };
+    drawn.popup = Extent { top: extent.top.min(extent.last_top()), ..extent };
+    let Extent { top, visible, total } = drawn.popup;
+    let below = if total > visible {
+        format!(" ↑ ↓ {}/{total}, Esc closes ", top + visible)
+    } else {
+        " Esc closes ".to_owned()
+    };
+    let title = format!(" {} {} ", process.role.word(), process.id.pid);
+    let inner = Popup { title: &title, below: &below, width }.frame(buf, area, rows, scene.theme);
+    for (line, y) in lines.iter().skip(top).zip(inner.top()..inner.bottom()) {
+        write(buf, inner.x, y, inner.right(), line, Style::new());
+    }
+}
+
+/// The numbers, then the command line, which may be long.
+fn lines(process: &ProcessRates, frame: &Frame, page: &Processes, width: usize) -> Vec<String> {
+    let mut texts = numbers(process);
+    texts.extend(page.table.activity_of(process.id.pid).map(|activity| format!("mostly: {}", activity.word())));
+    let worker = frame.workers.iter().find(|worker| worker.id == process.id).map(of_worker);
+    let trainer = frame.trainers.iter().find(|trainer| trainer.id == process.id).map(of_trainer);
+    let threads = frame.threads.iter().filter(|thread| thread.process == process.id).take(THREADS);
+    let threads: Vec<String> = threads.map(of_thread).collect();
+    let parts = worker.into_iter().chain(trainer).map(Vec::from).chain([threads, vec![process.command.to_string()]]);
+    for part in parts.filter(|part| !part.is_empty()) {
+        texts.push(String::new());
+        texts.extend(part);
+    }
+    let wrapped = |text: &String| if text.is_empty() { vec![String::new()] } else { wrap(text, width) };
+    texts.iter().flat_map(wrapped).collect()
+}
+
+fn numbers(p: &ProcessRates) -> Vec<String> {
+    vec![
+        format!(
+            "name {} · state {} · parent {} · user {} · nice {} · threads {}",
+            sanitise(&p.comm),
+            process_state(p.state),
+            p.parent,
+            number(p.uid),
+            number(p.nice),
+            p.threads
+        ),
+        format!(
+            "CPU {} % of a core, {} since its start · queueing for one {} of its runnable time",
+            format::number(p.cpu_pct),
+            number(p.cpu_time_s.map(format::duration)),
+            format::share(p.run_delay_share)
+        ),
+        format!("memory {} · GPU memory {}", format::bytes(Some(p.rss_bytes)), format::bytes(p.gpu_memory_bytes)),
+        format!(
+            "reads {} from storage, {} through read calls · writes {}",
+            format::rate(p.read_bytes_s),
+            format::rate(p.read_chars_s),
+            format::rate(p.write_bytes_s)
+        ),
+        format!(
+            "page faults {}/s, {}/s of them from storage",
+            format::number(p.minor_faults_s),
+            format::number(p.major_faults_s)
+        ),
+    ]
+}
+
+fn of_worker(w: &WorkerRates) -> [String; 2] {
+    [
+        format!(
+            "worker of {}: busy {}, waits for data {}, queues {}, idle {}",
+            w.trainer,
+            format::share(w.busy),
+            format::share(w.io_wait),
+            format::share(w.runnable),
+            format::share(w.idle)
+        ),
+        format!(
+            "{} batches/s · {} read calls/s · {} through read calls · {} major faults/s",
+            format::number(w.batches_s),
+            format::number(w.read_calls_s),
+            format::rate(w.read_chars_s),
+            format::number(w.major_faults_s)
+        ),
+    ]
+}
+
+fn of_trainer(t: &TrainerRates) -> [String; 2] {
+    let how = if t.exact { "system call" } else { "wait channel and state only" };
+    [
+        format!("main thread: {}", split(t.split_s.shares_of(t.seconds_seen).as_ref())),
+        format!("{} looks, waits told apart by {how}", t.samples),
+    ]
+}
+
+fn of_thread(thread: &ThreadRates) -> String {
+    let name = if thread.name.is_empty() { format::UNMEASURED.into() } else { sanitise(&thread.name) };
+    let (cpu, queue) = (f64::from(thread.cpu_pct), f64::from(thread.run_delay_pct));
+    format!(
+        "thread {} {name}, {}: CPU {} %, queues {} % of the time",
+        thread.tid,
+        thread.role.word(),
+        format::number(Some(cpu)),
+        format::number(Some(queue))
+    )
+}

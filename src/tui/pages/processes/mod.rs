@@ -1,0 +1,187 @@
+//! The page of the job's processes: a table with an order, a tree, a filter and a search, and what may be done to one.
+
+mod activity;
+mod columns;
+mod detail;
+mod order;
+mod rows;
+mod signals;
+mod tree;
+mod view;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::action::Action;
+use super::{Choice, Content, NOTHING, Reply, Spec};
+use crate::rates::frame::ProcessRates;
+use crate::sample::ProcessId;
+use crate::tui::widgets::drawn::{Drawn, Hit};
+use crate::tui::widgets::menu::{Item, Menu};
+use crate::tui::widgets::prompt::{Prompt, Purpose};
+use crate::tui::widgets::scene::Scene;
+pub use columns::{COLUMNS, Column};
+pub use order::Sort;
+use rows::Table;
+
+pub(super) const SPEC: Spec = Spec {
+    word: "processes",
+    name: "Processes",
+    short: "Procs",
+    keys: "5",
+    help: "processes of the job",
+    footer: &[
+        (Action::Enter, "process"),
+        (Action::NextSort, "sort"),
+        (Action::Tree, "tree"),
+        (Action::Filter, "filter"),
+        (Action::Search, "search"),
+        (Action::Threads, "threads"),
+        (Action::Kill, "signal"),
+    ],
+    needs: NOTHING,
+};
+
+/// What the page remembers.
+#[derive(Debug, Clone)]
+pub struct Processes {
+    /// Rows, order and selection.
+    pub(in crate::tui) table: Table,
+    /// Columns that are wanted, from left to right; those that fit are shown.
+    pub(in crate::tui) columns: Vec<Column>,
+    /// First line shown of a process in full.
+    pub(in crate::tui) detail_top: usize,
+    /// What was searched for last.
+    search: String,
+    /// Nothing was found.
+    missed: bool,
+    /// The selected process when a search began: it is selected again when the search is left.
+    search_from: Option<ProcessId>,
+}
+
+impl Default for Processes {
+    fn default() -> Self {
+        Self {
+            table: Table::default(),
+            columns: COLUMNS.to_vec(),
+            detail_top: 0,
+            search: String::new(),
+            missed: false,
+            search_from: None,
+        }
+    }
+}
+
+impl Content for Processes {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        view::draw(buf, area, self, scene, top, drawn);
+    }
+
+    fn refresh(&mut self, scene: &Scene<'_>) {
+        self.table.refresh(scene.frame(), scene.verdict());
+    }
+
+    fn select_by(&mut self, rows: isize, scene: &Scene<'_>) -> bool {
+        self.table.select(scene.frame(), self.table.selected.saturating_add_signed(rows));
+        true
+    }
+
+    fn act(&mut self, action: Action, scene: &Scene<'_>) -> Reply {
+        let table = &mut self.table;
+        match action {
+            Action::NextSort => table.sort = Sort { column: table.sort.column.next(), reversed: false },
+            Action::SortMenu => return Reply::Menu(self.sort_menu()),
+            Action::Sort(word) => match word.parse() {
+                Ok(column) if column != table.sort.column => table.sort = Sort { column, reversed: false },
+                _ => {}
+            },
+            Action::Reverse => table.sort.reversed = !table.sort.reversed,
+            Action::Tree => table.tree = !table.tree,
+            Action::Threads => table.threads = !table.threads,
+            Action::Filter => return Reply::Prompt(Prompt::new(Purpose::Filter, &table.filter)),
+            Action::SearchNext if !self.search.is_empty() => self.search_on(self.table.selected + 1, scene),
+            Action::Search | Action::SearchNext => {
+                self.search_from = self.selected(scene).map(|process| process.id);
+                return Reply::Prompt(Prompt::new(Purpose::Search, ""));
+            }
+            Action::Kill => return signals::signal(self.selected(scene), scene),
+            Action::NiceLess => return signals::nice(self.selected(scene), false, scene),
+            Action::NiceMore => return signals::nice(self.selected(scene), true, scene),
+            Action::Enter => return self.open(scene),
+            _ => return Reply::Changed,
+        }
+        self.refresh(scene);
+        Reply::Changed
+    }
+
+    /// A heading sorts, a row is selected, the selected row opens.
+    fn click(&mut self, hit: Hit, scene: &Scene<'_>) -> Reply {
+        match hit {
+            Hit::Heading(place) => {
+                let column = Column::ALL.get(place).copied().unwrap_or_default();
+                let sort = self.table.sort;
+                self.table.sort = Sort { column, reversed: column == sort.column && !sort.reversed };
+                self.refresh(scene);
+            }
+            Hit::Row(row) if row == self.table.selected => return self.open(scene),
+            Hit::Row(row) if row < self.table.rows.len() => self.table.select(scene.frame(), row),
+            _ => {}
+        }
+        Reply::Changed
+    }
+
+    fn typed(&mut self, purpose: Purpose, text: &str, scene: &Scene<'_>) {
+        match purpose {
+            Purpose::Filter => {
+                text.clone_into(&mut self.table.filter);
+                self.refresh(scene);
+            }
+            Purpose::Search => {
+                text.clone_into(&mut self.search);
+                let from = scene.frame().and_then(|frame| self.table.row_of(frame, self.search_from?));
+                self.search_on(from.unwrap_or(0), scene);
+            }
+            Purpose::Pid => {}
+        }
+    }
+}
+
+impl Processes {
+    /// The selected process.
+    fn selected<'s>(&self, scene: &Scene<'s>) -> Option<&'s ProcessRates> {
+        self.table.process(scene.frame())
+    }
+
+    /// Draws the selected process in full, over the page.
+    pub(in crate::tui) fn draw_detail(&self, buf: &mut Buffer, scene: &Scene<'_>, drawn: &mut Drawn) {
+        detail::draw(buf, self, scene, drawn);
+    }
+
+    /// Selects the first match at or below a row; that row where nothing is looked for.
+    fn search_on(&mut self, from: usize, scene: &Scene<'_>) {
+        let Some(frame) = scene.frame() else { return };
+        let found = if self.search.is_empty() { Some(from) } else { self.table.find(frame, &self.search, from) };
+        self.missed = found.is_none();
+        if let Some(row) = found {
+            self.table.select(Some(frame), row);
+        }
+    }
+
+    fn open(&mut self, scene: &Scene<'_>) -> Reply {
+        if self.selected(scene).is_none() {
+            return Reply::Changed;
+        }
+        self.detail_top = 0;
+        Reply::Detail
+    }
+
+    fn sort_menu(&self) -> Menu<Choice> {
+        let item = |(key, column): (char, Column)| Item {
+            key,
+            text: column.meaning().to_owned(),
+            choice: Choice::Act(Action::Sort(column.word())),
+        };
+        let items = ('a'..='p').zip(Column::ALL).map(item).collect();
+        Menu { title: "Sort by".to_owned(), items, selected: self.table.sort.column.place() }
+    }
+}

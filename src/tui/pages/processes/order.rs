@@ -1,0 +1,159 @@
+//! In which order processes stand: amounts from the largest down, words and PIDs upwards, what was not measured last.
+
+use super::activity::Activity;
+use super::columns::{Column, Kind};
+use crate::rates::frame::ProcessRates;
+use crate::sample::ProcessRole;
+
+/// How the table is sorted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sort {
+    /// By which column.
+    pub column: Column,
+    /// Turned round: names and PIDs are sorted upwards, amounts downwards, unless this is set.
+    pub reversed: bool,
+}
+
+impl Sort {
+    /// The largest stands at the top.
+    #[must_use]
+    pub fn is_falling(self) -> bool {
+        (self.column.kind() == Kind::Amount) != self.reversed
+    }
+
+    /// Puts places in `processes` into order.
+    pub(super) fn apply(
+        self,
+        rows: &mut [u32],
+        processes: &[ProcessRates],
+        activity: impl Fn(u32) -> Option<Activity>,
+    ) {
+        let process = |row: &u32| processes.get(*row as usize);
+        if self.column == Column::Command {
+            rows.sort_by(|a, b| {
+                let command = process(a).map(command).cmp(&process(b).map(command));
+                let command = if self.reversed { command.reverse() } else { command };
+                command.then_with(|| process(a).map(|p| p.id).cmp(&process(b).map(|p| p.id)))
+            });
+            return;
+        }
+        // Each process is looked at once, not at each comparison.
+        rows.sort_by_cached_key(|row| {
+            let process = process(row);
+            let key = process.and_then(|p| self.key(p, &activity));
+            let key = if self.reversed { key.map(|key| !key) } else { key };
+            (key.is_none(), key, process.map(|p| p.id))
+        });
+    }
+
+    /// A number that rises along the order.
+    fn key(self, p: &ProcessRates, activity: impl Fn(u32) -> Option<Activity>) -> Option<u64> {
+        match self.column {
+            Column::Role => Some(u64::from(rank(p.role)) << 32 | u64::from(p.id.pid)),
+            Column::Pid => Some(u64::from(p.id.pid)),
+            Column::State => Some(u64::from(state(p.state)) << 32 | u64::from(u32::from(p.state))),
+            Column::Stage => activity(p.id.pid).map(|activity| activity.0 as u64),
+            Column::Nice => p.nice.and_then(|nice| u64::try_from(i64::from(nice) + (1 << 32)).ok()),
+            Column::Cpu => most(p.cpu_pct),
+            Column::Queue => most(p.run_delay_share),
+            Column::Memory => Some(!p.rss_bytes),
+            Column::GpuMemory => p.gpu_memory_bytes.map(|bytes| !bytes),
+            Column::Read => most(p.read_bytes_s),
+            Column::Write => most(p.write_bytes_s),
+            Column::Threads => Some(!u64::from(p.threads)),
+            Column::Time => most(p.cpu_time_s),
+            Column::Command => None,
+        }
+    }
+}
+
+/// The command line, or the name of a process that has none (kernel threads, zombies).
+#[must_use]
+pub(super) fn command(p: &ProcessRates) -> &str {
+    if p.command.is_empty() { &p.comm } else { &p.command }
+}
+
+/// The largest first: the bits of IEEE 754 numbers are in order within a sign.
+fn most(amount: Option<f64>) -> Option<u64> {
+    let bits = amount.filter(|amount| !amount.is_nan())?.to_bits();
+    let rising = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
+    Some(!rising)
+}
+
+fn rank(role: ProcessRole) -> u8 {
+    match role {
+        ProcessRole::Trainer => 0,
+        ProcessRole::Worker => 1,
+        ProcessRole::Launcher => 2,
+        ProcessRole::Helper => 3,
+        ProcessRole::Other => 4,
+    }
+}
+
+/// Those that run or wait for something first (proc(5), state).
+fn state(letter: char) -> u8 {
+    match letter {
+        'R' => 0,
+        'D' => 1,
+        'T' | 't' => 2,
+        'S' => 3,
+        'I' => 4,
+        'Z' | 'X' | 'x' => 5,
+        _ => 6,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sample::ProcessId;
+
+    fn processes(cpu: &[Option<f64>]) -> Vec<ProcessRates> {
+        let process = |(pid, cpu_pct): (u32, &Option<f64>)| ProcessRates {
+            id: ProcessId { pid, start_ticks: 1 },
+            cpu_pct: *cpu_pct,
+            ..ProcessRates::default()
+        };
+        (0..).zip(cpu).map(process).collect()
+    }
+
+    fn sorted(column: Column, reversed: bool, processes: &[ProcessRates]) -> Vec<u32> {
+        let mut rows: Vec<u32> = (0..).take(processes.len()).collect();
+        Sort { column, reversed }.apply(&mut rows, processes, |_| None);
+        rows
+    }
+
+    #[test]
+    fn amounts_run_downwards_and_unmeasured_comes_last() {
+        let p = processes(&[Some(5.0), None, Some(90.0), Some(f64::NAN), Some(-1.0)]);
+        assert_eq!(sorted(Column::Cpu, false, &p), [2, 0, 4, 1, 3]);
+        assert_eq!(sorted(Column::Cpu, true, &p), [4, 0, 2, 1, 3]);
+    }
+
+    #[test]
+    fn roles_and_nice_values_run_upwards() {
+        let mut p = processes(&[None, None, None]);
+        (p[0].role, p[2].role) = (ProcessRole::Worker, ProcessRole::Trainer);
+        (p[0].nice, p[1].nice, p[2].nice) = (Some(0), Some(-5), Some(19));
+        assert_eq!(sorted(Column::Role, false, &p), [2, 0, 1]);
+        assert_eq!(sorted(Column::Nice, false, &p), [1, 0, 2]);
+        assert_eq!(sorted(Column::Nice, true, &p), [2, 0, 1]);
+        p[1].command = "b".into();
+        p[0].comm = "c".into();
+        p[2].command = "a".into();
+        assert_eq!(sorted(Column::Command, false, &p), [2, 1, 0]);
+        assert_eq!(sorted(Column::Command, true, &p), [0, 1, 2]);
+    }
+
+    proptest! {
+        #[test]
+        fn larger_amounts_come_first(a in any::<f64>(), b in any::<f64>()) {
+            if a > b {
+                prop_assert!(most(Some(a)) < most(Some(b)));
+            }
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Which process or thread stands on which row, which match the filter, and which row is selected.
+
+use super::activity::{self, Activity};
+use super::order::{self, Sort};
+use super::tree::{self, Branch};
+use crate::diagnosis::verdict::Verdict;
+use crate::rates::Frame;
+use crate::rates::frame::ProcessRates;
+use crate::rates::threads::ThreadRates;
+use crate::sample::ProcessId;
+
+/// What stands on a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    /// Place in the frame's `processes`.
+    Process(u32),
+    /// Place in the frame's `threads`.
+    Thread(u32),
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// What stands on it.
+    pub entry: Entry,
+    /// Where it stands in the tree; threads hang on their processes in a flat table too.
+    pub branch: Branch,
+}
+
+/// What a row shows, whatever its number in the next frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Key {
+    process: ProcessId,
+    tid: Option<u32>,
+}
+
+/// The rows of the table, in order, and the selected one. The selection follows its process.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// The order; in a tree that of siblings.
+    pub sort: Sort,
+    /// Parents stand above their children.
+    pub tree: bool,
+    /// The busy threads stand below their processes.
+    pub threads: bool,
+    /// Only processes are shown in whose command line, role or PID this stands; all where it is empty.
+    pub filter: String,
+    /// Processes that are shown.
+    pub matching: usize,
+    /// Selected row.
+    pub selected: usize,
+    selected_key: Option<Key>,
+    activities: Vec<(u32, Activity)>,
+}
+
+impl Table {
+    /// Takes over the processes of a frame, keeping the selected one selected wherever it stands now.
+    pub fn refresh(&mut self, frame: Option<&Frame>, verdict: Option<&Verdict>) {
+        self.rows.clear();
+        self.activities.clear();
+        self.matching = 0;
+        if let Some(frame) = frame {
+            self.activities = activity::all(frame, verdict);
+            self.fill(frame);
+        }
+        if let Some(key) = self.selected_key {
+            let row = frame.and_then(|frame| self.rows.iter().position(|row| key_of(frame, row) == Some(key)));
+            // A thread that did nothing in this interval has no row: its process is near.
+            let process = || frame.and_then(|frame| self.row_of(frame, key.process));
+            self.selected = row.or_else(process).unwrap_or(self.selected);
+        }
+        self.selected = self.selected.min(self.rows.len().saturating_sub(1));
+        if let Some(key) = frame.and_then(|frame| key_of(frame, self.rows.get(self.selected)?))
+            && self.selected_key.is_none_or(|selected| selected.process != key.process)
+        {
+            self.selected_key = Some(key);
+        }
+    }
+
+    fn fill(&mut self, frame: &Frame) {
+        let processes = frame.processes.as_slice();
+        let needle = Needle::new(&self.filter);
+        let shown = (0..).zip(processes).filter(|(_, process)| needle.is_in(process));
+        let mut order: Vec<u32> = shown.map(|(place, _)| place).collect();
+        self.sort.apply(&mut order, processes, |pid| self.activity_of(pid));
+        self.matching = order.len();
+        let threads = if self.threads { Threads::of(frame) } else { Threads::default() };
+        let rows = &mut self.rows;
+        let mut add = |place: u32, branch: Branch, children: bool| {
+            rows.push(Row { entry: Entry::Process(place), branch });
+            let Some(process) = processes.get(place as usize) else { return };
+            let below = threads.of_process(process.id);
+            let last = below.len().saturating_sub(1);
+            rows.extend(below.iter().enumerate().map(|(nth, (_, thread))| Row {
+                entry: Entry::Thread(*thread),
+                branch: branch.child(nth == last && !children),
+            }));
+        };
+        if self.tree {
+            tree::walk(processes, &order, add);
+        } else {
+            order.into_iter().for_each(|place| add(place, Branch::default(), false));
+        }
+    }
+
+    /// What a trainer or worker mostly does.
+    pub fn activity_of(&self, pid: u32) -> Option<Activity> {
+        let at = self.activities.binary_search_by_key(&pid, |(pid, _)| *pid).ok()?;
+        self.activities.get(at).map(|(_, activity)| *activity)
+    }
+
+    /// Selects a row, or the last one if there are fewer.
+    pub fn select(&mut self, frame: Option<&Frame>, row: usize) {
+        self.selected = row.min(self.rows.len().saturating_sub(1));
+        self.selected_key = frame.and_then(|frame| key_of(frame, self.rows.get(self.selected)?));
+    }
+
+    /// The selected process; of a thread its process.
+    pub fn process<'f>(&self, frame: Option<&'f Frame>) -> Option<&'f ProcessRates> {
+        let frame = frame?;
+        match self.rows.get(self.selected)?.entry {
+            Entry::Process(place) => frame.processes.get(place as usize),
+            Entry::Thread(place) => {
+                let thread = frame.threads.get(place as usize)?;
+                frame.processes.iter().find(|process| process.id == thread.process)
+            }
+        }
+    }
+
+    /// The row of a process.
+    pub fn row_of(&self, frame: &Frame, process: ProcessId) -> Option<usize> {
+        self.rows.iter().position(|row| key_of(frame, row) == Some(Key { process, tid: None }))
+    }
+
+    /// The first row at or below `from` on which this text stands, going on at the top.
+    pub fn find(&self, frame: &Frame, text: &str, from: usize) -> Option<usize> {
+        let needle = Needle::new(text);
+        let is_in = |row: &Row| match row.entry {
+            Entry::Process(place) => frame.processes.get(place as usize).is_some_and(|process| needle.is_in(process)),
+            Entry::Thread(place) => {
+                frame.threads.get(place as usize).is_some_and(|thread| needle.is_in_thread(thread))
+            }
+        };
+        let below = self.rows.iter().enumerate().skip(from);
+        let above = self.rows.iter().enumerate().take(from);
+        below.chain(above).find(|(_, row)| is_in(row)).map(|(place, _)| place)
+    }
+}
+
+fn key_of(frame: &Frame, row: &Row) -> Option<Key> {
+    match row.entry {
+        Entry::Process(place) => Some(Key { process: frame.processes.get(place as usize)?.id, tid: None }),
+        Entry::Thread(place) => {
+            let thread = frame.threads.get(place as usize)?;
+            Some(Key { process: thread.process, tid: Some(thread.tid) })
+        }
+    }
+}
+
+/// The threads of a frame by their processes, the busiest of each first.
+#[derive(Default)]
+struct Threads(Vec<(ProcessId, u32)>);
+
+impl Threads {
+    fn of(frame: &Frame) -> Self {
+        let mut threads: Vec<_> = frame.threads.iter().map(|thread| thread.process).zip(0..).collect();
+        threads.sort_unstable();
+        Self(threads)
+    }
+
+    fn of_process(&self, process: ProcessId) -> &[(ProcessId, u32)] {
+        let start = self.0.partition_point(|(id, _)| *id < process);
+        let rest = self.0.get(start..).unwrap_or_default();
+        rest.get(..rest.partition_point(|(id, _)| *id == process)).unwrap_or_default()
+    }
+}
+
+/// A text to look for, whatever its case.
+struct Needle {
+    text: String,
+    number: bool,
+}
+
+impl Needle {
+    fn new(text: &str) -> Self {
+        let number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        Self { text: text.to_lowercase(), number }
+    }
+
+    fn is_in(&self, process: &ProcessRates) -> bool {
+        self.text.is_empty()
+            || self.is_in_text(order::command(process))
+            || self.is_in_text(process.role.word())
+            || self.is_in_number(process.id.pid)
+    }
+
+    fn is_in_thread(&self, thread: &ThreadRates) -> bool {
+        self.is_in_text(&thread.name) || self.is_in_text(thread.role.word()) || self.is_in_number(thread.tid)
+    }
+
+    fn is_in_number(&self, number: u32) -> bool {
+        self.number && number.to_string().contains(&self.text)
+    }
+
+    fn is_in_text(&self, text: &str) -> bool {
+        if !self.text.is_ascii() {
+            return text.to_lowercase().contains(&self.text);
+        }
+        let Some((first, rest)) = self.text.as_bytes().split_first() else { return true };
+        let text = text.as_bytes();
+        let begins = text.iter().enumerate().filter(|(_, byte)| byte.eq_ignore_ascii_case(first));
+        begins
+            .filter_map(|(at, _)| text.get(at + 1..at + 1 + rest.len()))
+            .any(|after| after.eq_ignore_ascii_case(rest))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::super::columns::Column;
+    use super::*;
+    use crate::sample::ProcessRole;
+
+    fn id(pid: u32) -> ProcessId {
+        ProcessId { pid, start_ticks: 1 }
+    }
+
+    fn frame(cpus: &[(u32, Option<f64>)]) -> Frame {
+        let processes = cpus.iter().map(|(pid, cpu_pct)| ProcessRates {
+            id: id(*pid),
+            cpu_pct: *cpu_pct,
+            command: Arc::from(format!("python Train{pid}.py")),
+            ..ProcessRates::default()
+        });
+        Frame { processes: processes.collect(), ..Frame::default() }
+    }
+
+    fn thread(process: u32, tid: u32) -> ThreadRates {
+        ThreadRates { process: id(process), tid, name: "pt_data_pin".into(), ..ThreadRates::default() }
+    }
+
+    fn shown(table: &Table, frame: &Frame) -> Vec<u32> {
+        table
+            .rows
+            .iter()
+            .map(|row| key_of(frame, row).map(|key| key.tid.unwrap_or(key.process.pid)).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn the_selection_follows_its_process() {
+        let f = frame(&[(1, Some(5.0)), (2, Some(7.0)), (3, Some(90.0))]);
+        let mut t = Table::default();
+        t.refresh(Some(&f), None);
+        t.select(Some(&f), 2);
+        t.sort.column = Column::Cpu;
+        t.refresh(Some(&f), None);
+        assert_eq!((t.selected, t.process(Some(&f)).unwrap().id.pid), (0, 3));
+        let fewer = frame(&[(1, None)]);
+        t.refresh(Some(&fewer), None);
+        assert_eq!(t.process(Some(&fewer)).unwrap().id.pid, 1);
+        t.refresh(None, None);
+        assert!(t.process(None).is_none());
+    }
+
+    #[test]
+    fn a_selected_thread_that_rests_leaves_the_selection_with_its_process() {
+        let mut f = frame(&[(1, None), (2, None), (3, None)]);
+        f.threads = vec![thread(2, 22), thread(2, 21)];
+        let mut t = Table { threads: true, ..Table::default() };
+        t.refresh(Some(&f), None);
+        assert_eq!(shown(&t, &f), [1, 2, 22, 21, 3]);
+        t.select(Some(&f), 3);
+        f.threads.pop();
+        t.refresh(Some(&f), None);
+        assert_eq!((t.selected, t.process(Some(&f)).unwrap().id.pid), (1, 2));
+        f.threads = vec![thread(2, 21), thread(2, 22)];
+        t.refresh(Some(&f), None);
+        assert_eq!(t.selected, 2, "and back when it works again");
+    }
+
+    #[test]
+    fn threads_hang_on_their_processes_before_the_children_do() {
+        let mut f = frame(&[(1, None), (2, None)]);
+        f.processes[1].parent = 1;
+        f.threads = vec![thread(1, 11), thread(1, 12)];
+        let mut t = Table { threads: true, tree: true, ..Table::default() };
+        t.refresh(Some(&f), None);
+        assert_eq!(shown(&t, &f), [1, 11, 12, 2]);
+        let last: Vec<bool> = t.rows.iter().map(|row| row.branch.last).collect();
+        assert_eq!(last, [false, false, false, true]);
+        t.tree = false;
+        t.refresh(Some(&f), None);
+        assert!(t.rows[2].branch.last && t.rows[3].branch.depth == 0);
+    }
+
+    #[test]
+    fn filter_and_search_look_at_command_role_and_pid_whatever_the_case() {
+        let mut f = frame(&[(17, None), (2, None), (30, None)]);
+        f.processes[1].role = ProcessRole::Worker;
+        f.processes[2].command = Arc::from("ÜBUNG");
+        for (text, expected) in [
+            ("TRAIN17", &[17][..]),
+            ("work", &[2]),
+            ("30", &[30]),
+            ("übung", &[30]),
+            ("", &[2, 17, 30]),
+            ("nothing", &[]),
+        ] {
+            let mut t = Table { filter: text.to_owned(), ..Table::default() };
+            t.refresh(Some(&f), None);
+            assert_eq!(shown(&t, &f), expected, "{text}");
+            assert_eq!(t.matching, expected.len());
+        }
+        let mut t = Table::default();
+        t.refresh(Some(&f), None);
+        assert_eq!(
+            (t.find(&f, "train", 0), t.find(&f, "train", 2), t.find(&f, "py", 2)),
+            (Some(0), Some(0), Some(0))
+        );
+        assert_eq!((t.find(&f, "bung", 0), t.find(&f, "no such", 0)), (Some(2), None));
+    }
+
+    proptest! {
+        #[test]
+        fn every_matching_process_has_one_row(
+            pids in proptest::collection::vec((0u32..99, 0u32..99, 0u32..3), 0..40),
+            tree in any::<bool>(),
+            threads in any::<bool>(),
+            filter in "[0-9pY]{0,2}",
+            column in proptest::sample::select(Column::ALL.to_vec()),
+        ) {
+            let mut f = frame(&[]);
+            for (pid, parent, busy) in &pids {
+                let process = ProcessRates { id: id(*pid), parent: *parent, comm: "Py".into(), ..ProcessRates::default() };
+                f.threads.extend((0..*busy).map(|nth| thread(*pid, pid * 100 + nth)));
+                f.processes.push(process);
+            }
+            let mut t = Table { tree, threads, filter: filter.clone(), ..Table::default() };
+            t.sort.column = column;
+            t.refresh(Some(&f), None);
+            let places = t.rows.iter().filter_map(|row| match row.entry {
+                Entry::Process(place) => Some(place),
+                Entry::Thread(_) => None,
+            });
+            let mut places: Vec<u32> = places.collect();
+            places.sort_unstable();
+            let needle = Needle::new(&filter);
+            let expected: Vec<u32> = (0..).zip(&f.processes).filter(|(_, p)| needle.is_in(p)).map(|(n, _)| n).collect();
+            prop_assert_eq!(&places, &expected);
+            prop_assert_eq!(t.matching, expected.len());
+            prop_assert!(threads || t.rows.len() == expected.len());
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Asking before anything is done to a process: which signal or nice value, to whom, and what becomes of the run.
+
+use rustix::process::Signal;
+
+use super::order;
+use crate::rates::frame::ProcessRates;
+use crate::sample::ProcessRole;
+use crate::text::fit;
+use crate::tui::message::Effect;
+use crate::tui::pages::{Choice, Reply};
+use crate::tui::widgets::menu::{Item, Menu};
+use crate::tui::widgets::scene::Scene;
+
+/// Cells of the command line in a question.
+const COMMAND: usize = 60;
+
+/// Said where signals are off.
+const OFF: &str = "signals are off: put `signals = true` into the config file (--readonly always wins)";
+
+/// The signals of the menu: number, key, name, what it is for.
+const SIGNALS: [(Signal, char, &str, &str); 8] = [
+    (Signal::TERM, 't', "SIGTERM", "ask it to end"),
+    (Signal::INT, 'i', "SIGINT", "as Ctrl-C does"),
+    (Signal::HUP, 'h', "SIGHUP", "as a lost terminal does"),
+    (Signal::KILL, 'k', "SIGKILL", "end it at once; it cannot clean up"),
+    (Signal::USR1, 'u', "SIGUSR1", "whatever the program made of it"),
+    (Signal::USR2, 'v', "SIGUSR2", "whatever the program made of it"),
+    (Signal::STOP, 's', "SIGSTOP", "let it stand still"),
+    (Signal::CONT, 'c', "SIGCONT", "let it go on"),
+];
+
+/// Nice values that are offered.
+const NICE: [i32; 10] = [-20, -15, -10, -5, -1, 0, 5, 10, 15, 19];
+
+/// The menu of signals, or why there is none.
+pub(super) fn signal(process: Option<&ProcessRates>, scene: &Scene<'_>) -> Reply {
+    let process = match allowed(process, scene) {
+        Ok(process) => process,
+        Err(why) => return Reply::Notice(why.to_owned()),
+    };
+    let items = SIGNALS.iter().map(|(signal, key, name, text)| {
+        let number = signal.as_raw();
+        let question = format!("Send {name} ({number}) to {}? {}", whom(process), becomes(*signal, process.role));
+        let effect = Effect::Signal(process.id, number);
+        let choice = Choice::ask(question, effect);
+        Item { key: *key, text: format!("{number:>2} {name:<8} {text}"), choice }
+    });
+    let title = format!("Signal to {} {}", process.role.word(), process.id.pid);
+    Reply::Menu(Menu { title, items: items.collect(), selected: 0 })
+}
+
+/// The menu of lower or higher nice values, or why there is none.
+pub(super) fn nice(process: Option<&ProcessRates>, higher: bool, scene: &Scene<'_>) -> Reply {
+    let process = match allowed(process, scene) {
+        Ok(process) => process,
+        Err(why) => return Reply::Notice(why.to_owned()),
+    };
+    let Some(now) = process.nice else {
+        return Reply::Notice(format!("the nice value of {} is not known", process.id.pid));
+    };
+    let next = if higher { now + 1 } else { now - 1 };
+    let mut values: Vec<i32> = NICE.into_iter().chain([next]).collect();
+    values.retain(|value| (-20..=19).contains(value) && if higher { *value > now } else { *value < now });
+    values.sort_unstable_by_key(|value| (value - now).abs());
+    values.dedup();
+    if values.is_empty() {
+        let end = if higher { "highest" } else { "lowest" };
+        return Reply::Notice(format!("{} has the {end} nice value already: {now}", process.id.pid));
+    }
+    let effect = if higher {
+        "It gets less CPU time than others where CPUs are short."
+    } else {
+        "It gets more CPU time than others where CPUs are short; this needs root."
+    };
+    let items = (b'a'..=b'p').map(char::from).zip(values).map(|(key, value)| {
+        let question =
+            format!("Set the nice value of {} from {now} to {value}, for all its threads? {effect}", whom(process));
+        let choice = Choice::ask(question, Effect::Renice(process.id, value));
+        Item { key, text: format!("{value:>3}"), choice }
+    });
+    let title = format!("Nice value of {} {}: now {now}", process.role.word(), process.id.pid);
+    Reply::Menu(Menu { title, items: items.collect(), selected: 0 })
+}
+
+/// The process, where something may be done to it: it is switched on, and what is on the screen is true now.
+fn allowed<'p>(process: Option<&'p ProcessRates>, scene: &Scene<'_>) -> Result<&'p ProcessRates, &'static str> {
+    if scene.job.replay.is_some() {
+        return Err("this is a recording: its processes cannot be signalled");
+    }
+    if !scene.may_signal {
+        return Err(OFF);
+    }
+    if !scene.job.is_live() {
+        return Err("this is the past, and the process may be another by now: go back to live first ( } )");
+    }
+    if scene.job.ended.is_some() {
+        return Err("the target has ended: what is shown is its last moment");
+    }
+    process.ok_or("no process is selected")
+}
+
+/// `trainer 1234 “python train.py…”`.
+fn whom(process: &ProcessRates) -> String {
+    format!("{} {} “{}”", process.role.word(), process.id.pid, fit(order::command(process), COMMAND))
+}
+
+/// What becomes of the run.
+fn becomes(signal: Signal, role: ProcessRole) -> String {
+    if signal == Signal::STOP {
+        return "It stands still until SIGCONT and keeps its memory, GPU memory too; others that wait for it may time out."
+            .to_owned();
+    }
+    if signal == Signal::CONT {
+        return "It goes on where it was stopped.".to_owned();
+    }
+    let how = match signal {
+        Signal::KILL => "It ends at once and cannot clean up",
+        Signal::USR1 | Signal::USR2 => "It ends, unless the program handles this signal",
+        _ => "It ends",
+    };
+    let what = match role {
+        ProcessRole::Trainer => "the job loses what was not saved since the last checkpoint",
+        ProcessRole::Worker => {
+            "its trainer then stops with an error, and the job loses what was not saved since the last checkpoint"
+        }
+        ProcessRole::Launcher => {
+            "the ranks it started end with it, and the job loses what was not saved since the last checkpoint"
+        }
+        ProcessRole::Helper | ProcessRole::Other => "the job may not run on without it",
+    };
+    format!("{how}: {what}.")
+}

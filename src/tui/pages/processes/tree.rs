@@ -1,0 +1,234 @@
+//! Who was started by whom: processes as a forest, whatever their parents' numbers say.
+//!
+//! A parent may have ended, be hidden by the filter or, where numbers were used again between two reads, be its own
+//! descendant. No process is lost or shown twice over it: those without a visible parent stand at the root, and a circle
+//! is cut open.
+
+use crate::rates::frame::ProcessRates;
+
+/// No parent.
+const NONE: u32 = u32::MAX;
+
+/// Where a row stands in the tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Branch {
+    /// Parents above it.
+    pub depth: u16,
+    /// Bit n is set where the branch of depth n goes on below: a line is drawn there. The deepest 64 are told.
+    pub lines: u64,
+    /// The last one of its parent.
+    pub last: bool,
+}
+
+impl Branch {
+    /// The branch of a child.
+    pub(super) fn child(self, last: bool) -> Self {
+        let goes_on = self.depth > 0 && !self.last;
+        let line = if goes_on { 1u64.checked_shl(u32::from(self.depth)).unwrap_or(0) } else { 0 };
+        Self { depth: self.depth.saturating_add(1), lines: self.lines | line, last }
+    }
+}
+
+/// Goes through the processes of `rows` (places in `processes`, in the order of siblings) in the order of the tree:
+/// `each` is given the process, its branch, and whether it has children.
+pub(super) fn walk(processes: &[ProcessRates], rows: &[u32], mut each: impl FnMut(u32, Branch, bool)) {
+    let mut parents = parents(processes);
+    skip_hidden(&mut parents, rows);
+    let children = Children::new(&parents, rows);
+    let mut stack: Vec<(u32, Branch)> = Vec::new();
+    let roots = rows.iter().rev().filter(|row| parent(&parents, **row) == NONE);
+    stack.extend(roots.map(|row| (*row, Branch::default())));
+    while let Some((row, branch)) = stack.pop() {
+        let below = children.of(row);
+        each(row, branch, !below.is_empty());
+        let last = below.len().saturating_sub(1);
+        stack.extend(below.iter().enumerate().rev().map(|(place, child)| (*child, branch.child(place == last))));
+    }
+}
+
+fn parent(parents: &[u32], row: u32) -> u32 {
+    parents.get(row as usize).copied().unwrap_or(NONE)
+}
+
+fn set(parents: &mut [u32], row: u32, to: u32) {
+    if let Some(parent) = parents.get_mut(row as usize) {
+        *parent = to;
+    }
+}
+
+/// The place of each process's parent; circles are cut.
+fn parents(processes: &[ProcessRates]) -> Vec<u32> {
+    let mut by_pid: Vec<(u32, u32)> = processes.iter().map(|p| p.id.pid).zip(0..NONE).collect();
+    by_pid.sort_unstable();
+    let place = |pid: u32| {
+        let at = by_pid.partition_point(|(other, _)| *other < pid);
+        by_pid.get(at).filter(|(other, _)| *other == pid).map_or(NONE, |(_, place)| *place)
+    };
+    let mut parents: Vec<u32> = processes.iter().map(|p| place(p.parent)).collect();
+    // Walks up from each process; who was met on an earlier walk is known to lead to a root.
+    let mut met = vec![0u32; parents.len()];
+    for (row, walk) in (0..).zip(1..).take(parents.len()) {
+        let (mut below, mut here) = (NONE, row);
+        while let Some(mark) = met.get_mut(here as usize) {
+            if *mark == walk {
+                set(&mut parents, below, NONE);
+                break;
+            }
+            if *mark != 0 {
+                break;
+            }
+            *mark = walk;
+            below = here;
+            here = parent(&parents, here);
+        }
+    }
+    parents
+}
+
+/// Gives each process the nearest of its forebears that is among `rows`.
+fn skip_hidden(parents: &mut [u32], rows: &[u32]) {
+    if rows.len() == parents.len() {
+        return;
+    }
+    let mut visible = vec![false; parents.len()];
+    for row in rows {
+        if let Some(seen) = visible.get_mut(*row as usize) {
+            *seen = true;
+        }
+    }
+    let is_visible = |row: u32| visible.get(row as usize).copied().unwrap_or(true);
+    let mut path = Vec::new();
+    for row in rows {
+        let mut here = parent(parents, *row);
+        path.push(*row);
+        while here != NONE && !is_visible(here) {
+            path.push(here);
+            here = parent(parents, here);
+        }
+        // The hidden ones on the way lead straight to it from now on: no path is walked twice.
+        for passed in path.drain(..) {
+            set(parents, passed, here);
+        }
+    }
+}
+
+/// The children of each process, one list after the other.
+struct Children {
+    starts: Vec<u32>,
+    list: Vec<u32>,
+}
+
+impl Children {
+    fn new(parents: &[u32], rows: &[u32]) -> Self {
+        let mut starts = vec![0u32; parents.len() + 1];
+        for row in rows {
+            let parent = parent(parents, *row);
+            if parent != NONE
+                && let Some(count) = starts.get_mut(parent as usize + 1)
+            {
+                *count += 1;
+            }
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        let mut list = vec![NONE; sum as usize];
+        let mut next = starts.clone();
+        for row in rows {
+            if let Some(at) = next.get_mut(parent(parents, *row) as usize)
+                && let Some(place) = list.get_mut(*at as usize)
+            {
+                *place = *row;
+                *at += 1;
+            }
+        }
+        Self { starts, list }
+    }
+
+    fn of(&self, row: u32) -> &[u32] {
+        let row = row as usize;
+        let (Some(start), Some(end)) = (self.starts.get(row), self.starts.get(row + 1)) else { return &[] };
+        self.list.get(*start as usize..*end as usize).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sample::ProcessId;
+
+    fn processes(pairs: &[(u32, u32)]) -> Vec<ProcessRates> {
+        let process = |(pid, parent): &(u32, u32)| ProcessRates {
+            id: ProcessId { pid: *pid, start_ticks: 1 },
+            parent: *parent,
+            ..ProcessRates::default()
+        };
+        pairs.iter().map(process).collect()
+    }
+
+    fn drawn(pairs: &[(u32, u32)], rows: &[u32]) -> Vec<(u32, u16, bool)> {
+        let processes = processes(pairs);
+        let mut out = Vec::new();
+        walk(&processes, rows, |row, branch, _| {
+            out.push((processes[row as usize].id.pid, branch.depth, branch.last))
+        });
+        out
+    }
+
+    #[test]
+    fn children_stand_below_their_parents() {
+        let all = [(1, 0), (2, 1), (3, 1), (4, 2), (9, 77)];
+        let tree = drawn(&all, &[4, 0, 2, 1, 3]);
+        assert_eq!(tree, [(9, 0, false), (1, 0, false), (3, 1, false), (2, 1, true), (4, 2, true)]);
+        let mut lines = Vec::new();
+        walk(&processes(&[(1, 0), (2, 1), (3, 2), (4, 1)]), &[0, 1, 2, 3], |_, branch, _| lines.push(branch.lines));
+        assert_eq!(lines, [0, 0, 0b10, 0]);
+    }
+
+    #[test]
+    fn a_hidden_parent_gives_its_children_to_its_own() {
+        let all = [(1, 0), (2, 1), (3, 2), (4, 2)];
+        assert_eq!(drawn(&all, &[0, 2, 3]), [(1, 0, false), (3, 1, false), (4, 1, true)]);
+        assert_eq!(drawn(&all, &[2, 3]), [(3, 0, false), (4, 0, false)]);
+    }
+
+    #[test]
+    fn circles_are_cut_open() {
+        assert_eq!(drawn(&[(5, 5)], &[0]), [(5, 0, false)]);
+        assert_eq!(drawn(&[(1, 2), (2, 3), (3, 1), (4, 1)], &[0, 1, 2, 3]).len(), 4);
+    }
+
+    #[test]
+    fn a_very_long_line_of_forebears_is_walked() {
+        let chain: Vec<_> = (1..200_000).map(|pid| (pid, pid - 1)).collect();
+        let rows: Vec<u32> = (0..).take(chain.len()).collect();
+        assert_eq!(drawn(&chain, &rows).len(), chain.len());
+        assert_eq!(drawn(&chain, &[199_998, 0]), [(1, 0, false), (199_999, 1, true)]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_process_is_lost_or_shown_twice(
+            pairs in proptest::collection::vec((0u32..30, 0u32..30), 0..40),
+            hidden in any::<u64>(),
+        ) {
+            let rows: Vec<u32> = (0..).take(pairs.len()).filter(|row| hidden >> row & 1 == 0).collect();
+            let processes = processes(&pairs);
+            let (mut seen, mut before) = (Vec::new(), None::<u16>);
+            let mut sound = true;
+            walk(&processes, &rows, |row, branch, _| {
+                seen.push(row);
+                sound &= branch.depth <= before.map_or(0, |depth| depth + 1);
+                before = Some(branch.depth);
+            });
+            seen.sort_unstable();
+            prop_assert_eq!(seen, rows);
+            prop_assert!(sound);
+        }
+    }
+}

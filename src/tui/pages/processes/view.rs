@@ -1,0 +1,209 @@
+//! The job's processes as a table. Only the rows that are visible cost anything.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::Processes;
+use super::columns::{Column, Kind, Placed};
+use super::order;
+use super::rows::{Entry, Table};
+use super::tree::Branch;
+use crate::rates::frame::ProcessRates;
+use crate::rates::threads::ThreadRates;
+use crate::sample::ThreadRole;
+use crate::text::fit;
+use crate::tui::format;
+use crate::tui::labels::{counted, number, short_command};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::drawn::{Drawn, Extent, Hit};
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::text::{write, write_fit, write_right};
+
+/// Rows above the processes: what is shown, and the headings.
+const ABOVE: u16 = 2;
+/// Cells of one level of the tree.
+const LEVEL: u16 = 3;
+/// Cells of a filter or search in the line above the table.
+const TYPED: usize = 24;
+
+/// Draws what is shown, the headings and the visible rows.
+pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+    let (table, theme) = (&page.table, scene.theme);
+    if area.height < ABOVE {
+        return;
+    }
+    let placed = Placed::choose(&page.columns, table.sort.column, area.width);
+    shown(buf, Rect { height: 1, ..area }, page, scene);
+    headings(buf, Rect { y: area.y + 1, height: 1, ..area }, &placed, table, theme, drawn);
+    let body = Rect { y: area.y + ABOVE, height: area.height - ABOVE, ..area };
+    let extent = Extent { top, visible: usize::from(body.height), total: table.rows.len() };
+    drawn.page = extent.showing(table.selected);
+    drawn.hits.push((body, Hit::Row(drawn.page.top)));
+    // A job has one process at least.
+    let Some(frame) = scene.frame().filter(|frame| !frame.processes.is_empty()) else {
+        write(buf, body.x, body.y, body.right(), "no process has been read", theme.dim());
+        return;
+    };
+    if table.rows.is_empty() && !table.filter.is_empty() {
+        let text = "no process matches the filter: F4 changes it, Ctrl-U there clears it";
+        write(buf, body.x, body.y, body.right(), text, theme.strong());
+    }
+    let rows = table.rows.iter().enumerate().skip(drawn.page.top);
+    for ((place, row), y) in rows.zip(body.top()..body.bottom()) {
+        let line = Line { area: Rect { y, height: 1, ..body }, placed: &placed, branch: row.branch, theme };
+        match row.entry {
+            Entry::Process(at) => {
+                let Some(process) = frame.processes.get(at as usize) else { continue };
+                line.process(buf, process, table);
+            }
+            Entry::Thread(at) => {
+                let Some(thread) = frame.threads.get(at as usize) else { continue };
+                line.thread(buf, thread);
+            }
+        }
+        if place == table.selected {
+            buf.set_style(line.area, theme.selected());
+        }
+    }
+}
+
+/// How many processes are shown, in which order, and what limits them.
+fn shown(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>) {
+    let (table, theme) = (&page.table, scene.theme);
+    let (count, threads) = scene.frame().map_or((0, 0), |frame| (frame.processes.len(), frame.job.thread_count));
+    let mut text = match (table.filter.is_empty(), threads) {
+        _ if count == 0 => format!("{} processes", format::UNMEASURED),
+        (true, 0) => counted(count, "process", "processes"),
+        (true, threads) => {
+            let threads = counted(threads as usize, "thread", "threads");
+            format!("{}, {threads}", counted(count, "process", "processes"))
+        }
+        (false, _) => format!("{} of {count} processes match “{}” (F4)", table.matching, fit(&table.filter, TYPED)),
+    };
+    let order = if table.sort.reversed { ", reversed" } else { "" };
+    text.push_str(&format!(" · by {}{order}", table.sort.column.word()));
+    if table.tree {
+        text.push_str(" · tree");
+    }
+    if table.threads {
+        text.push_str(" · threads that ran");
+    }
+    let place = format!("{}/{}", (table.selected + 1).min(table.rows.len()), table.rows.len());
+    let end = write_right(buf, area.x, area.y, area.right(), &place, theme.dim()).saturating_sub(1);
+    let x = write(buf, area.x, area.y, end, &text, theme.dim());
+    if page.missed && !page.search.is_empty() {
+        let text = format!(" · “{}” is not found", fit(&page.search, TYPED));
+        write(buf, x, area.y, end, &text, theme.strong());
+    }
+}
+
+fn headings(buf: &mut Buffer, area: Rect, placed: &Placed, table: &Table, theme: Theme, drawn: &mut Drawn) {
+    buf.set_style(area, theme.heading());
+    let sort = table.sort;
+    for (column, x) in placed.columns.iter().copied().chain([(Column::Command, placed.command)]) {
+        let x = area.x + x;
+        let end = if column == Column::Command { area.right() } else { x + column.width() };
+        let (style, mark) = match (sort.column == column, sort.is_falling()) {
+            (false, _) => (theme.heading(), ""),
+            (true, true) => (theme.heading().patch(theme.strong()), "↓"),
+            (true, false) => (theme.heading().patch(theme.strong()), "↑"),
+        };
+        let text = format!("{}{mark}", column.heading());
+        // The mark may stand in the gap between two columns.
+        match column.kind() {
+            Kind::Word => write(buf, x, area.y, end + 1, &text, style),
+            _ => write_right(buf, x, area.y, end + u16::from(!mark.is_empty()), &text, style),
+        };
+        drawn.hits.push((Rect { x, width: end.saturating_sub(x) + 1, ..area }, Hit::Heading(column.place())));
+    }
+}
+
+/// One row, and where it is drawn.
+struct Line<'p> {
+    area: Rect,
+    placed: &'p Placed,
+    branch: Branch,
+    theme: Theme,
+}
+
+impl Line<'_> {
+    /// Writes each value into its column, and a text behind them.
+    fn draw(&self, buf: &mut Buffer, text: &str, style: Style, value: impl Fn(Column) -> String) {
+        let area = self.area;
+        for (column, x) in &self.placed.columns {
+            let (x, end) = (area.x + x, (area.x + x + column.width()).min(area.right()));
+            match column.kind() {
+                Kind::Word => write(buf, x, area.y, end, &value(*column), style),
+                _ => write_right(buf, x, area.y, end, &value(*column), style),
+            };
+        }
+        let x = self.tree(buf);
+        write_fit(buf, Rect { x, width: area.right().saturating_sub(x), ..area }, text, style);
+    }
+
+    fn process(&self, buf: &mut Buffer, p: &ProcessRates, table: &Table) {
+        let command = short_command(order::command(p));
+        self.draw(buf, &command, Style::new(), |column| match column {
+            Column::Pid => p.id.pid.to_string(),
+            Column::Role => p.role.word().to_owned(),
+            Column::State => if p.state.is_ascii_graphic() { p.state } else { '?' }.to_string(),
+            Column::Stage => number(table.activity_of(p.id.pid).map(|activity| activity.word())),
+            Column::Cpu => format::number(p.cpu_pct),
+            Column::Queue => format::number(p.run_delay_share.map(|share| share * 100.0)),
+            Column::Memory => format::short_bytes(p.rss_bytes as f64),
+            Column::GpuMemory => number(p.gpu_memory_bytes.map(|bytes| format::short_bytes(bytes as f64))),
+            Column::Read => format::mib_s(p.read_bytes_s),
+            Column::Write => format::mib_s(p.write_bytes_s),
+            Column::Threads => p.threads.to_string(),
+            Column::Time => number(p.cpu_time_s.map(format::cpu_time)),
+            Column::Nice => number(p.nice),
+            Column::Command => String::new(),
+        });
+    }
+
+    fn thread(&self, buf: &mut Buffer, t: &ThreadRates) {
+        let (cpu, delay) = (f64::from(t.cpu_pct), f64::from(t.run_delay_pct));
+        // As for processes: of the time it wanted a CPU.
+        let queue = (cpu + delay > 0.0).then(|| delay / (cpu + delay) * 100.0);
+        let name = if t.name.is_empty() { "thread" } else { &t.name };
+        self.draw(buf, name, self.theme.dim(), |column| match column {
+            Column::Pid => t.tid.to_string(),
+            Column::Role => short(t.role).to_owned(),
+            Column::Cpu => format::number(Some(cpu)),
+            Column::Queue => format::number(queue),
+            _ => String::new(),
+        });
+    }
+
+    /// Draws the branch and returns where the text begins. At most half of the cells go into the tree: of very deep ones
+    /// the outer levels are left out.
+    fn tree(&self, buf: &mut Buffer) -> u16 {
+        let (area, Branch { depth, lines, last }) = (self.area, self.branch);
+        let mut x = area.x + self.placed.command;
+        let levels = depth.min(area.right().saturating_sub(x) / 2 / LEVEL);
+        for level in depth - levels + 1..=depth {
+            let goes_on = 1u64.checked_shl(u32::from(level)).is_some_and(|bit| lines & bit != 0);
+            let text = match (level == depth, last, goes_on) {
+                (true, false, _) => "├─ ",
+                (true, true, _) => "└─ ",
+                (false, _, true) => "│  ",
+                (false, _, false) => "   ",
+            };
+            x = write(buf, x, area.y, area.right(), text, self.theme.dim());
+        }
+        x
+    }
+}
+
+/// A thread's role in the cells that there are.
+fn short(role: ThreadRole) -> &'static str {
+    match role {
+        ThreadRole::Main => "main",
+        ThreadRole::Pin => "pin",
+        ThreadRole::Autograd => "autograd",
+        ThreadRole::Communication => "collect.",
+        ThreadRole::Feeder => "feeder",
+        ThreadRole::Other => "thread",
+    }
+}

@@ -1,0 +1,125 @@
+//! The page of the run so far: time by verdict, what the loop did all the while, and when the verdict changed.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::{Content, FOOTER, NOTHING, Spec};
+use crate::history::archive::MomentId;
+use crate::history::totals::Totals;
+use crate::tui::format;
+use crate::tui::labels::{clock, verdict_name};
+use crate::tui::summary;
+use crate::tui::theme::activity_word;
+use crate::tui::widgets::bars;
+use crate::tui::widgets::drawn::Drawn;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::scroll::scrolled;
+use crate::tui::widgets::table::{self, Column};
+use crate::tui::widgets::text::Text;
+
+pub const SPEC: Spec = Spec {
+    word: "run",
+    name: "Run",
+    short: "Run",
+    keys: "9",
+    help: "run: time by verdict, what the loop did, changes of verdict",
+    footer: FOOTER,
+    needs: NOTHING,
+};
+
+/// Most changes of verdict that are listed.
+const CHANGES: usize = 100;
+/// Word, share and time before a bar.
+const COLUMNS: [Column; 3] = [("", -18), ("", 6), ("", 12)];
+/// Widest bar.
+const BAR: u16 = 60;
+
+/// What was known when the picture changed last: one that stands does not go on adding up.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    totals: Option<Totals>,
+    changes: Vec<String>,
+}
+
+/// A share of the run: word, seconds, how its bar is drawn.
+type Part = (&'static str, f64, Style);
+
+impl Content for Run {
+    fn refresh(&mut self, scene: &Scene<'_>) {
+        self.totals = scene.job.summary().cloned();
+        self.changes = changes(scene);
+    }
+
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        let theme = scene.theme;
+        let mut head = Text::new(area.width, theme);
+        let Some(run) = &self.totals else {
+            head.line("Nothing has been watched yet.", Style::new());
+            return scrolled(buf, area, top, drawn, |page| page.lines(&head.lines));
+        };
+        head.heading("The run so far");
+        // Two of its lines are told as bars below.
+        let is_bars = |line: &String| line.starts_with("Time by verdict") || line.starts_with("Main thread");
+        for line in summary::lines(run, scene.zone).into_iter().filter(|line| !is_bars(line)) {
+            head.wrapped("", 2, &line, if line.starts_with('►') { theme.advice() } else { Style::new() });
+        }
+        let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, bar_style(theme.class(class))));
+        let classes: Vec<Part> = classes.collect();
+        let parts = run.split_s.iter().map(|(activity, s)| (activity_word(activity), s, theme.activity(activity)));
+        let parts: Vec<Part> = parts.collect();
+        let mut changes = Text::new(area.width, theme);
+        changes.line("", Style::new());
+        changes.heading("Changes of verdict, the newest first");
+        if self.changes.is_empty() {
+            changes.wrapped("", 2, "none so far", theme.dim());
+        }
+        for change in &self.changes {
+            changes.wrapped("", 2, change, Style::new());
+        }
+        scrolled(buf, area, top, drawn, |page| {
+            page.lines(&head.lines);
+            for (name, parts) in [("Time by verdict", &classes), ("What the loop did", &parts)] {
+                let mut heading = Text::new(area.width, theme);
+                heading.line("", Style::new());
+                heading.line(name, theme.strong());
+                page.lines(&heading.lines);
+                let total: f64 = parts.iter().map(|(_, seconds, _)| seconds).sum();
+                page.each(parts.len(), |buf, rect, i| {
+                    let Some((word, seconds, style)) = parts.get(i) else { return };
+                    let share = if total > 0.0 { seconds / total } else { 0.0 };
+                    let text = [format!("  {word}"), format::share(Some(share)), format::duration(*seconds)];
+                    let text = table::row(&COLUMNS, text);
+                    buf.set_stringn(rect.x, rect.y, &text, usize::from(rect.width), Style::new());
+                    let x = rect.x + 38;
+                    let bar = Rect { x, width: rect.right().saturating_sub(x).min(BAR), ..rect };
+                    bars::share(buf, bar, share, *style, Some(("·", theme.dim())));
+                });
+            }
+            page.lines(changes.lines.get(1..).unwrap_or_default());
+        });
+    }
+}
+
+/// A class's colour, as that of its bar.
+fn bar_style(style: Style) -> Style {
+    style.bg.map_or_else(Style::new, |colour| Style::new().fg(colour))
+}
+
+/// When the verdict changed and to what, as far as moments are kept.
+fn changes(scene: &Scene<'_>) -> Vec<String> {
+    let archive = scene.job.archive();
+    let Some(last) = archive.last() else { return Vec::new() };
+    let mut lines = Vec::new();
+    let (mut before, mut until_ns) = (MomentId(last.id.0 + 1), last.monotonic_ns);
+    while let Some(stamp) = archive.change(before, false).and_then(|id| archive.stamp(id)) {
+        if lines.len() == CHANGES {
+            break;
+        }
+        let name = verdict_name(stamp.class, stamp.cause);
+        let length = format::duration(until_ns.saturating_sub(stamp.monotonic_ns) as f64 / 1e9);
+        lines.push(format!("{}  {name}, for {length}", clock(stamp.unix_ms, scene.zone)));
+        (before, until_ns) = (stamp.id, stamp.monotonic_ns);
+    }
+    lines
+}

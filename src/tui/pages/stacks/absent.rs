@@ -1,0 +1,48 @@
+//! Why there are no stacks, and what mends it.
+
+use ratatui::style::Style;
+
+use crate::sample::SourceState;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::text::Text;
+
+/// Says so, with a blank line below.
+pub fn text(width: u16, scene: &Scene<'_>) -> Text {
+    let (why, mend) = reason(scene);
+    let mut text = Text::new(width.saturating_sub(2), scene.theme);
+    text.wrapped("  ", 2, &why, Style::new());
+    if let Some(mend) = mend {
+        text.width += 2;
+        text.wrapped("  → ", 4, &mend, scene.theme.advice());
+    }
+    text.line("", Style::new());
+    text
+}
+
+/// Why, and the command that mends it.
+fn reason(scene: &Scene<'_>) -> (String, Option<String>) {
+    let told = scene.not_seen("stacks");
+    if !scene.job.is_live() {
+        // How the source stands now says nothing about then.
+        let none = "No stacks in the half minute before this moment";
+        return match told {
+            Some(missing) => (format!("No stacks at this moment: {}.", missing.why), missing.mend.clone()),
+            None if scene.job.replay.is_some() => (format!("{none}."), None),
+            None => (format!("{none}: they are taken more often while this page is up."), None),
+        };
+    }
+    if scene.job.ended.is_some() && told.is_none() {
+        return ("No stacks in the half minute before the target ended.".to_owned(), None);
+    }
+    let status = &scene.sources().stacks;
+    let why = status.reason.as_deref().or(told.map(|missing| missing.why.as_str()));
+    let mend = status.mend.as_deref().or(told.and_then(|missing| missing.mend.as_deref())).map(str::to_owned);
+    let why = match (status.state, why) {
+        (SourceState::Pending | SourceState::Fresh, None) => {
+            "No stacks yet: the first come within some seconds, of one process after the other.".to_owned()
+        }
+        (SourceState::Hung, None) => "No stacks: py-spy does not answer.".to_owned(),
+        (_, why) => format!("No stacks: {}.", why.unwrap_or("the reason is not known")),
+    };
+    (why, mend)
+}

@@ -1,0 +1,249 @@
+//! The page of stacks: what each role does, by activity, function and line, and the lines that wait for the device.
+//!
+//! ```text
+//! │  share                  doing      whose  function        file:line │
+//! │ - main thread of trainer 1234  wwwwwwwwwwwwwffffbbbbo   430 samples │
+//! │     w waiting 58 %  f forward 21 %  b backward 12 % …               │
+//! │   + 58 % ███████████    waiting    own    train           train.py:9│
+//! │   - 21 % ████           forward    own    forward         model.py:4│
+//! │        18 % ███   41    x = self.body(x)                            │
+//! │ + worker 1301           lllldddddddddddddttc     120 samples        │
+//! │ - lines at which the host waits for the GPU                         │
+//! ```
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::outline::{Row, What, Who};
+use super::recent::{Recent, SPAN_S};
+use super::{Stacks, absent, activity};
+use crate::rates::stacks::Activities;
+use crate::rates::time_split::LoopActivity;
+use crate::text::{fit, sanitise};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::bars;
+use crate::tui::widgets::drawn::{Drawn, Extent, Hit};
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::text::{cells, count, write, write_fit, write_lines, write_right};
+use crate::tui::{charts, format};
+
+/// Draws the heading and the visible lines, or why there are none.
+pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+    if area.height == 0 {
+        return;
+    }
+    let columns = Columns::of(area);
+    heading(buf, area, columns, &page.recent, scene.theme);
+    let mut below = Rect { y: area.y + 1, height: area.height - 1, ..area };
+    let extent = Extent { top, visible: usize::from(below.height), total: page.rows.len() };
+    drawn.page = extent.showing(page.selected);
+    drawn.hits.push((below, Hit::Row(drawn.page.top)));
+    if page.recent.trainers.is_empty() && page.recent.workers.is_empty() {
+        let text = absent::text(below.width, scene);
+        write_lines(buf, below, &text.lines);
+        let rows = count(text.lines.len()).min(below.height);
+        below = Rect { y: below.y + rows, height: below.height - rows, ..below };
+    }
+    let rows = page.rows.iter().enumerate().skip(drawn.page.top);
+    for ((place, row), y) in rows.zip(below.top()..below.bottom()) {
+        let line = Rect { y, height: 1, ..area };
+        one(buf, line, columns, row, scene.theme);
+        if place == page.selected {
+            buf.set_style(line, scene.theme.selected());
+        }
+    }
+}
+
+/// Where the columns begin and end.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    /// Cells of a bar.
+    bar: u16,
+    /// What the thread was doing.
+    doing: u16,
+    /// Whose code it is.
+    whose: u16,
+    /// The function.
+    name: u16,
+}
+
+/// Cells before the share: fold mark and two levels. Of the share, of an activity's word, of whose code it is.
+const BEFORE: u16 = 6;
+const SHARE: u16 = 5;
+const DOING: u16 = 13;
+const WHOSE: u16 = 4;
+/// Cells of a role's name, its place included.
+const NAME: u16 = 32;
+
+impl Columns {
+    fn of(area: Rect) -> Self {
+        let bar = match area.width {
+            0..100 => 12,
+            100..160 => 24,
+            _ => 40,
+        };
+        let doing = area.x + BEFORE + SHARE + 1 + bar + 1;
+        Self { bar, doing, whose: doing + DOING, name: doing + DOING + WHOSE }
+    }
+}
+
+fn heading(buf: &mut Buffer, area: Rect, columns: Columns, recent: &Recent, theme: Theme) {
+    let style = theme.heading();
+    buf.set_style(Rect { height: 1, ..area }, style);
+    let samples: u64 = recent.trainers.values().chain(recent.workers.values()).map(|sum| sum.main.total()).sum();
+    let span = format::duration(recent.span_s.clamp(1.0, SPAN_S));
+    let right = match recent.age_s {
+        // Where the newest are old, that matters more than how many there are.
+        Some(age) if age > 10.0 => format!("newest samples {} old", format::duration(age)),
+        Some(_) => format!("{samples} samples in {span}"),
+        None => String::new(),
+    };
+    write_right(buf, area.x + BEFORE, area.y, area.x + BEFORE + SHARE, "TIME", style);
+    write(buf, columns.doing, area.y, area.right(), "DOING", style);
+    write(buf, columns.whose, area.y, area.right(), "BY", style);
+    let x = write(buf, columns.name, area.y, area.right(), "FUNCTION", style);
+    write_right(buf, x + 1, area.y, area.right(), &right, style);
+}
+
+fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) {
+    let x = area.x + row.depth.min(3) * 2;
+    if let Some(open) = row.open {
+        write(buf, x, area.y, area.right(), if open { "-" } else { "+" }, theme.strong());
+    }
+    let at = from(area, x + 2);
+    match &row.what {
+        What::Role { who, rank, looked, activities } => role(buf, at, (*who, *rank, *looked), activities, theme),
+        What::Activities { activities, validation } => legend(buf, at, activities, *validation, theme),
+        What::Function { share, activity, user, name, file, line } => {
+            let style = if *user { Style::new() } else { theme.dim() };
+            share_bar(buf, area, columns, *share, activity::style(theme, *activity));
+            let (word, colour) = (activity::word(*activity), activity::style(theme, *activity));
+            write(buf, columns.doing, area.y, columns.whose - 1, word, colour);
+            write(buf, columns.whose, area.y, columns.name, if *user { "own" } else { "lib" }, style);
+            place(buf, area, columns.name, (name, file, *line), *user, theme);
+        }
+        What::Line { share, number, text, blocked } => {
+            share_bar(buf, area, columns, *share, theme.dim());
+            let waits = if *blocked >= 0.5 { " waiting" } else { "" };
+            let number = if *number > 0 { format!("line {number}{waits}") } else { format!("line ?{waits}") };
+            let x = write(buf, columns.doing, area.y, area.right(), &number, theme.dim());
+            source(buf, from(area, (x + 1).max(columns.name)), text.as_deref(), theme);
+        }
+        What::Rest { functions, share } => {
+            let more = if *functions == 0 { String::new() } else { format!("{functions} more, ") };
+            let text = format!("{more}{} of its time in all else", format::share(Some(*share)));
+            write_fit(buf, from(area, columns.doing), &text, theme.dim());
+        }
+        What::SyncLines { count } => {
+            let text = match count {
+                Some(0) => "Lines at which the host waits for the GPU: none that cost time",
+                Some(_) => "Lines at which the host waits for the GPU",
+                None => "Lines at which the host waits for the GPU: too few samples yet",
+            };
+            write_fit(buf, at, text, theme.strong());
+        }
+        What::Sync { share, function, file, line, text } => {
+            share_bar(buf, area, columns, *share, theme.activity(LoopActivity::DeviceSync));
+            let place = format!("{} {}:{line}", sanitise(function), sanitise(file));
+            let x = write_fit(buf, from(area, columns.doing), &place, Style::new());
+            if text.is_some() {
+                source(buf, from(area, x + 2), text.as_deref(), theme);
+            }
+        }
+    }
+}
+
+/// The number and the bar of a share.
+fn share_bar(buf: &mut Buffer, area: Rect, columns: Columns, share: f64, style: Style) {
+    let x = area.x + BEFORE;
+    write_right(buf, x, area.y, x + SHARE, &format::share(Some(share)), Style::new());
+    bars::share(buf, Rect { x: x + SHARE + 1, width: columns.bar, ..area }, share, style, None);
+}
+
+/// What is left of a row from `x` on.
+fn from(area: Rect, x: u16) -> Rect {
+    Rect { x, width: area.right().saturating_sub(x), ..area }
+}
+
+/// A function and, on the right, where it is.
+fn place(buf: &mut Buffer, area: Rect, x: u16, (name, file, line): (&str, &str, u32), user: bool, theme: Theme) {
+    let room = area.right().saturating_sub(x);
+    let style = if user { theme.strong() } else { theme.dim() };
+    let line = if line > 0 { format!(":{line}") } else { String::new() };
+    let wanted = cells(&sanitise(name)).min(room);
+    // The file's end says more than its beginning; the name of the function comes first.
+    let left = usize::from(room.saturating_sub(wanted.max(room / 3) + 1)).saturating_sub(line.len());
+    let file = shortened(file, left);
+    let name = fit(name, usize::from(room.saturating_sub(cells(&file) + cells(&line) + 1)));
+    write(buf, x, area.y, area.right(), &name, style);
+    if !file.is_empty() {
+        write_right(buf, x, area.y, area.right(), &format!("{file}{line}"), theme.dim());
+    }
+}
+
+/// As many of the last parts of a path as fit into `room` cells; what stands before `site-packages` never does.
+fn shortened(file: &str, room: usize) -> String {
+    let file = file.rsplit_once("-packages/").map_or(file, |(_, inside)| inside);
+    let whole = sanitise(file);
+    if usize::from(cells(&whole)) <= room {
+        return whole.into_owned();
+    }
+    let tails = whole.match_indices('/').filter_map(|(at, _)| whole.get(at + 1..));
+    tails.into_iter().find(|tail| usize::from(cells(tail)) <= room && !tail.is_empty()).unwrap_or_default().to_owned()
+}
+
+fn source(buf: &mut Buffer, area: Rect, text: Option<&str>, theme: Theme) {
+    match text {
+        Some(text) => write_fit(buf, area, text.trim(), Style::new()),
+        None => write_fit(buf, area, "its source could not be read", theme.dim()),
+    };
+}
+
+/// Whose time it is, what it goes into as a bar of letters, and on how many samples that rests.
+fn role(
+    buf: &mut Buffer,
+    area: Rect,
+    (who, rank, (looked, all)): (Who, Option<usize>, (usize, usize)),
+    activities: &Activities,
+    theme: Theme,
+) {
+    let name = match (who, rank) {
+        (Who::Trainer(id), None) => format!("Trainer {}, main thread", id.pid),
+        (Who::Trainer(id), Some(rank)) => format!("Rank {rank}, {}, main thread", id.pid),
+        (Who::Workers, _) if looked < all => format!("Workers, {looked} of {all} seen"),
+        (Who::Workers, _) => format!("Workers, all {all}"),
+        (Who::Worker(id), _) => format!("Worker {}", id.pid),
+    };
+    let x = write(buf, area.x, area.y, area.right(), &name, theme.strong());
+    let samples = format!("{:>6} samples", activities.total());
+    let end = write_right(buf, x + 1, area.y, area.right(), &samples, theme.dim());
+    let from = (buf.area.x + NAME).max(x + 2);
+    let bar = Rect { x: from, width: end.saturating_sub(from + 1), ..area };
+    let parts = activity::ORDER
+        .into_iter()
+        .map(|(activity, letter)| (letter, activity::style(theme, activity), f64::from(activities.get(activity))));
+    charts::split(buf, bar, parts, theme);
+}
+
+/// The legend of the bar: largest first, as many as fit whole.
+fn legend(buf: &mut Buffer, area: Rect, activities: &Activities, validation: f64, theme: Theme) {
+    let total = activities.total().max(1) as f64;
+    let mut shares =
+        activity::ORDER.map(|(activity, letter)| (activity, letter, f64::from(activities.get(activity)) / total));
+    shares.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let mut x = area.x;
+    for (activity, letter, share) in shares.into_iter().filter(|(.., share)| *share >= 0.005) {
+        let text = format!("{letter} {} {:.0} %", activity::word(activity), share * 100.0);
+        if x + cells(&text) > area.right() {
+            return;
+        }
+        x = write(buf, x, area.y, area.right(), &text, activity::style(theme, activity)) + 2;
+    }
+    if validation >= 0.01 {
+        let text = format!("({} in validation)", format::share(Some(validation)));
+        if x + cells(&text) <= area.right() {
+            write(buf, x, area.y, area.right(), &text, theme.dim());
+        }
+    }
+}

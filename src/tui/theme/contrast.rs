@@ -1,0 +1,162 @@
+//! Tests of the built-in themes: whether they can be read, and what people see who see other colours.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use ratatui::style::Color;
+
+use super::colour::{Rgb, distance, oklab};
+use super::*;
+use crate::tui::labels;
+
+/// Complete loss of one kind of cone, on linear RGB: Machado, Oliveira and Fernandes (2009), table 1, severity 1.0.
+const SIGHTS: [(&str, [[f64; 3]; 3]); 4] = [
+    ("normal", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+    (
+        "protanopia",
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    ),
+    (
+        "deuteranopia",
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    ),
+    (
+        "tritanopia",
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    ),
+];
+
+const HUES: [Slot; 8] =
+    [Slot::Orange, Slot::Sky, Slot::Green, Slot::Yellow, Slot::Blue, Slot::Vermillion, Slot::Purple, Slot::Grey];
+
+struct Expected {
+    name: &'static str,
+    grounds: &'static [Rgb],
+    /// Least contrast of any text.
+    contrast: f64,
+    /// Least distance in Oklab of two colours of one chart, in any of the sights. About 0.02 can just be noticed side
+    /// by side. Colours that are dark enough to be read on white leave little room, least of all among xterm's.
+    true_colour: f64,
+    indexed: f64,
+}
+
+const THEMES: [Expected; 3] = [
+    Expected {
+        name: "dark",
+        grounds: &[Rgb::BLACK, Rgb(0x1E, 0x1E, 0x1E)],
+        contrast: 4.5,
+        true_colour: 0.045,
+        indexed: 0.05,
+    },
+    Expected {
+        name: "light",
+        grounds: &[Rgb::WHITE, Rgb(0xFD, 0xF6, 0xE3)],
+        contrast: 4.5,
+        true_colour: 0.045,
+        indexed: 0.02,
+    },
+    Expected { name: "high-contrast", grounds: &[Rgb::BLACK], contrast: 7.0, true_colour: 0.07, indexed: 0.07 },
+];
+
+/// Every built-in theme at both depths whose colours are known.
+fn each(mut check: impl FnMut(&Expected, Theme)) {
+    assert!(THEMES.iter().map(|theme| theme.name).eq(Palette::names()));
+    for expected in &THEMES {
+        for depth in [Depth::TrueColour, Depth::Indexed256] {
+            check(expected, Theme { depth, ascii: false, palette: Palette::built_in(expected.name).unwrap() });
+        }
+    }
+}
+
+fn rgb(colour: Option<Color>) -> Rgb {
+    Rgb::of(colour.unwrap()).unwrap()
+}
+
+fn seen(colour: Rgb, sight: &[[f64; 3]; 3]) -> [f64; 3] {
+    let light = colour.linear();
+    oklab(sight.map(|row| row.iter().zip(light).map(|(weight, part)| weight * part).sum::<f64>().clamp(0.0, 1.0)))
+}
+
+#[test]
+fn every_text_can_be_read_on_the_backgrounds_it_is_made_for() {
+    each(|expected, theme| {
+        let text = [Slot::Text, Slot::Dim, Slot::Advice, Slot::Warning, Slot::Cursor];
+        for slot in HUES.into_iter().chain(text) {
+            for ground in expected.grounds.iter().copied().chain([theme.palette.rgb(Slot::Background)]) {
+                let contrast = rgb(theme.fg(slot).fg).contrast(ground);
+                let (name, least) = (expected.name, expected.contrast);
+                assert!(contrast >= least, "{name} {:?} {slot:?} on {ground:?}: {contrast:.2}", theme.depth);
+            }
+        }
+    });
+}
+
+#[test]
+fn text_on_badges_bars_and_selected_rows_can_be_read() {
+    each(|expected, theme| {
+        let badges = Class::ALL.map(|class| theme.badge(class));
+        for style in badges.into_iter().chain([theme.bar(), theme.selected()]) {
+            let contrast = rgb(style.fg).contrast(rgb(style.bg));
+            assert!(contrast >= expected.contrast, "{} {:?} {style:?}: {contrast:.2}", expected.name, theme.depth);
+        }
+    });
+}
+
+#[test]
+fn colours_of_one_chart_differ_for_every_kind_of_sight() {
+    each(|expected, theme| {
+        let least = if theme.depth == Depth::TrueColour { expected.true_colour } else { expected.indexed };
+        let groups: [Vec<Option<Color>>; 4] = [
+            Class::ALL.map(|class| theme.class(class).bg).to_vec(),
+            LoopActivity::ALL.map(|a| theme.activity(a).fg).to_vec(),
+            Stage::ALL.map(|stage| theme.stage(stage).fg).to_vec(),
+            [Series::Gpu, Series::Cpu, Series::Io, Series::Loader].map(|series| theme.series(series).fg).to_vec(),
+        ];
+        for colours in groups {
+            for (at, one) in colours.iter().enumerate() {
+                for other in colours.iter().skip(at + 1) {
+                    for (sight, matrix) in &SIGHTS {
+                        let d = distance(seen(rgb(*one), matrix), seen(rgb(*other), matrix));
+                        let (name, depth) = (expected.name, theme.depth);
+                        assert!(d >= least, "{name} {depth:?} {sight}: {one:?} and {other:?}: {d:.3}");
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn the_sixteen_colours_differ_too() {
+    for name in Palette::names() {
+        let theme = Theme { depth: Depth::Ansi16, ascii: true, palette: Palette::built_in(name).unwrap() };
+        for colours in [
+            Class::ALL.map(|class| theme.class(class).bg.unwrap()).to_vec(),
+            LoopActivity::ALL.map(|a| theme.activity(a).fg.unwrap()).to_vec(),
+            Stage::ALL.map(|stage| theme.stage(stage).fg.unwrap()).to_vec(),
+        ] {
+            for (at, one) in colours.iter().enumerate() {
+                assert!(!matches!(one, Color::Indexed(_) | Color::Rgb(..)), "{name}: {one:?}");
+                assert!(!colours.iter().skip(at + 1).any(|other| other == one), "{name}: {one:?} twice");
+            }
+        }
+    }
+}
+
+#[test]
+fn letters_and_textures_say_what_colours_say() {
+    let mut letters = Class::ALL.map(labels::letter).to_vec();
+    letters.sort_unstable();
+    letters.dedup();
+    assert_eq!(letters.len(), Class::ALL.len());
+    for ascii in [false, true] {
+        let theme = Theme::plain(ascii);
+        let mut parts = LoopActivity::ALL.map(|a| theme.activity_glyph(a)).to_vec();
+        parts.sort_unstable();
+        parts.dedup();
+        assert_eq!(parts.len(), 5);
+        let mut stages = Stage::ALL.map(|s| theme.stage_glyph(s)).to_vec();
+        stages.sort_unstable();
+        stages.dedup();
+        assert_eq!(stages.len(), 4);
+    }
+}

@@ -1,0 +1,43 @@
+//! Bars of parts, and the list of bars, one for each worker or rank, side by side where the terminal is wide.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::text::write;
+use crate::rates::time_split::{LoopActivity, TimeSplit};
+use crate::tui::charts;
+use crate::tui::theme::Theme;
+
+/// How many bars stand side by side in `width` cells.
+pub fn columns(width: u16) -> u16 {
+    (width / 40).max(1)
+}
+
+/// Where each bar of a list stands, below its heading.
+pub fn places(area: Rect) -> impl Iterator<Item = Rect> {
+    let columns = columns(area.width);
+    let width = area.width / columns;
+    (1..area.height)
+        .flat_map(move |row| (0..columns).map(move |c| Rect::new(area.x + c * width, area.y + row, width, 1)))
+}
+
+/// Draws what the loop's time went into.
+pub fn time_split(buf: &mut Buffer, area: Rect, split: &TimeSplit, theme: Theme) {
+    let part = |activity| (theme.activity_glyph(activity), theme.activity(activity), split[activity]);
+    let parts = LoopActivity::ALL.into_iter().map(part);
+    charts::split(buf, area, parts, theme);
+}
+
+/// Draws a share, 0–1, as a bar of blocks; `rest` stands for what is not filled.
+pub fn share(buf: &mut Buffer, area: Rect, share: f64, style: Style, rest: Option<(&str, Style)>) {
+    let filled = (share.clamp(0.0, 1.0) * f64::from(area.width)).round() as u16;
+    for cell in 0..area.width {
+        let (glyph, style) = match rest {
+            _ if cell < filled => ("█", style),
+            Some(rest) => rest,
+            None => return,
+        };
+        write(buf, area.x + cell, area.y, area.right(), glyph, style);
+    }
+}

@@ -1,0 +1,129 @@
+//! A list to choose from, and a question with yes and no.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::popup::Popup;
+use super::text::{cells, count, write, write_fit};
+use crate::text::wrap;
+use crate::tui::message::Effect;
+use crate::tui::theme::Theme;
+
+/// Widest question.
+const WIDTH: u16 = 70;
+
+/// What a key did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome<C> {
+    /// Nothing that shows.
+    Nothing,
+    /// The selection has moved.
+    Changed,
+    /// Close it.
+    Close,
+    /// Close it; this was chosen, or said yes to.
+    Chosen(C),
+}
+
+/// A list to choose from.
+#[derive(Debug, Clone)]
+pub struct Menu<C> {
+    /// What is chosen.
+    pub title: String,
+    /// The choices.
+    pub items: Vec<Item<C>>,
+    /// The selected one.
+    pub selected: usize,
+}
+
+/// A choice: the key that chooses it at once, what it says, and what it is.
+#[derive(Debug, Clone)]
+pub struct Item<C> {
+    /// The key.
+    pub key: char,
+    /// In words.
+    pub text: String,
+    /// What it is.
+    pub choice: C,
+}
+
+impl<C: Clone> Menu<C> {
+    /// What a key does.
+    pub fn key(&mut self, key: KeyEvent) -> Outcome<C> {
+        let chosen = match key.code {
+            KeyCode::Enter => self.items.get(self.selected),
+            KeyCode::Char(c) => match self.items.iter().find(|item| item.key == c) {
+                None if c != 'q' => return Outcome::Nothing,
+                found => found,
+            },
+            KeyCode::Esc | KeyCode::F(10) => None,
+            code => {
+                let moved = moved(self.selected, self.items.len(), code);
+                return moved.map_or(Outcome::Nothing, |to| {
+                    self.selected = to;
+                    Outcome::Changed
+                });
+            }
+        };
+        chosen.map_or(Outcome::Close, |item| Outcome::Chosen(item.choice.clone()))
+    }
+
+    /// Draws it.
+    pub fn draw(&self, buf: &mut Buffer, area: Rect, theme: Theme) {
+        let widest = self.items.iter().map(|item| cells(&item.text)).max().unwrap_or(0).max(cells(&self.title));
+        let title = format!(" {} ", self.title);
+        let popup = Popup { title: &title, below: " Enter chooses, Esc closes ", width: widest.saturating_add(9) };
+        popup.list(buf, area, self.items.len(), self.selected, theme, |buf, rect, i| {
+            if let Some(item) = self.items.get(i) {
+                write_fit(buf, rect, &format!("{}  {}", item.key, item.text), Style::new());
+            }
+        });
+    }
+}
+
+/// Where a key moves the selection in a list of so many rows.
+pub fn moved(selected: usize, rows: usize, key: KeyCode) -> Option<usize> {
+    let last = rows.saturating_sub(1);
+    Some(match key {
+        KeyCode::Up => selected.saturating_sub(1),
+        KeyCode::Down => (selected + 1).min(last),
+        KeyCode::Home | KeyCode::PageUp => 0,
+        KeyCode::End | KeyCode::PageDown => last,
+        _ => return None,
+    })
+}
+
+/// A question, and what a yes does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confirm {
+    /// One sentence.
+    pub question: String,
+    /// Done on yes.
+    pub effect: Effect,
+}
+
+impl Confirm {
+    /// What a key does: only y says yes, so that no key pressed for something else does.
+    pub fn key(&self, key: KeyEvent) -> Outcome<Effect> {
+        match key.code {
+            KeyCode::Char('y' | 'Y') if !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) => {
+                Outcome::Chosen(self.effect.clone())
+            }
+            KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => Outcome::Close,
+            _ => Outcome::Nothing,
+        }
+    }
+
+    /// Draws it.
+    pub fn draw(&self, buf: &mut Buffer, area: Rect, theme: Theme) {
+        let width = WIDTH.min(area.width.saturating_sub(4));
+        let lines = wrap(&self.question, usize::from(width.saturating_sub(4)));
+        let popup = Popup { title: " Sure? ", below: " y does it, n or Esc does not ", width };
+        let inner = popup.frame(buf, area, count(lines.len()).saturating_add(2), theme);
+        for (line, y) in lines.iter().zip(inner.y + 1..inner.bottom()) {
+            write(buf, inner.x, y, inner.right(), line, theme.strong());
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The box over a page.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::text::{count, write_fit, write_right};
+use crate::tui::theme::Theme;
+
+/// A box over the page.
+#[derive(Debug, Clone, Copy)]
+pub struct Popup<'t> {
+    /// On the upper border.
+    pub title: &'t str,
+    /// On the lower border.
+    pub below: &'t str,
+    /// Cells, borders included.
+    pub width: u16,
+}
+
+impl Popup<'_> {
+    /// Draws the box in the middle of `area`, as large as fits, for so many rows; returns what is inside.
+    pub fn frame(self, buf: &mut Buffer, area: Rect, rows: u16, theme: Theme) -> Rect {
+        let (width, height) = (self.width.min(area.width), rows.saturating_add(2).min(area.height));
+        let (x, y) = (area.x + (area.width - width) / 2, area.y + (area.height - height) / 2);
+        self.frame_at(buf, Rect { x, y, width, height }, theme)
+    }
+
+    /// Clears the cells of `area`, draws a border around them and returns what is inside.
+    pub fn frame_at(self, buf: &mut Buffer, area: Rect, theme: Theme) -> Rect {
+        for y in area.top()..area.bottom() {
+            for x in area.left()..area.right() {
+                if let Some(cell) = buf.cell_mut((x, y)) {
+                    cell.reset();
+                    let sides = (y == area.top(), y + 1 == area.bottom(), x == area.left(), x + 1 == area.right());
+                    cell.set_char(match sides {
+                        (true, _, true, _) => '╭',
+                        (true, _, _, true) => '╮',
+                        (_, true, true, _) => '╰',
+                        (_, true, _, true) => '╯',
+                        (true, ..) | (_, true, ..) => '─',
+                        (_, _, true, _) | (_, _, _, true) => '│',
+                        _ => ' ',
+                    });
+                }
+            }
+        }
+        let title = Rect { x: area.x + 2, width: area.width.saturating_sub(4), ..area };
+        write_fit(buf, title, self.title, theme.strong());
+        let end = area.right().saturating_sub(1);
+        write_right(buf, area.x + 1, area.bottom().saturating_sub(1), end, self.below, theme.dim());
+        Rect {
+            x: area.x + area.width.min(2),
+            y: area.y + area.height.min(1),
+            width: area.width.saturating_sub(4),
+            height: area.height.saturating_sub(2),
+        }
+    }
+
+    /// Draws the box with a list, the visible part of which has the selected row in it.
+    pub fn list(
+        self,
+        buf: &mut Buffer,
+        area: Rect,
+        rows: usize,
+        selected: usize,
+        theme: Theme,
+        mut draw: impl FnMut(&mut Buffer, Rect, usize),
+    ) {
+        let inner = self.frame(buf, area, count(rows), theme);
+        let top = (selected + 1).saturating_sub(usize::from(inner.height));
+        for (y, place) in (inner.top()..inner.bottom()).zip(top..rows) {
+            let row = Rect { y, height: 1, ..inner };
+            draw(buf, row, place);
+            if place == selected {
+                buf.set_style(row, theme.selected());
+            }
+        }
+    }
+}

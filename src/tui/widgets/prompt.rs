@@ -1,0 +1,104 @@
+//! A line of text that is being typed.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::text::write;
+use crate::text::sanitise;
+use crate::tui::theme::Theme;
+
+/// Longest text, bytes: a paste of a megabyte is not a file name.
+const TEXT_MAX: usize = 512;
+
+/// What a typed text is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Show only what matches.
+    Filter,
+    /// Go to what matches.
+    Search,
+    /// Attach to this process.
+    Pid,
+}
+
+/// A line of text that is being typed.
+#[derive(Debug, Clone)]
+pub struct Prompt {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// As typed so far.
+    pub text: String,
+    /// What stood before: Esc brings it back.
+    before: String,
+}
+
+/// What a key did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Typed {
+    /// Nothing that shows.
+    Nothing,
+    /// The text has changed.
+    Changed,
+    /// The text stands: Enter, or Esc with the text of before.
+    Done,
+    /// Go to the next match.
+    Next,
+}
+
+impl Prompt {
+    /// A prompt that begins with what stands.
+    pub fn new(purpose: Purpose, before: &str) -> Self {
+        Self { purpose, text: before.to_owned(), before: before.to_owned() }
+    }
+
+    /// What a key does.
+    pub fn key(&mut self, key: KeyEvent) -> Typed {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Enter => return Typed::Done,
+            KeyCode::Esc => {
+                self.text.clone_from(&self.before);
+                return Typed::Done;
+            }
+            KeyCode::F(3) if self.purpose == Purpose::Search => return Typed::Next,
+            KeyCode::Backspace => {
+                self.text.pop();
+            }
+            KeyCode::Char('u') if control => self.text.clear(),
+            KeyCode::Char('w') if control => {
+                let end = self.text.trim_end().rfind(' ').map_or(0, |space| space + 1);
+                self.text.truncate(end);
+            }
+            KeyCode::Char(c) if !control && !key.modifiers.contains(KeyModifiers::ALT) => self.push(c),
+            _ => return Typed::Nothing,
+        }
+        Typed::Changed
+    }
+
+    /// Takes pasted text, its first line.
+    pub fn paste(&mut self, text: &str) {
+        text.chars().take(TEXT_MAX).take_while(|c| *c != '\n' && *c != '\r').for_each(|c| self.push(c));
+    }
+
+    fn push(&mut self, c: char) {
+        if !c.is_control() && self.text.len() + c.len_utf8() <= TEXT_MAX {
+            self.text.push(c);
+        }
+    }
+
+    /// Draws it on one row; the end of what is typed stays in sight.
+    pub fn draw(&self, buf: &mut Buffer, area: Rect, theme: Theme) {
+        let word = match self.purpose {
+            Purpose::Filter => "Filter:",
+            Purpose::Search => "Search:",
+            Purpose::Pid => "Attach to PID:",
+        };
+        let x = write(buf, area.x, area.y, area.right(), word, theme.bar());
+        let room = usize::from(area.right().saturating_sub(x + 2));
+        let skip = self.text.chars().count().saturating_sub(room);
+        let text: String = self.text.chars().skip(skip).collect();
+        let x = write(buf, x + 1, area.y, area.right().saturating_sub(1), &sanitise(&text), theme.strong());
+        write(buf, x, area.y, area.right(), "_", theme.strong());
+    }
+}

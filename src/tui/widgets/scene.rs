@@ -1,0 +1,68 @@
+//! What pages and widgets may look at: the job at the moment that is shown, and how to draw it.
+
+use jiff::tz::TimeZone;
+
+use crate::diagnosis::verdict::{NotSeen, Verdict};
+use crate::history::timeline::Window;
+use crate::rates::Frame;
+use crate::sample::Sources;
+use crate::tui::job::Job;
+use crate::tui::theme::Theme;
+
+/// A line of the help: keys, and what they do.
+pub type KeyHelp = (String, &'static str);
+
+/// The job at the moment that is shown, and how to draw it.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// Colours and glyphs.
+    pub theme: Theme,
+    /// Seconds that the charts show.
+    pub span_s: f64,
+    /// Charts keep their columns in place, and time goes round.
+    pub sweep: bool,
+    /// The zone of the clock times shown.
+    pub zone: &'a TimeZone,
+    /// Signals and nice values may be sent to the job's processes.
+    pub may_signal: bool,
+    /// What each key does.
+    pub keys: &'a [KeyHelp],
+}
+
+impl<'a> Scene<'a> {
+    /// The frame on the screen.
+    pub fn frame(&self) -> Option<&'a Frame> {
+        self.job.frame()
+    }
+
+    /// The verdict on the screen.
+    pub fn verdict(&self) -> Option<&'a Verdict> {
+        self.job.verdict()
+    }
+
+    /// How the sources of the job stand.
+    pub fn sources(&self) -> &'a Sources {
+        &self.job.sources
+    }
+
+    /// What could not be seen of this name, by the verdict on the screen.
+    pub fn not_seen(&self, what: &str) -> Option<&'a NotSeen> {
+        self.verdict()?.not_seen.iter().find(|missing| missing.what == what)
+    }
+
+    /// The time that charts of `cells` cells show.
+    pub fn window(&self, cells: u16) -> Window {
+        let window = Window::of_cells(self.job.edge_ns(), self.span_s, cells);
+        if self.sweep { window.sweeping() } else { window }
+    }
+
+    /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown, which a sweep's gap
+    /// marks by itself.
+    pub fn cursor_cell(&self, cells: u16) -> Option<u16> {
+        let ns = self.job.cursor()?.frame.monotonic_ns;
+        let window = self.window(cells);
+        window.cell_of(ns).filter(|_| !window.sweep)
+    }
+}

@@ -1,0 +1,140 @@
+//! A page that may be longer than its body: drawn from its first line to its last, of which the visible ones cost
+//! something.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+
+use super::chart::{self, Band};
+use super::drawn::{Drawn, Extent, Hit};
+use super::scene::Scene;
+
+/// Draws a page of which `top` lines are above the body; fewer where it has not so many.
+pub fn scrolled(buf: &mut Buffer, area: Rect, top: usize, drawn: &mut Drawn, page: impl Fn(&mut Scroll<'_>)) {
+    let hits = drawn.hits.len();
+    let draw = |buf: &mut Buffer, hits: &mut Vec<(Rect, Hit)>, top: usize| {
+        let mut scroll = Scroll { buf, area, top, line: 0, hits };
+        page(&mut scroll);
+        Extent { top, visible: usize::from(area.height), total: scroll.line }
+    };
+    let mut extent = draw(buf, &mut drawn.hits, top);
+    // How long a page is, is known once it has been drawn.
+    if top > extent.last_top() {
+        for position in area.positions() {
+            buf.cell_mut(position).map(ratatui::buffer::Cell::reset);
+        }
+        drawn.hits.truncate(hits);
+        extent = draw(buf, &mut drawn.hits, extent.last_top());
+    }
+    drawn.page = extent;
+}
+
+/// The part of a page that is visible, and how far it has been drawn.
+#[derive(Debug)]
+pub struct Scroll<'a> {
+    /// Where it is drawn.
+    pub buf: &'a mut Buffer,
+    /// The body.
+    pub area: Rect,
+    top: usize,
+    /// Line of the page that comes next.
+    line: usize,
+    hits: &'a mut Vec<(Rect, Hit)>,
+}
+
+impl Scroll<'_> {
+    /// What will be visible of the next `rows` lines; empty where nothing will.
+    pub fn peek(&self, rows: u16) -> Rect {
+        let from = self.line.max(self.top) - self.top;
+        let to = (self.line + usize::from(rows)).saturating_sub(self.top).min(usize::from(self.area.height));
+        let from = from.min(to);
+        Rect { y: self.area.y + from as u16, height: (to - from) as u16, ..self.area }
+    }
+
+    /// What is visible of the next `rows` lines, which are drawn now.
+    pub fn next(&mut self, rows: u16) -> Rect {
+        let rect = self.peek(rows);
+        self.line += usize::from(rows);
+        rect
+    }
+
+    /// Calls `draw` for those of the next `rows` lines that are visible, each with its number.
+    pub fn each(&mut self, rows: usize, mut draw: impl FnMut(&mut Buffer, Rect, usize)) {
+        let first = self.line;
+        let shown = first.max(self.top)..(first + rows).min(self.top.saturating_add(usize::from(self.area.height)));
+        for line in shown {
+            let y = self.area.y + (line - self.top) as u16;
+            draw(self.buf, Rect { y, height: 1, ..self.area }, line - first);
+        }
+        self.line += rows;
+    }
+
+    /// Draws lines of text.
+    pub fn lines(&mut self, lines: &[Line<'_>]) {
+        self.each(lines.len(), |buf, rect, i| {
+            if let Some(line) = lines.get(i) {
+                buf.set_line(rect.x, rect.y, line, rect.width);
+            }
+        });
+    }
+
+    /// Name, value axis and chart in the next `rows` lines, in the overview's columns. What is only partly visible is
+    /// drawn smaller, not cut.
+    pub fn band(&mut self, rows: u16) -> Option<Band> {
+        let rect = self.next(rows);
+        let band = (rect.height > 0).then(|| Band::of(rect))?;
+        self.chart(band.chart);
+        Some(band)
+    }
+
+    /// Notes that there is a timeline here.
+    pub fn chart(&mut self, area: Rect) {
+        self.hits.push((area, Hit::Chart));
+    }
+
+    /// Draws the time axis on the next line, below charts that stand in the overview's columns or begin at `x`.
+    pub fn ruler(&mut self, x: Option<u16>, scene: &Scene<'_>) {
+        let rect = self.next(1);
+        if rect.height > 0 {
+            let area = x.map_or_else(|| Band::of(rect).chart, |x| chart::beside(rect, x));
+            chart::ruler(self.buf, area, scene);
+            self.hits.push((area, Hit::Ruler));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_visible_lies_in_the_body(
+            y in 0u16..50, height in 0u16..100, top in 0usize..1000, parts in proptest::collection::vec((0u16..50, any::<bool>()), 0..50),
+        ) {
+            let area = Rect::new(0, y, 4, height);
+            let mut buf = Buffer::empty(Rect::new(0, 0, 4, 200));
+            let mut drawn = Drawn::default();
+            scrolled(&mut buf, area, top, &mut drawn, |scroll| {
+                for (rows, one_by_one) in &parts {
+                    let (line, top) = (scroll.line, scroll.top);
+                    if *one_by_one {
+                        scroll.each(usize::from(*rows), |_, rect, i| {
+                            assert!(i < usize::from(*rows) && area.y <= rect.y && rect.bottom() <= area.bottom());
+                            assert_eq!(usize::from(rect.y - area.y) + top, line + i);
+                        });
+                    } else {
+                        let rect = scroll.next(*rows);
+                        assert!(rect.height == 0 || rect.y >= area.y);
+                        assert!(rect.bottom() <= area.bottom());
+                    }
+                    assert_eq!(scroll.line, line + usize::from(*rows));
+                }
+            });
+            let total: usize = parts.iter().map(|(rows, _)| usize::from(*rows)).sum();
+            prop_assert_eq!(drawn.page, Extent { top: top.min(total.saturating_sub(usize::from(height))), visible: usize::from(height), total });
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Who uses whom: the modules of the program with their files, imports followed to the file that has what they name, and
+//! the circles among them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::source::Code;
+
+/// A module's place: `["tui", "app"]`; the crate's root is empty.
+pub type Place = Vec<String>;
+
+/// A file of the program with its code.
+pub struct File {
+    /// Below `src`.
+    pub path: PathBuf,
+    pub place: Place,
+    pub text: String,
+    pub code: Code,
+}
+
+impl File {
+    fn new(path: PathBuf, place: Place, text: String) -> Self {
+        Self { code: Code::read(&text), path, place, text }
+    }
+
+    /// The folder or file right below `src` that it belongs to.
+    pub fn unit(&self) -> &str {
+        self.place.first().map_or("lib", String::as_str)
+    }
+}
+
+/// All files that the program consists of: those that only tests are made of are not reached.
+pub fn files(source: &Path) -> Vec<File> {
+    let read = |path: PathBuf, place| {
+        let text = std::fs::read_to_string(source.join(&path)).unwrap();
+        File::new(path, place, text)
+    };
+    let mut found = vec![read("lib.rs".into(), Vec::new()), read("main.rs".into(), vec!["main".into()])];
+    let mut next = 0;
+    while let Some(File { path, place, code, .. }) = found.get(next) {
+        let folder = match path.file_stem().and_then(|stem| stem.to_str()) {
+            Some("lib" | "main" | "mod") => path.with_file_name(""),
+            _ => path.with_extension(""),
+        };
+        let children = code.modules.iter().map(|inside| {
+            let below = folder.join(inside.iter().collect::<PathBuf>());
+            let path = [below.with_extension("rs"), below.join("mod.rs")]
+                .into_iter()
+                .find(|path| source.join(path).is_file());
+            let path = path.unwrap_or_else(|| panic!("{place:?}: where is module {inside:?}?"));
+            read(path, [&place[..], inside].concat())
+        });
+        let children: Vec<_> = children.collect();
+        found.extend(children);
+        next += 1;
+    }
+    found
+}
+
+/// One file's use of another.
+#[derive(Debug)]
+pub struct Use<'a> {
+    pub from: &'a File,
+    pub to: &'a File,
+    pub line: usize,
+    /// The path as it stands there.
+    pub path: String,
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())
+    }
+}
+
+impl fmt::Display for Use<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.from.path.display(), self.line, self.path)
+    }
+}
+
+/// A module, which may lie within a file.
+struct Module<'a> {
+    file: &'a File,
+    /// Names that it imports, with what they stand for.
+    names: BTreeMap<&'a str, &'a [String]>,
+}
+
+/// How many imports of imports are followed.
+const DEPTH: usize = 16;
+
+/// Every use of one file by another.
+pub fn uses(files: &[File]) -> Vec<Use<'_>> {
+    let mut modules: BTreeMap<Place, Module<'_>> = BTreeMap::new();
+    for file in files {
+        let new = || Module { file, names: BTreeMap::new() };
+        modules.entry(file.place.clone()).or_insert_with(new);
+        for path in &file.code.paths {
+            let module = modules.entry([&file.place[..], &path.inside].concat()).or_insert_with(new);
+            if let Some(name) = &path.imported_as {
+                module.names.insert(name, &path.parts);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for from in files {
+        for path in &from.code.paths {
+            let here = [&from.place[..], &path.inside].concat();
+            let to = resolve(&modules, &here, &path.parts, DEPTH).and_then(|place| modules.get(&place));
+            if let Some(to) = to.map(|module| module.file).filter(|to| to.place != from.place) {
+                found.push(Use { from, to, line: path.line, path: path.parts.join("::") });
+            }
+        }
+    }
+    found
+}
+
+/// The module that has what a path names; `None` where that lies outside of the crate.
+fn resolve(modules: &BTreeMap<Place, Module<'_>>, here: &[String], parts: &[String], depth: usize) -> Option<Place> {
+    let child = |place: &[String], name: &String| {
+        let place = [place, std::slice::from_ref(name)].concat();
+        modules.contains_key(&place).then_some(place)
+    };
+    let imported = |place: &[String], name: &String| modules.get(place)?.names.get(name.as_str()).copied();
+    let (first, mut rest) = parts.split_first()?;
+    let mut place = match first.as_str() {
+        "crate" => Vec::new(),
+        "self" => here.to_vec(),
+        "super" => here[..here.len().checked_sub(1)?].to_vec(),
+        _ => match (child(here, first), imported(here, first)) {
+            (Some(child), _) => child,
+            // `use serde::Serialize` imports by a path that begins with a name of another crate: nothing to follow.
+            (None, Some(path)) if depth > 0 && path != parts && path[0] != *first => {
+                return resolve(modules, here, &[path, rest].concat(), depth - 1);
+            }
+            _ => return None,
+        },
+    };
+    while let Some((name, after)) = rest.split_first() {
+        if name == "super" {
+            place.pop()?;
+        } else if let Some(child) = child(&place, name) {
+            place = child;
+        } else if let Some(path) = imported(&place, name).filter(|path| depth > 0 && *path != parts) {
+            return resolve(modules, &place, &[path, after].concat(), depth - 1).or(Some(place));
+        } else {
+            break;
+        }
+        rest = after;
+    }
+    Some(place)
+}
+
+/// A graph of names.
+pub type Graph = BTreeMap<String, BTreeSet<String>>;
+
+/// A way from one name to another, both of them included.
+fn way(graph: &Graph, from: &str, to: &str, seen: &mut BTreeSet<String>) -> Option<Vec<String>> {
+    if !seen.insert(from.to_owned()) {
+        return None;
+    }
+    graph.get(from)?.iter().find_map(|next| {
+        let rest = if next == to { vec![to.to_owned()] } else { way(graph, next, to, seen)? };
+        Some([vec![from.to_owned()], rest].concat())
+    })
+}
+
+/// The circle that an arrow closes, if it is there and closes one: its names in order, the first one again at the end.
+pub fn circle_of(graph: &Graph, from: &str, to: &str) -> Option<Vec<String>> {
+    let back = if graph.get(from)?.contains(to) { way(graph, to, from, &mut BTreeSet::new())? } else { return None };
+    Some([vec![from.to_owned()], back].concat())
+}
+
+/// A circle through a graph, if there is one.
+pub fn any_circle(graph: &Graph) -> Option<Vec<String>> {
+    graph.keys().find_map(|start| way(graph, start, start, &mut BTreeSet::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Uses among made-up files, as `from to`.
+    fn used(texts: &[(&str, &str)]) -> Vec<String> {
+        let files: Vec<_> = texts
+            .iter()
+            .map(|(place, text)| {
+                let place = place.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
+                File::new(PathBuf::new(), place, (*text).to_owned())
+            })
+            .collect();
+        uses(&files)
+            .iter()
+            .map(|used| format!("{} {}", used.from.place.join("::"), used.to.place.join("::")))
+            .collect()
+    }
+
+    #[test]
+    fn paths_lead_to_the_file_that_has_what_they_name() {
+        for (from, text, expected) in [
+            ("a", "use crate::b::C;", &["a b"][..]),
+            ("a", "use crate::{b::{self, c::D}, a::X};", &["a b", "a b::c"]),
+            ("a", "use std::{fs, b::c}; use b::c;", &[]),
+            ("a", "fn f() { crate::b::c::d::<u8>(); b::c(); }", &["a b::c"]),
+            ("b::c", "use super::C; use super::super::a::D;", &["b::c b", "b::c a"]),
+            ("b", "mod c; use c::D; use self::c::E; fn f() { c::g() }", &["b b::c", "b b::c", "b b::c"]),
+            ("b", "mod inner { use super::c::D; use super::super::a::E; }", &["b b::c", "b a"]),
+            // What is imported is followed: as a module, under another name, and where it is only handed on.
+            ("a", "use crate::b; fn f() { b::c::d() }", &["a b", "a b::c"]),
+            ("a", "use crate::b::c as d; fn f() { d::e() }", &["a b::c", "a b::c"]),
+            ("e", "use crate::hands_on::{D, Alias, own};", &["e b::c", "e a", "e hands_on"]),
+            ("e", "use crate::hands_on::Foreign;", &["e hands_on"]),
+            ("a", "#[cfg(test)] mod tests { use crate::b::C; }", &[]),
+        ] {
+            let hands_on =
+                "pub use crate::b::c::D; pub use crate::a::X as Alias; pub use serde::Foreign; pub fn own() {}";
+            let mut all = vec![("", ""), ("a", ""), ("b", ""), ("b::c", ""), ("e", ""), ("hands_on", hands_on)];
+            all.iter_mut().filter(|(place, _)| *place == from).for_each(|(_, own)| *own = text);
+            let mut found = used(&all);
+            found.retain(|used| used.starts_with(&format!("{from} ")));
+            assert_eq!(found, expected, "{from}: {text}");
+        }
+    }
+
+    #[test]
+    fn imports_that_import_each_other_end() {
+        assert_eq!(used(&[("", ""), ("a", "pub use crate::b::X;"), ("b", "pub use crate::a::X;")]), ["a b", "b a"]);
+    }
+
+    #[test]
+    fn circles_are_found_and_shown_in_order() {
+        let graph = |arrows: &str| {
+            let mut graph = Graph::new();
+            for arrow in arrows.split(' ') {
+                graph.entry(arrow[..1].into()).or_default().insert(arrow[1..].into());
+            }
+            graph
+        };
+        let circle = |arrows: &str| any_circle(&graph(arrows)).map(|way| way.concat());
+        assert_eq!(circle("ab bc ac cd"), None);
+        assert_eq!(circle("ab bc cb").as_deref(), Some("bcb"));
+        assert_eq!(circle("ab be ac cd da").as_deref(), Some("acda"));
+        assert_eq!(circle("aa").as_deref(), Some("aa"));
+        let of = |from, to| circle_of(&graph("ab bc cb ca"), from, to).map(|way| way.concat());
+        assert_eq!(of("c", "a").as_deref(), Some("cabc"));
+        assert_eq!((of("a", "c"), of("d", "a")), (None, None));
+        assert_eq!(circle_of(&graph("ab bc ca cd"), "c", "d"), None);
+    }
+}

@@ -1,0 +1,230 @@
+//! The structure of `src`: data flows one way between its folders, nothing imports in a circle, only the named files touch
+//! the outside, and no file grows long without a reason.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+
+mod graph;
+mod source;
+mod tokens;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::LazyLock;
+
+use graph::{File, Graph, Place, Use, any_circle, circle_of, files, uses};
+
+/// Which folders and files right below `src` the code of another may use. [`EVERYONE`] may be used by all of them.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("text", &[]),
+    ("errors", &[]),
+    ("logging", &["config"]),
+    ("sample", &[]),
+    ("sources", &["sample"]),
+    ("collector", &["sample", "sources"]),
+    ("rates", &["sample"]),
+    ("diagnosis", &["sample", "rates"]),
+    ("pipeline", &["sample", "rates", "diagnosis"]),
+    ("history", &["sample", "rates", "diagnosis", "pipeline"]),
+    ("outputs", &["sample", "rates", "diagnosis"]),
+    ("jobs", &["sample", "sources", "collector", "rates", "diagnosis", "pipeline"]),
+    ("tui", &["sample", "rates", "diagnosis", "pipeline", "history", "outputs", "jobs"]),
+    ("config", &["rates", "outputs", "tui"]),
+    ("cli", &["config", "diagnosis"]),
+    ("demo", &["cli", "sources"]),
+];
+const EVERYONE: [&str; 2] = ["text", "errors"];
+/// What wires the others together, and is not limited.
+const WIRING: [&str; 3] = ["lib", "main", "commands"];
+
+/// Uses against the arrows that are still there: each is to go, and then leaves this list.
+const KNOWN_AGAINST_ARROWS: &[(&str, &str)] = &[];
+
+/// Arrows that close circles and are still there: each is to go, and then leaves this list.
+const KNOWN_CIRCLES: &[(&str, &str)] = &[
+    ("tui::app::setup", "tui::app::popup"),
+    ("tui::app::view", "tui::app::too_small"),
+    ("commands::screen", "commands::replay"),
+    ("sample::sampler", "sample::job"),
+];
+
+/// Files above [`MOST_LINES`] that do not say why, and are still there: each is to go, and then leaves this list.
+const KNOWN_LONG: &[&str] = &["outputs/text.rs", "tui/job.rs"];
+
+const MOST_LINES: usize = 400;
+/// Stands in the first [`HEAD`] lines of a longer file, with the reason.
+const REASON: &str = "Long because";
+const HEAD: usize = 10;
+
+static FILES: LazyLock<Vec<File>> = LazyLock::new(|| files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")));
+
+static USES: LazyLock<Vec<Use<'_>>> = LazyLock::new(|| uses(&FILES));
+
+/// Fails with what is wrong, and with what is listed as known and is not there any more.
+fn assert_only_known<K: Ord + std::fmt::Debug>(known: &[K], found: &BTreeMap<K, Vec<String>>) {
+    let new: Vec<_> = found.iter().filter(|(key, _)| !known.contains(key)).flat_map(|(_, lines)| lines).collect();
+    let gone: Vec<_> = known.iter().filter(|key| !found.contains_key(key)).collect();
+    known.iter().filter(|key| found.contains_key(key)).for_each(|key| println!("known: {key:?}"));
+    assert!(new.is_empty(), "{}", new.iter().map(|line| format!("\n{line}")).collect::<String>());
+    assert!(gone.is_empty(), "not there any more, take it from the list: {gone:?}");
+}
+
+#[test]
+fn every_folder_has_its_arrows() {
+    for file in FILES.iter() {
+        let listed = ARROWS.iter().any(|(name, _)| *name == file.unit()) || WIRING.contains(&file.unit());
+        assert!(listed, "{file:?}: say in ARROWS what it may use");
+    }
+    // What is allowed has to be there, or to come.
+    let names: Vec<_> = ARROWS.iter().map(|(name, _)| *name).chain(WIRING).collect();
+    assert!(ARROWS.iter().flat_map(|(_, allowed)| *allowed).all(|name| names.contains(name)));
+}
+
+#[test]
+fn data_flows_one_way() {
+    let mut wrong: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+    for used in USES.iter() {
+        let (from, to) = (used.from.unit(), used.to.unit());
+        let allowed = ARROWS.iter().find(|(name, _)| *name == from).map(|(_, allowed)| *allowed);
+        if from != to && !EVERYONE.contains(&to) && allowed.is_some_and(|allowed| !allowed.contains(&to)) {
+            wrong.entry((from, to)).or_default().push(format!("{from} may not use {to}: {used}"));
+        }
+    }
+    assert_only_known(KNOWN_AGAINST_ARROWS, &wrong);
+}
+
+/// An arrow between two modules: what is below them counts for them, unless one of the two is itself below the other.
+struct Arrow<'a> {
+    from: Vec<&'a str>,
+    to: Vec<&'a str>,
+}
+
+impl<'a> Arrow<'a> {
+    fn new(from: &'a str, to: &'a str) -> Self {
+        Self { from: from.split("::").collect(), to: to.split("::").collect() }
+    }
+
+    fn stands_for(&self, from: &[String], to: &[String]) -> bool {
+        let within = self.from.starts_with(&self.to) || self.to.starts_with(&self.from);
+        let is_it = |place: &[String], name: &[&str]| {
+            place.iter().zip(name).all(|(a, b)| a == b)
+                && if within { place.len() == name.len() } else { place.len() >= name.len() }
+        };
+        is_it(from, &self.from) && is_it(to, &self.to)
+    }
+}
+
+/// The uses for which none of these arrows stands, twice: between neighbours in a folder, each with all that is below it,
+/// and between files. A parent and its child may use each other.
+fn graphs_without<'a>(arrows: impl IntoIterator<Item = (&'a str, &'a str)>) -> [Graph; 2] {
+    static PAIRS: LazyLock<BTreeSet<(&Place, &Place)>> =
+        LazyLock::new(|| USES.iter().map(|used| (&used.from.place, &used.to.place)).collect());
+    let arrows: Vec<_> = arrows.into_iter().map(|(from, to)| Arrow::new(from, to)).collect();
+    let (mut neighbours, mut in_files) = (Graph::new(), Graph::new());
+    for (from, to) in PAIRS.iter().filter(|(from, to)| !arrows.iter().any(|arrow| arrow.stands_for(from, to))) {
+        let common = from.iter().zip(*to).take_while(|(a, b)| a == b).count();
+        let (from_below, to_below) = (from.len() - common, to.len() - common);
+        if from_below > 0 && to_below > 0 {
+            let neighbour = |place: &[String]| place[..=common].join("::");
+            neighbours.entry(neighbour(from)).or_default().insert(neighbour(to));
+        }
+        if from_below + to_below > 1 {
+            in_files.entry(from.join("::")).or_default().insert(to.join("::"));
+        }
+    }
+    [neighbours, in_files]
+}
+
+/// A circle, with one import for each of its arrows.
+fn told(circle: &[String]) -> String {
+    let arrows = circle.windows(2).map(|pair| {
+        let arrow = Arrow::new(&pair[0], &pair[1]);
+        let example = USES.iter().find(|used| arrow.stands_for(&used.from.place, &used.to.place)).expect("a use");
+        format!("\n    {} -> {}: {example}", pair[0], pair[1])
+    });
+    format!("{}{}", circle.join(" -> "), arrows.collect::<String>())
+}
+
+#[test]
+fn nothing_imports_in_a_circle() {
+    let known = || KNOWN_CIRCLES.iter().copied();
+    let mut gone = Vec::new();
+    for (from, to) in known() {
+        let graphs = graphs_without(known().filter(|other| *other != (from, to)));
+        match graphs.iter().find_map(|graph| circle_of(graph, from, to)) {
+            Some(circle) => println!("known: {}", told(&circle)),
+            None => gone.push((from, to)),
+        }
+    }
+    // The last arrow of each circle that is told is left out, for the next one to show.
+    let mut cut: Vec<(String, String)> = Vec::new();
+    let mut circles = String::new();
+    while let Some(circle) = {
+        let cut = cut.iter().map(|(from, to)| (&**from, &**to));
+        graphs_without(known().chain(cut)).iter().find_map(any_circle)
+    } {
+        circles += &format!("\na circle: {}", told(&circle));
+        cut.push((circle[circle.len() - 2].clone(), circle[circle.len() - 1].clone()));
+    }
+    assert!(circles.is_empty(), "{circles}");
+    assert!(gone.is_empty(), "not there any more, take it from the list: {gone:?}");
+}
+
+/// The words of all files but some, with what is wrong about them.
+fn assert_no_word(is_meant: impl Fn(&File) -> bool, is_wrong: impl Fn(&str) -> bool) {
+    for file in FILES.iter().filter(|file| is_meant(file)) {
+        let found = file.code.words.iter().find(|(word, _)| is_wrong(word));
+        assert!(found.is_none(), "{file:?}: {found:?}");
+    }
+}
+
+#[test]
+fn the_diagnosis_knows_no_clock_and_no_runtime() {
+    let is_pure = |file: &File| ["sample", "rates", "diagnosis", "pipeline", "history"].contains(&file.unit());
+    let words = ["tokio", "Instant", "SystemTime", "clock_gettime"];
+    assert_no_word(is_pure, |word| words.contains(&word));
+    for file in FILES.iter().filter(|file| is_pure(file)) {
+        for path in &file.code.paths {
+            let outside = matches!(&path.parts[..], [first, second, ..] if first == "std" && ["fs", "thread"].contains(&second.as_str()));
+            assert!(!outside && path.parts.last().unwrap() != "now", "{file:?}:{}: {path:?}", path.line);
+        }
+    }
+}
+
+#[test]
+fn only_the_nvml_source_names_the_nvml_crates() {
+    let own = ["sources/nvml", "sources/nvml.rs", "sources/nvml_raw.rs"];
+    let is_meant = |file: &File| !own.iter().any(|own| file.path.starts_with(own));
+    assert_no_word(is_meant, |word| word.starts_with("nvml_wrapper"));
+}
+
+#[test]
+fn unsafe_code_stands_in_one_file() {
+    assert_no_word(|file| file.path != Path::new("sources/nvml_raw.rs"), |word| word == "unsafe");
+}
+
+#[test]
+fn only_the_terminal_file_writes_to_standard_output_from_the_screen() {
+    let is_meant = |file: &File| file.unit() == "tui" && file.path != Path::new("tui/terminal.rs");
+    assert_no_word(is_meant, |word| ["println!", "print!", "stdout"].contains(&word));
+}
+
+#[test]
+fn a_long_file_says_why_it_is_long() {
+    let mut long = BTreeMap::new();
+    for file in FILES.iter() {
+        let lines = file.code.lines_without_tests(file.text.lines().count());
+        if lines > MOST_LINES && !file.text.lines().take(HEAD).any(|line| line.contains(REASON)) {
+            let line = format!("{file:?}: {lines} lines; split it, or say in its first lines: {REASON} …");
+            long.insert(file.path.to_str().unwrap(), vec![line]);
+        }
+    }
+    assert_only_known(KNOWN_LONG, &long);
+}
+
+/// The program is large enough for the rules to have something to hold of.
+#[test]
+fn the_program_was_read() {
+    assert!(FILES.len() > 100 && USES.len() > 1000, "{} files, {} uses", FILES.len(), USES.len());
+    let of_tests = FILES.iter().filter(|file| file.path.ends_with("tests.rs") || file.path.ends_with("testing.rs"));
+    assert_eq!(of_tests.count(), 0);
+}

@@ -1,0 +1,561 @@
+//! Bad input, bad luck and bad timing, against the real program: every case ends or goes on with one clear line, with the
+//! exit code of the contract, and no row is lost or torn.
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu};
+
+use crate::process::{
+    PROGRAM, Target, library, pause, signal, state, text, this_test, trainmon, until, with_environment,
+};
+
+/// Above the highest PID that Linux gives out (PID_MAX_LIMIT is the first that it does not).
+const NOBODY: &str = "4194304";
+
+/// Runs to the end, which must come soon.
+fn finish(mut command: Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for(child)
+}
+
+fn wait_for(mut child: Child) -> Output {
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(20) {
+            child.kill().unwrap();
+            panic!("it does not end: {:?}", child.wait_with_output().unwrap());
+        }
+        pause(5);
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// Ends with `code`, nothing on standard output, and one line that holds all of `parts`.
+fn refused(command: Command, code: i32, parts: &[&str]) {
+    let shown = format!("{command:?}");
+    let output = finish(command);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{shown}: {said}");
+    assert!(said.lines().count() == 1 && said.ends_with('\n') && said.len() > 20, "{shown}: {said:?}");
+    assert!(parts.iter().all(|part| said.contains(part)), "{shown}: {said}");
+    assert!(output.stdout.is_empty(), "{shown}: {}", text(&output.stdout));
+}
+
+fn wait_for_state(pid: u32, wanted: char) {
+    until(&format!("{pid} is {wanted}"), || state(pid) == Some(wanted));
+}
+
+type Row = HashMap<String, String>;
+
+/// The rows of a log, each of them whole: as many fields as the header, and a line end.
+fn rows(bytes: &[u8]) -> Vec<Row> {
+    assert!(bytes.is_empty() || bytes.ends_with(b"\r\n"), "the last row is torn: {}", text(bytes));
+    let mut reader = csv::Reader::from_reader(bytes);
+    reader.deserialize().map(Result::unwrap).collect()
+}
+
+fn rows_of(path: &Path) -> Vec<Row> {
+    rows(&fs::read(path).unwrap())
+}
+
+/// The verdict on `pid` after so long, as JSON.
+fn diagnose(pid: &str, duration: &str, more: &[&str]) -> Value {
+    let mut arguments = vec!["diagnose", "--json", "-i", "200ms", "--duration", duration, "--pid", pid];
+    arguments.extend(more);
+    verdict(trainmon(&arguments))
+}
+
+fn verdict(command: Command) -> Value {
+    let output = finish(command);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn assert_no_bottleneck(verdict: &Value) {
+    assert!(["unknown", "idle"].contains(&verdict["class"].as_str().unwrap()), "{verdict:#}");
+    assert_eq!(verdict["cause"], Value::Null);
+}
+
+/// The entry of `not_seen` on `what`.
+fn not_seen<'a>(verdict: &'a Value, what: &str) -> &'a Value {
+    let entries = verdict["not_seen"].as_array().unwrap();
+    entries.iter().find(|entry| entry["what"] == what).unwrap_or_else(|| panic!("{what} was seen: {verdict:#}"))
+}
+
+/// A tree like /proc with one process in it.
+fn proc_with(pid: u32, comm: &str, flags: u64, start: u64) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir_all(root.path().join(format!("{pid}/task/{pid}"))).unwrap();
+    write_stat(root.path(), pid, comm, flags, start);
+    fs::write(root.path().join("stat"), "cpu  1 0 1 9 0 0 0 0 0 0\ncpu0 1 0 1 9 0 0 0 0 0 0\n").unwrap();
+    root
+}
+
+fn write_stat(root: &Path, pid: u32, comm: &str, flags: u64, start: u64) {
+    let stat = format!(
+        "{pid} ({comm}) S 1 {pid} {pid} 0 -1 {flags} 0 0 0 0 5 5 0 0 20 0 1 0 {start} 1000000 100 18446744073709551615\n"
+    );
+    fs::write(root.join(format!("{pid}/stat")), stat).unwrap();
+}
+
+#[test]
+fn no_such_process() {
+    for arguments in [&["--log", "-"][..], &["diagnose"], &["diagnose", "--json"]] {
+        let mut command = trainmon(arguments);
+        command.args(["--pid", NOBODY]);
+        refused(command, 3, &["no process 4194304", "`trainmon` alone lists"]);
+    }
+    refused(trainmon(&["doctor", "--pid", NOBODY]), 3, &["no process 4194304", "see doctor without --pid"]);
+}
+
+#[test]
+fn numbers_that_are_no_pid() {
+    for pid in ["0", "-1", "4194305"] {
+        refused(trainmon(&["--log", "-", "--pid", pid]), 2, &["a PID is 1 to"]);
+    }
+    for pid in ["99999999999999999999", "1.5", "python", "", " ", "１２", "1\n2"] {
+        refused(trainmon(&["--log", "-", "--pid", pid]), 2, &["a PID is a number"]);
+    }
+}
+
+#[test]
+fn intervals_out_of_range() {
+    for interval in ["0", "99ms", "2h", "0.0999", "3601", "-1", "NaN", ""] {
+        let range = if interval == "0" { "100ms to 1h" } else { "interval" };
+        refused(trainmon(&["--log", "-", "--pid", "1", "-i", interval]), 2, &["interval", range]);
+    }
+}
+
+#[test]
+fn a_process_that_dies_while_attaching() {
+    for ms in [0, 1, 2, 3, 5, 8, 12, 20, 30, 50, 80] {
+        let mut target = Command::new("sleep").arg(format!("0.{ms:03}")).spawn().unwrap();
+        let watcher = trainmon(&["--log", "-", "-i", "100ms", "--pid", &target.id().to_string()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Half of them are collected at once, half stay zombies.
+        if ms % 2 == 0 {
+            target.wait().unwrap();
+        }
+        let output = wait_for(watcher);
+        let said = text(&output.stderr);
+        match output.status.code() {
+            Some(0) => {
+                assert!(said.is_empty(), "{said}");
+                let rows = rows(&output.stdout);
+                assert!(rows.last().is_none_or(|row| row["phase"] == "finished"), "{rows:?}");
+            }
+            Some(3) => assert!(said.lines().count() == 1 && said.contains("has ended"), "{said}"),
+            other => panic!("{other:?}: {said}"),
+        }
+        target.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_process_that_dies_while_it_is_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.csv");
+    let target = Target::start("sleep", &["1.1"]);
+    let output = finish(trainmon(&["-i", "200ms", "--log", path.to_str().unwrap(), "--pid", &target.pid()]));
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(text(&output.stderr).lines().count(), 1, "what came of it, and no complaint");
+    let rows = rows_of(&path);
+    assert!((4..=8).contains(&rows.len()), "{} rows", rows.len());
+    let last = &rows[rows.len() - 1];
+    assert_eq!((last["phase"].as_str(), last["class"].as_str()), ("finished", "idle"));
+    assert!(rows.iter().rev().skip(1).all(|row| row["phase"] != "finished"));
+}
+
+#[test]
+fn a_process_that_dies_while_it_is_diagnosed() {
+    let target = Target::start("sleep", &["0.7"]);
+    let began = Instant::now();
+    let verdict = diagnose(&target.pid(), "30s", &[]);
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert_no_bottleneck(&verdict);
+}
+
+#[test]
+fn a_pid_that_is_reused() {
+    // The tree is told to have given the number to another process: its start time has moved.
+    let root = proc_with(77, "python", 0, 500);
+    let arguments = ["--log", "-", "-i", "200ms", "--pid", "77", "--proc-root", root.path().to_str().unwrap()];
+    let mut watcher = trainmon(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watcher.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let (header, row) = (lines.next().unwrap(), lines.next().unwrap());
+    assert!(header.starts_with("timestamp,") && !row.contains("finished"), "{row}");
+    write_stat(root.path(), 77, "python", 0, 900);
+    let rest: Vec<String> = lines.collect();
+    assert!(rest.last().is_some_and(|row| row.contains(",finished,idle,")), "{rest:?}");
+    assert_eq!(wait_for(watcher).status.code(), Some(0));
+}
+
+#[test]
+fn kept_descriptors_of_a_dead_process_say_that_it_has_gone() {
+    use trainmon::sources::job::JobReader;
+    let mut target = Target::sleeping();
+    let mut reader = JobReader::attach(Path::new("/proc"), target.id(), false).unwrap();
+    assert!(reader.read(1).alive);
+    target.end();
+    // The next number given out is this one's successor; with the rights to say so, the same number once more.
+    let _ = fs::write("/proc/sys/kernel/ns_last_pid", (target.id() - 1).to_string());
+    let second = Target::sleeping();
+    if second.id() != target.id() {
+        println!("not checked with a process of the same number: it could not be had");
+    }
+    assert!(!reader.read(2).alive);
+}
+
+/// Runs as another user; `None`, with a note, where that is not possible.
+fn as_user(user: &str, program: &Path, arguments: &[&str]) -> Option<Command> {
+    if !rustix::process::geteuid().is_root() {
+        println!("not checked: only root may run programs as other users");
+        return None;
+    }
+    let mut command = Command::new("setpriv");
+    command.args([format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned()]).arg(program);
+    Some(with_environment(command, arguments))
+}
+
+/// The program where any user may run it.
+fn program_for_all(folder: &Path) -> PathBuf {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = folder.join("trainmon");
+    if fs::hard_link(PROGRAM, &path).is_err() {
+        fs::copy(PROGRAM, &path).unwrap();
+    }
+    path
+}
+
+#[test]
+fn a_process_of_another_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program_for_all(folder.path());
+    let shell = Path::new("timeout");
+    let Some(mut theirs) = as_user("65534", shell, &["20", "sh", "-c", "while :; do :; done"]) else { return };
+    let target = Target::spawn(&mut theirs);
+    pause(100);
+    let pid = target.pid();
+    let watch = |more: &[&str]| {
+        let mut arguments = vec!["diagnose", "-i", "200ms", "--duration", "3s", "--pid", &pid];
+        arguments.extend(more);
+        as_user("65533", &program, &arguments).unwrap()
+    };
+    let verdict = verdict(watch(&["--json"]));
+    assert_no_bottleneck(&verdict);
+    for what in ["syscall", "wchan", "io", "fd"] {
+        assert_eq!(verdict["seen"][what], "denied");
+        assert_eq!(not_seen(&verdict, what)["mend"], format!("sudo trainmon --pid {pid}"));
+    }
+    let output = finish(watch(&["--iterations", "2"]));
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("sudo trainmon"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_kernel_thread() {
+    // PF_KTHREAD among the flags.
+    let root = proc_with(2, "kthreadd", 0x0020_8040, 0);
+    let root = root.path().to_str().unwrap();
+    refused(trainmon(&["--log", "-", "--pid", "2", "--proc-root", root]), 3, &["kernel thread"]);
+    if fs::read_to_string("/proc/2/comm").is_ok_and(|comm| comm.trim() == "kthreadd") {
+        refused(trainmon(&["diagnose", "--pid", "2"]), 3, &["kernel thread"]);
+    }
+}
+
+#[test]
+fn a_zombie() {
+    // Its parent is this test, which does not collect it until the end.
+    let mut target = Command::new("true").spawn().unwrap();
+    wait_for_state(target.id(), 'Z');
+    refused(trainmon(&["--log", "-", "--pid", &target.id().to_string()]), 3, &["zombie"]);
+    target.wait().unwrap();
+}
+
+#[test]
+fn a_stopped_process_is_told_and_left_stopped() {
+    let target = Target::busy();
+    pause(100);
+    signal(target.id(), Signal::STOP);
+    wait_for_state(target.id(), 'T');
+    let verdict = diagnose(&target.pid(), "2s", &[]);
+    assert_eq!((verdict["class"].as_str(), verdict["phase"].as_str()), (Some("idle"), Some("stopped")));
+    assert_eq!(state(target.id()), Some('T'));
+}
+
+#[test]
+fn a_running_process_is_left_running() {
+    let target = Target::start("sh", &["-c", "while :; do :; done"]);
+    let mut watcher = trainmon(&["--log", "-", "-i", "100ms", "--pid", &target.pid()]);
+    let mut watcher = watcher.stdout(Stdio::null()).spawn().unwrap();
+    let mut seen = Vec::new();
+    for _ in 0..100 {
+        seen.extend(state(target.id()));
+        pause(5);
+    }
+    // Even a watcher that is killed leaves nothing behind.
+    watcher.kill().unwrap();
+    watcher.wait().unwrap();
+    seen.extend(state(target.id()));
+    assert!(seen.iter().all(|state| *state == 'R'), "{seen:?}");
+    let status = fs::read_to_string(format!("/proc/{}/status", target.id())).unwrap();
+    assert!(status.lines().any(|line| line.starts_with("TracerPid:") && line.ends_with("\t0")), "{status}");
+}
+
+#[test]
+fn a_busy_loop_is_no_training() {
+    let target = Target::busy();
+    let verdict = diagnose(&target.pid(), "3s", &[]);
+    assert_no_bottleneck(&verdict);
+    assert!(verdict["not_seen"][0]["why"].as_str().unwrap().contains("not a training process"), "{verdict:#}");
+}
+
+#[test]
+fn a_server_is_no_training() {
+    let mut command = this_test(module_path!(), "echo_server");
+    let mut target = Target::spawn(command.arg("--nocapture").stdout(Stdio::piped()));
+    let mut lines = BufReader::new(target.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.find(|line| line.contains("port=")).unwrap();
+    let port: u16 = line.rsplit('=').next().unwrap().parse().unwrap();
+    std::thread::spawn(move || {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let mut answer = [0; 4];
+        while stream.write_all(b"ping").is_ok() && stream.read_exact(&mut answer).is_ok() {
+            pause(2);
+        }
+    });
+    assert_no_bottleneck(&diagnose(&target.pid(), "3s", &[]));
+}
+
+#[test]
+#[ignore = "run by a_server_is_no_training"]
+fn echo_server() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    println!("\nport={}", listener.local_addr().unwrap().port());
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut question = [0; 4];
+    while stream.read_exact(&mut question).is_ok() && stream.write_all(&question).is_ok() {}
+}
+
+#[test]
+fn logs_that_cannot_be_written() {
+    let target = Target::sleeping();
+    let log = |path: &str| trainmon(&["-i", "200ms", "--pid", &target.pid(), "--log", path]);
+    let folder = tempfile::tempdir().unwrap();
+    let in_folder = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    refused(log("/dev/full"), 1, &["/dev/full", "full", "free some space"]);
+    refused(log(&in_folder("none/run.csv")), 1, &["there is no such folder", "make it first"]);
+    refused(log(folder.path().to_str().unwrap()), 2, &["is a directory"]);
+    fs::write(in_folder("file"), "").unwrap();
+    refused(log(&in_folder("file/run.csv")), 1, &["not a folder"]);
+
+    let inner = tempfile::tempdir().unwrap();
+    let path = inner.path().join("closed");
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o555)).unwrap();
+    let path = path.join("run.csv");
+    let arguments = ["-i", "200ms", "--pid", &target.pid(), "--log", path.to_str().unwrap()];
+    let as_nobody = if rustix::process::geteuid().is_root() {
+        as_user("65533", &program_for_all(inner.path()), &arguments).unwrap()
+    } else {
+        trainmon(&arguments)
+    };
+    refused(as_nobody, 1, &["no permission", "name a place that you may write to"]);
+    assert!(!path.exists());
+}
+
+#[test]
+fn logs_that_are_there_already() {
+    let target = Target::sleeping();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.csv");
+    let name = path.to_str().unwrap();
+    let pid = target.pid();
+    let log = |more: &[&str]| {
+        let mut arguments = vec!["-i", "200ms", "-n", "2", "--pid", &pid, "--log", name];
+        arguments.extend(more);
+        trainmon(&arguments)
+    };
+    fs::write(&path, "step,loss\n1,0.5\n").unwrap();
+    refused(log(&[]), 1, &["exists", "--append", "--force"]);
+    refused(log(&["--append"]), 2, &["header", "name a new file"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "step,loss\n1,0.5\n", "left as it was");
+
+    assert_eq!(finish(log(&["--force"])).status.code(), Some(0));
+    assert_eq!(rows_of(&path).len(), 2);
+    // A row torn by a crash is taken out, with a word about it; the whole ones before it stay.
+    let before = fs::read(&path).unwrap();
+    fs::write(&path, [before.as_slice(), b"2026-01-01T00:0"].concat()).unwrap();
+    let output = finish(log(&["--append"]));
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).contains("torn"), "{}", text(&output.stderr));
+    let after = fs::read(&path).unwrap();
+    assert!(after.starts_with(&before));
+    assert_eq!(rows(&after).len(), 4);
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    let target = Target::sleeping();
+    let mut watcher = trainmon(&["-i", "100ms", "--log", "-", "--pid", &target.pid()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(watcher.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("timestamp,"), "{line}");
+    let output = wait_for(watcher);
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn signals_end_the_log_with_a_whole_row() {
+    for by in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.csv");
+        let target = Target::sleeping();
+        let mut watcher = trainmon(&["-i", "100ms", "--pid", &target.pid(), "--log", path.to_str().unwrap()]);
+        let watcher = watcher.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let began = Instant::now();
+        while fs::read_to_string(&path).map_or(0, |log| log.lines().count()) < 4 {
+            assert!(began.elapsed() < Duration::from_secs(5));
+            pause(7);
+        }
+        signal(watcher.id(), by);
+        let began = Instant::now();
+        let output = wait_for(watcher);
+        assert!(began.elapsed() < Duration::from_secs(1), "{by:?}: {:?}", began.elapsed());
+        assert_eq!(output.status.code(), Some(0), "{by:?}");
+        assert_eq!(text(&output.stderr).lines().count(), 1, "{}", text(&output.stderr));
+        assert!(rows_of(&path).len() >= 3);
+    }
+}
+
+#[test]
+fn a_locale_without_utf_8_changes_no_number() {
+    let target = Target::sleeping();
+    for locale in ["C", "de_DE.UTF-8", "no-such-locale"] {
+        let mut command = trainmon(&["-i", "100ms", "-n", "3", "--log", "-", "--pid", &target.pid()]);
+        command.env("LC_ALL", locale);
+        let output = finish(command);
+        assert_eq!(output.status.code(), Some(0));
+        let rows = rows(&output.stdout);
+        assert_eq!(rows.len(), 3);
+        assert!(rows.iter().all(|row| row["elapsed_s"].parse::<f64>().is_ok()), "{rows:?}");
+    }
+    let mut command = trainmon(&["diagnose", "-i", "100ms", "-n", "2", "--pid", &target.pid()]);
+    command.env("LC_ALL", "C").env("TERM", "dumb");
+    let output = finish(command);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(!output.stdout.contains(&0x1b), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_screen_needs_a_terminal() {
+    let target = Target::sleeping();
+    refused(trainmon(&["--pid", &target.pid()]), 2, &["needs a terminal", "--log"]);
+}
+
+#[test]
+fn a_driver_that_hangs_holds_up_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = folder.path().join("device");
+    let _owner = SimulatedGpu::create(&device, &[DeviceState::default()]).unwrap();
+    let target = Target::sleeping();
+    let (library, pid) = (library("fake_nvml"), target.pid());
+    let watch = |arguments: &[&str]| {
+        let mut command = trainmon(arguments);
+        command.args(["--nvml-lib", &library, "--pid", &pid]);
+        command.env("TRAINMON_SIMULATED_DEVICE", &device).env("FAKE_NVML_FAIL", "hang:nvmlDeviceGetPowerUsage_60000");
+        command
+    };
+    let mut log = watch(&["--log", "-", "-i", "200ms", "-n", "20"]);
+    let log = log.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let began = Instant::now();
+    let verdict = verdict(watch(&["diagnose", "--json", "-i", "200ms", "--duration", "4s"]));
+    assert!(began.elapsed() < Duration::from_millis(5500), "{:?}", began.elapsed());
+    assert_eq!(verdict["seen"]["nvml"], "hung", "{verdict:#}");
+    assert!(not_seen(&verdict, "nvml")["why"].as_str().unwrap().contains("has not come back"));
+    let rows = rows(&wait_for(log).stdout);
+    assert_eq!(rows.len(), 20);
+    let elapsed: Vec<f64> = rows.iter().map(|row| row["elapsed_s"].parse().unwrap()).collect();
+    assert!(elapsed[19] < 5.2, "{elapsed:?}");
+    let longest = elapsed.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+    assert!(longest < 0.8, "{elapsed:?}");
+    assert!(rows.iter().all(|row| row["gpu_util_pct"].is_empty()));
+}
+
+#[test]
+fn a_lost_device_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = folder.path().join("device");
+    let _owner = SimulatedGpu::create(&device, &[DeviceState::default()]).unwrap();
+    let target = Target::sleeping();
+    let library = library("fake_nvml");
+    let cases = [
+        ("lost", "gone", "gpu0", "nvidia-smi --gpu-reset"),
+        ("gone", "gone", "nvml", "modprobe"),
+        ("no_driver", "absent", "nvml", "modprobe"),
+        ("no_permission", "denied", "nvml", "/dev/nvidiactl"),
+    ];
+    for (failure, seen, what, mend) in cases {
+        let mut command = trainmon(&["diagnose", "--json", "-i", "100ms", "-n", "4", "--pid", &target.pid()]);
+        command.args(["--nvml-lib", &library]);
+        command.env("TRAINMON_SIMULATED_DEVICE", &device).env("FAKE_NVML_FAIL", failure);
+        let verdict = verdict(command);
+        assert_eq!(verdict["seen"]["nvml"], seen, "{failure}: {verdict:#}");
+        let entry = not_seen(&verdict, what);
+        assert!(entry["mend"].as_str().is_some_and(|text| text.contains(mend)), "{failure}: {entry:#}");
+    }
+}
+
+#[test]
+fn a_library_that_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let text_file = folder.path().join("libnvidia-ml.so.1");
+    fs::write(&text_file, "no library").unwrap();
+    let target = Target::sleeping();
+    for path in ["/nonexistent/libnvidia-ml.so.1", text_file.to_str().unwrap(), "/", "libc.so.6"] {
+        let verdict = diagnose(&target.pid(), "1s", &["--nvml-lib", path]);
+        let nvml = not_seen(&verdict, "nvml");
+        assert!(nvml["why"].as_str().unwrap().contains(path), "{nvml:#}");
+        assert!(nvml["mend"].as_str().is_some_and(|mend| mend.contains("--nvml-lib")), "{nvml:#}");
+        assert_eq!(verdict["seen"]["syscall"], "ok");
+    }
+}
+
+#[test]
+fn run_passes_the_exit_code_on() {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, (script, code)) in
+        [("exit 7", 7), ("sleep 0.6; exit 7", 7), ("kill -TERM $$", 128 + 15), ("exit 0", 0)].into_iter().enumerate()
+    {
+        let path = folder.path().join(format!("{number}.csv"));
+        let log = path.to_str().unwrap();
+        let output = finish(trainmon(&["run", "-i", "200ms", "--log", log, "--", "sh", "-c", script]));
+        assert_eq!(output.status.code(), Some(code), "{script}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).lines().count() <= 1, "{}", text(&output.stderr));
+        if path.exists() {
+            rows_of(&path);
+        }
+    }
+}
+
+#[test]
+fn run_of_a_program_that_is_not_there() {
+    let program = "/nonexistent/train";
+    refused(trainmon(&["run", "--log", "-", "--", program]), 1, &["cannot start /nonexistent/train"]);
+    refused(trainmon(&["run", "--log", "-", "--", "/tmp"]), 1, &["cannot start /tmp"]);
+}

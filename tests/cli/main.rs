@@ -1,0 +1,9 @@
+//! The real program without a terminal: its command line, and bad input, bad luck and bad timing.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+mod bad_input;
+#[path = "../support/process.rs"]
+mod process;
+mod stacks;
+mod usage;

@@ -1,0 +1,132 @@
+//! A py-spy that lies, hangs, crashes or may not attach, against the real program: the verdict comes from the rest, says
+//! what was not seen and what mends it, and nothing of it reaches the terminal raw.
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::process::{Target, trainmon};
+
+/// A folder with a stand-in for py-spy that behaves as `mode` says (see `support/fake_py_spy.sh`), and what it writes.
+fn stand_in(mode: &str, document: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join(mode);
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join("document"), document).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/fake_py_spy.sh");
+    symlink(script, place.join("py-spy")).unwrap();
+    let program = place.join("py-spy");
+    (folder, program)
+}
+
+/// Watches for three seconds. Tests of several cases watch for all of them at once.
+fn diagnose(target: &Target, py_spy: &Path, more: &[&str]) -> Output {
+    trainmon(&["diagnose", "--pid", &target.pid(), "--duration", "3s", "--interval", "500ms", "--py-spy"])
+        .arg(py_spy)
+        .args(more)
+        .output()
+        .unwrap()
+}
+
+fn verdict(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn not_seen(verdict: &Value) -> &Value {
+    let entries = verdict["not_seen"].as_array().unwrap();
+    entries.iter().find(|entry| entry["what"] == "stacks").unwrap_or_else(|| panic!("{verdict:#}"))
+}
+
+/// A window of one main thread that stands in one function all the time.
+fn document(target: &Target, function: &str, file: &str) -> Vec<u8> {
+    let pid = target.pid();
+    format!("thread ({pid}): MainThread;main (/home/me/train.py:3);{function} ({file}:9) 40\n").into_bytes()
+}
+
+#[test]
+fn hostile_names_never_reach_the_terminal() {
+    let target = Target::sleeping();
+    let long = "a".repeat(10_000);
+    let name = format!("f\u{1b}[2J\u{7}\n\u{202e}{long}");
+    let (_folder, py_spy) = stand_in("document", &document(&target, &name, "/home/me/\u{1b}]0;x\u{7}.py"));
+    let (output, printed) = thread::scope(|scope| {
+        let printed = scope.spawn(|| diagnose(&target, &py_spy, &[]));
+        (diagnose(&target, &py_spy, &["--json"]), printed.join().unwrap())
+    });
+    let verdict = verdict(&output);
+    assert_eq!(verdict["seen"]["stacks"], "ok", "{verdict:#}");
+    assert_eq!(verdict["main_thread"]["activities"]["python"], 1.0);
+    assert!(verdict["main_thread"]["hottest"][0]["function"].as_str().unwrap().chars().count() <= 256);
+    assert!(printed.status.success());
+    for output in [output.stdout, printed.stdout] {
+        let text = String::from_utf8(output).unwrap();
+        let raw = text.chars().find(|c| c.is_control() && *c != '\n' || *c == '\u{202e}');
+        assert_eq!(raw, None);
+        assert!(text.lines().all(|line| line.len() < 2_000));
+    }
+}
+
+#[test]
+fn one_that_may_not_attach_is_told_with_what_mends_it() {
+    let target = Target::sleeping();
+    let words = b"Permission Denied: Try running again with elevated permissions by going 'sudo env ...'\n";
+    let (_folder, py_spy) = stand_in("words", words);
+    let verdict = verdict(&diagnose(&target, &py_spy, &["--json"]));
+    assert_eq!(verdict["seen"]["stacks"], "denied");
+    let entry = not_seen(&verdict);
+    assert!(entry["why"].as_str().unwrap().contains("memory of process"), "{entry}");
+    assert_ne!(entry["mend"], Value::Null);
+    assert_eq!(verdict["main_thread"], Value::Null);
+}
+
+#[test]
+fn one_that_crashes_or_writes_nonsense_leaves_a_verdict_from_the_rest() {
+    let case = |mode: &str, written: &[u8]| {
+        let target = Target::sleeping();
+        let (_folder, py_spy) = stand_in(mode, written);
+        let verdict = verdict(&diagnose(&target, &py_spy, &["--json"]));
+        assert_eq!(verdict["seen"]["stacks"], "absent", "{mode}: {verdict:#}");
+        assert!(!not_seen(&verdict)["why"].as_str().unwrap().is_empty(), "{mode}");
+    };
+    thread::scope(|scope| {
+        for (mode, written) in
+            [("crash", &b""[..]), ("document", b"{\"profiles\": [1, 2"), ("nothing", b""), ("flood", b"")]
+        {
+            scope.spawn(move || case(mode, written));
+        }
+    });
+}
+
+#[test]
+fn one_that_hangs_does_not_hold_anything_up_and_does_not_outlive_us() {
+    let target = Target::sleeping();
+    let (folder, py_spy) = stand_in("hang", b"");
+    let began = Instant::now();
+    let verdict = verdict(&diagnose(&target, &py_spy, &["--json"]));
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    assert_eq!(verdict["main_thread"], Value::Null);
+    let pid = fs::read_to_string(folder.path().join("hang/pid")).unwrap();
+    assert!(!Path::new(&format!("/proc/{}", pid.trim())).exists(), "py-spy lives on as {pid}");
+}
+
+#[test]
+fn without_stacks_py_spy_is_never_started() {
+    let target = Target::sleeping();
+    let (folder, py_spy) = stand_in("document", &document(&target, "f", "/home/me/t.py"));
+    thread::scope(|scope| {
+        for option in ["--no-stacks", "--no-ptrace"] {
+            let (target, py_spy) = (&target, &py_spy);
+            scope.spawn(move || {
+                let verdict = verdict(&diagnose(target, py_spy, &["--json", option]));
+                assert_eq!(verdict["seen"]["stacks"], "absent");
+                assert!(not_seen(&verdict)["why"].as_str().unwrap().contains(option));
+            });
+        }
+    });
+    assert!(!folder.path().join("document/pid").exists());
+}

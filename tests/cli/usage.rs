@@ -1,0 +1,344 @@
+//! The command line from outside: help, usage errors, exit codes, completions, the manual, closed pipes.
+use std::path::Path;
+use std::process::{Command, Output};
+
+use trainmon::diagnosis::causes;
+
+use crate::process::{text, trainmon, two_candidates};
+
+fn run(arguments: &[&str]) -> Output {
+    trainmon(arguments).output().unwrap()
+}
+
+/// Exit code 2 and one line that holds `part`.
+fn refused(arguments: &[&str], part: &str) {
+    refused_with(2, arguments, part);
+}
+
+fn refused_with(code: i32, arguments: &[&str], part: &str) {
+    let output = run(arguments);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+    assert!(said.contains(part), "{arguments:?}: {said}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn version() {
+    for flag in ["-V", "--version"] {
+        let output = run(&[flag]);
+        assert!(output.status.success());
+        assert_eq!(text(&output.stdout), format!("trainmon {}\n", env!("CARGO_PKG_VERSION")));
+    }
+}
+
+#[test]
+fn help_offers_every_command_and_option_and_not_the_parts_of_the_demo() {
+    for flag in ["-h", "--help"] {
+        let output = run(&[flag]);
+        assert!(output.status.success() && output.stderr.is_empty());
+        let help = text(&output.stdout);
+        for wanted in [
+            "diagnose",
+            "record",
+            "replay",
+            "run",
+            "demo",
+            "doctor",
+            "explain",
+            "completions",
+            "man",
+            "--pid",
+            "--interval",
+            "--duration",
+            "--iterations",
+            "--gpu",
+            "--no-stacks",
+            "--py-spy",
+            "--nvml-lib",
+            "--proc-root",
+            "--sys-root",
+            "--config",
+            "--ascii",
+            "--no-color",
+            "--no-colour",
+            "--readonly",
+            "--log",
+            "--force",
+            "--append",
+            "--log-file",
+            "--no-ptrace",
+            "--no-mouse",
+            "--theme",
+            "--page",
+            "--low-bandwidth",
+            "--print-config",
+            "--version",
+            "--help",
+        ] {
+            assert!(help.contains(wanted), "{flag}: {wanted} is missing");
+        }
+        assert!(!help.contains("demo-trainer") && !help.contains("demo-worker"), "{help}");
+    }
+}
+
+#[test]
+fn the_printed_configuration_can_be_used_as_one() {
+    let printed = run(&["--print-config", "--theme", "light", "--interval", "2s", "--readonly"]);
+    assert!(printed.status.success() && printed.stderr.is_empty());
+    let first = text(&printed.stdout);
+    for line in ["interval = \"2s\"", "theme = \"light\"", "readonly = true", "# page = \"overview\"", "[keys]"] {
+        assert!(first.lines().any(|l| l == line), "{line} is missing:\n{first}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.toml");
+    std::fs::write(&file, &first).unwrap();
+    let again = run(&["demo", "--print-config", "-c", file.to_str().unwrap()]);
+    assert!(again.status.success());
+    assert_eq!(text(&again.stdout), first);
+}
+
+#[test]
+fn a_bad_configuration_is_refused_in_one_line_with_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.toml");
+    let path = file.to_str().unwrap();
+    for (content, part) in [
+        ("colour = true", "line 1, column 1: unknown key `colour`"),
+        ("interval = 1\nintervall = 2\n", "line 2, column 1: unknown key `intervall`"),
+        ("[keys]\ncopy = [\"q\"]", "config.toml: line 2, column 9: q would do `copy` and `quit`"),
+        ("[keys]\ncopy = [\"hyper-q\"]", "line 2, column 9: `hyper-q` is no key"),
+        ("[keys]\nquit = []", "line 2, column 1: `quit` needs at least one key"),
+    ] {
+        std::fs::write(&file, content).unwrap();
+        refused(&["--print-config", "-c", path], part);
+        refused(&["-c", path, "--pid", "1"], part);
+        refused(&["doctor", "-c", path], part);
+    }
+    let none = "'--theme <NAME>': `pink` is none of auto, dark, light, high-contrast";
+    refused(&["--theme", "pink", "--print-config"], none);
+    std::fs::write(&file, "page = \"overveiw\"").unwrap();
+    refused(&["-c", path, "--print-config"], "line 1, column 8: `overveiw` is none of overview, gpu");
+    refused(&["-c", path, "--print-config"], "did you mean overview?");
+    refused(&["--page", "overveiw", "--print-config"], "a similar value exists: 'overview'");
+}
+
+#[test]
+fn every_command_has_help() {
+    for command in ["diagnose", "record", "run", "demo", "doctor", "explain", "completions", "man"] {
+        let output = run(&[command, "--help"]);
+        assert!(output.status.success(), "{command}");
+        assert!(text(&output.stdout).contains("Usage: trainmon"), "{command}");
+    }
+    assert!(text(&run(&["diagnose", "-h"]).stdout).contains("--fail-on"));
+    assert!(text(&run(&["demo", "-h"]).stdout).contains("data-loader, cpu, io, gpu, balanced"));
+}
+
+#[test]
+fn usage_errors_are_one_line_and_exit_2() {
+    refused(&["-i", "-1", "-p", "1"], "negative");
+    refused(&["-i", "soon", "-p", "1"], "500ms, 20s, 5m or 1h");
+    refused(&["--duration", "0", "-p", "1"], "longer than 0");
+    refused(&["-n", "0", "-p", "1"], "0");
+    refused(&["--gpu", "cuda:0", "-p", "1"], "index (0) or its UUID");
+    refused(&["diagnose", "--fail-on", "disk", "-p", "1"], "data-loader, io, cpu, gpu");
+    refused(&["--fail-on", "io", "-p", "1"], "--fail-on");
+    refused(&["demo", "--bottleneck", "coffee"], "coffee");
+    refused(&["--forse"], "--force");
+    refused(&["record", "--pid", "1"], "--output");
+    refused(&["record", "-o", "x.tmz", "--append", "--pid", "1"], "--append");
+    refused(&["record", "-o", "x.tmz", "--log", "x.csv", "--pid", "1"], "writes no log");
+    refused(&["diagnose", "--replay", "x.tmz", "--pid", "1"], "leave --pid out");
+    refused(&["diagnose", "--replay", "x.tmz", "--duration", "5s"], "leave --duration out");
+    refused(&["replay"], "FILE");
+    refused(&["run"], "CMD");
+    refused(&["--force", "-p", "1"], "--log PATH");
+    refused(&["--log", "x.csv", "--force", "--append", "-p", "1"], "--append");
+    refused(&["--log", "-", "--append", "-p", "1"], "standard output");
+    refused(&["diagnose", "--log", "x.csv", "-p", "1"], "writes no log");
+    refused(&["run", "--pid", "1", "--", "true"], "leave --pid out");
+    refused(&["-c", "/nonexistent/trainmon.toml", "-p", "1"], "/nonexistent/trainmon.toml");
+    refused(&["completions", "tcsh"], "tcsh");
+    refused(&["explain", "too-few-worker"], "did you mean too-few-workers");
+    refused(&["explain", "io/decode"], "no cause is called `io/decode`: did you mean decode?");
+    refused(&["explain", "coffee"], "trainmon explain lists them");
+    refused(&["explain", "\u{1b}[31m\nx"], "no cause is called");
+    refused(&["explain", "decode", "--log", "x.csv"], "writes no log");
+    refused(&["man", "report"], "no manual page");
+    refused(&["demo-worker", "--bad"], "--bad");
+    refused(&["-p", "1", "\u{1b}[31m\nx"], "trainmon");
+}
+
+#[test]
+fn no_candidate_and_nobody_to_ask() {
+    let proc = tempfile::tempdir().unwrap();
+    refused(&["--proc-root", proc.path().to_str().unwrap()], "give one with --pid");
+}
+
+#[test]
+fn candidates_are_printed_where_nobody_can_be_asked() {
+    let proc = tempfile::tempdir().unwrap();
+    two_candidates(proc.path());
+    let output = run(&["--proc-root", proc.path().to_str().unwrap()]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("train7.py") && said.contains("train17.py") && said.contains("--pid"), "{said}");
+    assert_eq!(said.lines().count(), 3, "{said}");
+}
+
+#[test]
+fn completions_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = run(&["completions", shell]);
+        assert!(output.status.success());
+        let script = text(&output.stdout);
+        assert!(script.contains("no-ptrace") && script.contains("diagnose"), "{shell}");
+        // The generators of the other shells leave the values of arguments out.
+        assert!(script.contains("too-few-workers") || !["bash", "zsh"].contains(&shell), "{shell}");
+        assert!(!script.contains("demo-worker"), "{shell}");
+    }
+}
+
+#[test]
+fn bash_takes_its_completions() {
+    let script = run(&["completions", "bash"]).stdout;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trainmon.bash");
+    std::fs::write(&path, script).unwrap();
+    assert!(Command::new("bash").arg("-n").arg(&path).status().unwrap().success());
+}
+
+#[test]
+fn the_manual() {
+    let page = text(&run(&["man"]).stdout);
+    assert!(page.contains(".TH trainmon 1") && page.contains("no\\-ptrace"), "{page}");
+    let page = text(&run(&["man", "diagnose"]).stdout);
+    assert!(page.contains("fail\\-on"));
+    let page = text(&run(&["man", "explain"]).stdout);
+    assert!(page.contains("CAUSE") && page.contains("\\-\\-json"), "{page}");
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    for arguments in
+        [&["man"][..], &["completions", "zsh"], &["--help"], &["doctor"], &["doctor", "--json"], &["explain"]]
+    {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = trainmon(arguments).stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+        assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn doctor_for_people_and_programs() {
+    let output = run(&["doctor", "--pid", &std::process::id().to_string()]);
+    assert!(output.status.success());
+    let page = text(&output.stdout);
+    for what in [
+        "kernel",
+        "rights",
+        "yama",
+        "processes",
+        "pressure",
+        "cgroup",
+        "nvml",
+        "py-spy",
+        "terminal",
+        "syscall",
+        "wchan",
+    ] {
+        assert!(page.contains(what), "{what}");
+    }
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    let output = run(&["doctor", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["findings"].as_array().unwrap().len() >= 9);
+}
+
+#[test]
+fn every_cause_is_explained_within_80_columns() {
+    let list = text(&run(&["explain"]).stdout);
+    for cause in causes::all().chain(causes::states()) {
+        let asked = format!("{}/{}", cause.class.word(), cause.name);
+        let output = run(&["explain", &asked]);
+        let page = text(&output.stdout);
+        assert!(output.status.success() && output.stderr.is_empty(), "{asked}: {}", text(&output.stderr));
+        assert!(page.contains("How it is recognised") && page.contains(cause.confirmed.words()), "{page}");
+        assert!(page.lines().chain(list.lines()).all(|line| line.chars().count() <= 80), "{page}");
+        assert!(list.contains(cause.name), "{list}");
+    }
+    let both = text(&run(&["explain", "host-device-sync"]).stdout);
+    assert!(both.contains("cpu/host-device-sync: ") && both.contains("gpu/host-device-sync: "), "{both}");
+    let class = text(&run(&["explain", "io"]).stdout);
+    assert!(class.contains("small-files") && !class.contains("decode"), "{class}");
+    assert_eq!(run(&["explain", "Small_Files"]).stdout, run(&["explain", "io/small-files"]).stdout);
+}
+
+#[test]
+fn explained_for_programs() {
+    let causes_of = |arguments: &[&str]| -> Vec<serde_json::Value> {
+        let report: serde_json::Value = serde_json::from_slice(&run(arguments).stdout).unwrap();
+        assert_eq!(report["schema"], 1);
+        report["causes"].as_array().unwrap().clone()
+    };
+    assert_eq!(causes_of(&["explain", "--json"]).len(), causes::all().chain(causes::states()).count());
+    assert_eq!(causes_of(&["explain", "host-device-sync", "--json"]).len(), 2);
+    let one = &causes_of(&["explain", "--json", "network-storage"])[0];
+    for (key, value) in one.as_object().unwrap() {
+        assert_eq!(value.is_null(), key == "phase", "{key}");
+    }
+    assert_eq!(one["thresholds"][0]["name"], "lost_wait");
+}
+
+/// A recording of this test's own process: nothing it finds matters, only the file.
+#[test]
+fn record_and_diagnose_the_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tmz");
+    let (file, pid) = (path.to_str().unwrap(), std::process::id().to_string());
+    let record = ["record", "-p", &pid, "-o", file, "-i", "100ms", "-n", "3", "--no-stacks"];
+    let output = run(&record);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("4 samples in"), "{}", text(&output.stderr));
+    assert!(output.stdout.is_empty());
+    refused_with(1, &record, "the file exists; --force");
+    assert!(run(&[&record[..], &["--force", "--anonymise"]].concat()).status.success());
+
+    let output = run(&["diagnose", "--replay", file, "--json"]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+    let verdict: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(verdict["pid"], std::process::id());
+    assert!(!verdict["command"].as_str().unwrap().contains('/'));
+    assert_eq!(run(&["diagnose", "--replay", file, "--json"]).stdout, output.stdout);
+    let class = verdict["class"].as_str().unwrap();
+    assert_eq!(run(&["diagnose", "--replay", file, "--fail-on", class]).status.code(), Some(4));
+
+    // Cut off in the middle of its last frame.
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() - 3]).unwrap();
+    let said = text(&run(&["diagnose", "--replay", file]).stderr);
+    assert!(said.contains("cut off"), "{said}");
+}
+
+#[test]
+fn what_is_no_recording_is_one_line() {
+    for (path, part) in [("/nonexistent.tmz", "No such file"), (file!(), "not a recording"), ("/", "directory")] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        let output = run(&["diagnose", "--replay", path.to_str().unwrap()]);
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        assert!(said.contains(part) && output.stdout.is_empty(), "{said}");
+    }
+}
+
+#[test]
+fn messages_go_to_a_file_or_are_refused() {
+    refused(&["doctor", "--log-file", "/nonexistent/x.log"], "/nonexistent/x.log");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("own.log");
+    assert!(run(&["doctor", "--log-file", path.to_str().unwrap()]).status.success());
+    assert!(Path::new(&path).exists());
+}

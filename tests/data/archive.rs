@@ -1,0 +1,213 @@
+//! What an hour of a large job costs to keep: 33 processes, 64 CPUs, numbers with as many digits as real ones have.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use trainmon::diagnosis::Verdict;
+use trainmon::diagnosis::causes::Cause;
+use trainmon::diagnosis::verdict::{Advice, Class, Evidence, NotSeen, WorkerVerdict};
+use trainmon::history::archive::{Archive, Limits, MomentId};
+use trainmon::rates::Frame;
+use trainmon::rates::frame::{CpuRates, GpuRates, HostRates, ProcessRates, StorageRates, TrainerRates, WorkerRates};
+use trainmon::rates::time_split::TimeSplit;
+use trainmon::sample::{ProcessId, ProcessRole};
+
+/// Numbers that look random and are the same every time.
+struct Noise(u64);
+
+impl Noise {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+/// Second `t` of a trainer with 32 workers on 64 CPUs and a device, with numbers that come about as the real ones do:
+/// CPU time in ticks and bytes over an interval that is never quite a second, shares of a whole number of looks.
+fn busy(t: u64, noise: &mut Noise) -> Frame {
+    let seconds = 1.0 + (noise.below(400_000) as f64 - 200_000.0) / 1e9;
+    let id = |n: u64| ProcessId { pid: 1234 + n as u32, start_ticks: 77_000 + n };
+    let mut looks = |of: u64| noise.below(of) as f64 / 40.0;
+    let workers = (1..33)
+        .map(|n| {
+            let (busy, io_wait) = (looks(30), looks(8));
+            WorkerRates {
+                id: id(n),
+                trainer: 1234,
+                busy: Some(busy),
+                io_wait: Some(io_wait),
+                runnable: Some(0.025),
+                idle: Some(0.975 - busy - io_wait),
+                disk_wait: Some(io_wait),
+                socket_wait: Some(0.0),
+                ..WorkerRates::default()
+            }
+        })
+        .collect::<Vec<_>>();
+    let workers = workers
+        .into_iter()
+        .map(|w| WorkerRates {
+            cpu_pct: Some((60 + noise.below(40)) as f64 / seconds),
+            active_threads: 1,
+            batches_s: Some(noise.below(3) as f64 / seconds),
+            read_chars_s: Some(noise.below(20_000_000) as f64 / seconds),
+            read_calls_s: Some(noise.below(300) as f64 / seconds),
+            read_bytes_s: Some((noise.below(20) * 4096) as f64 / seconds),
+            major_faults_s: Some(0.0),
+            ..w
+        })
+        .collect();
+    let processes = (0..33)
+        .map(|n| ProcessRates {
+            id: id(n),
+            parent: 1234,
+            role: if n == 0 { ProcessRole::Trainer } else { ProcessRole::Worker },
+            command: Arc::from("python train.py --data /data/imagenet --epochs 90 --batch-size 256"),
+            comm: Arc::from("pt_data_worker"),
+            state: if noise.below(3) == 0 { 'S' } else { 'R' },
+            cpu_pct: Some((60 + noise.below(40)) as f64 / seconds),
+            run_delay_share: Some(noise.below(20_000_000) as f64 / (seconds * 1e9)),
+            rss_bytes: 812 << 20 | noise.below(16) << 12,
+            read_bytes_s: Some((noise.below(20) * 4096) as f64 / seconds),
+            write_bytes_s: Some(0.0),
+            threads: 3,
+            gpu_memory_bytes: None,
+            ..ProcessRates::default()
+        })
+        .collect();
+    let cpus = (0..64).map(|cpu| CpuRates {
+        cpu,
+        allowed: true,
+        busy_pct: (noise.below(100) as f64 / seconds) as f32,
+        ..CpuRates::default()
+    });
+    Frame {
+        sequence: t,
+        unix_ms: 1_760_000_000_000 + t as i64 * 1000,
+        monotonic_ns: 5_000_000_000_000 + t * 1_000_000_000,
+        seconds,
+        alive: true,
+        state: 'S',
+        host: HostRates { cpus: cpus.collect(), ..Default::default() },
+        workers,
+        processes,
+        trainers: vec![TrainerRates {
+            id: id(0),
+            seconds_seen: seconds,
+            split_s: TimeSplit { input_wait: noise.below(1000) as f64 * seconds / 1000.0, ..TimeSplit::default() },
+            wait_lengths_s: (0..20).map(|_| noise.below(50_000_000) as f32 / 1e9).collect(),
+            step_lengths_s: (0..20).map(|_| noise.below(100_000_000) as f32 / 1e9).collect(),
+            device_idle_s: Some([0.1, 0.2, 0.0, 0.0, noise.below(100) as f64 / 100.0].into()),
+            ..TrainerRates::default()
+        }],
+        storage: StorageRates { read_bytes_s: Some(noise.below(20_000_000) as f64 / seconds), ..Default::default() },
+        gpus: vec![GpuRates {
+            uuid: Some("GPU-8f1d7a52-0000-0000-0000-000000000000".into()),
+            name: Some("NVIDIA H100".into()),
+            attached: true,
+            utilization_pct: Some(noise.below(100) as f64),
+            power_w: Some(noise.below(700_000) as f64 / 1000.0),
+            ..GpuRates::default()
+        }],
+        ..Frame::default()
+    }
+}
+
+fn verdict(class: Class, noise: &mut Noise) -> Verdict {
+    let share = noise.below(1_000_000) as f64 / 1_000_003.0;
+    Verdict {
+        schema: 1,
+        trainmon: "0.1.0".into(),
+        command: "python train.py --data /data/imagenet --epochs 90 --batch-size 256".into(),
+        class,
+        cause: Some(Cause::TooFewWorkers),
+        confidence: share,
+        summary: format!(
+            "The main thread waits {:.0} % of its time for a batch: the workers are busy",
+            share * 100.0
+        ),
+        shares: Some(TimeSplit { input_wait: share, host_busy: 1.0 - share, ..TimeSplit::default() }),
+        workers: (1..33)
+            .map(|pid| WorkerVerdict {
+                pid,
+                busy: Some(noise.below(1_000_000) as f64 / 1_000_003.0),
+                io_wait: Some(share / 10.0),
+                runnable: Some(0.025),
+                idle: Some(noise.below(1_000_000) as f64 / 1_000_003.0),
+                batches_per_s: Some(0.19),
+                ..WorkerVerdict::default()
+            })
+            .collect(),
+        evidence: ["input_wait", "workers_busy", "gpu_idle", "run_delay", "read_rate", "disk_util"]
+            .map(|signal| Evidence {
+                signal: signal.into(),
+                value: Some(noise.below(1_000_000) as f64 / 1_000_003.0),
+                unit: "share".into(),
+                threshold: Some(0.1),
+                text: format!("{signal} is {:.1} % of the time, which is over its threshold", share * 100.0),
+            })
+            .to_vec(),
+        advice: vec![
+            Advice {
+                title: "Raise num_workers from 32 to 48".into(),
+                why: "All workers are busy while the main thread waits, and CPUs are free".into(),
+                speedup_at_most: Some(1.0 + share),
+                predicted_step_ms: Some(share * 200.0),
+            };
+            3
+        ],
+        not_seen: vec![NotSeen { what: "stacks".into(), why: "py-spy is not there".into(), mend: None }],
+        ..Verdict::default()
+    }
+}
+
+fn moments(count: u64) -> Vec<(Arc<Frame>, Arc<Verdict>)> {
+    let mut noise = Noise(88_172_645_463_325_252);
+    (0..count).map(|t| (Arc::new(busy(t, &mut noise)), Arc::new(verdict(Class::DataLoader, &mut noise)))).collect()
+}
+
+#[test]
+fn an_hour_of_a_large_job_fits_twice() {
+    let mut archive = Archive::new(Limits::default());
+    let mut packed = 0;
+    for (n, (frame, verdict)) in moments(352).iter().enumerate() {
+        archive.push(Arc::clone(frame), Arc::clone(verdict), 0);
+        // The unpacked ones are as many from here on.
+        if n == 31 {
+            packed = archive.bytes();
+        }
+    }
+    let each = (archive.bytes() - packed) / 320;
+    assert!(each * 3600 * 2 < Limits::default().bytes, "{each} bytes a moment");
+}
+
+#[test]
+#[ignore = "measures: cargo test --release --test data archive -- --ignored --nocapture"]
+fn cost_of_an_hour() {
+    let moments = moments(3600);
+    let mut archive = Archive::new(Limits::default());
+    let mut each: Vec<_> = moments
+        .iter()
+        .map(|(frame, verdict)| {
+            let one = Instant::now();
+            archive.push(Arc::clone(frame), Arc::clone(verdict), 0);
+            one.elapsed()
+        })
+        .collect();
+    let mean = each.iter().sum::<std::time::Duration>() / 3600;
+    each.sort_unstable();
+    println!("push: mean {mean:?}, median {:?}, longest {:?}", each[1800], each[3599]);
+    println!("{} moments in {:.2} MiB", archive.len(), archive.bytes() as f64 / f64::from(1 << 20));
+    let first = archive.first().unwrap().id.0;
+    let mut loads: Vec<_> = (first..3600)
+        .map(|id| {
+            let one = Instant::now();
+            assert!(archive.load(MomentId(id)).is_some());
+            one.elapsed()
+        })
+        .collect();
+    loads.sort_unstable();
+    println!("load: median {:?}, longest {:?}", loads[loads.len() / 2], loads[loads.len() - 1]);
+}

@@ -1,0 +1,355 @@
+//! The diagnosis held against recorded runs whose truth is known: `recordings/NAME.tmz` with what is true about it in
+//! `recordings/NAME.json`. `record_workloads.py` makes both.
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use serde::Deserialize;
+use trainmon::commands::log::Rows;
+use trainmon::diagnosis::Verdict;
+use trainmon::diagnosis::causes::Cause;
+use trainmon::diagnosis::verdict::Phase;
+use trainmon::history::archive::{Archive, Limits, MomentId};
+use trainmon::jobs::recorded::Player;
+use trainmon::jobs::session::block_on;
+use trainmon::jobs::{JobEvent, JobKey, Target};
+use trainmon::outputs::log::{self, Existing, LogSettings};
+use trainmon::outputs::recording::Recorder;
+use trainmon::outputs::{anonymise, json};
+use trainmon::pipeline::{Pipeline, Tick};
+use trainmon::rates::{Rates, Wait};
+use trainmon::sample::Sample;
+use trainmon::sample::recording::Header;
+use trainmon::sources::job::JobReader;
+use trainmon::sources::recording::Recording;
+use trainmon::sources::sampler::Sampler;
+use trainmon::tui::{App, Job, Message, Options};
+
+/// What is true about a recorded run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Truth {
+    class: String,
+    /// None where the class has no cause, or any will do.
+    cause: Option<String>,
+    /// Causes that are right as well.
+    #[serde(default)]
+    also_causes: Vec<String>,
+    min_confidence: f64,
+    /// Bounds of the share of the main thread's time spent waiting for batches.
+    input_wait: Option<(f64, f64)>,
+    /// How it was made.
+    source: String,
+}
+
+fn recordings() -> Vec<(String, PathBuf)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
+    let mut found: Vec<_> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "tmz"))
+        .map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), path))
+        .collect();
+    found.sort();
+    found
+}
+
+fn samples(path: &Path) -> (Header, Vec<Sample>) {
+    let mut recording = Recording::open(path).unwrap();
+    let samples: Vec<Sample> = recording.by_ref().map(Result::unwrap).collect();
+    assert_eq!(recording.note(), None, "{}", path.display());
+    (recording.header().clone(), samples)
+}
+
+fn written(header: &Header, samples: &[Sample]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut recorder = Recorder::new(&mut bytes, header).unwrap();
+    for sample in samples {
+        recorder.write(sample).unwrap();
+    }
+    recorder.flush().unwrap();
+    bytes
+}
+
+fn judged(bytes: &[u8]) -> Option<Arc<Verdict>> {
+    let recording = Recording::new(bytes).unwrap();
+    Pipeline::of_recording(recording.header(), None).last_verdict(recording).unwrap()
+}
+
+fn judged_samples(header: &Header, samples: &[Sample]) -> Option<Arc<Verdict>> {
+    let samples = samples.iter().cloned().map(Ok::<_, std::convert::Infallible>);
+    Pipeline::of_recording(header, None).last_verdict(samples).unwrap()
+}
+
+fn text(verdict: &Verdict) -> Vec<u8> {
+    let mut text = Vec::new();
+    json::pretty(&mut text, verdict).unwrap();
+    text
+}
+
+#[test]
+fn verdicts_are_those_of_the_labels() {
+    let mut wrong = Vec::new();
+    for (name, path) in recordings() {
+        let truth: Truth = serde_json::from_slice(&std::fs::read(path.with_extension("json")).unwrap()).unwrap();
+        assert!(!truth.source.is_empty(), "{name}");
+        let verdict = judged(&std::fs::read(&path).unwrap()).unwrap();
+        let cause_right = truth.cause.is_none()
+            || verdict.cause.map(Cause::name) == truth.cause.as_deref()
+            || verdict.cause.is_some_and(|cause| truth.also_causes.iter().any(|also| also == cause.name()));
+        let wait = verdict.shares.map(|shares| shares.input_wait);
+        let wait_right =
+            truth.input_wait.is_none_or(|(least, most)| wait.is_some_and(|wait| (least..=most).contains(&wait)));
+        if verdict.class.word() != truth.class
+            || !cause_right
+            || verdict.confidence < truth.min_confidence
+            || !wait_right
+        {
+            wrong.push(format!(
+                "{name}: {} {:?} {:.2}, input wait {wait:?}; the truth: {truth:?}",
+                verdict.class.word(),
+                verdict.cause,
+                verdict.confidence
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_second_replay_is_the_same_to_the_byte() {
+    for (name, path) in recordings() {
+        let bytes = std::fs::read(&path).unwrap();
+        let first = text(&judged(&bytes).unwrap());
+        assert_eq!(first, text(&judged(&bytes).unwrap()), "{name}");
+        // Reading and writing changes nothing that a verdict rests on, and neither does anonymising.
+        let (header, samples) = samples(&path);
+        let again: Vec<Sample> = samples.iter().map(anonymise::sample).collect();
+        assert_eq!(first, text(&judged(&written(&anonymise::header(&header), &again)).unwrap()), "{name}");
+    }
+}
+
+#[test]
+fn any_number_of_samples_is_judged() {
+    for (_, path) in recordings() {
+        let (header, samples) = samples(&path);
+        for count in 0..=samples.len() {
+            let verdict = judged_samples(&header, &samples[..count]);
+            assert_eq!(verdict.is_some(), count > 0);
+        }
+        // A tick is missing.
+        for left_out in 0..samples.len() {
+            let mut some = samples.clone();
+            some.remove(left_out);
+            judged_samples(&header, &some);
+        }
+    }
+}
+
+#[test]
+fn recordings_are_small_and_name_no_directory() {
+    for (name, path) in recordings() {
+        assert!(std::fs::metadata(&path).unwrap().len() <= 48 * 1024, "{name}");
+        let (header, samples) = samples(&path);
+        assert!(!header.command.contains('/'), "{name}: {}", header.command);
+        for sample in &samples {
+            let plain = serde_json::to_value(sample).unwrap();
+            let anonymous = serde_json::to_value(anonymise::sample(sample)).unwrap();
+            assert_eq!(plain, anonymous, "{name}: record it with --anonymise");
+        }
+    }
+}
+
+/// Puts `number` in the place of the `at`-th number of a JSON value.
+fn replace_number(value: &mut serde_json::Value, at: &mut usize, number: u64) {
+    match value {
+        serde_json::Value::Number(place) => {
+            if *at == 0 {
+                *place = number.into();
+            }
+            *at = at.wrapping_sub(1);
+        }
+        serde_json::Value::Array(values) => values.iter_mut().for_each(|value| replace_number(value, at, number)),
+        serde_json::Value::Object(values) => values.values_mut().for_each(|value| replace_number(value, at, number)),
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// A recording may say anything: counters that overflow, clocks that jump, times before the machine's start.
+    #[test]
+    fn numbers_that_no_kernel_gives(
+        which in any::<prop::sample::Index>(),
+        edits in prop::collection::vec(
+            (any::<prop::sample::Index>(), 0..3000_usize, prop::sample::select(vec![0, 1, 255, u32::MAX as u64, i64::MAX as u64, u64::MAX])),
+            1..6,
+        ),
+    ) {
+        let all = recordings();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let (header, mut samples) = samples(&all[which.index(all.len())].1);
+        for (sample, mut at, number) in edits {
+            let place = sample.index(samples.len());
+            let mut value = serde_json::to_value(&samples[place]).unwrap();
+            replace_number(&mut value, &mut at, number);
+            // A number too large for its field is refused by the reader.
+            if let Ok(edited) = serde_json::from_value(value) {
+                samples[place] = edited;
+            }
+        }
+        judged_samples(&header, &samples);
+    }
+}
+
+/// The ticks of a recording of which a copy is at `path`: as a live job's come, and as they are read to be replayed.
+fn ticks(path: &Path, header: &Header, samples: &[Sample]) -> (Vec<Arc<Tick>>, Vec<Arc<Tick>>) {
+    let mut live = Pipeline::of_recording(header, None);
+    let live = samples.iter().map(|sample| live.push(Arc::new(sample.clone()))).collect();
+    let mut player = Player::open(path, None).unwrap();
+    let mut replayed = Vec::new();
+    let mut loaded = false;
+    while !loaded {
+        for event in block_on(async { Ok(player.next().await) }).unwrap() {
+            match event {
+                JobEvent::Tick(tick) => replayed.push(tick),
+                JobEvent::Loaded(note) => {
+                    assert_eq!(note, None);
+                    loaded = true;
+                }
+            }
+        }
+    }
+    (live, replayed)
+}
+
+/// What the screen remembers of its verdicts.
+fn on_screen(ticks: &[Arc<Tick>], replayed: bool) -> Vec<Arc<Verdict>> {
+    let job = Job::new(JobKey::default(), Target::default(), 1.0, Limits::default());
+    let job = if replayed { job.recording() } else { job };
+    let mut app = App::new(job, Options::default(), (80, 24));
+    for tick in ticks {
+        app.update(Message::Job(JobKey::default(), JobEvent::Tick(Arc::clone(tick))));
+    }
+    let archive: &Archive = app.job().archive();
+    (0..archive.len() as u64).map(|id| archive.load(MomentId(id)).unwrap().verdict).collect()
+}
+
+/// Class, cause and confidence of each row of a log.
+fn in_log(folder: &Path, ticks: &[Arc<Tick>]) -> Vec<(String, String, String, String)> {
+    let settings = LogSettings { path: folder.join("run.csv"), existing: Existing::Overwrite };
+    let mut rows = Rows::new(log::open(&settings).unwrap().log, &settings);
+    ticks.iter().for_each(|tick| rows.take(Arc::clone(tick)).unwrap());
+    rows.write().unwrap();
+    let mut reader = csv::Reader::from_path(&settings.path).unwrap();
+    let rows = reader.records().map(Result::unwrap);
+    let field = |row: &csv::StringRecord, at: usize| row[at].to_owned();
+    rows.map(|row| (field(&row, 3), field(&row, 4), field(&row, 5), field(&row, 6))).collect()
+}
+
+fn row(verdict: &Verdict) -> (String, String, String, String) {
+    let cause = verdict.cause.map(|cause| cause.to_string()).unwrap_or_default();
+    (verdict.phase.word().into(), verdict.class.word().into(), cause, format!("{:.3}", verdict.confidence))
+}
+
+#[test]
+fn screen_log_diagnose_and_replay_give_the_same_verdicts() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["change", "worker-restart", "stopped"] {
+        let (_, path) = recordings().into_iter().find(|(other, _)| other == name).unwrap();
+        let (header, mut samples) = samples(&path);
+        for ends in [false, true] {
+            if ends {
+                let mut last = samples.last().unwrap().clone();
+                (last.sequence, last.monotonic_ns) = (last.sequence + 1, last.monotonic_ns + 1_000_000_000);
+                last.boottime_ns += 1_000_000_000;
+                Arc::make_mut(last.job.as_mut().unwrap()).alive = false;
+                samples.push(last);
+            }
+            let file = folder.path().join("run.tmz");
+            let bytes = written(&header, &samples);
+            std::fs::write(&file, &bytes).unwrap();
+            let (live, replayed) = ticks(&file, &header, &samples);
+            let seen: Vec<_> = live.iter().map(|tick| Arc::clone(&tick.verdict)).collect();
+            assert_eq!((seen.len(), replayed.len()), (samples.len(), samples.len()), "{name}");
+            assert_eq!(on_screen(&live, false), seen, "{name}");
+            assert_eq!(on_screen(&replayed, true), seen, "{name}");
+            assert_eq!(judged(&bytes).as_ref(), seen.last(), "{name}");
+            // The first tick has no length, and no row. That the target has ended is in the log's last row alone.
+            let mut rows = in_log(folder.path(), &live);
+            assert_eq!(rows, in_log(folder.path(), &replayed), "{name}");
+            let mut wanted: Vec<_> = seen.iter().skip(1).map(|verdict| row(verdict)).collect();
+            if ends {
+                assert_eq!(rows.pop().unwrap().0, Phase::Finished.word());
+                assert_eq!(wanted.pop(), wanted.last().cloned(), "{name}: the run's last verdict stays");
+            }
+            assert_eq!(rows, wanted, "{name}");
+        }
+    }
+}
+
+/// The pipeline sees the same, whether samples come from the collector or from a file.
+#[test]
+fn written_and_read_samples_are_the_same() {
+    for (name, path) in recordings() {
+        let (header, samples) = samples(&path);
+        let bytes = written(&header, &samples);
+        let read: Vec<Sample> = Recording::new(&bytes[..]).unwrap().map(Result::unwrap).collect();
+        let shown = |samples: &[Sample]| samples.iter().map(|sample| format!("{sample:?}")).collect::<Vec<_>>();
+        assert_eq!(shown(&samples), shown(&read), "{name}");
+    }
+    // Numbers with many digits survive.
+    let host = trainmon::sample::HostSample { load: Some([0.1, 1e-30, 1.0 / 3.0]), ..Default::default() };
+    let cgroup = trainmon::sample::CgroupSample { cpu_quota_cores: Some(0.1 + 0.2), ..Default::default() };
+    let job = trainmon::sample::JobSample { cgroup, alive: true, ..Default::default() };
+    let sample = Sample { host: Some(Arc::new(host)), job: Some(Arc::new(job)), ..Default::default() };
+    let bytes = written(&Header::default(), std::slice::from_ref(&sample));
+    let read = Recording::new(&bytes[..]).unwrap().next().unwrap().unwrap();
+    assert_eq!(format!("{read:?}"), format!("{sample:?}"));
+}
+
+/// What the sampler saw of a real process gives the same frames live and from a recording.
+#[test]
+fn a_live_run_replays_to_its_own_frames() {
+    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    let root = Path::new("/proc");
+    let mut job = JobReader::attach(root, child.id(), false).unwrap();
+    let mut sampler = Sampler::new(root);
+    let ms = |since: Instant| u64::try_from(since.elapsed().as_nanos()).unwrap() + 1_000_000_000;
+    let begun = Instant::now();
+    let samples: Vec<Sample> = (0..5)
+        .map(|sequence| {
+            for _ in 0..10 {
+                sampler.round(ms(begun));
+                pipe.write_all(b"x").unwrap();
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            let monotonic_ns = ms(begun);
+            let mut job_sample = job.read(monotonic_ns);
+            job_sample.sampler = sampler.take();
+            sampler.follow(job.sampler_plan());
+            let job = Some(Arc::new(job_sample));
+            Sample { sequence, monotonic_ns, boottime_ns: monotonic_ns, job, ..Sample::default() }
+        })
+        .collect();
+    drop(pipe);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let frames = |samples: Vec<Sample>| {
+        let mut rates = Rates::default();
+        samples.into_iter().map(|sample| rates.next(Arc::new(sample))).collect::<Vec<_>>()
+    };
+    let read = Recording::new(&written(&Header::default(), &samples)[..]).unwrap().map(Result::unwrap).collect();
+    let live = frames(samples);
+    assert_eq!(format!("{live:?}"), format!("{:?}", frames(read)));
+    // It mostly waits for its pipe.
+    let trainer = live.last().unwrap().trainers.first().unwrap();
+    assert!(trainer.samples == 10 && trainer.by_wait_s[Wait::Pipe.index()] > 0.0, "{trainer:?}");
+}

@@ -1,0 +1,17 @@
+//! The screen without a terminal: messages in, a buffer of cells out, held against what must and must not stand there.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+
+#[path = "../support/app.rs"]
+mod app;
+mod bytes;
+mod every_page;
+mod gpu_cpu;
+mod io_stacks;
+mod jobs;
+mod keys;
+mod processes;
+mod screens;
+mod setup;
+mod svg;
+mod time;

@@ -1,0 +1,155 @@
+//! The settings on the screen, and how the screen is arranged when it is opened and left.
+
+use crate::app::*;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use trainmon::tui::keys::Keymap;
+use trainmon::tui::pages::Page;
+use trainmon::tui::pages::processes::{Column, Sort};
+use trainmon::tui::theme::{Depth, Theme};
+use trainmon::tui::{App, Effect, Layout, Message, Options};
+
+fn opened(options: Options, size: (u16, u16)) -> App {
+    let mut app = App::new(job(), options, size);
+    press(&mut app, KeyCode::F(2));
+    app
+}
+
+/// Goes to a row of the list and presses a key there.
+fn at(app: &mut App, row: usize, code: KeyCode) -> Vec<Effect> {
+    press(app, KeyCode::Home);
+    for _ in 0..row {
+        press(app, KeyCode::Down);
+    }
+    press(app, code)
+}
+
+#[test]
+fn the_settings() {
+    let mut app = running(*COLOUR, (80, 24), Job::default());
+    press(&mut app, KeyCode::Char('C'));
+    insta::assert_snapshot!("setup_80x24", text(&app, (80, 24)));
+    at(&mut app, 6, KeyCode::Enter);
+    press(&mut app, KeyCode::Down);
+    press(&mut app, KeyCode::Char('-'));
+    insta::assert_snapshot!("setup_columns_80x24", text(&app, (80, 24)));
+    let mut ascii = running(Theme::plain(true), (80, 24), Job::default());
+    press(&mut ascii, KeyCode::F(2));
+    assert!(text(&ascii, (80, 24)).is_ascii());
+}
+
+#[test]
+fn a_sweep() {
+    let mut app = running(*COLOUR, (120, 40), Job { seconds: 90, ..Job::default() });
+    press(&mut app, KeyCode::F(2));
+    let effects = at(&mut app, 2, KeyCode::Char(' '));
+    assert!(effects.contains(&Effect::Repaint));
+    press(&mut app, KeyCode::Esc);
+    insta::assert_snapshot!("low_bandwidth_120x40", text(&app, (120, 40)));
+}
+
+#[test]
+fn every_setting_changes_what_it_says() {
+    let mut app = opened(Options { theme: *COLOUR, mouse: true, ..Options::default() }, (100, 30));
+    let word = |app: &App| app.layout().theme.unwrap().to_string();
+    assert_eq!(word(&app), "auto");
+    at(&mut app, 0, KeyCode::Right);
+    assert_eq!(word(&app), "dark");
+    press(&mut app, KeyCode::Left);
+    press(&mut app, KeyCode::Left);
+    assert_eq!(word(&app), "high-contrast", "round the end");
+    at(&mut app, 1, KeyCode::Right);
+    let scale = |app: &App| app.layout().time_scale.unwrap().to_string();
+    assert_eq!(scale(&app), "30s", "the next after the 15 s that auto begins with");
+    press(&mut app, KeyCode::Left);
+    press(&mut app, KeyCode::Left);
+    assert_eq!(scale(&app), "auto", "past the end");
+    press(&mut app, KeyCode::Right);
+    at(&mut app, 2, KeyCode::Enter);
+    assert_eq!(app.layout().low_bandwidth, Some(true));
+    assert_eq!(at(&mut app, 3, KeyCode::Enter)[0], Effect::Mouse(false));
+    assert_eq!(app.layout().mouse, Some(false));
+    at(&mut app, 4, KeyCode::Enter);
+    assert!(text(&app, (100, 30)).is_ascii());
+    let coloured = |app: &App| draw(app, (100, 30)).content.iter().any(|c| c.fg != ratatui::style::Color::Reset);
+    assert!(coloured(&app));
+    at(&mut app, 5, KeyCode::Enter);
+    assert!(!coloured(&app));
+    let before = text(&app, (100, 30));
+    at(&mut app, 7, KeyCode::Enter);
+    assert!(before.contains("config file: signals = true") && text(&app, (100, 30)).contains("off"));
+    press(&mut app, KeyCode::Esc);
+    assert!(!text(&app, (100, 30)).contains("Settings"));
+}
+
+#[test]
+fn a_terminal_without_colours_gets_none() {
+    let mut app = opened(Options { theme: Theme::plain(false), depth: Depth::None, ..Options::default() }, (100, 30));
+    at(&mut app, 5, KeyCode::Enter);
+    assert!(text(&app, (100, 30)).contains("this terminal has none"));
+    assert!(draw(&app, (100, 30)).content.iter().all(|c| c.fg == ratatui::style::Color::Reset));
+}
+
+#[test]
+fn columns_are_hidden_shown_and_moved_and_one_stays() {
+    let mut app = opened(Options::default(), (100, 30));
+    at(&mut app, 6, KeyCode::Enter);
+    let columns = |app: &App| app.layout().columns.unwrap();
+    let all = columns(&app);
+    press(&mut app, KeyCode::Char(' '));
+    assert_eq!(columns(&app), all[1..]);
+    // The selection has stayed on its column: the same key shows it again, as the last.
+    press(&mut app, KeyCode::Char(' '));
+    assert_eq!(columns(&app).last(), Some(&Column::Pid));
+    press(&mut app, KeyCode::Char('-'));
+    assert_eq!(columns(&app)[all.len() - 2], Column::Pid);
+    press(&mut app, KeyCode::Char('+'));
+    press(&mut app, KeyCode::Char('+'));
+    assert_eq!(columns(&app).last(), Some(&Column::Pid));
+    for _ in 0..40 {
+        press(&mut app, KeyCode::Home);
+        press(&mut app, KeyCode::Char(' '));
+    }
+    assert_eq!(columns(&app).len(), 1);
+    press(&mut app, KeyCode::Esc);
+    assert!(text(&app, (100, 30)).contains("Theme"), "back to the settings");
+}
+
+#[test]
+fn the_screen_opens_as_it_was_left() {
+    let layout = Layout {
+        page: Some(Page::Processes),
+        time_scale: "10m".parse().ok(),
+        sort: Some(Sort { column: Column::Memory, reversed: true }),
+        columns: Some(vec![Column::Memory, Column::Pid]),
+        tree: Some(true),
+        threads: Some(true),
+        theme: "light".parse().ok(),
+        low_bandwidth: Some(true),
+        mouse: Some(false),
+    };
+    let options = Options { layout: layout.clone(), low_bandwidth: true, mouse: false, ..Options::default() };
+    let mut app = App::new(job(), options, (80, 24));
+    assert_eq!(app.page(), Page::Processes);
+    // Everything but the page is kept.
+    let layout = Layout { page: None, ..layout };
+    assert_eq!(app.layout(), layout);
+    press(&mut app, KeyCode::Char('1'));
+    press(&mut app, KeyCode::Char('+'));
+    let changed = app.layout().changed_since(&layout);
+    let expected = Layout { time_scale: "5m".parse().ok(), ..Layout::default() };
+    assert_eq!(changed, expected);
+}
+
+#[test]
+fn keys_of_the_configuration_work_and_are_shown() {
+    let keys = vec!["x".parse().unwrap()];
+    let keymap = Keymap::default().rebind(&[("copy", keys), ("quit", vec!["Q".parse().unwrap()])]).unwrap();
+    let mut app = App::new(job(), Options { keymap, ..Options::default() }, (120, 40));
+    assert_eq!(press(&mut app, KeyCode::Char('q')), []);
+    assert_eq!(press(&mut app, KeyCode::Char('Q')), [Effect::Quit]);
+    let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert_eq!(app.step(Message::Key(control_c)), [Effect::Quit]);
+    press(&mut app, KeyCode::Char('?'));
+    let help = text(&app, (120, 40));
+    assert!(help.lines().any(|line| line.contains(" Q ") && line.contains("quit")), "{help}");
+}

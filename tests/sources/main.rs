@@ -1,0 +1,10 @@
+//! What is read from and done to real processes, the made-up NVML library and the real py-spy.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+
+mod attached_jobs;
+mod nvml;
+#[path = "../support/process.rs"]
+mod process;
+mod process_actions;
+mod py_spy;

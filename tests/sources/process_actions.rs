@@ -1,0 +1,112 @@
+//! Signals and nice values: a real child gets them, and nobody else ever does.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+
+use trainmon::jobs::actions;
+use trainmon::sample::ProcessId;
+
+use crate::process::{Target, nice, pause, process_id, state, this_test, until};
+
+const TERM: i32 = 15;
+
+fn proc_root() -> &'static Path {
+    Path::new("/proc")
+}
+
+fn id(target: &Target) -> ProcessId {
+    process_id(target.id())
+}
+
+#[test]
+fn a_signal_reaches_its_process() {
+    let mut child = Target::sleeping();
+    let id = id(&child);
+    assert_eq!(actions::signal(proc_root(), id, TERM), format!("SIGTERM was sent to {}", id.pid));
+    assert_eq!(child.0.wait().unwrap().signal(), Some(TERM));
+    let text = actions::signal(proc_root(), id, TERM);
+    assert_eq!(text, format!("SIGTERM was not sent to {}: it has gone", id.pid));
+}
+
+#[test]
+fn one_that_has_ended_and_is_not_waited_for_has_gone() {
+    let mut child = Target::sleeping();
+    let id = id(&child);
+    child.0.kill().unwrap();
+    until("it has ended", || state(id.pid) == Some('Z'));
+    assert!(actions::signal(proc_root(), id, TERM).ends_with("it has gone"));
+    assert!(actions::renice(proc_root(), id, 19).ends_with("it has gone"));
+}
+
+#[test]
+fn a_number_that_is_used_again_is_not_hit() {
+    let mut child = Target::sleeping();
+    let before = nice(child.id());
+    let other = ProcessId { start_ticks: id(&child).start_ticks + 1, ..id(&child) };
+    assert!(actions::signal(proc_root(), other, 9).ends_with("it has gone"));
+    assert!(actions::renice(proc_root(), other, before + 1).ends_with("it has gone"));
+    assert!(child.lives());
+    assert_eq!(nice(child.id()), before);
+}
+
+#[test]
+fn a_process_of_another_root_is_not_mistaken_for_ours() {
+    let mut child = Target::sleeping();
+    let id = id(&child);
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join(id.pid.to_string());
+    std::fs::create_dir(&folder).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", id.pid)).unwrap();
+    // The same number, started at another time: what a PID of another namespace looks like from there.
+    let other = ProcessId { start_ticks: id.start_ticks + 77, ..id };
+    let made_up = stat.replace(&format!(" {} ", id.start_ticks), &format!(" {} ", other.start_ticks));
+    std::fs::write(folder.join("stat"), made_up).unwrap();
+    assert!(actions::signal(root.path(), other, 9).ends_with("it has gone"));
+    assert!(child.lives());
+    std::fs::write(folder.join("stat"), stat).unwrap();
+    assert!(actions::signal(root.path(), id, 9).ends_with(&format!("was sent to {}", id.pid)));
+}
+
+#[test]
+fn a_nice_value_is_set() {
+    let child = Target::sleeping();
+    let wanted = (nice(child.id()) + 1).min(19);
+    let text = actions::renice(proc_root(), id(&child), wanted);
+    assert_eq!(text, format!("the nice value of {} is {wanted} now", child.id()));
+    assert_eq!(nice(child.id()), wanted);
+}
+
+#[test]
+#[ignore = "not a test: the child of the next one, with threads of its own"]
+fn a_child_with_threads() {
+    for _ in 0..3 {
+        std::thread::spawn(|| pause(60_000));
+    }
+    pause(60_000);
+}
+
+#[test]
+fn a_nice_value_is_set_for_every_thread() {
+    let child = Target::spawn(this_test(module_path!(), "a_child_with_threads").stdout(std::process::Stdio::null()));
+    let tasks = || std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    // Its main thread, that of the test, and three more.
+    until("its threads are there", || tasks().count() == 5);
+    assert_eq!(
+        actions::renice(proc_root(), id(&child), 19),
+        format!("the nice value of {} is 19 now, for 5 threads", child.id())
+    );
+    for task in tasks() {
+        assert_eq!(nice(task.unwrap().file_name().to_str().unwrap().parse().unwrap()), 19);
+    }
+}
+
+#[test]
+fn the_first_process_and_trainmon_itself_are_refused() {
+    let of = |pid| ProcessId { pid, start_ticks: 0 };
+    assert!(actions::signal(proc_root(), of(1), TERM).ends_with("the system's own"));
+    assert!(actions::renice(proc_root(), of(1), 19).ends_with("the system's own"));
+    assert!(actions::signal(proc_root(), of(std::process::id()), TERM).ends_with("trainmon itself"));
+    assert!(actions::signal(proc_root(), of(0), TERM).ends_with("gone"));
+    assert!(actions::signal(proc_root(), of(u32::MAX), TERM).ends_with("gone"));
+    assert_eq!(actions::signal(proc_root(), of(0), 4711), "no signal has the number 4711");
+}

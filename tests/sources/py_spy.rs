@@ -1,0 +1,182 @@
+//! The reader of Python stacks against the real py-spy and a real interpreter; left out, with a word, where one of them
+//! is not installed.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use trainmon::sample::{ProcessId, SourceState, StackWindow, ThreadStacks};
+use trainmon::sources::py_spy::PySpy;
+use trainmon::sources::task_files;
+
+use crate::process::{Target, pause, process_id, state};
+
+/// Nine tenths of the main thread's time in `hot`, one tenth in `cold`; a second thread sleeps in `rest`.
+const PROGRAM: &str = r#"
+import threading, time
+
+def rest():
+    while True:
+        time.sleep(60)
+
+class Work:
+    def hot(self, end):
+        while time.monotonic() < end: pass
+
+    def cold(self, end):
+        while time.monotonic() < end: pass
+
+threading.Thread(target=rest, daemon=True, name="Rester").start()
+work = Work()
+print("ready", flush=True)
+while True:
+    work.hot(time.monotonic() + 0.09)
+    work.cold(time.monotonic() + 0.01)
+"#;
+
+/// The program, and the folder in which it lies.
+struct Python {
+    target: Target,
+    _folder: tempfile::TempDir,
+}
+
+impl Python {
+    fn start(python: &Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("train.py");
+        fs::write(&file, PROGRAM).unwrap();
+        let mut target = Target::spawn(Command::new(python).arg(&file).stdout(Stdio::piped()));
+        let mut line = String::new();
+        BufReader::new(target.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self { target, _folder: folder }
+    }
+
+    fn id(&self) -> ProcessId {
+        process_id(self.target.id())
+    }
+}
+
+/// A program on PATH or in the active virtual environment.
+fn installed(name: &str) -> Option<PathBuf> {
+    let environment = env::var_os("VIRTUAL_ENV").map(|place| Path::new(&place).join("bin"));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut places: Vec<PathBuf> = environment.into_iter().chain(env::split_paths(&path)).collect();
+    places.retain(|place| Command::new(place.join(name)).arg("--version").output().is_ok_and(|o| o.status.success()));
+    places.first().map(|place| place.join(name))
+}
+
+/// Every py-spy that is installed: the current one, and an older one in a folder of its own beside the environment's `bin`
+/// (`requirements-older.txt`), which names functions without their class.
+fn every_py_spy() -> Vec<PathBuf> {
+    let older = env::var_os("VIRTUAL_ENV").map(|place| Path::new(&place).join("older/bin/py-spy"));
+    installed("py-spy").into_iter().chain(older.filter(|path| path.is_file())).collect()
+}
+
+fn both() -> Option<(PathBuf, PathBuf)> {
+    let found = installed("py-spy").zip(installed("python3"));
+    if found.is_none() {
+        eprintln!("left out: py-spy or python3 is not installed");
+    }
+    found
+}
+
+/// Share of a thread's samples that have the function, by the last part of its name, in their stack.
+fn share(window: &StackWindow, thread: &ThreadStacks, function: &str) -> f64 {
+    let all: u32 = thread.stacks.iter().map(|stack| stack.samples).sum();
+    let named = |&at: &u32| window.frames[at as usize].function.rsplit('.').next() == Some(function);
+    let with = thread.stacks.iter().filter(|stack| stack.frames.iter().any(named));
+    f64::from(with.map(|stack| stack.samples).sum::<u32>()) / f64::from(all)
+}
+
+#[test]
+fn a_window_shows_the_hot_function_and_its_line_and_never_stops_the_program() {
+    let Some((_, python)) = both() else { return };
+    for py_spy in every_py_spy() {
+        a_window_of(&py_spy, &python);
+    }
+}
+
+fn a_window_of(py_spy: &Path, python: &Path) {
+    let program = Python::start(python);
+    let (proc_root, id) = (Path::new("/proc"), program.id());
+    let mut reader = PySpy::find(proc_root, id, Some(py_spy)).unwrap();
+
+    // Looks at every thread's state as fast as it can while the window is taken.
+    let over = Arc::new(AtomicBool::new(false));
+    let watcher = std::thread::spawn({
+        let (over, pid) = (Arc::clone(&over), id.pid);
+        move || {
+            let mut seen = BTreeSet::new();
+            while !over.load(Ordering::Relaxed) {
+                for task in fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten() {
+                    if let Ok(stat) = fs::read(task.path().join("stat")) {
+                        seen.extend(task_files::stat(&stat).map(|stat| stat.state));
+                    }
+                }
+                pause(1);
+            }
+            seen
+        }
+    });
+    let window = reader.record(proc_root, id, 2, 50, &AtomicBool::new(false));
+    over.store(true, Ordering::Relaxed);
+    let states = watcher.join().unwrap();
+    let window = window.unwrap().unwrap();
+
+    assert!(!states.contains(&'T') && !states.contains(&'t'), "{states:?}");
+    assert_eq!((window.process, window.rate_hz), (id, 50));
+    // Its samples come at random distances, so that a window is about as long as was asked for.
+    assert!(window.ended_ns - window.began_ns >= 1_200_000_000);
+    let [main, other] = window.threads.as_slice() else { panic!("{:?}", window.threads) };
+    assert_eq!((&*main.name, main.tid), ("MainThread", Some(id.pid)));
+    assert_eq!(&*other.name, "Rester");
+    let hot = share(&window, main, "hot");
+    assert!((0.75..=0.99).contains(&hot), "hot has {hot}");
+    assert!((share(&window, other, "rest") - 1.0).abs() < 1e-9);
+    let leaf = &window.frames[main.stacks[0].frames[0] as usize];
+    assert!(leaf.file.ends_with("train.py"), "{leaf:?}");
+    assert_eq!(leaf.text.as_deref(), Some("while time.monotonic() < end: pass"));
+}
+
+#[test]
+fn what_is_no_python_and_what_has_ended_are_told_apart() {
+    let Some((py_spy, _)) = both() else { return };
+    let mut sleeper = Target::sleeping();
+    let id = process_id(sleeper.id());
+    let proc_root = Path::new("/proc");
+    let mut reader = PySpy::find(proc_root, id, Some(&py_spy)).unwrap();
+    let refusal = reader.record(proc_root, id, 1, 20, &AtomicBool::new(false)).unwrap_err();
+    assert_eq!(refusal.state, SourceState::Absent);
+    assert!(refusal.reason.contains("no Python"), "{refusal:?}");
+    // It may be starting its interpreter yet.
+    assert!(!refusal.last);
+    sleeper.end();
+    let refusal = reader.record(proc_root, id, 1, 20, &AtomicBool::new(false)).unwrap_err();
+    assert_eq!((refusal.state, refusal.last), (SourceState::Gone, true));
+}
+
+#[test]
+fn a_wish_to_stop_ends_a_window_at_once() {
+    let Some((py_spy, python)) = both() else { return };
+    let program = Python::start(&python);
+    let (proc_root, id) = (Path::new("/proc"), program.id());
+    let mut reader = PySpy::find(proc_root, id, Some(&py_spy)).unwrap();
+    let stop = AtomicBool::new(false);
+    let (result, took) = std::thread::scope(|scope| {
+        let recording = scope.spawn(|| reader.record(proc_root, id, 30, 20, &stop));
+        pause(500);
+        let asked = Instant::now();
+        stop.store(true, Ordering::Relaxed);
+        (recording.join().unwrap(), asked.elapsed())
+    });
+    assert_eq!(result.unwrap(), None);
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(!matches!(state(id.pid), Some('T' | 't')));
+}

@@ -1,0 +1,149 @@
+//! The program, processes for it to look at, and this test program itself started again for a part that needs a process
+//! of its own.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use trainmon::sample::ProcessId;
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_trainmon");
+
+/// How long anything may take: far more than it does, for a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The program with an environment of its own, away from the person's configuration.
+pub fn trainmon(arguments: &[&str]) -> Command {
+    with_environment(Command::new(PROGRAM), arguments)
+}
+
+pub fn with_environment(mut command: Command, arguments: &[&str]) -> Command {
+    command.args(arguments).env_clear().env("HOME", "/nonexistent").env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
+    command
+}
+
+/// This test program again, to run one test of it alone, also one that is ignored otherwise: `module_path!()` of the file
+/// that it stands in, and its name.
+pub fn this_test(module: &str, name: &str) -> Command {
+    let path = module.split_once("::").map_or(name.to_owned(), |(_program, module)| format!("{module}::{name}"));
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", &path, "--include-ignored", "--test-threads=1"]);
+    command
+}
+
+/// The made-up NVML library of `support/NAME.rs`.
+pub fn library(name: &str) -> String {
+    let tests = std::env::current_exe().unwrap();
+    let profile = tests.parent().and_then(Path::parent).unwrap();
+    let library = profile.join("examples").join(format!("lib{name}.so"));
+    assert!(library.exists(), "{} is missing: cargo build --examples", library.display());
+    library.to_str().unwrap().to_owned()
+}
+
+/// A recording of the repository.
+pub fn recording(name: &str) -> String {
+    format!("{}/tests/recordings/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A /proc with two trees that may be training, which cannot be attached to.
+pub fn two_candidates(root: &Path) {
+    for (pid, parent, comm) in
+        [(7, 1, "python"), (8, 7, "pt_data_worker"), (17, 1, "python"), (18, 17, "pt_data_worker")]
+    {
+        let folder = root.join(pid.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        let stat = format!("{pid} ({comm}) S {parent} 1 1 0 -1 0 1 0 0 0 250 50 0 0 20 0 4 0 99 9000000 512 1 1\n");
+        std::fs::write(folder.join("stat"), stat).unwrap();
+        std::fs::write(folder.join("cmdline"), format!("python\0train{pid}.py\0")).unwrap();
+    }
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A process to look at, with all that it starts; ended with the test.
+pub struct Target(pub Child);
+
+impl Target {
+    pub fn spawn(command: &mut Command) -> Self {
+        Self(command.process_group(0).spawn().unwrap())
+    }
+
+    pub fn start(program: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        Self::spawn(command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
+    }
+
+    pub fn sleeping() -> Self {
+        Self::start("sleep", &["600"])
+    }
+
+    pub fn busy() -> Self {
+        Self::start("timeout", &["20", "sh", "-c", "while :; do :; done"])
+    }
+
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn pid(&self) -> String {
+        self.id().to_string()
+    }
+
+    pub fn lives(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+
+    /// Ends it and waits until it has gone.
+    pub fn end(&mut self) {
+        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+pub fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
+
+/// Fields of `/proc/PID/stat` from the third on, the state; `None` once the process has gone.
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit(')').next()?.split_whitespace().map(str::to_owned).collect())
+}
+
+pub fn state(pid: u32) -> Option<char> {
+    stat(pid)?.first()?.chars().next()
+}
+
+/// Which process has the number now: field 22 of proc(5) is its start time.
+pub fn process_id(pid: u32) -> ProcessId {
+    ProcessId { pid, start_ticks: stat(pid).unwrap()[22 - 3].parse().unwrap() }
+}
+
+pub fn nice(pid: u32) -> i32 {
+    rustix::process::getpriority_process(Pid::from_raw(pid.cast_signed())).unwrap()
+}
+
+/// Waits for a condition to hold.
+pub fn until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        pause(5);
+    }
+}
+
+pub fn pause(ms: u64) {
+    std::thread::sleep(Duration::from_millis(ms));
+}
