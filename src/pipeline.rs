@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::diagnosis::{Context, Diagnosis, LOOK_BACK_S, Verdict};
-use crate::rates::{Frame, Rates, RatesOptions};
+use crate::rates::{Frame, GpuChoice, Rates, RatesOptions};
 use crate::sample::Sample;
 use crate::sample::recording::Header;
 use crate::text::sanitise;
@@ -20,11 +20,11 @@ pub struct Tick {
     pub sample: Arc<Sample>,
     /// Its rates.
     pub frame: Arc<Frame>,
-    /// The verdict that stands.
+    /// The run's verdict: once the target has ended, the last one.
     pub verdict: Arc<Verdict>,
-    /// Since when class and cause have stood, CLOCK_MONOTONIC nanoseconds.
+    /// Since when its class and cause have been the same, CLOCK_MONOTONIC nanoseconds.
     pub since_ns: u64,
-    /// What the diagnosis says of this interval: the verdict that stands, or that the target has ended.
+    /// What the diagnosis says of this interval: the run's verdict, or that the target has ended.
     pub judged: Arc<Verdict>,
     /// Whether the target is still there.
     pub alive: bool,
@@ -37,8 +37,8 @@ pub struct Pipeline {
     diagnosis: Diagnosis,
     /// Frames that the diagnosis may look back on, oldest first: not across a gap.
     recent: VecDeque<Arc<Frame>>,
-    /// The verdict that stands, and since when.
-    standing: Option<(Arc<Verdict>, u64)>,
+    /// The run's current verdict, and since when class and cause have been the same.
+    current: Option<(Arc<Verdict>, u64)>,
 }
 
 impl Pipeline {
@@ -49,19 +49,21 @@ impl Pipeline {
             rates: Rates::new(options),
             diagnosis: Diagnosis::new(context),
             recent: VecDeque::new(),
-            standing: None,
+            current: None,
         }
     }
 
-    /// A pipeline for the samples that were recorded under this header.
+    /// A pipeline for the samples that were recorded under this header. `gpus` are devices named by hand, instead of
+    /// those that were named when it was recorded.
     #[must_use]
-    pub fn of_recording(header: &Header, options: RatesOptions) -> Self {
+    pub fn of_recording(header: &Header, gpus: Option<&[GpuChoice]>) -> Self {
+        let named = || header.gpus.iter().filter_map(|gpu| gpu.parse().ok()).collect();
         let context = Context {
             pid: header.pid,
             command: sanitise(&header.command).into_owned(),
             started: sanitise(&header.started).into_owned(),
         };
-        Self::new(context, options)
+        Self::new(context, RatesOptions { gpus: gpus.map_or_else(named, <[GpuChoice]>::to_vec) })
     }
 
     /// The tick of the next sample.
@@ -70,17 +72,17 @@ impl Pipeline {
         self.remember(&frame);
         let judged = Arc::new(self.diagnosis.observe(self.recent.iter().map(AsRef::as_ref), &sample));
         let alive = sample.job.as_ref().is_none_or(|job| job.alive);
-        let (verdict, since_ns) = match self.standing.take() {
+        let (verdict, since_ns) = match self.current.take() {
             // The run's last verdict stays: it says more than that the run has ended.
-            Some(standing) if !alive => standing,
+            Some(current) if !alive => current,
             Some((before, since_ns)) if same_cause(&before, &judged) => (Arc::clone(&judged), since_ns),
             _ => (Arc::clone(&judged), frame.monotonic_ns),
         };
-        self.standing = Some((Arc::clone(&verdict), since_ns));
+        self.current = Some((Arc::clone(&verdict), since_ns));
         Arc::new(Tick { sample, frame, verdict, since_ns, judged, alive })
     }
 
-    /// The verdict that stands after all of the samples, or at the target's end; none without samples.
+    /// The run's verdict after all of the samples, or at the target's end; none without samples.
     ///
     /// # Errors
     /// The first of the samples that is one.
@@ -93,7 +95,7 @@ impl Pipeline {
                 break;
             }
         }
-        Ok(self.standing.map(|(verdict, _)| verdict))
+        Ok(self.current.map(|(verdict, _)| verdict))
     }
 
     fn remember(&mut self, frame: &Arc<Frame>) {

@@ -13,6 +13,7 @@ use crate::diagnosis::Verdict;
 use crate::errors::Exit;
 use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::{json, text};
+use crate::pipeline::Pipeline;
 use crate::sources::recording::Recording;
 
 /// Watches the target, or replays a recording of it, and prints the verdict.
@@ -41,7 +42,7 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
 fn replay(settings: &Settings, path: &Path) -> anyhow::Result<Arc<Verdict>> {
     let which = || format!("recording {}", path.display());
     let mut recording = Recording::open(path).with_context(which)?;
-    let pipeline = super::replay::pipeline(recording.header(), settings.gpus.as_deref());
+    let pipeline = Pipeline::of_recording(recording.header(), settings.gpus.as_deref());
     let verdict = pipeline.last_verdict(recording.by_ref()).with_context(which)?;
     if let Some(note) = recording.note() {
         eprintln!("trainmon: {}: {note}", crate::text::sanitise(&which()));

@@ -23,7 +23,7 @@ pub async fn run(settings: &Settings) -> anyhow::Result<Session> {
     let mut candidates = Candidates::new(places(settings));
     candidates.want(true);
     let make = |_| PickScreen { picker: Picker::new(theme), candidates, settings };
-    let (_, session) = screen_loop::run(screen::terminal_options(options.mouse), make).await?;
+    let (.., session) = screen_loop::run(screen::terminal_options(options.mouse), make).await?;
     Ok(session)
 }
 

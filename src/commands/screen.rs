@@ -9,20 +9,20 @@ use jiff::Zoned;
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 
-use super::replay::Player;
 use super::{attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
 use crate::errors::Exit;
 use crate::history::archive::Limits;
 use crate::jobs::attached::AttachedJobs;
 use crate::jobs::candidates::polling::Candidates;
+use crate::jobs::recorded::Player;
 use crate::jobs::session::Session;
 use crate::jobs::{JobEvent, JobKey, Target, actions};
 use crate::text;
 use crate::tui::message::Export;
 use crate::tui::{self, App, Effect, Job, Layout, Message, Options, Theme, summary, terminal, theme};
 
-/// How much of a recording is kept for looking at: a day, packed.
+/// How much of a recording can be gone back to: a day, packed.
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
 
 /// Shows a job until the user leaves the screen. When the target ends the screen stays.
@@ -48,7 +48,7 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
     show(job, options, settings, Feed::Recorded(Box::new(player))).await
 }
 
-/// What the screen is set to: the command line and the configuration over what was kept over the defaults.
+/// What the screen is set to: the command line and the configuration over the stored layout over the defaults.
 ///
 /// # Errors
 /// One line when the theme's file cannot be used.
@@ -84,7 +84,7 @@ async fn show(job: Job, options: Options, settings: &Settings, feed: Feed) -> an
     let ascii = options.theme.ascii;
     let make = |size| JobScreen::new(App::new(job, options.clone(), size), feed, settings, options.may_signal);
     match screen_loop::run(terminal_options(options.mouse), make).await {
-        Ok((terminal, app)) => {
+        Ok((terminal, JobScreen { app, .. }, ())) => {
             let width = usize::from(terminal.size().0);
             terminal.leave_with(&what_was_learned(&app, width, ascii));
             Ok(Exit::Done.into())
@@ -158,7 +158,7 @@ impl<'s> JobScreen<'s> {
 }
 
 impl screen_loop::Screen for JobScreen<'_> {
-    type Outcome = App;
+    type Outcome = ();
 
     async fn next(&mut self) -> Vec<Message> {
         let needs = self.app.needs();
@@ -188,15 +188,15 @@ impl screen_loop::Screen for JobScreen<'_> {
         self.app.update(message)
     }
 
-    fn act(&mut self, effect: Effect) -> anyhow::Result<ControlFlow<App, Vec<Effect>>> {
+    fn act(&mut self, effect: Effect) -> anyhow::Result<ControlFlow<(), Vec<Effect>>> {
         let proc_root = &self.settings.proc_root;
         let message = match effect {
             Effect::Quit => {
-                // How somebody's recording was looked at says nothing about how runs are watched.
+                // The layout of a replay says nothing about how live jobs are to be shown.
                 if let (Feed::Live(_), Some(file)) = (&self.feed, &self.settings.layout_file) {
                     layout_store::write(file, &self.app.layout().changed_since(&self.begun));
                 }
-                return Ok(ControlFlow::Break(self.app.clone()));
+                return Ok(ControlFlow::Break(()));
             }
             Effect::Save(export, text) => Message::Notice(save(self.app.job().target.pid, export, &text)),
             // The screen asks for neither where they are off; that they stay off does not rest on it.

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use crossterm::event::EventStream;
 use ratatui::buffer::Buffer;
@@ -31,20 +32,23 @@ pub(super) trait Screen {
     fn draw(&mut self, buffer: &mut Buffer);
 }
 
-/// Drives a screen on the terminal until it closes, and gives the terminal with what is left.
+/// Drives a screen on the terminal until it closes, and gives both back with what is left.
 ///
 /// # Errors
 /// What the screen's actions give, or that the terminal cannot be used.
 pub(super) async fn run<S: Screen>(
     options: terminal::Options,
     make: impl FnOnce((u16, u16)) -> S,
-) -> anyhow::Result<(Terminal, S::Outcome)> {
+) -> anyhow::Result<(Terminal, S, S::Outcome)> {
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(process::Signal::CONT.as_raw()))?;
     let mut terminal = Terminal::enter(options)?;
+    // Opens the terminal for reading. Without it a stream of events does so, and panics (crossterm 0.29) where the terminal
+    // has gone meanwhile.
+    crossterm::event::poll(Duration::ZERO)?;
+    let mut events = EventStream::new();
     let mut screen = make(terminal.size());
     terminal.draw(|buffer| screen.draw(buffer))?;
-    let mut events = EventStream::new();
     loop {
         // Signals are heard by the runtime, which must have its turn while keys or ticks come faster than they are drawn.
         tokio::task::yield_now().await;
@@ -81,7 +85,7 @@ pub(super) async fn run<S: Screen>(
                 Effect::Mouse(on) => unless_stalled(terminal.mouse(on))?,
                 effect => match screen.act(effect)? {
                     ControlFlow::Continue(more) => effects.extend(more),
-                    ControlFlow::Break(outcome) => return Ok((terminal, outcome)),
+                    ControlFlow::Break(outcome) => return Ok((terminal, screen, outcome)),
                 },
             }
         }

@@ -52,7 +52,7 @@ const RUNS_NS: [u64; 5] = [315_000_000, 1_050_000_000, 3_150_000_000, 10_500_000
 /// The points of the recent past.
 #[derive(Debug, Clone)]
 pub struct Timeline {
-    /// As they came, oldest first. The newest is in no run yet.
+    /// Oldest first. The newest is in no run yet.
     points: VecDeque<Point>,
     /// Coarser and coarser.
     levels: [Level; RUNS_NS.len()],
@@ -79,7 +79,7 @@ impl Timeline {
         Self { points: VecDeque::new(), levels: RUNS_NS.map(Level::new), bounds }
     }
 
-    /// Adds the values of a frame and the class that stands at it, dropping the oldest when full.
+    /// Adds the values of a frame with the class of its verdict, dropping the oldest when full.
     pub fn push(&mut self, frame: &Frame, class: Class) {
         let mut point = Point::of(frame, class);
         if self.points.back().is_some_and(|last| point.end_ns < last.end_ns) {

@@ -48,7 +48,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds an interval and the verdict that stands at it. Time in which nobody watched counts for nothing.
+    /// Adds an interval with its verdict. A gap, in which nothing was seen, counts for nothing.
     pub fn push(&mut self, frame: &Frame, verdict: &Arc<Verdict>) {
         let seconds = if frame.gap || !frame.seconds.is_finite() { 0.0 } else { frame.seconds.max(0.0) };
         self.watched_s += seconds;

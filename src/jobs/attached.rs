@@ -84,7 +84,7 @@ impl AttachedJobs {
         self.leaving.extend(std::thread::Builder::new().name("tm-detach".to_owned()).spawn(move || drop(session)));
     }
 
-    /// Passes on what somebody needs who looks at the job `shown`.
+    /// Passes on what the screen needs, on which the job `shown` is.
     pub fn want(&mut self, needs: Needs, shown: JobKey) {
         for (key, session) in &mut self.jobs {
             session.want(needs, *key == shown);

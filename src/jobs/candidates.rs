@@ -1,7 +1,7 @@
 //! Which processes may be training: the list that a person chooses from, best first.
 //!
-//! What makes a candidate is told here, from plain lists of processes; [`scan`] looks at the machine, and [`polling`] looks
-//! again and again while somebody looks at the list.
+//! What makes a candidate is told here, from plain lists of processes; [`scan`] reads the machine, [`polling`] does so again
+//! and again while the list is shown.
 
 pub mod polling;
 pub mod scan;

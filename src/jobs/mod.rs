@@ -5,6 +5,7 @@
 pub mod actions;
 pub mod attached;
 pub mod candidates;
+pub mod recorded;
 pub mod session;
 
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub enum JobEvent {
     Loaded(Option<String>),
 }
 
-/// What somebody looks at needs beyond the ordinary samples.
+/// What the screen needs beyond the ordinary samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Fresh stacks, one window after the other.

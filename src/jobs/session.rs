@@ -1,4 +1,4 @@
-//! One attached job: a collector that feeds a pipeline, and as many stacks as the verdict or somebody needs.
+//! One attached job: a collector that feeds a pipeline, and as many stacks as the verdict and the screen need.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ pub struct Session {
     ended: bool,
     /// This job is shown, or no screen is up.
     shown: bool,
-    /// Somebody looks at its stacks.
+    /// Its stacks are shown.
     stacks_shown: bool,
 }
 
@@ -137,7 +137,7 @@ impl Session {
                 || self.duration.is_some_and(|duration| elapsed >= duration))
     }
 
-    /// Passes on what somebody needs who looks at this job, or at another one.
+    /// Passes on what the screen needs, on which this job or another one is shown.
     pub fn want(&mut self, needs: Needs, shown: bool) {
         let stacks_shown = needs.stacks && shown;
         if self.shown && !shown {
@@ -164,11 +164,7 @@ impl Session {
 
 /// Ctrl-C, SIGTERM and SIGHUP: a clean end.
 #[derive(Debug)]
-pub struct Ending {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
+pub struct Ending([Signal; 3]);
 
 impl Ending {
     /// Begins to listen.
@@ -176,19 +172,16 @@ impl Ending {
     /// # Errors
     /// When the kernel refuses a handler.
     pub fn listen() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
+        Ok(Self([signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?]))
     }
 
     /// Waits for one of them. Cancel safe.
     pub async fn signalled(&mut self) {
+        let [interrupt, terminate, hang_up] = &mut self.0;
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hang_up.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
         }
     }
 }

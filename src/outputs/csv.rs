@@ -110,15 +110,14 @@ pub fn header(groups: usize) -> impl Iterator<Item = String> {
 /// # Errors
 /// The position of the first column that is not ours.
 pub fn groups_of_header(line: &str) -> Result<usize, usize> {
-    let columns: Vec<&str> = line.split(',').map(|column| column.trim_matches('"')).collect();
-    let groups = columns.len().saturating_sub(COLUMNS.len()) / GPU_COLUMNS.len();
-    let mut found = columns.iter();
-    for (position, wanted) in header(groups.min(GROUPS_MAX)).enumerate() {
-        if found.next().is_none_or(|column| **column != wanted) {
-            return Err(position + 1);
-        }
+    let found: Vec<&str> = line.split(',').map(|column| column.trim_matches('"')).collect();
+    let groups = found.len().saturating_sub(COLUMNS.len()) / GPU_COLUMNS.len();
+    let wanted: Vec<String> = header(groups.min(GROUPS_MAX)).collect();
+    let differs = found.iter().zip(&wanted).position(|(found, wanted)| found != wanted);
+    match differs.unwrap_or(found.len().min(wanted.len())) {
+        all if all == found.len() && all == wanted.len() => Ok(groups),
+        first => Err(first + 1),
     }
-    if found.next().is_some() { Err(columns.len() - found.len()) } else { Ok(groups) }
 }
 
 /// The device that a group of columns stands for: kept for the life of the file.

@@ -1,6 +1,6 @@
 //! One attached job, or one recording, as the screen knows it: its past, and which moment of it is looked at.
 //!
-//! Without a cursor the newest moment is shown and the charts run on. With one the picture stands at its moment, while
+//! Without a cursor the newest moment is shown and the charts run on. With one the picture is paused at its moment, while
 //! data keeps coming behind it; in a replay the cursor plays through the recording.
 
 use super::format;
@@ -28,7 +28,7 @@ const HOLD_NS: u64 = 5_000_000_000;
 /// The moment looked at.
 #[derive(Debug, Clone)]
 struct Cursor {
-    /// Kept here: a picture may stand for longer than the archive keeps its moment.
+    /// A copy: a picture may be paused for longer than the archive keeps its moment.
     moment: Moment,
     /// Right edge of the charts, CLOCK_MONOTONIC nanoseconds.
     edge_ns: u64,
@@ -66,7 +66,7 @@ pub struct Job {
     pub interval_s: f64,
     /// Its past.
     pub history: History,
-    /// How the sources stand.
+    /// The states of the sources.
     pub sources: Sources,
     /// How it has ended: `process 1234 ended after 12 m`.
     pub ended: Option<String>,
@@ -155,7 +155,7 @@ impl Job {
         self.shown().map(|moment| &*moment.verdict)
     }
 
-    /// The newest verdict, wherever the cursor stands.
+    /// The newest verdict, wherever the cursor is.
     #[must_use]
     pub fn latest_verdict(&self) -> Option<&Verdict> {
         self.archive().latest().map(|moment| &*moment.verdict)
@@ -173,7 +173,7 @@ impl Job {
         self.cursor.is_none()
     }
 
-    /// Whether the picture stands at a moment; else it moves by itself, with a live job or a recording that plays.
+    /// Whether the picture stays at a moment; else it moves by itself, with a live job or a recording that plays.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.cursor.is_some() && !self.replay.is_some_and(|replay| replay.playing)
@@ -211,7 +211,7 @@ impl Job {
         [15.0, 30.0].into_iter().find(|s| *s >= 10.0 * self.interval_s && holds_all(*s)).unwrap_or(60.0)
     }
 
-    /// Seconds for which the verdict on the screen has stood by then.
+    /// How long class and cause on the screen had been the same by then, seconds.
     #[must_use]
     pub fn verdict_age_s(&self) -> Option<f64> {
         let shown = self.shown()?;
@@ -239,7 +239,7 @@ impl Job {
         }
     }
 
-    /// Stops the picture, or lets it run on: at the newest moment, or through a recording from where it stands.
+    /// Pauses, or goes on: at the newest moment, or through a recording from where it is.
     pub fn pause(&mut self) {
         if let Some(mut replay) = self.replay {
             replay.playing = !replay.playing;
@@ -259,7 +259,7 @@ impl Job {
     /// Moves by so many moments; past the newest one a live picture runs on.
     pub fn step(&mut self, by: i64, span_s: f64) {
         let Some(here) = self.here() else { return };
-        // Who looks at single moments wants them to stand.
+        // Who looks at single moments wants them to stay.
         if let Some(replay) = &mut self.replay {
             replay.playing = false;
         }
@@ -303,7 +303,7 @@ impl Job {
         }
     }
 
-    /// All of the recording has been read: where it has been played to its end already, it stands.
+    /// All of the recording has been read: where it has been played to its end already, it is paused.
     pub fn loaded(&mut self) {
         let last = self.archive().last().map(|last| last.id);
         if let Some(replay) = &mut self.replay {
@@ -321,7 +321,7 @@ impl Job {
         }
     }
 
-    /// Seconds until a replay wants to go on; none while it stands.
+    /// Seconds until a replay wants to go on; none while it is paused.
     #[must_use]
     pub fn due_s(&self) -> Option<f64> {
         let replay = self.replay.filter(|replay| replay.playing)?;
@@ -400,13 +400,13 @@ impl Job {
         self.go_to(Some(to), Some(edge));
     }
 
-    /// Shows a moment; without an edge it stands at the right end of the charts.
+    /// Shows a moment; without an edge at the right end of the charts.
     fn go_to(&mut self, id: Option<MomentId>, edge_ns: Option<u64>) {
         let Some(moment) = id.and_then(|id| self.archive().load(id)) else { return };
         let now_ns = moment.frame.monotonic_ns;
         let same = self.held.as_ref().is_some_and(|held| same_cause(&held.verdict, &moment.verdict));
         self.cursor = Some(Cursor { moment, edge_ns: edge_ns.unwrap_or(now_ns) });
-        // The numbers of a live picture that stands are those of its moment: nothing is held.
+        // At low bandwidth a paused live picture shows its own moment; only what moves is held.
         if self.replay.is_some_and(|replay| !replay.playing || !same || self.held_too_long(now_ns)) {
             self.hold();
         }

@@ -43,7 +43,6 @@ const KNOWN_AGAINST_ARROWS: &[(&str, &str)] = &[];
 const KNOWN_CIRCLES: &[(&str, &str)] = &[
     ("tui::app::setup", "tui::app::popup"),
     ("tui::app::view", "tui::app::too_small"),
-    ("commands::screen", "commands::replay"),
     ("sample::sampler", "sample::job"),
 ];
 

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use serde::Deserialize;
 use trainmon::commands::log::Rows;
-use trainmon::commands::replay::{Player, pipeline};
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::Phase;
 use trainmon::history::archive::{Archive, Limits, MomentId};
+use trainmon::jobs::recorded::Player;
 use trainmon::jobs::session::block_on;
 use trainmon::jobs::{JobEvent, JobKey, Target};
 use trainmon::outputs::log::{self, Existing, LogSettings};
 use trainmon::outputs::recording::Recorder;
 use trainmon::outputs::{anonymise, json};
-use trainmon::pipeline::Tick;
+use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::rates::{Rates, Wait};
 use trainmon::sample::Sample;
 use trainmon::sample::recording::Header;
@@ -77,12 +77,12 @@ fn written(header: &Header, samples: &[Sample]) -> Vec<u8> {
 
 fn judged(bytes: &[u8]) -> Option<Arc<Verdict>> {
     let recording = Recording::new(bytes).unwrap();
-    pipeline(recording.header(), None).last_verdict(recording).unwrap()
+    Pipeline::of_recording(recording.header(), None).last_verdict(recording).unwrap()
 }
 
 fn judged_samples(header: &Header, samples: &[Sample]) -> Option<Arc<Verdict>> {
     let samples = samples.iter().cloned().map(Ok::<_, std::convert::Infallible>);
-    pipeline(header, None).last_verdict(samples).unwrap()
+    Pipeline::of_recording(header, None).last_verdict(samples).unwrap()
 }
 
 fn text(verdict: &Verdict) -> Vec<u8> {
@@ -210,7 +210,7 @@ proptest! {
 
 /// The ticks of a recording of which a copy is at `path`: as a live job's come, and as they are read to be replayed.
 fn ticks(path: &Path, header: &Header, samples: &[Sample]) -> (Vec<Arc<Tick>>, Vec<Arc<Tick>>) {
-    let mut live = pipeline(header, None);
+    let mut live = Pipeline::of_recording(header, None);
     let live = samples.iter().map(|sample| live.push(Arc::new(sample.clone()))).collect();
     let mut player = Player::open(path, None).unwrap();
     let mut replayed = Vec::new();

@@ -1,5 +1,5 @@
-//! The candidates, looked for again and again while somebody looks at the list of them: a scan walks /proc, so it runs
-//! beside the loop of the screen, one at a time.
+//! The candidates, scanned for again and again while their list is shown. A scan walks /proc, so it runs beside the loop
+//! of the screen, one at a time.
 
 use std::time::{Duration, Instant};
 
@@ -23,23 +23,23 @@ pub struct Candidates {
     scan: Option<Scan>,
     running: Option<JoinHandle<(Scan, Vec<Candidate>)>>,
     wanted: bool,
-    /// Scans since somebody looks.
+    /// Scans since the list is shown.
     scans: u32,
     due: Instant,
 }
 
 impl Candidates {
-    /// Looks at nothing yet.
+    /// Scans nothing yet.
     #[must_use]
     pub fn new(places: Places) -> Self {
         Self { places, scan: None, running: None, wanted: false, scans: 0, due: Instant::now() }
     }
 
-    /// Says whether somebody looks at the list.
+    /// Says whether the list is shown.
     pub fn want(&mut self, wanted: bool) {
         if wanted && !self.wanted {
             (self.scans, self.due) = (0, Instant::now());
-            // What has been found since nobody looks is old.
+            // What was found while the list was not shown is old.
             self.running.take_if(|running| running.is_finished());
         }
         self.wanted = wanted;

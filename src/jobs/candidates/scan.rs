@@ -1,4 +1,4 @@
-//! One look at the machine after the other: who may be training, and what that uses meanwhile.
+//! Scans of the machine: which processes may be training, and what they use meanwhile.
 //!
 //! NVML may hang with its driver, so it is asked on a thread of its own (tm-candidates-gpu), which is waited for only for
 //! a moment.
