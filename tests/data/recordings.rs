@@ -141,7 +141,7 @@ fn any_number_of_samples_is_judged() {
         let samples: Vec<Arc<Sample>> = samples.into_iter().map(Arc::new).collect();
         // Whole, so that each of its beginnings is judged, and with each of its ticks missing.
         for missing in std::iter::once(None).chain((0..samples.len()).map(Some)) {
-            let mut pipeline = pipeline(&header, None);
+            let mut pipeline = Pipeline::of_recording(&header, None);
             for (at, sample) in samples.iter().enumerate().filter(|(at, _)| Some(*at) != missing) {
                 let tick = pipeline.push(Arc::clone(sample));
                 assert!(!tick.verdict.summary.is_empty(), "{name} without {missing:?}: {at}");
