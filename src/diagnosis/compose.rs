@@ -5,7 +5,7 @@ use crate::sample::Sample;
 use super::causes::{Cause, Judgement, Place, Spec};
 use super::class::{Class, Phase};
 use super::evidence::evidence;
-use super::features::{Features, Worker};
+use super::features::Features;
 use super::stalls;
 use super::stats::{percent, round};
 use super::thresholds::*;
@@ -55,13 +55,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
             sync_lines: stacks.sync_lines.clone(),
             samples: stacks.samples,
         }),
-        // Stopped workers stand somewhere, but are in no stage.
-        workers: window
-            .workers
-            .iter()
-            .flat_map(|workers| &workers.each)
-            .map(|one| worker(one, judgement.phase == Phase::Stopped))
-            .collect(),
+        workers: workers(judgement, window),
         evidence: evidence(judgement, spec, window),
         advice: advice(judgement, spec, window),
         other_findings: findings(judgement, window),
@@ -77,18 +71,13 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
 
 /// What else was found, what would come next, and what makes the verdict less sure.
 fn findings(judgement: &Judgement, window: &Features) -> Vec<Finding> {
-    let others = judgement.others.iter().map(|other| {
-        let class = other.cause.spec().class;
-        let confidence = round(other.confidence.clamp(0.0, 1.0), 2);
-        Finding { class, cause: Some(other.cause), confidence, text: other.text.clone() }
-    });
     let class = judgement.class;
     let doubts = judgement.doubts.iter().filter(|_| class != Class::Unknown);
     let doubts = doubts.map(|doubt| {
         let text = format!("less sure because {doubt}");
         Finding { class, cause: None, confidence: 0.0, text }
     });
-    others.chain(next_limit(judgement, window)).chain(doubts).collect()
+    judgement.others.iter().cloned().chain(next_limit(judgement, window)).chain(doubts).collect()
 }
 
 /// What would hold the loop back once its waits for batches are gone.
@@ -113,8 +102,7 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
         }
         _ => return None,
     };
-    let confidence = round(judgement.confidence * IF_FIRST_GOES.value, 2);
-    Some(Finding { class: cause.spec().class, cause: Some(cause), confidence, text })
+    Some(Finding::of(cause, judgement.confidence * IF_FIRST_GOES.value, text))
 }
 
 fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> String {
@@ -205,19 +193,13 @@ fn steps(window: &Features) -> Steps {
     }
 }
 
-fn worker(worker: &Worker, stopped: bool) -> WorkerVerdict {
-    let [busy, io_wait, runnable, idle] =
-        worker.shares.map_or([None; 4], |shares| shares.map(|share| Some(round(share, 3))));
-    WorkerVerdict {
-        pid: worker.pid,
-        busy,
-        io_wait,
-        runnable,
-        idle,
-        batches_per_s: worker.batches_s.map(|rate| round(rate, 3)),
-        stages: worker.stages.filter(|_| !stopped),
-        hottest: worker.hottest.clone().filter(|_| !stopped),
+/// Each worker. Stopped ones stand somewhere, but are in no stage.
+fn workers(judgement: &Judgement, window: &Features) -> Vec<WorkerVerdict> {
+    let mut each = window.workers.as_ref().map(|workers| workers.each.clone()).unwrap_or_default();
+    for worker in each.iter_mut().filter(|_| judgement.phase == Phase::Stopped) {
+        (worker.stages, worker.hottest) = (None, None);
     }
+    each
 }
 
 fn advice(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<Advice> {

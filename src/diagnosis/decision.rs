@@ -8,7 +8,7 @@
 use crate::rates::stacks::Activity;
 
 use super::causes::throttled::is_held_down;
-use super::causes::{Case, Cause, Judgement, Known, Loss, Other};
+use super::causes::{Case, Cause, Finding, Judgement, Known, Loss};
 use super::class::{Class, Phase};
 use super::features::{Features, Workers};
 use super::phases::not_training;
@@ -120,7 +120,7 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
 
     let class = judgement.class;
     let mut other = |cause: Cause, confidence: Threshold, text: String| {
-        judgement.others.push(Other { cause, confidence: confidence.value, text });
+        judgement.others.push(Finding::of(cause, confidence.value, text));
     };
     if let Some(gpu) = &window.gpu {
         if gpu.spread > UNEVEN && gpu.count > 1 {

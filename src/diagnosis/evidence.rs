@@ -1,5 +1,6 @@
 //! The numbers that a verdict rests on, with the thresholds that they were held against.
 
+use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 
 use super::causes::checkpoint_write::CHECKPOINT;
@@ -94,7 +95,7 @@ impl Lines<'_> {
                 self.add_some(signal, share, None);
             }
         }
-        self.add_asked(FutexWait, main.futex, None);
+        self.add_asked(FutexWait, main.waits(Wait::Futex), None);
         self.add_asked(OtherThread, main.other_threads.busiest, Some(BUSY));
         if window.workers.is_none() {
             self.add(MainRead, main.read_chars_s, Some(INLINE_READ));

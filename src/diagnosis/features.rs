@@ -6,17 +6,17 @@ mod device;
 mod loop_thread;
 mod workers;
 
-use crate::rates::Frame;
 use crate::rates::frame::{Stall, TrainerRates, WorkerRates};
 use crate::rates::stacks::Activity;
 use crate::rates::stacks::sums::StackSums;
+use crate::rates::{Frame, Wait};
 use crate::sample::{MountKind, ProcessId};
 
 use super::stats;
 use super::thresholds::DEVICE_UNUSED;
 pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
-pub(super) use workers::{Worker, Workers};
+pub(super) use workers::Workers;
 
 /// Share of frames with new workers from which sets come and go too fast for their steps to be counted: feeder threads are
 /// looked for once a tick, so whole sets of workers that live hardly longer go unseen.
@@ -324,7 +324,8 @@ impl Features {
     /// sampler saw of that in getting batches is the most it can be. The rest is waiting for a batch.
     pub fn receiving(&self) -> f64 {
         let Some(main) = &self.main else { return 0.0 };
-        (main.share(Activity::Receiving) - main.socket).min(main.runnable - main.running).max(0.0)
+        let at_work = main.waits(Wait::Running) - main.running;
+        (main.share(Activity::Receiving) - main.waits(Wait::Socket)).min(at_work).max(0.0)
     }
 
     /// Seconds of one step without its waits for data.

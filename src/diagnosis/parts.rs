@@ -47,6 +47,27 @@ pub struct Stages {
     pub hand_over: f64,
 }
 
+/// A worker's time budget; the four shares add up to 1.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerVerdict {
+    /// PID.
+    pub pid: u32,
+    /// On a CPU.
+    pub busy: Option<f64>,
+    /// Waiting for its source.
+    pub io_wait: Option<f64>,
+    /// Queueing for a CPU.
+    pub runnable: Option<f64>,
+    /// Nothing to do.
+    pub idle: Option<f64>,
+    /// Batches per second.
+    pub batches_per_s: Option<f64>,
+    /// Time by stage, where stacks were seen.
+    pub stages: Option<Stages>,
+    /// The function it spends most time in, where stacks were seen.
+    pub hottest: Option<Hottest>,
+}
+
 /// A number that speaks for the verdict.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {

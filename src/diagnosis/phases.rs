@@ -1,5 +1,6 @@
 //! Whether the job trains at all. Where it does not, no bottleneck is looked for.
 
+use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 
 use super::causes::{Judgement, Known};
@@ -27,7 +28,7 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
         return Err(Judgement::state(Phase::Stopped, Class::Idle, BY_STATE));
     }
     let Some(main) = &window.main else { return Err(unknown("the main thread was not seen yet")) };
-    if main.unreadable > LARGER_HALF {
+    if main.waits(Wait::Unknown) > LARGER_HALF {
         return Err(unknown("what the main thread waits for may not be read"));
     }
     if !(window.has_library || window.gpu.is_some() || window.steps.count.is_some()) {
@@ -68,7 +69,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     }
     // Busy, but with nothing that a training loop does: imports, data set set-up, compilation. Without workers, waits for a disk
     // count as waits for data; and stacks that show batches being made or a model at work are proof of a loop.
-    let loads = main.shares.input_wait - main.disk;
+    let loads = main.shares.input_wait - main.disk();
     let loop_seen = main.stacks.as_ref().is_some_and(|stacks| {
         stacks.loading() + main.share(Activity::Backward) + main.share(Activity::Optimizer) >= LOST_WAIT
     });

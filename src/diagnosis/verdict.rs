@@ -4,9 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::causes::Finding;
 use super::causes::{self, Cause};
 pub use super::class::{Class, Phase};
-pub use super::parts::{Advice, Evidence, GpuIdle, Hottest, Stages};
+pub use super::parts::{Advice, Evidence, GpuIdle, Hottest, Stages, WorkerVerdict};
 use crate::rates::time_split::TimeSplit;
 
 /// What the verdict says about the session.
@@ -40,7 +41,7 @@ pub struct Verdict {
     /// The class.
     pub class: Class,
     /// The cause, where it can be known.
-    #[serde(deserialize_with = "causes::known")]
+    #[serde(default, deserialize_with = "causes::known")]
     pub cause: Option<Cause>,
     /// 0–1.
     pub confidence: f64,
@@ -118,41 +119,6 @@ pub struct Rank {
     pub collectives: Option<f64>,
     /// The others wait for this one.
     pub straggler: bool,
-}
-
-/// A worker's time budget; the four shares add up to 1.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct WorkerVerdict {
-    /// PID.
-    pub pid: u32,
-    /// On a CPU.
-    pub busy: Option<f64>,
-    /// Waiting for its source.
-    pub io_wait: Option<f64>,
-    /// Queueing for a CPU.
-    pub runnable: Option<f64>,
-    /// Nothing to do.
-    pub idle: Option<f64>,
-    /// Batches per second.
-    pub batches_per_s: Option<f64>,
-    /// Time by stage, where stacks were seen.
-    pub stages: Option<Stages>,
-    /// The function it spends most time in, where stacks were seen.
-    pub hottest: Option<Hottest>,
-}
-
-/// Another finding.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
-    /// Class.
-    pub class: Class,
-    /// Cause.
-    #[serde(deserialize_with = "causes::known")]
-    pub cause: Option<Cause>,
-    /// 0–1.
-    pub confidence: f64,
-    /// For a person.
-    pub text: String,
 }
 
 /// Something that could not be seen.

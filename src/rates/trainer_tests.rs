@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::rates::stacks::Activity;
 use crate::rates::testing::*;
 use crate::rates::{Frame, Rates};
 use crate::sample::{GpuDevice, GpuSample, Sample, UtilizationPoint};
@@ -320,4 +321,19 @@ fn a_count_that_stands_still_for_long_says_nothing() {
     let frames = run([sampled_tick(1, seen)]);
     let trainer = &frames[0].trainers[0];
     assert!(trainer.split_s.input_wait < 0.36 && trainer.split_s.host_busy > 0.63, "{:?}", shares(trainer));
+}
+
+#[test]
+fn stacks_correct_the_split_and_the_measured_one_stays_beside_it() {
+    let measured = TimeSplit { input_wait: 1.0, host_busy: 1.0, ..TimeSplit::default() };
+    let mut trainer = TrainerRates { seconds_seen: 2.0, exact: true, split_s: measured, ..TrainerRates::default() };
+    trainer.by_wait_s[Wait::LoaderPoll.index()] = 1.0;
+    let mut stacks = Activities::default();
+    stacks.add(Activity::Waiting, 50);
+    trainer.correct(&Activities::default());
+    assert_eq!((trainer.split_s, trainer.measured_s), (measured, None), "no stacks, nothing to correct with");
+    stacks.add(Activity::Receiving, 50);
+    trainer.correct(&stacks);
+    assert!(trainer.split_s.input_wait > 1.8 && (trainer.split_s.total() - 2.0).abs() < 1e-9, "{trainer:?}");
+    assert_eq!(trainer.measured(), measured);
 }

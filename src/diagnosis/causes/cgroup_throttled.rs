@@ -6,8 +6,7 @@ thresholds! {
     MOSTLY_THROTTLED = 0.50, "share of periods", "the job is paused in every other period";
 }
 
-/// A factor of the case's own.
-const SURE: Sureness = Sureness { least: 0.70, most: 1.0, from: CGROUP_THROTTLED, to: MOSTLY_THROTTLED };
+const FACTOR: Sureness = Sureness { least: 0.70, most: 1.0, from: CGROUP_THROTTLED, to: MOSTLY_THROTTLED };
 
 pub(super) const CAUSE: Spec = Spec {
     name: "cgroup-throttled",
@@ -21,7 +20,7 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     judge: |case| {
         let throttled = case.window.cpu.throttled.filter(|share| *share >= CGROUP_THROTTLED)?;
-        starvation::may_be(case).then(|| case.of(Cause::CgroupThrottled, SURE.at(throttled)))
+        starvation::may_be(case).then(|| case.of(Cause::CgroupThrottled, FACTOR.at(throttled)))
     },
     signals: &[QUOTA, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
     source: "kernel Documentation/scheduler/sched-bwc.rst: once the quota of a period is used up, all threads of the \

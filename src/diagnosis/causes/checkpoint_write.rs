@@ -50,7 +50,7 @@ fn judge(case: &Case<'_>) -> Option<Judgement> {
         judgement.phase = Phase::Checkpoint;
     }
     // Without stacks, and without waits for the disk, a loop that writes a long log looks the same.
-    if main.stacks.is_none() && main.disk_write < WRITTEN.value * main.shares.checkpoint {
+    if main.stacks.is_none() && main.waits(Wait::DiskWrite) < WRITTEN.value * main.shares.checkpoint {
         let words = "the main thread writes a lot, which may be a log as well as a checkpoint";
         let other = "what it writes may be a log: see which files grow";
         judgement = judgement.less_sure(LOG_ALIKE, words).other(Cause::MainThread, LOG_INSTEAD, other);

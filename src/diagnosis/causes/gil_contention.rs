@@ -29,10 +29,10 @@ pub(super) const CAUSE: Spec = Spec {
         let others_waits =
             [Activity::Waiting, Activity::QueueWait, Activity::Collective, Activity::Sync, Activity::Graph];
         let other_wait = others_waits.map(|activity| main.share(activity)).iter().sum::<f64>() >= HARDLY;
-        let takes_turns = main.runnable >= TAKES_TURNS && case.trainer_cores() < COMPUTE_THREADS;
-        let contends = main.other_threads.busy == 1 && main.futex >= LOCK_WAITS && takes_turns;
+        let takes_turns = main.waits(Wait::Running) >= TAKES_TURNS && case.trainer_cores() < COMPUTE_THREADS;
+        let contends = main.other_threads.busy == 1 && main.waits(Wait::Futex) >= LOCK_WAITS && takes_turns;
         (idle && contends && main.other_threads.torch < HARDLY && !other_wait).then(|| {
-            Judgement::of(Cause::GilContention, SURE.at(main.futex)).doubt(
+            Judgement::of(Cause::GilContention, SURE.at(main.waits(Wait::Futex))).doubt(
                 "which lock the main thread waits for is not seen: a thread that prepares batches looks the same",
             )
         })
@@ -53,6 +53,6 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     evidence: &[Signal::FutexWait, Signal::OtherThread],
     against: &[MAIN_IS_SLOW],
-    bound: |window| Some(window.without(window.main.as_ref()?.futex)),
+    bound: |window| Some(window.without(window.main.as_ref()?.waits(Wait::Futex))),
     ..Spec::of(Class::Cpu)
 };

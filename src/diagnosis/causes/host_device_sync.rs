@@ -6,8 +6,7 @@ thresholds! {
     SOME_HOST_WORK = 0.30, "share", "a host that works this much beside its waits keeps the device idle meanwhile";
 }
 
-/// A factor of the case's own.
-const SURE: Sureness = Sureness { least: 0.75, most: 0.95, from: HARDLY, to: SOME_HOST_WORK };
+const FACTOR: Sureness = Sureness { least: 0.75, most: 0.95, from: HARDLY, to: SOME_HOST_WORK };
 
 pub(super) const CAUSE: Spec = Spec {
     name: "host-device-sync",
@@ -30,7 +29,7 @@ pub(super) const CAUSE: Spec = Spec {
         // What of it was blocked is no work already.
         let working = (shares.host_busy - (sync - shares.device_sync)).max(0.0);
         let waits = sync >= SYNC && gpu.job_busy >= working;
-        waits.then(|| case.of(Cause::HostDeviceSync, SURE.at(shares.host_busy)))
+        waits.then(|| case.of(Cause::HostDeviceSync, FACTOR.at(shares.host_busy)))
     },
     signals: &[MAIN_WAIT, MAIN_STACKS, DEVICE, STEPS],
     source: "CUDA programming guide, asynchronous execution: reading a value on the host waits for all work before \

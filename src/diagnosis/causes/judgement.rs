@@ -1,7 +1,10 @@
 //! What is found of a window, and what is said beside it.
 
+use serde::{Deserialize, Serialize};
+
 use super::Cause;
 use crate::diagnosis::class::{Class, Phase};
+use crate::diagnosis::stats::round;
 use crate::diagnosis::thresholds::{CERTAIN, Threshold};
 
 /// What is found of a window.
@@ -15,16 +18,29 @@ pub(in crate::diagnosis) struct Judgement {
     /// What was missing or contradicts, in words.
     pub doubts: Vec<String>,
     /// What else was found.
-    pub others: Vec<Other>,
+    pub others: Vec<Finding>,
 }
 
-/// A finding that is not the main one.
-#[derive(Debug, Clone, PartialEq)]
-pub(in crate::diagnosis) struct Other {
-    pub cause: Cause,
+/// Another finding.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Class.
+    pub class: Class,
+    /// Cause.
+    #[serde(default, deserialize_with = "super::known")]
+    pub cause: Option<Cause>,
     /// 0–1.
     pub confidence: f64,
+    /// For a person.
     pub text: String,
+}
+
+impl Finding {
+    /// One of a cause.
+    pub(in crate::diagnosis) fn of(cause: Cause, confidence: f64, text: impl Into<String>) -> Self {
+        let confidence = round(confidence.clamp(0.0, 1.0), 2);
+        Self { class: cause.spec().class, cause: Some(cause), confidence, text: text.into() }
+    }
 }
 
 impl Judgement {
@@ -53,7 +69,7 @@ impl Judgement {
 
     /// Adds another finding.
     pub fn other(mut self, cause: Cause, confidence: impl Into<f64>, text: impl Into<String>) -> Self {
-        self.others.push(Other { cause, confidence: confidence.into(), text: text.into() });
+        self.others.push(Finding::of(cause, confidence.into(), text));
         self
     }
 }

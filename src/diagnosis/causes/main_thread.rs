@@ -11,8 +11,7 @@ thresholds! {
     TRAINING_INSTEAD = 0.40, "confidence", "nothing but the CPU is in use";
 }
 
-/// A factor of the case's own.
-const SURE: Sureness = Sureness { least: 0.80, most: 1.0, from: HOST_WORK, to: MOSTLY_HOST };
+const FACTOR: Sureness = Sureness { least: 0.80, most: 1.0, from: HOST_WORK, to: MOSTLY_HOST };
 
 pub(super) const CAUSE: Spec = Spec {
     name: "main-thread",
@@ -27,7 +26,7 @@ pub(super) const CAUSE: Spec = Spec {
     judge: |case| {
         let host = case.main.shares.host_busy;
         if case.device_kept_idle().is_some() && host >= HOST_WORK {
-            return Some(or_loading(case, case.of(Cause::MainThread, SURE.at(host))));
+            return Some(or_loading(case, case.of(Cause::MainThread, FACTOR.at(host))));
         }
         // Without a device: a loop of a single thread whose stacks hardly ever stand in the model is Python's own work.
         let shares = &case.main.stacks.as_ref()?.shares;

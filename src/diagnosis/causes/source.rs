@@ -11,21 +11,21 @@ thresholds! {
     DISK_NOT_BUSY = 0.85, "of the confidence", "a disk that is not busy may be slow by its latency alone, or by what is in front of it";
 }
 
-/// A factor of the case's own.
-const SURE: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to: MOSTLY_IO };
+const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to: MOSTLY_IO };
 
 /// How sure it is that the source is waited for, by the workers or by a main thread that loads itself.
 fn waited_for(case: &Case<'_>) -> Option<f64> {
     match case.loss {
         Loss::Workers(workers) => {
             let part = workers.io_wait / workers.active();
-            (workers.active() > HARDLY && part >= WORKERS_IO).then(|| case.sure * SURE.at(part))
+            (workers.active() > HARDLY && part >= WORKERS_IO).then(|| case.sure * FACTOR.at(part))
         }
         Loss::InProcess => {
             let main = case.main;
             // What the loading itself takes: with stacks their share of it, else all that the main thread runs.
-            let loading = main.stacks.as_ref().map_or(main.running, |stacks| (stacks.loading() - main.disk).max(0.0));
-            (main.disk > loading).then_some(case.sure * ITSELF.value)
+            let loading =
+                main.stacks.as_ref().map_or(main.running, |stacks| (stacks.loading() - main.disk()).max(0.0));
+            (main.disk() > loading).then_some(case.sure * ITSELF.value)
         }
         _ => None,
     }

@@ -12,8 +12,7 @@ thresholds! {
     SOME_HELP = 0.40, "confidence", "more workers would help a little, as far as the CPUs carry them";
 }
 
-/// A factor of the case's own.
-const SURE: Sureness = Sureness { least: 0.75, most: 1.0, from: HALF_ACTIVE, to: BUSY };
+const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: HALF_ACTIVE, to: BUSY };
 
 impl Stages {
     /// All the time in which a worker makes batches.
@@ -24,7 +23,7 @@ impl Stages {
 
 /// How sure it is that slow workers are slow at their own work.
 pub(super) fn sureness(workers: &Workers) -> f64 {
-    SURE.at(workers.active())
+    FACTOR.at(workers.active())
 }
 
 /// The stage with the largest part of the workers' active time, and that part. Reading from memory has no cause of its own:

@@ -23,18 +23,8 @@ pub(in crate::diagnosis) struct LoopThread {
     pub measured: TimeSplit,
     /// Running or queueing, outside of getting a batch.
     pub running: f64,
-    /// The same, wherever the code stood: with what of it lies in getting a batch.
-    pub runnable: f64,
-    /// Waiting for a disk.
-    pub disk: f64,
-    /// Waiting for written data to reach a disk.
-    pub disk_write: f64,
-    /// Waiting on a socket: a batch's descriptors are asked of its worker through one.
-    pub socket: f64,
-    /// Waiting in a futex: for a lock, or for another thread.
-    pub futex: f64,
-    /// Samples that could not be read.
-    pub unreadable: f64,
+    /// By kind of wait, wherever the code stood: running counts what lies in getting a batch too.
+    by_wait: [f64; Wait::COUNT],
     /// Waits were told apart by `syscall`.
     pub exact: bool,
     /// Share of runnable time spent queueing.
@@ -137,12 +127,7 @@ impl LoopThread {
                 measured.split += trainer.measured();
                 measured.polled += trainer.polled_s();
                 main.running += trainer.running_s;
-                main.disk += trainer.waited_s(Wait::DiskRead) + trainer.waited_s(Wait::Memory);
-                main.unreadable += trainer.waited_s(Wait::Unknown);
-                main.disk_write += trainer.waited_s(Wait::DiskWrite);
-                main.socket += trainer.waited_s(Wait::Socket);
-                main.runnable += trainer.waited_s(Wait::Running);
-                main.futex += trainer.waited_s(Wait::Futex);
+                main.by_wait.iter_mut().zip(trainer.by_wait_s).for_each(|(sum, wait)| *sum += f64::from(wait));
                 main.exact &= trainer.exact || trainer.samples == 0;
                 main.waits_s.extend(trainer.wait_lengths_s.iter().map(|length| f64::from(*length)));
                 delay.add(trainer.run_delay_share, frame.seconds);
@@ -155,21 +140,14 @@ impl LoopThread {
         if seen <= 0.0 {
             return None;
         }
-        for seconds in [
-            &mut measured.polled,
-            &mut main.running,
-            &mut main.disk,
-            &mut main.unreadable,
-            &mut main.disk_write,
-            &mut main.socket,
-            &mut main.runnable,
-            &mut main.futex,
-        ] {
-            *seconds /= seen;
-        }
-        measured.split = measured.split.map(|seconds| seconds / seen);
-        (measured.disk_write, measured.run_delay) = (main.disk_write, delay.get());
-        main.runnable = main.runnable.max(0.0);
+        main.running /= seen;
+        main.by_wait = main.by_wait.map(|seconds| seconds / seen);
+        let measured = Measured {
+            split: measured.split.map(|seconds| seconds / seen),
+            polled: measured.polled / seen,
+            disk_write: main.waits(Wait::DiskWrite),
+            run_delay: delay.get(),
+        };
         main.reading /= span.frames.len().max(1) as f64;
         (main.run_delay, main.cpu_pct, main.read_chars_s) = (delay.get(), cpu.get(), read.get());
         (main.shares, main.measured) = (measured.split, measured.split);
@@ -193,6 +171,16 @@ impl LoopThread {
             sync_lines: sync_lines(&sum, share, measured.split.device_sync),
             shares: corrected.activities,
         });
+    }
+
+    /// Share of a kind of wait.
+    pub fn waits(&self, wait: Wait) -> f64 {
+        self.by_wait.get(wait.index()).copied().unwrap_or(0.0)
+    }
+
+    /// Waiting to read, or for what was read to be in memory.
+    pub fn disk(&self) -> f64 {
+        self.waits(Wait::DiskRead) + self.waits(Wait::Memory)
     }
 
     /// Share of an activity by the stacks; 0 without them.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Mean, Span};
 use crate::diagnosis::code::worker_stages;
-use crate::diagnosis::parts::{Hottest, Stages};
-use crate::diagnosis::stats;
+use crate::diagnosis::parts::{Stages, WorkerVerdict};
+use crate::diagnosis::stats::{self, round};
 use crate::rates::frame::WorkerRates;
 use crate::sample::ProcessId;
 
@@ -35,29 +35,15 @@ pub(in crate::diagnosis) struct Workers {
     /// CPU use of the worker processes together, helper threads included, cores.
     pub cpu_cores: Option<f64>,
     /// Each worker at the end.
-    pub each: Vec<Worker>,
+    pub each: Vec<WorkerVerdict>,
     /// Time by stage, mean over the workers, where stacks tell.
     pub stages: Option<Stages>,
-}
-
-/// One worker.
-#[derive(Debug, Clone, Default)]
-pub(in crate::diagnosis) struct Worker {
-    pub pid: u32,
-    /// The four shares: busy, waiting for its source, queueing, idle.
-    pub shares: Option<[f64; 4]>,
-    /// Batches a second.
-    pub batches_s: Option<f64>,
-    /// Time by stage, where stacks tell.
-    pub stages: Option<Stages>,
-    /// Its hottest function.
-    pub hottest: Option<Hottest>,
 }
 
 /// Means of one worker, or of all.
 #[derive(Debug, Clone, Copy, Default)]
 struct Means {
-    /// In the order of [`Worker::shares`]; then the waits for disks and sockets.
+    /// Busy, waiting for its source, queueing, idle; then the waits for disks and sockets.
     shares: [Mean; 6],
     batches: Mean,
 }
@@ -97,18 +83,27 @@ impl Workers {
         let actives: Vec<f64> =
             alive.iter().filter_map(|worker| by_worker.get(&worker.id).and_then(Means::active)).collect();
         let pooled = span.stacks.all_workers();
-        let each: Vec<Worker> = alive
+        let each: Vec<WorkerVerdict> = alive
             .iter()
             .map(|worker| {
                 let means = by_worker.get(&worker.id).copied().unwrap_or_default();
                 let [busy, io_wait, runnable, idle, ..] = means.shares.map(Mean::get);
-                let shares = (|| Some([busy?, io_wait?, runnable?, idle?]))();
-                let by_stacks = shares.and_then(|[_, io_wait, _, idle]| {
-                    worker_stages(io_wait, idle, span.stacks.workers.get(&worker.id), &pooled)
-                });
+                let own = span.stacks.workers.get(&worker.id);
+                let complete = io_wait.zip(idle).filter(|_| busy.is_some() && runnable.is_some());
+                let by_stacks = complete.and_then(|(io_wait, idle)| worker_stages(io_wait, idle, own, &pooled));
                 let (stages, hottest) = by_stacks.unzip();
-                let batches_s = means.batches.get();
-                Worker { pid: worker.id.pid, shares, batches_s, stages, hottest: hottest.flatten() }
+                // All four or none.
+                let share = |share: Option<f64>| share.filter(|_| complete.is_some()).map(|share| round(share, 3));
+                WorkerVerdict {
+                    pid: worker.id.pid,
+                    busy: share(busy),
+                    io_wait: share(io_wait),
+                    runnable: share(runnable),
+                    idle: share(idle),
+                    batches_per_s: means.batches.get().map(|rate| round(rate, 3)),
+                    stages,
+                    hottest: hottest.flatten(),
+                }
             })
             .collect();
         let now = span.workers(last).count();
@@ -141,7 +136,7 @@ impl Workers {
     }
 }
 
-fn mean_stages(each: &[Worker]) -> Option<Stages> {
+fn mean_stages(each: &[WorkerVerdict]) -> Option<Stages> {
     let known: Vec<&Stages> = each.iter().filter_map(|worker| worker.stages.as_ref()).collect();
     let mean = |stage: fn(&Stages) -> f64| stats::mean(known.iter().map(|stages| stage(stages)));
     Some(Stages {

@@ -122,7 +122,12 @@ fn a_wish_to_stop_is_seen_at_once_and_leaves_nothing_behind() {
         assert!(took < Duration::from_millis(800), "{took:?}");
         assert!(is_gone(stage.left("pid")));
         if mode == "wrapper" {
-            assert!(is_dead(stage.left("inner")));
+            // It is killed with its group; the kernel may take a moment on a busy machine.
+            let (inner, until) = (stage.left("inner"), Instant::now() + Duration::from_secs(5));
+            while !is_dead(inner) {
+                assert!(Instant::now() < until, "{inner} lives on");
+                std::thread::sleep(Duration::from_millis(5));
+            }
         }
     }
 }
