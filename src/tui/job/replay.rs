@@ -1,0 +1,102 @@
+//! A recording as a job of the screen: how it plays through its moments.
+
+use super::Job;
+
+/// Speeds of a replay.
+const SPEEDS: [f64; 7] = [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0];
+/// Longest wait for the next moment of a replay, seconds: a night's gap is not sat through.
+const WAIT_MAX_S: f64 = 3.0;
+/// Shortest, seconds: 30 pictures a second.
+const WAIT_MIN_S: f64 = 0.033;
+/// The same at low bandwidth: no more pictures than a live job gives there.
+const WAIT_LOW_BANDWIDTH_S: f64 = 1.0;
+
+/// How a recording is played.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Replay {
+    /// It runs.
+    pub playing: bool,
+    /// Place in the list of speeds.
+    speed: usize,
+    /// Seconds since the moment shown was reached.
+    pub(super) waited_s: f64,
+    /// All of the recording has been read.
+    pub loaded: bool,
+}
+
+impl Replay {
+    /// Seconds of the recording in a second.
+    #[must_use]
+    pub fn speed(&self) -> f64 {
+        SPEEDS.get(self.speed).copied().unwrap_or(1.0)
+    }
+}
+
+impl Job {
+    /// A recording: it is played from its first moment on.
+    #[must_use]
+    pub fn recording(mut self) -> Self {
+        self.replay = Some(Replay { playing: true, speed: 1, waited_s: 0.0, loaded: false });
+        self
+    }
+
+    /// All of the recording has been read: where it has been played to its end already, it is paused.
+    pub fn loaded(&mut self) {
+        let last = self.archive().last().map(|last| last.id);
+        if let Some(replay) = &mut self.replay {
+            replay.loaded = true;
+            replay.playing &= self.cursor.as_ref().is_some_and(|cursor| Some(cursor.moment.id) != last);
+        }
+    }
+
+    /// Plays faster or slower.
+    pub fn change_speed(&mut self, faster: bool) {
+        if let Some(replay) = &mut self.replay {
+            let speed = if faster { replay.speed + 1 } else { replay.speed.saturating_sub(1) };
+            replay.speed = speed.min(SPEEDS.len() - 1);
+            replay.waited_s = 0.0;
+        }
+    }
+
+    /// Seconds until a replay wants to go on; none while it is paused.
+    #[must_use]
+    pub fn due_s(&self) -> Option<f64> {
+        let replay = self.replay.filter(|replay| replay.playing)?;
+        let next = self.archive().stamp(self.archive().step(self.here()?, 1)?)?;
+        if Some(next.id) == self.here() {
+            // At the end of what has been read: more may come.
+            return None;
+        }
+        let wait = next.monotonic_ns.saturating_sub(self.moment_ns()) as f64 / 1e9 / replay.speed();
+        let least = if self.low_bandwidth { WAIT_LOW_BANDWIDTH_S } else { WAIT_MIN_S };
+        Some((wait.min(WAIT_MAX_S) - replay.waited_s).max(least))
+    }
+
+    /// Lets a replay go on by so many seconds of the viewer's time. True when another moment is shown.
+    pub fn advance(&mut self, seconds: f64) -> bool {
+        let (Some(mut replay), Some(start)) = (self.replay.filter(|replay| replay.playing), self.here()) else {
+            return false;
+        };
+        let mut here = start;
+        let mut now = self.moment_ns();
+        replay.waited_s += seconds.clamp(0.0, 60.0);
+        while let Some(next) = self.archive().step(here, 1).and_then(|id| self.archive().stamp(id)) {
+            let wait = next.monotonic_ns.saturating_sub(now) as f64 / 1e9 / replay.speed();
+            let wait = wait.min(WAIT_MAX_S);
+            if next.id == here || replay.waited_s + 1e-9 < wait {
+                break;
+            }
+            replay.waited_s -= wait;
+            (here, now) = (next.id, next.monotonic_ns);
+        }
+        if self.archive().last().is_some_and(|last| last.id == here) {
+            replay.playing &= !replay.loaded;
+            replay.waited_s = 0.0;
+        }
+        self.replay = Some(replay);
+        if here != start {
+            self.go_to(Some(here), None);
+        }
+        here != start
+    }
+}
