@@ -11,6 +11,7 @@
 //!   reading time has not moved is stale: its rates are `None`, not zero, and what it counted is not counted twice.
 //! - A break in the series (see [`Rates::next`]) gives one frame with `gap: true` and without rates.
 
+pub mod chain;
 mod delta;
 mod device;
 pub mod frame;
@@ -81,6 +82,7 @@ pub struct Rates {
     previous: Option<Arc<Sample>>,
     previous_interval_ns: Option<u64>,
     carries: HashMap<ProcessId, Carry>,
+    loops: HashMap<ProcessId, chain::LoopThread>,
     recent_stacks: Recent,
 }
 
@@ -146,14 +148,23 @@ impl Rates {
             let folded = job::fold(before_job, sample, job, &gpu.memory_by_pid);
             frame.alive = job.alive;
             frame.state = job::state(job);
-            let (trainers, workers) = sampled::sampled(job);
-            frame.trainers = trainer::fold(&mut self.carries, job, (&trainers, &workers), &folded, &gpu, stale);
+            let waits = sampled::waits(&job.sampler);
+            let mut graph = chain::Graph::new(job, before_job, &waits);
+            let loops = &mut self.loops;
+            let mut trainers = sampled::trainers(job, &waits, |process| {
+                loops.entry(process.id).or_default().of(process, &job.sampler, &graph)
+            });
+            loops.retain(|id, _| trainers.iter().any(|trainer| trainer.id == *id));
+            let workers = sampled::workers(job, &waits);
+            let of_sampler = (trainers.as_mut_slice(), workers.as_slice(), &mut graph);
+            frame.trainers = trainer::fold(&mut self.carries, job, of_sampler, &folded, &gpu, stale);
             frame.workers = workers::fold(before_job, job, &workers, &folded, stale);
             frame.job = folded.job;
             frame.processes = folded.processes;
             (frame.threads, frame.thread_roles) = folded.threads.finish();
         } else {
             self.carries.clear();
+            self.loops.clear();
         }
         frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref());
         self.recent_stacks.take(frame.monotonic_ns, &frame.stacks);

@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::latest::{Latest, status};
 use super::{Options, stacks};
-use crate::sample::{SourceState, SourceStatus};
+use crate::sample::{ConnectionsSample, SourceState, SourceStatus};
 use crate::sources::cgroup::{CgroupReader, allowed_cpus};
 use crate::sources::clock;
 use crate::sources::gpu::{self, GpuError, GpuErrorKind, GpuReader};
@@ -92,6 +92,9 @@ fn watch_job(mut job: JobReader, options: &Options, latest: &Latest, stop: &Atom
             job.set_gpu_pids(latest.values().gpu_pids());
             let mut sample = job.read(now_ns);
             sample.sampler = sampler.take();
+            let outside = job.outside();
+            sample.connections = Some(Arc::new(ConnectionsSample { outside, ..sampler.connections() }));
+            job.set_outside(&sampler.outside());
             sample.cgroup = cgroup.read();
             sample.allowed_cpus.clone_from(&cpus);
             let host_sample = host.read(now_ns).map_err(|error| unreadable("/proc/stat", &error));

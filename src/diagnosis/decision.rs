@@ -73,6 +73,8 @@ fn without_cause(case: &Case<'_>) -> Judgement {
         .doubt(
             "one thread computes, without workers, steps or a device: the job sets itself up, or trains on one CPU",
         ),
+        Loss::Wait(_) => training(Class::Unknown, SOME_KNOWLEDGE.value)
+            .doubt("the loop waits for something that is neither a batch nor the device"),
         Loss::NoDevice => training(Class::Unknown, LITTLE_KNOWLEDGE.value)
             .doubt("the main thread neither computes nor waits for batches, and no device of the job can be seen"),
         _ => training(Class::Balanced, PLAINLY_BALANCED.value),

@@ -10,7 +10,7 @@ use super::causes::shared_gpu::SHARED_GPU;
 use super::causes::throttled::GPU_THROTTLED;
 use super::causes::{Judgement, Spec};
 use super::class::Class;
-use super::features::{Cpus, Device, Features, LoopThread, Storage, Workers};
+use super::features::{Cpus, Device, Features, LoopThread, Part, Storage, Workers};
 use super::parts::Evidence;
 use super::signals::Signal::{self, *};
 use super::stalls;
@@ -93,6 +93,17 @@ impl Lines<'_> {
                 (SyncLines, stacks.at_sync_lines()),
             ] {
                 self.add_some(signal, share, None);
+            }
+        }
+        if let Some(chain) = &window.chain {
+            for (signal, part) in [
+                (WaitsForProcess, Part::Process),
+                (WaitsForRemote, Part::Remote),
+                (WaitsForReader, Part::Output),
+                (WaitsForLock, Part::FileLock),
+                (WaitsForInterpreter, Part::InterpreterLock),
+            ] {
+                self.add_some(signal, chain.share(part), Some(LOST_WAIT));
             }
         }
         self.add_asked(FutexWait, main.waits(Wait::Futex), None);

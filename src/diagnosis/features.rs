@@ -2,6 +2,7 @@
 //!
 //! Means are weighted by time. A number is `None` when no frame of the window had it.
 
+mod chain;
 mod device;
 mod loop_thread;
 mod workers;
@@ -14,6 +15,7 @@ use crate::sample::{MountKind, ProcessId};
 
 use super::stats;
 use super::thresholds::DEVICE_UNUSED;
+pub(super) use chain::{Chain, Part, Way};
 pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
 pub(super) use workers::Workers;
@@ -44,6 +46,8 @@ pub(super) struct Features {
     /// Some device can be seen, whether the job uses it or not.
     pub gpu_seen: bool,
     pub workers: Option<Workers>,
+    /// Whom the loop waited for (the attached trainer's).
+    pub chain: Option<Chain>,
     pub cpu: Cpus,
     pub io: Storage,
     pub steps: Steps,
@@ -109,6 +113,8 @@ pub(super) struct Storage {
     pub swap_in: Option<f64>,
     /// What is read again after eviction, bytes/s (the cgroup's where known, else the host's).
     pub refaults_s: Option<f64>,
+    /// Name of the busiest disk that data of the job lie on.
+    pub disk: Option<std::sync::Arc<str>>,
     /// Data files lie on a network file system.
     pub network: bool,
     /// Data files lie on a user-space file system.
@@ -221,6 +227,13 @@ impl<'a> Span<'a> {
             psi_memory: self.mean(|frame| frame.host.psi_memory_some_pct),
             swap_in: self.mean(|frame| frame.host.swap_in_s),
             refaults_s: self.mean(|frame| frame.job.refaults_s.or(frame.host.refaults_s)).map(|pages| pages * PAGE),
+            disk: last
+                .storage
+                .devices
+                .iter()
+                .filter(|device| device.data)
+                .max_by(|a, b| a.utilization_pct.total_cmp(&b.utilization_pct))
+                .map(|device| std::sync::Arc::clone(&device.name)),
             network: lies_on(MountKind::Network),
             fuse: lies_on(MountKind::Fuse),
             limit_bytes_s: last.job.io_read_limit.0.map(|limit| limit as f64),
@@ -281,6 +294,7 @@ impl Features {
             gpu: Device::of(&span),
             gpu_seen: last.gpus.iter().any(|gpu| !gpu.lost),
             workers: Workers::of(&span),
+            chain: Chain::of(&span),
             cpu: timed_last.map(|last| span.cpus(last)).unwrap_or_default(),
             io: timed_last.map(|last| span.storage(last)).unwrap_or_default(),
             steps: span.steps(),

@@ -6,6 +6,7 @@
 //! ```
 
 pub mod causes;
+pub mod chain;
 mod class;
 mod code;
 mod compose;

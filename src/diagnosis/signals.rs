@@ -37,6 +37,11 @@ signals! {
     FutexWait = "futex_wait", "share", "main thread waits in a futex";
     OtherThread = "other_thread", "share", "the busiest other thread of the trainer runs or queues";
     MainRead = "main_read", "bytes/s", "the trainer reads through read calls";
+    WaitsForProcess = "waits_for_process", "share", "the loop waits for another process";
+    WaitsForRemote = "waits_for_remote", "share", "the loop waits for an answer over the network";
+    WaitsForReader = "waits_for_reader", "share", "the loop waits for the reader of its output";
+    WaitsForLock = "waits_for_lock", "share", "the loop waits for a file lock";
+    WaitsForInterpreter = "waits_for_interpreter", "share", "the loop waits for the interpreter lock";
     GpuBusy = "gpu_busy", "share", "device busy";
     GpuOthers = "gpu_others", "share", "device busy for other processes";
     GpuPower = "gpu_power", "share", "power draw, of the limit";

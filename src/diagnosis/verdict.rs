@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::causes::Finding;
 use super::causes::{self, Cause};
+pub use super::chain::ChainNode;
 pub use super::class::{Class, Phase};
 pub use super::parts::{Advice, Evidence, GpuIdle, Hottest, Stages, WorkerVerdict};
 use crate::rates::time_split::TimeSplit;
@@ -69,6 +70,9 @@ pub struct Verdict {
     pub advice: Vec<Advice>,
     /// What else was found.
     pub other_findings: Vec<Finding>,
+    /// Whom the loop waits for, and whom that one waits for: a tree from the loop to the ends. Empty where nothing of it is seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<ChainNode>,
     /// How each source stands: source → `ok`, `denied`, `absent`, `hung` or a short kind.
     pub seen: std::collections::BTreeMap<String, String>,
     /// What could not be seen.

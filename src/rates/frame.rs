@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::chain::ChainRates;
 use super::neighbours::Neighbours;
 use super::stacks::ProcessStacks;
 use super::threads::{ThreadRates, ThreadRoleRates};
@@ -134,6 +135,8 @@ pub struct TrainerRates {
     pub running_s: f64,
     /// Seconds by raw kind of wait, in the order of [`Wait::ALL`].
     pub by_wait_s: [f32; Wait::COUNT],
+    /// Whom it waited for, where that could be followed.
+    pub chain: Option<ChainRates>,
     /// Device-idle seconds by what the main thread did meanwhile, where the device's use is known.
     pub device_idle_s: Option<TimeSplit>,
     /// Separate waits for a batch that ended in this interval, seconds each (at most 64, longest kept).

@@ -1,18 +1,23 @@
 //! The sampler's observations as rates use them: what each sample of a trainer's threads means, in time order, and a
 //! worker's samples counted.
 
+use super::time_split::LoopActivity;
 use super::wait::{Wait, is_for_pinned};
 use crate::sample::{
-    Access, JobSample, ProcessId, ProcessRole, ProcessSample, SampledProcess, SamplerSample, ThreadRole,
+    Access, JobSample, ProcessId, ProcessRole, ProcessSample, SampledProcess, SampledThread, SamplerSample, ThreadRole,
 };
 
-/// One sample of a trainer's main thread, with what was seen of its other threads in the same round.
+/// One sample of the thread that runs a trainer's loop, with what was seen of its other threads in the same round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Point {
+    /// Number of the sampler's round in its tick.
+    pub round: u32,
     /// CLOCK_MONOTONIC, nanoseconds.
     pub at_ns: u64,
-    /// What the main thread was doing.
+    /// What the loop's thread was doing.
     pub main: Wait,
+    /// What its wait was for, by whom it leads to; `None` where that says no more than the wait itself.
+    pub by_chain: Option<LoopActivity>,
     /// What the pin-memory thread was doing, where there is one.
     pub pin: Option<Wait>,
     /// Another thread of the process, neither a feeder nor the pin thread, was running: autograd or compute threads.
@@ -27,6 +32,8 @@ pub(super) struct Point {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SampledTrainer {
     pub id: ProcessId,
+    /// The thread that runs the loop.
+    pub tid: u32,
     /// System calls could be read.
     pub exact: bool,
     /// Queue feeders, one for each worker of the current set with torch's loader.
@@ -51,15 +58,27 @@ pub(super) struct SampledWorker {
     pub batches: Option<u64>,
 }
 
-/// The trainers and the workers of a tick.
-pub(super) fn sampled(job: &JobSample) -> (Vec<SampledTrainer>, Vec<SampledWorker>) {
+/// What each of the sampler's observations means, in their order.
+pub(super) fn waits(sampler: &SamplerSample) -> Vec<Wait> {
+    sampler.seen.iter().map(|seen| Wait::of(seen, sampler.machine)).collect()
+}
+
+/// The trainers of a tick; `loop_of` tells which thread of a process runs the loop.
+pub(super) fn trainers(
+    job: &JobSample,
+    waits: &[Wait],
+    mut loop_of: impl FnMut(&SampledProcess) -> u32,
+) -> Vec<SampledTrainer> {
     let sampler = &job.sampler;
-    let waits: Vec<Wait> = sampler.seen.iter().map(|seen| Wait::of(seen, sampler.machine)).collect();
     let times: Vec<u64> = sampler.times().collect();
-    let of = |role| sampler.processes.iter().filter(move |process| process.role == role);
-    let trainers = of(ProcessRole::Trainer).map(|process| SampledTrainer::of(process, sampler, &waits, &times));
-    let workers = of(ProcessRole::Worker).map(|process| SampledWorker::of(process, job, &waits));
-    (trainers.collect(), workers.collect())
+    let trainers = sampler.processes.iter().filter(|process| process.role == ProcessRole::Trainer);
+    trainers.map(|process| SampledTrainer::of(process, loop_of(process), sampler, waits, &times)).collect()
+}
+
+/// The workers of a tick.
+pub(super) fn workers(job: &JobSample, waits: &[Wait]) -> Vec<SampledWorker> {
+    let workers = job.sampler.processes.iter().filter(|process| process.role == ProcessRole::Worker);
+    workers.map(|process| SampledWorker::of(process, job, waits)).collect()
 }
 
 fn is_exact(sampler: &SamplerSample) -> bool {
@@ -67,25 +86,34 @@ fn is_exact(sampler: &SamplerSample) -> bool {
 }
 
 impl SampledTrainer {
-    fn of(process: &SampledProcess, sampler: &SamplerSample, waits: &[Wait], times: &[u64]) -> Self {
+    fn of(process: &SampledProcess, tid: u32, sampler: &SamplerSample, waits: &[Wait], times: &[u64]) -> Self {
+        let aside = process.threads.iter().find(|thread| thread.tid == tid && thread.role != ThreadRole::Main);
+        let loop_tid = aside.map(|thread| thread.tid);
         let mut points: Vec<Option<Point>> = vec![None; times.len()];
         let pinned = process.threads.iter().any(|thread| thread.role == ThreadRole::Pin);
-        for thread in &process.threads {
+        let runs_loop = |thread: &SampledThread| match loop_tid {
+            Some(tid) => thread.tid == tid,
+            None => thread.role == ThreadRole::Main,
+        };
+        // The loop's thread first: what others do is noted beside what it does.
+        let (of_loop, others): (Vec<_>, Vec<_>) = process.threads.iter().partition(|thread| runs_loop(thread));
+        for thread in of_loop.into_iter().chain(others) {
             for (round, place) in thread.samples() {
+                let number = round;
                 let (round, place) = (round as usize, place as usize);
                 let (Some(wait), Some(at_ns)) = (waits.get(place).copied(), times.get(round).copied()) else {
                     continue;
                 };
                 let Some(point) = points.get_mut(round) else { continue };
                 match (thread.role, point) {
-                    (ThreadRole::Main, point) => {
+                    (_, point) if runs_loop(thread) => {
                         let for_pinned = pinned && sampler.seen.get(place).is_some_and(is_for_pinned);
                         let main = if for_pinned { Wait::LoaderPoll } else { wait };
-                        *point = Some(Point { at_ns, main, ..Point::default() });
+                        *point = Some(Point { round: number, at_ns, main, ..Point::default() });
                     }
                     (ThreadRole::Pin, Some(point)) => point.pin = Some(wait),
-                    (_, Some(point)) => point.helper_running |= wait == Wait::Running,
-                    (_, None) => {}
+                    (ThreadRole::Main, _) | (_, None) => {}
+                    (_, Some(point)) => point.helper_running |= wait == Wait::Running && !thread.aside,
                 }
             }
         }
@@ -101,7 +129,8 @@ impl SampledTrainer {
             note(round, |point, count| point.batches_requested = Some(count), count);
         }
         let points = points.into_iter().flatten().collect();
-        Self { id: process.id, exact: is_exact(sampler), feeders: process.feeders, points }
+        let tid = loop_tid.unwrap_or(process.id.pid);
+        Self { id: process.id, tid, exact: is_exact(sampler), feeders: process.feeders, points }
     }
 }
 
@@ -109,7 +138,7 @@ impl SampledWorker {
     fn of(process: &SampledProcess, job: &JobSample, waits: &[Wait]) -> Self {
         let known = job.processes.iter().find(|known| known.id == process.id);
         let mut counts = [0; Wait::COUNT];
-        for (_, place) in process.threads.iter().flat_map(|thread| thread.samples()) {
+        for (_, place) in process.threads.iter().filter(|thread| !thread.aside).flat_map(|thread| thread.samples()) {
             let wait = waits.get(place as usize).copied().unwrap_or_default();
             if let Some(count) = counts.get_mut(wait.index()) {
                 *count += 1;

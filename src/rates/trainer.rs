@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::chain::{self, ChainRates, Graph};
 use super::delta::{Earlier, Scheduled};
 use super::device::{DeviceUse, Overlap};
 use super::frame::{Stall, TrainerRates};
@@ -82,6 +83,7 @@ pub(super) struct Carry {
     waited_s: f64,
     fetch: Fetch,
     steps: StepCounter,
+    chain: chain::Carry,
 }
 
 /// The main thread between its wait for a batch and the step: it receives and unpickles the batch, then hands out the
@@ -122,7 +124,7 @@ struct Surroundings<'a> {
 pub(super) fn fold(
     carries: &mut HashMap<ProcessId, Carry>,
     job: &JobSample,
-    (trainers, workers): (&[SampledTrainer], &[SampledWorker]),
+    (trainers, workers, graph): (&mut [SampledTrainer], &[SampledWorker], &mut Graph<'_>),
     folded: &JobFold,
     gpu: &GpuFold,
     stale: bool,
@@ -133,16 +135,21 @@ pub(super) fn fold(
         position.and_then(|at| folded.deltas.get(at)).copied().unwrap_or_default()
     };
     let mut seen = HashSet::new();
-    let mut trainers: Vec<&SampledTrainer> = trainers.iter().filter(|trainer| seen.insert(trainer.id)).collect();
+    let mut trainers: Vec<&mut SampledTrainer> =
+        trainers.iter_mut().filter(|trainer| seen.insert(trainer.id)).collect();
     trainers.sort_by_key(|trainer| trainer.id != job.target);
     carries.retain(|id, _| seen.contains(id));
     if trainers.is_empty() {
         let target = job.processes.iter().find(|process| process.id == job.target);
         return target.map(|target| by_counters(target.id, &counters(target.id))).into_iter().collect();
     }
+    let mut chains = follow(carries, job, &mut trainers, gpu, graph).into_iter();
     let rates = trainers.into_iter().map(|trainer| {
+        let chain = chains.next().filter(|chain| chain.samples > 0);
+        let trainer = &*trainer;
         let mut rates = by_counters(trainer.id, &counters(trainer.id));
         rates.exact = trainer.exact;
+        rates.chain = chain;
         let carry = carries.entry(trainer.id).or_default();
         if folded.seconds.is_some() {
             go_through(trainer, carry, &surroundings(trainer, job, workers, gpu), &mut rates);
@@ -152,6 +159,37 @@ pub(super) fn fold(
         rates
     });
     rates.collect()
+}
+
+/// The wait chains of all trainers, in their order.
+fn follow(
+    carries: &mut HashMap<ProcessId, Carry>,
+    job: &JobSample,
+    trainers: &mut [&mut SampledTrainer],
+    gpu: &GpuFold,
+    graph: &mut Graph<'_>,
+) -> Vec<ChainRates> {
+    let mut own: Vec<chain::Carry> =
+        trainers.iter().map(|trainer| std::mem::take(&mut carries.entry(trainer.id).or_default().chain)).collect();
+    let mut with: Vec<_> = trainers
+        .iter_mut()
+        .zip(&mut own)
+        .map(|(trainer, carry)| {
+            let devices = devices_of(trainer.id.pid, gpu);
+            (&mut **trainer, carry, devices)
+        })
+        .collect();
+    let chains = chain::fold(graph, job, &mut with);
+    for (trainer, carry) in trainers.iter().zip(own) {
+        carries.entry(trainer.id).or_default().chain = carry;
+    }
+    chains
+}
+
+/// A rank has its own device, where NVML's processes tell which; else any that the job uses.
+fn devices_of(pid: u32, gpu: &GpuFold) -> Vec<&DeviceUse> {
+    let own: Vec<&DeviceUse> = gpu.attached.iter().filter(|device| device.pids.contains(&pid)).collect();
+    if own.is_empty() { gpu.attached.iter().collect() } else { own }
 }
 
 fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
@@ -179,9 +217,7 @@ fn surroundings<'a>(
         || trainer.feeders > 0
         || job.processes.iter().any(|process| process.role == ProcessRole::Worker && process.parent == pid);
     let loader_ahead = own_workers.peek().is_some() && own_workers.all(workers::had_nothing_to_do);
-    // A rank has its own device, where NVML's processes tell which; else any that the job uses.
-    let own: Vec<&DeviceUse> = gpu.attached.iter().filter(|device| device.pids.contains(&pid)).collect();
-    let devices = if own.is_empty() { gpu.attached.iter().collect() } else { own };
+    let devices = devices_of(pid, gpu);
     let training = job.library.is_some() || !devices.is_empty();
     let context = Context { exact: trainer.exact, workers, loader_ahead, training, device: None, writing: false };
     Surroundings { context, devices }
@@ -221,7 +257,8 @@ fn go_through(trainer: &SampledTrainer, carry: &mut Carry, around: &Surroundings
     for (point, writing) in trainer.points.iter().zip(writing) {
         let seconds = carry.seconds(point.at_ns);
         let device = around.devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
-        let kind = kind(point, &Context { device, writing, ..around.context });
+        let by_wait_alone = || kind(point, &Context { device, writing, ..around.context });
+        let kind = point.by_chain.filter(|_| !writing).unwrap_or_else(by_wait_alone);
         let kind = if carry.fetch.is_on(point, kind) { LoopActivity::InputWait } else { kind };
         split[kind] += seconds;
         if let Some(total) = by_wait.get_mut(point.main.index()) {

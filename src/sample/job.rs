@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, CgroupSample, SamplerSample};
+use super::{Access, CgroupSample, ConnectionsSample, SamplerSample};
 
 /// A process identity that survives PID reuse: the PID with its start time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -29,6 +29,9 @@ pub struct JobSample {
     /// What the sampler saw since the last tick. Older recordings have it under `lane`, in another shape.
     #[serde(alias = "lane")]
     pub sampler: SamplerSample,
+    /// What joins the processes. `None` in recordings that do not hold it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Arc<ConnectionsSample>>,
     /// What may be read of the target.
     pub access: JobAccess,
     /// The target's cgroup.
@@ -127,6 +130,10 @@ pub struct ThreadSample {
     pub on_cpu_ns: Option<u64>,
     /// Time runnable but waiting for a CPU, nanoseconds (`schedstat` field 2).
     pub run_delay_ns: Option<u64>,
+    /// How often it was given a CPU (`schedstat` field 3): once for each time that it was woken, and for each that it was
+    /// pushed aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeslices: Option<u64>,
 }
 
 /// `/proc/PID/io` (proc(5)).

@@ -4,6 +4,7 @@
 //! measured. Formulas live downstream (`rates`, `diagnosis`), so a stored sample can be judged again later by
 //! better formulas. There is no I/O, no clock and no terminal in this folder.
 
+pub mod connections;
 pub mod gpu;
 pub mod host;
 pub mod job;
@@ -18,11 +19,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use connections::{Channel, ConnectionsSample, LockWait};
 pub use gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 pub use host::{CgroupSample, CpuTimes, HostSample, NetInterface, Pressure};
 pub use job::{IoCounters, JobSample, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
 pub use neighbours::{NeighbourProcess, NeighboursSample};
-pub use sampler::{Observation, SampledProcess, SampledThread, SamplerSample};
+pub use sampler::{Descriptor, Observation, SampledProcess, SampledThread, SamplerSample};
 pub use stacks::{StackCount, StackFrame, StackWindow, StacksSample, ThreadStacks};
 pub use storage::{BlockDevice, DataMount, MountKind, StorageSample};
 

@@ -25,6 +25,10 @@ pub struct SamplerSample {
     pub began_ns: u64,
     /// One entry for each round: microseconds since the round before; 0 for the first.
     pub gaps_us: Vec<u32>,
+    /// The rounds in which all threads were sampled, and what they wait on was looked up: the first of them, and how many
+    /// rounds lie between two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub followed: Option<(u32, u32)>,
     /// What was seen, each observation once.
     pub seen: Vec<Observation>,
     /// The processes that were sampled: trainers, the attached one first, then workers.
@@ -60,9 +64,22 @@ pub struct Observation {
     /// steps of 100 ms, so that a long wait is few observations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<i32>,
+    /// What the call's descriptors were at that moment. Looked up in some of the rounds only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub descriptors: Vec<Descriptor>,
     /// What an older trainmon made of it, which is all that its recordings hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judged: Option<Arc<str>>,
+}
+
+/// A descriptor that a thread was blocked on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Descriptor {
+    /// What `/proc/PID/fd/N` points to, raw: `pipe:[inode]`, `socket:[inode]`, `anon_inode:[…]`, a path.
+    pub link: Arc<str>,
+    /// It waits to write.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub writes: bool,
 }
 
 /// One process and its threads.
@@ -97,6 +114,9 @@ pub struct SampledThread {
     pub tid: u32,
     /// What it does: main, pin-memory, or one that has lately computed.
     pub role: ThreadRole,
+    /// Sampled because others may wait for it, not because it computes for the main thread.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub aside: bool,
     /// The rounds in which it was sampled, in order; empty for every round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<u32>,

@@ -67,3 +67,41 @@ pub fn kind(machine: Machine, number: i32) -> Option<CallKind> {
     };
     CALLS.iter().find(is_it).map(|(kind, ..)| *kind)
 }
+
+/// What a call does with the descriptors that it is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FdUse {
+    /// Reads from its first argument, or waits for somebody to connect.
+    Reads,
+    /// Writes to its first argument.
+    Writes,
+    /// Waits for a lock on its first argument.
+    Locks,
+    /// `poll` and `ppoll`: an array of descriptors.
+    Polls,
+    /// `select` and `pselect`: sets of descriptors.
+    Selects,
+    /// Waits for an epoll set, its first argument.
+    Epolls,
+}
+
+/// Uses with the calls' numbers on x86-64 and on ARM. Control of a device (ioctl) waits for what is behind the descriptor,
+/// as reading does; `connect` for the other side to answer.
+const FD_USES: [(FdUse, &[i32], &[i32]); 6] = [
+    (FdUse::Reads, &[0, 16, 17, 19, 42, 43, 45, 47, 288, 295, 299], &[29, 63, 65, 67, 69, 202, 203, 207, 212, 242, 243]),
+    (FdUse::Writes, &[1, 18, 20, 44, 46, 296, 307], &[64, 66, 68, 70, 206, 211, 269]),
+    (FdUse::Locks, &[72, 73], &[25, 32]),
+    (FdUse::Polls, &[7, 271], &[73]),
+    (FdUse::Selects, &[23, 270], &[72]),
+    (FdUse::Epolls, &[232, 281, 441], &[22, 441]),
+];
+
+/// What the call with this number does with descriptors; `None` for one that has none.
+#[must_use]
+pub fn fd_use(machine: Machine, number: i32) -> Option<FdUse> {
+    let is_it = |(_, x86, arm): &&(FdUse, &[i32], &[i32])| match machine {
+        Machine::X86_64 => x86.contains(&number),
+        Machine::Aarch64 => arm.contains(&number),
+    };
+    FD_USES.iter().find(is_it).map(|(fd_use, ..)| *fd_use)
+}

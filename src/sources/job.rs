@@ -18,7 +18,7 @@ use super::process::Process;
 use super::roles::{self, Facts};
 use super::task_files;
 use crate::sample::job::{JobAccess, TORCH_WORKER};
-use crate::sample::{Access, JobSample, ProcessId};
+use crate::sample::{Access, JobSample, ProcessId, ProcessSample};
 pub(crate) use facts::mapped_library;
 use facts::{access, open_devices, other_namespace, visible_devices};
 
@@ -30,6 +30,8 @@ const ALL_THREADS_EVERY: u64 = 4;
 const SCAN_EVERY: u64 = 10;
 /// Libraries and descriptors are looked at every so many ticks, and at each change of the tree.
 const FACTS_EVERY: u64 = 10;
+/// Most processes outside of the job that are read.
+const MOST_OUTSIDE: usize = 16;
 /// Why a process cannot be attached to.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
@@ -60,6 +62,8 @@ pub struct JobReader {
     libraries: BTreeMap<ProcessId, Option<Arc<str>>>,
     devices: BTreeMap<u32, Vec<u32>>,
     gpu_pids: Vec<u32>,
+    /// Processes outside of the job that something of it waits for.
+    outside: BTreeMap<u32, Process>,
     access: JobAccess,
     visible_devices: Option<Arc<str>>,
     other_namespace: bool,
@@ -103,6 +107,7 @@ impl JobReader {
             libraries: BTreeMap::new(),
             devices: BTreeMap::new(),
             gpu_pids: Vec::new(),
+            outside: BTreeMap::new(),
             reads: 0,
             alive: true,
             page_size: rustix::param::page_size() as u64,
@@ -134,6 +139,24 @@ impl JobReader {
         self.gpu_pids = pids;
     }
 
+    /// Tells which processes outside of the job hold the other end of something that it waits for. They are read and
+    /// sampled as long as they are named here.
+    pub fn set_outside(&mut self, pids: &[u32]) {
+        self.outside.retain(|pid, _| pids.contains(pid));
+        for pid in pids.iter().copied().take(MOST_OUTSIDE) {
+            if !self.outside.contains_key(&pid) && !self.processes.contains_key(&pid) && pid != std::process::id() {
+                let opened = Process::open(&self.proc_root, pid, &mut self.buffer);
+                self.outside.extend(opened.ok().map(|process| (pid, process)));
+            }
+        }
+    }
+
+    /// The processes of [`Self::set_outside`] as they were at the last read.
+    #[must_use]
+    pub fn outside(&self) -> Vec<ProcessSample> {
+        self.outside.values().map(|process| process.sample(self.page_size)).collect()
+    }
+
     /// Reads everything; `sampler`, `cgroup` and `allowed_cpus` are for the caller to fill in.
     pub fn read(&mut self, now_ns: u64) -> JobSample {
         let before: BTreeSet<ProcessId> = self.processes.values().map(|process| process.id).collect();
@@ -150,6 +173,8 @@ impl JobReader {
                 self.processes.remove(&pid);
             }
         }
+        let buffer = &mut self.buffer;
+        self.outside.retain(|_, process| process.read(buffer).is_ok() && process.stat().is_alive());
         self.find_processes();
         let changed = self.processes.values().any(|process| !before.contains(&process.id))
             || self.processes.len() != before.len();

@@ -4,6 +4,7 @@
 mod block;
 pub(crate) mod cgroup;
 pub(crate) mod clock;
+pub(crate) mod connections;
 mod data_files;
 mod data_mounts;
 mod fields;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::clock;
 use super::fields::{lines, numbers, text};
 use super::files::{KeptFile, READ_LIMIT, ReadFailure, read_once};
 use super::task_files::{self, Stat};
@@ -40,6 +41,8 @@ pub struct Process {
     io_file: Option<KeptFile>,
     children_file: Option<KeptFile>,
     reads: u32,
+    /// CLOCK_MONOTONIC of the last read, nanoseconds.
+    read_ns: u64,
     /// At the last read.
     stat: Stat,
     io: Option<IoCounters>,
@@ -60,10 +63,46 @@ pub struct Thread {
     pub on_cpu_ns: Option<u64>,
     /// Time queueing since start, nanoseconds.
     pub run_delay_ns: Option<u64>,
+    /// Times that it was given a CPU.
+    pub timeslices: Option<u64>,
     /// On-CPU time in the last tick, nanoseconds: only to choose which threads are sampled.
     pub recent_ns: u64,
+    /// How much it has moved of late: only to choose which threads are sampled.
+    pub pace: Pace,
     schedstat: Option<KeptFile>,
     name_reads: u8,
+}
+
+/// How much a thread moves, as a mean in which older ticks fade.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Pace {
+    /// Times a second that it was given a CPU.
+    pub timeslices_s: f64,
+    /// Share of the time on a CPU.
+    pub cpu: f64,
+}
+
+impl Pace {
+    /// What the newest tick counts.
+    const NEWEST: f64 = 0.3;
+    /// Threads that neither wake this often a second …
+    const WAKES_S: f64 = 0.5;
+    /// … nor compute for this share of the time wake nobody.
+    const CPU: f64 = 0.02;
+
+    /// Whether others may wait for it.
+    pub fn is_active(self) -> bool {
+        self.timeslices_s > Self::WAKES_S || self.cpu > Self::CPU
+    }
+
+    fn after(self, timeslices: u64, on_cpu_ns: u64, seconds: f64) -> Self {
+        let (timeslices_s, cpu) = (timeslices as f64 / seconds, on_cpu_ns as f64 / 1e9 / seconds);
+        let mean = |before: f64, now: f64| before + Self::NEWEST * (now - before);
+        match self == Self::default() {
+            true => Self { timeslices_s, cpu },
+            false => Self { timeslices_s: mean(self.timeslices_s, timeslices_s), cpu: mean(self.cpu, cpu) },
+        }
+    }
 }
 
 impl Process {
@@ -96,6 +135,7 @@ impl Process {
             stat_file,
             io_file,
             reads: 0,
+            read_ns: 0,
             stat,
             io: None,
         };
@@ -204,6 +244,7 @@ impl Process {
                     name: Arc::clone(if thread.role == ThreadRole::Main { &self.comm } else { &thread.name }),
                     on_cpu_ns: thread.on_cpu_ns,
                     run_delay_ns: thread.run_delay_ns,
+                    timeslices: thread.timeslices,
                 })
                 .collect(),
         }
@@ -244,7 +285,9 @@ impl Process {
                 start_ticks: None,
                 on_cpu_ns: None,
                 run_delay_ns: None,
+                timeslices: None,
                 recent_ns: 0,
+                pace: Pace::default(),
                 schedstat: KeptFile::open(self.folder.join(format!("task/{tid}/schedstat"))).ok(),
                 name_reads: if role == ThreadRole::Main { 0 } else { NAME_READS },
             });
@@ -252,6 +295,9 @@ impl Process {
     }
 
     fn read_threads(&mut self, buffer: &mut Vec<u8>) {
+        let now_ns = clock::monotonic_ns();
+        let seconds = now_ns.saturating_sub(self.read_ns) as f64 / 1e9;
+        self.read_ns = now_ns;
         let mut room = [0_u8; 96];
         let mut gone = false;
         for thread in &mut self.threads {
@@ -271,14 +317,20 @@ impl Process {
             let Some(schedstat) = &thread.schedstat else { continue };
             match schedstat.read_line(&mut room) {
                 Ok(bytes) => {
-                    let Some((on_cpu, delay)) = task_files::schedstat(bytes) else { continue };
+                    let Some((on_cpu, delay, timeslices)) = task_files::schedstat(bytes) else { continue };
                     thread.recent_ns = thread.on_cpu_ns.map_or(0, |before| on_cpu.saturating_sub(before));
+                    if let (Some(before), true) = (thread.timeslices, seconds > 0.0) {
+                        let moved = timeslices.saturating_sub(before);
+                        thread.pace = thread.pace.after(moved, thread.recent_ns, seconds);
+                    }
                     thread.on_cpu_ns = Some(on_cpu);
                     thread.run_delay_ns = Some(delay);
+                    thread.timeslices = Some(timeslices);
                 }
                 Err(_) => {
                     thread.on_cpu_ns = None;
                     thread.run_delay_ns = None;
+                    thread.timeslices = None;
                     thread.schedstat = None;
                     gone = true;
                 }

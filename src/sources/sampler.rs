@@ -9,11 +9,12 @@ mod task;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::connections::Connections;
 use super::files::KeptFile;
 use super::task_files;
 use crate::sample::syscall::{CallKind, Machine, kind};
 use crate::sample::{
-    Access, IoCounters, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread, SamplerSample, ThreadRole,
+    Access, ConnectionsSample, IoCounters, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread, SamplerSample, ThreadRole,
 };
 use task::{Seen, Task};
 
@@ -50,10 +51,30 @@ pub struct ProcessPlan {
     pub role: ProcessRole,
     /// Of a worker: PID of its trainer.
     pub trainer: Option<u32>,
-    /// Threads by TID, the main one first: of a trainer also the pin-memory thread and those that have lately computed.
-    pub threads: Vec<(u32, ThreadRole)>,
+    /// The main one first: of a trainer also the pin-memory thread and those that have lately computed; of any process those
+    /// that move, for somebody may wait for them.
+    pub threads: Vec<ThreadPlan>,
     /// Queue feeders.
     pub feeders: Vec<u32>,
+}
+
+/// One thread to sample.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ThreadPlan {
+    /// Thread ID.
+    pub tid: u32,
+    /// What it does.
+    pub role: ThreadRole,
+    /// Sampled because others may wait for it: in the rounds that look up what threads wait on.
+    pub aside: bool,
+}
+
+impl ThreadPlan {
+    /// A thread that matters by itself.
+    #[must_use]
+    pub fn new(tid: u32, role: ThreadRole) -> Self {
+        Self { tid, role, aside: false }
+    }
 }
 
 /// Samples trainers and workers; see [`Sampler::round`].
@@ -68,7 +89,10 @@ pub struct Sampler {
     began_us: u64,
     last_us: u64,
     gaps_us: Vec<u32>,
+    /// The first round of the tick in which everything was sampled.
+    followed: Option<u32>,
     seen: Seen,
+    connections: Connections,
 }
 
 #[derive(Debug)]
@@ -77,7 +101,7 @@ struct Process {
     threads: Vec<Task>,
     feeders: Vec<KeptFile>,
     main_io: Option<KeptFile>,
-    /// Memory of the process, open only where the end of a futex wait is wanted: of a main thread with a pin thread.
+    /// Memory of the process: the arguments of polls, and the ends of futex waits.
     memory: Option<KeptFile>,
     /// The feeders' count while the main thread was last seen waiting on a descriptor, until it moves on.
     awaited: Option<u64>,
@@ -112,38 +136,51 @@ impl Process {
         let io = |tid: u32| KeptFile::open(proc_root.join(format!("{pid}/task/{tid}/io"))).ok();
         let feeders =
             if fed_by == plan.feeders { feeders } else { plan.feeders.iter().filter_map(|tid| io(*tid)).collect() };
-        let mut thread =
-            |&(tid, role): &(u32, ThreadRole)| match tasks.iter().position(|task| task.samples.tid == tid) {
-                Some(at) => {
-                    let mut task = tasks.swap_remove(at);
-                    task.samples.role = role;
-                    task
-                }
-                None => Task::open(proc_root, pid, tid, role, no_syscall),
-            };
+        let mut thread = |thread: &ThreadPlan| match tasks.iter().position(|task| task.samples.tid == thread.tid) {
+            Some(at) => {
+                let mut task = tasks.swap_remove(at);
+                (task.samples.role, task.samples.aside) = (thread.role, thread.aside);
+                task
+            }
+            None => Task::open(proc_root, pid, thread, no_syscall),
+        };
         let threads = plan.threads.iter().map(&mut thread).collect();
         if plan.role == ProcessRole::Trainer {
             main_io = main_io.or_else(|| io(pid));
-            let pinned = !no_syscall && plan.threads.iter().any(|(_, role)| *role == ThreadRole::Pin);
-            let open = || KeptFile::open(proc_root.join(format!("{pid}/mem"))).ok();
-            memory = memory.filter(|_| pinned).or_else(|| if pinned { open() } else { None });
+        }
+        if !no_syscall {
+            memory = memory.or_else(|| KeptFile::open(proc_root.join(format!("{pid}/mem"))).ok());
         }
         let plan = plan.clone();
         Self { plan, threads, feeders, main_io, memory, awaited, fed: Vec::new(), written: Vec::new() }
     }
 
-    /// Samples a trainer in one round; `rounds` counts them.
-    fn sample_trainer(&mut self, round: u32, rounds: u64, seen: &mut Seen) {
+    /// Samples a trainer in one round; `rounds` counts them. With `connections` all threads of the plan are sampled, and
+    /// what they wait on is looked up.
+    fn sample_trainer(&mut self, round: u32, rounds: u64, mut connections: Option<&mut Connections>, seen: &mut Seen) {
+        let pid = self.plan.id.pid;
         let mut main = Observation::default();
         let mut helper_runs = false;
+        let pinned = self.plan.threads.iter().any(|thread| thread.role == ThreadRole::Pin);
         for task in &mut self.threads {
+            let all = connections.is_some();
+            let with = connections.as_deref_mut().map(|connections| (pid, connections));
+            let memory = self.memory.as_ref().filter(|_| all);
             match task.samples.role {
-                ThreadRole::Main => main = task.sample(round, self.memory.as_ref(), seen),
-                ThreadRole::Pin => {
-                    task.sample(round, None, seen);
+                _ if task.samples.aside => {
+                    if all {
+                        task.sample(round, memory, with, seen);
+                    }
                 }
-                _ if helper_runs || !may_wait_for_own_threads(&main) => {}
-                _ => helper_runs = task.sample(round, None, seen).state == Some('R'),
+                ThreadRole::Main => {
+                    let memory = memory.or(self.memory.as_ref().filter(|_| pinned));
+                    main = task.sample(round, memory, with, seen);
+                }
+                ThreadRole::Pin => {
+                    task.sample(round, memory, with, seen);
+                }
+                _ if !all && (helper_runs || !may_wait_for_own_threads(&main)) => {}
+                _ => helper_runs |= task.sample(round, memory, with, seen).state == Some('R'),
             }
         }
         if rounds.is_multiple_of(WRITTEN_EVERY)
@@ -172,10 +209,10 @@ impl Process {
             self.fed.extend(self.fed_now().map(|count| (rounds, count)));
         }
         let threads = self.threads.iter_mut().map(|task| {
-            let SampledThread { tid, role, rounds: at, seen } = &task.samples;
+            let SampledThread { tid, role, aside, rounds: at, seen } = &task.samples;
             // As much room as this tick took.
             let (at, seen) = (Vec::with_capacity(at.len()), Vec::with_capacity(seen.len()));
-            let next = SampledThread { tid: *tid, role: *role, rounds: at, seen };
+            let next = SampledThread { tid: *tid, role: *role, aside: *aside, rounds: at, seen };
             let mut taken = std::mem::replace(&mut task.samples, next);
             if taken.rounds.len() == rounds as usize {
                 taken.rounds = Vec::new();
@@ -207,7 +244,9 @@ impl Sampler {
             began_us: 0,
             last_us: 0,
             gaps_us: Vec::new(),
+            followed: None,
             seen: Seen::default(),
+            connections: Connections::new(proc_root),
         }
     }
 
@@ -236,26 +275,44 @@ impl Sampler {
         }
         self.gaps_us.push(u32::try_from(now_us.saturating_sub(self.last_us)).unwrap_or(u32::MAX));
         self.last_us = now_us;
+        let everything = self.rounds.is_multiple_of(WORKERS_EVERY);
+        self.followed = self.followed.or(everything.then_some(round));
         for process in self.processes.iter_mut().filter(|process| process.plan.role == ProcessRole::Trainer) {
-            process.sample_trainer(round, self.rounds, &mut self.seen);
+            let connections = Some(&mut self.connections).filter(|_| everything && !self.plan.no_syscall);
+            process.sample_trainer(round, self.rounds, connections, &mut self.seen);
         }
-        if self.rounds.is_multiple_of(WORKERS_EVERY) {
-            self.sample_workers(round);
+        if everything {
+            self.sample_others(round);
         }
         self.rounds += 1;
     }
 
-    fn sample_workers(&mut self, round: u32) {
-        let is_worker = |process: &&Process| process.plan.role == ProcessRole::Worker;
-        let count = self.processes.iter().filter(is_worker).count().max(1);
+    /// The workers, and whoever else may be waited for.
+    fn sample_others(&mut self, round: u32) {
+        let is_other = |process: &&Process| process.plan.role != ProcessRole::Trainer;
+        let count = self.processes.iter().filter(is_other).count().max(1);
         let start = if count > MOST_WORKERS { self.next_worker % count } else { 0 };
-        let workers = self.processes.iter_mut().filter(|process| is_worker(&&**process)).enumerate();
-        for (_, worker) in workers.filter(|(at, _)| (at + count - start) % count < MOST_WORKERS) {
-            for task in &mut worker.threads {
-                task.sample(round, None, &mut self.seen);
+        let others = self.processes.iter_mut().filter(|process| is_other(&&**process)).enumerate();
+        for (_, other) in others.filter(|(at, _)| (at + count - start) % count < MOST_WORKERS) {
+            for task in &mut other.threads {
+                let with = Some((other.plan.id.pid, &mut self.connections)).filter(|_| !self.plan.no_syscall);
+                task.sample(round, other.memory.as_ref(), with, &mut self.seen);
             }
         }
         self.next_worker = self.next_worker.wrapping_add(MOST_WORKERS);
+    }
+
+    /// What joins the sampled processes, as of the samples since the last call. To be called with [`Self::take`].
+    pub fn connections(&mut self) -> ConnectionsSample {
+        let pids: Vec<u32> = self.plan.processes.iter().map(|process| process.id.pid).collect();
+        let (channels, locks) = self.connections.take(&pids, self.plan.no_syscall);
+        ConnectionsSample { channels, locks, outside: Vec::new() }
+    }
+
+    /// Processes outside of the plan that hold the other end of something waited on.
+    #[must_use]
+    pub fn outside(&self) -> Vec<u32> {
+        self.connections.outside()
     }
 
     /// Everything that was seen since the last call.
@@ -266,6 +323,7 @@ impl Sampler {
             syscall: if self.plan.no_syscall { Access::Denied } else { Access::Ok },
             began_ns: self.began_us * 1000,
             gaps_us: std::mem::take(&mut self.gaps_us),
+            followed: self.followed.take().map(|first| (first, u32::try_from(WORKERS_EVERY).unwrap_or(1))),
             processes: self.processes.iter_mut().map(|process| process.take(rounds)).collect(),
             seen: std::mem::take(&mut self.seen.table),
         }

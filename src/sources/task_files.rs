@@ -95,11 +95,11 @@ pub fn stat(bytes: &[u8]) -> Option<Stat> {
     })
 }
 
-/// Parses `schedstat`: (nanoseconds on a CPU, nanoseconds waiting for one).
+/// Parses `schedstat`: nanoseconds on a CPU, nanoseconds waiting for one, times given one.
 #[must_use]
-pub fn schedstat(bytes: &[u8]) -> Option<(u64, u64)> {
-    let mut fields = Fields::of(bytes);
-    Some((fields.number()?, fields.number()?))
+pub fn schedstat(bytes: &[u8]) -> Option<(u64, u64, u64)> {
+    let mut fields = Fields::of(bytes.trim_ascii_end());
+    Some((fields.number()?, fields.number()?, fields.number()?))
 }
 
 /// Parses `/proc/PID/io` or a task's.

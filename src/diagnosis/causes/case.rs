@@ -1,7 +1,7 @@
 //! What the rules look at: a window, and where in it the loop loses its time.
 
 use super::{Cause, Judgement};
-use crate::diagnosis::features::{Device, Features, LoopThread, Workers};
+use crate::diagnosis::features::{Device, Features, LoopThread, Part, Workers};
 use crate::diagnosis::thresholds::*;
 
 /// What is known besides the window.
@@ -26,6 +26,8 @@ pub(in crate::diagnosis) enum Loss<'a> {
     Dry(&'a Device),
     /// No device is in use, and batches are not waited for.
     NoDevice,
+    /// It waits for something that is neither a batch nor the device, and the wait could be followed.
+    Wait(Part),
 }
 
 /// What a rule looks at.
@@ -48,8 +50,46 @@ pub(super) const LOST: Sureness = Sureness { least: 0.50, most: 0.95, from: LOST
 const BUSY_DEVICE: Sureness = Sureness { least: 0.65, most: 0.95, from: DEVICE_BUSY, to: ALWAYS_BUSY };
 const DRY_DEVICE: Sureness = Sureness { least: 0.55, most: 0.95, from: DEVICE_IDLE, to: CLEARLY_DRY };
 
+thresholds! {
+    FOLLOWED = 30.0, "samples", "two seconds of them: a share of 0.3 is known to within 9 points";
+    BESIDE_OWN = 0.50, "of the loop's own work", "two threads that take turns at a lock leave each half: the wait is the smaller part even where it doubles the step";
+    NO_LEAD = 0.55, "of the confidence", "the next part is as large: it may be that one as well";
+    GUESSED = 0.80, "of the confidence", "whom a thread waits for was told from kernel functions and open descriptors, not from the call itself";
+    LEAD = 0.30, "share", "so far ahead of the next part no window's error reaches";
+    NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
+}
+
+const BY_LEAD: Sureness = Sureness { least: NO_LEAD.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LEAD };
+
+/// The part that the loop loses most of its time to, where that is no batch, no device and no work of its own; and how sure.
+/// The parts add up to the loop's time, so the largest is what to change first.
+fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> {
+    let chain = window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED)?;
+    let elsewhere =
+        [Part::Process, Part::Remote, Part::Output, Part::FileLock, Part::InterpreterLock].map(|part| (part, chain.lost(part)));
+    let (part, lost) = elsewhere.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    if lost < LOST_WAIT {
+        return None;
+    }
+    let next = chain.parts().into_iter().filter(|(other, _)| *other != part).map(|(other, lost)| match other {
+        Part::Own if part == Part::InterpreterLock => lost * BESIDE_OWN.value,
+        // What the stacks call a wait for batches is no work of the loop's.
+        Part::Own => lost.min(main.shares.host_busy.max(main.shares.checkpoint)),
+        _ => lost,
+    });
+    let next = next.fold(0.0, f64::max);
+    if next > lost {
+        return None;
+    }
+    let seen = if chain.exact { 1.0 } else { GUESSED.value };
+    Some((part, LOST.at(lost) * BY_LEAD.at(lost - next) * seen))
+}
+
 impl<'a> Case<'a> {
     pub fn new(window: &'a Features, main: &'a LoopThread, known: Known) -> Self {
+        if let Some((part, sure)) = waits_elsewhere(window, main) {
+            return Self { window, main, known, lost: 0.0, loss: Loss::Wait(part), sure, undisturbed: false };
+        }
         let lost = window.lost_wait();
         let (loss, sure) = match (&window.gpu, &window.workers) {
             (_, Some(workers)) if lost >= LOST_WAIT => (Loss::Workers(workers), LOST.at(lost)),
@@ -69,6 +109,11 @@ impl<'a> Case<'a> {
     /// The same, with every sign that there can be.
     pub fn surely(&self, cause: Cause) -> Judgement {
         self.of(cause, 1.0)
+    }
+
+    /// How sure the loop waits for this, where it does.
+    pub fn waits_for(&self, part: Part) -> bool {
+        matches!(self.loss, Loss::Wait(waits) if waits == part)
     }
 
     /// The workers, where they are waited for.

@@ -1,5 +1,6 @@
 //! Another Python thread of the process holds the interpreter lock that the loop's thread waits for.
 
+use super::case::FOLLOWED;
 use super::*;
 
 thresholds! {
@@ -16,6 +17,8 @@ pub(super) const CAUSE: Spec = Spec {
     brief: "another Python thread holds the interpreter lock",
     meaning: "another Python thread of the process computes and keeps the interpreter lock from the loop",
     rule: &[
+        "where waits can be followed: the largest part of them, set against half of the loop's own work, are waits of 5 ms for \
+         the lock while another thread of the process runs. Else:",
         RUNS_DRY,
         "exactly one other thread of the trainer, neither torch's nor a feeder, runs or queues at least `busy` of its time",
         "the main thread waits in a futex at least `lock_waits` of its time and runs at least `takes_turns` of it: \
@@ -23,6 +26,9 @@ pub(super) const CAUSE: Spec = Spec {
         "no autograd or communication thread works meanwhile, and stacks show no other wait",
     ],
     judge: |case| {
+        if case.window.chain.as_ref().is_some_and(|chain| f64::from(chain.samples) >= FOLLOWED) {
+            return case.waits_for(Part::InterpreterLock).then(|| case.surely(Cause::GilContention));
+        }
         let main = case.main;
         let trains_on_cpu = case.computes_on_cpu() && !cpu_training::may_be_set_up(case);
         let idle = case.device_kept_idle().is_some() || trains_on_cpu;
@@ -51,7 +57,7 @@ pub(super) const CAUSE: Spec = Spec {
         "Let it work in calls that release the lock (numpy, torch, compiled code) on larger pieces"
             => "Python code between them holds it";
     ],
-    evidence: &[Signal::FutexWait, Signal::OtherThread],
+    evidence: &[Signal::WaitsForInterpreter, Signal::FutexWait, Signal::OtherThread],
     against: &[MAIN_IS_SLOW],
     bound: |window| Some(window.without(window.main.as_ref()?.waits(Wait::Futex))),
     ..Spec::of(Class::Cpu)

@@ -26,6 +26,7 @@ mod cores_saturated;
 mod cpu_training;
 mod decode;
 mod disk_bandwidth;
+mod file_lock;
 mod gil_contention;
 mod hand_over;
 mod host_device_sync;
@@ -37,7 +38,9 @@ pub(super) mod memory_bandwidth;
 mod memory_pressure;
 mod network_storage;
 mod noisy_neighbour;
+mod output_blocked;
 mod page_cache_miss;
+mod remote_service;
 pub(super) mod shared_gpu;
 mod slow_samples;
 mod small_files;
@@ -47,6 +50,7 @@ mod too_few_workers;
 mod too_many_workers;
 mod transform;
 mod under_filled;
+mod waits_for_process;
 mod worker_imbalance;
 pub(super) mod worker_restart;
 
@@ -55,7 +59,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::class::{Class, Phase};
-use super::features::{Device, Features, LoopStacks, LoopThread, Workers};
+use super::features::{Device, Features, LoopStacks, LoopThread, Part, Workers};
 use super::parts::Advice;
 use super::signals::{Side, Signal};
 use super::stats::{percent, quantile, round};
@@ -70,6 +74,11 @@ pub(super) use judgement::Judgement;
 pub(super) use spec::{Against, Place};
 pub use spec::{Confirmed, Spec};
 use texts::*;
+
+/// What is gained by the end of the waits of a kind.
+fn bound_of(window: &Features, part: Part) -> Option<f64> {
+    Some(window.without(window.chain.as_ref()?.lost(part)))
+}
 
 /// What to do and why, first thing first.
 macro_rules! advice {
@@ -98,12 +107,17 @@ macro_rules! causes {
 
         /// The numbers that decide, shared and of each cause.
         const ALL_NUMBERS: &[&[Threshold]] = &[
-            thresholds::NUMBERS, starvation::NUMBERS, source::NUMBERS, stages::NUMBERS, $($module::NUMBERS),+
+            thresholds::NUMBERS, case::NUMBERS, starvation::NUMBERS, source::NUMBERS, stages::NUMBERS, $($module::NUMBERS),+
         ];
     };
 }
 
 causes! {
+    // The loop waits for somebody who is no loader and no device, and the wait could be followed.
+    WaitsForProcess = waits_for_process;
+    RemoteService = remote_service;
+    OutputBlocked = output_blocked;
+    FileLock = file_lock;
     // Collectives and saving cost the loop more than its waits for batches do.
     Communication = communication;
     CheckpointWrite = checkpoint_write;

@@ -35,7 +35,7 @@ pub(super) struct Queueing {
 pub(super) fn may_be(case: &Case<'_>) -> bool {
     match case.loss {
         Loss::Workers(_) | Loss::InProcess => true,
-        Loss::Busy(_) => false,
+        Loss::Busy(_) | Loss::Wait(_) => false,
         Loss::Dry(_) | Loss::NoDevice => {
             let (cpu, io) = (&case.window.cpu, &case.window.io);
             main_queues(case)

@@ -1,6 +1,6 @@
 //! The data workers, together and one by one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Mean, Span};
 use crate::diagnosis::code::worker_stages;
@@ -8,6 +8,11 @@ use crate::diagnosis::parts::{Stages, WorkerVerdict};
 use crate::diagnosis::stats::{self, round};
 use crate::rates::frame::WorkerRates;
 use crate::sample::ProcessId;
+
+/// A worker that rests uses less of a CPU than this, as a share of the time …
+const RESTS: f64 = 0.005;
+/// … while another uses more than this.
+const WORKS: f64 = 0.05;
 
 /// Shares are means over the set.
 #[derive(Debug, Clone, Default)]
@@ -69,10 +74,12 @@ impl Workers {
         // A set that is just being rebuilt may be missing from the last frame.
         let sets = span.frames.iter().rev().map(|frame| span.workers(frame).collect::<Vec<_>>());
         let alive = sets.into_iter().find(|workers| !workers.is_empty())?;
+        let resting = resting(span);
+        let alive: Vec<_> = alive.into_iter().filter(|worker| !resting.contains(&worker.id)).collect();
         let (mut all, mut threads, mut new) = (Means::default(), Mean::default(), 0);
         let mut by_worker: BTreeMap<ProcessId, Means> = BTreeMap::new();
         for (at, frame) in span.frames.iter().enumerate() {
-            for worker in span.workers(frame) {
+            for worker in span.workers(frame).filter(|worker| !resting.contains(&worker.id)) {
                 all.add(worker, frame.seconds);
                 by_worker.entry(worker.id).or_default().add(worker, frame.seconds);
                 threads.add(Some(f64::from(worker.active_threads)), frame.seconds);
@@ -106,7 +113,7 @@ impl Workers {
                 }
             })
             .collect();
-        let now = span.workers(last).count();
+        let now = span.workers(last).filter(|worker| !resting.contains(&worker.id)).count();
         Some(Self {
             count: if now == 0 { alive.len() } else { now },
             busy: busy?,
@@ -134,6 +141,28 @@ impl Workers {
     pub fn active(&self) -> f64 {
         self.busy + self.io_wait + self.runnable
     }
+}
+
+/// Workers that made nothing and did nothing over the whole window while others of the same trainer worked: they are of
+/// another loader that nobody asks now (validation), or of a pool that is no loader at all.
+fn resting(span: &Span<'_>) -> BTreeSet<ProcessId> {
+    let mut moved: BTreeMap<ProcessId, (bool, f64)> = BTreeMap::new();
+    for frame in &span.frames {
+        for worker in span.workers(frame) {
+            let sum = moved.entry(worker.id).or_default();
+            sum.0 |= worker.new || worker.batches_s.is_some_and(|batches| batches > 0.0);
+            sum.1 += worker.cpu_pct.unwrap_or(0.0) / 100.0 * frame.seconds + waits(worker) * frame.seconds;
+        }
+    }
+    let seconds: f64 = span.frames.iter().map(|frame| frame.seconds).sum();
+    let rests = |(made, busy): &(bool, f64)| !made && *busy < RESTS * seconds;
+    let some_work = moved.values().any(|(_, busy)| *busy > WORKS * seconds);
+    moved.into_iter().filter(|(_, sums)| some_work && rests(sums)).map(|(id, _)| id).collect()
+}
+
+/// Share of its time in which a worker waits for its source.
+fn waits(worker: &WorkerRates) -> f64 {
+    worker.io_wait.unwrap_or(0.0)
 }
 
 fn mean_stages(each: &[WorkerVerdict]) -> Option<Stages> {

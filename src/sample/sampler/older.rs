@@ -44,6 +44,7 @@ pub(super) struct Either {
     syscall: Access,
     began_ns: u64,
     gaps_us: Vec<u32>,
+    followed: Option<(u32, u32)>,
     seen: Vec<Observation>,
     processes: Vec<SampledProcess>,
     /// From here on the older shape.
@@ -82,8 +83,8 @@ struct Worker {
 
 impl From<Either> for SamplerSample {
     fn from(read: Either) -> Self {
-        let Either { machine, syscall, began_ns, gaps_us, seen, processes, trainers, workers } = read;
-        let mut sample = Self { machine, syscall, began_ns, gaps_us, seen, processes };
+        let Either { machine, syscall, began_ns, gaps_us, followed, seen, processes, trainers, workers } = read;
+        let mut sample = Self { machine, syscall, began_ns, gaps_us, followed, seen, processes };
         if trainers.is_empty() && workers.is_empty() {
             return sample;
         }

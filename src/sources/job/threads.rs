@@ -6,12 +6,18 @@ use super::JobReader;
 use crate::sample::job::TORCH_WORKER;
 use crate::sample::{Access, ProcessRole, ThreadRole};
 use crate::sources::process::Process;
-use crate::sources::sampler::{ProcessPlan, SamplerPlan};
+use crate::sources::sampler::{ProcessPlan, SamplerPlan, ThreadPlan};
 
 /// A helper thread is worth sampling when it ran this long in the last tick, nanoseconds.
 const HELPER_NS: u64 = 20_000_000;
-/// Most helper threads of one trainer that are sampled.
+/// Most helper threads of one trainer that are sampled in each round.
 const MOST_HELPERS: usize = 3;
+/// Most threads of one process that are sampled for what others wait for: those that move most.
+const MOST_ASIDE: usize = 12;
+/// What waking once a second counts beside CPU time, seconds, where the threads that move most are chosen.
+const WAKE_CPU: f64 = 1e-3;
+/// Most processes beside trainers and workers that are sampled.
+const MOST_OTHERS: usize = 64;
 
 impl JobReader {
     /// What is to be sampled until the next read.
@@ -21,11 +27,11 @@ impl JobReader {
         let plan = |process: &Process| {
             let with =
                 |role| process.threads.iter().filter(move |thread| thread.role == role).map(|thread| thread.tid);
-            let mut threads = vec![(process.id.pid, ThreadRole::Main)];
+            let mut threads = vec![ThreadPlan::new(process.id.pid, ThreadRole::Main)];
             let mut feeders: Vec<u32> = with(ThreadRole::Feeder).collect();
             let trainer = match process.role {
                 ProcessRole::Trainer => {
-                    threads.extend(with(ThreadRole::Pin).next().map(|tid| (tid, ThreadRole::Pin)));
+                    threads.extend(with(ThreadRole::Pin).next().map(|tid| ThreadPlan::new(tid, ThreadRole::Pin)));
                     threads.extend(helpers(process));
                     None
                 }
@@ -33,13 +39,18 @@ impl JobReader {
                     feeders.truncate(1);
                     Some(kin.trainer_of(process.id.pid).unwrap_or(self.target.pid))
                 }
+                _ if process.threads.iter().any(|thread| thread.pace.is_active()) => None,
                 _ => return None,
             };
+            threads.extend(aside(process, &threads));
             Some(ProcessPlan { id: process.id, role: process.role, trainer, threads, feeders })
         };
         let mut processes: Vec<ProcessPlan> = self.processes.values().filter_map(plan).collect();
         // The attached process first, so that it is the one that the screen shows.
         processes.sort_by_key(|process| (process.role, process.id != self.target, process.id.pid));
+        let others = processes.partition_point(|process| process.role <= ProcessRole::Worker);
+        processes.truncate(others + MOST_OTHERS);
+        processes.extend(self.outside.values().map(outside));
         SamplerPlan { no_syscall: self.access.syscall != Access::Ok, processes }
     }
 
@@ -68,14 +79,42 @@ impl JobReader {
     }
 }
 
+/// A process outside of the job that something of the job waits for.
+fn outside(process: &Process) -> ProcessPlan {
+    let mut threads = vec![ThreadPlan::new(process.id.pid, ThreadRole::Main)];
+    threads.extend(aside(process, &threads));
+    ProcessPlan { id: process.id, role: ProcessRole::Other, threads, ..ProcessPlan::default() }
+}
+
+/// The threads that move most, besides those that are planned already: the others of the process, and threads elsewhere,
+/// may wait for them.
+fn aside(process: &Process, planned: &[ThreadPlan]) -> Vec<ThreadPlan> {
+    let is_new = |tid: u32| planned.iter().all(|known| known.tid != tid);
+    let mut active: Vec<_> = process
+        .threads
+        .iter()
+        .filter(|thread| thread.pace.is_active() && is_new(thread.tid))
+        .map(|thread| (thread.pace.cpu + thread.pace.timeslices_s * WAKE_CPU, thread))
+        .collect();
+    active.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.tid.cmp(&b.1.tid)));
+    let mut aside: Vec<ThreadPlan> = active
+        .into_iter()
+        .take(MOST_ASIDE)
+        .map(|(_, thread)| ThreadPlan { tid: thread.tid, role: thread.role, aside: true })
+        .collect();
+    // The same threads in another order are the same plan.
+    aside.sort_unstable_by_key(|thread| thread.tid);
+    aside
+}
+
 /// The threads of a trainer that computed most in the last tick.
-fn helpers(process: &Process) -> impl Iterator<Item = (u32, ThreadRole)> + use<> {
+fn helpers(process: &Process) -> impl Iterator<Item = ThreadPlan> + use<> {
     let helps = |role| matches!(role, ThreadRole::Autograd | ThreadRole::Other);
     let busy = process.threads.iter().filter(|thread| helps(thread.role) && thread.recent_ns >= HELPER_NS);
     let mut busy: Vec<_> =
         busy.map(|thread| (std::cmp::Reverse(thread.recent_ns), thread.tid, thread.role)).collect();
     busy.sort_unstable();
-    busy.into_iter().take(MOST_HELPERS).map(|(_, tid, role)| (tid, role))
+    busy.into_iter().take(MOST_HELPERS).map(|(_, tid, role)| ThreadPlan::new(tid, role))
 }
 
 fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64], buffer: &mut Vec<u8>) {

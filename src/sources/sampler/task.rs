@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::sample::syscall::{CallKind, Machine, kind};
-use crate::sample::{Observation, SampledThread, ThreadRole};
+use super::ThreadPlan;
+use crate::sample::syscall::{CallKind, FdUse, Machine, fd_use, kind};
+use crate::sample::{Descriptor, Observation, SampledThread};
+use crate::sources::connections::Connections;
 use crate::sources::fields::text;
 use crate::sources::files::KeptFile;
 use crate::sources::task_files::{self, Syscall};
@@ -59,31 +61,46 @@ impl Seen {
 }
 
 impl Task {
-    pub(super) fn open(proc_root: &Path, pid: u32, tid: u32, role: ThreadRole, no_syscall: bool) -> Self {
+    pub(super) fn open(proc_root: &Path, pid: u32, plan: &ThreadPlan, no_syscall: bool) -> Self {
+        let ThreadPlan { tid, role, aside } = *plan;
         let file = |name: &str| KeptFile::open(proc_root.join(format!("{pid}/task/{tid}/{name}"))).ok();
         Self {
             syscall: if no_syscall { None } else { file("syscall") },
             wchan: file("wchan"),
             stat: file("stat"),
-            samples: SampledThread { tid, role, ..SampledThread::default() },
+            samples: SampledThread { tid, role, aside, ..SampledThread::default() },
         }
     }
 
-    /// Samples the thread and notes what was seen.
-    pub(super) fn sample(&mut self, round: u32, memory: Option<&KeptFile>, seen: &mut Seen) -> Observation {
-        let observation = self.observe(memory, seen);
+    /// Samples the thread and notes what was seen. With `connections` what it waits on is looked up too.
+    pub(super) fn sample(
+        &mut self,
+        round: u32,
+        memory: Option<&KeptFile>,
+        connections: Option<(u32, &mut Connections)>,
+        seen: &mut Seen,
+    ) -> Observation {
+        let observation = self.observe(memory, connections, seen);
         self.samples.rounds.push(round);
         self.samples.seen.push(seen.place(observation.clone()));
         observation
     }
 
-    fn observe(&self, memory: Option<&KeptFile>, seen: &mut Seen) -> Observation {
+    fn observe(
+        &self,
+        memory: Option<&KeptFile>,
+        connections: Option<(u32, &mut Connections)>,
+        seen: &mut Seen,
+    ) -> Observation {
         let mut room = [0_u8; 512];
         let line = self.syscall.as_ref().and_then(|file| file.read_line(&mut room).ok());
         let mut found = match line.and_then(task_files::syscall) {
             Some(Syscall::Running) => return Observation { state: Some('R'), ..Observation::default() },
             Some(Syscall::In(number, arguments)) => {
-                let (found, tells) = of_call(number, arguments, memory);
+                let (mut found, tells) = of_call(number, arguments, memory);
+                if let Some((pid, connections)) = connections {
+                    found.descriptors = waited_on(number, arguments, pid, memory, connections);
+                }
                 if tells {
                     return found;
                 }
@@ -123,6 +140,70 @@ fn of_call(number: i32, [first, second, third, fourth]: [u64; 4], memory: Option
         _ => {}
     }
     (found, kind.is_some_and(|kind| kind != CallKind::Write))
+}
+
+/// What a call waits on: the descriptor that is its first argument, or those of a poll, a select or an epoll set. A wait for
+/// a file lock is looked up as well.
+fn waited_on(
+    number: i32,
+    [first, second, third, _]: [u64; 4],
+    pid: u32,
+    memory: Option<&KeptFile>,
+    connections: &mut Connections,
+) -> Vec<Descriptor> {
+    const MOST: usize = 64;
+    let one = |connections: &mut Connections, writes: bool| {
+        let fd = u32::try_from(first).ok().filter(|fd| *fd < 1 << 22);
+        fd.and_then(|fd| connections.descriptor(pid, fd, writes)).into_iter().collect()
+    };
+    let read = |address: u64, room: &mut [u8]| {
+        memory.is_some_and(|memory| address != 0 && memory.read_at(room, address) == Ok(room.len()))
+    };
+    match fd_use(Machine::OWN, number) {
+        Some(FdUse::Reads) => one(connections, false),
+        Some(FdUse::Writes) => one(connections, true),
+        Some(FdUse::Locks) => {
+            connections.lock(pid);
+            one(connections, false)
+        }
+        Some(FdUse::Polls) => {
+            // struct pollfd: descriptor, events asked for, events that came.
+            const POLLIN: u16 = 1;
+            const POLLOUT: u16 = 4;
+            let mut room = [0_u8; 8 * MOST];
+            let count = usize::try_from(second).unwrap_or(MOST).min(MOST);
+            let Some(room) = room.get_mut(..8 * count).filter(|_| count > 0) else { return Vec::new() };
+            if !read(first, room) {
+                return Vec::new();
+            }
+            let fds: Vec<(i32, u16)> = room
+                .chunks_exact(8)
+                .filter_map(|one| {
+                    let (fd, rest) = one.split_first_chunk::<4>()?;
+                    let (events, _) = rest.split_first_chunk::<2>()?;
+                    Some((i32::from_ne_bytes(*fd), u16::from_ne_bytes(*events)))
+                })
+                .collect();
+            let writes = |events: u16| events & POLLOUT != 0 && events & POLLIN == 0;
+            let each = fds.into_iter().filter_map(|(fd, events)| Some((u32::try_from(fd).ok()?, writes(events))));
+            each.filter_map(|(fd, writes)| connections.descriptor(pid, fd, writes)).collect()
+        }
+        Some(FdUse::Selects) => {
+            let mut room = [0_u8; 128];
+            let count = u32::try_from(first).unwrap_or(0).min(1024);
+            let mut found = Vec::new();
+            for (address, writes) in [(second, false), (third, true)] {
+                if read(address, &mut room) {
+                    let is_set = |fd: &u32| room.get(*fd as usize / 8).is_some_and(|byte| byte >> (fd % 8) & 1 == 1);
+                    let set: Vec<u32> = (0..count).filter(is_set).take(MOST).collect();
+                    found.extend(set.into_iter().filter_map(|fd| connections.descriptor(pid, fd, writes)));
+                }
+            }
+            found
+        }
+        Some(FdUse::Epolls) => u32::try_from(first).map(|fd| connections.polled(pid, fd)).unwrap_or_default(),
+        None => Vec::new(),
+    }
 }
 
 /// How far ahead the end of a futex wait lies, where it has one. FUTEX_WAIT_BITSET takes an absolute time as its fourth

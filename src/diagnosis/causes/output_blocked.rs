@@ -1,0 +1,26 @@
+//! The loop waits to write: whoever reads its output is slow.
+
+use super::*;
+
+thresholds! {}
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "output-blocked",
+    headline: "whoever reads the output is slow",
+    brief: "the loop waits to write into a full pipe",
+    meaning: "the loop waits to write into a pipe or socket whose reader is slow",
+    rule: &[WAIT_IS_FOLLOWED, "there is the reader of a pipe or socket that the loop wants to write into"],
+    judge: |case| case.waits_for(Part::Output).then(|| case.surely(Cause::OutputBlocked)),
+    signals: &[CHAIN, MAIN_WAIT, DEVICE],
+    source: "a pipe holds 64 KiB (pipe(7)); a writer waits from then on until its reader has taken some",
+    confirmed: Confirmed::LabelledWorkloads,
+    limits: "a terminal that is slow, or stopped with Ctrl-S, is seen as a terminal, not as a reader",
+    advice: advice![
+        "Write the output to a file, or print less per step" => "a file takes it as fast as it comes";
+        "Find out why the reader is slow: a pager that waits, a log collector, `tee` on a slow disk"
+            => "the loop goes on only when it reads";
+    ],
+    evidence: &[Signal::WaitsForReader],
+    bound: |window| bound_of(window, Part::Output),
+    ..Spec::of(Class::Io)
+};

@@ -1,0 +1,34 @@
+//! The loop waits for another process that works on request: environments, actors, a reward model, a compiler.
+
+use super::*;
+
+thresholds! {}
+
+pub(super) const CAUSE: Spec = Spec {
+    name: "waits-for-process",
+    headline: "another process works while the loop waits",
+    brief: "the loop asks another process and waits for it",
+    meaning: "the loop asks another process, which is no data loader, and waits for it to answer",
+    rule: &[
+        WAIT_IS_FOLLOWED,
+        "there is a process with a pipe, a socket or a lock in common with the loop, and not one that works ahead of it: \
+         it rests while the loop works",
+    ],
+    judge: |case| case.waits_for(Part::Process).then(|| case.surely(Cause::WaitsForProcess)),
+    signals: &[CHAIN, MAIN_WAIT, DEVICE],
+    source: "a process that makes batches works while the loop does; one that answers requests works only while it is \
+             waited for, so its time adds to each step",
+    confirmed: Confirmed::LabelledWorkloads,
+    limits: "what several processes ask of one server shows as that server; a loader that is asked for one batch at a \
+             time, with nothing in advance, is such a process too",
+    advice: advice![
+        "Ask for the next answer before the last one is used (send, step, then receive)"
+            => "the process then works while the loop and the device do";
+        "Run more of these processes, or give each a smaller part, where CPUs are free"
+            => "the slowest of them sets the pace";
+        "Profile that process with `py-spy top --pid`" => "its time is the loop's time";
+    ],
+    evidence: &[Signal::WaitsForProcess],
+    bound: |window| bound_of(window, Part::Process),
+    ..Spec::of(Class::Cpu)
+};

@@ -1,0 +1,273 @@
+//! The wait chain as verdicts show it: a tree of who waits for whom, with shares of the loop's time.
+
+use serde::{Deserialize, Serialize};
+
+use super::features::{Chain, Features, Way};
+use super::stats::round;
+use crate::rates::chain::{Edge, End};
+use crate::sample::job::TORCH_WORKER;
+
+/// Most nodes of a verdict.
+const NODES: usize = 32;
+/// Ways with less than this share of the time are left out, but for the largest.
+const SHOWN: f64 = 0.01;
+
+/// One node: who or what is waited for, or waits.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChainNode {
+    /// Its number; 0 is the loop.
+    pub node: u32,
+    /// `thread`, `process`, `net`, `disk`, `device`, `lock`, `timer`, `terminal`, `unknown`.
+    pub kind: String,
+    /// Process, of a thread or process.
+    pub pid: Option<u32>,
+    /// Thread, of a thread or process.
+    pub tid: Option<u32>,
+    /// What it is: `loop`, `data worker`, the name of a program, an address, a path.
+    pub name: String,
+    /// `cpu`, `waits`, `disk`, `flush`, `memory`, `device`, `sleeps`, `asked`, `stopped`, `unknown`.
+    pub state: String,
+    /// Share of the loop's time that leads here, 0–1.
+    pub share: f64,
+    /// Where in the code, if stacks tell.
+    pub at: Option<String>,
+    /// How it is waited for by the node before: `reads`, `writes`, `network`, `thread`, `interpreter-lock`, `file-lock`, …
+    pub by: Option<String>,
+    /// Numbers of the nodes that it waits for. Empty at the ends.
+    pub waits_for: Vec<u32>,
+}
+
+impl ChainNode {
+    /// Nothing is waited for: the end of a chain.
+    #[must_use]
+    pub fn is_end(&self) -> bool {
+        self.waits_for.is_empty()
+    }
+
+    /// The end in a word: `cpu:1301`, `disk:nvme0n1`, `net:10.0.3.7:443`, `gpu:0`, `lock:/path`.
+    #[must_use]
+    pub fn word(&self) -> String {
+        let kind = match (self.kind.as_str(), self.state.as_str()) {
+            ("process" | "thread", state) => state,
+            ("device", _) => "gpu",
+            (kind, _) => kind,
+        };
+        match (self.kind.as_str(), self.pid, self.tid) {
+            ("process", Some(pid), _) => format!("{kind}:{pid}"),
+            ("thread", _, Some(tid)) => format!("{kind}:{tid}"),
+            _ if self.name.is_empty() => kind.to_owned(),
+            _ => format!("{kind}:{}", self.name),
+        }
+    }
+}
+
+/// The end with the largest share that is not the loop's own work; `None` where it waits for nobody.
+#[must_use]
+pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
+    let root = nodes.first()?;
+    let below = |node: &&ChainNode| node.is_end() && node.node != 0 && root.name == "loop" && !is_own(node);
+    nodes.iter().filter(below).max_by(|a, b| a.share.total_cmp(&b.share))
+}
+
+/// The loop's own work.
+fn is_own(node: &ChainNode) -> bool {
+    node.name == "loop"
+}
+
+/// From the loop to a node, both included.
+#[must_use]
+pub fn way_to<'a>(nodes: &'a [ChainNode], end: &'a ChainNode) -> Vec<&'a ChainNode> {
+    let mut way = vec![end];
+    while let Some(parent) = way.last().and_then(|last| nodes.iter().find(|node| node.waits_for.contains(&last.node))) {
+        if way.len() > nodes.len() {
+            break;
+        }
+        way.push(parent);
+    }
+    way.reverse();
+    way
+}
+
+struct Tree<'a> {
+    chain: &'a Chain,
+    window: &'a Features,
+    nodes: Vec<ChainNode>,
+}
+
+/// The window's chain as nodes.
+pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
+    let Some(chain) = &window.chain else { return Vec::new() };
+    let mut tree = Tree { chain, window, nodes: Vec::new() };
+    let waits: f64 = chain.ways.iter().filter(|way| !is_loops_own(way)).map(|way| way.share).sum();
+    tree.nodes.push(ChainNode {
+        kind: "thread".into(),
+        pid: Some(chain.process.pid),
+        tid: Some(chain.tid),
+        name: "loop".into(),
+        state: "waits".into(),
+        share: round(waits, 3),
+        at: tree.of_loop(),
+        ..ChainNode::default()
+    });
+    for (at, way) in chain.ways.iter().enumerate() {
+        if way.share >= SHOWN || at == 0 {
+            tree.add(way);
+        }
+    }
+    for node in &mut tree.nodes {
+        node.share = round(node.share, 3);
+    }
+    tree.nodes
+}
+
+fn is_loops_own(way: &Way) -> bool {
+    way.hops.is_empty() && way.end == End::Cpu
+}
+
+impl Tree<'_> {
+    fn of_loop(&self) -> Option<String> {
+        let stacks = self.window.main.as_ref()?.stacks.as_ref()?;
+        stacks.hottest.first().map(|hot| format!("{} ({}:{})", hot.function, hot.file, hot.line))
+    }
+
+    fn of_worker(&self, pid: u32) -> Option<String> {
+        let workers = self.window.workers.as_ref()?;
+        let hot = workers.each.iter().find(|worker| worker.pid == pid)?.hottest.as_ref()?;
+        Some(format!("{} ({}:{})", hot.function, hot.file, hot.line))
+    }
+
+    /// Adds to the node below `parent` that is the same, or to a new one; its number.
+    fn at(&mut self, parent: Option<u32>, new: ChainNode) -> Option<u32> {
+        let same = |node: &ChainNode| {
+            (&node.kind, node.pid, node.tid, &node.name, &node.state, &node.by)
+                == (&new.kind, new.pid, new.tid, &new.name, &new.state, &new.by)
+        };
+        let children = parent.and_then(|parent| self.nodes.get(parent as usize)).map(|node| node.waits_for.clone());
+        let known = match (&children, parent) {
+            (Some(children), _) => {
+                children.iter().copied().find(|at| self.nodes.get(*at as usize).is_some_and(same))
+            }
+            (None, _) => self.nodes.iter().skip(1).find(|node| is_own(node) && same(node)).map(|node| node.node),
+        };
+        if let Some(node) = known.and_then(|at| self.nodes.get_mut(at as usize)) {
+            node.share += new.share;
+            return known;
+        }
+        if self.nodes.len() >= NODES {
+            return None;
+        }
+        let number = u32::try_from(self.nodes.len()).ok()?;
+        self.nodes.push(ChainNode { node: number, ..new });
+        if let Some(parent) = parent.and_then(|parent| self.nodes.get_mut(parent as usize)) {
+            parent.waits_for.push(number);
+        }
+        Some(number)
+    }
+
+    fn add(&mut self, way: &Way) {
+        if is_loops_own(way) {
+            let at = self.of_loop();
+            let own = ChainNode {
+                kind: "thread".into(),
+                pid: Some(self.chain.process.pid),
+                tid: Some(self.chain.tid),
+                name: "loop".into(),
+                state: "cpu".into(),
+                share: way.share,
+                at,
+                ..ChainNode::default()
+            };
+            self.at(None, own);
+            return;
+        }
+        let mut parent = Some(0);
+        for (at, hop) in way.hops.iter().enumerate() {
+            if at == 0
+                && let Some(path) = way.name.as_ref().filter(|_| hop.by == Edge::FileLock)
+            {
+                let lock = resource("lock", path, way.share);
+                parent = self.at(parent, ChainNode { by: Some("file-lock".into()), ..lock });
+            }
+            let Some(number) = parent else { return };
+            let last = at + 1 == way.hops.len();
+            let within = hop.pid == self.chain.process.pid;
+            let state = if last { state(&way.end) } else { "waits" };
+            let (kind, name) = if within { ("thread", "thread".to_owned()) } else { ("process", self.name(hop.pid)) };
+            let node = ChainNode {
+                kind: kind.into(),
+                pid: Some(hop.pid),
+                tid: Some(if within { hop.tid } else { hop.pid }),
+                name,
+                state: state.into(),
+                share: way.share,
+                at: self.of_worker(hop.pid),
+                by: Some(word(hop.by).into()),
+                ..ChainNode::default()
+            };
+            parent = self.at(Some(number), node);
+        }
+        let Some(number) = parent else { return };
+        if let Some(end) = self.end(way) {
+            self.at(Some(number), end);
+        }
+    }
+
+    /// A node for the resource at the end, where that is no thread.
+    fn end(&self, way: &Way) -> Option<ChainNode> {
+        match &way.end {
+            End::Net(address) => Some(resource("net", address, way.share)),
+            End::Lock(path) => Some(resource("lock", path, way.share)),
+            End::Disk | End::Flush => {
+                let disk = self.window.io.disk.as_deref().unwrap_or_default();
+                Some(ChainNode { state: state(&way.end).into(), ..resource("disk", disk, way.share) })
+            }
+            End::Device => Some(resource("device", "0", way.share)),
+            _ if !way.hops.is_empty() => None,
+            End::Timer => Some(resource("timer", "", way.share)),
+            End::Terminal => Some(resource("terminal", "", way.share)),
+            end => Some(ChainNode { state: state(end).into(), ..resource("unknown", "", way.share) }),
+        }
+    }
+
+    fn name(&self, pid: u32) -> String {
+        let Some(peer) = self.chain.peer(pid) else { return "process".into() };
+        if peer.comm.starts_with(TORCH_WORKER) || self.chain.is_loader(pid) {
+            return "data worker".into();
+        }
+        crate::text::sanitise(&peer.comm).into_owned()
+    }
+}
+
+fn resource(kind: &str, name: &str, share: f64) -> ChainNode {
+    ChainNode { kind: kind.into(), name: name.into(), state: kind.into(), share, ..ChainNode::default() }
+}
+
+fn state(end: &End) -> &'static str {
+    match end {
+        End::Cpu => "cpu",
+        End::Disk => "disk",
+        End::Flush => "flush",
+        End::Memory => "memory",
+        End::Device => "device",
+        End::Net(_) | End::Lock(_) => "waits",
+        End::Timer => "sleeps",
+        End::Stopped => "stopped",
+        End::Terminal => "terminal",
+        End::Asked => "asked",
+        End::Unknown => "unknown",
+    }
+}
+
+fn word(edge: Edge) -> &'static str {
+    match edge {
+        Edge::Reads => "reads",
+        Edge::Writes => "writes",
+        Edge::Network => "network",
+        Edge::Thread => "thread",
+        Edge::InterpreterLock => "interpreter-lock",
+        Edge::SharedMemory => "shared-memory",
+        Edge::Child => "child",
+        Edge::FileLock => "file-lock",
+    }
+}

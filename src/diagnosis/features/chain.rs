@@ -1,0 +1,221 @@
+//! Whom the loop waited for over the window: the ways of all samples, and the parts that its time falls into by where they
+//! end. The parts add up to the time that was followed, so what removing one of them would bring can be told.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Span;
+use crate::rates::chain::{AHEAD, Edge, End, Hop, Peer};
+use crate::sample::{ProcessId, ProcessRole, job::TORCH_WORKER};
+
+/// A kind of part: what would have to change for it to vanish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::diagnosis) enum Part {
+    /// The loop's own work.
+    Own,
+    /// Its data workers, whatever they do.
+    Loader,
+    /// Another thread of its process.
+    OwnThread,
+    /// A process that works on request.
+    Process,
+    /// An answer from elsewhere.
+    Remote,
+    /// Whoever reads what it writes.
+    Output,
+    /// A lock on a file.
+    FileLock,
+    /// The interpreter lock.
+    InterpreterLock,
+    /// A disk, memory, written data: in the loop's own thread.
+    Storage,
+    /// The device.
+    Device,
+    /// Nothing that could be followed: a timer, a terminal, an unknown end.
+    Unknown,
+}
+
+/// A way, over the window.
+#[derive(Debug, Clone)]
+pub(in crate::diagnosis) struct Way {
+    pub hops: Vec<Hop>,
+    pub end: End,
+    /// Of a lock: which file.
+    pub name: Option<Arc<str>>,
+    /// Share of the loop's time.
+    pub share: f64,
+    /// Of it with the device idle.
+    pub lost: f64,
+    pub part: Part,
+}
+
+/// All ways, the longest first.
+#[derive(Debug, Clone, Default)]
+pub(in crate::diagnosis) struct Chain {
+    /// Process and thread of the loop.
+    pub process: ProcessId,
+    pub tid: u32,
+    /// Calls and descriptors were seen.
+    pub exact: bool,
+    pub samples: u32,
+    pub ways: Vec<Way>,
+    pub peers: Vec<Peer>,
+}
+
+impl Chain {
+    pub(super) fn of(span: &Span<'_>) -> Option<Self> {
+        let last = span.frames.iter().rev().find_map(|frame| span.trainers(frame).find_map(|one| one.chain.as_ref()))?;
+        let mut chain =
+            Self { process: last.process, tid: last.tid, exact: true, peers: last.peers.clone(), ..Self::default() };
+        let mut sums: HashMap<(&[Hop], &End, &Option<Arc<str>>), (f64, f64)> = HashMap::new();
+        let mut seconds = 0.0;
+        for one in span.frames.iter().flat_map(|frame| span.trainers(frame)).filter_map(|one| one.chain.as_ref()) {
+            // A loop that moved to another thread, and the other ranks, have chains of their own.
+            if (one.process, one.tid) != (chain.process, chain.tid) {
+                continue;
+            }
+            seconds += one.seconds;
+            chain.samples = chain.samples.saturating_add(one.samples);
+            chain.exact &= one.exact;
+            for path in &one.paths {
+                let sum = sums.entry((&path.hops, &path.end, &path.name)).or_default();
+                sum.0 += f64::from(path.seconds);
+                sum.1 += f64::from(path.idle_s);
+            }
+            for peer in &one.peers {
+                match chain.peers.iter_mut().find(|known| known.pid == peer.pid) {
+                    Some(known) => known.ahead = peer.ahead.or(known.ahead),
+                    None => chain.peers.push(peer.clone()),
+                }
+            }
+        }
+        if seconds <= 0.0 {
+            return None;
+        }
+        let ways = sums.into_iter().map(|((hops, end, name), (sum, lost))| Way {
+            part: chain.part(hops, end),
+            hops: hops.to_vec(),
+            end: end.clone(),
+            name: name.clone(),
+            share: sum / seconds,
+            lost: lost / seconds,
+        });
+        let mut ways: Vec<Way> = ways.collect();
+        ways.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.hops.cmp(&b.hops)));
+        chain.ways = ways;
+        Some(chain)
+    }
+
+    /// What would have to change for a way to vanish.
+    fn part(&self, hops: &[Hop], end: &End) -> Part {
+        let Some(first) = hops.first() else {
+            return match end {
+                End::Cpu => Part::Own,
+                End::Disk | End::Flush | End::Memory => Part::Storage,
+                End::Device => Part::Device,
+                End::Net(_) => Part::Remote,
+                End::Lock(_) => Part::FileLock,
+                End::Timer | End::Stopped | End::Terminal | End::Asked | End::Unknown => Part::Unknown,
+            };
+        };
+        let foreign = hops.iter().find(|hop| hop.pid != self.process.pid);
+        match first.by {
+            Edge::InterpreterLock => return Part::InterpreterLock,
+            Edge::FileLock => return Part::FileLock,
+            Edge::Writes if foreign.is_some_and(|hop| !self.is_loader(hop.pid)) => return Part::Output,
+            _ => {}
+        }
+        match foreign {
+            Some(hop) if self.is_loader(hop.pid) => Part::Loader,
+            Some(_) if matches!(end, End::Asked | End::Unknown) => Part::Unknown,
+            Some(_) => Part::Process,
+            None if matches!(end, End::Net(_)) => Part::Remote,
+            None if matches!(end, End::Asked | End::Unknown | End::Timer) => Part::Unknown,
+            None => Part::OwnThread,
+        }
+    }
+
+    /// Batches come from this process: one of torch's workers, or a child that works ahead of the loop.
+    pub fn is_loader(&self, pid: u32) -> bool {
+        self.peer(pid).is_some_and(|peer| {
+            peer.comm.starts_with(TORCH_WORKER)
+                || peer.inside && peer.role == ProcessRole::Worker && peer.ahead.is_none_or(|ahead| ahead >= AHEAD)
+        })
+    }
+
+    pub fn peer(&self, pid: u32) -> Option<&Peer> {
+        self.peers.iter().find(|peer| peer.pid == pid)
+    }
+
+    /// Share of the time that is lost to a kind of part: with the device idle.
+    pub fn lost(&self, part: Part) -> f64 {
+        self.ways.iter().filter(|way| way.part == part).map(|way| way.lost).sum()
+    }
+
+    /// Share of the time in a kind of part.
+    pub fn share(&self, part: Part) -> f64 {
+        self.ways.iter().filter(|way| way.part == part).map(|way| way.share).sum()
+    }
+
+    /// The kinds by the time that is lost to them, the largest first.
+    pub fn parts(&self) -> Vec<(Part, f64)> {
+        const ALL: [Part; 11] = [
+            Part::Own,
+            Part::Loader,
+            Part::OwnThread,
+            Part::Process,
+            Part::Remote,
+            Part::Output,
+            Part::FileLock,
+            Part::InterpreterLock,
+            Part::Storage,
+            Part::Device,
+            Part::Unknown,
+        ];
+        let mut parts: Vec<(Part, f64)> = ALL.into_iter().map(|part| (part, self.lost(part))).collect();
+        parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+        parts
+    }
+
+    /// The longest way of a part.
+    pub fn longest(&self, part: Part) -> Option<&Way> {
+        self.ways.iter().filter(|way| way.part == part).max_by(|a, b| a.lost.total_cmp(&b.lost))
+    }
+
+    /// The loop does not run on the main thread of its process.
+    pub fn is_aside(&self) -> bool {
+        self.tid != self.process.pid
+    }
+
+    /// Who is at the end of the longest way of a part, for a sentence.
+    pub fn who(&self, part: Part) -> Option<String> {
+        let way = self.longest(part)?;
+        let name = |pid: u32| {
+            let peer = self.peer(pid);
+            let word = peer.map(|peer| crate::text::sanitise(&peer.comm).into_owned()).filter(|word| !word.is_empty());
+            word.map_or_else(|| format!("process {pid}"), |word| format!("{word} ({pid})"))
+        };
+        let last = way.hops.last();
+        Some(match (&way.end, &way.name) {
+            (End::Net(address), _) => address.to_string(),
+            (End::Lock(path), _) => crate::text::sanitise(path).into_owned(),
+            (_, Some(path)) => format!("{}, held by {}", crate::text::sanitise(path), name(last?.pid)),
+            _ if last?.pid == self.process.pid => format!("thread {}", last?.tid),
+            _ => name(last?.pid),
+        })
+    }
+
+    /// Distinct processes at the end of the ways of a part, with their shares, the largest first.
+    pub fn whom(&self, part: Part) -> Vec<(u32, f64)> {
+        let mut sums: Vec<(u32, f64)> = Vec::new();
+        for way in self.ways.iter().filter(|way| way.part == part) {
+            let Some(hop) = way.hops.last() else { continue };
+            match sums.iter_mut().find(|(pid, _)| *pid == hop.pid) {
+                Some((_, sum)) => *sum += way.lost,
+                None => sums.push((hop.pid, way.lost)),
+            }
+        }
+        sums.sort_by(|a, b| b.1.total_cmp(&a.1));
+        sums
+    }
+}

@@ -1,0 +1,47 @@
+//! What joins the job's processes with each other and with the outside: the ends of pipes and sockets that threads were
+//! seen waiting on, and the file locks that they wait for. Who waits for whom is judged in `rates`.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::ProcessSample;
+
+/// The connections that matter in one tick.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConnectionsSample {
+    /// Pipes and sockets, each under the name that the kernel gives it.
+    pub channels: Vec<Channel>,
+    /// Waits for a file lock.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<LockWait>,
+    /// Processes outside of the job that hold the other end of a channel, or a lock.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<ProcessSample>,
+}
+
+/// One end of a pipe or socket, or both.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Channel {
+    /// What `/proc/PID/fd/N` points to: `pipe:[inode]`, `socket:[inode]`.
+    pub link: Arc<str>,
+    /// PIDs that hold it open for reading. Of a socket: that hold this very socket.
+    pub readers: Vec<u32>,
+    /// PIDs that hold it open for writing. Of a socket: that hold the other end of it on this machine.
+    pub writers: Vec<u32>,
+    /// Of an internet socket: the remote address with its port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<Arc<str>>,
+}
+
+/// A process that waits for a lock on a file (`/proc/locks`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LockWait {
+    /// Who waits.
+    pub waiter: u32,
+    /// Who holds it; 0 where the kernel does not say (a lock of another PID namespace, or of an open file description).
+    pub holder: u32,
+}
