@@ -17,8 +17,8 @@ use super::files::{READ_LIMIT, ReadFailure, read_once};
 use super::process::Process;
 use super::roles::{self, Facts};
 use super::task_files;
-use crate::sample::job::{JobAccess, TORCH_WORKER};
-use crate::sample::{Access, JobSample, ProcessId};
+use crate::sample::process::TORCH_WORKER;
+use crate::sample::{Access, JobAccess, JobSample, ProcessId};
 pub(crate) use facts::mapped_library;
 use facts::{access, open_devices, other_namespace, visible_devices};
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::files::read_once;
 use super::{fields, job, process, task_files};
-use crate::sample::job::TORCH_WORKER;
+use crate::sample::process::TORCH_WORKER;
 
 /// No more of a file of users than this is read.
 const PASSWD_MAX: usize = 1 << 20;

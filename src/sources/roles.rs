@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::sample::ProcessRole;
-use crate::sample::job::TORCH_WORKER;
+use crate::sample::process::TORCH_WORKER;
 
 /// What is known of one process.
 #[derive(Debug, Clone, Copy, Default)]

@@ -6,8 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::sample::Access;
-use crate::sample::job::JobAccess;
+use crate::sample::{Access, JobAccess};
 use crate::sources::fields::{lines, text};
 use crate::sources::files::{READ_LIMIT, read_once};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::JobReader;
-use crate::sample::job::TORCH_WORKER;
+use crate::sample::process::TORCH_WORKER;
 use crate::sample::{Access, ProcessRole, ThreadRole};
 use crate::sources::process::Process;
 use crate::sources::sampler::{ProcessPlan, SamplerPlan};
