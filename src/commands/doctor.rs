@@ -2,6 +2,7 @@
 //!
 //! A check tells how its thing stands, in words, and what mends it. [`findings`] and [`kernel_files::of_process`] list the checks.
 
+mod host;
 mod kernel_files;
 
 use std::borrow::Cow;
@@ -121,6 +122,7 @@ pub fn findings(
     let (proc, sys) = (&settings.proc_root, &settings.sys_root);
     let (uid, ptrace) = kernel_files::own_rights(proc);
     let mut all = vec![
+        ("host", host::host()),
         ("kernel", kernel_files::kernel(proc)),
         ("rights", kernel_files::rights(uid, ptrace)),
         ("yama", kernel_files::yama(proc, ptrace)),
@@ -277,6 +279,7 @@ mod tests {
         ]);
         let findings = findings(&settings, absent, nothing).unwrap();
         for (what, wanted) in [
+            ("host", State::Ok),
             ("kernel", State::Ok),
             ("rights", State::Limited),
             ("yama", State::Limited),

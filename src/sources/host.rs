@@ -2,11 +2,14 @@
 //!
 //! Files that this kernel does not have leave their fields `None`; CPUs may come and go between two reads.
 //!
-//! All of them are read on each tick, without allocating: the procfs crate opens every file anew and allocates, and sysinfo
-//! does not update CPUs within 200 ms.
+//! All of them are read on each tick. Where a file has a line for each CPU, interface or event the procfs crate (0.18) allocates
+//! for each; of pressure it panics at a line that ends after `some`, and of meminfo it wants fields that sandboxes do not have.
+//! sysinfo does not update CPUs within 200 ms.
 
 use std::io;
 use std::sync::Arc;
+
+use procfs::{FromRead, LoadAverage};
 
 use crate::sample::{CpuTimes, HostSample, NetInterface, Pressure};
 
@@ -187,12 +190,8 @@ fn vmstat(text: &[u8], sample: &mut HostSample) {
 }
 
 fn loadavg(text: &[u8]) -> Option<[f32; 3]> {
-    let mut fields = Fields::of(text);
-    let mut next = || {
-        let value: f32 = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-        value.is_finite().then_some(value)
-    };
-    Some([next()?, next()?, next()?])
+    let load = LoadAverage::from_read(text).ok()?;
+    Some([load.one, load.five, load.fifteen]).filter(|load| load.iter().all(|mean| mean.is_finite()))
 }
 
 /// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, then the same for `full`.

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 
+use procfs::{FromRead, Uptime};
+
 use super::files::read_once;
-use super::{fields, job, process, task_files};
+use super::{job, process, task_files};
 use crate::sample::process::TORCH_WORKER;
 
 /// No more of a file of users than this is read.
@@ -37,8 +39,7 @@ pub struct Listed {
 pub fn list(proc_root: &Path) -> Vec<Listed> {
     let Ok(folders) = std::fs::read_dir(proc_root) else { return Vec::new() };
     let mut buffer = Vec::new();
-    let uptime = read_once(&proc_root.join("uptime"), &mut buffer, 64).ok();
-    let uptime = uptime.and_then(|text| fields::number(text.split(|&byte| byte == b'.').next()?));
+    let uptime = uptime_s(proc_root).map(|seconds| seconds as u64);
     let pids = folders.flatten().filter_map(|folder| folder.file_name().to_str()?.parse::<u32>().ok());
     let mut found: Vec<Listed> = pids
         .filter_map(|pid| {
@@ -59,6 +60,13 @@ pub fn list(proc_root: &Path) -> Vec<Listed> {
         .collect();
     found.sort_unstable_by_key(|process| process.pid);
     found
+}
+
+/// Seconds since the machine was started, time in suspend included.
+pub fn uptime_s(proc_root: &Path) -> Option<f64> {
+    let mut buffer = Vec::new();
+    let text = read_once(&proc_root.join("uptime"), &mut buffer, 64).ok()?;
+    Uptime::from_read(text).ok().map(|since_boot| since_boot.uptime)
 }
 
 /// What one process uses.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::sample::{BlockDevice, DataMount, StorageSample};
 
 use super::Roots;
-use super::block::disk_lines;
+use super::block::{device, disk_lines};
 use super::data_mounts::DataMounts;
 use super::fields::text;
 use super::files::{KeptPath, ReadFailure};
@@ -63,19 +63,16 @@ impl StorageReader {
             Err(failure) => return Err(failure.into()),
         };
         let mut devices = Vec::with_capacity(self.names.len());
-        for (at, line) in disk_lines(text_of_file).enumerate() {
+        for (at, disk) in disk_lines(text_of_file).enumerate() {
             // The order hardly ever changes, so the names of the last time fit.
-            let known = self.names.get(at).filter(|(name, _)| name.as_bytes() == line.name);
-            let (name, whole) = match known {
-                Some((name, whole)) => (Arc::clone(name), Arc::clone(whole)),
-                None => {
-                    let names = (text(line.name), self.data.topology().whole(line.name));
-                    self.names.truncate(at);
-                    self.names.push((Arc::clone(&names.0), Arc::clone(&names.1)));
-                    names
-                }
-            };
-            devices.push(line.device(name, whole));
+            let known = self.names.get(at).filter(|(name, _)| **name == *disk.name).cloned();
+            let (name, whole) = known.unwrap_or_else(|| {
+                let names = (disk.name.as_str().into(), self.data.topology().whole(disk.name.as_bytes()));
+                self.names.truncate(at);
+                self.names.push(names.clone());
+                names
+            });
+            devices.push(device(&disk, name, whole));
         }
         Ok(devices)
     }
