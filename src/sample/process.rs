@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::named_enum;
+
 /// A process identity that survives PID reuse: the PID with its start time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
@@ -98,34 +100,21 @@ pub struct IoCounters {
     pub write_bytes: u64,
 }
 
-/// What a process does in the job.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProcessRole {
-    /// Runs the training loop. Several under one PID are the ranks of a distributed run.
-    Trainer,
-    /// Makes batches for a trainer.
-    Worker,
-    /// Starts ranks or restarts them (torchrun, a shell).
-    Launcher,
-    /// Forkserver, resource tracker and other helpers.
-    Helper,
-    /// Not known.
-    #[default]
-    Other,
-}
-
-impl ProcessRole {
-    /// The word shown to people.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Trainer => "trainer",
-            Self::Worker => "worker",
-            Self::Launcher => "launcher",
-            Self::Helper => "helper",
-            Self::Other => "other",
-        }
+named_enum! {
+    /// What a process does in the job.
+    #[derive(Default)]
+    pub enum ProcessRole {
+        /// Runs the training loop. Several under one PID are the ranks of a distributed run.
+        Trainer = "trainer",
+        /// Makes batches for a trainer.
+        Worker = "worker",
+        /// Starts ranks or restarts them (torchrun, a shell).
+        Launcher = "launcher",
+        /// Forkserver, resource tracker and other helpers.
+        Helper = "helper",
+        /// Not known.
+        #[default]
+        Other = "other",
     }
 }
 

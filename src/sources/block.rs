@@ -161,8 +161,7 @@ impl Topology {
             return self.descend_all(slaves, own, depth, disks);
         }
         // A loop device lies on the file system of its file: container images on a shared file system are common.
-        let mut buffer = Vec::new();
-        if let Ok(file) = read_once(&class.join("loop/backing_file"), &mut buffer, 8192)
+        if let Ok(file) = read_once(class.join("loop/backing_file"), 8192)
             && let Some(below) = mount_of(own, file.trim_ascii_end(), None)
             && below.number != self.number_of(name).unwrap_or_default()
         {
@@ -175,8 +174,7 @@ impl Topology {
     }
 
     fn number_of(&self, name: &[u8]) -> Option<(u32, u32)> {
-        let mut buffer = Vec::new();
-        device_number(read_once(&self.class(name).join("dev"), &mut buffer, 64).ok()?.trim_ascii())
+        device_number(read_once(self.class(name).join("dev"), 64).ok()?.trim_ascii())
     }
 
     /// The folders of an overlay are named as its mounter saw them. Where that is our own view (trainmon on the host,
@@ -223,10 +221,9 @@ fn device_name(source: &[u8], sys: &Path) -> Option<Vec<u8>> {
     let name = source.strip_prefix(b"/dev/")?;
     if let Some(mapped) = name.strip_prefix(b"mapper/") {
         let class = sys.join("class/block");
-        let mut buffer = Vec::new();
         return names_in(&class).into_iter().filter(|name| name.starts_with(b"dm-")).find(|name| {
             let path = class.join(OsStr::from_bytes(name)).join("dm/name");
-            read_once(&path, &mut buffer, 512).is_ok_and(|found| found.trim_ascii() == mapped)
+            read_once(path, 512).is_ok_and(|found| found.trim_ascii() == mapped)
         });
     }
     (!name.is_empty()).then(|| name.to_vec())

@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat_raw};
 
 use super::fields::{Fields, keyed_number, lines, number};
-use super::files::{READ_LIMIT, ReadFailure, read_once};
+use super::files::{KeptFile, ReadFailure, read_once};
 use super::mounts::below;
 
 /// Descriptors of one process that are looked at.
@@ -75,9 +75,8 @@ pub struct DescriptorFacts {
 }
 
 /// Reads `/proc/PID/fdinfo/FD`.
-pub fn descriptor_facts(process: &Path, descriptor: u32, buffer: &mut Vec<u8>) -> Option<DescriptorFacts> {
-    let path = process.join("fdinfo").join(descriptor.to_string());
-    read_once(&path, buffer, 4096).ok().and_then(parse_fdinfo)
+pub fn descriptor_facts(process: &Path, descriptor: u32) -> Option<DescriptorFacts> {
+    parse_fdinfo(&read_once(process.join(format!("fdinfo/{descriptor}")), 4096).ok()?)
 }
 
 /// `flags:` is octal (proc(5)).
@@ -99,7 +98,7 @@ pub fn mapped_files(
     buffer: &mut Vec<u8>,
     each: impl FnMut(DataFile<'_>),
 ) -> Result<usize, ReadFailure> {
-    let text = read_once(&process.join("maps"), buffer, READ_LIMIT)?;
+    let text = KeptFile::open(process.join("maps"))?.read(buffer)?;
     parse_maps(text, each);
     Ok(text.len())
 }
@@ -339,7 +338,7 @@ mod tests {
             }
         })
         .unwrap();
-        let facts = descriptor_facts(process, descriptor.unwrap(), &mut Vec::new()).unwrap();
+        let facts = descriptor_facts(process, descriptor.unwrap()).unwrap();
         assert!(facts.for_reading && facts.mount.is_some());
         assert!(mapped_files(process, &mut Vec::new(), |_| ()).unwrap() > 0);
         drop(file);

@@ -65,7 +65,6 @@ pub struct DataMounts {
     next_for_descriptors: usize,
     next_for_mappings: usize,
     maps_buffer: Vec<u8>,
-    buffer: Vec<u8>,
 }
 
 /// A path, by its hash, and the mount it was placed on; `None` for files that turned out not to be read.
@@ -118,7 +117,6 @@ impl DataMounts {
             next_for_descriptors: 0,
             next_for_mappings: 0,
             maps_buffer: Vec::new(),
-            buffer: Vec::new(),
         }
     }
 
@@ -232,8 +230,7 @@ impl DataMounts {
     fn place(&mut self, now_ns: u64, pid: u32, new: Vec<Candidate>) {
         let process = self.roots.proc.join(pid.to_string());
         for file in new {
-            let facts =
-                file.descriptor.and_then(|descriptor| descriptor_facts(&process, descriptor, &mut self.buffer));
+            let facts = file.descriptor.and_then(|descriptor| descriptor_facts(&process, descriptor));
             let mount = match (file.descriptor, facts) {
                 // Closed meanwhile: it was open a moment ago, the path is all there is.
                 (None, _) | (Some(_), None) => self.mount_of(now_ns, pid, &file, None),
@@ -262,8 +259,7 @@ impl DataMounts {
             age > MOUNTINFO_EVERY_NS || (age > MOUNTINFO_RETRY_NS && self.name_spaces.get(&key).is_some_and(lacks_it))
         });
         if stale {
-            let mounts =
-                read_once(&process.join("mountinfo"), &mut self.buffer, READ_LIMIT).map(parse_mountinfo).ok()?;
+            let mounts = parse_mountinfo(&read_once(process.join("mountinfo"), READ_LIMIT).ok()?);
             if self.name_spaces.len() >= MOST_NAME_SPACES {
                 self.name_spaces.clear();
             }
@@ -285,8 +281,8 @@ impl DataMounts {
         if self.mounts.len() >= MOST_MOUNTS {
             return None;
         }
-        let own = read_once(&self.roots.proc.join("self/mountinfo"), &mut self.buffer, READ_LIMIT);
-        let own = own.map(parse_mountinfo).unwrap_or_default();
+        let own = read_once(self.roots.proc.join("self/mountinfo"), READ_LIMIT).unwrap_or_default();
+        let own = parse_mountinfo(&own);
         let (kind, disks) = self.topology.under(&mount, &own);
         let (mount_point, fs_type, source) = (text(&mount.point), text(&mount.fs_type), text(&mount.source));
         let shown = DataMount { mount_point, fs_type, source, kind, disks, ..DataMount::default() };

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::files::{READ_LIMIT, ReadFailure, read_once};
+use super::files::{ReadFailure, read_once};
 use super::process::Process;
 use super::roles::{self, Facts};
 use super::task_files;
@@ -240,9 +240,8 @@ impl JobReader {
             if self.processes.contains_key(&pid) || pid == own {
                 continue;
             }
-            let path = self.proc_root.join(format!("{pid}/stat"));
-            let line = read_once(&path, &mut self.buffer, READ_LIMIT).ok();
-            let Some(stat) = line.and_then(task_files::stat) else { continue };
+            let line = read_once(self.proc_root.join(format!("{pid}/stat")), 4096).unwrap_or_default();
+            let Some(stat) = task_files::stat(&line) else { continue };
             let child = self.processes.contains_key(&stat.parent);
             let orphan = leads_group
                 && stat.parent == 1

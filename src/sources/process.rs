@@ -11,6 +11,8 @@ use crate::sample::{Access, IoCounters, ProcessId, ProcessRole, ProcessSample, T
 
 /// Threads of one process that are watched one by one; a process with more is read as far as this.
 const MOST_THREADS: usize = 2048;
+/// No more of a thread's `children` than this is read, and its other files are shorter.
+const THREAD_FILE_MOST: usize = 64 << 10;
 /// Longest command line kept, bytes.
 const LONGEST_COMMAND: usize = 4096;
 /// A thread's name is read again this many times after it was first seen: names are set after the start.
@@ -152,7 +154,7 @@ impl Process {
         if stat.threads as usize != self.threads.len() || self.reads.is_multiple_of(8) {
             self.list_threads();
         }
-        self.read_threads(buffer);
+        self.read_threads();
         self.reads = self.reads.saturating_add(1);
         Ok(())
     }
@@ -164,8 +166,7 @@ impl Process {
         }
         if every_thread {
             for thread in self.threads.iter().filter(|thread| thread.tid != self.id.pid) {
-                let path = self.folder.join(format!("task/{}/children", thread.tid));
-                found.extend(read_once(&path, buffer, READ_LIMIT).map(numbers).into_iter().flatten());
+                found.extend(numbers(&self.of_thread(thread.tid, "children").unwrap_or_default()));
             }
         }
     }
@@ -210,17 +211,17 @@ impl Process {
     }
 
     /// I/O counters of one thread, read afresh.
-    pub fn thread_io(&self, tid: u32, buffer: &mut Vec<u8>) -> Option<IoCounters> {
-        task_files::io(self.of_thread(tid, "io", buffer)?)
+    pub fn thread_io(&self, tid: u32) -> Option<IoCounters> {
+        task_files::io(&self.of_thread(tid, "io")?)
     }
 
     /// Start of one thread, clock ticks after boot.
-    pub fn thread_start(&self, tid: u32, buffer: &mut Vec<u8>) -> Option<u64> {
-        Some(task_files::stat(self.of_thread(tid, "stat", buffer)?)?.start_ticks)
+    pub fn thread_start(&self, tid: u32) -> Option<u64> {
+        Some(task_files::stat(&self.of_thread(tid, "stat")?)?.start_ticks)
     }
 
-    fn of_thread<'b>(&self, tid: u32, name: &str, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]> {
-        read_once(&self.folder.join(format!("task/{tid}/{name}")), buffer, READ_LIMIT).ok()
+    fn of_thread(&self, tid: u32, name: &str) -> Option<Vec<u8>> {
+        read_once(self.folder.join(format!("task/{tid}/{name}")), THREAD_FILE_MOST).ok()
     }
 
     fn list_threads(&mut self) {
@@ -251,15 +252,15 @@ impl Process {
         }
     }
 
-    fn read_threads(&mut self, buffer: &mut Vec<u8>) {
+    fn read_threads(&mut self) {
         let mut room = [0_u8; 96];
         let mut gone = false;
         for thread in &mut self.threads {
             if thread.name_reads > 0 {
                 thread.name_reads -= 1;
                 let path = self.folder.join(format!("task/{}/comm", thread.tid));
-                if let Ok(name) = read_once(&path, buffer, READ_LIMIT) {
-                    let name = name.strip_suffix(b"\n").unwrap_or(name);
+                if let Ok(name) = read_once(path, 64) {
+                    let name = name.strip_suffix(b"\n").unwrap_or(&name);
                     if thread.name.as_bytes() != name {
                         thread.name = text(name);
                     }
@@ -313,9 +314,8 @@ pub(super) fn command(folder: &Path) -> Arc<str> {
 
 /// Owner and innermost PID from `status`, read once.
 pub(super) fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
-    let mut buffer = Vec::new();
-    let status = read_once(&folder.join("status"), &mut buffer, READ_LIMIT).unwrap_or_default();
-    let field = |name: &[u8]| lines(status).find_map(|line| line.strip_prefix(name)).map(numbers);
+    let status = read_once(folder.join("status"), READ_LIMIT).unwrap_or_default();
+    let field = |name: &[u8]| lines(&status).find_map(|line| line.strip_prefix(name)).map(numbers);
     (field(b"Uid:").and_then(|mut ids| ids.next()), field(b"NSpid:").and_then(Iterator::last))
 }
 

@@ -38,19 +38,18 @@ pub struct Listed {
 /// All processes below `proc_root`, by PID, without libraries.
 pub fn list(proc_root: &Path) -> Vec<Listed> {
     let Ok(folders) = std::fs::read_dir(proc_root) else { return Vec::new() };
-    let mut buffer = Vec::new();
     let uptime = uptime_s(proc_root).map(|seconds| seconds as u64);
     let pids = folders.flatten().filter_map(|folder| folder.file_name().to_str()?.parse::<u32>().ok());
     let mut found: Vec<Listed> = pids
         .filter_map(|pid| {
             let folder = proc_root.join(pid.to_string());
-            let line = read_once(&folder.join("stat"), &mut buffer, 4096).ok()?;
-            let stat = task_files::stat(line)?;
+            let line = read_once(folder.join("stat"), 4096).ok()?;
+            let stat = task_files::stat(&line)?;
             let started_s = stat.start_ticks / rustix::param::clock_ticks_per_second().max(1);
             Some(Listed {
                 pid,
                 parent: stat.parent,
-                comm: String::from_utf8_lossy(task_files::comm(line)?).into_owned(),
+                comm: String::from_utf8_lossy(task_files::comm(&line)?).into_owned(),
                 command: process::command(&folder).trim_end().to_owned(),
                 uid: process::identity(&folder).0,
                 age_s: uptime.map(|uptime| uptime.saturating_sub(started_s)),
@@ -64,9 +63,8 @@ pub fn list(proc_root: &Path) -> Vec<Listed> {
 
 /// Seconds since the machine was started, time in suspend included.
 pub fn uptime_s(proc_root: &Path) -> Option<f64> {
-    let mut buffer = Vec::new();
-    let text = read_once(&proc_root.join("uptime"), &mut buffer, 64).ok()?;
-    Uptime::from_read(text).ok().map(|since_boot| since_boot.uptime)
+    let text = read_once(proc_root.join("uptime"), 64).ok()?;
+    Uptime::from_read(&*text).ok().map(|since_boot| since_boot.uptime)
 }
 
 /// What one process uses.
@@ -84,18 +82,16 @@ pub struct Usage {
 
 /// What a process uses; `None` when it has ended.
 pub fn usage(proc_root: &Path, pid: u32) -> Option<Usage> {
-    let mut buffer = Vec::new();
-    let path = proc_root.join(pid.to_string()).join("stat");
-    let stat = task_files::stat(read_once(&path, &mut buffer, 4096).ok()?)?;
+    let stat = task_files::stat(&read_once(proc_root.join(format!("{pid}/stat")), 4096).ok()?)?;
     let (cpu_ticks, start_ticks) = (stat.cpu_ticks(), stat.start_ticks);
     Some(Usage { state: stat.state, cpu_ticks, start_ticks, rss_pages: stat.rss_pages })
 }
 
 /// Names of the users in a file like `/etc/passwd` (passwd(5)), by their number. A directory service may know more.
 pub fn user_names(passwd: &Path) -> BTreeMap<u32, String> {
-    let mut buffer = Vec::new();
-    let text = String::from_utf8_lossy(read_once(passwd, &mut buffer, PASSWD_MAX).unwrap_or_default());
-    let names = text.lines().filter_map(|line| {
+    let text = read_once(passwd, PASSWD_MAX).unwrap_or_default();
+    let names = String::from_utf8_lossy(&text);
+    let names = names.lines().filter_map(|line| {
         let mut fields = line.split(':');
         let (name, number) = (fields.next()?, fields.nth(1)?);
         Some((number.parse().ok()?, name.chars().take(64).collect()))

@@ -203,9 +203,7 @@ fn version_of(said: &str) -> Option<(&str, (u32, u32, u32))> {
 
 /// State letter of the process; `None` when it has ended or its number is another's now.
 fn state(proc_root: &Path, process: ProcessId) -> Option<char> {
-    let mut buffer = Vec::new();
-    let path = proc_root.join(process.pid.to_string()).join("stat");
-    let stat = task_files::stat(read_once(&path, &mut buffer, 4096).ok()?)?;
+    let stat = task_files::stat(&read_once(proc_root.join(format!("{}/stat", process.pid)), 4096).ok()?)?;
     (stat.start_ticks == process.start_ticks && stat.is_alive()).then_some(stat.state)
 }
 
