@@ -198,6 +198,12 @@ pub fn read_once(path: impl AsRef<Path>, limit: usize) -> Result<Vec<u8>, ReadFa
     Ok(buffer)
 }
 
+/// The numbers among the names in a folder: processes, threads.
+pub fn numbers_in(folder: &Path) -> impl Iterator<Item = u32> + use<> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {

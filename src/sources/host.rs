@@ -32,9 +32,8 @@ pub struct HostReader {
     meminfo: KeptPath,
     vmstat: KeptPath,
     loadavg: KeptPath,
-    cpu_pressure: KeptPath,
-    io_pressure: KeptPath,
-    memory_pressure: KeptPath,
+    /// CPU, I/O, memory.
+    pressure: [KeptPath; 3],
     net_dev: KeptPath,
     net_names: NetNames,
     buffer: Vec<u8>,
@@ -52,9 +51,7 @@ impl HostReader {
             meminfo: at("meminfo"),
             vmstat: at("vmstat"),
             loadavg: at("loadavg"),
-            cpu_pressure: at("pressure/cpu"),
-            io_pressure: at("pressure/io"),
-            memory_pressure: at("pressure/memory"),
+            pressure: ["pressure/cpu", "pressure/io", "pressure/memory"].map(at),
             net_dev: at("net/dev"),
             net_names: NetNames { folder: roots.sys.join("class/net"), known: Vec::new() },
             buffer: Vec::new(),
@@ -77,11 +74,12 @@ impl HostReader {
             vmstat(text, &mut sample);
         }
         sample.load = self.loadavg.read(&mut self.buffer).ok().and_then(loadavg);
-        let some_only = |pressure: Pressure| Pressure { full_us: None, ..pressure };
-        // System-wide `full` of the CPU is undefined and reads 0 (Documentation/accounting/psi.rst).
-        sample.cpu_pressure = self.cpu_pressure.read(&mut self.buffer).ok().and_then(pressure).map(some_only);
-        sample.io_pressure = self.io_pressure.read(&mut self.buffer).ok().and_then(pressure);
-        sample.memory_pressure = self.memory_pressure.read(&mut self.buffer).ok().and_then(pressure);
+        [sample.cpu_pressure, sample.io_pressure, sample.memory_pressure] =
+            self.pressure.each_mut().map(|file| file.read(&mut self.buffer).ok().and_then(pressure));
+        if let Some(cpu) = &mut sample.cpu_pressure {
+            // System-wide `full` of the CPU is undefined and reads 0 (Documentation/accounting/psi.rst).
+            cpu.full_us = None;
+        }
         if let Ok(text) = self.net_dev.read(&mut self.buffer) {
             sample.net = self.net_names.count_once(text);
         }

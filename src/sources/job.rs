@@ -8,12 +8,11 @@ mod facts;
 mod threads;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::files::{ReadFailure, read_once};
+use super::files::{ReadFailure, numbers_in, read_once};
 use super::process::Process;
 use super::roles::{self, Facts};
 use super::task_files;
@@ -57,8 +56,6 @@ pub struct JobReader {
     target: ProcessId,
     session: (i64, i64),
     processes: BTreeMap<u32, Process>,
-    libraries: BTreeMap<ProcessId, Option<Arc<str>>>,
-    devices: BTreeMap<u32, Vec<u32>>,
     gpu_pids: Vec<u32>,
     access: JobAccess,
     visible_devices: Option<Arc<str>>,
@@ -100,8 +97,6 @@ impl JobReader {
             visible_devices: visible_devices(&folder),
             other_namespace: other_namespace(proc_root, &folder) || target.in_other_namespace(),
             processes: BTreeMap::from([(pid, target)]),
-            libraries: BTreeMap::new(),
-            devices: BTreeMap::new(),
             gpu_pids: Vec::new(),
             reads: 0,
             alive: true,
@@ -165,13 +160,9 @@ impl JobReader {
 
     fn sample(&self, now_ns: u64) -> JobSample {
         let mut processes: Vec<_> = self.processes.values().map(|process| process.sample(self.page_size)).collect();
-        if let Some(at) = processes.iter().position(|process| process.id == self.target) {
-            processes.swap(0, at);
-            if let Some(rest) = processes.get_mut(1..) {
-                rest.sort_unstable_by_key(|process| process.id.pid);
-            }
-        }
-        let minors: BTreeSet<u32> = self.devices.values().flatten().copied().collect();
+        processes.sort_by_key(|process| process.id != self.target);
+        let minors: BTreeSet<u32> =
+            self.processes.values().flat_map(|process| &process.gpu_minors).copied().collect();
         JobSample {
             monotonic_ns: now_ns,
             target: self.target,
@@ -180,7 +171,7 @@ impl JobReader {
             access: self.access,
             nvidia_minors: (self.access.fd == Access::Ok).then(|| minors.into_iter().collect()),
             cuda_visible_devices: self.visible_devices.clone(),
-            library: self.libraries.values().flatten().next().cloned(),
+            library: self.processes.values().find_map(|process| process.library.clone()),
             other_pid_namespace: self.other_namespace,
             ticks_per_second: self.ticks_per_second,
             ..JobSample::default()
@@ -231,12 +222,10 @@ impl JobReader {
     /// Finds children by their parent's number where the kernel has no `children` files, and orphans of the job: taken
     /// over by init, in the target's session and process group, and younger than the target.
     fn scan_host(&mut self) {
-        let Ok(entries) = fs::read_dir(&self.proc_root) else { return };
         let leads_group = self.session.1 == i64::from(self.target.pid);
         let own = std::process::id();
         let mut adopted = Vec::new();
-        for pid in entries.filter_map(Result::ok).filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-        {
+        for pid in numbers_in(&self.proc_root) {
             if self.processes.contains_key(&pid) || pid == own {
                 continue;
             }
@@ -258,21 +247,11 @@ impl JobReader {
 
     /// Looks for mapped libraries and open GPU device files, then assigns the roles.
     fn find_facts(&mut self) {
-        let ids: BTreeSet<ProcessId> = self.processes.values().map(|process| process.id).collect();
-        self.libraries.retain(|id, _| ids.contains(id));
-        self.devices.clear();
-        for (pid, process) in &self.processes {
-            if process.comm.starts_with(TORCH_WORKER) {
-                continue;
-            }
-            let known = self.libraries.get(&process.id).is_some_and(Option::is_some);
-            if !known {
-                let library = mapped_library(process.folder());
-                self.libraries.insert(process.id, library);
-            }
-            let minors = open_devices(process.folder());
-            if !minors.is_empty() {
-                self.devices.insert(*pid, minors);
+        for process in self.processes.values_mut() {
+            process.gpu_minors.clear();
+            if !process.comm.starts_with(TORCH_WORKER) {
+                process.library = process.library.take().or_else(|| mapped_library(process.folder()));
+                process.gpu_minors = open_devices(process.folder());
             }
         }
         self.assign_roles();
@@ -288,8 +267,8 @@ impl JobReader {
                 comm: &process.comm,
                 command: &process.command,
                 executable: process.executable.as_deref().and_then(Path::to_str),
-                library: self.libraries.get(&process.id).is_some_and(Option::is_some),
-                device: self.devices.contains_key(pid) || self.gpu_pids.contains(pid),
+                library: process.library.is_some(),
+                device: !process.gpu_minors.is_empty() || self.gpu_pids.contains(pid),
             })
             .collect();
         let roles = roles::assign(self.target.pid, &facts);

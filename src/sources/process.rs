@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::fields::{lines, numbers, text};
-use super::files::{KeptFile, READ_LIMIT, ReadFailure, read_once};
+use super::files::{KeptFile, READ_LIMIT, ReadFailure, numbers_in, read_once};
 use super::task_files::{self, Stat};
 use crate::sample::{Access, IoCounters, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
 
@@ -33,6 +33,10 @@ pub struct Process {
     pub role: ProcessRole,
     /// Threads.
     pub threads: Vec<Thread>,
+    /// A machine-learning library that it has mapped, as last looked for.
+    pub library: Option<Arc<str>>,
+    /// Minors of the GPU device files that it had open when they were last looked for.
+    pub gpu_minors: Vec<u32>,
     /// Whether `io` may be read.
     pub io_access: Access,
     inner_pid: Option<u32>,
@@ -90,6 +94,8 @@ impl Process {
             executable: fs::read_link(folder.join("exe")).ok(),
             role: ProcessRole::Other,
             threads: Vec::new(),
+            library: None,
+            gpu_minors: Vec::new(),
             io_access,
             inner_pid,
             uid,
@@ -225,12 +231,11 @@ impl Process {
     }
 
     fn list_threads(&mut self) {
-        let Ok(entries) = fs::read_dir(self.folder.join("task")) else { return };
-        let mut tids: Vec<u32> = entries
-            .filter_map(Result::ok)
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .take(MOST_THREADS)
-            .collect();
+        let mut tids: Vec<u32> = numbers_in(&self.folder.join("task")).take(MOST_THREADS).collect();
+        // Every process has a thread: the folder could not be read.
+        if tids.is_empty() {
+            return;
+        }
         tids.sort_unstable();
         self.threads.retain(|thread| tids.binary_search(&thread.tid).is_ok());
         for tid in tids {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use procfs::{FromRead, Uptime};
 
-use super::files::read_once;
+use super::files::{numbers_in, read_once};
 use super::{job, process, task_files};
 use crate::sample::process::TORCH_WORKER;
 
@@ -37,10 +37,8 @@ pub struct Listed {
 
 /// All processes below `proc_root`, by PID, without libraries.
 pub fn list(proc_root: &Path) -> Vec<Listed> {
-    let Ok(folders) = std::fs::read_dir(proc_root) else { return Vec::new() };
     let uptime = uptime_s(proc_root).map(|seconds| seconds as u64);
-    let pids = folders.flatten().filter_map(|folder| folder.file_name().to_str()?.parse::<u32>().ok());
-    let mut found: Vec<Listed> = pids
+    let mut found: Vec<Listed> = numbers_in(proc_root)
         .filter_map(|pid| {
             let folder = proc_root.join(pid.to_string());
             let line = read_once(folder.join("stat"), 4096).ok()?;
@@ -124,17 +122,11 @@ pub fn data_workers(processes: &[Listed]) -> BTreeMap<u32, u32> {
     let by_pid: BTreeMap<u32, &Listed> = processes.iter().map(|process| (process.pid, process)).collect();
     let mut count = BTreeMap::new();
     for worker in processes.iter().filter(|process| process.comm.starts_with(TORCH_WORKER)) {
-        let mut at = worker.parent;
+        let above = |process: &&Listed| by_pid.get(&process.parent).copied();
         // A PID that was reused meanwhile could close a ring.
-        for _ in 0..64 {
-            match by_pid.get(&at) {
-                Some(above) if is_part(above) => at = above.parent,
-                Some(_) => {
-                    *count.entry(at).or_insert(0) += 1;
-                    break;
-                }
-                None => break,
-            }
+        let mut ancestors = std::iter::successors(above(&worker), above).take(64);
+        if let Some(job) = ancestors.find(|process| !is_part(process)) {
+            *count.entry(job.pid).or_insert(0) += 1;
         }
     }
     count
