@@ -54,9 +54,11 @@ const MOST_NAME_SPACES: usize = 16;
 #[derive(Debug)]
 pub struct DataMounts {
     roots: Roots,
-    topology: Topology,
+    /// What is known of block devices.
+    pub topology: Topology,
+    /// Everything known of mounts, whether or not files were seen on them lately.
+    pub mounts: Vec<KnownMount>,
     files: HashMap<u64, SeenFile>,
-    mounts: Vec<KnownMount>,
     name_spaces: HashMap<PathBuf, NameSpace>,
     readable: Option<bool>,
     settled_ns: u64,
@@ -118,11 +120,6 @@ impl DataMounts {
             next_for_mappings: 0,
             maps_buffer: Vec::new(),
         }
-    }
-
-    /// What is known of block devices.
-    pub fn topology(&mut self) -> &mut Topology {
-        &mut self.topology
     }
 
     /// Looks at the descriptors and mappings of `pids` where that is due.
@@ -202,11 +199,6 @@ impl DataMounts {
             .collect();
         found.sort_by(|a, b| b.files.cmp(&a.files).then_with(|| a.mount_point.cmp(&b.mount_point)));
         Some(found)
-    }
-
-    /// Everything known of mounts, whether or not files were seen on them lately.
-    pub fn known(&self) -> &[KnownMount] {
-        &self.mounts
     }
 
     fn scan_descriptors(&mut self, now_ns: u64, pid: u32) -> Result<usize, ReadFailure> {

@@ -158,35 +158,25 @@ impl KeptPath {
     /// Reads the file's first `limit` bytes. A path that could not be opened is tried again at every 30th call only;
     /// the calls in between repeat its failure.
     pub fn read_up_to<'b>(&mut self, buffer: &'b mut Vec<u8>, limit: usize) -> Result<&'b [u8], ReadFailure> {
-        if self.file.is_none() {
-            if self.reads_until_retry > 0 {
-                self.reads_until_retry -= 1;
-                return Err(self.last_failure);
-            }
-            match KeptFile::open(&self.path) {
-                Ok(file) => self.file = Some(file),
-                Err(failure) => return Err(self.failed(failure)),
-            }
+        if self.file.is_none() && self.reads_until_retry > 0 {
+            self.reads_until_retry -= 1;
+            return Err(self.last_failure);
         }
-        let Some(file) = &self.file else { return Err(self.last_failure) };
-        match file.read_up_to(buffer, limit) {
-            Ok(bytes) => Ok(bytes),
-            Err(failure) => {
-                self.file = None;
-                Err(self.failed(failure))
-            }
-        }
+        let file = self.file.take().map_or_else(|| KeptFile::open(&self.path), Ok);
+        let read = file.and_then(|file| {
+            let bytes = file.read_up_to(buffer, limit)?;
+            self.file = Some(file);
+            Ok(bytes)
+        });
+        read.inspect_err(|&failure| {
+            self.last_failure = failure;
+            self.reads_until_retry = if failure == ReadFailure::Gone { 0 } else { RETRY_AFTER_READS };
+        })
     }
 
     /// Reads the whole file, as [`KeptFile::read`] does.
     pub fn read<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadFailure> {
         self.read_up_to(buffer, READ_LIMIT)
-    }
-
-    fn failed(&mut self, failure: ReadFailure) -> ReadFailure {
-        self.last_failure = failure;
-        self.reads_until_retry = if failure == ReadFailure::Gone { 0 } else { RETRY_AFTER_READS };
-        failure
     }
 }
 

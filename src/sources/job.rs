@@ -52,8 +52,9 @@ pub enum AttachError {
 /// Reads the job tick after tick.
 #[derive(Debug)]
 pub struct JobReader {
+    /// The attached process.
+    pub target: ProcessId,
     proc_root: PathBuf,
-    target: ProcessId,
     session: (i64, i64),
     processes: BTreeMap<u32, Process>,
     gpu_pids: Vec<u32>,
@@ -81,14 +82,14 @@ impl JobReader {
             ReadFailure::Denied => AttachError::Denied(pid),
             failure => AttachError::Failed(pid, failure.into()),
         })?;
-        let stat = *target.stat();
+        let stat = target.stat;
         if stat.is_kernel_thread() {
             return Err(AttachError::KernelThread(pid));
         }
         if !stat.is_alive() {
             return Err(AttachError::Zombie(pid));
         }
-        let folder = target.folder().to_path_buf();
+        let folder = target.folder.clone();
         let mut reader = Self {
             proc_root: proc_root.to_path_buf(),
             target: target.id,
@@ -107,12 +108,6 @@ impl JobReader {
         reader.find_processes();
         reader.find_facts();
         Ok(reader)
-    }
-
-    /// The attached process.
-    #[must_use]
-    pub fn target(&self) -> ProcessId {
-        self.target
     }
 
     /// Command line of the attached process, raw; its name where it has none.
@@ -134,7 +129,7 @@ impl JobReader {
         let before: BTreeSet<ProcessId> = self.processes.values().map(|process| process.id).collect();
         let mut gone = Vec::new();
         for (pid, process) in &mut self.processes {
-            if process.read(&mut self.buffer).is_err() || !process.stat().is_alive() {
+            if process.read(&mut self.buffer).is_err() || !process.stat.is_alive() {
                 gone.push(*pid);
             }
         }
@@ -179,7 +174,7 @@ impl JobReader {
     }
 
     fn kin(&self) -> roles::Kin {
-        let of = |(pid, process): (&u32, &Process)| (*pid, (process.stat().parent, process.role));
+        let of = |(pid, process): (&u32, &Process)| (*pid, (process.stat.parent, process.role));
         roles::Kin::new(self.processes.iter().map(of))
     }
 
@@ -211,7 +206,7 @@ impl JobReader {
             return false;
         }
         match Process::open(&self.proc_root, pid, &mut self.buffer) {
-            Ok(process) if process.stat().is_alive() => {
+            Ok(process) if process.stat.is_alive() => {
                 self.processes.insert(pid, process);
                 true
             }
@@ -250,8 +245,8 @@ impl JobReader {
         for process in self.processes.values_mut() {
             process.gpu_minors.clear();
             if !process.comm.starts_with(TORCH_WORKER) {
-                process.library = process.library.take().or_else(|| mapped_library(process.folder()));
-                process.gpu_minors = open_devices(process.folder());
+                process.library = process.library.take().or_else(|| mapped_library(&process.folder));
+                process.gpu_minors = open_devices(&process.folder);
             }
         }
         self.assign_roles();
@@ -263,7 +258,7 @@ impl JobReader {
             .iter()
             .map(|(pid, process)| Facts {
                 pid: *pid,
-                parent: process.stat().parent,
+                parent: process.stat.parent,
                 comm: &process.comm,
                 command: &process.command,
                 executable: process.executable.as_deref().and_then(Path::to_str),

@@ -39,15 +39,17 @@ pub struct Process {
     pub gpu_minors: Vec<u32>,
     /// Whether `io` may be read.
     pub io_access: Access,
+    /// Its folder under `/proc`.
+    pub folder: PathBuf,
+    /// Counters and state at the last read.
+    pub stat: Stat,
     inner_pid: Option<u32>,
     uid: Option<u32>,
-    folder: PathBuf,
     stat_file: KeptFile,
     io_file: Option<KeptFile>,
     children_file: Option<KeptFile>,
     reads: u32,
     /// At the last read.
-    stat: Stat,
     io: Option<IoCounters>,
 }
 
@@ -109,16 +111,6 @@ impl Process {
         };
         process.read(buffer)?;
         Ok(process)
-    }
-
-    /// The process's folder under `/proc`.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// Counters and state at the last read.
-    pub fn stat(&self) -> &Stat {
-        &self.stat
     }
 
     /// Whether its PID in its own namespace differs from ours.

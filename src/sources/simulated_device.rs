@@ -58,7 +58,7 @@ impl SimulatedReader {
             };
             GpuError::new(kind, format!("cannot read the simulated device {}: {error}", path.display()))
         })?;
-        let devices = (0..file.device_count()).map(|_| Remembered::default()).collect();
+        let devices = (0..file.device_count).map(|_| Remembered::default()).collect();
         Ok(Self { file, proc: roots.proc.clone(), driver: Arc::from("simulated"), devices })
     }
 }

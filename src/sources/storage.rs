@@ -67,7 +67,7 @@ impl StorageReader {
             // The order hardly ever changes, so the names of the last time fit.
             let known = self.names.get(at).filter(|(name, _)| **name == *disk.name).cloned();
             let (name, whole) = known.unwrap_or_else(|| {
-                let names = (disk.name.as_str().into(), self.data.topology().whole(disk.name.as_bytes()));
+                let names = (disk.name.as_str().into(), self.data.topology.whole(disk.name.as_bytes()));
                 self.names.truncate(at);
                 self.names.push(names.clone());
                 names
@@ -84,13 +84,13 @@ impl StorageReader {
             self.mountstats = None;
             return;
         }
-        let seen_by = self.data.known().iter().filter(|known| is_nfs(&known.mount.fs_type)).map(|known| known.pid);
+        let seen_by = self.data.mounts.iter().filter(|known| is_nfs(&known.mount.fs_type)).map(|known| known.pid);
         let path_of = |process: &str| self.roots.proc.join(process).join("mountstats");
         let kept = self.mountstats.as_ref().map(|kept| kept.path().to_path_buf());
         let of_processes = seen_by.chain(pids.iter().copied().take(2)).map(|pid| path_of(&pid.to_string()));
         let paths: Vec<PathBuf> = kept.into_iter().chain(of_processes).chain([path_of("self")]).collect();
         let points: Vec<&[u8]> = {
-            let known = self.data.known();
+            let known = &self.data.mounts;
             let raw = |mount: &DataMount| known.iter().find(|known| *text(&known.mount.point) == *mount.mount_point);
             mounts.iter().map(|mount| raw(mount).map_or(&b""[..], |known| known.mount.point.as_slice())).collect()
         };
