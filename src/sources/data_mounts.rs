@@ -94,6 +94,13 @@ struct NameSpace {
     read_ns: u64,
 }
 
+/// How a process uses a file.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Open,
+    Mapped,
+}
+
 /// A file found in a scan, with its path copied out of the kernel's text.
 struct Candidate {
     hash: u64,
@@ -132,46 +139,20 @@ impl DataMounts {
         if first {
             self.settled_ns = now_ns.saturating_add(SETTLED_NS);
         }
-        let every = |early: u64, settled: u64| if now_ns < self.settled_ns { early } else { settled };
-        let descriptors_every = every(DESCRIPTORS_EVERY_NS, SETTLED_DESCRIPTORS_EVERY_NS);
-        let mappings_every = every(MAPPINGS_EVERY_NS, SETTLED_MAPPINGS_EVERY_NS);
-        let mut denied = 0;
-        let mut read = 0;
+        let every =
+            |early: u64, settled: u64| now_ns.saturating_add(if now_ns < self.settled_ns { early } else { settled });
+        let descriptors_next_ns = every(DESCRIPTORS_EVERY_NS, SETTLED_DESCRIPTORS_EVERY_NS);
+        let mappings_next_ns = every(MAPPINGS_EVERY_NS, SETTLED_MAPPINGS_EVERY_NS);
         if now_ns >= self.descriptors_due_ns || first {
-            self.descriptors_due_ns = now_ns.saturating_add(descriptors_every);
+            self.descriptors_due_ns = descriptors_next_ns;
             // The first scan is complete; later ones take turns.
-            let mut left = if first { usize::MAX } else { LINKS_PER_SCAN };
-            for pid in in_turn(pids, &mut self.next_for_descriptors) {
-                match self.scan_descriptors(now_ns, pid) {
-                    Ok(looked) => {
-                        read += 1;
-                        left = left.saturating_sub(looked.max(1));
-                    }
-                    Err(ReadFailure::Denied) => denied += 1,
-                    Err(_) => {}
-                }
-                self.next_for_descriptors = self.next_for_descriptors.wrapping_add(1);
-                if left == 0 {
-                    break;
-                }
-            }
-            if read > 0 {
-                self.readable = Some(true);
-            } else if denied > 0 {
-                self.readable = Some(false);
-            }
+            let most = if first { usize::MAX } else { LINKS_PER_SCAN };
+            let readable = self.take_turns(now_ns, pids, Kind::Open, most);
+            self.readable = readable.or(self.readable);
         }
         if (now_ns >= self.mappings_due_ns || first) && self.readable == Some(true) {
-            self.mappings_due_ns = now_ns.saturating_add(mappings_every);
-            let mut left = MAPS_BYTES_PER_SCAN;
-            for pid in in_turn(pids, &mut self.next_for_mappings) {
-                let bytes = self.scan_mappings(now_ns, pid).unwrap_or(0);
-                self.next_for_mappings = self.next_for_mappings.wrapping_add(1);
-                left = left.saturating_sub(bytes.max(1));
-                if left == 0 {
-                    break;
-                }
-            }
+            self.mappings_due_ns = mappings_next_ns;
+            self.take_turns(now_ns, pids, Kind::Mapped, MAPS_BYTES_PER_SCAN);
         }
         self.files.retain(|_, file| file.until_ns >= now_ns);
         for mount in &mut self.mounts {
@@ -201,21 +182,45 @@ impl DataMounts {
         Some(found)
     }
 
-    fn scan_descriptors(&mut self, now_ns: u64, pid: u32) -> Result<usize, ReadFailure> {
-        let process = self.roots.proc.join(pid.to_string());
-        let mut new = Vec::new();
-        let looked = open_files(&process, |file| note(&mut self.files, now_ns, file, &mut new))?;
-        self.place(now_ns, pid, new);
-        Ok(looked)
+    /// Looks into one process after the other, beginning with the one whose turn it is, until `left` links or bytes have
+    /// been looked at. Whether they may be read at all, where any told.
+    fn take_turns(&mut self, now_ns: u64, pids: &[u32], kind: Kind, mut left: usize) -> Option<bool> {
+        let mut readable = None;
+        for pid in in_turn(pids, self.next_of(kind)) {
+            match self.look(now_ns, pid, kind) {
+                Ok(looked) => {
+                    readable = Some(true);
+                    left = left.saturating_sub(looked.max(1));
+                }
+                Err(ReadFailure::Denied) => readable = readable.or(Some(false)),
+                Err(_) => {}
+            }
+            *self.next_of(kind) += 1;
+            if left == 0 {
+                break;
+            }
+        }
+        readable
     }
 
-    fn scan_mappings(&mut self, now_ns: u64, pid: u32) -> Result<usize, ReadFailure> {
+    fn next_of(&mut self, kind: Kind) -> &mut usize {
+        match kind {
+            Kind::Open => &mut self.next_for_descriptors,
+            Kind::Mapped => &mut self.next_for_mappings,
+        }
+    }
+
+    /// Links or bytes of one process that were looked at.
+    fn look(&mut self, now_ns: u64, pid: u32, kind: Kind) -> Result<usize, ReadFailure> {
         let process = self.roots.proc.join(pid.to_string());
         let mut new = Vec::new();
-        let files = &mut self.files;
-        let bytes = mapped_files(&process, &mut self.maps_buffer, |file| note(files, now_ns, file, &mut new))?;
+        let each = |file: DataFile<'_>| note(&mut self.files, now_ns, file, &mut new);
+        let looked = match kind {
+            Kind::Open => open_files(&process, each),
+            Kind::Mapped => mapped_files(&process, &mut self.maps_buffer, each),
+        }?;
         self.place(now_ns, pid, new);
-        Ok(bytes)
+        Ok(looked)
     }
 
     /// Finds the mount of each new file. Only here is `fdinfo` read: once for each path in a minute.

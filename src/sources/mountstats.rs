@@ -19,24 +19,22 @@ pub struct NfsReads {
     pub rtt_ms: Option<u64>,
 }
 
-/// The counters of each NFS mount in the text whose mount point is one of `points`, by its place in `points`.
-pub fn nfs_reads(text: &[u8], points: &[&[u8]]) -> Vec<Option<NfsReads>> {
+/// The counters of each NFS mount in the text, with its mount point. Of mounts at one point the last hides the others.
+pub fn nfs_reads(text: &[u8]) -> Vec<(String, NfsReads)> {
     // Lossily: a path that is not UTF-8 must not end the reading.
-    let mounts =
-        MountStats::from_buf_read(String::from_utf8_lossy(text).as_bytes()).map_or_else(|_| Vec::new(), |all| all.0);
-    let reads = |point: &&[u8]| {
-        let is_there = |mount: &&MountStat| unescape(mount.mount_point.as_os_str().as_bytes()) == *point;
-        // A mount on top of another at the same point comes later and hides it.
-        let counted =
-            mounts.iter().filter(|mount| is_nfs(mount.fs.as_bytes())).rfind(is_there)?.statistics.as_ref()?;
+    let mounts = MountStats::from_buf_read(String::from_utf8_lossy(text).as_bytes());
+    let reads = |mount: MountStat| {
+        let point = unescape(mount.mount_point.as_os_str().as_bytes());
+        let counted = mount.statistics.filter(|_| is_nfs(mount.fs.as_bytes()))?;
         let read = counted.per_op_stats.get("READ");
-        Some(NfsReads {
+        let reads = NfsReads {
             bytes: Some(counted.bytes.server_read),
             ops: read.map(|read| read.operations),
             rtt_ms: read.and_then(|read| u64::try_from(read.cum_resp_time.as_millis()).ok()),
-        })
+        };
+        Some((String::from_utf8_lossy(&point).into_owned(), reads))
     };
-    points.iter().map(reads).collect()
+    mounts.into_iter().flatten().filter_map(reads).collect()
 }
 
 #[cfg(test)]
@@ -67,8 +65,8 @@ device /dev/sda1 mounted on /other with fstype ext4
 
     #[test]
     fn reads_of_one_mount() {
-        let found = nfs_reads(TEXT.as_bytes(), &[b"/other", b"/mnt/my data", b"/none"]);
-        assert_eq!(found, [None, Some(NfsReads { bytes: Some(500), ops: Some(50), rtt_ms: Some(1250) }), None]);
+        let reads = NfsReads { bytes: Some(500), ops: Some(50), rtt_ms: Some(1250) };
+        assert_eq!(nfs_reads(TEXT.as_bytes()), [("/mnt/my data".to_owned(), reads)]);
     }
 
     proptest! {
@@ -78,19 +76,19 @@ device /dev/sda1 mounted on /other with fstype ext4
                 .replace("400 500 600", &format!("400 {bytes} 600"))
                 .replace("READ: 50 51 0 9000 800000 5 1250", &format!("READ: {ops} 51 0 9000 800000 5 {rtt}"));
             let expected = NfsReads { bytes: Some(bytes), ops: Some(ops), rtt_ms: Some(rtt) };
-            prop_assert_eq!(nfs_reads(text.as_bytes(), &[b"/mnt/my data"]), vec![Some(expected)]);
+            prop_assert_eq!(nfs_reads(text.as_bytes()), [("/mnt/my data".to_owned(), expected)]);
         }
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-            let _ = nfs_reads(&bytes, &[b"/m"]);
+            let _ = nfs_reads(&bytes);
         }
 
         #[test]
         fn mangled_text_never_panics(at in 0..TEXT.len(), byte: u8) {
             let mut bytes = TEXT.as_bytes().to_vec();
             bytes[at] = byte;
-            let _ = nfs_reads(&bytes, &[b"/mnt/my data"]);
+            let _ = nfs_reads(&bytes);
         }
     }
 }

@@ -10,7 +10,6 @@ use crate::sample::{BlockDevice, DataMount, StorageSample};
 use super::Roots;
 use super::block::{device, disk_lines};
 use super::data_mounts::DataMounts;
-use super::fields::text;
 use super::files::{KeptPath, ReadFailure};
 use super::mounts::is_nfs;
 use super::mountstats::nfs_reads;
@@ -89,11 +88,6 @@ impl StorageReader {
         let kept = self.mountstats.as_ref().map(|kept| kept.path().to_path_buf());
         let of_processes = seen_by.chain(pids.iter().copied().take(2)).map(|pid| path_of(&pid.to_string()));
         let paths: Vec<PathBuf> = kept.into_iter().chain(of_processes).chain([path_of("self")]).collect();
-        let points: Vec<&[u8]> = {
-            let known = &self.data.mounts;
-            let raw = |mount: &DataMount| known.iter().find(|known| *text(&known.mount.point) == *mount.mount_point);
-            mounts.iter().map(|mount| raw(mount).map_or(&b""[..], |known| known.mount.point.as_slice())).collect()
-        };
         for path in paths {
             if self.mountstats.as_ref().is_none_or(|kept| kept.path() != path) {
                 self.mountstats = Some(KeptPath::new(path));
@@ -101,10 +95,12 @@ impl StorageReader {
             let Some(Ok(text_of_file)) = self.mountstats.as_mut().map(|kept| kept.read(&mut self.buffer)) else {
                 continue;
             };
-            for (mount, reads) in mounts.iter_mut().zip(nfs_reads(text_of_file, &points)) {
-                let reads = reads.unwrap_or_default();
-                (mount.nfs_read_bytes, mount.nfs_read_ops, mount.nfs_read_rtt_ms) =
-                    (reads.bytes, reads.ops, reads.rtt_ms);
+            let reads = nfs_reads(text_of_file);
+            for mount in mounts {
+                if let Some((_, reads)) = reads.iter().rfind(|(point, _)| **point == *mount.mount_point) {
+                    (mount.nfs_read_bytes, mount.nfs_read_ops, mount.nfs_read_rtt_ms) =
+                        (reads.bytes, reads.ops, reads.rtt_ms);
+                }
             }
             return;
         }
