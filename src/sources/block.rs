@@ -61,7 +61,7 @@ pub fn device(disk: &DiskStat, name: Arc<str>, whole: Arc<str>) -> BlockDevice {
 }
 
 /// What sysfs says about block devices. Answers for names are kept; the devices of a running machine seldom change.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Topology {
     sys: PathBuf,
     wholes: HashMap<Vec<u8>, Arc<str>>,

@@ -51,7 +51,7 @@ const MOST_MOUNTS: usize = 256;
 const MOST_NAME_SPACES: usize = 16;
 
 /// Remembers files and mounts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct DataMounts {
     roots: Roots,
     /// What is known of block devices.
@@ -113,20 +113,7 @@ struct Candidate {
 impl DataMounts {
     /// Nothing has been scanned yet.
     pub fn new(roots: &Roots) -> Self {
-        Self {
-            roots: roots.clone(),
-            topology: Topology::new(&roots.sys),
-            files: HashMap::new(),
-            mounts: Vec::new(),
-            name_spaces: HashMap::new(),
-            readable: None,
-            settled_ns: 0,
-            descriptors_due_ns: 0,
-            mappings_due_ns: 0,
-            next_for_descriptors: 0,
-            next_for_mappings: 0,
-            maps_buffer: Vec::new(),
-        }
+        Self { roots: roots.clone(), topology: Topology::new(&roots.sys), ..Self::default() }
     }
 
     /// Looks at the descriptors and mappings of `pids` where that is due.

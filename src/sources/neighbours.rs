@@ -25,7 +25,7 @@ use crate::sample::{NeighbourProcess, NeighboursSample, ProcessId};
 const MOST_PROCESSES: usize = 32_768;
 
 /// Scans the host's processes, each time for what has moved since.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct NeighboursReader {
     proc_root: PathBuf,
     counters: Counters,
@@ -87,15 +87,9 @@ impl NeighboursReader {
     pub fn new(roots: &Roots) -> Self {
         Self {
             proc_root: roots.proc.clone(),
-            counters: Counters::default(),
-            now: Vec::new(),
-            job: Vec::new(),
-            busiest: Vec::new(),
-            names: HashMap::new(),
-            path: String::new(),
-            before_ns: None,
             page_size: rustix::param::page_size() as u64,
             ticks_per_second: u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100),
+            ..Self::default()
         }
     }
 

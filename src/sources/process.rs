@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::fields::{lines, numbers, text};
 use super::files::{KeptFile, READ_LIMIT, ReadFailure, numbers_in, read_once};
 use super::task_files::{self, Stat};
-use crate::sample::{Access, IoCounters, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
+use crate::sample::{IoCounters, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
 
 /// Threads of one process that are watched one by one; a process with more is read as far as this.
 const MOST_THREADS: usize = 2048;
@@ -37,8 +37,6 @@ pub struct Process {
     pub library: Option<Arc<str>>,
     /// Minors of the GPU device files that it had open when they were last looked for.
     pub gpu_minors: Vec<u32>,
-    /// Whether `io` may be read.
-    pub io_access: Access,
     /// Its folder under `/proc`.
     pub folder: PathBuf,
     /// Counters and state at the last read.
@@ -54,7 +52,7 @@ pub struct Process {
 }
 
 /// A thread that is being read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Thread {
     /// TID.
     pub tid: u32,
@@ -62,8 +60,6 @@ pub struct Thread {
     pub role: ThreadRole,
     /// Name, raw; that of the main thread is the process's.
     pub name: Arc<str>,
-    /// Start, clock ticks after boot, where it was needed.
-    pub start_ticks: Option<u64>,
     /// Time on a CPU since start, nanoseconds.
     pub on_cpu_ns: Option<u64>,
     /// Time queueing since start, nanoseconds.
@@ -83,11 +79,6 @@ impl Process {
         let folder = proc_root.join(pid.to_string());
         let stat_file = KeptFile::open(folder.join("stat"))?;
         let stat = task_files::stat(stat_file.read(buffer)?).ok_or(ReadFailure::Malformed)?;
-        let (io_file, io_access) = match KeptFile::open(folder.join("io")) {
-            Ok(file) => (Some(file), Access::Ok),
-            Err(ReadFailure::Denied) => (None, Access::Denied),
-            Err(_) => (None, Access::Absent),
-        };
         let (uid, inner_pid) = identity(&folder);
         let mut process = Self {
             id: ProcessId { pid, start_ticks: stat.start_ticks },
@@ -98,13 +89,12 @@ impl Process {
             threads: Vec::new(),
             library: None,
             gpu_minors: Vec::new(),
-            io_access,
             inner_pid,
             uid,
+            io_file: KeptFile::open(folder.join("io")).ok(),
             children_file: KeptFile::open(folder.join(format!("task/{pid}/children"))).ok(),
             folder,
             stat_file,
-            io_file,
             reads: 0,
             stat,
             io: None,
@@ -142,11 +132,7 @@ impl Process {
             self.executable = fs::read_link(self.folder.join("exe")).ok();
         }
         if let Some(file) = &self.io_file {
-            let answer = file.read(buffer);
-            if answer == Err(ReadFailure::Denied) {
-                self.io_access = Access::Denied;
-            }
-            self.io = answer.ok().and_then(task_files::io);
+            self.io = file.read(buffer).ok().and_then(task_files::io);
         }
         // Threads come and go seldom; the count in `stat` tells when, and listing them now and then finds replacements.
         if stat.threads as usize != self.threads.len() || self.reads.is_multiple_of(8) {
@@ -239,12 +225,9 @@ impl Process {
                 tid,
                 role,
                 name: Arc::clone(&self.comm),
-                start_ticks: None,
-                on_cpu_ns: None,
-                run_delay_ns: None,
-                recent_ns: 0,
                 schedstat: KeptFile::open(self.folder.join(format!("task/{tid}/schedstat"))).ok(),
                 name_reads: if role == ThreadRole::Main { 0 } else { NAME_READS },
+                ..Thread::default()
             });
         }
     }

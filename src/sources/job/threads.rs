@@ -99,10 +99,9 @@ fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64]) {
     }
     candidates.sort_unstable();
     let wanted = worker_starts.len().saturating_sub(known);
-    for (start, tid) in candidates.into_iter().take(wanted) {
+    for (_, tid) in candidates.into_iter().take(wanted) {
         if let Some(thread) = process.threads.iter_mut().find(|thread| thread.tid == tid) {
             thread.role = ThreadRole::Feeder;
-            thread.start_ticks = Some(start);
         }
     }
 }
