@@ -189,7 +189,7 @@ impl Collector {
         let mut room = [0_u8; 512];
         let line = self.own_stat.as_ref().and_then(|file| file.read_line(&mut room).ok());
         let stat = line.and_then(task_files::stat);
-        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+        let tick_ns = 1_000_000_000 / u64::from(clock::ticks_per_second());
         OwnSample {
             cpu_ns: Some(clock::own_cpu_ns()),
             children_cpu_ns: stat.map(|stat| stat.children_ticks.saturating_mul(tick_ns)),

@@ -138,14 +138,12 @@ impl Topology {
         depth: u32,
         disks: &mut Vec<Arc<str>>,
     ) -> MountKind {
-        let mut kind = MountKind::Local;
-        for name in names.into_iter().take(MOST_DISKS) {
-            let under = self.descend(&name, own, depth, disks);
-            if under != MountKind::Local {
-                kind = under;
+        names.iter().take(MOST_DISKS).fold(MountKind::Local, |kind, name| {
+            match self.descend(name, own, depth, disks) {
+                MountKind::Local => kind,
+                other => other,
             }
-        }
-        kind
+        })
     }
 
     /// Adds the whole disks under a device.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::files::{ReadFailure, numbers_in, read_once};
 use super::process::Process;
 use super::roles::{self, Facts};
-use super::task_files;
+use super::{clock, task_files};
 use crate::sample::process::TORCH_WORKER;
 use crate::sample::{Access, JobAccess, JobSample, ProcessId};
 pub(crate) use facts::mapped_library;
@@ -63,8 +63,6 @@ pub struct JobReader {
     other_namespace: bool,
     reads: u64,
     alive: bool,
-    page_size: u64,
-    ticks_per_second: u32,
     buffer: Vec<u8>,
 }
 
@@ -101,8 +99,6 @@ impl JobReader {
             gpu_pids: Vec::new(),
             reads: 0,
             alive: true,
-            page_size: rustix::param::page_size() as u64,
-            ticks_per_second: u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100),
             buffer,
         };
         reader.find_processes();
@@ -154,7 +150,7 @@ impl JobReader {
     }
 
     fn sample(&self, now_ns: u64) -> JobSample {
-        let mut processes: Vec<_> = self.processes.values().map(|process| process.sample(self.page_size)).collect();
+        let mut processes: Vec<_> = self.processes.values().map(|process| process.sample()).collect();
         processes.sort_by_key(|process| process.id != self.target);
         let minors: BTreeSet<u32> =
             self.processes.values().flat_map(|process| &process.gpu_minors).copied().collect();
@@ -168,7 +164,7 @@ impl JobReader {
             cuda_visible_devices: self.visible_devices.clone(),
             library: self.processes.values().find_map(|process| process.library.clone()),
             other_pid_namespace: self.other_namespace,
-            ticks_per_second: self.ticks_per_second,
+            ticks_per_second: clock::ticks_per_second(),
             ..JobSample::default()
         }
     }

@@ -161,7 +161,7 @@ impl Process {
     }
 
     /// The sample of the last read.
-    pub fn sample(&self, page_size: u64) -> ProcessSample {
+    pub fn sample(&self) -> ProcessSample {
         let stat = &self.stat;
         ProcessSample {
             id: self.id,
@@ -177,7 +177,7 @@ impl Process {
             system_ticks: stat.system_ticks,
             minor_faults: stat.minor_faults,
             major_faults: stat.major_faults,
-            rss_bytes: stat.rss_pages.saturating_mul(page_size),
+            rss_bytes: stat.rss_pages.saturating_mul(rustix::param::page_size() as u64),
             thread_count: stat.threads,
             io: self.io,
             threads: self
@@ -320,7 +320,7 @@ mod tests {
         let process = Process::open(Path::new("/proc"), std::process::id(), &mut buffer).unwrap();
         drop(done);
         named.unwrap().join().unwrap();
-        let sample = process.sample(4096);
+        let sample = process.sample();
         let thread = sample.threads.iter().find(|thread| &*thread.name == "pt_autograd_7").unwrap();
         assert_eq!(thread.role, ThreadRole::Autograd);
         let main = sample.threads.iter().find(|thread| thread.role == ThreadRole::Main).unwrap();

@@ -10,7 +10,7 @@ use std::path::Path;
 use procfs::{FromRead, Uptime};
 
 use super::files::{numbers_in, read_once};
-use super::{job, process, task_files};
+use super::{clock, job, process, task_files};
 use crate::sample::process::TORCH_WORKER;
 
 /// No more of a file of users than this is read.
@@ -43,7 +43,7 @@ pub fn list(proc_root: &Path) -> Vec<Listed> {
             let folder = proc_root.join(pid.to_string());
             let line = read_once(folder.join("stat"), 4096).ok()?;
             let stat = task_files::stat(&line)?;
-            let started_s = stat.start_ticks / rustix::param::clock_ticks_per_second().max(1);
+            let started_s = stat.start_ticks / u64::from(clock::ticks_per_second());
             Some(Listed {
                 pid,
                 parent: stat.parent,

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::sample::{ProcessId, SourceState};
+use crate::sources::clock::ticks_per_second;
 use crate::sources::processes::uptime_s;
 use crate::text;
 
@@ -111,7 +112,7 @@ pub(super) fn said(words: &str) -> String {
 }
 
 fn is_young(proc_root: &Path, process: ProcessId) -> bool {
-    let started_s = process.start_ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+    let started_s = process.start_ticks as f64 / f64::from(ticks_per_second());
     uptime_s(proc_root).is_some_and(|now_s| now_s - started_s < YOUNG)
 }
 
