@@ -135,6 +135,8 @@ pub fn data_workers(processes: &[Listed]) -> BTreeMap<u32, u32> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -174,6 +176,17 @@ mod tests {
         assert_eq!(used, Usage { state: 'S', cpu_ticks: 300, start_ticks: 123_456, rss_pages: 512 });
         assert_eq!(usage(root.path(), 9), None);
         assert_eq!(data_workers(&found).get(&7), Some(&1));
+    }
+
+    proptest! {
+        #[test]
+        fn any_uptime_is_read_without_panic(bytes: Vec<u8>, text in "[0-9einf. -]{0,20}") {
+            let root = tempfile::tempdir().unwrap();
+            for bytes in [bytes, text.into_bytes()] {
+                std::fs::write(root.path().join("uptime"), bytes).unwrap();
+                let _ = uptime_s(root.path());
+            }
+        }
     }
 
     #[test]

@@ -14,8 +14,9 @@ pub(super) fn host() -> Told {
     let system = System::new_with_specifics(wanted);
     let brand = system.cpus().first().map(|cpu| cpu.brand().trim()).filter(|brand| !brand.is_empty());
     let cores = System::physical_core_count().map(|cores| format!("{cores} cores, ")).unwrap_or_default();
+    let distribution = [System::name(), System::os_version()].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let facts = [
-        System::long_os_version().unwrap_or_else(|| "unknown distribution".to_owned()),
+        distribution,
         format!("{}, {cores}{} CPUs", brand.unwrap_or("unknown processor"), system.cpus().len()),
         format!("{} of memory", bytes(Some(system.total_memory()).filter(|total| *total > 0))),
         format!("up {}", duration(System::uptime() as f64)),
