@@ -10,7 +10,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use super::{Content, FOOTER, NOTHING, Spec};
+use super::Content;
 use crate::diagnosis::Side;
 use crate::diagnosis::verdict::{Class, Rank, Verdict};
 use crate::text::{sanitise, wrap};
@@ -21,16 +21,6 @@ use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::text::Text;
-
-pub const SPEC: Spec = Spec {
-    word: "findings",
-    name: "Findings",
-    short: "Why",
-    keys: "7",
-    help: "findings: evidence with thresholds, advice, what was not seen and what mends it",
-    footer: FOOTER,
-    needs: NOTHING,
-};
 
 /// Most entries of any list: no verdict has more, but for one that nobody wrote in earnest.
 const MOST: usize = 64;

@@ -19,7 +19,7 @@ mod processes;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{Content, FOOTER, NOTHING, Spec};
+use super::Content;
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{GPUS, Point};
 use crate::rates::Frame;
@@ -33,16 +33,6 @@ use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::{Scroll, scrolled};
 use crate::tui::widgets::text::{Text, write};
 use plan::Plan;
-
-pub const SPEC: Spec = Spec {
-    word: "gpu",
-    name: "GPU",
-    short: "GPU",
-    keys: "2",
-    help: "GPU: each device in full",
-    footer: FOOTER,
-    needs: NOTHING,
-};
 
 /// It remembers nothing.
 #[derive(Debug, Clone, Copy, Default)]

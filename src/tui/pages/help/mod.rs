@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::{Content, FOOTER, NOTHING, Spec};
+use super::Content;
 use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 use crate::text::wrap;
@@ -15,16 +15,6 @@ use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::text::Text;
-
-pub const SPEC: Spec = Spec {
-    word: "help",
-    name: "Help",
-    short: "Help",
-    keys: "? h F1 8",
-    help: "this help",
-    footer: FOOTER,
-    needs: NOTHING,
-};
 
 /// Cells of the column with the keys.
 const KEYS: usize = 16;

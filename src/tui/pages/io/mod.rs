@@ -19,22 +19,12 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{Content, FOOTER, NOTHING, Spec};
+use super::Content;
 use crate::rates::Frame;
 use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::text::{Text, count};
-
-pub const SPEC: Spec = Spec {
-    word: "io",
-    name: "IO",
-    short: "IO",
-    keys: "4",
-    help: "IO: disks, mounts, page cache, network",
-    footer: FOOTER,
-    needs: NOTHING,
-};
 
 /// It remembers nothing.
 #[derive(Debug, Clone, Copy, Default)]

@@ -10,23 +10,13 @@ mod workers;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{Content, FOOTER, NOTHING, Spec};
+use super::Content;
 use crate::tui::charts;
 use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::text::write;
 use layout::Rows;
-
-pub const SPEC: Spec = Spec {
-    word: "overview",
-    name: "Overview",
-    short: "Main",
-    keys: "1",
-    help: "overview: the verdict, what to do first, every timeline",
-    footer: FOOTER,
-    needs: NOTHING,
-};
 
 /// It remembers nothing.
 #[derive(Debug, Clone, Copy, Default)]

@@ -13,7 +13,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::action::Action;
-use super::{Choice, Content, NOTHING, Reply, Spec};
+use super::{Choice, Content, Reply};
 use crate::rates::frame::ProcessRates;
 use crate::sample::ProcessId;
 use crate::tui::widgets::drawn::{Drawn, Hit};
@@ -23,24 +23,6 @@ use crate::tui::widgets::scene::Scene;
 pub use columns::{COLUMNS, Column};
 pub use order::Sort;
 use rows::Table;
-
-pub(super) const SPEC: Spec = Spec {
-    word: "processes",
-    name: "Processes",
-    short: "Procs",
-    keys: "5",
-    help: "processes of the job",
-    footer: &[
-        (Action::Enter, "process"),
-        (Action::NextSort, "sort"),
-        (Action::Tree, "tree"),
-        (Action::Filter, "filter"),
-        (Action::Search, "search"),
-        (Action::Threads, "threads"),
-        (Action::Kill, "signal"),
-    ],
-    needs: NOTHING,
-};
 
 /// What the page remembers.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{Content, FOOTER, NOTHING, Spec};
+use super::Content;
 use crate::history::archive::MomentId;
 use crate::history::totals::Totals;
 use crate::tui::format;
@@ -17,16 +17,6 @@ use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::text::Text;
-
-pub const SPEC: Spec = Spec {
-    word: "run",
-    name: "Run",
-    short: "Run",
-    keys: "9",
-    help: "run: time by verdict, what the loop did, changes of verdict",
-    footer: FOOTER,
-    needs: NOTHING,
-};
 
 /// Most changes of verdict that are listed.
 const CHANGES: usize = 100;
