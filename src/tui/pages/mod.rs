@@ -17,7 +17,7 @@ mod stacks;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::message::{Effect, Export};
+use super::message::Export;
 use super::widgets::drawn::{Drawn, Hit};
 use super::widgets::menu::{Confirm, Menu};
 use super::widgets::prompt::{Prompt, Purpose};
@@ -230,13 +230,6 @@ pub enum Choice {
     Ask(Confirm),
     /// What a key does.
     Act(Action),
-}
-
-impl Choice {
-    /// Asks whether to do something.
-    fn ask(question: String, effect: Effect) -> Self {
-        Self::Ask(Confirm { question, effect })
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! What a process of the job mostly does, in one word: the busiest stage of a worker, the largest part of a trainer's
 //! main thread.
 
+use std::collections::BTreeMap;
+
 use crate::diagnosis::verdict::{Verdict, WorkerVerdict};
 use crate::rates::Frame;
 use crate::rates::frame::{TrainerRates, WorkerRates};
@@ -39,20 +41,17 @@ impl Activity {
     }
 }
 
-/// What each trainer and worker mostly does, by PID, in the order of the PIDs. Stacks tell the stages of a worker; where
-/// they did not look, its states are known.
-pub(super) fn all(frame: &Frame, verdict: Option<&Verdict>) -> Vec<(u32, Activity)> {
-    let mut told: Vec<&WorkerVerdict> = verdict.map(|v| v.workers.iter().collect()).unwrap_or_default();
-    told.sort_by_key(|worker| worker.pid);
-    let stage = |pid: u32| told.binary_search_by_key(&pid, |w| w.pid).ok().and_then(|at| told.get(at)).copied();
+/// What each trainer and worker mostly does, by PID. Stacks tell the stages of a worker; where they did not look, its
+/// states are known.
+pub(super) fn all(frame: &Frame, verdict: Option<&Verdict>) -> BTreeMap<u32, Activity> {
+    let told = verdict.into_iter().flat_map(|verdict| &verdict.workers).map(|worker| (worker.pid, worker));
+    let told: BTreeMap<u32, &WorkerVerdict> = told.collect();
     let workers = frame.workers.iter().filter_map(|worker| {
-        let activity = stage(worker.id.pid).and_then(by_stage).or_else(|| by_state(worker))?;
-        Some((worker.id.pid, activity))
+        let stage = told.get(&worker.id.pid).and_then(|told| by_stage(told));
+        Some((worker.id.pid, stage.or_else(|| by_state(worker))?))
     });
     let trainers = frame.trainers.iter().filter_map(|trainer| Some((trainer.id.pid, by_part(trainer)?)));
-    let mut all: Vec<_> = trainers.chain(workers).collect();
-    all.sort_by_key(|(pid, _)| *pid);
-    all
+    trainers.chain(workers).collect()
 }
 
 /// The largest of some shares, the first of equal ones; none where nothing took any time.

@@ -7,7 +7,7 @@ use ratatui::style::Style;
 use super::Processes;
 use super::columns::{Column, Kind, Placed};
 use super::order;
-use super::rows::{Entry, Table};
+use super::rows::Table;
 use super::tree::Branch;
 use crate::rates::frame::ProcessRates;
 use crate::rates::threads::ThreadRates;
@@ -52,15 +52,10 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
     let rows = table.rows.iter().enumerate().skip(drawn.page.top);
     for ((place, row), y) in rows.zip(body.top()..body.bottom()) {
         let line = Line { area: Rect { y, height: 1, ..body }, placed: &placed, branch: row.branch, theme };
-        match row.entry {
-            Entry::Process(at) => {
-                let Some(process) = frame.processes.get(at as usize) else { continue };
-                line.process(buf, process, table);
-            }
-            Entry::Thread(at) => {
-                let Some(thread) = frame.threads.get(at as usize) else { continue };
-                line.thread(buf, thread);
-            }
+        match row.of(frame) {
+            Some((process, None)) => line.process(buf, process, table),
+            Some((_, Some(thread))) => line.thread(buf, thread),
+            None => continue,
         }
         if place == table.selected {
             buf.set_style(line.area, theme.selected());
