@@ -78,7 +78,7 @@ pub struct JobList {
     pub(in crate::tui) filter: String,
     /// First line shown.
     pub(in crate::tui) top: usize,
-    /// What is listed: found anew when something has changed, not at each drawing.
+    /// The rows, with a heading before the candidates: found anew when something has changed, not at each drawing.
     lines: Vec<Line>,
     selected: Option<Row>,
     /// Where the selected row stood last: its neighbour takes its place when it goes.
@@ -117,18 +117,6 @@ impl JobList {
         self.lines.iter().copied().flatten()
     }
 
-    /// The lines of the list: the rows, with a heading before the candidates.
-    #[must_use]
-    pub fn lines(&self) -> &[Line] {
-        &self.lines
-    }
-
-    /// The selected row.
-    #[must_use]
-    pub fn selected(&self) -> Option<Row> {
-        self.selected
-    }
-
     /// A candidate by its PID.
     #[must_use]
     pub fn candidate(&self, pid: u32) -> Option<&Candidate> {
@@ -152,16 +140,15 @@ impl JobList {
     pub fn key(&mut self, key: KeyEvent, jobs: &[Job], visible: usize) -> Wish {
         self.note = None;
         if let Some(confirm) = &self.confirm {
-            return match confirm.key(key) {
-                Outcome::Chosen(Effect::Detach(job)) => {
-                    self.confirm = None;
-                    Wish::Detach(job)
-                }
-                Outcome::Nothing => Wish::Nothing,
-                _ => {
-                    self.confirm = None;
-                    Wish::Changed
-                }
+            let outcome = confirm.key(key);
+            if outcome == Outcome::Nothing {
+                return Wish::Nothing;
+            }
+            self.confirm = None;
+            return if let Outcome::Chosen(Effect::Detach(job)) = outcome {
+                Wish::Detach(job)
+            } else {
+                Wish::Changed
             };
         }
         if let Some(prompt) = &mut self.prompt {

@@ -33,7 +33,7 @@ pub struct Timeline {
     /// Stands in the chart's place when there is nothing to draw.
     empty: String,
     /// One word for a source that does not deliver.
-    trouble: Option<&'static str>,
+    trouble: Option<String>,
 }
 
 /// The timelines, from the top.
@@ -60,7 +60,7 @@ impl Timeline {
         let fits = x + cells(&self.value) + cells(self.unit) <= area.width;
         let value = if fits { format!("{}{}", self.value, self.unit) } else { self.value.clone() };
         let x = chart::label(buf, area, self.name, &value, 7, theme.series(self.series), theme);
-        if let Some(trouble) = self.trouble {
+        if let Some(trouble) = &self.trouble {
             write(buf, x + 1, area.y, area.right(), trouble, theme.warning());
         }
         let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
@@ -71,14 +71,9 @@ impl Timeline {
     }
 }
 
-fn trouble(status: &SourceStatus) -> Option<&'static str> {
-    match status.state {
-        SourceState::Pending | SourceState::Fresh | SourceState::Absent => None,
-        SourceState::Stale => Some("STALE"),
-        SourceState::Hung => Some("HUNG"),
-        SourceState::Gone => Some("GONE"),
-        SourceState::Denied => Some("DENIED"),
-    }
+fn trouble(status: &SourceStatus) -> Option<String> {
+    use SourceState::{Denied, Gone, Hung, Stale};
+    matches!(status.state, Stale | Hung | Gone | Denied).then(|| status.state.seen().to_uppercase())
 }
 
 /// A number, how it is written, and what stands before and behind it.
@@ -90,18 +85,9 @@ fn measured<const N: usize>(all: [Number<'_>; N]) -> Vec<String> {
     measured.map(|(before, value, show, behind)| format!("{before}{}{behind}", show(value))).collect()
 }
 
-/// Mean of what was measured.
-fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let (mut sum, mut count) = (0.0, 0.0);
-    for value in values.flatten().filter(|value| value.is_finite()) {
-        (sum, count) = (sum + value, count + 1.0);
-    }
-    (count > 0.0).then(|| sum / count)
-}
-
 fn gpu(frame: &Frame, scene: &Scene<'_>) -> Timeline {
     let ours: Vec<&GpuRates> = frame.gpus.iter().filter(|gpu| gpu.attached).collect();
-    let mean = mean(ours.iter().map(|gpu| gpu.utilization_pct));
+    let mean = timeline::mean(ours.iter().map(|gpu| gpu.utilization_pct));
     let mut pieces = Vec::new();
     if ours.len() > 1 {
         // An average hides the one rank that idles.
@@ -124,6 +110,7 @@ fn gpu(frame: &Frame, scene: &Scene<'_>) -> Timeline {
         pieces.extend(one.name.as_deref().map(|name| sanitise(name).into_owned()));
     }
     let simulated = ours.iter().any(|gpu| gpu.simulated);
+    let lost = ours.iter().any(|gpu| gpu.lost);
     Timeline {
         series: Series::Gpu,
         name: "GPU",
@@ -133,7 +120,7 @@ fn gpu(frame: &Frame, scene: &Scene<'_>) -> Timeline {
         unit: "",
         pieces,
         empty: no_gpu(frame, scene),
-        trouble: if ours.iter().any(|gpu| gpu.lost) { Some("LOST") } else { trouble(&scene.sources().gpu) },
+        trouble: if lost { Some("LOST".to_owned()) } else { trouble(&scene.sources().gpu) },
     }
 }
 
@@ -163,7 +150,7 @@ fn no_gpu(frame: &Frame, scene: &Scene<'_>) -> String {
 
 fn loader(frame: &Frame) -> Timeline {
     let workers = &frame.workers;
-    let mean = |of: fn(&WorkerRates) -> Option<f64>| mean(workers.iter().map(of));
+    let mean = |of: fn(&WorkerRates) -> Option<f64>| timeline::mean(workers.iter().map(of));
     let batches = workers.iter().map(|w| w.batches_s).sum::<Option<f64>>().filter(|_| !workers.is_empty());
     let used = format::share(mean(|w| w.idle).map(|idle| 1.0 - idle));
     let (value, unit, empty) = match workers.len() {

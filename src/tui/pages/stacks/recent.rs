@@ -33,7 +33,7 @@ pub struct Line {
 }
 
 /// A function of one process, or of all workers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Function {
     /// Path; raw.
     pub file: Arc<str>,
@@ -65,8 +65,6 @@ pub struct Sum {
     pub main: Activities,
     /// Of them, in a validation loop.
     pub validation: u32,
-    /// Windows of the sampler.
-    pub windows: u32,
     /// Functions, most samples first.
     pub functions: Vec<Function>,
     places: HashMap<(Arc<str>, Arc<str>), usize>,
@@ -83,7 +81,6 @@ impl Sum {
     fn add(&mut self, stacks: &ProcessStacks) {
         self.main.merge(&stacks.main);
         self.validation = self.validation.saturating_add(stacks.validation);
-        self.windows = self.windows.saturating_add(1);
         stacks.places.iter().for_each(|place| self.add_place(place));
     }
 
@@ -94,14 +91,8 @@ impl Sum {
             return;
         }
         if at == self.functions.len() {
-            self.functions.push(Function {
-                file: Arc::clone(&place.file),
-                name: Arc::clone(&place.function),
-                user: place.user,
-                samples: 0,
-                activities: Activities::default(),
-                lines: Vec::new(),
-            });
+            let (file, name) = (Arc::clone(&place.file), Arc::clone(&place.function));
+            self.functions.push(Function { file, name, user: place.user, ..Function::default() });
         }
         let Some(function) = self.functions.get_mut(at) else { return };
         function.samples = function.samples.saturating_add(place.samples);
@@ -180,14 +171,16 @@ impl Recent {
                 unpacked.moments.insert(id, stacks);
             }
         }
-        out.finish();
+        let one_by_one = out.trainers.values_mut().chain(out.workers.values_mut());
+        one_by_one.chain([&mut out.all_workers]).for_each(Sum::rank);
         out
     }
 
     /// Takes in the stacks of a frame; frames come newest first. False once they lie too far back.
     fn take(&mut self, ns: u64, stacks: &[ProcessStacks], now_ns: u64) -> bool {
         // A clock that went backwards ends the series too.
-        let Some(ago) = seconds(ns, now_ns).filter(|ago| *ago <= REACH_S) else { return false };
+        let ago = now_ns.checked_sub(ns).map(|ns| ns as f64 / 1e9).filter(|ago| *ago <= REACH_S);
+        let Some(ago) = ago else { return false };
         self.span_s = self.span_s.max(ago.min(SPAN_S));
         for stacks in stacks {
             let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers };
@@ -202,14 +195,4 @@ impl Recent {
         }
         true
     }
-
-    fn finish(&mut self) {
-        let one_by_one = self.trainers.values_mut().chain(self.workers.values_mut());
-        one_by_one.chain([&mut self.all_workers]).for_each(Sum::rank);
-    }
-}
-
-/// Seconds from one time to a later one.
-fn seconds(from_ns: u64, to_ns: u64) -> Option<f64> {
-    to_ns.checked_sub(from_ns).map(|ns| ns as f64 / 1e9)
 }
