@@ -11,6 +11,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::format;
 use super::job::Job;
+use super::labels::counted;
 use super::message::Effect;
 use super::pages::action::Action;
 use super::widgets::drawn::Extent;
@@ -29,11 +30,8 @@ const DIGITS: usize = 10;
 pub fn facts(candidate: &Candidate) -> Vec<String> {
     let memory = candidate.gpu_memory_bytes.map(|told| Some(told).filter(|bytes| *bytes > 0));
     let memory = memory.map(|bytes| format!("GPU {}", format::bytes(bytes)));
-    let workers = match candidate.workers {
-        0 => None,
-        1 => Some("1 worker".to_owned()),
-        count => Some(format!("{count} workers")),
-    };
+    let workers = Some(candidate.workers as usize).filter(|count| *count > 0);
+    let workers = workers.map(|count| counted(count, "worker", "workers"));
     [memory, workers, candidate.library_name()].into_iter().flatten().collect()
 }
 

@@ -78,11 +78,8 @@ fn shown(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>) {
     };
     let order = if table.sort.reversed { ", reversed" } else { "" };
     text.push_str(&format!(" · by {}{order}", table.sort.column.word()));
-    if table.tree {
-        text.push_str(" · tree");
-    }
-    if table.threads {
-        text.push_str(" · threads that ran");
+    for (on, what) in [(table.tree, " · tree"), (table.threads, " · threads that ran")] {
+        text.push_str(if on { what } else { "" });
     }
     let place = format!("{}/{}", (table.selected + 1).min(table.rows.len()), table.rows.len());
     let end = write_right(buf, area.x, area.y, area.right(), &place, theme.dim()).saturating_sub(1);
