@@ -162,10 +162,13 @@ impl JobList {
             KeyCode::Esc | KeyCode::F(10) | KeyCode::Char('q' | 'o') => Wish::Close,
             KeyCode::Enter => self.open(),
             KeyCode::Char('x') | KeyCode::Delete => self.ask(jobs),
-            KeyCode::Char('p') => self.type_into(Purpose::Pid, ""),
+            KeyCode::Char('p') => {
+                self.prompt = Some(Prompt::new(Purpose::Pid, ""));
+                Wish::Changed
+            }
             KeyCode::Char('/' | '\\') | KeyCode::F(3 | 4) => {
-                let before = self.filter.clone();
-                self.type_into(Purpose::Filter, &before)
+                self.prompt = Some(Prompt::new(Purpose::Filter, &self.filter));
+                Wish::Changed
             }
             KeyCode::Char(digit @ '0'..='9') if digits.len() < DIGITS => {
                 self.digits = digits;
@@ -192,11 +195,6 @@ impl JobList {
         }
         let place = self.rows().position(|row| row == clicked);
         self.select(place.unwrap_or(self.place));
-        Wish::Changed
-    }
-
-    fn type_into(&mut self, purpose: Purpose, before: &str) -> Wish {
-        self.prompt = Some(Prompt::new(purpose, before));
         Wish::Changed
     }
 

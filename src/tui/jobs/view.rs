@@ -6,7 +6,7 @@ use ratatui::style::Style;
 
 use super::{JobList, Row, facts, preview};
 use crate::diagnosis::verdict::{Class, Phase};
-use crate::jobs::{Candidate, JobKey};
+use crate::jobs::JobKey;
 use crate::text::{fit, sanitise};
 use crate::tui::format;
 use crate::tui::job::Job;
@@ -162,16 +162,8 @@ fn rows(buf: &mut Buffer, plan: &Plan, scene: &Scene<'_>, drawn: &mut Drawn) {
             None => {
                 write_fit(buf, row, &between(scene), theme.dim());
             }
-            Some(Row::Attached(key)) => {
-                if let Some(job) = scene.jobs.iter().find(|job| job.key == *key) {
-                    attached(buf, row, job, scene);
-                }
-            }
-            Some(Row::Candidate(pid)) => {
-                if let Some(candidate) = scene.list.candidate(*pid) {
-                    other(buf, row, candidate, scene);
-                }
-            }
+            Some(Row::Attached(key)) => attached(buf, row, *key, scene),
+            Some(Row::Candidate(pid)) => candidate(buf, row, *pid, scene),
         }
         if line.is_some() && *line == scene.list.selected {
             buf.set_style(row, theme.selected());
@@ -218,7 +210,8 @@ fn line(buf: &mut Buffer, row: Rect, said: [&str; 6], scene: &Scene<'_>, style: 
     write(buf, end + rate, row.y, row.right(), &fit(command, room), style);
 }
 
-fn attached(buf: &mut Buffer, row: Rect, job: &Job, scene: &Scene<'_>) {
+fn attached(buf: &mut Buffer, row: Rect, key: JobKey, scene: &Scene<'_>) {
+    let Some(job) = scene.jobs.iter().find(|job| job.key == key) else { return };
     let mark = if scene.shown == Some(job.key) { ">" } else { "" };
     let age = job.archive().latest().and_then(|moment| moment.frame.job.age_s);
     let steps = job.latest_verdict().filter(|_| job.ended.is_none()).and_then(|v| v.steps.per_s);
@@ -246,7 +239,8 @@ fn standing(job: &Job) -> String {
     if job.ended.is_some() { format!("ENDED, {verdict}") } else { verdict }
 }
 
-fn other(buf: &mut Buffer, row: Rect, candidate: &Candidate, scene: &Scene<'_>) {
+fn candidate(buf: &mut Buffer, row: Rect, pid: u32, scene: &Scene<'_>) {
+    let Some(candidate) = scene.list.candidate(pid) else { return };
     let (pid, age) = (candidate.pid.to_string(), number(candidate.age_s.map(|age| format::duration(age as f64))));
     let (what, command) = (facts(candidate).join(", "), short_command(&candidate.command));
     line(buf, row, ["", &pid, &age, &what, "", &command], scene, Style::new());

@@ -24,6 +24,10 @@ use super::widgets::prompt::{Prompt, Purpose};
 use super::widgets::scene::Scene;
 use crate::jobs::Needs;
 use action::Action;
+use overview::Overview;
+use processes::Processes;
+use run::Run;
+use stacks::Stacks;
 
 /// Names the pages in their order: each with its folder, whose name is its word in the configuration, then name, short
 /// name, keys, help, and what is not as usual.
@@ -60,7 +64,7 @@ macro_rules! pages {
 
         /// What the pages remember.
         #[derive(Debug, Clone, Default)]
-        pub struct Pages { $(pub(in crate::tui) $folder: $folder::$page,)* }
+        pub struct Pages { $(pub(in crate::tui) $folder: $page,)* }
 
         impl Pages {
             /// A page.
@@ -100,6 +104,23 @@ pages! {
     Help help "Help" "Help" "? h F1 8" "this help";
     Run run "Run" "Run" "9" "run: time by verdict, what the loop did, changes of verdict";
 }
+
+/// Pages that remember nothing, each with its folder.
+macro_rules! only_drawn {
+    ($($page:ident $folder:ident,)*) => {$(
+        /// A page that is only drawn.
+        #[derive(Debug, Clone, Copy, Default)]
+        pub struct $page;
+
+        impl Content for $page {
+            fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+                $folder::draw(buf, area, scene, top, drawn);
+            }
+        }
+    )*};
+}
+
+only_drawn! { Gpu gpu, Cpu cpu, Io io, Findings findings, Help help, }
 
 /// What is said about a page.
 #[derive(Debug)]

@@ -14,7 +14,6 @@ mod lists;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::Content;
 use crate::history::timeline::Point;
 use crate::rates::Frame;
 use crate::tui::charts::Columns;
@@ -26,31 +25,26 @@ use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::text::{Text, cells, write};
 
-/// It remembers nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Cpu;
-
-impl Content for Cpu {
-    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-        let theme = scene.theme;
-        let Some(frame) = scene.frame() else {
-            write(buf, area.x, area.y, area.right(), "waiting for the first sample", theme.dim());
-            return;
-        };
-        let mut facts = Text::new(area.width, theme);
-        facts.pieces(", ", &facts::pieces(frame, theme));
-        scrolled(buf, area, top, drawn, |page| {
-            page.lines(&facts.lines);
-            for (timeline, rows) in TIMELINES.iter().zip(rows(area.height)).filter(|(_, rows)| *rows > 0) {
-                if let Some(band) = page.band(rows) {
-                    timeline.draw(page.buf, band, frame, scene);
-                }
+/// Draws the page.
+pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+    let theme = scene.theme;
+    let Some(frame) = scene.frame() else {
+        write(buf, area.x, area.y, area.right(), "waiting for the first sample", theme.dim());
+        return;
+    };
+    let mut facts = Text::new(area.width, theme);
+    facts.pieces(", ", &facts::pieces(frame, theme));
+    scrolled(buf, area, top, drawn, |page| {
+        page.lines(&facts.lines);
+        for (timeline, rows) in TIMELINES.iter().zip(rows(area.height)).filter(|(_, rows)| *rows > 0) {
+            if let Some(band) = page.band(rows) {
+                timeline.draw(page.buf, band, frame, scene);
             }
-            page.ruler(None, scene);
-            cores::draw(page, &frame.host.cpus, theme);
-            lists::draw(page, frame, theme);
-        });
-    }
+        }
+        page.ruler(None, scene);
+        cores::draw(page, &frame.host.cpus, theme);
+        lists::draw(page, frame, theme);
+    });
 }
 
 /// A timeline of the page: its name, what its value is a share of, the value at the moment shown and over time, and the

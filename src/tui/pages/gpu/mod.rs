@@ -19,7 +19,6 @@ mod processes;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::Content;
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{GPUS, Point};
 use crate::rates::Frame;
@@ -34,17 +33,12 @@ use crate::tui::widgets::scroll::{Scroll, scrolled};
 use crate::tui::widgets::text::{Text, write};
 use plan::Plan;
 
-/// It remembers nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Gpu;
-
-impl Content for Gpu {
-    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-        scrolled(buf, area, top, drawn, |page| match scene.frame().filter(|frame| !frame.gpus.is_empty()) {
-            Some(frame) => devices(page, frame, scene),
-            None => page.lines(&absent::text(scene, area.width).lines),
-        });
-    }
+/// Draws the page.
+pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+    scrolled(buf, area, top, drawn, |page| match scene.frame().filter(|frame| !frame.gpus.is_empty()) {
+        Some(frame) => devices(page, frame, scene),
+        None => page.lines(&absent::text(scene, area.width).lines),
+    });
 }
 
 fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {

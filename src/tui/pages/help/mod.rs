@@ -5,7 +5,6 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::Content;
 use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 use crate::text::wrap;
@@ -19,15 +18,10 @@ use crate::tui::widgets::text::Text;
 /// Cells of the column with the keys.
 const KEYS: usize = 16;
 
-/// It remembers nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Help;
-
-impl Content for Help {
-    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-        let text = text(area.width, scene);
-        scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
-    }
+/// Draws the page.
+pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+    let text = text(area.width, scene);
+    scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
 }
 
 fn text(width: u16, scene: &Scene<'_>) -> Text {

@@ -151,7 +151,7 @@ impl Outline<'_> {
     fn function(&mut self, role: &[Part], sum: &Sum, function: &Function, share: f64) {
         let Function { file, name, user, lines, .. } = function;
         let key = part_of(role, Part::Function(Arc::clone(file), Arc::clone(name)));
-        let line = lines.first().map_or(0, |line| line.number);
+        let line = lines.first().map_or(0, |first| first.line);
         let what = What::Function { share, activity: function.activity(), user: *user, line };
         if !self.foldable(key.clone(), false, what) {
             return;
@@ -159,7 +159,7 @@ impl Outline<'_> {
         for line in lines.iter().take(LINES) {
             let blocked = f64::from(line.blocked) / f64::from(line.samples.max(1));
             let what = What::Line { share: sum.share(line.samples), text: line.text.clone(), blocked };
-            self.push(part_of(&key, Part::Line(line.number)), what);
+            self.push(part_of(&key, Part::Line(line.line)), what);
         }
     }
 
@@ -189,5 +189,5 @@ impl Outline<'_> {
 fn text_of(recent: &Recent, file: &str, line: u32) -> Option<Arc<str>> {
     let functions = recent.trainers.values().flat_map(|sum| &sum.functions);
     let mut there = functions.filter(|function| function.file.rsplit('/').next() == Some(file));
-    there.find_map(|function| function.lines.iter().find(|l| l.number == line)?.text.clone())
+    there.find_map(|function| function.lines.iter().find(|place| place.line == line)?.text.clone())
 }

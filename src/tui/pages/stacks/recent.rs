@@ -19,19 +19,6 @@ const UNPACKED: usize = 60;
 const FUNCTIONS: usize = 512;
 const LINES: usize = 64;
 
-/// A line of a function.
-#[derive(Debug, Clone)]
-pub struct Line {
-    /// Line number, 0 where unknown.
-    pub number: u32,
-    /// Its source, where it could be read; raw.
-    pub text: Option<Arc<str>>,
-    /// Samples.
-    pub samples: u32,
-    /// Of them, blocked in a wait that was called from there.
-    pub blocked: u32,
-}
-
 /// A function of one process, or of all workers.
 #[derive(Debug, Clone, Default)]
 pub struct Function {
@@ -45,8 +32,8 @@ pub struct Function {
     pub samples: u32,
     /// Samples by what the thread was doing.
     pub activities: Activities,
-    /// Lines, most samples first.
-    pub lines: Vec<Line>,
+    /// Its lines, most samples first.
+    pub lines: Vec<Place>,
 }
 
 impl Function {
@@ -97,15 +84,14 @@ impl Sum {
         let Some(function) = self.functions.get_mut(at) else { return };
         function.samples = function.samples.saturating_add(place.samples);
         function.activities.add(place.activity, place.samples);
-        if let Some(line) = function.lines.iter_mut().find(|line| line.number == place.line) {
+        if let Some(line) = function.lines.iter_mut().find(|line| line.line == place.line) {
             line.samples = line.samples.saturating_add(place.samples);
             line.blocked = line.blocked.saturating_add(place.blocked);
             if line.text.is_none() {
                 line.text.clone_from(&place.text);
             }
         } else if function.lines.len() < LINES {
-            let Place { line: number, samples, blocked, .. } = *place;
-            function.lines.push(Line { number, text: place.text.clone(), samples, blocked });
+            function.lines.push(place.clone());
         }
     }
 
@@ -115,7 +101,7 @@ impl Sum {
         self.functions
             .sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| (&a.file, &a.name).cmp(&(&b.file, &b.name))));
         for function in &mut self.functions {
-            function.lines.sort_by_key(|line| (std::cmp::Reverse(line.samples), line.number));
+            function.lines.sort_by_key(|line| (std::cmp::Reverse(line.samples), line.line));
         }
     }
 }
