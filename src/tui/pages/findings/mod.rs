@@ -19,7 +19,7 @@ use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::text::{Piece, Text};
 
 /// Most entries of any list: no verdict has more, but for one that nobody wrote in earnest.
 const MOST: usize = 64;
@@ -79,16 +79,20 @@ fn evidence(text: &mut Text, verdict: &Verdict) {
         let behind = format!("  {:<7}", side.map_or("", Side::word));
         let indent = [of_signal, of_value, of_threshold, of_side].map(|(_, cells)| usize::from(cells.unsigned_abs()));
         let indent = indent.into_iter().sum();
-        let mut rows = wrap(&e.text, text.width.saturating_sub(indent).max(16)).into_iter();
         let strong = if side == Some(Side::Over) { text.theme.strong() } else { Style::new() };
-        text.spans([
-            (start, Style::new()),
-            (table::set(&threshold, value_cells), text.theme.dim()),
-            (behind, strong),
-            (rows.next().unwrap_or_default(), Style::new()),
-        ]);
-        text.lines.extend(rows.map(|row| Line::from(format!("{:indent$}{row}", ""))));
+        let threshold = (table::set(&threshold, value_cells), text.theme.dim());
+        hanging(text, [(start, Style::new()), threshold, (behind, strong)], indent, 16, &e.text);
     }
+}
+
+/// Adds text that is wrapped behind a start of several styles, in at least so many cells.
+fn hanging<const N: usize>(page: &mut Text, start: [Piece; N], indent: usize, least: usize, text: &str) {
+    let mut rows = wrap(text, page.width.saturating_sub(indent).max(least)).into_iter();
+    page.spans(start);
+    if let (Some(line), Some(first)) = (page.lines.last_mut(), rows.next()) {
+        line.push_span(first);
+    }
+    page.lines.extend(rows.map(|row| Line::from(format!("{:indent$}{row}", ""))));
 }
 
 fn not_seen(text: &mut Text, verdict: &Verdict) {

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use ratatui::style::Style;
-use ratatui::text::Line;
 
+use super::hanging;
 use crate::diagnosis::verdict::Verdict;
 use crate::sample::{SourceState, SourceStatus};
-use crate::text::{sanitise, wrap};
+use crate::text::sanitise;
 use crate::tui::format;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::text::Text;
@@ -54,9 +54,7 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
             let fine = matches!(status.state, SourceState::Fresh | SourceState::Pending);
             let style = if fine { Style::new() } else { page.theme.strong() };
             let text = if status.state == SourceState::Fresh { String::new() } else { why(status) };
-            let mut rows = wrap(&text, page.width.saturating_sub(22).max(20)).into_iter();
-            page.spans([(start, style), (rows.next().unwrap_or_default(), Style::new())]);
-            page.lines.extend(rows.map(|row| Line::from(format!("{:22}{row}", ""))));
+            hanging(page, [(start, style)], 22, 20, &text);
             if let Some(mend) = &status.mend {
                 page.wrapped("             → ", 15, mend, page.theme.advice());
             }

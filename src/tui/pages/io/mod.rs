@@ -27,15 +27,14 @@ use crate::tui::widgets::text::{Text, count};
 
 /// Draws the page.
 pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-    let Some(frame) = scene.frame() else {
-        return scrolled(buf, area, 0, drawn, |page| {
+    let (text, bars) = scene.frame().map_or_else(
+        || {
             let mut text = Text::new(area.width, scene.theme);
             text.line("Waiting for the first sample.", Style::new());
-            page.lines(&text.lines);
-            timelines::draw(page, area.height.saturating_sub(1), scene);
-        });
-    };
-    let (text, bars) = numbers(frame, scene, area);
+            (text, Bars::new())
+        },
+        |frame| numbers(frame, scene, area),
+    );
     scrolled(buf, area, top, drawn, |page| {
         page.each(text.lines.len(), |buf, rect, i| {
             if let Some(line) = text.lines.get(i) {

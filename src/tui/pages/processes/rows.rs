@@ -37,7 +37,6 @@ type Key = (ProcessId, Option<u32>);
 /// The rows of the table, in order, and the selected one. The selection follows its process.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
-    /// The rows.
     pub rows: Vec<Row>,
     /// The order; in a tree that of siblings.
     pub sort: Sort,
@@ -49,7 +48,6 @@ pub struct Table {
     pub filter: String,
     /// Processes that are shown.
     pub matching: usize,
-    /// Selected row.
     pub selected: usize,
     selected_key: Option<Key>,
     activities: BTreeMap<u32, Activity>,
@@ -132,7 +130,7 @@ impl Table {
         let needle = Needle::new(text);
         let is_in = |row: &Row| {
             row.of(frame).is_some_and(|(process, thread)| match thread {
-                Some(thread) => needle.is_in_thread(thread),
+                Some(thread) => needle.is_in_any([&thread.name, thread.role.word()], thread.tid),
                 None => needle.is_in(process),
             })
         };
@@ -159,18 +157,11 @@ impl Needle {
     }
 
     fn is_in(&self, process: &ProcessRates) -> bool {
-        self.text.is_empty()
-            || self.is_in_text(order::command(process))
-            || self.is_in_text(process.role.word())
-            || self.is_in_number(process.id.pid)
+        self.is_in_any([order::command(process), process.role.word()], process.id.pid)
     }
 
-    fn is_in_thread(&self, thread: &ThreadRates) -> bool {
-        self.is_in_text(&thread.name) || self.is_in_text(thread.role.word()) || self.is_in_number(thread.tid)
-    }
-
-    fn is_in_number(&self, number: u32) -> bool {
-        self.number && number.to_string().contains(&self.text)
+    fn is_in_any(&self, texts: [&str; 2], number: u32) -> bool {
+        texts.into_iter().any(|text| self.is_in_text(text)) || self.number && number.to_string().contains(&self.text)
     }
 
     fn is_in_text(&self, text: &str) -> bool {

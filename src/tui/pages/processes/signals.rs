@@ -93,14 +93,13 @@ fn whom(process: &ProcessRates) -> String {
 
 /// What becomes of the run.
 fn becomes(signal: Signal, role: ProcessRole) -> String {
-    if signal == Signal::STOP {
-        return "It stands still until SIGCONT and keeps its memory, GPU memory too; others that wait for it may time out."
-            .to_owned();
-    }
-    if signal == Signal::CONT {
-        return "It goes on where it was stopped.".to_owned();
-    }
     let how = match signal {
+        Signal::STOP => {
+            return "It stands still until SIGCONT and keeps its memory, GPU memory too; others that wait for it may time \
+                    out."
+                .to_owned();
+        }
+        Signal::CONT => return "It goes on where it was stopped.".to_owned(),
         Signal::KILL => "It ends at once and cannot clean up",
         Signal::USR1 | Signal::USR2 => "It ends, unless the program handles this signal",
         _ => "It ends",

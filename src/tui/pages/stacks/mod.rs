@@ -32,7 +32,6 @@ pub struct Stacks {
     recent: Recent,
     /// The lines of the page, folded ones left out.
     rows: Vec<Row>,
-    /// The selected one.
     selected: usize,
     /// Parts that are not as they are at first.
     turned: HashSet<Key>,

@@ -52,7 +52,6 @@ pub struct Row {
     pub key: Key,
     /// Whether it is unfolded, where it can be.
     pub open: Option<bool>,
-    /// What it says.
     pub what: What,
 }
 

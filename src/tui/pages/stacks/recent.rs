@@ -28,7 +28,6 @@ pub struct Function {
     pub name: Arc<str>,
     /// It is the user's own code.
     pub user: bool,
-    /// Samples.
     pub samples: u32,
     /// Samples by what the thread was doing.
     pub activities: Activities,
@@ -109,7 +108,6 @@ impl Sum {
 /// What was seen lately.
 #[derive(Debug, Clone, Default)]
 pub struct Recent {
-    /// The trainers.
     pub trainers: BTreeMap<ProcessId, Sum>,
     /// The workers, one by one.
     pub workers: BTreeMap<ProcessId, Sum>,

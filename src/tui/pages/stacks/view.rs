@@ -213,18 +213,17 @@ fn legend(buf: &mut Buffer, area: Rect, activities: &Activities, validation: f64
     let mut shares =
         activity::ORDER.map(|(activity, letter)| (activity, letter, f64::from(activities.get(activity)) / total));
     shares.sort_by(|a, b| b.2.total_cmp(&a.2));
-    let mut x = area.x;
-    for (activity, letter, share) in shares.into_iter().filter(|(.., share)| *share >= 0.005) {
+    let parts = shares.into_iter().filter(|(.., share)| *share >= 0.005).map(|(activity, letter, share)| {
         let text = format!("{letter} {} {:.0} %", activity::word(activity), share * 100.0);
+        (text, activity::style(theme, activity))
+    });
+    let validation = Some(validation).filter(|share| *share >= 0.01);
+    let validation = validation.map(|share| (format!("({} in validation)", format::share(Some(share))), theme.dim()));
+    let mut x = area.x;
+    for (text, style) in parts.chain(validation) {
         if x + cells(&text) > area.right() {
             return;
         }
-        x = write(buf, x, area.y, area.right(), &text, activity::style(theme, activity)) + 2;
-    }
-    if validation >= 0.01 {
-        let text = format!("({} in validation)", format::share(Some(validation)));
-        if x + cells(&text) <= area.right() {
-            write(buf, x, area.y, area.right(), &text, theme.dim());
-        }
+        x = write(buf, x, area.y, area.right(), &text, style) + 2;
     }
 }
