@@ -110,25 +110,17 @@ fn not_seen(text: &mut Text, verdict: &Verdict) {
 
 /// A table of the ranks, where there are several.
 fn ranks(text: &mut Text, verdict: &Verdict) {
-    const COLUMNS: [Column; 8] = [
-        ("RANK", 6),
-        ("PID", 9),
-        ("WAIT", 9),
-        ("GPU WAIT", 9),
-        ("HOST", 9),
-        ("SAVING", 9),
-        ("OTHER", 9),
-        ("COLLECT.", 9),
-    ];
     if verdict.ranks.is_empty() {
         return;
     }
+    let shares = ["WAIT", "GPU WAIT", "HOST", "SAVING", "OTHER", "COLLECT."].map(|heading| (heading, 9));
+    let columns: Vec<Column> = [("RANK", 6), ("PID", 9)].into_iter().chain(shares).collect();
     text.heading("Ranks: where their main threads' time goes");
-    text.table_heading(&table::headings(&COLUMNS));
+    text.table_heading(&table::headings(&columns));
     for (place, rank) in verdict.ranks.iter().take(MOST).enumerate() {
         let Rank { pid, shares, collectives, straggler } = rank;
         let shares = shares.values().map(Some).into_iter().chain([*collectives]).map(format::share);
-        let line = table::row(&COLUMNS, [place.to_string(), pid.to_string()].into_iter().chain(shares));
+        let line = table::row(&columns, [place.to_string(), pid.to_string()].into_iter().chain(shares));
         let late = if *straggler { "  late" } else { "" };
         text.spans([(line, Style::new()), (late.to_owned(), text.theme.advice())]);
     }

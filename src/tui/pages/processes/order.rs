@@ -1,6 +1,6 @@
 //! In which order processes stand: amounts from the largest down, words and PIDs upwards, what was not measured last.
 
-use super::activity::Activity;
+use super::activity;
 use super::columns::{Column, Kind};
 use crate::rates::frame::ProcessRates;
 
@@ -25,7 +25,7 @@ impl Sort {
         self,
         rows: &mut [u32],
         processes: &[ProcessRates],
-        activity: impl Fn(u32) -> Option<Activity>,
+        activity: impl Fn(u32) -> Option<&'static str>,
     ) {
         let process = |row: &u32| processes.get(*row as usize);
         if self.column == Column::Command {
@@ -46,13 +46,13 @@ impl Sort {
     }
 
     /// A number that rises along the order.
-    fn key(self, p: &ProcessRates, activity: impl Fn(u32) -> Option<Activity>) -> Option<u64> {
+    fn key(self, p: &ProcessRates, activity: impl Fn(u32) -> Option<&'static str>) -> Option<u64> {
         match self.column {
             // Roles are declared in this order.
             Column::Role => Some((p.role as u64) << 32 | u64::from(p.id.pid)),
             Column::Pid => Some(u64::from(p.id.pid)),
             Column::State => Some(state(p.state) << 32 | u64::from(u32::from(p.state))),
-            Column::Stage => activity(p.id.pid).map(|activity| activity.0 as u64),
+            Column::Stage => activity(p.id.pid).and_then(activity::place),
             Column::Nice => p.nice.and_then(|nice| u64::try_from(i64::from(nice) + (1 << 32)).ok()),
             Column::Cpu => most(p.cpu_pct),
             Column::Queue => most(p.run_delay_share),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::activity::{self, Activity};
+use super::activity;
 use super::order::{self, Sort};
 use super::tree::{self, Branch, Groups};
 use crate::diagnosis::verdict::Verdict;
@@ -50,7 +50,7 @@ pub struct Table {
     pub matching: usize,
     pub selected: usize,
     selected_key: Option<Key>,
-    activities: BTreeMap<u32, Activity>,
+    activities: BTreeMap<u32, &'static str>,
 }
 
 impl Table {
@@ -105,7 +105,7 @@ impl Table {
     }
 
     /// What a trainer or worker mostly does.
-    pub fn activity_of(&self, pid: u32) -> Option<Activity> {
+    pub fn activity_of(&self, pid: u32) -> Option<&'static str> {
         self.activities.get(&pid).copied()
     }
 

@@ -140,7 +140,7 @@ impl Line<'_> {
             Column::Pid => p.id.pid.to_string(),
             Column::Role => p.role.word().to_owned(),
             Column::State => if p.state.is_ascii_graphic() { p.state } else { '?' }.to_string(),
-            Column::Stage => number(table.activity_of(p.id.pid).map(|activity| activity.word())),
+            Column::Stage => number(table.activity_of(p.id.pid)),
             Column::Cpu => format::number(p.cpu_pct),
             Column::Queue => format::number(p.run_delay_share.map(|share| share * 100.0)),
             Column::Memory => format::short_bytes(p.rss_bytes as f64),
