@@ -21,6 +21,8 @@ use crate::tui::widgets::text::{Text, count, write, write_fit, write_lines};
 const SPAN_S: f64 = 60.0;
 /// Cells of their names and values.
 const NAME: u16 = 16;
+/// What a small chart shows of a point.
+type Value = fn(&Point) -> Option<f32>;
 /// Highest small chart.
 const CHART_MAX: u16 = 10;
 
@@ -67,7 +69,7 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     let chart = Rect { x: area.x + NAME, width: area.width - NAME, height, ..area };
     let window = Window::of_cells(job.history.timeline.latest().map_or(0, |point| point.end_ns), SPAN_S, chart.width);
     let latest = job.history.timeline.latest();
-    let shown: [(_, _, fn(&Point) -> Option<f32>, _); 2] = [
+    let shown: [(_, _, Value, _); 2] = [
         ("GPU", Series::Gpu, |p| p.gpu.get(), "no GPU use seen"),
         ("CPU", Series::Cpu, |p| p.cpu.get(), "no CPU use seen"),
     ];

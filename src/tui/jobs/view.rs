@@ -55,9 +55,10 @@ pub fn draw_first(buf: &mut Buffer, list: &JobList, theme: Theme) -> Drawn {
 
 fn all(buf: &mut Buffer, scene: &Scene<'_>, below: &str, drawn: &mut Drawn) {
     let (area, theme) = (buf.area, scene.theme);
-    let plan = plan(area);
-    let title = title(scene);
-    Popup { title: &title, below, width: plan.frame.width }.frame_at(buf, plan.frame, theme);
+    // Over everything but title and footer.
+    let frame = Rect { y: area.y + area.height.min(1), height: area.height.saturating_sub(2), ..area };
+    let popup = Popup { title: &title(scene), below, width: frame.width };
+    let plan = plan(popup.frame_at(buf, frame, theme));
     rows(buf, &plan, scene, drawn);
     prompt(buf, plan.prompt, scene);
     if plan.beside {
@@ -89,8 +90,6 @@ fn all(buf: &mut Buffer, scene: &Scene<'_>, below: &str, drawn: &mut Drawn) {
 /// The parts of the list of jobs.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
-    /// Border included.
-    frame: Rect,
     /// Names of the columns.
     heading: Rect,
     /// The rows.
@@ -103,17 +102,9 @@ struct Plan {
     beside: bool,
 }
 
-/// Where the list of jobs stands in a terminal: over everything but title and footer, with the preview beside the rows
-/// where the terminal is wide, else below them. In tiny terminals parts are empty.
-fn plan(area: Rect) -> Plan {
-    let rows = area.height.saturating_sub(2);
-    let frame = Rect { x: area.x, y: area.y + area.height.min(1), width: area.width, height: rows };
-    let inner = Rect {
-        x: frame.x + frame.width.min(2),
-        y: frame.y + frame.height.min(1),
-        width: frame.width.saturating_sub(4),
-        height: frame.height.saturating_sub(2),
-    };
+/// Where the parts stand inside of the border: the preview beside the rows where the terminal is wide, else below them. In
+/// tiny terminals parts are empty.
+fn plan(inner: Rect) -> Plan {
     let beside = inner.width >= 150;
     let (list, preview) = if beside {
         let width = inner.width * 3 / 5;
@@ -128,7 +119,7 @@ fn plan(area: Rect) -> Plan {
     let heading = Rect { height: list.height.min(1), ..list };
     let prompt = Rect { y: list.bottom().saturating_sub(1).max(list.y), height: list.height.min(1), ..list };
     let rows = Rect { y: heading.bottom(), height: list.height.saturating_sub(2), ..list };
-    Plan { frame, heading, rows, prompt, preview, beside }
+    Plan { heading, rows, prompt, preview, beside }
 }
 
 fn title(scene: &Scene<'_>) -> String {

@@ -49,14 +49,11 @@ macro_rules! pages {
             #[must_use]
             pub const fn spec(self) -> &'static Spec {
                 match self {
-                    $(Self::$page => &Spec {
-                        word: stringify!($folder),
-                        name: $name,
-                        short: $short,
-                        keys: $keys,
-                        help: $help,
-                        $($field: $value,)*
-                        ..Spec::USUAL
+                    $(Self::$page => const {
+                        &Spec {
+                            $($field: $value,)*
+                            ..Spec::usual(stringify!($folder), [$name, $short, $keys, $help])
+                        }
                     },)*
                 }
             }
@@ -145,14 +142,9 @@ pub struct Spec {
 const NOTHING: Needs = Needs { stacks: false, neighbours: false, candidates: false };
 
 impl Spec {
-    /// Pages with timelines or text.
-    const USUAL: Self = Self {
-        word: "",
-        name: "",
-        short: "",
-        keys: "",
-        help: "",
-        footer: &[
+    /// That of a page with timelines or text.
+    const fn usual(word: &'static str, [name, short, keys, help]: [&'static str; 4]) -> Self {
+        let footer = &[
             (Action::Pause, "pause"),
             (Action::StepBack, "back"),
             (Action::ZoomOut, "zoom"),
@@ -160,9 +152,9 @@ impl Spec {
             (Action::Jobs, "jobs"),
             (Action::Export, "save"),
             (Action::Copy, "copy"),
-        ],
-        needs: NOTHING,
-    };
+        ];
+        Self { word, name, short, keys, help, footer, needs: NOTHING }
+    }
 }
 
 impl Page {

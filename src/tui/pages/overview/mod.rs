@@ -20,6 +20,9 @@ use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::text::write;
 use layout::Rows;
 
+/// Draws a list of bars.
+type Bars = fn(&mut Buffer, Rect, &Frame, &Scene<'_>);
+
 /// It remembers nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Overview;
@@ -45,8 +48,7 @@ impl Content for Overview {
             }
             timelines::draw(page, rows.chart, scene);
             page.ruler(None, scene);
-            let bars: [(u16, fn(&mut Buffer, Rect, &Frame, &Scene<'_>)); 2] =
-                [(rows.ranks, ranks::draw), (rows.workers, workers::draw)];
+            let bars: [(u16, Bars); 2] = [(rows.ranks, ranks::draw), (rows.workers, workers::draw)];
             for (rows, draw) in bars {
                 let area = page.next(rows);
                 if let Some(frame) = scene.frame().filter(|_| area.height > 0) {

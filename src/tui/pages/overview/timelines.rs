@@ -15,12 +15,15 @@ use crate::tui::widgets::scroll::Scroll;
 use crate::tui::widgets::text::{cells, write, write_pieces};
 use crate::tui::{format, labels};
 
-/// The timelines, from the top: name, what is drawn over time, and the top of the axis.
-const TIMELINES: [(Series, &str, fn(&Point) -> Option<f32>, Top); 4] = [
-    (Series::Gpu, "GPU", |p| p.gpu.get(), Top::Percent),
-    (Series::Loader, "Loader", |p| p.loader.get(), Top::Percent),
-    (Series::Cpu, "CPU", |p| p.cpu.get(), Top::Percent),
-    (Series::Io, "IO", |p| p.io.get(), Top::Bytes),
+/// A timeline: its series, its name, what is drawn over time, and the top of its axis.
+struct Timeline(Series, &'static str, fn(&Point) -> Option<f32>, Top);
+
+/// From the top.
+const TIMELINES: [Timeline; 4] = [
+    Timeline(Series::Gpu, "GPU", |p| p.gpu.get(), Top::Percent),
+    Timeline(Series::Loader, "Loader", |p| p.loader.get(), Top::Percent),
+    Timeline(Series::Cpu, "CPU", |p| p.cpu.get(), Top::Percent),
+    Timeline(Series::Io, "IO", |p| p.io.get(), Top::Bytes),
 ];
 
 /// How many there are.
@@ -46,7 +49,7 @@ pub fn draw(page: &mut Scroll<'_>, rows: u16, scene: &Scene<'_>) {
     let nothing = Frame::default();
     let (frame, theme) = (scene.frame().unwrap_or(&nothing), scene.theme);
     let all = [gpu(frame, scene), loader(frame), cpu(frame, scene), io(frame, scene)];
-    for ((series, name, of, top), numbers) in TIMELINES.into_iter().zip(all) {
+    for (Timeline(series, name, of, top), numbers) in TIMELINES.into_iter().zip(all) {
         let Some(band) = page.band(rows) else { continue };
         let (buf, area) = (&mut *page.buf, band.text);
         let Numbers { mut value, unit, pieces, empty, trouble } = numbers;
