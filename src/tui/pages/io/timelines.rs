@@ -5,7 +5,7 @@ use crate::rates::Frame;
 use crate::tui::charts::Columns;
 use crate::tui::format;
 use crate::tui::theme::Series;
-use crate::tui::widgets::chart::{self, Band, Top};
+use crate::tui::widgets::chart::{self, Top};
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::Scroll;
 use crate::tui::widgets::text::{write, write_right};
@@ -31,17 +31,8 @@ const NO_DISK: &str = "no disk is seen";
 /// Draws them, in `spare` rows if there are so many.
 pub fn draw(page: &mut Scroll<'_>, spare: u16, scene: &Scene<'_>) {
     let height = (spare.saturating_sub(1) / TIMELINES.len() as u16).clamp(1, HIGHEST);
-    for timeline in &TIMELINES {
-        if let Some(band) = page.band(height) {
-            timeline.draw(page, band, scene);
-        }
-    }
-    page.ruler(None, scene);
-}
-
-impl Timeline {
-    fn draw(&self, page: &mut Scroll<'_>, band: Band, scene: &Scene<'_>) {
-        let Self(name, now, over_time, top, empty) = self;
+    for Timeline(name, now, over_time, top, empty) in TIMELINES {
+        let Some(band) = page.band(height) else { continue };
         let (buf, text, theme) = (&mut *page.buf, band.text, scene.theme);
         let x = write(buf, text.x, text.y, text.right(), name, theme.series(Series::Io).patch(theme.strong()));
         let value = scene.frame().and_then(now);
@@ -50,8 +41,9 @@ impl Timeline {
             _ => format::percent(value),
         };
         write_right(buf, x + 1, text.y, text.right(), &value, theme.strong());
-        let columns = Columns::gather(&scene.job.history.timeline, scene.window(band.chart.width), *over_time);
+        let columns = Columns::gather(&scene.job.history.timeline, scene.window(band.chart.width), over_time);
         let empty = chart::unread(scene.frame()).unwrap_or(empty);
-        chart::plot(buf, band, &columns, *top, Series::Io, empty, theme);
+        chart::plot(buf, band, &columns, top, Series::Io, empty, theme);
     }
+    page.ruler(None, scene);
 }

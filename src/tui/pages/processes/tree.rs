@@ -4,6 +4,8 @@
 //! descendant. No process is lost or shown twice over it: those without a visible parent stand at the root, and a circle
 //! is cut open.
 
+use std::collections::HashSet;
+
 use crate::rates::frame::ProcessRates;
 
 /// No parent.
@@ -85,18 +87,12 @@ fn skip_hidden(parents: &mut [u32], rows: &[u32]) {
     if rows.len() == parents.len() {
         return;
     }
-    let mut visible = vec![false; parents.len()];
-    for row in rows {
-        if let Some(seen) = visible.get_mut(*row as usize) {
-            *seen = true;
-        }
-    }
-    let is_visible = |row: u32| visible.get(row as usize).copied().unwrap_or(true);
+    let visible: HashSet<u32> = rows.iter().copied().collect();
     let mut path = Vec::new();
     for row in rows {
         let mut here = parent(parents, *row);
         path.push(*row);
-        while here != NONE && !is_visible(here) {
+        while here != NONE && !visible.contains(&here) {
             path.push(here);
             here = parent(parents, here);
         }
