@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::features::{Chain, Features, Way};
 use super::stats::round;
 use crate::rates::chain::{Edge, End};
-use crate::sample::job::TORCH_WORKER;
+use crate::sample::process::TORCH_WORKER;
 
 /// Most nodes of a verdict.
 const NODES: usize = 32;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, readlinkat_raw, statat};
 
 use super::fields::{Fields, lines, number, text};
-use super::files::{READ_LIMIT, read_once};
+use super::files::read_once;
 use crate::sample::{Channel, Descriptor, LockWait};
 use outside::HostScan;
 use sockets::{Far, Sockets};
@@ -51,7 +51,7 @@ struct Ends {
 }
 
 /// Knows the connections of the processes that are sampled.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Connections {
     proc_root: PathBuf,
     links: BTreeSet<Arc<str>>,
@@ -64,32 +64,20 @@ pub struct Connections {
     /// Who held a lock that was waited for, and when it was seen last.
     holders: BTreeMap<u32, u64>,
     tick: u64,
-    buffer: Vec<u8>,
 }
 
 impl Connections {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(proc_root: &Path) -> Self {
-        Self {
-            proc_root: proc_root.to_path_buf(),
-            links: BTreeSet::new(),
-            ends: BTreeMap::new(),
-            sockets: Sockets::default(),
-            host: HostScan::default(),
-            waited: BTreeSet::new(),
-            locks: Vec::new(),
-            holders: BTreeMap::new(),
-            tick: 0,
-            buffer: Vec::new(),
-        }
+        Self { proc_root: proc_root.to_path_buf(), ..Self::default() }
     }
 
     /// What a descriptor points to at this moment; the thread that is blocked on it waits to write, or to read.
     pub fn descriptor(&mut self, pid: u32, fd: u32, writes: bool) -> Option<Descriptor> {
         let link = read_link(&self.proc_root.join(format!("{pid}/fd/{fd}")), &mut self.links)?;
         if link.starts_with("socket:") {
-            self.sockets.find(&self.proc_root, pid, &link, &mut self.buffer);
+            self.sockets.find(&self.proc_root, pid, &link);
         }
         if is_channel(&link) && self.waited.len() < MOST_WAITED {
             self.waited.insert(Arc::clone(&link));
@@ -101,9 +89,8 @@ impl Connections {
     pub fn polled(&mut self, pid: u32, fd: u32) -> Vec<Descriptor> {
         const EPOLLOUT: u64 = 4;
         let path = self.proc_root.join(format!("{pid}/fdinfo/{fd}"));
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let listed = read_once(&path, &mut buffer, 64 << 10).unwrap_or_default();
-        let targets: Vec<(u32, bool)> = lines(listed)
+        let listed = read_once(&path, 64 << 10).unwrap_or_default();
+        let targets: Vec<(u32, bool)> = lines(&listed)
             .filter_map(|line| {
                 let mut fields = Fields::of(line.strip_prefix(b"tfd:")?);
                 let fd = u32::try_from(fields.number()?).ok()?;
@@ -112,7 +99,6 @@ impl Connections {
             })
             .take(MOST_POLLED)
             .collect();
-        self.buffer = buffer;
         targets.into_iter().filter_map(|(fd, writes)| self.descriptor(pid, fd, writes)).collect()
     }
 
@@ -123,8 +109,8 @@ impl Connections {
             return;
         }
         let path = self.proc_root.join("locks");
-        let locks = read_once(&path, &mut self.buffer, LOCKS_LIMIT).unwrap_or_default();
-        for lock in waits_for_locks(locks).filter(|lock| lock.waiter == pid).take(4) {
+        let locks = read_once(&path, LOCKS_LIMIT).unwrap_or_default();
+        for lock in waits_for_locks(&locks).filter(|lock| lock.waiter == pid).take(4) {
             if lock.holder != 0 && self.holders.len() < MOST_POLLED {
                 self.holders.insert(lock.holder, self.tick);
             }
@@ -144,7 +130,7 @@ impl Connections {
                 for end in &ends.ends {
                     joined.entry(Arc::clone(&end.link)).or_default().insert(*pid);
                     if end.link.starts_with("socket:") && self.sockets.get(&end.link).is_none() {
-                        self.sockets.find(&self.proc_root, *pid, &end.link, &mut self.buffer);
+                        self.sockets.find(&self.proc_root, *pid, &end.link);
                     }
                 }
             }
@@ -301,10 +287,6 @@ fn named(kind: &str, inode: u64) -> Arc<str> {
     text(format!("{kind}:[{inode}]").as_bytes())
 }
 
-/// Reads a file of the kernel's as far as the limit.
-fn content<'b>(path: &Path, buffer: &'b mut Vec<u8>) -> &'b [u8] {
-    read_once(path, buffer, READ_LIMIT).unwrap_or_default()
-}
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]

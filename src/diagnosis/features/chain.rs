@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Span;
 use crate::rates::chain::{AHEAD, Edge, End, Hop, Peer};
-use crate::sample::{ProcessId, ProcessRole, job::TORCH_WORKER};
+use crate::sample::{ProcessId, ProcessRole, process::TORCH_WORKER};
 
 /// A kind of part: what would have to change for it to vanish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

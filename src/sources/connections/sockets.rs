@@ -9,8 +9,9 @@ use std::time::Duration;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
 
-use super::{content, named};
+use super::named;
 use crate::sources::fields::{Fields, lines, number};
+use crate::sources::files::{READ_LIMIT, read_once};
 
 /// Most sockets remembered; a program that connects anew for each step makes many.
 const MOST: usize = 2048;
@@ -56,7 +57,7 @@ impl Sockets {
     }
 
     /// Finds out where a socket of a process leads.
-    pub(super) fn find(&mut self, proc_root: &Path, pid: u32, link: &Arc<str>, buffer: &mut Vec<u8>) {
+    pub(super) fn find(&mut self, proc_root: &Path, pid: u32, link: &Arc<str>) {
         if self.known.contains_key(link) {
             return;
         }
@@ -70,9 +71,9 @@ impl Sockets {
         }
         let mut sockets = Vec::new();
         for table in ["net/tcp", "net/tcp6"] {
-            let bytes = content(&proc_root.join(format!("{pid}/{table}")), buffer);
+            let bytes = read_once(proc_root.join(format!("{pid}/{table}")), READ_LIMIT).unwrap_or_default();
             self.large |= bytes.len() > LARGE;
-            sockets.extend(lines(bytes).filter_map(internet_socket));
+            sockets.extend(lines(&bytes).filter_map(internet_socket));
         }
         let far = sockets.iter().find(|socket| socket.inode == inode && !socket.remote.ip().is_unspecified()).map(|own| Far::Inet {
             remote: own.remote.to_string().into(),
