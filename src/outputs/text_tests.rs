@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::diagnosis::causes::Cause;
-use crate::diagnosis::verdict::{Advice, Finding, NotSeen, OwnCost};
+use crate::diagnosis::verdict::{Advice, OwnCost};
 use crate::rates::time_split::TimeSplit;
 
 fn verdict() -> Verdict {
@@ -162,7 +162,7 @@ proptest! {
         hostile.not_seen[0].why.clone_from(&texts[6]);
         hostile.trainmon.clone_from(&texts[7]);
         let text = page(&hostile, Style { ascii, color: false });
-        prop_assert!(widest(&text) <= WIDTH, "{}", text);
+        prop_assert!(text.lines().all(|line| line.width() <= WIDTH), "{}", text);
         let raw = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}');
         let reaches = text.chars().any(raw);
         prop_assert!(!reaches);

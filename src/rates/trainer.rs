@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::delta::{Earlier, Scheduled};
+use super::delta::{Earlier, Scheduled, copied};
 use super::device::{DeviceUse, Overlap};
 use super::frame::{Stall, TrainerRates};
 use super::gpu::GpuFold;
@@ -155,16 +155,8 @@ pub(super) fn fold(
 }
 
 fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
-    TrainerRates {
-        id,
-        run_delay_share: delta.main.map(Scheduled::delay_share),
-        main_cpu_pct: delta.main_cpu_pct,
-        cpu_pct: delta.cpu_pct,
-        read_chars_s: delta.io.read_chars_s,
-        read_bytes_s: delta.io.read_bytes_s,
-        write_chars_s: delta.io.write_chars_s,
-        ..TrainerRates::default()
-    }
+    let run_delay_share = delta.main.map(Scheduled::delay_share);
+    TrainerRates { id, run_delay_share, ..copied!(delta => TrainerRates: cpu_pct read_chars_s) }
 }
 
 fn surroundings<'a>(

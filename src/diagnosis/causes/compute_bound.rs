@@ -7,7 +7,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "compute-bound",
     headline: "busy computing, which is healthy",
     brief: "busy and healthy",
     meaning: "the device computes all the time: healthy",

@@ -11,7 +11,6 @@ thresholds! {
 const SURE: Sureness = Sureness { least: 0.45, most: 0.70, from: LOCK_WAITS, to: MANY_LOCK_WAITS };
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "gil-contention",
     headline: "another Python thread holds the interpreter lock",
     brief: "another Python thread holds the interpreter lock",
     meaning: "another Python thread of the process computes and keeps the interpreter lock from the loop",

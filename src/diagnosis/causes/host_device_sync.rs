@@ -9,7 +9,6 @@ thresholds! {
 const FACTOR: Sureness = Sureness { least: 0.75, most: 0.95, from: HARDLY, to: SOME_HOST_WORK };
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "host-device-sync",
     headline: "the host waits for the device again and again",
     brief: "one line makes the host wait, again and again",
     meaning: "the host waits for the device over and over, and the device runs dry in between",

@@ -10,7 +10,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "launch-bound",
     headline: "the host cannot launch fast enough",
     brief: "many tiny kernels to launch",
     meaning: "the host cannot launch the many small kernels fast enough",

@@ -14,7 +14,6 @@ thresholds! {
 const FACTOR: Sureness = Sureness { least: 0.80, most: 1.0, from: HOST_WORK, to: MOSTLY_HOST };
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "main-thread",
     headline: "the main thread's own work",
     brief: "Python work between launches",
     meaning: "Python work in the training loop keeps the device waiting",

@@ -78,7 +78,7 @@ macro_rules! advice {
 use advice;
 
 macro_rules! causes {
-    ($($Cause:ident = $module:ident;)+) => {
+    ($($Cause:ident = $module:ident, $name:literal;)+) => {
         /// A cause.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Cause {
@@ -92,7 +92,7 @@ macro_rules! causes {
             /// Everything about it, in its main class.
             #[must_use]
             pub fn spec(self) -> &'static Spec {
-                match self { $(Self::$Cause => &$module::CAUSE),+ }
+                match self { $(Self::$Cause => const { &Spec { name: $name, ..$module::CAUSE } }),+ }
             }
         }
 
@@ -105,45 +105,45 @@ macro_rules! causes {
 
 causes! {
     // Collectives and saving cost the loop more than its waits for batches do.
-    Communication = communication;
-    CheckpointWrite = checkpoint_write;
+    Communication = communication, "communication";
+    CheckpointWrite = checkpoint_write, "checkpoint-write";
     // Somebody else uses the device, its clocks are held down, or the link to it is full.
-    SharedGpu = shared_gpu;
-    Throttled = throttled;
-    CopyBound = copy_bound;
+    SharedGpu = shared_gpu, "shared-gpu";
+    Throttled = throttled, "throttled";
+    CopyBound = copy_bound, "copy-bound";
     // CPU time or memory is wanted and not given: before anybody's code is blamed for being slow.
-    CgroupThrottled = cgroup_throttled;
-    MemoryPressure = memory_pressure;
-    NoisyNeighbour = noisy_neighbour;
-    ThreadOversubscription = thread_oversubscription;
-    TooManyWorkers = too_many_workers;
-    CoresSaturated = cores_saturated;
+    CgroupThrottled = cgroup_throttled, "cgroup-throttled";
+    MemoryPressure = memory_pressure, "memory-pressure";
+    NoisyNeighbour = noisy_neighbour, "noisy-neighbour";
+    ThreadOversubscription = thread_oversubscription, "thread-oversubscription";
+    TooManyWorkers = too_many_workers, "too-many-workers";
+    CoresSaturated = cores_saturated, "cores-saturated";
     // Whoever makes the batches waits for their source.
-    NetworkStorage = network_storage;
-    IoThrottled = io_throttled;
-    PageCacheMiss = page_cache_miss;
-    SmallFiles = small_files;
-    DiskBandwidth = disk_bandwidth;
+    NetworkStorage = network_storage, "network-storage";
+    IoThrottled = io_throttled, "io-throttled";
+    PageCacheMiss = page_cache_miss, "page-cache-miss";
+    SmallFiles = small_files, "small-files";
+    DiskBandwidth = disk_bandwidth, "disk-bandwidth";
     // The loader itself.
-    WorkerRestart = worker_restart;
-    WorkerImbalance = worker_imbalance;
-    SlowSamples = slow_samples;
-    HandOver = hand_over;
-    Collate = collate;
-    Decode = decode;
-    Transform = transform;
-    TooFewWorkers = too_few_workers;
-    InProcessLoading = in_process_loading;
+    WorkerRestart = worker_restart, "worker-restart";
+    WorkerImbalance = worker_imbalance, "worker-imbalance";
+    SlowSamples = slow_samples, "slow-samples";
+    HandOver = hand_over, "hand-over";
+    Collate = collate, "collate";
+    Decode = decode, "decode";
+    Transform = transform, "transform";
+    TooFewWorkers = too_few_workers, "too-few-workers";
+    InProcessLoading = in_process_loading, "in-process-loading";
     // The device is busy, and this is with what.
-    MemoryBandwidth = memory_bandwidth;
-    UnderFilled = under_filled;
-    ComputeBound = compute_bound;
+    MemoryBandwidth = memory_bandwidth, "memory-bandwidth";
+    UnderFilled = under_filled, "under-filled";
+    ComputeBound = compute_bound, "compute-bound";
     // The device runs dry or there is none, and this is what the host does.
-    HostDeviceSync = host_device_sync;
-    GilContention = gil_contention;
-    LaunchBound = launch_bound;
-    MainThread = main_thread;
-    CpuTraining = cpu_training;
+    HostDeviceSync = host_device_sync, "host-device-sync";
+    GilContention = gil_contention, "gil-contention";
+    LaunchBound = launch_bound, "launch-bound";
+    MainThread = main_thread, "main-thread";
+    CpuTraining = cpu_training, "cpu-training";
 }
 
 impl Cause {

@@ -7,7 +7,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "throttled",
     headline: "the device's clocks are held down",
     brief: "power or heat lowers the clocks",
     meaning: "heat or power makes the device lower its clocks",
