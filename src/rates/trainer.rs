@@ -236,7 +236,8 @@ fn go_through(trainer: &SampledTrainer, carry: &mut Carry, around: &Surroundings
             {
                 rates.stalls.push(Stall { count, seconds: carry.waited_s as f32 });
             }
-            end_wait(&mut carry.waited_s, &mut rates.wait_lengths_s);
+            let waited = std::mem::take(&mut carry.waited_s) as f32;
+            rates.wait_lengths_s.extend((waited > 0.0).then_some(waited));
         }
         if kind == LoopActivity::InputWait {
             carry.waited_s += seconds;
@@ -292,13 +293,6 @@ fn sync_kept(overlaps: &[Overlap<'_>], sync: f64, seen: f64) -> f64 {
     let busy = overlaps.iter().map(Overlap::busy_s).sum::<f64>() / overlaps.len() as f64;
     let (factor, share) = SYNC_SLACK;
     ((busy * factor + seen * share) / sync).clamp(0.0, 1.0)
-}
-
-fn end_wait(waited_s: &mut f64, lengths: &mut Vec<f32>) {
-    let waited = std::mem::take(waited_s);
-    if waited > 0.0 {
-        lengths.push(waited as f32);
-    }
 }
 
 /// Cuts to the longest [`WAITS`], in the order in which they happened.

@@ -51,7 +51,7 @@ pub(super) const CAUSE: Spec = Spec {
             => "Python code between them holds it";
     ],
     evidence: &[Signal::FutexWait, Signal::OtherThread],
-    against: &[MAIN_IS_SLOW],
+    against: &[WAITS_FOR_BATCHES],
     bound: |window| Some(window.without(window.main.as_ref()?.waits(Wait::Futex))),
     ..Spec::of(Class::Cpu)
 };

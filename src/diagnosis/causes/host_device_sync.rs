@@ -46,7 +46,7 @@ pub(super) const CAUSE: Spec = Spec {
             => "results whose size depends on the values make the host wait";
     ],
     evidence: &[Signal::DeviceSync],
-    against: &[MAIN_IS_SLOW],
+    against: &[WAITS_FOR_BATCHES],
     place: Place::Sync,
     elsewhere: Some(&BESIDE_A_BUSY_DEVICE),
     ..Spec::of(Class::Cpu)

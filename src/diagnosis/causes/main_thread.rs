@@ -49,7 +49,7 @@ pub(super) const CAUSE: Spec = Spec {
         "Accumulate metrics as tensors and read them once in a while"
             => "each .item() or .cpu() waits for the device and then computes on the host";
     ],
-    against: &[MAIN_IS_SLOW],
+    against: &[WAITS_FOR_BATCHES],
     place: Place::Loop,
     ..Spec::of(Class::Cpu)
 };

@@ -52,7 +52,7 @@ pub(super) mod worker_restart;
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer};
 
 use super::class::{Class, Phase};
 use super::features::{Device, Features, LoopStacks, LoopThread, Workers};
@@ -64,11 +64,13 @@ use super::what_if::{self, Loop, Prediction};
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::TimeSplit;
+use crate::text::named_enum;
 pub(super) use case::{Case, Known, Loss};
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
 pub(super) use spec::{Against, Place};
 pub use spec::{Confirmed, Spec};
+pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 
 /// What to do and why, first thing first.
@@ -79,16 +81,14 @@ use advice;
 
 macro_rules! causes {
     ($($Cause:ident = $module:ident, $name:literal;)+) => {
-        /// A cause.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Cause {
-            $(#[doc = concat!("See `", stringify!($module), ".rs`.")] $Cause,)+
+        named_enum! {
+            /// A cause; all of them are in the order of decision.
+            pub enum Cause {
+                $(#[doc = concat!("See `", stringify!($module), ".rs`.")] $Cause = $name,)+
+            }
         }
 
         impl Cause {
-            /// All of them, in the order of decision.
-            pub const ALL: &[Self] = &[$(Self::$Cause),+];
-
             /// Everything about it, in its main class.
             #[must_use]
             pub fn spec(self) -> &'static Spec {
@@ -150,13 +150,13 @@ impl Cause {
     /// The exact string of verdicts and logs.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.spec().name
+        self.word()
     }
 
     /// The cause of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|cause| cause.name() == name)
+        Self::ALL.into_iter().find(|cause| cause.name() == name)
     }
 
     /// Everything about it in a class: a cause may be of two.
@@ -178,12 +178,6 @@ impl fmt::Display for Cause {
     }
 }
 
-impl Serialize for Cause {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
 /// Reads a cause; a name that this version does not know is none.
 ///
 /// # Errors
@@ -196,7 +190,7 @@ pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 /// Everything about every cause, by class and in the order of decision; twice where it is of two classes.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
     let of_class = |class: Class| {
-        let specs = Cause::ALL.iter().map(|cause| cause.spec());
+        let specs = Cause::ALL.into_iter().map(Cause::spec);
         specs.flat_map(|spec| [Some(spec), spec.elsewhere]).flatten().filter(move |spec| spec.class == class)
     };
     Class::ALL.into_iter().flat_map(of_class)
