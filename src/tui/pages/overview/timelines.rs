@@ -4,8 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::history::timeline::{self, Point};
-use crate::rates::Frame;
 use crate::rates::frame::{GpuRates, WorkerRates};
+use crate::rates::{Frame, mean};
 use crate::sample::{SourceState, SourceStatus};
 use crate::text::sanitise;
 use crate::tui::charts::Columns;
@@ -88,15 +88,6 @@ type Number<'n> = (&'n str, Option<f64>, fn(Option<f64>) -> String, &'n str);
 fn measured<const N: usize>(all: [Number<'_>; N]) -> Vec<String> {
     let measured = all.into_iter().filter(|(_, value, ..)| value.is_some_and(f64::is_finite));
     measured.map(|(before, value, show, behind)| format!("{before}{}{behind}", show(value))).collect()
-}
-
-/// Mean of what was measured.
-fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let (mut sum, mut count) = (0.0, 0.0);
-    for value in values.flatten().filter(|value| value.is_finite()) {
-        (sum, count) = (sum + value, count + 1.0);
-    }
-    (count > 0.0).then(|| sum / count)
 }
 
 fn gpu(frame: &Frame, scene: &Scene<'_>) -> Timeline {
