@@ -28,11 +28,11 @@ const PAGE: f64 = 4096.0;
 
 /// Makes a struct of numbers of their list: what each is, and how it comes out of the frames and the last of them.
 macro_rules! numbers {
-    ($(#[$of:meta])* $Name:ident of $span:ident, $last:ident: $($(#[$doc:meta])+ $field:ident: $Type:ty = $value:expr;)+) => {
+    ($(#[$of:meta])* $Name:ident of $span:ident, $last:ident: $($(#[$doc:meta])* $field:ident: $Type:ty = $value:expr;)+) => {
         $(#[$of])*
         #[derive(Debug, Clone, Default)]
         pub(super) struct $Name {
-            $($(#[$doc])+ pub $field: $Type,)+
+            $($(#[$doc])* pub $field: $Type,)+
         }
 
         impl $Name {
@@ -63,13 +63,9 @@ numbers! {
     gpu: Option<Device> = Device::of(span);
     /// Some device can be seen, whether the job uses it or not.
     gpu_seen: bool = last.gpus.iter().any(|gpu| !gpu.lost);
-    /// The data workers.
     workers: Option<Workers> = Workers::of(span);
-    /// CPUs.
     cpu: Cpus = span.frames.last().map(|last| Cpus::of_span(span, last)).unwrap_or_default();
-    /// Storage and memory.
     io: Storage = span.frames.last().map(|last| Storage::of_span(span, last)).unwrap_or_default();
-    /// Steps of the loop.
     steps: Steps = span.steps();
     /// A machine-learning library is mapped.
     has_library: bool = last.job.library.is_some();
