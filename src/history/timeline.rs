@@ -131,7 +131,7 @@ impl Timeline {
                 walked_ns = walked_ns.min(open.start_ns);
             }
             if i + 1 >= coarse {
-                walk(level.closed(), window, &mut walked_ns, &mut visit);
+                walk(&level.closed, window, &mut walked_ns, &mut visit);
             }
         }
     }

@@ -209,7 +209,7 @@ fn go_through(trainer: &SampledTrainer, carry: &mut Carry, around: &Surroundings
     let mut overlaps: Vec<Overlap<'_>> = around.devices.iter().map(|device| Overlap::new(device)).collect();
     let mut split = TimeSplit::default();
     let mut by_wait = [0.0; Wait::COUNT];
-    let mut requested = carry.steps.last_count();
+    let mut requested = carry.steps.last.map(|(_, count)| count);
     for (point, writing) in trainer.points.iter().zip(writing) {
         let seconds = carry.seconds(point.at_ns);
         let device = around.devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
@@ -295,21 +295,16 @@ fn sync_kept(overlaps: &[Overlap<'_>], sync: f64, seen: f64) -> f64 {
     ((busy * factor + seen * share) / sync).clamp(0.0, 1.0)
 }
 
-/// Cuts to the longest [`WAITS`], in the order in which they happened.
+/// Cuts to the longest [`WAITS`], in the order in which they happened; of equal ones to the first.
 fn keep_longest(lengths: &mut Vec<f32>) {
-    let Some(surplus) = lengths.len().checked_sub(WAITS).filter(|surplus| *surplus > 0) else { return };
-    let mut sorted = lengths.clone();
-    sorted.sort_by(f32::total_cmp);
-    let Some(&least) = sorted.get(surplus) else { return };
-    let mut ties = lengths.iter().filter(|length| **length > least).count();
-    ties = WAITS.saturating_sub(ties);
-    lengths.retain(|length| {
-        if *length == least && ties > 0 {
-            ties -= 1;
-            return true;
-        }
-        *length > least
-    });
+    if lengths.len() <= WAITS {
+        return;
+    }
+    let mut longest: Vec<(usize, f32)> = lengths.drain(..).enumerate().collect();
+    longest.sort_by(|a, b| b.1.total_cmp(&a.1));
+    longest.truncate(WAITS);
+    longest.sort_by_key(|(at, _)| *at);
+    lengths.extend(longest.into_iter().map(|(_, length)| length));
 }
 
 #[cfg(test)]
