@@ -277,14 +277,13 @@ impl Page {
             }
             return;
         }
-        let places: [(&str, fn(usize) -> usize); 3] =
-            [("lowest", |_| 0), ("median", |n| n / 2), ("highest", |n| n - 1)];
-        for (name, place) in places {
+        for (name, halves) in [("lowest", 0), ("median", 1), ("highest", 2)] {
             self.worker(name, |value| {
                 let known = workers.iter().filter_map(value).filter(|value| value.is_finite());
                 let mut sorted: Vec<f64> = known.collect();
                 sorted.sort_by(f64::total_cmp);
-                if sorted.is_empty() { None } else { sorted.get(place(sorted.len())).copied() }
+                let place = sorted.len() * halves / 2;
+                sorted.get(place.min(sorted.len().saturating_sub(1))).copied()
             });
         }
     }

@@ -112,9 +112,8 @@ fn collates(called: Option<&Seen<'_>>, fetch: Option<&Seen<'_>>) -> bool {
 fn sample_stage(inside: &[Seen<'_>]) -> Activity {
     let own = inside.iter().position(Seen::is_user);
     for (depth, seen) in inside.iter().enumerate() {
-        match seen.pattern {
-            Pattern::Is(stage @ (Activity::Decode | Activity::Load)) => return stage,
-            _ => {}
+        if let Pattern::Is(stage @ (Activity::Decode | Activity::Load)) = seen.pattern {
+            return stage;
         }
         // Functions further out call several stages: their names tell no more than that.
         if own == Some(depth)
