@@ -11,7 +11,6 @@ thresholds! {
 const SURE: Sureness = Sureness { least: 0.45, most: 0.70, from: LOCK_WAITS, to: MANY_LOCK_WAITS };
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "gil-contention",
     headline: "another Python thread holds the interpreter lock",
     brief: "another Python thread holds the interpreter lock",
     meaning: "another Python thread of the process computes and keeps the interpreter lock from the loop",
@@ -52,7 +51,7 @@ pub(super) const CAUSE: Spec = Spec {
             => "Python code between them holds it";
     ],
     evidence: &[Signal::FutexWait, Signal::OtherThread],
-    against: &[MAIN_IS_SLOW],
+    against: &[WAITS_FOR_BATCHES],
     bound: |window| Some(window.without(window.main.as_ref()?.waits(Wait::Futex))),
     ..Spec::of(Class::Cpu)
 };
