@@ -83,6 +83,7 @@ class Launched:
             self._companions.append(companion)
             assert companion.stdout is not None
             given += ["--given", f"{role}={companion.stdout.readline().decode().strip()}"]
+            given += ["--given", f"{role}.pid={companion.pid}"]
         command = [os.path.join(HERE, "train.py"), self.label.name, "--seconds", str(self.seconds)]
         command += ["--entry", self.label.entry]
         if self._groups:
@@ -90,7 +91,21 @@ class Launched:
             subprocess.run([sys.executable, "-c", "import PIL.Image, numpy, torch"], check=True, cwd=HERE)
         command += ["--truth", self._truth_path, "--device", self.device, "--data", self.data, *given]
         with open(self._output_path, "wb") as output:
-            self.process = self._spawn(command, self._groups, output)
+            if "slow-output" in self.label.needs:
+                self.process = self._spawn_into_pipe(command, output)
+            else:
+                self.process = self._spawn(command, self._groups, output)
+
+    def _spawn_into_pipe(self, command: list[str], output) -> subprocess.Popen[bytes]:
+        """Starts the job with its output in a pipe, as in `train | collector`: the reader is slow, and no child of it."""
+        reads, writes = os.pipe()
+        try:
+            collector = self._spawn([os.path.join(HERE, "companions.py"), "log-collector"], [], output, stdin=reads)
+            self._companions.append(collector)
+            return self._spawn([*command, "--given", f"log-collector.pid={collector.pid}"], self._groups, writes)
+        finally:
+            os.close(reads)
+            os.close(writes)
 
     def _meet(self, need: str) -> list[limits.Group]:
         what, _, value = need.partition("=")
@@ -105,6 +120,8 @@ class Launched:
             return [limits.read_limit(int(value), self.data)]
         if what == "memory-limit":
             return [limits.memory_limit(int(value))]
+        if what == "slow-output":
+            return []
         if what == "package":
             if importlib.util.find_spec(value) is None:
                 raise Unavailable(f"{value} not found; pip install -r tests/requirements-frameworks.txt")
@@ -119,7 +136,7 @@ class Launched:
             return []
         raise ValueError(f"{self.label.name} needs {need!r}, which launch.py does not know")
 
-    def _spawn(self, command: list[str], groups: list[limits.Group], output) -> subprocess.Popen[bytes]:
+    def _spawn(self, command: list[str], groups: list[limits.Group], output, stdin=subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         parent = os.getpid()
 
         def prepare() -> None:
@@ -129,7 +146,7 @@ class Launched:
 
         return subprocess.Popen(
             [sys.executable, *command],
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=output,
             stderr=subprocess.DEVNULL if output == subprocess.PIPE else subprocess.STDOUT,
             start_new_session=True,

@@ -10,8 +10,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from typing import Any, Callable
 
+import culprits
 import dataset_files
 import simulated_gpu
 from common import Job, TruthWriter, burn, loader, one_thread
@@ -158,6 +160,22 @@ def ddp_rank(job: Job) -> None:
     job.train(feed(Computed(0.015 if slow() else 0.0005)), step)
 
 
+def hung_rank(job: Job) -> None:
+    """After two seconds one rank waits for something else, and never comes to the exchange again."""
+    from loader_cases import Computed
+
+    until = time.monotonic() + 2.0
+
+    def sleeps() -> None:
+        if slow() and time.monotonic() > until:
+            job.culprit(culprits.process(os.getpid()))
+            job.truth.event("ready")
+            while not job.over():
+                time.sleep(0.5)
+
+    train(job, Computed(0.0005), 0.015, all_reduce, sleeps)
+
+
 def straggler_ddp(job: Job) -> None:
     torchrun(job, ddp_rank)
 
@@ -195,6 +213,10 @@ def torchrun(job: Job, run: Callable[[Job], None]) -> None:
     job.truth.flush()
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
     os.execv(sys.executable, [*command, os.path.abspath(__file__), *words(job, run)])
+
+
+def hung_collective(job: Job) -> None:
+    spawn(job, hung_rank)
 
 
 def spawn(job: Job, run: Callable[[Job], None]) -> None:
