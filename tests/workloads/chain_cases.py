@@ -137,7 +137,7 @@ def packed(values: int, seed: int) -> bytes:
 def prefetch_thread(job: Job) -> None:
     one_thread()
     trainer = Trainer(job.take_gpu(), 0.012)
-    prefetch = PrefetchThread([packed(1_600_000, seed) for seed in range(4)])
+    prefetch = PrefetchThread([packed(2_400_000, seed) for seed in range(4)])
     prefetch.start()
     job.culprit(culprits.thread(prefetch.native_id))
     for batch in job.batches(prefetch):
@@ -154,7 +154,7 @@ class ShardReader:
             connection.execute("CREATE TABLE samples (id INTEGER PRIMARY KEY, path TEXT, label INTEGER)")
             for number in range(files):
                 path = os.path.join(folder, f"sample{number}.npz")
-                values = numpy.random.default_rng(number).integers(0, 40, 1_200_000).astype(numpy.float32)
+                values = numpy.random.default_rng(number).integers(0, 40, 2_600_000).astype(numpy.float32)
                 numpy.savez_compressed(path, values=values)
                 connection.execute("INSERT INTO samples VALUES (?, ?, ?)", (number, path, number % 10))
         self.files = files
@@ -213,7 +213,7 @@ def loop_in_thread(job: Job) -> None:
 
     def train_func() -> None:
         trainer = Trainer(job.take_gpu(), 0.012)
-        feed = DataLoader(Molecules(100), batch_size=8, num_workers=1, persistent_workers=True)
+        feed = DataLoader(Molecules(125), batch_size=8, num_workers=1, persistent_workers=True)
         for batch in job.batches(feed):
             trainer.step(batch)
 
@@ -233,7 +233,7 @@ def worker_beside_pool(job: Job) -> None:
     with multiprocessing.Pool(4, initializer=die_with_parent, initargs=(os.getpid(),)) as pool:
         pool.map(evaluate_fold, range(4))
         before = set(culprits.workers())
-        feed = DataLoader(Molecules(100), batch_size=8, num_workers=1, persistent_workers=True)
+        feed = DataLoader(Molecules(125), batch_size=8, num_workers=1, persistent_workers=True)
         job.culprit(*(culprits.process(pid) for pid in loader_workers(feed) - before))
         for batch in job.batches(feed):
             trainer.step(batch)
@@ -247,7 +247,7 @@ def worker_beside_validation(job: Job) -> None:
     for batch in held_back:
         trainer.step(batch)
     before = set(culprits.workers())
-    feed = DataLoader(Molecules(100), batch_size=8, num_workers=1, persistent_workers=True)
+    feed = DataLoader(Molecules(125), batch_size=8, num_workers=1, persistent_workers=True)
     job.culprit(*(culprits.process(pid) for pid in loader_workers(feed) - before))
     for batch in job.batches(feed):
         trainer.step(batch)
@@ -264,7 +264,7 @@ class Vocabulary(Dataset):
 
     def __init__(self, batches: int):
         self.length = batches * 8
-        words = " ".join(f"word{number * 31 % 77_777}" for number in range(500_000))
+        words = " ".join(f"word{number * 31 % 77_777}" for number in range(2_500_000))
         self.text = zlib.compress(words.encode(), 1)
         self.numbers: dict[str, int] | None = None
 

@@ -635,7 +635,7 @@ LABELS: tuple[Label, ...] = (
     ),
     Label(
         "short-epochs", "data-loader", "worker-restart",
-        "epochs of half a second; each starts its worker anew, which unpacks its vocabulary again",
+        "epochs of a second; each starts its worker anew, which unpacks its vocabulary again",
         "chain_cases:short_epochs", wait=STARVED, busy=(0.0, 0.7), duration=14,
     ),
     Label(

@@ -133,7 +133,7 @@ def output_blocked(job: Job) -> None:
         trainer.step(batch)
         mean = float(batch.mean())
         with job.losing():
-            for layer in range(160):
+            for layer in range(260):
                 norm = mean * (layer + 1)
                 print(f"step {number:6d} blocks.{layer:03d}.attention.weight grad_norm={norm:.6f} max={norm * 3:.6f}")
 
