@@ -690,27 +690,27 @@ LABELS: tuple[Label, ...] = (
     Label(
         "scoring-service", "cpu", "waits-for-process",
         "a process that computes 40 ms for each request over TCP, asked in a thread whose future the loop awaits",
-        "waiting_cases:scoring_service", wait=FED, lost=LOST, busy=IDLE_DEVICE,
+        "peer_cases:scoring_service", wait=FED, lost=LOST, busy=IDLE_DEVICE,
     ),
     Label(
         "environments", "cpu", "waits-for-process",
         "two environments in processes of their own, stepped together through pipes; one is slower",
-        "waiting_cases:environments", wait=FED, lost=LOST, busy=IDLE_DEVICE, wait_scored=False,
+        "peer_cases:environments", wait=FED, lost=LOST, busy=IDLE_DEVICE, wait_scored=False,
     ),
     Label(
         "environments-vector", "cpu", "waits-for-process",
         "four environments that write into a shared array and signal through pipes; one is slower",
-        "waiting_cases:environments_vector", wait=FED, lost=LOST, busy=IDLE_DEVICE, wait_scored=False, held_out=True,
+        "peer_cases:environments_vector", wait=FED, lost=LOST, busy=IDLE_DEVICE, wait_scored=False, held_out=True,
     ),
     Label(
         "file-lock", "io", "lock",
         "each step appends to a journal under a lock that another job holds most of the time",
-        "waiting_cases:file_lock", wait=FED, lost=LOST, busy=IDLE_DEVICE, companions=("journal-holder",),
+        "peer_cases:file_lock", wait=FED, lost=LOST, busy=IDLE_DEVICE, companions=("journal-holder",),
     ),
     Label(
         "lock-shared-cache", "io", "lock",
         "batches come out of an index that another job rewrites under its lock",
-        "waiting_cases:lock_shared_cache", wait=STARVED, busy=IDLE_DEVICE, companions=("index-builder",),
+        "peer_cases:lock_shared_cache", wait=STARVED, busy=IDLE_DEVICE, companions=("index-builder",),
         held_out=True,
     ),
     Label(
