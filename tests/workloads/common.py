@@ -66,6 +66,11 @@ class TruthWriter:
             self._put({"culprit": self._culprits, "t": time.monotonic()})
             self.flush()
 
+    @property
+    def names_culprit(self) -> bool:
+        """Whether an end of the chain has been noted."""
+        return bool(self._culprits)
+
     def loop_thread(self) -> None:
         """The calling thread runs the loop: noted where it is not the main one."""
         if threading.get_native_id() != os.getpid():
@@ -147,8 +152,13 @@ class Job:
         self.names_culprit = True
         self.truth.culprit(*ends)
 
-    def note_culprit(self) -> None:
-        """Notes the ends that the label's words imply, unless the workload has named its own."""
+    def note_culprit(self, again: bool = True) -> None:
+        """Notes the ends that the label's words imply, unless the workload has named its own.
+
+        `again`: where some were noted before as well, since workers may have been started anew.
+        """
+        if self.truth.names_culprit and not again:
+            return
         if not self.names_culprit and self.label.settled:
             self.truth.culprit(*culprits.usual(self.label.klass, self.label.cause, self.data, self.given))
 
@@ -177,6 +187,7 @@ class Job:
                 except StopIteration:
                     break
                 got = time.monotonic()
+                self.note_culprit(again=False)
                 yield batch
                 self.truth.step(asked, got, time.monotonic(), self.gpu, lost=self.lost_s)
                 asked = time.monotonic()
@@ -201,6 +212,8 @@ class Job:
                 except StopIteration:
                     break
                 got = time.monotonic()
+                # Who starts workers in a thread has them only now.
+                self.note_culprit(again=False)
                 # In this process only where it made the batch itself.
                 stages.batch_made()
                 step(number, batch)

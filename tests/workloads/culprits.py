@@ -79,7 +79,8 @@ def usual(klass: str, cause: str | None, data: str, given: Mapping[str, str]) ->
         elif what == "last worker":
             ends += map(process, workers()[-1:])
         elif what == "loop":
-            ends.append(thread())
+            # A rank is not the process that is watched: which of its threads is another question.
+            ends.append(process(os.getpid()) if "RANK" in os.environ else thread())
         elif what == "device":
             ends.append({"kind": "device"})
         elif what == "disk":
