@@ -25,6 +25,8 @@ from truth import Truth
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PR_SET_PDEATHSIG = 1
+#: So many looks, of 30 ms, are left to who removes what the others shared.
+TRACKER_TURNS = 40
 _LIBC = ctypes.CDLL(None)
 
 
@@ -237,16 +239,27 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
     if process.stdout is not None:
         process.stdout.close()
     # What it was just starting when it died may turn up late, so look again.
-    for _ in range(100):
+    for turn in range(100):
         left = members_of_session(process.pid)
         if not left:
             return
         for pid in left:
+            if turn < TRACKER_TURNS and is_resource_tracker(pid):
+                continue
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
         time.sleep(0.03)
+
+
+def is_resource_tracker(pid: int) -> bool:
+    """Python's helper that removes named semaphores when all who use them are gone, and then ends by itself."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"multiprocessing.resource_tracker" in file.read()
+    except OSError:
+        return False
 
 
 def members_of_session(session: int) -> list[int]:
