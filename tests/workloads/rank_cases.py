@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 import time
+from functools import partial
 from typing import Any, Callable
 
 import culprits
@@ -37,15 +38,15 @@ class ContinuedTruth(TruthWriter):
         self._lines.clear()
 
 
-def end_with_rank(_worker: int) -> None:
+def end_with_rank(rank: int, _worker: int) -> None:
     """For loader workers: launchers give ranks sessions of their own, so that nobody else would end them."""
     from launch import die_with_parent
 
-    die_with_parent(os.getppid())
+    die_with_parent(rank)
 
 
 def feed(dataset: Any, workers: int = 1) -> Any:
-    return loader(dataset, batch_size=4, num_workers=workers, worker_init_fn=end_with_rank)
+    return loader(dataset, batch_size=4, num_workers=workers, worker_init_fn=partial(end_with_rank, os.getpid()))
 
 
 def all_reduce(_gpu: SimulatedGpu, gradients: Any) -> None:
