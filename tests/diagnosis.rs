@@ -115,7 +115,6 @@ fn busy_device() -> Frame {
         steps: Some(5),
         step_lengths_s: vec![0.2; 5],
         run_delay_share: Some(0.01),
-        main_cpu_pct: Some(37.0),
         cpu_pct: Some(60.0),
         read_chars_s: Some(1000.0),
         ..TrainerRates::default()
@@ -145,7 +144,6 @@ fn busy_device() -> Frame {
             read_bytes_s: Some(1e6),
             active_threads: Some(6),
             library: Some("libtorch_cpu".into()),
-            process_count: 5,
             ..JobRates::default()
         },
         trainers: vec![trainer],

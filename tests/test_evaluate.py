@@ -14,6 +14,7 @@ TESTS = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
 from evaluation import keeping  # noqa: E402
+import culprits  # noqa: E402
 import simulated_gpu  # noqa: E402
 import stages  # noqa: E402
 from evaluation import recordings, scoring, slowdown, whatif  # noqa: E402
@@ -268,6 +269,49 @@ class Scoring(unittest.TestCase):
         self.assertIsNone(total["hottest_accuracy"])
         self.assertEqual((total["stages_missing"], total["hottest_missing"], total["stall_missing"]), (1, 3, 1))
         self.assertIn("1 not scored", scoring.tables([result]))
+
+    def test_the_end_of_the_chain(self):
+        truth = written([
+            {"culprit": [{"kind": "process", "pid": 7}], "t": 9.0},
+            {"culprit": [{"kind": "net", "address": "127.0.0.1:4321"}, {"kind": "thread", "pid": 1, "tid": 5}], "t": 12.0},
+        ])  # fmt: skip
+        loop = {"node": "loop", "kind": "thread", "pid": 1, "tid": 1, "share": 0.9, "waits_for": ["a", "b"]}
+        worker = {"node": "a", "kind": "process", "pid": 7, "tid": None, "share": 0.5, "waits_for": []}
+        server = {"node": "b", "kind": "net", "pid": None, "name": "127.0.0.1:4321", "share": 0.3, "waits_for": []}
+        helper = {"node": "c", "kind": "thread", "pid": 1, "tid": 5, "share": 0.6, "waits_for": []}
+        for chain, begin, end, right in (
+            ([loop, worker, server], 10.0, 11.0, True),
+            ([loop, {**worker, "share": 0.2}, server], 10.0, 11.0, False),
+            ([loop, worker, server], 13.0, 20.0, False),
+            ([loop, worker, server], 10.0, 20.0, True),
+            ([loop, {**worker, "share": None}, server], 13.0, 20.0, True),
+            ([loop, worker, helper], 13.0, 20.0, True),
+            ([{**loop, "waits_for": []}], 13.0, 20.0, False),
+            ([loop, worker], 5.0, 8.0, None),
+            ([], 10.0, 11.0, None),
+            (None, 10.0, 11.0, None),
+        ):
+            result = scoring.Result("w", 1, "io", "remote-service")
+            scoring.judge_details(result, {"chain": chain}, by_name("remote-metrics"), truth, begin, end)
+            self.assertEqual(result.culprit_right, right, (chain, begin, end))
+
+    def test_kinds_of_ends(self):
+        for node, end, right in (
+            ({"kind": "device", "pid": 1}, {"kind": "device"}, True),
+            ({"kind": "lock", "name": "/a"}, {"kind": "lock", "path": "/a"}, True),
+            ({"kind": "lock", "name": "/b"}, {"kind": "lock", "path": "/a"}, False),
+            ({"kind": "disk", "name": "vda"}, {"kind": "disk", "name": "vda"}, True),
+            ({"kind": "mount", "name": "vda"}, {"kind": "disk", "name": "vda"}, False),
+            ({"kind": "gil", "tid": 3}, {"kind": "gil"}, True),
+            ({"kind": "timer", "pid": 8}, {"kind": "process", "pid": 8}, True),
+            ({"kind": "process", "pid": 8, "tid": None}, {"kind": "thread", "pid": 8, "tid": 8}, False),
+        ):
+            self.assertEqual(culprits.is_right(node, [end]), right, (node, end))
+
+    def test_ends_of_the_chain_are_summed_up(self):
+        results = [scoring.Result("w", n, "io", "lock", culprit_right=right) for n, right in enumerate((True, False, None))]
+        self.assertRegex(scoring.tables(results), r"chain's end is the true culprit +1 of 2 ")
+        self.assertIn("chain's end wrong", scoring.row(results[1]))
 
     def test_steps_within(self):
         results = [scoring.Result("w", n, "cpu", None, steps_true=10.0, steps_seen=seen) for n, seen in

@@ -60,10 +60,10 @@ async fn watch(mut session: Session, mut recorder: Recorder, arguments: &RecordA
 }
 
 fn summary(path: &Path, recorder: &Recorder, verdict: Option<&Verdict>) -> String {
-    let plural = if recorder.samples() == 1 { "" } else { "s" };
-    let kib = recorder.bytes().div_ceil(1024);
+    let plural = if recorder.samples == 1 { "" } else { "s" };
+    let kib = recorder.bytes.div_ceil(1024);
     let headline = verdict.map_or_else(String::new, |verdict| format!("; {}", text::headline(verdict)));
-    format!("{} sample{plural} in {} ({kib} KiB){headline}", recorder.samples(), path.display())
+    format!("{} sample{plural} in {} ({kib} KiB){headline}", recorder.samples, path.display())
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> anyhow::Error {

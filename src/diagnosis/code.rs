@@ -71,29 +71,21 @@ pub(super) fn hottest_functions(stacks: &StackSum, share: impl Fn(u32) -> f64) -
 
 /// The largest functions, the user's own first, each at its most frequent line.
 fn functions<'a>(places: impl Iterator<Item = &'a Place>, share: impl Fn(u32) -> f64, most: usize) -> Vec<Hottest> {
-    let mut by_function: BTreeMap<(bool, &str, &str), Function<'_>> = BTreeMap::new();
+    // The samples of each, and the place with most of them.
+    let mut by_function: BTreeMap<(bool, &str, &str), (u32, &Place)> = BTreeMap::new();
     for place in places {
         let key = (!place.user, &*place.file, &*place.function);
-        let function = by_function.entry(key).or_insert(Function { samples: 0, most: 0, place });
-        function.samples = function.samples.saturating_add(place.samples);
-        if place.samples > function.most {
-            (function.most, function.place) = (place.samples, place);
+        let (samples, most) = by_function.entry(key).or_insert((0, place));
+        *samples = samples.saturating_add(place.samples);
+        if place.samples > most.samples {
+            *most = place;
         }
     }
-    let mut ranked: Vec<Function<'_>> = by_function.into_values().collect();
+    let mut ranked: Vec<(u32, &Place)> = by_function.into_values().collect();
     // Equal ones stay in the order of their names.
-    ranked.sort_by_key(|function| {
-        Reverse(if function.place.user { function.samples } else { function.samples / LIBRARY })
-    });
-    let named = ranked.into_iter().take(most).map(|function| hottest(function.place, share(function.samples)));
+    ranked.sort_by_key(|(samples, place)| Reverse(if place.user { *samples } else { samples / LIBRARY }));
+    let named = ranked.into_iter().take(most).map(|(samples, place)| hottest(place, share(samples)));
     named.filter(|function| function.share >= LEAST).collect()
-}
-
-/// A function's samples, and its most frequent line with those of that line.
-struct Function<'a> {
-    samples: u32,
-    most: u32,
-    place: &'a Place,
 }
 
 fn hottest(place: &Place, share: f64) -> Hottest {

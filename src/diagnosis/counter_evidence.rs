@@ -3,7 +3,7 @@
 //! The decision has weighed all of this already: the confidence says how much it counted. Here is what there was to weigh.
 //! What speaks against one cause stands in its file; what speaks against all causes of a class, here.
 
-use super::causes::Against;
+use super::causes::{Against, WAITS_FOR_BATCHES};
 use super::class::Class;
 use super::parts::Evidence;
 use super::signals::{Side, Signal};
@@ -15,7 +15,6 @@ const NOT_THE_DEVICE: &[Against] = &[
     (Signal::GpuOthers, Side::Over, "other processes use the device too"),
 ];
 const STARVED: &[Against] = &[
-    (Signal::MainRunDelay, Side::Over, "the main thread queues for a CPU"),
     (Signal::CgroupThrottled, Side::Over, "the CPU quota throttles the job"),
     (Signal::PsiMemory, Side::Over, "memory is short"),
 ];
@@ -25,18 +24,14 @@ const NOT_THE_LOADER: &[Against] = &[
     (Signal::LostWait, Side::Under, "the device is busy during most of the waiting"),
     (Signal::DiskBusy, Side::Over, "the disk is busy as well"),
 ];
-const THE_LOADER: &[Against] = &[
-    (Signal::InputWait, Side::Over, "the main thread waits for batches too"),
-    (Signal::LostWait, Side::Over, "the device idles while batches are waited for"),
-];
 
 /// What speaks against every verdict of a class.
 fn of_class(class: Class) -> &'static [&'static [Against]] {
     match class {
-        Class::DataLoader => &[NOT_THE_LOADER, NOT_THE_DEVICE, STARVED],
+        Class::DataLoader => &[NOT_THE_LOADER, NOT_THE_DEVICE, QUEUES, STARVED],
         Class::Io => &[NOT_THE_DEVICE, QUEUES],
         Class::Cpu => &[NOT_THE_DEVICE],
-        Class::Gpu | Class::Balanced => &[THE_LOADER, STARVED],
+        Class::Gpu | Class::Balanced => &[WAITS_FOR_BATCHES, QUEUES, STARVED],
         Class::Idle | Class::Unknown => &[],
     }
 }

@@ -7,6 +7,8 @@ mod device;
 mod loop_thread;
 mod workers;
 
+use std::sync::Arc;
+
 use crate::rates::frame::{Stall, TrainerRates, WorkerRates};
 use crate::rates::stacks::Activity;
 use crate::rates::stacks::sums::StackSums;
@@ -28,59 +30,87 @@ const GROWTH_S: f64 = 0.5;
 /// Bytes of a page, the unit of refaults.
 const PAGE: f64 = 4096.0;
 
-/// The numbers of one window.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Features {
-    /// Seconds covered.
-    pub seconds: f64,
-    /// Samples of the main threads.
-    pub samples: u32,
-    /// Target alive at the end.
-    pub alive: bool,
-    /// Share of frames in which the target was stopped.
-    pub stopped: f64,
-    /// The loop's thread (mean over trainers).
-    pub main: Option<LoopThread>,
-    /// Devices of the job.
-    pub gpu: Option<Device>,
-    /// Some device can be seen, whether the job uses it or not.
-    pub gpu_seen: bool,
-    pub workers: Option<Workers>,
-    /// Whom the loop waited for (the attached trainer's).
-    pub chain: Option<Chain>,
-    pub cpu: Cpus,
-    pub io: Storage,
-    pub steps: Steps,
-    /// A machine-learning library is mapped.
-    pub has_library: bool,
-    /// Age of the target at the end, seconds.
-    pub age_s: Option<f64>,
-    /// Number of trainers.
-    pub trainers: usize,
-    /// Growth of the job's resident memory, bytes/s.
-    pub growth_s: Option<f64>,
-    /// Waits for a batch of 30 ms and more with their place in the run, oldest first.
-    pub stalls: Vec<Stall>,
+/// Makes a struct of numbers of their list: what each is, and how it comes out of the frames and the last of them.
+macro_rules! numbers {
+    ($(#[$of:meta])* $Name:ident of $span:ident, $last:ident: $($(#[$doc:meta])* $field:ident: $Type:ty = $value:expr;)+) => {
+        $(#[$of])*
+        #[derive(Debug, Clone, Default)]
+        pub(super) struct $Name {
+            $($(#[$doc])* pub $field: $Type,)+
+        }
+
+        impl $Name {
+            fn of_span($span: &Span<'_>, $last: &Frame) -> Self {
+                Self { $($field: $value),+ }
+            }
+        }
+    };
 }
 
-#[derive(Debug, Clone, Default)]
-pub(super) struct Cpus {
+numbers! {
+    /// The numbers of one window.
+    Features of span, last:
+    /// Seconds covered.
+    seconds: f64 = span.frames.iter().map(|frame| frame.seconds).sum();
+    /// Samples of the main threads.
+    samples: u32 = {
+        let trainers = span.frames.iter().flat_map(|frame| &frame.trainers);
+        trainers.fold(0, |sum: u32, trainer| sum.saturating_add(trainer.samples))
+    };
+    /// Target alive at the end.
+    alive: bool = last.alive;
+    /// Share of frames in which the target was stopped.
+    stopped: f64 = span.stopped;
+    /// The loop's thread (mean over trainers).
+    main: Option<LoopThread> = LoopThread::of(span);
+    /// Devices of the job.
+    gpu: Option<Device> = Device::of(span);
+    /// Some device can be seen, whether the job uses it or not.
+    gpu_seen: bool = last.gpus.iter().any(|gpu| !gpu.lost);
+    workers: Option<Workers> = Workers::of(span);
+    /// Whom the loop waited for (the attached trainer's).
+    chain: Option<Chain> = Chain::of(span);
+    cpu: Cpus = span.frames.last().map(|last| Cpus::of_span(span, last)).unwrap_or_default();
+    io: Storage = span.frames.last().map(|last| Storage::of_span(span, last)).unwrap_or_default();
+    steps: Steps = span.steps();
+    /// A machine-learning library is mapped.
+    has_library: bool = last.job.library.is_some();
+    /// Age of the target at the end, seconds.
+    age_s: Option<f64> = last.job.age_s;
+    /// Number of trainers.
+    trainers: usize = last.trainers.len();
+    /// Growth of the job's resident memory, bytes/s.
+    growth_s: Option<f64> = span.growth();
+    /// Waits for a batch of 30 ms and more with their place in the run, oldest first.
+    stalls: Vec<Stall> = {
+        let trainers = span.frames.iter().filter_map(|frame| span.trainers(frame).next());
+        trainers.flat_map(|trainer| trainer.stalls.iter().copied()).collect()
+    };
+}
+
+numbers! {
+    /// The CPUs that the job may use.
+    Cpus of span, last:
     /// CPUs that the job may use; the quota where it is smaller.
-    pub cores: Option<f64>,
+    cores: Option<f64> = allowed(last).into_iter().chain(last.job.cpu_quota_cores).reduce(f64::min);
     /// CPUs that it may use but for the quota.
-    pub allowed: Option<f64>,
+    allowed: Option<f64> = allowed(last);
     /// Use of the allowed CPUs, 0–1.
-    pub full: Option<f64>,
+    full: Option<f64> = span.share(|frame| frame.host.allowed_cpu_pct);
     /// The job's use, cores.
-    pub job: Option<f64>,
+    job: Option<f64> = span.share(|frame| frame.job.cpu_pct);
     /// Others' use of the allowed CPUs, cores.
-    pub others: Option<f64>,
+    others: Option<f64> = span.share(|frame| frame.host.others_cpu_pct);
     /// Share of throttled periods.
-    pub throttled: Option<f64>,
+    throttled: Option<f64> = span.mean(|frame| frame.job.throttled_share);
     /// Threads of the job that were active.
-    pub active_threads: Option<f64>,
+    active_threads: Option<f64> = span.mean(|frame| frame.job.active_threads.map(f64::from));
     /// Taken by the hypervisor, 0–1.
-    pub steal: Option<f64>,
+    steal: Option<f64> = span.share(|frame| frame.host.steal_pct);
+}
+
+fn allowed(last: &Frame) -> Option<f64> {
+    last.job.cpus_allowed.map(f64::from)
 }
 
 impl Cpus {
@@ -90,39 +120,48 @@ impl Cpus {
     }
 }
 
-/// Storage and memory.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Storage {
+numbers! {
+    /// Storage and memory.
+    Storage of span, last:
     /// The disk's numbers are of the job's data.
-    pub devices_known: bool,
+    devices_known: bool = last.storage.data_devices_known;
     /// Utilisation of the busiest, percent.
-    pub disk_busy_pct: Option<f64>,
+    disk_busy_pct: Option<f64> = span.mean(|frame| frame.storage.utilization_pct);
     /// Read from disk, bytes/s.
-    pub disk_read_s: Option<f64>,
+    disk_read_s: Option<f64> = span.mean(|frame| frame.storage.read_bytes_s);
     /// Reads a second.
-    pub reads_s: Option<f64>,
+    reads_s: Option<f64> = span.mean(|frame| frame.storage.reads_s);
     /// Mean read, bytes.
-    pub read_size: Option<f64>,
+    read_size: Option<f64> = span.mean(|frame| frame.storage.read_size_bytes);
     /// Mean time of an I/O, ms.
-    pub await_ms: Option<f64>,
+    await_ms: Option<f64> = span.mean(|frame| frame.storage.await_ms);
     /// The job's own reads from storage, bytes/s.
-    pub job_read_s: Option<f64>,
+    job_read_s: Option<f64> = span.mean(|frame| frame.job.read_bytes_s);
     /// PSI memory, percent.
-    pub psi_memory: Option<f64>,
+    psi_memory: Option<f64> = span.mean(|frame| frame.host.psi_memory_some_pct);
     /// Pages swapped in a second.
-    pub swap_in: Option<f64>,
+    swap_in: Option<f64> = span.mean(|frame| frame.host.swap_in_s);
     /// What is read again after eviction, bytes/s (the cgroup's where known, else the host's).
-    pub refaults_s: Option<f64>,
+    refaults_s: Option<f64> =
+        span.mean(|frame| frame.job.refaults_s.or(frame.host.refaults_s)).map(|pages| pages * PAGE);
     /// Name of the busiest disk that data of the job lie on.
-    pub disk: Option<std::sync::Arc<str>>,
+    disk: Option<Arc<str>> = {
+        let of_data = last.storage.devices.iter().filter(|device| device.data);
+        let busiest = of_data.max_by(|a, b| a.utilization_pct.total_cmp(&b.utilization_pct));
+        busiest.map(|device| Arc::clone(&device.name))
+    };
     /// Data files lie on a network file system.
-    pub network: bool,
+    network: bool = has_mount(last, MountKind::Network);
     /// Data files lie on a user-space file system.
-    pub fuse: bool,
+    fuse: bool = has_mount(last, MountKind::Fuse);
     /// Read limit of the cgroup, bytes/s.
-    pub limit_bytes_s: Option<f64>,
+    limit_bytes_s: Option<f64> = last.job.io_read_limit.0.map(|limit| limit as f64);
     /// Read limit of the cgroup, operations/s.
-    pub limit_iops: Option<f64>,
+    limit_iops: Option<f64> = last.job.io_read_limit.1.map(|limit| limit as f64);
+}
+
+fn has_mount(last: &Frame, kind: MountKind) -> bool {
+    last.storage.mounts.iter().any(|mount| mount.kind == kind)
 }
 
 impl Storage {
@@ -170,6 +209,8 @@ impl Mean {
 /// Frames with a length, and whose numbers of them are asked for.
 struct Span<'a> {
     frames: Vec<&'a Frame>,
+    /// Share of all frames, with a length or not, in which the target was stopped.
+    stopped: f64,
     stacks: &'a StackSums,
     /// Of one rank only.
     only: Option<ProcessId>,
@@ -177,7 +218,13 @@ struct Span<'a> {
 
 impl<'a> Span<'a> {
     fn new(frames: &[&'a Frame], stacks: &'a StackSums, only: Option<ProcessId>) -> Self {
-        Self { frames: frames.iter().copied().filter(|frame| frame.seconds > 0.0).collect(), stacks, only }
+        let stopped = frames.iter().filter(|frame| matches!(frame.state, 'T' | 't')).count();
+        Self {
+            frames: frames.iter().copied().filter(|frame| frame.seconds > 0.0).collect(),
+            stopped: stopped as f64 / frames.len().max(1) as f64,
+            stacks,
+            only,
+        }
     }
 
     /// The frame's trainers, or the one asked for.
@@ -198,47 +245,9 @@ impl<'a> Span<'a> {
         mean.get()
     }
 
-    fn cpus(&self, last: &Frame) -> Cpus {
-        let share = |pct: Option<f64>| pct.map(|pct| pct / 100.0);
-        let allowed = last.job.cpus_allowed.map(f64::from);
-        let quota = last.job.cpu_quota_cores;
-        Cpus {
-            cores: allowed.into_iter().chain(quota).reduce(f64::min),
-            allowed,
-            full: share(self.mean(|frame| frame.host.allowed_cpu_pct)),
-            job: share(self.mean(|frame| frame.job.cpu_pct)),
-            others: share(self.mean(|frame| frame.host.others_cpu_pct)),
-            throttled: self.mean(|frame| frame.job.throttled_share),
-            active_threads: self.mean(|frame| frame.job.active_threads.map(f64::from)),
-            steal: share(self.mean(|frame| frame.host.steal_pct)),
-        }
-    }
-
-    fn storage(&self, last: &Frame) -> Storage {
-        let lies_on = |kind: MountKind| last.storage.mounts.iter().any(|mount| mount.kind == kind);
-        Storage {
-            devices_known: last.storage.data_devices_known,
-            disk_busy_pct: self.mean(|frame| frame.storage.utilization_pct),
-            disk_read_s: self.mean(|frame| frame.storage.read_bytes_s),
-            reads_s: self.mean(|frame| frame.storage.reads_s),
-            read_size: self.mean(|frame| frame.storage.read_size_bytes),
-            await_ms: self.mean(|frame| frame.storage.await_ms),
-            job_read_s: self.mean(|frame| frame.job.read_bytes_s),
-            psi_memory: self.mean(|frame| frame.host.psi_memory_some_pct),
-            swap_in: self.mean(|frame| frame.host.swap_in_s),
-            refaults_s: self.mean(|frame| frame.job.refaults_s.or(frame.host.refaults_s)).map(|pages| pages * PAGE),
-            disk: last
-                .storage
-                .devices
-                .iter()
-                .filter(|device| device.data)
-                .max_by(|a, b| a.utilization_pct.total_cmp(&b.utilization_pct))
-                .map(|device| std::sync::Arc::clone(&device.name)),
-            network: lies_on(MountKind::Network),
-            fuse: lies_on(MountKind::Fuse),
-            limit_bytes_s: last.job.io_read_limit.0.map(|limit| limit as f64),
-            limit_iops: last.job.io_read_limit.1.map(|limit| limit as f64),
-        }
+    /// The mean of percents, as a share.
+    fn share(&self, pct: impl Fn(&'a Frame) -> Option<f64>) -> Option<f64> {
+        self.mean(pct).map(|pct| pct / 100.0)
     }
 
     fn steps(&self) -> Steps {
@@ -277,38 +286,8 @@ impl Features {
     /// their state only. `stacks` may reach back further than the frames: they are taken seldom. `only` leaves out all
     /// trainers but that one, and their workers: one rank of several.
     pub fn of(frames: &[&Frame], stacks: &StackSums, only: Option<ProcessId>) -> Self {
-        let Some(last) = frames.last() else { return Self::default() };
-        let stopped = frames.iter().filter(|frame| matches!(frame.state, 'T' | 't')).count();
-        let span = Span::new(frames, stacks, only);
-        let timed_last = span.frames.last().copied();
-        Self {
-            seconds: span.frames.iter().map(|frame| frame.seconds).sum(),
-            samples: span
-                .frames
-                .iter()
-                .flat_map(|frame| &frame.trainers)
-                .fold(0, |sum: u32, trainer| sum.saturating_add(trainer.samples)),
-            alive: last.alive,
-            stopped: stopped as f64 / frames.len().max(1) as f64,
-            main: LoopThread::of(&span),
-            gpu: Device::of(&span),
-            gpu_seen: last.gpus.iter().any(|gpu| !gpu.lost),
-            workers: Workers::of(&span),
-            chain: Chain::of(&span),
-            cpu: timed_last.map(|last| span.cpus(last)).unwrap_or_default(),
-            io: timed_last.map(|last| span.storage(last)).unwrap_or_default(),
-            steps: span.steps(),
-            stalls: span
-                .frames
-                .iter()
-                .filter_map(|frame| span.trainers(frame).next())
-                .flat_map(|trainer| trainer.stalls.iter().copied())
-                .collect(),
-            has_library: last.job.library.is_some(),
-            age_s: last.job.age_s,
-            trainers: last.trainers.len(),
-            growth_s: span.growth(),
-        }
+        let last = frames.last().copied();
+        last.map(|last| Self::of_span(&Span::new(frames, stacks, only), last)).unwrap_or_default()
     }
 
     /// Share of the time in which the job does not use its devices; all of it where there are none.

@@ -4,17 +4,17 @@
 //! change. A new class or cause takes over when it has been seen for long enough without a break; from then on the
 //! long window begins where the change did, so that the two regimes are not mixed.
 
-use crate::rates::Frame;
 use crate::rates::frame::WorkerRates;
 use crate::rates::stacks::sums::StackSums;
 use crate::rates::time_split::LoopActivity;
+use crate::rates::{Frame, mean};
 use crate::sample::Sample;
 
 use super::causes::worker_restart::{ONE_SET, RESTART};
 use super::causes::{Cause, Judgement, Known};
 use super::class::Class;
 use super::features::Features;
-use super::stats::{mean, round};
+use super::stats::round;
 use super::verdict::{Context, Verdict};
 use super::{compose, decision, ranks};
 

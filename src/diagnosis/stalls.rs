@@ -29,13 +29,14 @@ pub fn period(stalls: &[Stall]) -> Option<Period> {
     let mut waits: Vec<(u64, f64)> = Vec::new();
     for stall in stalls {
         match waits.last_mut() {
-            Some(last) if last.0 == stall.count => last.1 += f64::from(stall.seconds),
-            Some(last) if last.0 > stall.count => {
-                waits.clear();
-                waits.push((stall.count, f64::from(stall.seconds)));
+            Some(last) if last.0 == stall.count => {
+                last.1 += f64::from(stall.seconds);
+                continue;
             }
-            _ => waits.push((stall.count, f64::from(stall.seconds))),
+            Some(last) if last.0 > stall.count => waits.clear(),
+            _ => {}
         }
+        waits.push((stall.count, f64::from(stall.seconds)));
     }
     let lengths: Vec<f64> = waits.iter().map(|(_, seconds)| *seconds).collect();
     let least = super::stats::quantile(&lengths, 0.9)? * OF_LONGEST;

@@ -12,12 +12,6 @@ pub fn quantile(values: &[f64], quantile: f64) -> Option<f64> {
     Some(below + (above - below) * at.fract())
 }
 
-/// Arithmetic mean; `None` when there is nothing.
-pub fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
-}
-
 /// Where `value` lies between `none` (0) and `full` (1), cut at both ends. Works in either direction.
 pub fn ramp(value: f64, none: f64, full: f64) -> f64 {
     if (full - none).abs() < f64::EPSILON {

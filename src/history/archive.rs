@@ -106,8 +106,6 @@ pub struct Archive {
     /// First moments of the series but the oldest.
     series: VecDeque<MomentId>,
     next: MomentId,
-    block_bytes: usize,
-    recent_bytes: usize,
 }
 
 impl Archive {
@@ -140,7 +138,6 @@ impl Archive {
             cause: verdict.cause,
         });
         let weight = weight::of_frame(&frame) + weight::of_verdict(&verdict);
-        self.recent_bytes += weight;
         self.recent.push_back((Moment { id, frame, verdict, since_ns }, weight));
         self.pack();
         self.shrink();
@@ -179,7 +176,12 @@ impl Archive {
     /// Memory that the moments take, bytes; of those not packed an estimate.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.block_bytes + self.recent_bytes + self.stamps.len() * size_of::<Stamp>()
+        let blocks: usize = self.blocks.iter().map(|block| block.bytes()).sum();
+        blocks + self.recent_bytes() + self.stamps.len() * size_of::<Stamp>()
+    }
+
+    fn recent_bytes(&self) -> usize {
+        self.recent.iter().map(|(_, weight)| weight).sum()
     }
 
     /// What is known of a moment, while it is kept.
@@ -257,7 +259,7 @@ impl Archive {
 
     /// Packs the oldest of the recent moments once there are many, or heavy ones; but never the newest.
     fn pack(&mut self) {
-        let heavy = self.recent_bytes > self.limits.bytes / 4;
+        let heavy = self.recent_bytes() > self.limits.bytes / 4;
         if self.recent.len() < 2 * BLOCK && !heavy {
             return;
         }
@@ -266,10 +268,7 @@ impl Archive {
             return;
         }
         let block = pack(self.recent.iter().take(count).map(|(moment, _)| moment));
-        for (_, weight) in self.recent.drain(..count) {
-            self.recent_bytes = self.recent_bytes.saturating_sub(weight);
-        }
-        self.block_bytes += block.bytes();
+        self.recent.drain(..count);
         self.blocks.push_back(Arc::new(block));
     }
 
@@ -280,12 +279,8 @@ impl Archive {
             if self.bytes() <= self.limits.bytes && !self.is_too_old(oldest.saturating_sub(1)) {
                 break;
             }
-            match self.blocks.pop_front() {
-                Some(block) => self.block_bytes = self.block_bytes.saturating_sub(block.bytes()),
-                None => {
-                    let weight = self.recent.pop_front().map_or(0, |(_, weight)| weight);
-                    self.recent_bytes = self.recent_bytes.saturating_sub(weight);
-                }
+            if self.blocks.pop_front().is_none() {
+                self.recent.pop_front();
             }
             self.stamps.drain(..oldest.min(self.stamps.len()));
             let first = self.stamps.front().map_or(self.next, |s| s.id);

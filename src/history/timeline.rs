@@ -11,7 +11,7 @@ mod point;
 mod runs;
 mod window;
 
-pub use point::{GPUS, Point, loop_shares, mean, read_bytes_s};
+pub use point::{GPUS, Point, loop_shares, read_bytes_s};
 pub use window::Window;
 
 use std::collections::VecDeque;
@@ -131,7 +131,7 @@ impl Timeline {
                 walked_ns = walked_ns.min(open.start_ns);
             }
             if i + 1 >= coarse {
-                walk(level.closed(), window, &mut walked_ns, &mut visit);
+                walk(&level.closed, window, &mut walked_ns, &mut visit);
             }
         }
     }

@@ -43,7 +43,6 @@ pub struct Totals {
     /// What the loops' threads did, seconds.
     pub split_s: TimeSplit,
     running: Option<Stretch>,
-    classes: [f64; Class::ALL.len()],
     causes: Vec<CauseTime>,
 }
 
@@ -55,9 +54,6 @@ impl Totals {
         self.steps = verdict.steps.count.or(self.steps);
         if let Some(shares) = loop_shares(frame) {
             self.split_s += shares.map(|share| share * seconds);
-        }
-        if let Some(sum) = self.classes.get_mut(verdict.class as usize) {
-            *sum += seconds;
         }
         if let Some(known) = self.causes.iter_mut().find(|known| same_cause(&known.verdict, verdict)) {
             known.seconds += seconds;
@@ -86,8 +82,9 @@ impl Totals {
     /// Classes with their time, seconds, longest first.
     #[must_use]
     pub fn classes(&self) -> Vec<(Class, f64)> {
-        let mut classes: Vec<_> =
-            Class::ALL.into_iter().zip(self.classes).filter(|(_, seconds)| *seconds > 0.0).collect();
+        let of = |class| self.causes.iter().filter(move |known| known.verdict.class == class);
+        let sums = Class::ALL.map(|class| (class, of(class).map(|known| known.seconds).sum()));
+        let mut classes: Vec<(Class, f64)> = sums.into_iter().filter(|(_, seconds)| *seconds > 0.0).collect();
         classes.sort_by(|a, b| b.1.total_cmp(&a.1));
         classes
     }

@@ -11,9 +11,9 @@ use jiff::tz::TimeZone;
 
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
-use crate::rates::Frame;
 use crate::rates::frame::{GpuRates, TrainerRates, WorkerRates};
 use crate::rates::time_split::LoopActivity;
+use crate::rates::{Frame, mean};
 use crate::sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
 
 /// A column of a row: its name, and its value as text, empty where it was not measured.
@@ -312,12 +312,6 @@ fn whole(value: Option<impl ToString>) -> String {
 
 fn bytes(value: Option<u64>) -> Option<f64> {
     value.map(|value| value as f64)
-}
-
-/// Mean of what is known.
-fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let (sum, count) = values.flatten().fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
 }
 
 /// Sum, where every part is known and there is one.

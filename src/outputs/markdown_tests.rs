@@ -4,8 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::diagnosis::causes::Cause;
-use crate::diagnosis::verdict::{Class, GpuIdle, Phase};
+use crate::outputs::testing::verdict;
 use crate::rates::time_split::TimeSplit;
 
 /// A verdict every text of which is `text`.
@@ -26,70 +25,17 @@ fn of(text: &str) -> Verdict {
 }
 
 fn full() -> Verdict {
-    Verdict {
-        schema: 1,
-        trainmon: "0.1.0".to_owned(),
-        pid: 1234,
+    let mut full = Verdict {
         command: "python train.py --data /data/image_net".to_owned(),
         started: "2026-02-03T04:05:06Z".to_owned(),
-        observed_s: 20.0,
-        phase: Phase::Training,
-        class: Class::DataLoader,
-        cause: Some(Cause::TooFewWorkers),
-        confidence: 0.93,
         summary: "The GPU waits for batches 68 % of the time; 4 workers are 97 % busy.".to_owned(),
-        first_verdict_s: Some(3.1),
-        shares: Some(TimeSplit {
-            input_wait: 0.68,
-            device_sync: 0.02,
-            host_busy: 0.24,
-            checkpoint: 0.0,
-            other: 0.06,
-        }),
-        gpu_idle: Some(GpuIdle { total: 0.81, ..GpuIdle::default() }),
-        steps: Steps {
-            per_s: Some(0.77),
-            p50_ms: Some(210.0),
-            p95_ms: Some(5480.0),
-            count: Some(15),
-            stall_every: Some(4),
-            source: None,
-        },
-        evidence: vec![
-            Evidence {
-                signal: "input_wait".to_owned(),
-                value: Some(0.68),
-                unit: "share".to_owned(),
-                threshold: Some(0.1),
-                text: "of the main thread's time went into waiting for a batch".to_owned(),
-            },
-            Evidence { signal: "cores_free".to_owned(), unit: "cores".to_owned(), ..Evidence::default() },
-        ],
-        advice: vec![
-            Advice {
-                title: "Raise num_workers from 4 to 7".to_owned(),
-                why: "Each worker takes 5.2 s for a batch and the trainer needs one every 0.8 s.".to_owned(),
-                speedup_at_most: Some(1.7),
-                predicted_step_ms: Some(760.0),
-            },
-            Advice { title: "Make the transforms cheaper".to_owned(), ..Advice::default() },
-        ],
-        other_findings: vec![Finding {
-            class: Class::Gpu,
-            cause: Some(Cause::UnderFilled),
-            confidence: 0.4,
-            text: "Power stays under half of its limit while the device is busy.".to_owned(),
-        }],
-        not_seen: vec![
-            NotSeen {
-                what: "syscall".to_owned(),
-                why: "Yama's ptrace_scope is 1".to_owned(),
-                mend: Some("sudo trainmon diagnose --pid 1234".to_owned()),
-            },
-            NotSeen { what: "gpm".to_owned(), why: "the A10G has none".to_owned(), mend: None },
-        ],
-        ..Verdict::default()
-    }
+        ..verdict()
+    };
+    full.evidence[0].text = "of the main thread's time went into waiting for a batch".to_owned();
+    (full.evidence[1].value, full.evidence[1].threshold) = (None, None);
+    full.advice.push(Advice { title: "Make the transforms cheaper".to_owned(), ..Advice::default() });
+    full.not_seen.push(NotSeen { what: "gpm".to_owned(), why: "the A10G has none".to_owned(), mend: None });
+    full
 }
 
 #[test]

@@ -7,4 +7,6 @@ pub mod json;
 pub mod log;
 pub mod markdown;
 pub mod recording;
+#[cfg(test)]
+mod testing;
 pub mod text;

@@ -24,8 +24,10 @@ pub struct Recorder<W: Write> {
     pending: Vec<u8>,
     pending_samples: usize,
     pending_since_ns: u64,
-    samples: u64,
-    bytes: u64,
+    /// Samples given so far.
+    pub samples: u64,
+    /// Bytes written so far.
+    pub bytes: u64,
 }
 
 impl<W: Write> Recorder<W> {
@@ -78,18 +80,6 @@ impl<W: Write> Recorder<W> {
         Ok(())
     }
 
-    /// Samples given so far.
-    #[must_use]
-    pub fn samples(&self) -> u64 {
-        self.samples
-    }
-
-    /// Bytes written so far.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     fn line(&mut self, value: &impl Serialize) -> io::Result<()> {
         let before = self.pending.len();
         serde_json::to_writer(&mut self.pending, value)?;
@@ -137,8 +127,8 @@ mod tests {
         }
         recorder.flush().unwrap();
         recorder.flush().unwrap();
-        assert_eq!(recorder.samples(), samples);
-        assert_eq!(recorder.bytes(), recorder.out.0.iter().map(|piece| piece.len() as u64).sum::<u64>());
+        assert_eq!(recorder.samples, samples);
+        assert_eq!(recorder.bytes, recorder.out.0.iter().map(|piece| piece.len() as u64).sum::<u64>());
         recorder.out.0.iter().map(|piece| lines(piece)).collect()
     }
 

@@ -1,11 +1,14 @@
 //! The verdict for a person: what holds the job back, why, and what to do first, within 80 columns.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
 use crate::diagnosis::Verdict;
-use crate::diagnosis::verdict::{Class, Evidence, GpuIdle, Hottest, Phase, Stages, Steps, WorkerVerdict};
+use crate::diagnosis::verdict::{
+    Class, Evidence, Finding, GpuIdle, Hottest, NotSeen, Phase, Stages, Steps, WorkerVerdict,
+};
 use crate::text::format::{precise, precise_in_unit};
 use crate::text::{sanitise, wrap_hanging};
 
@@ -40,8 +43,8 @@ pub fn write(out: &mut impl Write, verdict: &Verdict, style: Style) -> io::Resul
     page.stages(&verdict.workers);
     page.evidence(&verdict.evidence);
     page.advice(verdict);
-    page.findings(verdict);
-    page.not_seen(verdict);
+    page.findings(&verdict.other_findings);
+    page.not_seen(&verdict.not_seen);
     page.own(verdict);
     let mut text = page.lines.join("\n");
     text.push('\n');
@@ -49,24 +52,10 @@ pub fn write(out: &mut impl Write, verdict: &Verdict, style: Style) -> io::Resul
     out.flush()
 }
 
-/// The class as a headline.
-#[must_use]
-pub fn class_words(class: Class) -> &'static str {
-    match class {
-        Class::DataLoader => "DATA-LOADER",
-        Class::Io => "IO",
-        Class::Cpu => "CPU",
-        Class::Gpu => "GPU",
-        Class::Balanced => "BALANCED",
-        Class::Idle => "IDLE",
-        Class::Unknown => "UNKNOWN",
-    }
-}
-
 /// `DATA-LOADER: too few workers (93 % sure)`.
 #[must_use]
 pub fn headline(verdict: &Verdict) -> String {
-    let class = class_words(verdict.class);
+    let class = verdict.class.word().to_uppercase();
     let sure = percent(verdict.confidence);
     match (verdict.cause, verdict.class) {
         (Some(cause), _) => format!("{class}: {} ({sure} % sure)", cause.spec().headline),
@@ -112,6 +101,14 @@ impl Page {
     fn title(&mut self, title: &str) {
         self.blank();
         self.lines.push(self.bold(title));
+    }
+
+    /// A list under its title, where there is anything in it.
+    fn section<T>(&mut self, title: &str, items: &[T], each: impl Fn(&mut Self, &T)) {
+        if !items.is_empty() {
+            self.title(title);
+            items.iter().for_each(|item| each(self, item));
+        }
     }
 
     /// A paragraph of external or own text.
@@ -237,14 +234,9 @@ impl Page {
     }
 
     fn functions(&mut self, title: &str, functions: &[Hottest]) {
-        if functions.is_empty() {
-            return;
-        }
-        self.title(title);
-        for function in functions {
-            let Hottest { function, file, line, share } = function;
-            self.text(&format!("  {:>4} % ", percent(*share)), &format!("{function} ({file}:{line})"));
-        }
+        self.section(title, functions, |page, Hottest { function, file, line, share }| {
+            page.text(&format!("  {:>4} % ", percent(*share)), &format!("{function} ({file}:{line})"));
+        });
     }
 
     /// The workers' stages and the function that takes most of their time.
@@ -255,22 +247,11 @@ impl Page {
             return;
         }
         self.blank();
-        self.lines.push(format!(
-            "  {:<12}{:>8}{:>12}{:>12}{:>8}{:>12}",
-            "PID", "load", "decode", "transform", "collate", "hand over"
-        ));
+        self.row("PID", ["load", "decode", "transform", "collate", "hand over"]);
         for (worker, stages) in known.iter().take(WORKERS_LISTED) {
             let Stages { load, decode, transform, collate, hand_over } = **stages;
-            let share = |share: f64| format!("{} %", percent(share));
-            self.lines.push(format!(
-                "  {:<12}{:>8}{:>12}{:>12}{:>8}{:>12}",
-                worker.pid,
-                share(load),
-                share(decode),
-                share(transform),
-                share(collate),
-                share(hand_over),
-            ));
+            let shares = [load, decode, transform, collate, hand_over];
+            self.row(&worker.pid.to_string(), shares.map(|share| format!("{} %", percent(share))));
         }
         let mut hottest: Vec<&Hottest> = known.iter().filter_map(|(worker, _)| worker.hottest.as_ref()).collect();
         hottest.sort_by(|a, b| (&a.file, &a.function).cmp(&(&b.file, &b.function)).then(b.share.total_cmp(&a.share)));
@@ -288,70 +269,53 @@ impl Page {
             1 => "The worker's time".to_owned(),
             count => format!("The {count} workers' time"),
         });
-        self.lines.push(format!(
-            "  {:<12}{:>8}{:>12}{:>12}{:>8}{:>12}",
-            "", "busy", "waits for", "queues for", "idle", "batches"
-        ));
-        self.lines
-            .push(format!("  {:<12}{:>8}{:>12}{:>12}{:>8}{:>12}", "PID", "", "data", "a CPU", "", "per second"));
+        self.row("", ["busy", "waits for", "queues for", "idle", "batches"]);
+        self.row("PID", ["", "data", "a CPU", "", "per second"]);
         if workers.len() <= WORKERS_LISTED {
             for worker in workers {
-                self.worker(&worker.pid.to_string(), worker);
+                self.worker(&worker.pid.to_string(), |value| value(worker));
             }
             return;
         }
-        for (name, pick) in [("least busy", Pick::Least), ("median", Pick::Median), ("most busy", Pick::Most)] {
-            let each = |value: fn(&WorkerVerdict) -> Option<f64>| pick.of(workers.iter().filter_map(value));
-            let summed = WorkerVerdict {
-                busy: each(|worker| worker.busy),
-                io_wait: each(|worker| worker.io_wait),
-                runnable: each(|worker| worker.runnable),
-                idle: each(|worker| worker.idle),
-                batches_per_s: each(|worker| worker.batches_per_s),
-                ..WorkerVerdict::default()
-            };
-            let name = match name {
-                "least busy" => "lowest",
-                "most busy" => "highest",
-                name => name,
-            };
-            self.worker(name, &summed);
+        for (name, halves) in [("lowest", 0), ("median", 1), ("highest", 2)] {
+            self.worker(name, |value| {
+                let known = workers.iter().filter_map(value).filter(|value| value.is_finite());
+                let mut sorted: Vec<f64> = known.collect();
+                sorted.sort_by(f64::total_cmp);
+                let place = sorted.len() * halves / 2;
+                sorted.get(place.min(sorted.len().saturating_sub(1))).copied()
+            });
         }
     }
 
-    fn worker(&mut self, name: &str, worker: &WorkerVerdict) {
-        let share = |share: Option<f64>| {
-            share.filter(|share| share.is_finite()).map_or("-".to_owned(), |share| format!("{} %", percent(share)))
+    /// The row of a worker, or of several, from which `of` takes one of the values.
+    fn worker(&mut self, name: &str, of: impl Fn(fn(&WorkerVerdict) -> Option<f64>) -> Option<f64>) {
+        let words = |value: Option<f64>, words: fn(f64) -> String| {
+            value.filter(|value| value.is_finite()).map_or("-".to_owned(), words)
         };
-        let batches = worker.batches_per_s.filter(|rate| rate.is_finite()).map_or("-".to_owned(), precise);
-        let line = format!(
-            "  {name:<12}{:>8}{:>12}{:>12}{:>8}{batches:>12}",
-            share(worker.busy),
-            share(worker.io_wait),
-            share(worker.runnable),
-            share(worker.idle),
-        );
-        self.lines.push(line);
+        let share = |value| words(of(value), |share| format!("{} %", percent(share)));
+        let batches = words(of(|worker| worker.batches_per_s), precise);
+        self.row(name, [share(|w| w.busy), share(|w| w.io_wait), share(|w| w.runnable), share(|w| w.idle), batches]);
+    }
+
+    /// A row of the workers' tables.
+    fn row<T: Display>(&mut self, name: &str, [a, b, c, d, e]: [T; 5]) {
+        self.lines.push(format!("  {name:<12}{a:>8}{b:>12}{c:>12}{d:>8}{e:>12}"));
     }
 
     fn evidence(&mut self, evidence: &[Evidence]) {
-        if evidence.is_empty() {
-            return;
-        }
-        self.title("Evidence");
-        for item in evidence {
-            let value = precise_in_unit(item.value, &item.unit);
+        self.section("Evidence", evidence, |page, item| {
+            let in_unit = |value| precise_in_unit(value, &item.unit);
             let text = if item.text.is_empty() { item.signal.replace('_', " ") } else { item.text.clone() };
-            let held =
-                item.threshold.map(|value| format!(" (threshold {})", precise_in_unit(Some(value), &item.unit)));
+            let held = item.threshold.map(|value| format!(" (threshold {})", in_unit(Some(value))));
             let text = text + &held.unwrap_or_default();
-            let value = self.plain(&value);
+            let value = page.plain(&in_unit(item.value));
             if value.width() <= VALUE {
-                self.text(&format!("  {value:>VALUE$}  "), &text);
+                page.text(&format!("  {value:>VALUE$}  "), &text);
             } else {
-                self.text("  ", &format!("{value}  {text}"));
+                page.text("  ", &format!("{value}  {text}"));
             }
-        }
+        });
     }
 
     fn advice(&mut self, verdict: &Verdict) {
@@ -381,29 +345,22 @@ impl Page {
         }
     }
 
-    fn findings(&mut self, verdict: &Verdict) {
-        if verdict.other_findings.is_empty() {
-            return;
-        }
-        self.title("Also found");
-        for finding in &verdict.other_findings {
+    fn findings(&mut self, findings: &[Finding]) {
+        self.section("Also found", findings, |page, finding| {
+            let class = finding.class.word().to_uppercase();
             let cause = finding.cause.map(|cause| format!(", {}", cause.spec().headline)).unwrap_or_default();
             let sure = percent(finding.confidence);
-            self.text("  - ", &format!("{}{cause} ({sure} % sure): {}", class_words(finding.class), finding.text));
-        }
+            page.text("  - ", &format!("{class}{cause} ({sure} % sure): {}", finding.text));
+        });
     }
 
-    fn not_seen(&mut self, verdict: &Verdict) {
-        if verdict.not_seen.is_empty() {
-            return;
-        }
-        self.title("Not seen");
-        for item in &verdict.not_seen {
-            self.text("  - ", &format!("{}: {}", item.what, item.why));
-            if let Some(mend) = &item.mend {
-                self.text("    to mend: ", mend);
+    fn not_seen(&mut self, items: &[NotSeen]) {
+        self.section("Not seen", items, |page, NotSeen { what, why, mend }| {
+            page.text("  - ", &format!("{what}: {why}"));
+            if let Some(mend) = mend {
+                page.text("    to mend: ", mend);
             }
-        }
+        });
     }
 
     fn own(&mut self, verdict: &Verdict) {
@@ -421,35 +378,8 @@ impl Page {
     }
 }
 
-/// Which of several values stands for them.
-#[derive(Clone, Copy)]
-enum Pick {
-    Least,
-    Median,
-    Most,
-}
-
-impl Pick {
-    fn of(self, values: impl Iterator<Item = f64>) -> Option<f64> {
-        let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-        values.sort_by(f64::total_cmp);
-        match self {
-            Self::Least => values.first(),
-            Self::Median => values.get(values.len() / 2),
-            Self::Most => values.last(),
-        }
-        .copied()
-    }
-}
-
 fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { 0.0 }
-}
-
-/// Columns of the widest line of a text.
-#[must_use]
-pub fn widest(text: &str) -> usize {
-    text.lines().map(UnicodeWidthStr::width).max().unwrap_or(0)
 }
 
 #[cfg(test)]

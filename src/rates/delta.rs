@@ -57,11 +57,12 @@ impl Scheduled {
     }
 }
 
-/// A struct of rates whose fields of these names are those of a sample, the others being their defaults.
+/// A struct of rates whose fields of these names are those of a sample, the others being those of `base`, else defaults.
 macro_rules! copied {
-    ($from:expr => $type:ident: $($field:ident)*) => {
-        $type { $($field: $from.$field.clone(),)* ..$type::default() }
+    ($from:expr, $base:expr => $type:ident: $($field:ident)*) => {
+        $type { $($field: $from.$field.clone(),)* ..$base }
     };
+    ($from:expr => $type:ident: $($field:ident)*) => { copied!($from, $type::default() => $type: $($field)*) };
 }
 pub(super) use copied;
 

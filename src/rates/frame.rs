@@ -98,8 +98,6 @@ pub struct JobRates {
     pub memory_cgroup_bytes: Option<u64>,
     /// File pages of the cgroup read again soon after eviction, per second.
     pub refaults_s: Option<f64>,
-    /// How often the memory limit forced reclaim, per second.
-    pub memory_limit_hits_s: Option<f64>,
     /// Read limits on the cgroup: bytes per second, operations per second.
     pub io_read_limit: (Option<u64>, Option<u64>),
     /// Runnable threads beyond the running ones are judged from this: threads of the job that were on a CPU or
@@ -107,9 +105,7 @@ pub struct JobRates {
     pub active_threads: Option<u32>,
     /// A machine-learning library that the job has mapped.
     pub library: Option<Arc<str>>,
-    /// Number of processes and threads.
-    pub process_count: u32,
-    /// Threads in all.
+    /// Number of threads.
     pub thread_count: u32,
     /// Seconds since the target started.
     pub age_s: Option<f64>,
@@ -150,16 +146,10 @@ pub struct TrainerRates {
     pub step_lengths_s: Vec<f32>,
     /// Share of the main thread's runnable time spent queueing for a CPU, 0–1.
     pub run_delay_share: Option<f64>,
-    /// CPU use of the main thread, percent of one core.
-    pub main_cpu_pct: Option<f64>,
     /// CPU use of the whole process, percent of one core.
     pub cpu_pct: Option<f64>,
     /// Bytes per second read by this process through read calls.
     pub read_chars_s: Option<f64>,
-    /// Bytes per second fetched from storage by this process.
-    pub read_bytes_s: Option<f64>,
-    /// Bytes per second written by this process through write calls.
-    pub write_chars_s: Option<f64>,
 }
 
 /// A wait for a batch, and where in the run it lies.
@@ -272,8 +262,6 @@ pub struct HostRates {
     pub memory_total_bytes: Option<u64>,
     /// Pages swapped in per second.
     pub swap_in_s: Option<f64>,
-    /// Pages swapped out per second.
-    pub swap_out_s: Option<f64>,
     /// File pages read again soon after eviction, per second.
     pub refaults_s: Option<f64>,
     /// PSI: percent of the interval in which some task waited for a CPU.

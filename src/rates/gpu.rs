@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::GpuChoice;
-use super::delta::{delta, span};
+use super::delta::{copied, delta, span};
 use super::device::DeviceUse;
 use super::frame::{GpuLink, GpuProcessRates, GpuRates};
 use crate::sample::{Gpm, GpuDevice, GpuProcess, GpuSample, JobSample, Sample};
@@ -212,38 +212,23 @@ fn rates(
     };
     let watts = |mw: u32| f64::from(mw) / 1e3;
     let bytes_s = |kib_s: u32| f64::from(kib_s) * 1024.0;
-    GpuRates {
-        index: device.index,
-        uuid: device.uuid.clone(),
-        name: device.name.clone(),
-        lost: device.lost,
+    let used = GpuRates {
         memory_utilization_pct: percent(now.memory_utilization_pct),
-        memory_used_bytes: device.memory_used_bytes,
-        memory_total_bytes: device.memory_total_bytes,
         power_w: power_w(now, earlier, seconds),
         power_limit_w: device.power_limit_mw.map(watts),
-        temperature_c: device.temperature_c,
-        sm_clock_mhz: device.sm_clock_mhz,
-        sm_clock_max_mhz: device.sm_clock_max_mhz,
-        memory_clock_mhz: device.memory_clock_mhz,
-        memory_clock_max_mhz: device.memory_clock_max_mhz,
-        clock_event_reasons: device.clock_event_reasons,
         pcie_rx_bytes_s: now.pcie_rx_kib_s.map(bytes_s),
         pcie_tx_bytes_s: now.pcie_tx_kib_s.map(bytes_s),
         pcie_capacity_bytes_s: pcie_capacity(device),
-        pcie_generation: device.pcie_generation,
-        pcie_width: device.pcie_width,
-        pcie_generation_max: device.pcie_generation_max,
-        pcie_width_max: device.pcie_width_max,
-        ecc_uncorrected: device.ecc_uncorrected,
-        mig: device.mig,
         sm_active_pct: share(|gpm| gpm.sm_active_pct),
         tensor_active_pct: share(|gpm| gpm.tensor_active_pct),
         dram_active_pct: share(|gpm| gpm.dram_active_pct),
         encoder_pct: now.encoder_pct.filter(|pct| *pct <= 100),
         decoder_pct: now.decoder_pct.filter(|pct| *pct <= 100),
         ..used
-    }
+    };
+    copied!(device, used => GpuRates: index uuid name lost memory_used_bytes memory_total_bytes temperature_c sm_clock_mhz
+        sm_clock_max_mhz memory_clock_mhz memory_clock_max_mhz clock_event_reasons pcie_generation pcie_width
+        pcie_generation_max pcie_width_max ecc_uncorrected mig)
 }
 
 /// Mean power from the energy counter where it moved over an interval long enough for its steps, else the reading.

@@ -27,7 +27,6 @@ pub(super) fn fold(before: Option<&Sample>, sample: &Sample, job_cpu_pct: Option
     };
     let (Some(before), Some(span_s)) = (before, seconds) else { return out };
     out.swap_in_s = rate(host.swapped_in_pages, before.swapped_in_pages, seconds);
-    out.swap_out_s = rate(host.swapped_out_pages, before.swapped_out_pages, seconds);
     out.refaults_s = rate(host.refaulted_file_pages, before.refaulted_file_pages, seconds);
     out.psi_cpu_some_pct = pressure(before.cpu_pressure, host.cpu_pressure, span_s);
     out.psi_io_some_pct = pressure(before.io_pressure, host.io_pressure, span_s);
@@ -180,7 +179,7 @@ mod tests {
         };
         let rates = between(at(0, 10), at(500_000, 30), vec![], None);
         assert!(close(rates.psi_io_some_pct, 25.0) && close(rates.swap_in_s, 10.0));
-        assert_eq!((rates.psi_cpu_some_pct, rates.swap_out_s, rates.memory_used_bytes), (None, None, Some(70)));
+        assert_eq!((rates.psi_cpu_some_pct, rates.memory_used_bytes), (None, Some(70)));
         let rates = between(at(500_000, 30), at(0, 10), vec![], None);
         assert_eq!((rates.psi_io_some_pct, rates.swap_in_s), (None, None));
     }

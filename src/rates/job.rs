@@ -29,8 +29,6 @@ pub(super) struct ProcessDelta {
     pub known: bool,
     /// CPU use, percent of one core.
     pub cpu_pct: Option<f64>,
-    /// CPU use of the main thread, percent of one core.
-    pub main_cpu_pct: Option<f64>,
     /// Of the main thread.
     pub main: Option<Scheduled>,
     /// Of all threads with counters at both readings.
@@ -41,13 +39,7 @@ pub(super) struct ProcessDelta {
     pub minor_faults_s: Option<f64>,
     /// Page faults served from storage, per second.
     pub major_faults_s: Option<f64>,
-    /// Rates of the I/O counters, where they can be read.
-    pub io: IoRates,
-}
-
-/// Rates of `/proc/PID/io`.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct IoRates {
+    // Rates of `/proc/PID/io`, where it can be read.
     pub read_chars_s: Option<f64>,
     pub write_chars_s: Option<f64>,
     pub read_calls_s: Option<f64>,
@@ -101,11 +93,17 @@ impl ProcessDelta {
             now.threads.iter().for_each(|thread| threads.add(now, thread, None, 0.0));
             return Self::default();
         };
+        let io_s =
+            |count: fn(&IoCounters) -> u64| rate(now.io.as_ref().map(count), before.io.as_ref().map(count), seconds);
         let mut out = Self {
             known: true,
             minor_faults_s: rate(Some(now.minor_faults), Some(before.minor_faults), seconds),
             major_faults_s: rate(Some(now.major_faults), Some(before.major_faults), seconds),
-            io: IoRates::of(before.io.as_ref(), now.io.as_ref(), seconds),
+            read_chars_s: io_s(|io| io.read_chars),
+            write_chars_s: io_s(|io| io.write_chars),
+            read_calls_s: io_s(|io| io.read_calls),
+            read_bytes_s: io_s(|io| io.read_bytes),
+            write_bytes_s: io_s(|io| io.write_bytes),
             ..Self::default()
         };
         let user = delta(Some(now.user_ticks), Some(before.user_ticks));
@@ -123,7 +121,6 @@ impl ProcessDelta {
             threads.add(now, thread, did, span_s);
             if thread.tid == now.id.pid {
                 out.main = did;
-                out.main_cpu_pct = on_cpu.map(|ns| (ns as f64 / 1e9 / span_s).min(1.0) * 100.0);
             }
             Scheduled::add(&mut out.scheduled, did);
             if did.is_some_and(|did| did.seconds() >= ACTIVE * span_s) {
@@ -134,20 +131,6 @@ impl ProcessDelta {
     }
 }
 
-impl IoRates {
-    fn of(before: Option<&IoCounters>, now: Option<&IoCounters>, seconds: Option<f64>) -> Self {
-        let (Some(before), Some(now)) = (before, now) else { return Self::default() };
-        let per_s = |field: fn(&IoCounters) -> u64| rate(Some(field(now)), Some(field(before)), seconds);
-        Self {
-            read_chars_s: per_s(|io| io.read_chars),
-            write_chars_s: per_s(|io| io.write_chars),
-            read_calls_s: per_s(|io| io.read_calls),
-            read_bytes_s: per_s(|io| io.read_bytes),
-            write_bytes_s: per_s(|io| io.write_bytes),
-        }
-    }
-}
-
 fn process_rates(
     process: &ProcessSample,
     delta: &ProcessDelta,
@@ -155,18 +138,15 @@ fn process_rates(
     gpu_memory: &HashMap<u32, u64>,
 ) -> ProcessRates {
     let ticks = process.user_ticks as f64 + process.system_ticks as f64;
+    let sampled = copied!(process => ProcessRates: id parent role command comm state uid nice rss_bytes);
+    let counted = copied!(delta, sampled => ProcessRates:
+        cpu_pct read_chars_s read_bytes_s write_bytes_s minor_faults_s major_faults_s);
     ProcessRates {
-        cpu_pct: delta.cpu_pct,
         cpu_time_s: (ticks_per_second > 0).then(|| ticks / f64::from(ticks_per_second)),
         run_delay_share: delta.scheduled.map(Scheduled::delay_share),
-        read_chars_s: delta.io.read_chars_s,
-        read_bytes_s: delta.io.read_bytes_s,
-        write_bytes_s: delta.io.write_bytes_s,
-        minor_faults_s: delta.minor_faults_s,
-        major_faults_s: delta.major_faults_s,
         threads: process.thread_count,
         gpu_memory_bytes: gpu_memory.get(&process.id.pid).copied(),
-        ..copied!(process => ProcessRates: id parent role command comm state uid nice rss_bytes)
+        ..counted
     }
 }
 
@@ -185,10 +165,8 @@ fn job_rates(
         memory_limit_bytes: group.memory_limit_bytes,
         memory_cgroup_bytes: group.memory_bytes,
         refaults_s: rate(group.refaulted_file_pages, was.and_then(|was| was.refaulted_file_pages), seconds),
-        memory_limit_hits_s: rate(group.memory_limit_hits, was.and_then(|was| was.memory_limit_hits), seconds),
         io_read_limit: (group.io_read_limit_bytes_s, group.io_read_limit_iops),
         library: job.library.clone(),
-        process_count: u32::try_from(job.processes.len()).unwrap_or(u32::MAX),
         thread_count: job.processes.iter().fold(0, |sum, process| sum.saturating_add(process.thread_count)),
         rss_bytes: job.processes.iter().map(|process| process.rss_bytes).reduce(u64::saturating_add),
         age_s: age_s(sample, job),
@@ -203,11 +181,11 @@ fn job_rates(
     let mut active = 0u32;
     for delta in deltas {
         add(&mut out.cpu_pct, delta.cpu_pct);
-        add(&mut out.read_bytes_s, delta.io.read_bytes_s);
-        add(&mut out.write_bytes_s, delta.io.write_bytes_s);
-        add(&mut out.read_chars_s, delta.io.read_chars_s);
-        add(&mut out.write_chars_s, delta.io.write_chars_s);
-        add(&mut out.read_calls_s, delta.io.read_calls_s);
+        add(&mut out.read_bytes_s, delta.read_bytes_s);
+        add(&mut out.write_bytes_s, delta.write_bytes_s);
+        add(&mut out.read_chars_s, delta.read_chars_s);
+        add(&mut out.write_chars_s, delta.write_chars_s);
+        add(&mut out.read_calls_s, delta.read_calls_s);
         add(&mut out.major_faults_s, delta.major_faults_s);
         active = active.saturating_add(delta.active_threads);
         Scheduled::add(&mut scheduled, delta.scheduled);
@@ -285,7 +263,7 @@ mod tests {
         assert!(close(frame.job.read_bytes_s, 8192.0) && close(frame.job.write_bytes_s, 1024.0));
         assert!(close(frame.job.read_chars_s, 200.0) && close(frame.job.write_chars_s, 400.0));
         assert!(close(frame.job.read_calls_s, 2.0) && close(frame.job.major_faults_s, 4.0));
-        assert_eq!((frame.job.rss_bytes, frame.job.process_count, frame.job.thread_count), (Some(7), 1, 1));
+        assert_eq!((frame.job.rss_bytes, frame.job.thread_count), (Some(7), 1));
         let shown = &frame.processes[0];
         assert!(close(shown.cpu_pct, 50.0) && close(shown.cpu_time_s, 0.5));
         assert!(close(shown.minor_faults_s, 9.0) && close(shown.major_faults_s, 4.0));
@@ -347,7 +325,7 @@ mod tests {
         };
         let frame = last([at(0, group(1, "/a")), at(1, group(2, "/a"))]);
         assert!(close(frame.job.throttled_share, 0.4));
-        assert!(close(frame.job.refaults_s, 50.0) && close(frame.job.memory_limit_hits_s, 3.0));
+        assert!(close(frame.job.refaults_s, 50.0));
         assert_eq!((frame.job.cpu_quota_cores, frame.job.memory_limit_bytes), (Some(1.5), Some(99)));
         assert_eq!(frame.job.io_read_limit, (None, Some(7)));
         let frame = last([at(0, group(1, "/a")), at(1, group(1, "/a"))]);

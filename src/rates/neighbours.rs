@@ -15,8 +15,6 @@ pub struct Neighbours {
     pub seconds: f64,
     /// Those that used CPU time, most first, at most 32.
     pub processes: Vec<NeighbourRates>,
-    /// How many processes besides these there are, those of the job left out.
-    pub others_count: u32,
 }
 
 /// One process that is not of the job.
@@ -49,7 +47,7 @@ pub(super) fn fold(sample: Option<&NeighboursSample>) -> Option<Neighbours> {
         cpu_pct: process.cpu_ticks as f64 / per_s / seconds * 100.0,
         ..copied!(process => NeighbourRates: id comm command uid rss_bytes kernel own)
     });
-    Some(Neighbours { seconds, processes: processes.collect(), others_count: sample.others })
+    Some(Neighbours { seconds, processes: processes.collect() })
 }
 
 #[cfg(test)]
@@ -65,11 +63,10 @@ mod tests {
             window_ns: 2_000_000_000,
             ticks_per_second: 100,
             processes: vec![process],
-            others: 7,
             ..NeighboursSample::default()
         };
         let neighbours = fold(Some(&sample)).unwrap();
-        assert_eq!((neighbours.seconds, neighbours.others_count), (2.0, 7));
+        assert_eq!(neighbours.seconds, 2.0);
         assert_eq!((neighbours.processes[0].cpu_pct, neighbours.processes[0].kernel), (150.0, true));
         assert_eq!(fold(Some(&NeighboursSample { window_ns: 0, ..sample.clone() })), None);
         assert_eq!(fold(Some(&NeighboursSample { ticks_per_second: 0, ..sample })), None);

@@ -117,16 +117,15 @@ impl SampledTrainer {
                 }
             }
         }
-        let mut note = |round: u32, note: fn(&mut Point, u64), count: u64| {
-            if let Some(Some(point)) = points.get_mut(round as usize) {
-                note(point, count);
-            }
-        };
         for &(round, written) in &process.written {
-            note(round, |point, written| point.written_chars = Some(written), written);
+            if let Some(Some(point)) = points.get_mut(round as usize) {
+                point.written_chars = Some(written);
+            }
         }
         for &(round, count) in &process.fed {
-            note(round, |point, count| point.batches_requested = Some(count), count);
+            if let Some(Some(point)) = points.get_mut(round as usize) {
+                point.batches_requested = Some(count);
+            }
         }
         let points = points.into_iter().flatten().collect();
         let tid = loop_tid.unwrap_or(process.id.pid);

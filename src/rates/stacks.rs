@@ -70,11 +70,8 @@ pub(super) fn fold(stacks: Option<&StacksSample>, job: Option<&JobSample>) -> Ve
     let (Some(stacks), Some(job)) = (stacks, job) else { return Vec::new() };
     let folded = stacks.windows.iter().filter_map(|window| {
         let process = job.processes.iter().find(|process| process.id == window.process)?;
-        match process.role {
-            ProcessRole::Trainer => Some(process_stacks(window, ProcessRole::Trainer)),
-            ProcessRole::Worker => Some(process_stacks(window, ProcessRole::Worker)),
-            _ => None,
-        }
+        let looked_at = matches!(process.role, ProcessRole::Trainer | ProcessRole::Worker);
+        looked_at.then(|| process_stacks(window, process.role))
     });
     folded.collect()
 }

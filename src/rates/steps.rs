@@ -28,7 +28,8 @@ pub(super) struct Stepped {
 #[derive(Debug, Default)]
 pub(super) struct StepCounter {
     feeders: Option<u32>,
-    last: Option<(u64, u64)>,
+    /// The last reading.
+    pub(super) last: Option<(u64, u64)>,
     last_rise: Option<u64>,
     settling_since: Option<u64>,
     /// Indices handed out by this set's burst, whose steps come at the end of the epoch; `None` where it was not seen.
@@ -82,11 +83,6 @@ impl StepCounter {
         self.last_rise = None;
         self.settling_since = None;
         self.feeders = Some(feeders);
-    }
-
-    /// The counter when it was last read.
-    pub(super) fn last_count(&self) -> Option<u64> {
-        self.last.map(|(_, count)| count)
     }
 
     /// The number of feeders changed while the counter did not fall back (a second loader started beside the first,

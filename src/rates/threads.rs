@@ -49,17 +49,8 @@ pub struct ThreadRoleRates {
 #[derive(Debug, Default)]
 pub(super) struct ThreadFold {
     threads: Vec<ThreadRates>,
-    roles: Vec<Role>,
-}
-
-/// Sums over one pair of roles.
-#[derive(Debug, Default)]
-struct Role {
-    process: ProcessRole,
-    thread: ThreadRole,
-    count: u32,
-    cpu_pct: Option<f64>,
-    scheduled: Option<Scheduled>,
+    /// One for each pair of roles, with what its threads did in all.
+    roles: Vec<(ThreadRoleRates, Option<Scheduled>)>,
 }
 
 impl ThreadFold {
@@ -71,13 +62,13 @@ impl ThreadFold {
         did: Option<Scheduled>,
         span_s: f64,
     ) {
-        let Some(role) = self.role(process.role, thread.role) else { return };
+        let Some((role, scheduled)) = self.role(process.role, thread.role) else { return };
         role.count = role.count.saturating_add(1);
         let Some(did) = did else { return };
         let percent = |ns: u64| (ns as f64 / 1e9 / span_s).min(1.0) * 100.0;
         let (cpu_pct, run_delay_pct) = (percent(did.on_cpu), percent(did.delay));
         add(&mut role.cpu_pct, Some(cpu_pct));
-        Scheduled::add(&mut role.scheduled, Some(did));
+        Scheduled::add(scheduled, Some(did));
         if cpu_pct + run_delay_pct >= SEEN * 100.0 {
             self.threads.push(ThreadRates {
                 process: process.id,
@@ -91,10 +82,15 @@ impl ThreadFold {
     }
 
     /// The pairs are few (5 × 6), and those of one process come together: looking from the end finds them soon.
-    fn role(&mut self, process: ProcessRole, thread: ThreadRole) -> Option<&mut Role> {
-        let at = self.roles.iter().rposition(|role| role.process == process && role.thread == thread);
+    fn role(
+        &mut self,
+        process: ProcessRole,
+        thread: ThreadRole,
+    ) -> Option<&mut (ThreadRoleRates, Option<Scheduled>)> {
+        let at = self.roles.iter().rposition(|(role, _)| role.process_role == process && role.thread_role == thread);
         let at = at.unwrap_or_else(|| {
-            self.roles.push(Role { process, thread, ..Role::default() });
+            let role = ThreadRoleRates { process_role: process, thread_role: thread, ..ThreadRoleRates::default() };
+            self.roles.push((role, None));
             self.roles.len() - 1
         });
         self.roles.get_mut(at)
@@ -112,13 +108,10 @@ impl ThreadFold {
         }
         self.threads.sort_unstable_by(most_first);
         self.threads.shrink_to_fit();
-        self.roles.sort_unstable_by_key(|role| (role.process, role.thread));
-        let roles = self.roles.into_iter().map(|role| ThreadRoleRates {
-            process_role: role.process,
-            thread_role: role.thread,
-            count: role.count,
-            cpu_pct: role.cpu_pct,
-            run_delay_share: role.scheduled.map(Scheduled::delay_share),
+        self.roles.sort_unstable_by_key(|(role, _)| (role.process_role, role.thread_role));
+        let roles = self.roles.into_iter().map(|(role, scheduled)| ThreadRoleRates {
+            run_delay_share: scheduled.map(Scheduled::delay_share),
+            ..role
         });
         (self.threads, roles.collect())
     }

@@ -5,24 +5,65 @@ use std::ops::{AddAssign, Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
 
-/// One of the five kinds of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum LoopActivity {
+/// Makes [`LoopActivity`] and [`TimeSplit`] of the list of the kinds: variant, field, and what the loop does, for a person.
+macro_rules! loop_activities {
+    ($($(#[$doc:meta])+ $Activity:ident $field:ident $label:literal)+) => {
+        /// One of the five kinds of time.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum LoopActivity { $($(#[$doc])+ $Activity,)+ }
+
+        impl LoopActivity {
+            /// All of them, in the order in which they are shown and logged.
+            pub const ALL: [Self; [$($label),+].len()] = [$(Self::$Activity),+];
+
+            /// What the loop does, for a person.
+            #[must_use]
+            pub fn label(self) -> &'static str {
+                match self { $(Self::$Activity => $label),+ }
+            }
+        }
+
+        /// A number for each kind of time: seconds of an interval, or shares of it.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct TimeSplit { $($(#[$doc])+ pub $field: f64,)+ }
+
+        impl From<[f64; LoopActivity::COUNT]> for TimeSplit {
+            fn from([$($field),+]: [f64; LoopActivity::COUNT]) -> Self {
+                Self { $($field),+ }
+            }
+        }
+
+        impl Index<LoopActivity> for TimeSplit {
+            type Output = f64;
+
+            fn index(&self, activity: LoopActivity) -> &f64 {
+                match activity { $(LoopActivity::$Activity => &self.$field),+ }
+            }
+        }
+
+        impl IndexMut<LoopActivity> for TimeSplit {
+            fn index_mut(&mut self, activity: LoopActivity) -> &mut f64 {
+                match activity { $(LoopActivity::$Activity => &mut self.$field),+ }
+            }
+        }
+    };
+}
+
+loop_activities! {
     /// Waiting for a batch, or loading it in the loop's own thread.
-    InputWait,
+    InputWait input_wait "waits for a batch"
     /// Waiting for the device.
-    DeviceSync,
+    DeviceSync device_sync "waits for the device"
     /// On the host: running, queueing for a CPU, or waiting for the process' own compute threads.
-    HostBusy,
+    HostBusy host_busy "works on the host"
     /// Saving state.
-    Checkpoint,
+    Checkpoint checkpoint "saves state"
     /// Anything else.
-    Other,
+    Other other "anything else"
 }
 
 impl LoopActivity {
-    /// All of them, in the order in which they are shown and logged.
-    pub const ALL: [Self; 5] = [Self::InputWait, Self::DeviceSync, Self::HostBusy, Self::Checkpoint, Self::Other];
     /// How many there are.
     pub const COUNT: usize = Self::ALL.len();
 
@@ -31,46 +72,6 @@ impl LoopActivity {
     pub fn index(self) -> usize {
         self as usize
     }
-
-    /// Name of the field in the JSON, and of the column in the CSV before its unit.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::InputWait => "input_wait",
-            Self::DeviceSync => "device_sync",
-            Self::HostBusy => "host_busy",
-            Self::Checkpoint => "checkpoint",
-            Self::Other => "other",
-        }
-    }
-
-    /// What the loop does, for a person.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::InputWait => "waits for a batch",
-            Self::DeviceSync => "waits for the device",
-            Self::HostBusy => "works on the host",
-            Self::Checkpoint => "saves state",
-            Self::Other => "anything else",
-        }
-    }
-}
-
-/// A number for each kind of time: seconds of an interval, or shares of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TimeSplit {
-    /// Waiting for a batch.
-    pub input_wait: f64,
-    /// Waiting for the device.
-    pub device_sync: f64,
-    /// On the host.
-    pub host_busy: f64,
-    /// Saving state.
-    pub checkpoint: f64,
-    /// Anything else.
-    pub other: f64,
 }
 
 impl TimeSplit {
@@ -97,42 +98,10 @@ impl TimeSplit {
         self.values().map(change).into()
     }
 
-    /// TimeSplit of `whole`; none where there is nothing to share out.
+    /// Shares of `whole`; none where there is nothing to share out.
     #[must_use]
     pub fn shares_of(&self, whole: f64) -> Option<Self> {
         (whole > 0.0).then(|| self.map(|seconds| seconds / whole))
-    }
-}
-
-impl From<[f64; LoopActivity::COUNT]> for TimeSplit {
-    fn from([input_wait, device_sync, host_busy, checkpoint, other]: [f64; LoopActivity::COUNT]) -> Self {
-        Self { input_wait, device_sync, host_busy, checkpoint, other }
-    }
-}
-
-impl Index<LoopActivity> for TimeSplit {
-    type Output = f64;
-
-    fn index(&self, activity: LoopActivity) -> &f64 {
-        match activity {
-            LoopActivity::InputWait => &self.input_wait,
-            LoopActivity::DeviceSync => &self.device_sync,
-            LoopActivity::HostBusy => &self.host_busy,
-            LoopActivity::Checkpoint => &self.checkpoint,
-            LoopActivity::Other => &self.other,
-        }
-    }
-}
-
-impl IndexMut<LoopActivity> for TimeSplit {
-    fn index_mut(&mut self, activity: LoopActivity) -> &mut f64 {
-        match activity {
-            LoopActivity::InputWait => &mut self.input_wait,
-            LoopActivity::DeviceSync => &mut self.device_sync,
-            LoopActivity::HostBusy => &mut self.host_busy,
-            LoopActivity::Checkpoint => &mut self.checkpoint,
-            LoopActivity::Other => &mut self.other,
-        }
     }
 }
 
@@ -153,8 +122,9 @@ mod tests {
     fn fields_and_names_agree() {
         let split = TimeSplit::from([0.1, 0.2, 0.3, 0.15, 0.25]);
         let json = serde_json::to_value(split).unwrap();
-        for (activity, value) in split.iter() {
-            assert_eq!(json[activity.name()], value);
+        let names = ["input_wait", "device_sync", "host_busy", "checkpoint", "other"];
+        for (name, (_, value)) in names.into_iter().zip(split.iter()) {
+            assert_eq!(json[name], value);
         }
         assert_eq!(json.as_object().unwrap().len(), LoopActivity::COUNT);
         assert_eq!(serde_json::from_value::<TimeSplit>(json).unwrap(), split);

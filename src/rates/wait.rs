@@ -3,11 +3,9 @@
 //! A call names its wait by itself but for those that read or write any descriptor; there, and where calls may not be
 //! read, the kernel function tells that the thread is blocked in, and without that the state letter.
 
-use serde::de::IntoDeserializer;
-use serde::{Deserialize, Serialize};
-
 use crate::sample::Observation;
 use crate::sample::syscall::{self, CallKind, Machine};
+use crate::text::named_enum;
 
 /// torch's MP_STATUS_CHECK_INTERVAL, 5 s, as the time-out of its data poll in milliseconds
 /// (torch/utils/data/_utils/__init__.py).
@@ -18,127 +16,74 @@ const LOADER_POLL_MS: i32 = 5000;
 /// from others. Milliseconds.
 const PINNED_QUEUE_MS: std::ops::RangeInclusive<i32> = 1500..=LOADER_POLL_MS;
 
-/// What a thread is doing, as far as `/proc` tells.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Wait {
-    /// On a CPU or queueing for one (state R).
-    Running,
-    /// In torch's data poll: `poll(fd, 1, 5000)`; in a main thread with a pin-memory thread also the timed wait on the
-    /// queue between the two.
-    LoaderPoll,
-    /// In another poll, select or epoll wait.
-    Poll,
-    /// In a futex: a lock, a condition variable, a semaphore.
-    Futex,
-    /// Reading a pipe.
-    Pipe,
-    /// Waiting on a socket.
-    Socket,
-    /// In a timed sleep.
-    Sleep,
-    /// Waiting for a page or block to be read.
-    DiskRead,
-    /// Waiting for written data to reach the disk, or for room in the write-back queue.
-    DiskWrite,
-    /// Waiting for memory: reclaim, swap-in.
-    Memory,
-    /// Waiting for a child process.
-    Child,
-    /// In a driver call of a GPU device file.
-    Device,
-    /// Stopped by a signal or a debugger.
-    Stopped,
-    /// Blocked in something else.
-    Other,
-    /// Could not be read.
-    #[default]
-    Unknown,
+named_enum! {
+    /// What a thread is doing, as far as `/proc` tells.
+    #[derive(Default)]
+    pub enum Wait {
+        /// On a CPU or queueing for one (state R).
+        Running = "running",
+        /// In torch's data poll: `poll(fd, 1, 5000)`; in a main thread with a pin-memory thread also the timed wait on the
+        /// queue between the two.
+        LoaderPoll = "loader-poll",
+        /// In another poll, select or epoll wait.
+        Poll = "poll",
+        /// In a futex: a lock, a condition variable, a semaphore.
+        Futex = "futex",
+        /// Reading a pipe.
+        Pipe = "pipe",
+        /// Waiting on a socket.
+        Socket = "socket",
+        /// In a timed sleep.
+        Sleep = "sleep",
+        /// Waiting for a page or block to be read.
+        DiskRead = "disk-read",
+        /// Waiting for written data to reach the disk, or for room in the write-back queue.
+        DiskWrite = "disk-write",
+        /// Waiting for memory: reclaim, swap-in.
+        Memory = "memory",
+        /// Waiting for a child process.
+        Child = "child",
+        /// In a driver call of a GPU device file.
+        Device = "device",
+        /// Stopped by a signal or a debugger.
+        Stopped = "stopped",
+        /// Blocked in something else.
+        Other = "other",
+        /// Could not be read.
+        #[default]
+        Unknown = "unknown",
+    }
 }
 
-/// The waits that parts of `wchan`'s symbol mean; the first that fits counts.
+/// The waits that parts of `wchan`'s symbol mean, separated by blanks; the first that fits counts.
 ///
 /// The kernel names the first function outside the scheduler; names move between versions, so several of each kind
 /// are listed (kernel/futex, fs/select.c, fs/eventpoll.c, fs/pipe.c, net/unix, net/core, mm/filemap.c, mm/vmscan.c).
-const SYMBOLS: [(Wait, &[&str]); 11] = [
-    (Wait::Futex, &["futex"]),
-    (Wait::Poll, &["poll", "do_select", "ep_wait"]),
-    (Wait::Pipe, &["pipe_read", "pipe_wait", "pipe_write", "pipe_sleep", "eventfd_read"]),
+const SYMBOLS: [(Wait, &str); 11] = [
+    (Wait::Futex, "futex"),
+    (Wait::Poll, "poll do_select ep_wait"),
+    (Wait::Pipe, "pipe_read pipe_wait pipe_write pipe_sleep eventfd_read"),
     (
         Wait::Socket,
-        &[
-            "unix_stream",
-            "unix_dgram",
-            "unix_wait",
-            "skb_wait",
-            "sk_wait",
-            "sk_stream_wait",
-            "wait_woken",
-            "inet_csk",
-            "inet_wait",
-            "tcp_recv",
-            "wait_for_more_packets",
-            "rpc_wait",
-            "nfs",
-            "cifs",
-            "smb",
-            "ceph",
-            "ll_",
-            "fuse",
-            "request_wait_answer",
-        ],
+        "unix_stream unix_dgram unix_wait skb_wait sk_wait sk_stream_wait wait_woken inet_csk inet_wait tcp_recv \
+         wait_for_more_packets rpc_wait nfs cifs smb ceph ll_ fuse request_wait_answer",
     ),
-    (Wait::Sleep, &["nanosleep", "schedule_timeout", "msleep", "hrtimer"]),
-    (Wait::DiskWrite, &["writeback", "balance_dirty", "jbd2", "log_wait_commit", "wb_wait", "fsync", "xlog_"]),
-    (Wait::Memory, &["swap", "reclaim", "shrink", "throttle_direct", "mem_cgroup", "compact"]),
+    (Wait::Sleep, "nanosleep schedule_timeout msleep hrtimer"),
+    (Wait::DiskWrite, "writeback balance_dirty jbd2 log_wait_commit wb_wait fsync xlog_"),
+    (Wait::Memory, "swap reclaim shrink throttle_direct mem_cgroup compact"),
     (
         Wait::DiskRead,
-        &[
-            "folio_wait",
-            "wait_on_page",
-            "io_schedule",
-            "blk_",
-            "blkdev",
-            "bio_wait",
-            "filemap",
-            "dio_",
-            "direct_IO",
-            "wait_on_buffer",
-            "bit_wait_io",
-            "rq_qos",
-            "tg_",
-            "aio_",
-            "read_events",
-            "io_cqring",
-        ],
+        "folio_wait wait_on_page io_schedule blk_ blkdev bio_wait filemap dio_ direct_IO wait_on_buffer \
+         bit_wait_io rq_qos tg_ aio_ read_events io_cqring",
     ),
-    (Wait::Child, &["do_wait", "wait_consider", "kernel_wait"]),
-    (Wait::Device, &["nvidia", "nv_", "uvm_", "os_acquire", "amdgpu", "drm_", "dma_fence"]),
-    (Wait::Stopped, &["do_signal_stop", "ptrace_stop"]),
+    (Wait::Child, "do_wait wait_consider kernel_wait"),
+    (Wait::Device, "nvidia nv_ uvm_ os_acquire amdgpu drm_ dma_fence"),
+    (Wait::Stopped, "do_signal_stop ptrace_stop"),
 ];
 
 impl Wait {
     /// How many kinds there are.
-    pub const COUNT: usize = Self::Unknown as usize + 1;
-
-    /// All kinds, in order.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Running,
-        Self::LoaderPoll,
-        Self::Poll,
-        Self::Futex,
-        Self::Pipe,
-        Self::Socket,
-        Self::Sleep,
-        Self::DiskRead,
-        Self::DiskWrite,
-        Self::Memory,
-        Self::Child,
-        Self::Device,
-        Self::Stopped,
-        Self::Other,
-        Self::Unknown,
-    ];
+    pub const COUNT: usize = Self::ALL.len();
 
     /// Place in arrays by kind.
     #[must_use]
@@ -150,8 +95,7 @@ impl Wait {
     #[must_use]
     pub fn of(seen: &Observation, machine: Machine) -> Self {
         if let Some(word) = seen.judged.as_deref() {
-            let word: serde::de::value::StrDeserializer<'_, serde::de::value::Error> = word.into_deserializer();
-            return Self::deserialize(word).unwrap_or_default();
+            return Self::ALL.into_iter().find(|wait| wait.word() == word).unwrap_or_default();
         }
         let kind = seen.call.and_then(|number| syscall::kind(machine, number));
         match kind {
@@ -177,7 +121,7 @@ impl Wait {
     fn of_symbol(seen: &Observation) -> Self {
         match (seen.wchan.as_deref(), seen.state) {
             (Some(symbol), _) if !matches!(symbol, "" | "0") => {
-                let fits = |(_, parts): &&(Self, &[&str])| parts.iter().any(|part| symbol.contains(part));
+                let fits = |(_, parts): &&(Self, &str)| parts.split(' ').any(|part| symbol.contains(part));
                 SYMBOLS.iter().find(fits).map_or(Self::Other, |(wait, _)| *wait)
             }
             (_, Some('R')) => Self::Running,

@@ -1,6 +1,6 @@
 //! The workers' time budget: what the scheduler counted exactly, with the rest split by what the sampler saw.
 
-use super::delta::{Earlier, rate};
+use super::delta::{Earlier, copied, rate};
 use super::frame::WorkerRates;
 use super::job::{JobFold, ProcessDelta};
 use super::sampled::SampledWorker;
@@ -58,17 +58,11 @@ fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&S
     WorkerRates {
         id: process.id,
         trainer: sampled.map_or(process.parent, |sampled| sampled.trainer),
-        cpu_pct: delta.cpu_pct,
-        active_threads: delta.active_threads,
-        read_chars_s: delta.io.read_chars_s,
-        read_calls_s: delta.io.read_calls_s,
-        read_bytes_s: delta.io.read_bytes_s,
-        major_faults_s: delta.major_faults_s,
-        ..WorkerRates::default()
+        ..copied!(delta => WorkerRates: cpu_pct active_threads major_faults_s read_chars_s read_calls_s read_bytes_s)
     }
 }
 
-/// TimeSplit of the wall time on a CPU and queueing for one. Exact from the main thread's schedstat. On kernels without it:
+/// Shares of the wall time on a CPU and queueing for one. Exact from the main thread's schedstat. On kernels without it:
 /// the process's CPU time, and queueing for the rest of the samples that saw it in state R.
 fn scheduled(delta: &ProcessDelta, sampled: Option<&SampledWorker>, seconds: Option<f64>) -> Option<(f64, f64)> {
     let seconds = seconds.filter(|_| delta.known)?;

@@ -7,6 +7,7 @@ import statistics
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Iterable
 
+import culprits
 import stages
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class Result:
     #: where they differ.
     stall_true: int | None = None
     stall_seen: int | None = None
+    #: Whether the chain of waits ends where it does in truth; None where the verdict has no chain, or the truth no end.
+    culprit_right: bool | None = None
 
     @property
     def wait_error(self) -> float | None:
@@ -146,11 +149,15 @@ def judge_details(
         result.wait_true = truth.wait_share(begin, end)
         result.busy_true = truth.busy_share(begin, end)
         result.steps_true = truth.steps_per_s(begin, end)
-        result.label_held = label.holds(result.wait_true, result.busy_true)
+        lost = truth.lost_share(begin, end) if label.lost else None
+        result.label_held = label.holds(result.wait_true, result.busy_true, lost)
         rhythm = truth.stall_period(begin, end)
         # Scored only where label and record agree: noise can hide a rhythm, or make one for a while.
         result.stall_true = (rhythm or 0) if rhythm == label.stall_every else None
     result.stall_seen = (verdict.get("steps") or {}).get("stall_every")
+    node, ends = culprits.last_node(verdict.get("chain")), truth.culprits_in(begin, end)
+    if node is not None and ends:
+        result.culprit_right = culprits.is_right(node, ends)
     for worker in verdict.get("workers") or []:
         clock = truth.stages.get(worker.get("pid"))
         # Over a run that changes, or stands still, the verdict's window is not the whole one.
@@ -248,6 +255,8 @@ def summarise(results: list[Result]) -> dict[str, Any]:
         "stall_scored": len(rhythms),
         "stall_missing": sum(result.stall_seen is None for result in rhythms),
         "stall_false": sum(result.stall_true == 0 and result.stall_seen is not None for result in results),
+        "culprit_right": sum(result.culprit_right is True for result in results),
+        "culprit_scored": sum(result.culprit_right is not None for result in results),
         "first_right_median_s": statistics.median(first_right_s) if first_right_s else None,
         "first_right_p90_s": percentile(first_right_s, 0.9),
         "first_right_scored": len(first_right_s),
@@ -271,6 +280,8 @@ def row(result: Result) -> str:
         right += f", hottest {'/'.join(sorted({function for function, was in result.hottest if not was}))}"
     if result.stall_true and result.stall_seen not in (None, result.stall_true):
         right += f", stalls every {result.stall_seen} instead of {result.stall_true}"
+    if result.culprit_right is False:
+        right += ", chain's end wrong"
     if not result.label_held:
         right += ", truth outside the label's bounds"
     if result.error is not None:
@@ -303,10 +314,10 @@ def tables(results: list[Result]) -> str:
             lines.append(f"{true:13}{cells}{share:9.0%}")
     columns_of = {"all": results, "held out": [result for result in results if result.held_out]}
     sums = [summarise(runs) if runs else None for runs in columns_of.values()]
-    lines += ["", f"{'':24}" + "".join(f"{name:>32}" for name in columns_of)]
+    lines += ["", f"{'':32}" + "".join(f"{name:>32}" for name in columns_of)]
     for name, shown in SUMS:
         cells = ("-" if total is None else shown(total) for total in sums)
-        lines.append(f"{name:24}" + "".join(f"{cell:>32}" for cell in cells))
+        lines.append(f"{name:32}" + "".join(f"{cell:>32}" for cell in cells))
     return "\n".join(lines)
 
 
@@ -348,6 +359,7 @@ SUMS = (
         "hottest function right",
         lambda t: f"{show(t['hottest_accuracy'], '.0%')} of {t['hottest_scored']}{_unscored(t['hottest_missing'])}",
     ),
+    ("chain's end is the true culprit", lambda t: f"{t['culprit_right']} of {t['culprit_scored']}"),
     ("first right class, median", lambda t: f"{show(t['first_right_median_s'], '.1f')} s of {t['first_right_scored']}"),
     ("… 90th percentile", lambda t: f"{show(t['first_right_p90_s'], '.1f')} s"),
 )

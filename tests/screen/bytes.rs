@@ -118,8 +118,7 @@ fn noisy_cpus(frame: &mut Frame, n: impl Fn(u64) -> f64) {
         cpu_pct: 80.0 * n(210 + at),
         ..NeighbourRates::default()
     };
-    frame.neighbours =
-        Some(Neighbours { seconds: 3.0, processes: (0..8).map(neighbour).collect(), others_count: 300 });
+    frame.neighbours = Some(Neighbours { seconds: 3.0, processes: (0..8).map(neighbour).collect() });
 }
 
 fn noisy_storage(frame: &mut Frame, n: impl Fn(u64) -> f64) {

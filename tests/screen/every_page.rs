@@ -138,8 +138,7 @@ fn rich(t: u64) -> Frame {
     frame.trainers.push(frame.trainers[0].clone());
     frame.threads = vec![ThreadRates { process: id(1234), ..ThreadRates::default() }];
     frame.thread_roles = vec![ThreadRoleRates::default()];
-    frame.neighbours =
-        Some(Neighbours { processes: vec![NeighbourRates::default()], seconds: 2.0, ..Neighbours::default() });
+    frame.neighbours = Some(Neighbours { processes: vec![NeighbourRates::default()], seconds: 2.0 });
     frame.host.net = vec![NetRates::default()];
     frame.storage.devices = vec![DeviceRates { data: true, ..DeviceRates::default() }, DeviceRates::default()];
     frame.storage.mounts[0].examples = vec!["/data/a".into()];

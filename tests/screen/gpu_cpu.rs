@@ -180,7 +180,6 @@ fn cpus(count: u16) -> impl Fn(u64, &mut Frame) {
                 NeighbourRates { kernel: true, uid: Some(0), rss_bytes: 0, ..neighbour(77, "kswapd0", "", 12.0) },
                 NeighbourRates { own: true, uid: None, ..neighbour(5000, "trainmon", "trainmon --pid 1234", 0.6) },
             ],
-            others_count: 213,
         });
     }
 }

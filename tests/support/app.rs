@@ -135,7 +135,6 @@ pub fn frame(t: u64, job: Job) -> Frame {
             rss_bytes: Some(7 * GIB),
             read_bytes_s: Some((30.0 + 90.0 * wave(t, 13.0)) * MIB),
             write_bytes_s: Some(0.1 * MIB),
-            process_count: processes.len() as u32,
             thread_count: 60,
             age_s: Some(900.0 + t as f64),
             ..JobRates::default()

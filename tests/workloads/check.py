@@ -1,7 +1,8 @@
 """Verifies the labels: runs workloads for some seconds each and holds their own truth against the label.
 
-Shares of waiting and device time lie in the label's bounds; processes that load have noted their stages, and no stage
-but handing over lies outside of the rest's time; stalls come in the label's rhythm, and no rhythm is left unlabelled.
+Shares of waiting, loss and device time lie in the label's bounds, and the chain's true end is named; processes that load
+have noted their stages, and no stage but handing over lies outside of the rest's time; stalls come in the label's rhythm,
+and no rhythm is left unlabelled.
 
     python tests/workloads/check.py [--only NAME,NAME] [--seconds 6]
 """
@@ -47,6 +48,8 @@ def measure(label: Label, seconds: float, data: str | None) -> dict[str, object]
         "wait": truth.wait_share(begin, end) if scored else None,
         "busy": truth.busy_share(begin, end) if scored else None,
         "sync": truth.sync_share(begin, end) if scored else None,
+        "lost": truth.lost_share(begin, end) if label.lost else None,
+        "culprits": truth.culprits_in(begin, end),
         "steps/s": truth.steps_per_s(begin, end) if scored else None,
         "main": used[job.pid],
         "workers": sum(cores for pid, cores in used.items() if pid not in (0, job.pid)),
@@ -65,8 +68,10 @@ def stage_means(truth: Truth, begin: float, end: float) -> dict[str, float]:
 def complaints(label: Label, found: dict[str, object]) -> list[str]:
     """What of a measured truth does not fit the label."""
     wrong = []
-    if not label.holds(found["wait"], found["busy"]):
-        wrong.append(f"wait {label.wait}, busy {label.busy}")
+    if not label.holds(found["wait"], found["busy"], found["lost"]):
+        wrong.append(f"wait {label.wait}, busy {label.busy}, lost {label.lost}")
+    if label.cause is not None and label.klass != "balanced" and label.settled and not found["culprits"]:
+        wrong.append("nothing is named as the chain's end")
     own = [found.get(name) for name in NAMES[:-1]]
     if any(share is not None and not -SLACK <= share <= 1 + SLACK for share in [*own, found.get("hand_over")]):
         wrong.append("a stage takes more than all of the time")
@@ -87,9 +92,9 @@ def main() -> int:
     args = parser.parse_args()
     labels = [by_name(name) for name in args.only.split(",")] if args.only else list(LABELS)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    columns = ("wait", "busy", "sync", "steps/s", "main", "workers", "others", *NAMES, "stalls")
+    columns = ("wait", "busy", "lost", "sync", "steps/s", "main", "workers", "others", *NAMES, "stalls")
     print(f"{'workload':28}" + "".join(f"{column[:9]:>10}" for column in columns))
-    print(f"{'':28}{'':40}{'(cores used)':>30}{'(share of a worker, mean)':>50}{'(every)':>10}")
+    print(f"{'':28}{'':50}{'(cores used)':>30}{'(share of a worker, mean)':>50}{'(every)':>10}")
     wrong = 0
     for label in labels:
         try:

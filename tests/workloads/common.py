@@ -2,18 +2,23 @@
 
 The truth is one JSON object a line. First a header, then one line a step with CLOCK_MONOTONIC seconds
 `a` (began to ask for a batch), `b` (has the batch), `c` (step done), `busy` (device seconds so far) and
-`sync` (seconds spent waiting for the device so far); and events, `{"event": …, "t": …}`. What the stages of
-loading take goes to files beside it: see stages.py.
+`sync` (seconds spent waiting for the device so far), and where the loop loses time to something else than batches,
+`lost` (seconds of that so far); events, `{"event": …, "t": …}`; the true end of the chain of waits from a moment on,
+`{"culprit": [{"kind": …, …}, …], "t": …}`, see culprits.py; and `{"loop_tid": …}` where the loop does not run on
+the main thread. What the stages of loading take goes to files beside it: see stages.py.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import threading
 import time
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, Iterable, Iterator
 
+import culprits
 import stages
 from labels import Label
 from simulated_gpu import SimulatedGpu
@@ -33,6 +38,7 @@ class TruthWriter:
         self._lines: list[str] = []
         self._flushed = 0.0
         self.steps = 0
+        self._culprits: list[culprits.End] = []
         self._put(
             {
                 "workload": label.name,
@@ -53,8 +59,28 @@ class TruthWriter:
         self._put({"event": event, "t": time.monotonic(), **more})
         self.flush()
 
-    def step(self, asked: float, got: float, done: float, gpu: SimulatedGpu | None, gap: float | None = None) -> None:
-        """Notes a step. `gap` is the longest time in it that the loop did not run, where it can tell."""
+    def culprit(self, *ends: culprits.End) -> None:
+        """Notes what stands at the true end of the chain from this moment on; each of `ends` is right."""
+        if list(ends) != self._culprits:
+            self._culprits = list(ends)
+            self._put({"culprit": self._culprits, "t": time.monotonic()})
+            self.flush()
+
+    @property
+    def names_culprit(self) -> bool:
+        """Whether an end of the chain has been noted."""
+        return bool(self._culprits)
+
+    def loop_thread(self) -> None:
+        """The calling thread runs the loop: noted where it is not the main one."""
+        if threading.get_native_id() != os.getpid():
+            self._put({"loop_tid": threading.get_native_id()})
+
+    def step(
+        self, asked: float, got: float, done: float, gpu: SimulatedGpu | None, gap: float | None = None,
+        lost: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Notes a step. `gap` is the longest time in it that the loop did not run, where it can tell; `lost`: so far."""
         self.steps += 1
         line: dict[str, Any] = {"a": round(asked, 6), "b": round(got, 6), "c": round(done, 6)}
         if gpu is not None:
@@ -62,6 +88,8 @@ class TruthWriter:
             line["sync"] = round(gpu.synced_s, 6)
         if gap is not None:
             line["gap"] = round(gap, 6)
+        if lost:
+            line["lost"] = round(lost, 6)
         self._put(line)
         if done - self._flushed >= FLUSH_S or self.steps <= FLUSH_FIRST_STEPS:
             self.flush()
@@ -89,6 +117,10 @@ class Job:
     gpu: SimulatedGpu | None = None
     #: The longest time in the current step that the loop did not run: for steps that can tell.
     gap: float | None = None
+    #: Seconds that the loop has lost so far to what the label names, other than waiting for batches.
+    lost_s: float = 0.0
+    #: Whether the workload itself says what the true end of the chain is.
+    names_culprit: bool = False
     _until: float = 0.0
 
     def __post_init__(self) -> None:
@@ -115,6 +147,52 @@ class Job:
         """Whether the time is up."""
         return time.monotonic() >= self._until
 
+    def culprit(self, *ends: culprits.End) -> None:
+        """The true end of the chain of waits, from this moment on; each of `ends` is right."""
+        self.names_culprit = True
+        self.truth.culprit(*ends)
+
+    def note_culprit(self, again: bool = True) -> None:
+        """Notes the ends that the label's words imply, unless the workload has named its own.
+
+        `again`: where some were noted before as well, since workers may have been started anew.
+        """
+        if self.truth.names_culprit and not again:
+            return
+        if not self.names_culprit and self.label.settled:
+            self.truth.culprit(*culprits.usual(self.label.klass, self.label.cause, self.data, self.given))
+
+    @contextlib.contextmanager
+    def losing(self) -> Iterator[None]:
+        """What is done inside is the loss that the label names."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.lost_s += time.monotonic() - began
+
+    def batches(self, feed: Iterable[Any]) -> Iterator[Any]:
+        """For loops of another shape than `train`'s: what `feed` gives, its waits and the steps between timed.
+
+        Begins `feed` anew when it is over, until the time is up.
+        """
+        self.truth.loop_thread()
+        asked = time.monotonic()
+        while not self.over():
+            ready = iter(feed)
+            self.note_culprit()
+            while not self.over():
+                try:
+                    batch = next(ready)
+                except StopIteration:
+                    break
+                got = time.monotonic()
+                self.note_culprit(again=False)
+                yield batch
+                self.truth.step(asked, got, time.monotonic(), self.gpu, lost=self.lost_s)
+                asked = time.monotonic()
+        self.truth.flush()
+
     def train(self, loader: Any, step: Callable[[int, Any], None]) -> None:
         """Epochs over `loader` until the time is up. Ending an epoch and starting the next counts as waiting."""
         self.truth.event(
@@ -127,12 +205,15 @@ class Job:
         asked = time.monotonic()
         while not self.over():
             batches = iter(loader)
+            self.note_culprit()
             while not self.over():
                 try:
                     batch = next(batches)
                 except StopIteration:
                     break
                 got = time.monotonic()
+                # Who starts workers in a thread has them only now.
+                self.note_culprit(again=False)
                 # In this process only where it made the batch itself.
                 stages.batch_made()
                 step(number, batch)

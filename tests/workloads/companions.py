@@ -7,6 +7,8 @@ Standard library only. A role that the job must find prints one line when it is 
 
 from __future__ import annotations
 
+import fcntl
+import http.server
 import mmap
 import os
 import random
@@ -26,6 +28,12 @@ SPINNERS_PER_CORE = 2
 DISK_READERS = 2
 #: Idle processes of a crowd.
 CROWD = 300
+#: What the server of metrics takes for each post, and the feature store for each question; what the store sends.
+METRICS_S, FEATURES_S, FEATURES_BYTES = 0.04, 0.025, 4096
+#: The collector of output takes so many bytes, and rests so long.
+COLLECTED_BYTES, COLLECTOR_RESTS_S = 4096, 0.008
+#: How long others hold their locks, and leave them.
+HELD_S, LEFT_S = 0.04, 0.004
 
 
 def slow_server(_place: str) -> None:
@@ -125,7 +133,90 @@ def crowd(_place: str) -> None:
     threading.Event().wait()
 
 
+def metrics_server(_place: str) -> None:
+    """Takes what experiments post, as a tracking server does, and answers when it has stored it."""
+
+    class Store(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:  # noqa: N802, the name that http.server wants
+            self.rfile.read(int(self.headers["Content-Length"]))
+            time.sleep(METRICS_S)
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_args) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Store)
+    print(server.server_address[1], flush=True)
+    server.serve_forever()
+
+
+def feature_store(_place: str) -> None:
+    """Answers a question of eight bytes with the features of a batch."""
+    features = os.urandom(FEATURES_BYTES)
+
+    class Answer(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            while self.request.recv(8):
+                time.sleep(FEATURES_S)
+                self.request.sendall(features)
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+    server = Server(("127.0.0.1", 0), Answer)
+    print(server.server_address[1], flush=True)
+    server.serve_forever()
+
+
+def log_collector(_place: str) -> None:
+    """Reads what a job prints more slowly than it comes, and passes it on."""
+    while piece := os.read(0, COLLECTED_BYTES):
+        os.write(1, piece)
+        time.sleep(COLLECTOR_RESTS_S)
+
+
+def journal_holder(place: str) -> None:
+    """Another job that appends to the same journal, and takes its time under the lock."""
+    path = os.path.join(place, "journal.jsonl")
+    with open(path, "a", encoding="utf-8") as journal:
+        print(path, flush=True)
+        while True:
+            fcntl.flock(journal, fcntl.LOCK_EX)
+            time.sleep(HELD_S)
+            fcntl.flock(journal, fcntl.LOCK_UN)
+            time.sleep(LEFT_S)
+
+
+def index_builder(place: str) -> None:
+    """Another job that writes the index of a data set which both share: it computes under the lock."""
+    path = os.path.join(place, "index.bin")
+    with open(path, "wb+") as index:
+        index.write(bytes(1 << 16))
+        index.flush()
+        print(path, flush=True)
+        while True:
+            fcntl.lockf(index, fcntl.LOCK_EX)
+            until, entries = time.monotonic() + HELD_S, []
+            while time.monotonic() < until:
+                entries = [(number * 7919) % 65_521 for number in range(2000)]
+            index.seek(0)
+            index.write(bytes(entry & 255 for entry in entries))
+            index.flush()
+            fcntl.lockf(index, fcntl.LOCK_UN)
+            time.sleep(LEFT_S)
+
+
 ROLES = {
+    "metrics-server": metrics_server,
+    "feature-store": feature_store,
+    "log-collector": log_collector,
+    "journal-holder": journal_holder,
+    "index-builder": index_builder,
     "crowd": crowd,
     "slow-server": slow_server,
     "fifo-writer": fifo_writer,

@@ -38,6 +38,8 @@ def clock_batches(job: Job) -> None:
             if self.name.startswith(WAITING):
                 now = time.monotonic()
                 if Clocked.got:
+                    if not job.truth.steps:
+                        job.note_culprit()
                     job.truth.step(Clocked.asked, Clocked.got, now, job.gpu)
                 Clocked.asked = now
             return super().__enter__()

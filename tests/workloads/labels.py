@@ -32,12 +32,14 @@ class Label:
     wait: Share | None = None
     #: Bounds of the share of the time in which the device worked for this job.
     busy: Share | None = None
+    #: Bounds of the share of the time that the loop loses to what the label names, where that is no wait for batches.
+    lost: Share | None = None
     #: When watching may begin: "stepping", "ready" (the program says so) or "started".
     start: str = "stepping"
     #: Seconds to watch, where the usual time is too short.
     duration: float | None = None
     #: What the launcher must provide: "real-disk", "cpu-quota=CORES", "read-limit=BYTES_S", "memory-limit=BYTES",
-    #: "package=NAME" (an optional Python package), "cpus=N", "compiler" (C++).
+    #: "package=NAME" (an optional Python package), "cpus=N", "compiler" (C++), "slow-output" (into a pipe).
     needs: tuple[str, ...] = ()
     #: Processes that run beside the job: see companions.py.
     companions: tuple[str, ...] = ()
@@ -65,9 +67,9 @@ class Label:
     #: Whether the label is true from the beginning; else the time to the first right class is not scored.
     settled: bool = True
 
-    def holds(self, wait: float | None, busy: float | None) -> bool:
+    def holds(self, wait: float | None, busy: float | None, lost: float | None = None) -> bool:
         """Whether measured shares lie within the bounds; a share that was not measured does not speak against it."""
-        return _within(wait, self.wait) and _within(busy, self.busy)
+        return _within(wait, self.wait) and _within(busy, self.busy) and _within(lost, self.lost)
 
     def acceptable(self) -> tuple[tuple[str, str | None], ...]:
         """Every right answer, the best one first; a cause of None means that any will do."""
@@ -81,6 +83,9 @@ def _within(value: float | None, bounds: Share | None) -> bool:
 
 STARVED: Share = (0.30, 1.0)
 FED: Share = (0.0, 0.08)
+#: Lost to something else than batches; and the share that is left to the device then.
+LOST: Share = (0.35, 0.95)
+IDLE_DEVICE: Share = (0.0, 0.5)
 
 LABELS: tuple[Label, ...] = (
     # --- data-loader -----------------------------------------------------------------------------------------------
@@ -590,6 +595,143 @@ LABELS: tuple[Label, ...] = (
         "imports", "idle", None,
         "imports large modules that were never compiled before; no loader, no device yet",
         "more_cases:imports", start="started", also=(("unknown", None),), wait_scored=False, held_out=True,
+    ),
+    # --- other loaders, and processes beside a loader ---------------------------------------------------------------
+    Label(
+        "pool-imap", "data-loader", "too-few-workers",
+        "multiprocessing.Pool(1).imap feeds the loop: its one process computes all the time",
+        "chain_cases:pool_imap", also_causes=("transform", "decode"), wait=STARVED, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "process-pool-executor", "data-loader", "too-few-workers",
+        "a ProcessPoolExecutor with a small window of futures, awaited in order",
+        "chain_cases:process_pool_executor", also_causes=("transform",), wait=STARVED, busy=IDLE_DEVICE, held_out=True,
+    ),
+    Label(
+        "prefetch-thread", "data-loader", "too-few-workers",
+        "a thread of the program's own unpacks batches into a short queue: zlib and numpy, without the interpreter lock",
+        "chain_cases:prefetch_thread", also_causes=("in-process-loading", "transform"), wait=STARVED, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "future-io", "data-loader", "in-process-loading",
+        "a ThreadPoolExecutor in the trainer reads sqlite and npz files and unpacks them; futures awaited in order",
+        "chain_cases:future_io", also_causes=("too-few-workers", "decode"), wait=STARVED, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "loop-in-thread", "data-loader", "too-few-workers",
+        "the loop runs in a thread that the main thread joins; one slow worker",
+        "chain_cases:loop_in_thread", also_causes=("transform",), wait=STARVED, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "worker-beside-pool", "data-loader", "too-few-workers",
+        "one slow worker beside four idle processes of a pool that was used before",
+        "chain_cases:worker_beside_pool", also_causes=("transform",), wait=STARVED, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "worker-beside-validation", "data-loader", "too-few-workers",
+        "one slow worker beside the kept workers of a validation loader",
+        "chain_cases:worker_beside_validation", also_causes=("transform",), wait=STARVED, busy=IDLE_DEVICE,
+        held_out=True,
+    ),
+    Label(
+        "short-epochs", "data-loader", "worker-restart",
+        "epochs of a second; each starts its worker anew, which unpacks its vocabulary again",
+        "chain_cases:short_epochs", wait=STARVED, busy=(0.0, 0.7), duration=14,
+    ),
+    Label(
+        "worker-threads-fetch", "io", "network-storage",
+        "two workers fetch samples from a slow server, each in four threads of its own",
+        "chain_cases:worker_threads_fetch", wait=STARVED, busy=IDLE_DEVICE, companions=("slow-server",),
+    ),
+    Label(
+        "worker-threads-decode", "data-loader", "decode",
+        "one worker, in which a thread decodes JPEG data ahead of the one that makes batches",
+        "chain_cases:worker_threads_decode", also_causes=("too-few-workers", "transform"), wait=STARVED,
+        busy=IDLE_DEVICE, held_out=True,
+    ),
+    # --- loops that wait for something else than batches ------------------------------------------------------------
+    Label(
+        "gil-contention", "cpu", "gil-contention",
+        "a second Python thread computes all the time: the loop waits for the interpreter lock after each wait",
+        "waiting_cases:gil_contention", wait=FED, lost=LOST, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "gil-contention-metrics", "cpu", "gil-contention",
+        "two Python threads beside the loop, one aggregating metrics, one building tables",
+        "waiting_cases:gil_contention_metrics", wait=(0.0, 0.2), lost=LOST, busy=IDLE_DEVICE, held_out=True,
+    ),
+    Label(
+        "output-blocked", "io", "output-blocked",
+        "much is printed at each step, into a pipe whose reader, outside the job, is slow",
+        "waiting_cases:output_blocked", wait=FED, lost=LOST, busy=IDLE_DEVICE, needs=("slow-output",),
+    ),
+    Label(
+        "output-blocked-logger", "io", "output-blocked",
+        "each step's record goes to a process of the job that takes 30 ms to log it",
+        "waiting_cases:output_blocked_logger", wait=FED, lost=LOST, busy=IDLE_DEVICE, held_out=True,
+    ),
+    Label(
+        "remote-metrics", "io", "remote-service",
+        "metrics are posted at each step to a server that answers after 40 ms",
+        "waiting_cases:remote_metrics", wait=FED, lost=LOST, busy=IDLE_DEVICE, companions=("metrics-server",),
+    ),
+    Label(
+        "remote-features", "io", "remote-service",
+        "each step asks a feature store on a connection that stays, and has its answer after 25 ms",
+        "waiting_cases:remote_features", wait=FED, lost=LOST, busy=IDLE_DEVICE, companions=("feature-store",),
+        held_out=True,
+    ),
+    Label(
+        "asyncio-remote", "io", "remote-service",
+        "the loop is a coroutine that awaits the answer of a slow server at each step",
+        "waiting_cases:asyncio_remote", wait=FED, lost=LOST, busy=IDLE_DEVICE, companions=("feature-store",),
+        held_out=True,
+    ),
+    Label(
+        "scoring-service", "cpu", "waits-for-process",
+        "a process that computes 40 ms for each request over TCP, asked in a thread whose future the loop awaits",
+        "peer_cases:scoring_service", wait=FED, lost=LOST, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "environments", "cpu", "waits-for-process",
+        "two environments in processes of their own, stepped together through pipes; one is slower",
+        "peer_cases:environments", wait=FED, lost=LOST, busy=IDLE_DEVICE, wait_scored=False,
+    ),
+    Label(
+        "environments-vector", "cpu", "waits-for-process",
+        "four environments that write into a shared array and signal through pipes; one is slower",
+        "peer_cases:environments_vector", wait=FED, lost=LOST, busy=IDLE_DEVICE, wait_scored=False, held_out=True,
+    ),
+    Label(
+        "file-lock", "io", "lock",
+        "each step appends to a journal under a lock that another job holds most of the time",
+        "peer_cases:file_lock", wait=FED, lost=LOST, busy=IDLE_DEVICE, companions=("journal-holder",),
+    ),
+    Label(
+        "lock-shared-cache", "io", "lock",
+        "batches come out of an index that another job rewrites under its lock",
+        "peer_cases:lock_shared_cache", wait=STARVED, busy=IDLE_DEVICE, companions=("index-builder",),
+        held_out=True,
+    ),
+    Label(
+        "pageable-copy", "gpu", "copy-bound",
+        "the host copies 300 MB a step from memory that is not pinned, while the device idles",
+        "waiting_cases:pageable_copy", wait=FED, lost=LOST, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "metrics-under-no-grad", "cpu", "main-thread",
+        "metrics in numpy and Python under torch.no_grad at each step: no validation",
+        "waiting_cases:metrics_under_no_grad", wait=FED, lost=LOST, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "hung-queue", "idle", None,
+        "the thread that filled the loop's queue has died: the loop waits for ever",
+        "waiting_cases:hung_queue", start="ready", wait_scored=False, held_out=True,
+    ),
+    Label(
+        "hung-collective", "idle", None,
+        "two gloo ranks; one sleeps and never comes to the all_reduce in which the other waits",
+        "rank_cases:hung_collective", start="ready", wait_scored=False,
     ),
 )
 

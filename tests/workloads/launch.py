@@ -25,6 +25,8 @@ from truth import Truth
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PR_SET_PDEATHSIG = 1
+#: So many looks, of 30 ms, are left to who removes what the others shared.
+TRACKER_TURNS = 40
 _LIBC = ctypes.CDLL(None)
 
 
@@ -83,6 +85,7 @@ class Launched:
             self._companions.append(companion)
             assert companion.stdout is not None
             given += ["--given", f"{role}={companion.stdout.readline().decode().strip()}"]
+            given += ["--given", f"{role}.pid={companion.pid}"]
         command = [os.path.join(HERE, "train.py"), self.label.name, "--seconds", str(self.seconds)]
         command += ["--entry", self.label.entry]
         if self._groups:
@@ -90,7 +93,21 @@ class Launched:
             subprocess.run([sys.executable, "-c", "import PIL.Image, numpy, torch"], check=True, cwd=HERE)
         command += ["--truth", self._truth_path, "--device", self.device, "--data", self.data, *given]
         with open(self._output_path, "wb") as output:
-            self.process = self._spawn(command, self._groups, output)
+            if "slow-output" in self.label.needs:
+                self.process = self._spawn_into_pipe(command, output)
+            else:
+                self.process = self._spawn(command, self._groups, output)
+
+    def _spawn_into_pipe(self, command: list[str], output) -> subprocess.Popen[bytes]:
+        """Starts the job with its output in a pipe, as in `train | collector`: the reader is slow, and no child of it."""
+        reads, writes = os.pipe()
+        try:
+            collector = self._spawn([os.path.join(HERE, "companions.py"), "log-collector"], [], output, stdin=reads)
+            self._companions.append(collector)
+            return self._spawn([*command, "--given", f"log-collector.pid={collector.pid}"], self._groups, writes)
+        finally:
+            os.close(reads)
+            os.close(writes)
 
     def _meet(self, need: str) -> list[limits.Group]:
         what, _, value = need.partition("=")
@@ -105,6 +122,8 @@ class Launched:
             return [limits.read_limit(int(value), self.data)]
         if what == "memory-limit":
             return [limits.memory_limit(int(value))]
+        if what == "slow-output":
+            return []
         if what == "package":
             if importlib.util.find_spec(value) is None:
                 raise Unavailable(f"{value} not found; pip install -r tests/requirements-frameworks.txt")
@@ -119,7 +138,7 @@ class Launched:
             return []
         raise ValueError(f"{self.label.name} needs {need!r}, which launch.py does not know")
 
-    def _spawn(self, command: list[str], groups: list[limits.Group], output) -> subprocess.Popen[bytes]:
+    def _spawn(self, command: list[str], groups: list[limits.Group], output, stdin=subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         parent = os.getpid()
 
         def prepare() -> None:
@@ -129,7 +148,7 @@ class Launched:
 
         return subprocess.Popen(
             [sys.executable, *command],
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=output,
             stderr=subprocess.DEVNULL if output == subprocess.PIPE else subprocess.STDOUT,
             start_new_session=True,
@@ -220,16 +239,27 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
     if process.stdout is not None:
         process.stdout.close()
     # What it was just starting when it died may turn up late, so look again.
-    for _ in range(100):
+    for turn in range(100):
         left = members_of_session(process.pid)
         if not left:
             return
         for pid in left:
+            if turn < TRACKER_TURNS and is_resource_tracker(pid):
+                continue
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
         time.sleep(0.03)
+
+
+def is_resource_tracker(pid: int) -> bool:
+    """Python's helper that removes named semaphores when all who use them are gone, and then ends by itself."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"multiprocessing.resource_tracker" in file.read()
+    except OSError:
+        return False
 
 
 def members_of_session(session: int) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import time
 
+import culprits
 from common import Job, burn, gpu_step
 
 
@@ -113,6 +114,7 @@ def change(job: Job) -> None:
             if not changed:
                 changed = True
                 job.truth.event("change")
+                job.culprit(culprits.thread())
             burn(0.04)
 
     job.train(loader(Changing(0.015, 0.0005, moment), batch_size=4, num_workers=1), step)

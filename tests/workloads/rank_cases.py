@@ -10,8 +10,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
+from functools import partial
 from typing import Any, Callable
 
+import culprits
 import dataset_files
 import simulated_gpu
 from common import Job, TruthWriter, burn, loader, one_thread
@@ -35,15 +38,15 @@ class ContinuedTruth(TruthWriter):
         self._lines.clear()
 
 
-def end_with_rank(_worker: int) -> None:
+def end_with_rank(rank: int, _worker: int) -> None:
     """For loader workers: launchers give ranks sessions of their own, so that nobody else would end them."""
     from launch import die_with_parent
 
-    die_with_parent(os.getppid())
+    die_with_parent(rank)
 
 
 def feed(dataset: Any, workers: int = 1) -> Any:
-    return loader(dataset, batch_size=4, num_workers=workers, worker_init_fn=end_with_rank)
+    return loader(dataset, batch_size=4, num_workers=workers, worker_init_fn=partial(end_with_rank, os.getpid()))
 
 
 def all_reduce(_gpu: SimulatedGpu, gradients: Any) -> None:
@@ -158,6 +161,22 @@ def ddp_rank(job: Job) -> None:
     job.train(feed(Computed(0.015 if slow() else 0.0005)), step)
 
 
+def hung_rank(job: Job) -> None:
+    """After two seconds one rank waits for something else, and never comes to the exchange again."""
+    from loader_cases import Computed
+
+    until = time.monotonic() + 2.0
+
+    def sleeps() -> None:
+        if slow() and time.monotonic() > until:
+            job.culprit(culprits.process(os.getpid()))
+            job.truth.event("ready")
+            while not job.over():
+                time.sleep(0.5)
+
+    train(job, Computed(0.0005), 0.015, all_reduce, sleeps)
+
+
 def straggler_ddp(job: Job) -> None:
     torchrun(job, ddp_rank)
 
@@ -195,6 +214,10 @@ def torchrun(job: Job, run: Callable[[Job], None]) -> None:
     job.truth.flush()
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
     os.execv(sys.executable, [*command, os.path.abspath(__file__), *words(job, run)])
+
+
+def hung_collective(job: Job) -> None:
+    spawn(job, hung_rank)
 
 
 def spawn(job: Job, run: Callable[[Job], None]) -> None:

@@ -21,6 +21,8 @@ class Step:
     sync: float | None
     #: The longest time in it that the loop did not run, where it can tell.
     gap: float | None = None
+    #: Seconds lost to what the label names, up to then; 0 where waiting for batches is the loss.
+    lost: float = 0.0
 
     @property
     def wait(self) -> float:
@@ -107,6 +109,10 @@ class Truth:
     events: dict[str, dict[str, Any]] = field(default_factory=dict)
     #: Time by stage of each process that marked any, by PID.
     stages: dict[int, StageClock] = field(default_factory=dict)
+    #: (moment, ends of the chain of waits that are right from then on), in order of time.
+    culprits: list[tuple[float, list[dict[str, Any]]]] = field(default_factory=list)
+    #: The thread that runs the loop, where that is not the main one.
+    loop_tid: int | None = None
 
     @classmethod
     def read(cls, path: str) -> Truth:
@@ -123,8 +129,12 @@ class Truth:
                 truth.header = entry
             elif "event" in entry:
                 truth.events[entry["event"]] = entry
+            elif "culprit" in entry:
+                truth.culprits.append((entry["t"], entry["culprit"]))
+            elif "loop_tid" in entry:
+                truth.loop_tid = entry["loop_tid"]
             else:
-                more = (entry.get("busy"), entry.get("sync"), entry.get("gap"))
+                more = (entry.get("busy"), entry.get("sync"), entry.get("gap"), entry.get("lost", 0.0))
                 truth.steps.append(Step(entry["a"], entry["b"], entry["c"], *more))
         return truth
 
@@ -166,6 +176,12 @@ class Truth:
         gaps = [step.gap for step in self.steps if step.gap and begin <= step.done and step.got <= end]
         return max(gaps, default=None)
 
+    def culprits_in(self, begin: float, end: float) -> list[dict[str, Any]]:
+        """All that were a true end of the chain at some moment of the window."""
+        until = [moment for moment, _ends in self.culprits[1:]] + [float("inf")]
+        spans = zip(self.culprits, until)
+        return [one for (since, ends), to in spans if since <= end and to >= begin for one in ends]
+
     def _at(self, name: str, moment: float) -> float | None:
         """A growing value at a moment, on the line between the steps around it; at the ends, the nearest value."""
         before = None
@@ -192,3 +208,7 @@ class Truth:
     def sync_share(self, begin: float, end: float) -> float | None:
         """Share of the time that the main thread waited for the device."""
         return self._grown("sync", begin, end)
+
+    def lost_share(self, begin: float, end: float) -> float | None:
+        """Share of the time lost to what the label names, where that is no wait for batches."""
+        return self._grown("lost", begin, end)

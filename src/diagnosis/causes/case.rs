@@ -101,17 +101,12 @@ impl<'a> Case<'a> {
         Self { window, main, known, lost, loss, sure, undisturbed: false }
     }
 
-    /// A judgement on the case's own loss; `factor` where a sign is missing.
+    /// A judgement on the case's own loss; `factor` below 1 where a sign is missing.
     pub fn of(&self, cause: Cause, factor: impl Into<f64>) -> Judgement {
         Judgement::of(cause, self.sure * factor.into())
     }
 
-    /// The same, with every sign that there can be.
-    pub fn surely(&self, cause: Cause) -> Judgement {
-        self.of(cause, 1.0)
-    }
-
-    /// How sure the loop waits for this, where it does.
+    /// The loop waits for this most of all.
     pub fn waits_for(&self, part: Part) -> bool {
         matches!(self.loss, Loss::Wait(waits) if waits == part)
     }

@@ -9,7 +9,6 @@ thresholds! {
 const FACTOR: Sureness = Sureness { least: 0.70, most: 1.0, from: CGROUP_THROTTLED, to: MOSTLY_THROTTLED };
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "cgroup-throttled",
     headline: "the CPU quota throttles the job",
     brief: "the container's CPU quota is used up",
     meaning: "the container's CPU quota is used up and the kernel pauses the job",

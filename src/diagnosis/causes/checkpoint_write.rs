@@ -13,7 +13,6 @@ thresholds! {
 const SURE: Sureness = Sureness { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_SAVING };
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "checkpoint-write",
     headline: "saving checkpoints",
     brief: "saving state while the GPU idles",
     meaning: "the loop stands while it saves state",

@@ -7,7 +7,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "collate",
     headline: "collating takes the workers' time",
     brief: "workers mostly collate",
     meaning: "the workers spend most of their time putting samples together into batches",

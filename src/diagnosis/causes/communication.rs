@@ -12,7 +12,6 @@ thresholds! {
 const SURE: Sureness = Sureness { least: 0.55, most: 0.90, from: COLLECTIVES, to: MOSTLY_COLLECTIVES };
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "communication",
     headline: "waiting for other ranks",
     brief: "collectives: waiting for other ranks",
     meaning: "the ranks spend their time in collectives",

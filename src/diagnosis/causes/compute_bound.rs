@@ -7,14 +7,13 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "compute-bound",
     headline: "busy computing, which is healthy",
     brief: "busy and healthy",
     meaning: "the device computes all the time: healthy",
     rule: &[KEPT_BUSY, "no other cause of this class fits"],
     judge: |case| {
         let gpu = case.busy_device()?;
-        let judgement = case.surely(Cause::ComputeBound);
+        let judgement = case.of(Cause::ComputeBound, 1.0);
         if gpu.throttled >= throttled::GPU_THROTTLED {
             return Some(judgement.other(Cause::Throttled, CAPPED_TOO, "the power limit holds the clocks down"));
         }

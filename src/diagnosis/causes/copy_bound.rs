@@ -11,7 +11,6 @@ thresholds! {
 const SURE: Sureness = Sureness { least: 0.55, most: 0.85, from: PCIE_BUSY, to: LINK_FULL };
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "copy-bound",
     headline: "copies to the device",
     brief: "PCIe transfers dominate",
     meaning: "copies over PCIe keep the device busy",

@@ -5,7 +5,6 @@ use super::*;
 thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "cores-saturated",
     headline: "all allowed cores are full",
     brief: "the allowed CPUs are full",
     meaning: "the allowed CPUs are full with the job's own work",

@@ -11,7 +11,6 @@ thresholds! {
 const SURE: Sureness = Sureness { least: 0.60, most: 0.90, from: ONE_CPU, to: SEVERAL_CPUS };
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "cpu-training",
     headline: "the model is trained on the CPU",
     brief: "the model runs on the CPU",
     meaning: "the model itself runs on the CPU: no device is in use",

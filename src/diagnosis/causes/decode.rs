@@ -5,7 +5,6 @@ use super::*;
 thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "decode",
     headline: "decoding takes the workers' time",
     brief: "workers mostly decode",
     meaning: "the workers spend most of their time decoding, and more of them would not be enough",

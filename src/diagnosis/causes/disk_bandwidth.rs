@@ -5,7 +5,6 @@ use super::*;
 thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "disk-bandwidth",
     headline: "the disk is at its limit",
     brief: "the disk is saturated",
     meaning: "the workers wait for the disk",

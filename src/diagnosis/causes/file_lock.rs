@@ -5,12 +5,11 @@ use super::*;
 thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "lock",
     headline: "the loop waits for a file lock",
     brief: "somebody else holds a lock on a file",
     meaning: "the loop waits for a lock on a file that another process holds",
     rule: &[WAIT_IS_FOLLOWED, "there is a lock on a file (flock or fcntl)"],
-    judge: |case| case.waits_for(Part::FileLock).then(|| case.surely(Cause::FileLock)),
+    judge: |case| case.waits_for(Part::FileLock).then(|| case.of(Cause::FileLock, 1.0)),
     signals: &[CHAIN, "/proc/locks: who holds the lock", MAIN_WAIT],
     source: "flock(2), fcntl(2): F_SETLKW waits until the holder lets go",
     confirmed: Confirmed::LabelledWorkloads,

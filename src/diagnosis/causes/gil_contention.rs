@@ -12,7 +12,6 @@ thresholds! {
 const SURE: Sureness = Sureness { least: 0.45, most: 0.70, from: LOCK_WAITS, to: MANY_LOCK_WAITS };
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "gil-contention",
     headline: "another Python thread holds the interpreter lock",
     brief: "another Python thread holds the interpreter lock",
     meaning: "another Python thread of the process computes and keeps the interpreter lock from the loop",
@@ -27,7 +26,7 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     judge: |case| {
         if case.window.chain.as_ref().is_some_and(|chain| f64::from(chain.samples) >= FOLLOWED) {
-            return case.waits_for(Part::InterpreterLock).then(|| case.surely(Cause::GilContention));
+            return case.waits_for(Part::InterpreterLock).then(|| case.of(Cause::GilContention, 1.0));
         }
         let main = case.main;
         let trains_on_cpu = case.computes_on_cpu() && !cpu_training::may_be_set_up(case);
@@ -58,7 +57,7 @@ pub(super) const CAUSE: Spec = Spec {
             => "Python code between them holds it";
     ],
     evidence: &[Signal::WaitsForInterpreter, Signal::FutexWait, Signal::OtherThread],
-    against: &[MAIN_IS_SLOW],
+    against: &[WAITS_FOR_BATCHES],
     bound: |window| Some(window.without(window.main.as_ref()?.waits(Wait::Futex))),
     ..Spec::of(Class::Cpu)
 };

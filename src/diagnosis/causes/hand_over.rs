@@ -11,7 +11,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "hand-over",
     headline: "handing batches over is slow",
     brief: "batches are ready, moving them is slow",
     meaning: "batches are made but moving them to the main thread is slow",

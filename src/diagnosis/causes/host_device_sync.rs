@@ -9,7 +9,6 @@ thresholds! {
 const FACTOR: Sureness = Sureness { least: 0.75, most: 0.95, from: HARDLY, to: SOME_HOST_WORK };
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "host-device-sync",
     headline: "the host waits for the device again and again",
     brief: "one line makes the host wait, again and again",
     meaning: "the host waits for the device over and over, and the device runs dry in between",
@@ -47,7 +46,7 @@ pub(super) const CAUSE: Spec = Spec {
             => "results whose size depends on the values make the host wait";
     ],
     evidence: &[Signal::DeviceSync],
-    against: &[MAIN_IS_SLOW],
+    against: &[WAITS_FOR_BATCHES],
     place: Place::Sync,
     elsewhere: Some(&BESIDE_A_BUSY_DEVICE),
     ..Spec::of(Class::Cpu)

@@ -10,7 +10,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "in-process-loading",
     headline: "batches are loaded in the main thread",
     brief: "the main thread loads the batches itself",
     meaning: "the main thread makes the batches itself (num_workers=0)",

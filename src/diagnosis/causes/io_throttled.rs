@@ -7,7 +7,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "io-throttled",
     headline: "a limit holds reads back",
     brief: "a limit holds reads back",
     meaning: "a limit on the job holds its reads back while the disk has room",

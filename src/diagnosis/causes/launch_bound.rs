@@ -10,7 +10,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "launch-bound",
     headline: "the host cannot launch fast enough",
     brief: "many tiny kernels to launch",
     meaning: "the host cannot launch the many small kernels fast enough",
@@ -45,7 +44,7 @@ pub(super) const CAUSE: Spec = Spec {
         "Use the fused optimizers (torch.optim.AdamW(…, fused=True))"
             => "one kernel instead of several for each parameter";
     ],
-    against: &[MAIN_IS_SLOW],
+    against: &[WAITS_FOR_BATCHES],
     place: Place::Loop,
     ..Spec::of(Class::Cpu)
 };

@@ -14,7 +14,6 @@ thresholds! {
 const FACTOR: Sureness = Sureness { least: 0.80, most: 1.0, from: HOST_WORK, to: MOSTLY_HOST };
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "main-thread",
     headline: "the main thread's own work",
     brief: "Python work between launches",
     meaning: "Python work in the training loop keeps the device waiting",
@@ -50,7 +49,7 @@ pub(super) const CAUSE: Spec = Spec {
         "Accumulate metrics as tensors and read them once in a while"
             => "each .item() or .cpu() waits for the device and then computes on the host";
     ],
-    against: &[MAIN_IS_SLOW],
+    against: &[WAITS_FOR_BATCHES],
     place: Place::Loop,
     ..Spec::of(Class::Cpu)
 };

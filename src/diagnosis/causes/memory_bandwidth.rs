@@ -8,7 +8,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "memory-bandwidth",
     headline: "device memory is at its limit",
     brief: "device memory is the limit",
     meaning: "the device's memory is the limit",

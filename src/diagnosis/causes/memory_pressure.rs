@@ -8,7 +8,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "memory-pressure",
     headline: "memory is short",
     brief: "memory is short: swap, reclaim",
     meaning: "memory is short: the kernel swaps or reclaims",

@@ -56,7 +56,7 @@ pub(super) mod worker_restart;
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer};
 
 use super::class::{Class, Phase};
 use super::features::{Device, Features, LoopStacks, LoopThread, Part, Workers};
@@ -68,11 +68,13 @@ use super::what_if::{self, Loop, Prediction};
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::TimeSplit;
+use crate::text::named_enum;
 pub(super) use case::{Case, Known, Loss};
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
 pub(super) use spec::{Against, Place};
 pub use spec::{Confirmed, Spec};
+pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 
 /// What is gained by the end of the waits of a kind.
@@ -87,21 +89,19 @@ macro_rules! advice {
 use advice;
 
 macro_rules! causes {
-    ($($Cause:ident = $module:ident;)+) => {
-        /// A cause.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Cause {
-            $(#[doc = concat!("See `", stringify!($module), ".rs`.")] $Cause,)+
+    ($($Cause:ident = $module:ident, $name:literal;)+) => {
+        named_enum! {
+            /// A cause; all of them are in the order of decision.
+            pub enum Cause {
+                $(#[doc = concat!("See `", stringify!($module), ".rs`.")] $Cause = $name,)+
+            }
         }
 
         impl Cause {
-            /// All of them, in the order of decision.
-            pub const ALL: &[Self] = &[$(Self::$Cause),+];
-
             /// Everything about it, in its main class.
             #[must_use]
             pub fn spec(self) -> &'static Spec {
-                match self { $(Self::$Cause => &$module::CAUSE),+ }
+                match self { $(Self::$Cause => const { &Spec { name: $name, ..$module::CAUSE } }),+ }
             }
         }
 
@@ -114,63 +114,63 @@ macro_rules! causes {
 
 causes! {
     // The loop waits for somebody who is no loader and no device, and the wait could be followed.
-    WaitsForProcess = waits_for_process;
-    RemoteService = remote_service;
-    OutputBlocked = output_blocked;
-    FileLock = file_lock;
+    WaitsForProcess = waits_for_process, "waits-for-process";
+    RemoteService = remote_service, "remote-service";
+    OutputBlocked = output_blocked, "output-blocked";
+    FileLock = file_lock, "lock";
     // Collectives and saving cost the loop more than its waits for batches do.
-    Communication = communication;
-    CheckpointWrite = checkpoint_write;
+    Communication = communication, "communication";
+    CheckpointWrite = checkpoint_write, "checkpoint-write";
     // Somebody else uses the device, its clocks are held down, or the link to it is full.
-    SharedGpu = shared_gpu;
-    Throttled = throttled;
-    CopyBound = copy_bound;
+    SharedGpu = shared_gpu, "shared-gpu";
+    Throttled = throttled, "throttled";
+    CopyBound = copy_bound, "copy-bound";
     // CPU time or memory is wanted and not given: before anybody's code is blamed for being slow.
-    CgroupThrottled = cgroup_throttled;
-    MemoryPressure = memory_pressure;
-    NoisyNeighbour = noisy_neighbour;
-    ThreadOversubscription = thread_oversubscription;
-    TooManyWorkers = too_many_workers;
-    CoresSaturated = cores_saturated;
+    CgroupThrottled = cgroup_throttled, "cgroup-throttled";
+    MemoryPressure = memory_pressure, "memory-pressure";
+    NoisyNeighbour = noisy_neighbour, "noisy-neighbour";
+    ThreadOversubscription = thread_oversubscription, "thread-oversubscription";
+    TooManyWorkers = too_many_workers, "too-many-workers";
+    CoresSaturated = cores_saturated, "cores-saturated";
     // Whoever makes the batches waits for their source.
-    NetworkStorage = network_storage;
-    IoThrottled = io_throttled;
-    PageCacheMiss = page_cache_miss;
-    SmallFiles = small_files;
-    DiskBandwidth = disk_bandwidth;
+    NetworkStorage = network_storage, "network-storage";
+    IoThrottled = io_throttled, "io-throttled";
+    PageCacheMiss = page_cache_miss, "page-cache-miss";
+    SmallFiles = small_files, "small-files";
+    DiskBandwidth = disk_bandwidth, "disk-bandwidth";
     // The loader itself.
-    WorkerRestart = worker_restart;
-    WorkerImbalance = worker_imbalance;
-    SlowSamples = slow_samples;
-    HandOver = hand_over;
-    Collate = collate;
-    Decode = decode;
-    Transform = transform;
-    TooFewWorkers = too_few_workers;
-    InProcessLoading = in_process_loading;
+    WorkerRestart = worker_restart, "worker-restart";
+    WorkerImbalance = worker_imbalance, "worker-imbalance";
+    SlowSamples = slow_samples, "slow-samples";
+    HandOver = hand_over, "hand-over";
+    Collate = collate, "collate";
+    Decode = decode, "decode";
+    Transform = transform, "transform";
+    TooFewWorkers = too_few_workers, "too-few-workers";
+    InProcessLoading = in_process_loading, "in-process-loading";
     // The device is busy, and this is with what.
-    MemoryBandwidth = memory_bandwidth;
-    UnderFilled = under_filled;
-    ComputeBound = compute_bound;
+    MemoryBandwidth = memory_bandwidth, "memory-bandwidth";
+    UnderFilled = under_filled, "under-filled";
+    ComputeBound = compute_bound, "compute-bound";
     // The device runs dry or there is none, and this is what the host does.
-    HostDeviceSync = host_device_sync;
-    GilContention = gil_contention;
-    LaunchBound = launch_bound;
-    MainThread = main_thread;
-    CpuTraining = cpu_training;
+    HostDeviceSync = host_device_sync, "host-device-sync";
+    GilContention = gil_contention, "gil-contention";
+    LaunchBound = launch_bound, "launch-bound";
+    MainThread = main_thread, "main-thread";
+    CpuTraining = cpu_training, "cpu-training";
 }
 
 impl Cause {
     /// The exact string of verdicts and logs.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.spec().name
+        self.word()
     }
 
     /// The cause of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|cause| cause.name() == name)
+        Self::ALL.into_iter().find(|cause| cause.name() == name)
     }
 
     /// Everything about it in a class: a cause may be of two.
@@ -192,12 +192,6 @@ impl fmt::Display for Cause {
     }
 }
 
-impl Serialize for Cause {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
 /// Reads a cause; a name that this version does not know is none.
 ///
 /// # Errors
@@ -210,7 +204,7 @@ pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 /// Everything about every cause, by class and in the order of decision; twice where it is of two classes.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
     let of_class = |class: Class| {
-        let specs = Cause::ALL.iter().map(|cause| cause.spec());
+        let specs = Cause::ALL.into_iter().map(Cause::spec);
         specs.flat_map(|spec| [Some(spec), spec.elsewhere]).flatten().filter(move |spec| spec.class == class)
     };
     Class::ALL.into_iter().flat_map(of_class)

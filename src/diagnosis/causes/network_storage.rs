@@ -8,7 +8,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "network-storage",
     headline: "the data comes over the network",
     brief: "data comes over the network",
     meaning: "the workers wait for data that comes from elsewhere",

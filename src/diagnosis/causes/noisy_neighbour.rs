@@ -9,7 +9,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "noisy-neighbour",
     headline: "other processes hold the cores",
     brief: "other processes hold the CPUs",
     meaning: "other processes use the CPUs that the job needs",

@@ -5,12 +5,11 @@ use super::*;
 thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "output-blocked",
     headline: "whoever reads the output is slow",
     brief: "the loop waits to write into a full pipe",
     meaning: "the loop waits to write into a pipe or socket whose reader is slow",
     rule: &[WAIT_IS_FOLLOWED, "there is the reader of a pipe or socket that the loop wants to write into"],
-    judge: |case| case.waits_for(Part::Output).then(|| case.surely(Cause::OutputBlocked)),
+    judge: |case| case.waits_for(Part::Output).then(|| case.of(Cause::OutputBlocked, 1.0)),
     signals: &[CHAIN, MAIN_WAIT, DEVICE],
     source: "a pipe holds 64 KiB (pipe(7)); a writer waits from then on until its reader has taken some",
     confirmed: Confirmed::LabelledWorkloads,

@@ -8,7 +8,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "page-cache-miss",
     headline: "the data does not fit into memory",
     brief: "data set does not fit in memory",
     meaning: "the data does not fit in memory and is read from disk again and again",

@@ -5,7 +5,6 @@ use super::*;
 thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "remote-service",
     headline: "the loop waits for an answer over the network",
     brief: "a round trip in the loop itself",
     meaning: "the loop itself waits for an answer over a connection",
@@ -14,7 +13,7 @@ pub(super) const CAUSE: Spec = Spec {
         "there is a connection to another machine, or to a server here that rests meanwhile; it is the loop's own thread \
          that waits for it, or one of its process that the loop waits for",
     ],
-    judge: |case| case.waits_for(Part::Remote).then(|| case.surely(Cause::RemoteService)),
+    judge: |case| case.waits_for(Part::Remote).then(|| case.of(Cause::RemoteService, 1.0)),
     signals: &[CHAIN, "/proc/PID/net/tcp: remote addresses", MAIN_WAIT, DEVICE],
     source: "a call that is answered after a round trip holds the step up for all of it; what is sent in the background \
              holds up nothing",

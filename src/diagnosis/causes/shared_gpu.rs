@@ -11,7 +11,6 @@ thresholds! {
 const SURE: Sureness = Sureness { least: 0.60, most: 0.95, from: SHARED_GPU, to: MUCH_SHARED };
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "shared-gpu",
     headline: "another process uses the device",
     brief: "another process uses the GPU",
     meaning: "another process uses the same device",

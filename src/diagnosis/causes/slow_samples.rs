@@ -9,7 +9,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "slow-samples",
     headline: "a few samples are very slow",
     brief: "a few batches take many times longer",
     meaning: "a few batches take many times as long as the others",

@@ -5,7 +5,6 @@ use super::*;
 thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "small-files",
     headline: "many small reads",
     brief: "many small reads: latency, not bandwidth",
     meaning: "many small reads keep the workers waiting",

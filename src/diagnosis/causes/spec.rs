@@ -42,7 +42,8 @@ impl Confirmed {
 pub struct Spec {
     /// Class it belongs to.
     pub class: Class,
-    /// The string of verdicts and logs; of a state (idle, balanced, unknown) the phase or the class.
+    /// The string of verdicts and logs, for a cause from the list of causes; of a state (idle, balanced, unknown) the phase
+    /// or the class.
     pub name: &'static str,
     /// A few words, for a headline: "DATA-LOADER: <headline>".
     pub headline: &'static str,

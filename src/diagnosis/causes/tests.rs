@@ -60,7 +60,7 @@ fn a_cause_has_its_variants_name_in_json_and_is_found_by_it() {
             .collect();
         assert_eq!(cause.name(), kebab.trim_start_matches('-'));
         assert_eq!(serde_json::to_value(cause).unwrap(), cause.name());
-        assert_eq!(Cause::named(cause.name()), Some(*cause));
+        assert_eq!(Cause::named(cause.name()), Some(cause));
     }
     assert_eq!(Cause::named("Too-Few-Workers"), None);
 }

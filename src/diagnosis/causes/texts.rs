@@ -33,8 +33,8 @@ pub(super) const WAIT_FOR_SOURCE: &[Against] = &[
     (Signal::LostWait, Side::Under, "the device is busy during most of the waiting"),
     (Signal::WorkersIdle, Side::Over, "the workers often have nothing to do"),
 ];
-/// The main thread is slow at its own work.
-pub(super) const MAIN_IS_SLOW: &[Against] = &[
+/// It is not the loader that is slow.
+pub(in crate::diagnosis) const WAITS_FOR_BATCHES: &[Against] = &[
     (Signal::InputWait, Side::Over, "the main thread waits for batches too"),
     (Signal::LostWait, Side::Over, "the device idles while batches are waited for"),
 ];

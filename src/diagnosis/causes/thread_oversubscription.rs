@@ -5,7 +5,6 @@ use super::*;
 thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "thread-oversubscription",
     headline: "far more threads than cores",
     brief: "far more threads than CPUs",
     meaning: "many more threads want to run than there are CPUs",

@@ -7,7 +7,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "throttled",
     headline: "the device's clocks are held down",
     brief: "power or heat lowers the clocks",
     meaning: "heat or power makes the device lower its clocks",
@@ -18,7 +17,7 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     judge: |case| {
         let gpu = case.busy_device()?;
-        is_held_down(gpu).then(|| case.surely(Cause::Throttled))
+        is_held_down(gpu).then(|| case.of(Cause::Throttled, 1.0))
     },
     signals: &[CLOCK_REASONS, DEVICE],
     source: "nvml.h, nvmlClocksEventReason*: HW slowdown 0x8, SW thermal 0x20, HW thermal 0x40, power brake 0x80; SW \

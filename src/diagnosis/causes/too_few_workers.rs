@@ -8,7 +8,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "too-few-workers",
     headline: "too few workers",
     brief: "all workers busy, CPUs left over",
     meaning: "the workers are busy all the time and too few to keep up",

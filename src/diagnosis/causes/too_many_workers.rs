@@ -8,7 +8,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "too-many-workers",
     headline: "more workers than CPUs",
     brief: "more workers than CPUs",
     meaning: "there are more workers than CPUs and they queue for them",

@@ -5,7 +5,6 @@ use super::*;
 thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "transform",
     headline: "transforms take the workers' time",
     brief: "workers mostly run transforms",
     meaning: "the workers spend most of their time in the user's transforms, and more of them would not be enough",

@@ -11,7 +11,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "under-filled",
     headline: "busy, but barely filled",
     brief: "busy, but with little work",
     meaning: "the device is busy but draws little power: its kernels do not fill it",

@@ -5,7 +5,6 @@ use super::*;
 thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "waits-for-process",
     headline: "another process works while the loop waits",
     brief: "the loop asks another process and waits for it",
     meaning: "the loop asks another process, which is no data loader, and waits for it to answer",
@@ -14,7 +13,7 @@ pub(super) const CAUSE: Spec = Spec {
         "there is a process with a pipe, a socket or a lock in common with the loop, and not one that works ahead of it: \
          it rests while the loop works",
     ],
-    judge: |case| case.waits_for(Part::Process).then(|| case.surely(Cause::WaitsForProcess)),
+    judge: |case| case.waits_for(Part::Process).then(|| case.of(Cause::WaitsForProcess, 1.0)),
     signals: &[CHAIN, MAIN_WAIT, DEVICE],
     source: "a process that makes batches works while the loop does; one that answers requests works only while it is \
              waited for, so its time adds to each step",

@@ -8,7 +8,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "worker-imbalance",
     headline: "one worker holds up the others",
     brief: "one worker holds up the others",
     meaning: "one worker works while the others wait for it (batches are taken in order)",

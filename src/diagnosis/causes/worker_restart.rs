@@ -9,7 +9,6 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    name: "worker-restart",
     headline: "workers are restarted at each epoch",
     brief: "workers are rebuilt at each epoch",
     meaning: "the set of workers is started anew again and again",

@@ -7,6 +7,7 @@ use crate::diagnosis::code::worker_stages;
 use crate::diagnosis::parts::{Stages, WorkerVerdict};
 use crate::diagnosis::stats::{self, round};
 use crate::rates::frame::WorkerRates;
+use crate::rates::mean;
 use crate::sample::ProcessId;
 
 /// A worker that rests uses less of a CPU than this, as a share of the time …
@@ -167,7 +168,7 @@ fn waits(worker: &WorkerRates) -> f64 {
 
 fn mean_stages(each: &[WorkerVerdict]) -> Option<Stages> {
     let known: Vec<&Stages> = each.iter().filter_map(|worker| worker.stages.as_ref()).collect();
-    let mean = |stage: fn(&Stages) -> f64| stats::mean(known.iter().map(|stages| stage(stages)));
+    let mean = |stage: fn(&Stages) -> f64| mean(known.iter().map(|stages| stage(stages)));
     Some(Stages {
         load: mean(|stages| stages.load)?,
         decode: mean(|stages| stages.decode)?,

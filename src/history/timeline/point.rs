@@ -1,9 +1,9 @@
 //! The drawn values of one frame, or the means of several.
 
 use crate::diagnosis::verdict::Class;
-use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
+use crate::rates::{Frame, mean};
 
 /// Devices whose use is kept one by one.
 pub const GPUS: usize = 16;
@@ -213,15 +213,4 @@ pub fn loop_shares(frame: &Frame) -> Option<TimeSplit> {
         seconds += trainer.split_s.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
     }
     seconds.shares_of(seconds.total())
-}
-
-/// Mean of the values that are there; nothing when none is.
-#[must_use]
-pub fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let (mut sum, mut count) = (0.0, 0u32);
-    for v in values.flatten().filter(|v| v.is_finite()) {
-        sum += v;
-        count += 1;
-    }
-    (count > 0).then(|| sum / f64::from(count))
 }

@@ -9,7 +9,8 @@ use super::point::{GPUS, Point};
 #[derive(Debug, Clone)]
 pub(super) struct Level {
     longest_ns: u64,
-    closed: VecDeque<Point>,
+    /// Those that do not grow any more.
+    pub(super) closed: VecDeque<Point>,
     open: Option<Run>,
 }
 
@@ -45,11 +46,6 @@ impl Level {
     /// The run that still grows.
     pub(super) fn open(&self) -> Option<&Point> {
         self.open.as_ref().map(|run| &run.mean)
-    }
-
-    /// The runs that do not grow any more, oldest first.
-    pub(super) fn closed(&self) -> &VecDeque<Point> {
-        &self.closed
     }
 
     /// The oldest run.

@@ -43,8 +43,8 @@ fn the_edge_stays_while_time_runs_inside_one_cell() {
 
 #[test]
 fn a_mean_of_nothing_is_nothing() {
-    assert_eq!(point::mean([None, Some(f64::NAN)].into_iter()), None);
-    assert_eq!(point::mean([None, Some(4.0), Some(6.0)].into_iter()), Some(5.0));
+    assert_eq!(crate::rates::mean([None, Some(f64::NAN)].into_iter()), None);
+    assert_eq!(crate::rates::mean([None, Some(4.0), Some(6.0)].into_iter()), Some(5.0));
 }
 
 proptest! {

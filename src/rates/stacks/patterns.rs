@@ -4,19 +4,20 @@
 //! py-spy before 0.4.3 prints `get` where later ones print `Queue.get`. Where a row's source is "seen", the frame was
 //! seen in the stacks of a running program; "read" means that it was read in the package's source.
 
+use Pattern::Is;
+
+use super::activity::Activity::{self, *};
 use crate::sample::StackFrame;
 
 /// What a frame is known for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pattern {
+    /// Doing this, where nothing further in says otherwise.
+    Is(Activity),
     /// The loader's iterator in the training process.
     LoaderNext,
-    /// An iterator being made or reset: the start of an epoch.
-    LoaderStart,
     /// torch's `fetch`: the data set and the collate function are called from here.
     Fetch,
-    /// Collating.
-    Collate,
     /// The loop of a data worker.
     WorkerLoop,
     /// A queue between processes or threads: taking from it.
@@ -29,36 +30,10 @@ pub(super) enum Pattern {
     Wait,
     /// A connection between processes.
     Connection,
-    /// Decoding a sample.
-    Decode,
-    /// Reading a sample.
-    Load,
-    /// A module's forward pass.
-    Forward,
-    /// The backward pass.
-    Backward,
-    /// The optimizer or what goes with it.
-    Optimizer,
-    /// Waiting for the device by name.
-    Sync,
-    /// A collective.
-    Collective,
-    /// Moving a batch to the device.
-    Copy,
-    /// Saving state.
-    Checkpoint,
-    /// Compiling.
-    Compile,
-    /// Logging, metrics, progress bars.
-    Report,
     /// A framework's evaluation loop.
     Validation,
     /// The wrapper of a function under `torch.no_grad()`.
     NoGrad,
-    /// A compiled call that holds the whole step.
-    Graph,
-    /// Importing.
-    Import,
     /// Nothing that is known.
     Nothing,
 }
@@ -70,13 +45,13 @@ type Row = (Pattern, &'static str, &'static str);
 /// torch/utils/data, multiprocessing and threading: seen with torch 2.15 and CPython 3.11.
 const LOADER: &[Row] = &[
     (
-        Pattern::LoaderStart,
+        Is(LoaderStart),
         "torch/utils/data/dataloader.py",
         "__iter__ _get_iterator __init__ _reset _shutdown_workers __del__",
     ),
     (Pattern::LoaderNext, "torch/utils/data/dataloader.py", ""),
     (Pattern::Fetch, "torch/utils/data/_utils/fetch.py", "fetch"),
-    (Pattern::Collate, "torch/utils/data/_utils/collate.py", ""),
+    (Is(Collate), "torch/utils/data/_utils/collate.py", ""),
     (Pattern::WorkerLoop, "torch/utils/data/_utils/worker.py", "_worker_loop"),
     (Pattern::QueueGet, "multiprocessing/queues.py, /queue.py", "get"),
     (Pattern::QueuePut, "multiprocessing/queues.py, /queue.py", "put"),
@@ -95,27 +70,23 @@ const LOADER: &[Row] = &[
 /// Reading and decoding samples.
 const SAMPLES: &[Row] = &[
     // Pillow opens lazily: whatever needs the pixels ends in ImageFile.load. Seen.
-    (Pattern::Decode, "PIL/ImageFile.py", "load load_read load_prepare load_end"),
-    (Pattern::Load, "PIL/Image.py", "open _open_core preinit init"),
-    (Pattern::Load, "torchvision/io/image.py", "read_file"),
-    (Pattern::Decode, "torchaudio/", "load"),
-    (Pattern::Decode, "datasets/features/features.py", "decode_example decode_nested_example decode_batch"),
+    (Is(Decode), "PIL/ImageFile.py", "load load_read load_prepare load_end"),
+    (Is(Load), "PIL/Image.py", "open _open_core preinit init"),
+    (Is(Load), "torchvision/io/image.py", "read_file"),
+    (Is(Decode), "torchaudio/", "load"),
+    (Is(Decode), "datasets/features/features.py", "decode_example decode_nested_example decode_batch"),
     (
-        Pattern::Decode,
+        Is(Decode),
         "torchvision/io/, torchcodec/, datasets/features/image.py, datasets/features/audio.py, \
          datasets/features/video.py, soundfile.py, librosa/core/audio.py, imageio/, skimage/io/, decord/, /av/",
         "",
     ),
-    (Pattern::Load, "/pathlib.py, /pathlib/__init__.py", "open read_bytes read_text stat exists"),
+    (Is(Load), "/pathlib.py, /pathlib/__init__.py", "open read_bytes read_text stat exists"),
+    (Is(Load), "datasets/formatting/formatting.py", "query_table _query_table _query_table_with_indices_mapping"),
+    (Is(Load), "torch/serialization.py", "load _load _legacy_load load_tensor persistent_load"),
+    (Is(Load), "safetensors/", "load_file safe_open"),
     (
-        Pattern::Load,
-        "datasets/formatting/formatting.py",
-        "query_table _query_table _query_table_with_indices_mapping",
-    ),
-    (Pattern::Load, "torch/serialization.py", "load _load _legacy_load load_tensor persistent_load"),
-    (Pattern::Load, "safetensors/", "load_file safe_open"),
-    (
-        Pattern::Load,
+        Is(Load),
         "/gzip.py, /bz2.py, /lzma.py, /zipfile.py, /zipfile/__init__.py, /tarfile.py, /socket.py, /ssl.py, \
          http/client.py, urllib/request.py, requests/, urllib3/, botocore/, boto3/, s3fs/, gcsfs/, fsspec/, aiohttp/, \
          numpy/lib/npyio.py, numpy/lib/_npyio_impl.py, numpy/lib/format.py, numpy/lib/_format_impl.py, \
@@ -126,46 +97,46 @@ const SAMPLES: &[Row] = &[
 
 /// The training loop. torch: seen with 2.15; frameworks: see the read-me of the workloads.
 const LOOP: &[Row] = &[
-    (Pattern::Forward, "torch/nn/modules/module.py", "_call_impl _wrapped_call_impl"),
-    (Pattern::Forward, "torch/nn/functional.py", ""),
-    (Pattern::Backward, "torch/autograd/graph.py", "_engine_run_backward"),
-    (Pattern::Backward, "torch/_tensor.py", "backward"),
-    (Pattern::Backward, "torch/autograd/__init__.py", "backward grad"),
-    (Pattern::Sync, "torch/amp/grad_scaler.py", "_maybe_opt_step"),
-    (Pattern::Optimizer, "torch/amp/grad_scaler.py, torch/optim/, torch/nn/utils/clip_grad.py", ""),
-    (Pattern::Sync, "torch/cuda/__init__.py, torch/accelerator/__init__.py", "synchronize"),
-    (Pattern::Sync, "torch/cuda/streams.py", "synchronize wait"),
-    (Pattern::Sync, "jax/_src/array.py", "block_until_ready _value __array__ __float__"),
-    (Pattern::Sync, "jax/_src/api.py", "block_until_ready"),
+    (Is(Forward), "torch/nn/modules/module.py", "_call_impl _wrapped_call_impl"),
+    (Is(Forward), "torch/nn/functional.py", ""),
+    (Is(Backward), "torch/autograd/graph.py", "_engine_run_backward"),
+    (Is(Backward), "torch/_tensor.py", "backward"),
+    (Is(Backward), "torch/autograd/__init__.py", "backward grad"),
+    (Is(Sync), "torch/amp/grad_scaler.py", "_maybe_opt_step"),
+    (Is(Optimizer), "torch/amp/grad_scaler.py, torch/optim/, torch/nn/utils/clip_grad.py", ""),
+    (Is(Sync), "torch/cuda/__init__.py, torch/accelerator/__init__.py", "synchronize"),
+    (Is(Sync), "torch/cuda/streams.py", "synchronize wait"),
+    (Is(Sync), "jax/_src/array.py", "block_until_ready _value __array__ __float__"),
+    (Is(Sync), "jax/_src/api.py", "block_until_ready"),
     (Pattern::Nothing, "torch/distributed/distributed_c10d.py", "init_process_group destroy_process_group new_group"),
-    (Pattern::Collective, "torch/distributed/distributed_c10d.py, torch/distributed/_functional_collectives.py", ""),
-    (Pattern::Copy, "strategies/strategy.py", "batch_to_device"),
-    (Pattern::Copy, "fabric/utilities/apply_func.py", "move_data_to_device batch_to"),
-    (Pattern::Copy, "jax/_src/api.py", "device_put"),
-    (Pattern::Copy, "accelerate/utils/operations.py", "send_to_device"),
-    (Pattern::Copy, "transformers/trainer.py", "_prepare_inputs _prepare_input"),
-    (Pattern::Copy, "torch/utils/data/_utils/pin_memory.py", ""),
-    (Pattern::Checkpoint, "safetensors/", "save_file save"),
-    (Pattern::Checkpoint, "transformers/trainer.py", "_save_checkpoint save_model _save"),
-    (Pattern::Checkpoint, "transformers/modeling_utils.py", "save_pretrained"),
-    (Pattern::Checkpoint, "accelerate/accelerator.py", "save_state save_model"),
-    (Pattern::Checkpoint, "transformers/trainer_utils.py", "rotate_checkpoints"),
+    (Is(Collective), "torch/distributed/distributed_c10d.py, torch/distributed/_functional_collectives.py", ""),
+    (Is(Copy), "strategies/strategy.py", "batch_to_device"),
+    (Is(Copy), "fabric/utilities/apply_func.py", "move_data_to_device batch_to"),
+    (Is(Copy), "jax/_src/api.py", "device_put"),
+    (Is(Copy), "accelerate/utils/operations.py", "send_to_device"),
+    (Is(Copy), "transformers/trainer.py", "_prepare_inputs _prepare_input"),
+    (Is(Copy), "torch/utils/data/_utils/pin_memory.py", ""),
+    (Is(Checkpoint), "safetensors/", "save_file save"),
+    (Is(Checkpoint), "transformers/trainer.py", "_save_checkpoint save_model _save"),
+    (Is(Checkpoint), "transformers/modeling_utils.py", "save_pretrained"),
+    (Is(Checkpoint), "accelerate/accelerator.py", "save_state save_model"),
+    (Is(Checkpoint), "transformers/trainer_utils.py", "rotate_checkpoints"),
     (
-        Pattern::Checkpoint,
+        Is(Checkpoint),
         "torch/serialization.py, torch/distributed/checkpoint/, accelerate/checkpointing.py, keras/src/saving/, \
          callbacks/model_checkpoint.py",
         "",
     ),
     (
-        Pattern::Compile,
+        Is(Compile),
         "torch/_dynamo/convert_frame.py, torch/_dynamo/symbolic_convert.py, torch/_dynamo/output_graph.py, \
          torch/_inductor/async_compile.py, torch/_inductor/codecache.py, jax/_src/compiler.py",
         "",
     ),
-    (Pattern::Compile, "torch/_inductor/", "compile_fx compile_fx_inner codegen_and_compile compile_to_module"),
-    (Pattern::Report, "trainer/call.py", "_call_callback_hooks"),
+    (Is(Compile), "torch/_inductor/", "compile_fx compile_fx_inner codegen_and_compile compile_to_module"),
+    (Is(Report), "trainer/call.py", "_call_callback_hooks"),
     (
-        Pattern::Report,
+        Is(Report),
         "logging/__init__.py, torch/utils/tensorboard/, tensorboardX/, tensorboard/, wandb/, mlflow/, tqdm/, rich/, \
          torchmetrics/, sklearn/metrics/, matplotlib/, logger_connector/, transformers/trainer_callback.py, \
          keras/src/callbacks/",
@@ -176,8 +147,8 @@ const LOOP: &[Row] = &[
     (Pattern::Validation, "keras/src/backend/tensorflow/trainer.py", "evaluate"),
     (Pattern::NoGrad, "torch/utils/_contextlib.py", "no_grad inference_mode decorate_context"),
     // Keras on TensorFlow runs the whole step, the fetching of its batch included, in one compiled call.
-    (Pattern::Graph, "tensorflow/python/eager/execute.py", "quick_execute"),
-    (Pattern::Import, "<frozen importlib._bootstrap>", "_find_and_load _load_unlocked _find_and_load_unlocked"),
+    (Is(Graph), "tensorflow/python/eager/execute.py", "quick_execute"),
+    (Is(Import), "<frozen importlib._bootstrap>", "_find_and_load _load_unlocked _find_and_load_unlocked"),
 ];
 
 /// The frame's pattern.
@@ -219,7 +190,7 @@ mod tests {
         let file = "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py";
         assert_eq!(of(file, "_MultiProcessingDataLoaderIter._try_get_data"), Pattern::LoaderNext);
         assert_eq!(of(file, "_try_get_data"), Pattern::LoaderNext);
-        assert_eq!(of(file, "DataLoader.__iter__"), Pattern::LoaderStart);
+        assert_eq!(of(file, "DataLoader.__iter__"), Pattern::Is(Activity::LoaderStart));
         assert_eq!(of("torch/utils/data/_utils/fetch.py", "fetch"), Pattern::Fetch);
         assert_eq!(of("/usr/lib/python3.11/multiprocessing/queues.py", "Queue.get"), Pattern::QueueGet);
         assert_eq!(of("/usr/lib/python3.11/queue.py", "get"), Pattern::QueueGet);
@@ -228,9 +199,9 @@ mod tests {
     #[test]
     fn a_tail_matches_whole_parts_only() {
         assert_eq!(of("/home/me/mytorch/optim/sgd.py", "step"), Pattern::Nothing);
-        assert_eq!(of("/home/me/torch/optim/sgd.py", "step"), Pattern::Optimizer);
+        assert_eq!(of("/home/me/torch/optim/sgd.py", "step"), Pattern::Is(Activity::Optimizer));
         assert_eq!(of("/home/me/my_wandb/x.py", "log"), Pattern::Nothing);
-        assert_eq!(of("/x/site-packages/wandb/sdk/run.py", "log"), Pattern::Report);
+        assert_eq!(of("/x/site-packages/wandb/sdk/run.py", "log"), Pattern::Is(Activity::Report));
         assert_eq!(of("/home/me/task_queue.py", "get"), Pattern::Nothing);
         assert_eq!(of("", ""), Pattern::Nothing);
     }
@@ -238,8 +209,8 @@ mod tests {
     #[test]
     fn saving_and_loading_live_in_one_file() {
         let file = "/x/torch/serialization.py";
-        assert_eq!(of(file, "load"), Pattern::Load);
-        assert_eq!(of(file, "save"), Pattern::Checkpoint);
-        assert_eq!(of(file, "_save"), Pattern::Checkpoint);
+        assert_eq!(of(file, "load"), Pattern::Is(Activity::Load));
+        assert_eq!(of(file, "save"), Pattern::Is(Activity::Checkpoint));
+        assert_eq!(of(file, "_save"), Pattern::Is(Activity::Checkpoint));
     }
 }

@@ -30,13 +30,13 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         return stage(stack, fetch);
     }
     let waits = stack.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait);
-    if has(Pattern::LoaderStart) {
+    if has(Pattern::Is(Activity::LoaderStart)) {
         return Activity::LoaderStart;
     }
     if has(Pattern::LoaderNext) {
         return if waits { Activity::Waiting } else { Activity::Receiving };
     }
-    if has(Pattern::Import) {
+    if has(Pattern::Is(Activity::Import)) {
         return Activity::Import;
     }
     // A queue that the program itself reads batches from: a thread of its own fills it.
@@ -47,16 +47,7 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         return Activity::QueueWait;
     }
     let known = stack.iter().find_map(|seen| match seen.pattern {
-        Pattern::Collective => Some(Activity::Collective),
-        Pattern::Backward => Some(Activity::Backward),
-        Pattern::Optimizer => Some(Activity::Optimizer),
-        Pattern::Sync => Some(Activity::Sync),
-        Pattern::Copy => Some(Activity::Copy),
-        Pattern::Checkpoint => Some(Activity::Checkpoint),
-        Pattern::Compile => Some(Activity::Compile),
-        Pattern::Report => Some(Activity::Report),
-        Pattern::Graph => Some(Activity::Graph),
-        Pattern::Forward => Some(Activity::Forward),
+        Pattern::Is(activity) if !activity.is_input() => Some(activity),
         _ => None,
     });
     let saves = || stack.iter().any(|seen| seen.is_user() && named_for_saving(last_part(&seen.frame.function)));
@@ -75,7 +66,7 @@ pub(super) fn of_worker(stack: &[Seen<'_>]) -> Activity {
         return stage(stack, fetch);
     }
     let has = |wanted: Pattern| stack.iter().any(|seen| seen.pattern == wanted);
-    if has(Pattern::Import) {
+    if has(Pattern::Is(Activity::Import)) {
         return Activity::Import;
     }
     if has(Pattern::QueueGet) {
@@ -107,7 +98,7 @@ fn collates(called: Option<&Seen<'_>>, fetch: Option<&Seen<'_>>) -> bool {
         return text.contains("collate_fn(");
     }
     let Some(called) = called else { return false };
-    if called.pattern == Pattern::Collate {
+    if called.pattern == Pattern::Is(Activity::Collate) {
         return true;
     }
     let name = last_part(&called.frame.function);
@@ -121,10 +112,8 @@ fn collates(called: Option<&Seen<'_>>, fetch: Option<&Seen<'_>>) -> bool {
 fn sample_stage(inside: &[Seen<'_>]) -> Activity {
     let own = inside.iter().position(Seen::is_user);
     for (depth, seen) in inside.iter().enumerate() {
-        match seen.pattern {
-            Pattern::Decode => return Activity::Decode,
-            Pattern::Load => return Activity::Load,
-            _ => {}
+        if let Pattern::Is(stage @ (Activity::Decode | Activity::Load)) = seen.pattern {
+            return stage;
         }
         // Functions further out call several stages: their names tell no more than that.
         if own == Some(depth)

@@ -1,9 +1,9 @@
 //! What the devices are together: how many, how far apart (a mean hides the one rank that idles), and what is wrong.
 
 use super::{device, labels};
-use crate::history::timeline;
 use crate::rates::Frame;
 use crate::rates::frame::{GpuLink, GpuRates};
+use crate::rates::mean;
 use crate::sample::SourceState;
 use crate::text::fit;
 use crate::tui::format;
@@ -31,7 +31,7 @@ pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
         (n, own) => format!("{n} GPUs: {own} of this job (*)"),
     });
     let known = || ours.iter().map(|gpu| gpu.utilization_pct.filter(|pct| pct.is_finite()));
-    if let Some(mean) = timeline::mean(known()).filter(|_| ours.len() > 1) {
+    if let Some(mean) = mean(known()).filter(|_| ours.len() > 1) {
         let (low, high) = known().flatten().fold((mean, mean), |(low, high), pct| (low.min(pct), high.max(pct)));
         fact(format!("use {low:.0}–{high:.0} % (mean {mean:.0} %)"));
     }

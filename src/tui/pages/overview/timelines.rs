@@ -3,8 +3,8 @@
 use ratatui::layout::Rect;
 
 use crate::history::timeline::{self, Point};
-use crate::rates::Frame;
 use crate::rates::frame::{GpuRates, WorkerRates};
+use crate::rates::{Frame, mean};
 use crate::sample::{SourceState, SourceStatus};
 use crate::text::sanitise;
 use crate::tui::charts::Columns;
@@ -87,7 +87,7 @@ fn measured<const N: usize>(all: [Number<'_>; N]) -> Vec<String> {
 
 fn gpu(frame: &Frame, scene: &Scene<'_>) -> Numbers {
     let ours: Vec<&GpuRates> = frame.gpus.iter().filter(|gpu| gpu.attached).collect();
-    let mean = timeline::mean(ours.iter().map(|gpu| gpu.utilization_pct));
+    let mean = mean(ours.iter().map(|gpu| gpu.utilization_pct));
     let mut pieces = Vec::new();
     if ours.len() > 1 {
         // An average hides the one rank that idles.
@@ -146,7 +146,7 @@ fn no_gpu(frame: &Frame, scene: &Scene<'_>) -> String {
 
 fn loader(frame: &Frame) -> Numbers {
     let workers = &frame.workers;
-    let mean = |of: fn(&WorkerRates) -> Option<f64>| timeline::mean(workers.iter().map(of));
+    let mean = |of: fn(&WorkerRates) -> Option<f64>| mean(workers.iter().map(of));
     let batches = workers.iter().map(|w| w.batches_s).sum::<Option<f64>>().filter(|_| !workers.is_empty());
     let used = format::share(mean(|w| w.idle).map(|idle| 1.0 - idle));
     let (value, unit, empty) = match workers.len() {

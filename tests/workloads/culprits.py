@@ -1,0 +1,121 @@
+"""The true end of the chain of waits that begins at the loop: what the truth file names, and how a verdict is held to it.
+
+An end is a mapping: its `kind`, and what tells it from others of that kind: the `pid` of a process, the `tid` of a thread
+of the trainer, the `address` of a server, the `path` of a locked file, the `name` of a disk. Several in force are equally
+right: any worker of a loader is, where no particular one is to blame. Standard library only.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from typing import Any, Mapping
+
+import limits
+
+End = dict[str, Any]
+
+#: What ends the chain, by class and cause. Idle jobs, balanced ones and those of other programs lose their time to nothing.
+USUAL: dict[str, tuple[str, ...]] = {
+    "data-loader": ("workers",),
+    "data-loader/in-process-loading": ("loop",),
+    "data-loader/hand-over": ("workers", "loop"),
+    "data-loader/worker-imbalance": ("last worker",),
+    "io": ("fifo",),
+    "io/disk-bandwidth": ("disk",),
+    "io/small-files": ("disk",),
+    "io/page-cache-miss": ("disk",),
+    "io/memory-pressure": ("disk",),
+    "io/io-throttled": ("disk",),
+    "io/network-storage": ("server",),
+    "io/checkpoint-write": ("loop", "disk"),
+    "cpu/main-thread": ("loop",),
+    "cpu/launch-bound": ("loop",),
+    "cpu/cpu-training": ("loop",),
+    "cpu/host-device-sync": ("loop", "device"),
+    "cpu/cores-saturated": ("workers", "loop"),
+    "cpu/cgroup-throttled": ("workers",),
+    "cpu/noisy-neighbour": ("workers",),
+    "cpu/thread-oversubscription": ("workers",),
+    "gpu": ("device",),
+    "gpu/copy-bound": ("device", "loop"),
+}
+
+
+def process(pid: int | str) -> End:
+    return {"kind": "process", "pid": int(pid)}
+
+
+def thread(tid: int | None = None) -> End:
+    """A thread of this process, the calling one unless told otherwise."""
+    return {"kind": "thread", "pid": os.getpid(), "tid": tid or threading.get_native_id()}
+
+
+def address(port: int | str) -> End:
+    return {"kind": "net", "address": f"127.0.0.1:{port}"}
+
+
+def lock(path: str) -> End:
+    return {"kind": "lock", "path": path}
+
+
+def server(given: Mapping[str, str], role: str) -> list[End]:
+    """A companion that listens: its address, or whoever answers there."""
+    return [address(given[role]), process(given[f"{role}.pid"])]
+
+
+def workers() -> list[int]:
+    """Processes that this one has started by multiprocessing, in the order of their numbers."""
+    return sorted(child.pid for child in multiprocessing.active_children() if child.pid)
+
+
+def usual(klass: str, cause: str | None, data: str, given: Mapping[str, str]) -> list[End]:
+    """What a label's words say about the process that asks and its children; nothing where they do not say it."""
+    ends: list[End] = []
+    for what in USUAL.get(f"{klass}/{cause}", USUAL.get(klass, ())):
+        if what == "workers":
+            ends += map(process, workers())
+        elif what == "last worker":
+            ends += map(process, workers()[-1:])
+        elif what == "loop":
+            # A rank is not the process that is watched: which of its threads is another question.
+            ends.append(process(os.getpid()) if "RANK" in os.environ else thread())
+        elif what == "device":
+            ends.append({"kind": "device"})
+        elif what == "disk":
+            try:
+                number = limits.disk_of(data)
+            except limits.Unavailable:
+                continue
+            ends.append({"kind": "disk", "name": os.path.basename(os.path.realpath(f"/sys/dev/block/{number}"))})
+        elif what == "server" and "slow-server.pid" in given:
+            ends += server(given, "slow-server")
+        elif what == "fifo" and "fifo-writer.pid" in given:
+            ends.append(process(given["fifo-writer.pid"]))
+    return ends
+
+
+def last_node(chain: Any) -> Mapping[str, Any] | None:
+    """Of the nodes of a verdict's chain that wait for nobody, the one with the largest share."""
+    ends = [node for node in chain or [] if not node.get("waits_for")]
+    return max(ends, key=lambda node: node.get("share") or 0.0, default=None)
+
+
+def is_right(node: Mapping[str, Any], ends: list[End]) -> bool:
+    """Whether a node is one of the true ends."""
+    return any(_same(node, end) for end in ends)
+
+
+def _same(node: Mapping[str, Any], end: End) -> bool:
+    kind = end["kind"]
+    if kind == "process":
+        return node.get("pid") == end["pid"]
+    if kind == "thread":
+        return node.get("tid") == end["tid"]
+    if kind in ("device", "gil"):
+        return node.get("kind") == kind
+    if kind == "disk":
+        return node.get("kind") == "disk" and node.get("name") == end["name"]
+    named = end["address"] if kind == "net" else end["path"]
+    return node.get("kind") == kind and node.get("name") == named

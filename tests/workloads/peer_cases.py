@@ -1,0 +1,183 @@
+"""Loops that are held up by other processes: services and environments that compute, jobs that hold a lock."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Iterator
+
+import numpy
+import torch
+
+import culprits
+from chain_cases import Trainer, soon
+from common import Job, one_thread
+from launch import die_with_parent
+from waiting_cases import random_batches
+
+
+# --- other processes -------------------------------------------------------------------------------------------------
+
+
+def serve_scores(listener: socket.socket, trainer: int) -> None:
+    """A reward model: scores what it is sent, one request at a time."""
+    die_with_parent(trainer)
+    connection, _address = listener.accept()
+    projection = numpy.random.default_rng(0).random((48, 48))
+    while request := connection.recv(1024):
+        state = numpy.frombuffer(request[:384], dtype=numpy.float64)
+        done = soon(0.04)
+        while time.thread_time() < done:
+            state = numpy.tanh(projection @ state)
+        connection.sendall(state.mean().tobytes())
+
+
+class Scorer:
+    """Asks the reward model in a thread, so that the loop gets a future."""
+
+    def __init__(self, port: int):
+        self.connection = socket.create_connection(("127.0.0.1", port))
+        self.pool = ThreadPoolExecutor(1, thread_name_prefix="scorer")
+
+    def _ask(self, sample: numpy.ndarray) -> float:
+        self.connection.sendall(sample.tobytes())
+        return float(numpy.frombuffer(self.connection.recv(8), dtype=numpy.float64)[0])
+
+    def score(self, sample: numpy.ndarray) -> Any:
+        return self.pool.submit(self._ask, sample)
+
+
+def scoring_service(job: Job) -> None:
+    one_thread()
+    trainer = Trainer(job.take_gpu(), 0.01)
+    listener = socket.create_server(("127.0.0.1", 0))
+    service = multiprocessing.Process(target=serve_scores, args=(listener, os.getpid()), daemon=True)
+    service.start()
+    job.culprit(culprits.process(service.pid))
+    scorer = Scorer(listener.getsockname()[1])
+    listener.close()
+    for batch in job.batches(random_batches()):
+        sample = numpy.resize(batch.numpy().astype(numpy.float64), 48)
+        with job.losing():
+            reward = scorer.score(sample).result()
+        trainer.step((batch, reward))
+
+
+def simulate(places: list[float], action: float, cost: float) -> list[float]:
+    """Physics of a chain of masses in Python, for `cost` seconds of CPU time."""
+    done = soon(cost)
+    while time.thread_time() < done:
+        pulled = [0.5 * (left + right) for left, right in zip(places[1:] + places[:1], places[-1:] + places[:-1])]
+        places = [0.9 * place + 0.1 * pull + 0.001 * action for place, pull in zip(places, pulled)]
+    return places
+
+
+def environment(connection: Any, cost: float, trainer: int) -> None:
+    die_with_parent(trainer)
+    places = [random.random() for _ in range(60)]
+    while True:
+        places = simulate(places, connection.recv(), cost)
+        connection.send((places, sum(places), False))
+
+
+def environments(job: Job) -> None:
+    """Two environments in processes of their own, stepped together; one is much slower."""
+    one_thread()
+    policy = Trainer(job.take_gpu(), 0.01)
+    pipes, started = [], []
+    for cost in (0.004, 0.035):
+        ours, its = multiprocessing.Pipe()
+        started.append(multiprocessing.Process(target=environment, args=(its, cost, os.getpid()), daemon=True))
+        started[-1].start()
+        its.close()
+        pipes.append(ours)
+    job.culprit(culprits.process(started[1].pid))
+    for batch in job.batches(random_batches(2)):
+        policy.step(batch)
+        for pipe, action in zip(pipes, batch.mean(dim=1).tolist()):
+            pipe.send(action)
+        with job.losing():
+            observed = [pipe.recv() for pipe in pipes]
+        del observed
+
+
+def vector_environment(number: int, shared: Any, signal: Any, cost: float, trainer: int) -> None:
+    """Writes what it observes into its row of the shared array; one byte each way says when."""
+    die_with_parent(trainer)
+    row = numpy.frombuffer(shared, dtype=numpy.float32).reshape(4, 60)[number]
+    while True:
+        signal.recv_bytes()
+        row[:] = simulate(row.tolist(), 0.1, cost)
+        signal.send_bytes(b"x")
+
+
+def environments_vector(job: Job) -> None:
+    one_thread()
+    policy = Trainer(job.take_gpu(), 0.008)
+    shared = multiprocessing.RawArray("f", 4 * 60)
+    observations = numpy.frombuffer(shared, dtype=numpy.float32).reshape(4, 60)
+    observations[:] = numpy.random.default_rng(0).random((4, 60))
+    pipes, started = [], []
+    for number, cost in enumerate((0.003, 0.003, 0.03, 0.003)):
+        ours, its = multiprocessing.Pipe()
+        words = (number, shared, its, cost, os.getpid())
+        started.append(multiprocessing.Process(target=vector_environment, args=words, daemon=True))
+        started[-1].start()
+        pipes.append(ours)
+    job.culprit(culprits.process(started[2].pid))
+    for batch in job.batches(random_batches(4)):
+        policy.step((batch, torch.from_numpy(observations.copy())))
+        for pipe in pipes:
+            pipe.send_bytes(b"s")
+        with job.losing():
+            for pipe in pipes:
+                pipe.recv_bytes()
+
+
+# --- locks -----------------------------------------------------------------------------------------------------------
+
+
+def file_lock(job: Job) -> None:
+    """Each step goes into a journal that another job writes as well."""
+    one_thread()
+    trainer = Trainer(job.take_gpu(), 0.012)
+    path = job.given["journal-holder"]
+    job.culprit(culprits.lock(path), culprits.process(job.given["journal-holder.pid"]))
+    with open(path, "a", encoding="utf-8") as journal:
+        for number, batch in enumerate(job.batches(random_batches())):
+            trainer.step(batch)
+            with job.losing():
+                fcntl.flock(journal, fcntl.LOCK_EX)
+            journal.write(json.dumps({"step": number, "loss": float(batch.mean())}) + "\n")
+            journal.flush()
+            fcntl.flock(journal, fcntl.LOCK_UN)
+
+
+class SharedIndex:
+    """Reads entries of an index that another job may be writing: under a lock for readers."""
+
+    def __init__(self, path: str):
+        self.file = open(path, "rb")
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        for number in itertools.count():
+            fcntl.lockf(self.file, fcntl.LOCK_SH)
+            entries = os.pread(self.file.fileno(), 512, number * 512 % 1024)
+            fcntl.lockf(self.file, fcntl.LOCK_UN)
+            yield torch.frombuffer(bytearray(entries), dtype=torch.uint8)
+
+
+def lock_shared_cache(job: Job) -> None:
+    one_thread()
+    trainer = Trainer(job.take_gpu(), 0.012)
+    path = job.given["index-builder"]
+    job.culprit(culprits.lock(path), culprits.process(job.given["index-builder.pid"]))
+    for batch in job.batches(SharedIndex(path)):
+        trainer.step(batch)
