@@ -44,6 +44,7 @@ use crate::jobs::{JobKey, Needs};
 use crate::rates::Frame;
 pub use options::Options;
 use popup::Popup;
+pub use too_small::{MIN_HEIGHT, MIN_WIDTH};
 
 /// Everything the screen knows.
 #[derive(Debug, Clone)]
@@ -219,7 +220,7 @@ impl App {
 
     /// Whether the terminal is large enough for pages and popups. What cannot be seen is not to be confirmed.
     fn fits(&self) -> bool {
-        self.size.0 >= view::MIN_WIDTH && self.size.1 >= view::MIN_HEIGHT
+        self.size.0 >= MIN_WIDTH && self.size.1 >= MIN_HEIGHT
     }
 }
 

@@ -3,7 +3,6 @@
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::App;
-use super::popup::Popup;
 use crate::text::fit;
 use crate::tui::arrangement::Scale;
 use crate::tui::message::Effect;
@@ -95,9 +94,8 @@ impl App {
         shown.iter().map(|column| (*column, true)).chain(others.map(|column| (column, false))).collect()
     }
 
-    /// What a key does while the settings are open.
-    pub(super) fn setup_key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        let Some(Popup::Setup(mut setup)) = self.popup.clone() else { return Vec::new() };
+    /// Where the person is after a key in the settings, none where the settings are closed, and what else it does.
+    pub(super) fn setup_key(&mut self, mut setup: Setup, key: KeyEvent) -> (Option<Setup>, Vec<Effect>) {
         let (row, rows) = if setup.columns {
             (&mut setup.column, self.column_choices().len())
         } else {
@@ -112,28 +110,26 @@ impl App {
         };
         if let Some(to) = moved(*row, rows, code) {
             *row = to;
-            self.popup = Some(Popup::Setup(setup));
-            return effects;
+            return (Some(setup), effects);
         }
         match code {
             KeyCode::Esc | KeyCode::Char('q') | KeyCode::F(10) | KeyCode::F(2) => {
                 if !setup.columns {
-                    self.popup = None;
-                    return effects;
+                    return (None, effects);
                 }
                 setup.columns = false;
             }
             KeyCode::Left if setup.columns => setup.columns = false,
             _ if setup.columns => setup.column = self.column_key(setup.column.min(last), key.code),
             KeyCode::Enter | KeyCode::Right | KeyCode::Left | KeyCode::Char(' ') => {
-                let Some((setting, _)) = SETTINGS.get(setup.row).copied() else { return effects };
-                setup.columns = setting == Setting::Columns && key.code != KeyCode::Left;
-                effects = self.turn(setting, key.code != KeyCode::Left);
+                if let Some((setting, _)) = SETTINGS.get(setup.row).copied() {
+                    setup.columns = setting == Setting::Columns && key.code != KeyCode::Left;
+                    effects = self.turn(setting, key.code != KeyCode::Left);
+                }
             }
-            _ => return Vec::new(),
+            _ => effects = Vec::new(),
         }
-        self.popup = Some(Popup::Setup(setup));
-        effects
+        (Some(setup), effects)
     }
 
     /// Changes a setting to its next value, or to the one before.

@@ -5,7 +5,8 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use super::popup::Popup;
-use super::{App, bars, too_small};
+use super::too_small::{self, MIN_HEIGHT, MIN_WIDTH};
+use super::{App, bars};
 use crate::text::wrap;
 use crate::tui::jobs;
 use crate::tui::pages::banner_rows;
@@ -15,11 +16,6 @@ use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::text::{count, write};
 use crate::tui::widgets::{banner, popup};
-
-/// Smallest terminal that shows pages.
-pub const MIN_WIDTH: u16 = 60;
-/// Smallest terminal that shows pages.
-pub const MIN_HEIGHT: u16 = 15;
 
 /// Widest summary of a run.
 const SUMMARY: u16 = 100;
