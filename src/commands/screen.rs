@@ -247,7 +247,7 @@ fn what_was_learned(app: &App, width: usize, ascii: bool) -> Vec<String> {
 /// Writes a file of this kind into the working directory, under a name of its own.
 fn save(pid: u32, export: Export, text: &str) -> String {
     let stamp = Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
-    let name = format!("trainmon-{pid}-{stamp}.{}", export.extension());
+    let name = format!("trainmon-{pid}-{stamp}.{}", export.word());
     let opened = std::fs::File::options().write(true).create_new(true).open(&name);
     let written = opened.and_then(|mut file| {
         file.write_all(text.as_bytes()).inspect_err(|_| {

@@ -4,12 +4,10 @@
 //! that each frame is one write inside synchronised-update marks, nothing is written when nothing changed, and no frame asks the
 //! terminal a question (`ratatui::Terminal::clear` asks for the cursor's position and can fail).
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
-use std::thread::ThreadId;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::thread::{self, ThreadId};
 
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
@@ -57,6 +55,7 @@ pub struct Options {
 }
 
 /// The terminal, taken over until this is dropped.
+#[derive(Debug)]
 pub struct Terminal {
     out: File,
     options: Options,
@@ -67,16 +66,13 @@ pub struct Terminal {
     repaint: bool,
 }
 
-impl fmt::Debug for Terminal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Terminal").field("size", &self.shown.area).field("options", &self.options).finish()
-    }
-}
-
-/// Whether the terminal is in our hands, and the thread that holds it.
-static TAKEN: AtomicBool = AtomicBool::new(false);
+/// The thread that holds the terminal, while it is in our hands.
 static HOLDER: Mutex<Option<ThreadId>> = Mutex::new(None);
 static HOOK: Once = Once::new();
+
+fn holder() -> MutexGuard<'static, Option<ThreadId>> {
+    HOLDER.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Terminal {
     /// Takes over the terminal on standard output: raw mode, alternate screen, hidden cursor, bracketed paste.
@@ -97,7 +93,6 @@ impl Terminal {
             repaint: true,
         };
         install_hook();
-        *HOLDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current().id());
         // From here on dropping `terminal` restores.
         terminal.take()?;
         Ok(terminal)
@@ -203,7 +198,7 @@ impl Terminal {
         restore(&mut self.out);
         kill_current_process_group(Signal::TSTP)?;
         // The signal may go to another thread of ours and stop us a moment later.
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        thread::sleep(std::time::Duration::from_millis(20));
         self.take()
     }
 
@@ -227,7 +222,7 @@ impl Terminal {
 
     fn take(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
-        TAKEN.store(true, Ordering::SeqCst);
+        *holder() = Some(thread::current().id());
         self.bytes.clear();
         queue!(self.bytes, EnterAlternateScreen, EnableBracketedPaste)?;
         if self.options.mouse {
@@ -247,7 +242,6 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         restore(&mut self.out);
-        *HOLDER.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -297,7 +291,7 @@ fn write_whole(out: &mut File, mut bytes: &[u8]) -> io::Result<()> {
 
 /// Undoes [`Terminal::take`], once.
 fn restore(out: &mut File) {
-    if !TAKEN.swap(false, Ordering::SeqCst) {
+    if holder().take().is_none() {
         return;
     }
     let mut bytes = Vec::with_capacity(64);
@@ -318,13 +312,11 @@ fn install_hook() {
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            let holder = HOLDER.lock().map(|h| *h).unwrap_or_else(|e| *e.into_inner());
-            if TAKEN.load(Ordering::SeqCst) && holder != Some(std::thread::current().id()) {
+            let holder = *holder();
+            if holder.is_some_and(|holder| holder != thread::current().id()) {
                 return;
             }
-            if TAKEN.load(Ordering::SeqCst)
-                && let Ok(mut out) = own_handle()
-            {
+            if let (Some(_), Ok(mut out)) = (holder, own_handle()) {
                 restore(&mut out);
             }
             before(info);

@@ -40,7 +40,7 @@ use super::theme::Palette;
 use super::widgets::drawn::Drawn;
 use super::widgets::scene::{KeyHelp, Scene};
 use crate::diagnosis::verdict::Verdict;
-use crate::jobs::{JobKey, Needs};
+use crate::jobs::Needs;
 use crate::rates::Frame;
 pub use options::Options;
 use popup::Popup;
@@ -141,12 +141,6 @@ impl App {
     #[must_use]
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
-    }
-
-    /// A job by its key.
-    #[must_use]
-    pub fn job_of(&self, key: JobKey) -> Option<&Job> {
-        self.jobs.iter().find(|job| job.key == key)
     }
 
     /// The frame on the screen.

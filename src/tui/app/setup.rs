@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::App;
-use crate::text::fit;
+use crate::text::{fit, named_enum};
 use crate::tui::arrangement::Scale;
 use crate::tui::message::Effect;
 use crate::tui::pages::processes::{COLUMNS, Column};
@@ -26,28 +26,18 @@ pub struct Setup {
     pub column: usize,
 }
 
-/// What can be set, with its name.
-const SETTINGS: [(Setting, &str); 8] = [
-    (Setting::Theme, "Theme"),
-    (Setting::TimeScale, "Time scale"),
-    (Setting::LowBandwidth, "Low bandwidth"),
-    (Setting::Mouse, "Mouse"),
-    (Setting::Ascii, "ASCII only"),
-    (Setting::Colours, "Colours"),
-    (Setting::Columns, "Columns of the processes"),
-    (Setting::Signals, "Signals and renice"),
-];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Setting {
-    Theme,
-    TimeScale,
-    LowBandwidth,
-    Mouse,
-    Ascii,
-    Colours,
-    Columns,
-    Signals,
+named_enum! {
+    /// What can be set, with its name.
+    enum Setting {
+        Theme = "Theme",
+        TimeScale = "Time scale",
+        LowBandwidth = "Low bandwidth",
+        Mouse = "Mouse",
+        Ascii = "ASCII only",
+        Colours = "Colours",
+        Columns = "Columns of the processes",
+        Signals = "Signals and renice",
+    }
 }
 
 /// Width of the box, borders included.
@@ -99,7 +89,7 @@ impl App {
         let (row, rows) = if setup.columns {
             (&mut setup.column, self.column_choices().len())
         } else {
-            (&mut setup.row, SETTINGS.len())
+            (&mut setup.row, Setting::ALL.len())
         };
         let last = rows.saturating_sub(1);
         let mut effects = vec![Effect::Redraw];
@@ -122,7 +112,7 @@ impl App {
             KeyCode::Left if setup.columns => setup.columns = false,
             _ if setup.columns => setup.column = self.column_key(setup.column.min(last), key.code),
             KeyCode::Enter | KeyCode::Right | KeyCode::Left | KeyCode::Char(' ') => {
-                if let Some((setting, _)) = SETTINGS.get(setup.row).copied() {
+                if let Some(setting) = Setting::ALL.get(setup.row).copied() {
                     setup.columns = setting == Setting::Columns && key.code != KeyCode::Left;
                     effects = self.turn(setting, key.code != KeyCode::Left);
                 }
@@ -201,10 +191,10 @@ impl App {
         }
         let below = " Enter, Left, Right change, Esc closes ";
         let popup = popup::Popup { title: " Settings ", below, width: WIDTH };
-        popup.list(buf, area, SETTINGS.len(), setup.row, theme, |buf, row, i| {
-            if let Some((setting, name)) = SETTINGS.get(i) {
+        popup.list(buf, area, Setting::ALL.len(), setup.row, theme, |buf, row, i| {
+            if let Some(setting) = Setting::ALL.get(i) {
                 let (value, hint) = self.setting(*setting);
-                draw_setting(buf, row, name, &value, hint, theme);
+                draw_setting(buf, row, setting.word(), &value, hint, theme);
             }
         });
     }

@@ -2,6 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::text::{count, write_fit, write_right};
 use crate::tui::theme::Theme;
@@ -27,23 +28,8 @@ impl Popup<'_> {
 
     /// Clears the cells of `area`, draws a border around them and returns what is inside.
     pub fn frame_at(self, buf: &mut Buffer, area: Rect, theme: Theme) -> Rect {
-        for y in area.top()..area.bottom() {
-            for x in area.left()..area.right() {
-                if let Some(cell) = buf.cell_mut((x, y)) {
-                    cell.reset();
-                    let sides = (y == area.top(), y + 1 == area.bottom(), x == area.left(), x + 1 == area.right());
-                    cell.set_char(match sides {
-                        (true, _, true, _) => '╭',
-                        (true, _, _, true) => '╮',
-                        (_, true, true, _) => '╰',
-                        (_, true, _, true) => '╯',
-                        (true, ..) | (_, true, ..) => '─',
-                        (_, _, true, _) | (_, _, _, true) => '│',
-                        _ => ' ',
-                    });
-                }
-            }
-        }
+        Clear.render(area, buf);
+        Block::bordered().border_type(BorderType::Rounded).render(area, buf);
         let title = Rect { x: area.x + 2, width: area.width.saturating_sub(4), ..area };
         write_fit(buf, title, self.title, theme.strong());
         let end = area.right().saturating_sub(1);
