@@ -26,9 +26,6 @@ use crate::tui::{self, App, Effect, Job, Layout, Message, Options, Theme, summar
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
 
 /// Shows a job until the user leaves the screen. When the target ends the screen stays.
-///
-/// # Errors
-/// One line when the terminal cannot be used.
 pub async fn live(session: Session, settings: &Settings) -> anyhow::Result<ExitCode> {
     let options = options(settings)?;
     let interval_s = settings.interval.as_secs_f64();
@@ -37,9 +34,6 @@ pub async fn live(session: Session, settings: &Settings) -> anyhow::Result<ExitC
 }
 
 /// Shows a recording.
-///
-/// # Errors
-/// One line when the terminal cannot be used.
 pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitCode> {
     let options = Options { may_signal: false, limits: RECORDING, ..options(settings)? };
     let header = player.header();
@@ -49,9 +43,6 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
 }
 
 /// What the screen is set to: the command line and the configuration over the stored layout over the defaults.
-///
-/// # Errors
-/// One line when the theme's file cannot be used.
 pub fn options(settings: &Settings) -> anyhow::Result<Options> {
     let stored = settings.layout_file.as_deref().map(layout_store::read).unwrap_or_default();
     let layout = settings.layout.or(&stored);
@@ -82,7 +73,12 @@ pub fn terminal_options(mouse: bool) -> terminal::Options {
 /// its hang-up may reach us only after a write has failed.
 async fn show(job: Job, options: Options, settings: &Settings, feed: Feed) -> anyhow::Result<ExitCode> {
     let ascii = options.theme.ascii;
-    let make = |size| JobScreen::new(App::new(job, options.clone(), size), feed, settings, options.may_signal);
+    let make = |size| {
+        let app = App::new(job, options.clone(), size);
+        let (begun, candidates) = (app.layout(), Candidates::new(places(settings)));
+        let may_signal = options.may_signal;
+        JobScreen { app, feed, candidates, settings, may_signal, begun, played_at: Instant::now() }
+    };
     match screen_loop::run(terminal_options(options.mouse), make).await {
         Ok((terminal, JobScreen { app, .. }, ())) => {
             let width = usize::from(terminal.size().0);
@@ -137,13 +133,7 @@ struct JobScreen<'s> {
     played_at: Instant,
 }
 
-impl<'s> JobScreen<'s> {
-    fn new(app: App, feed: Feed, settings: &'s Settings, may_signal: bool) -> Self {
-        let candidates = Candidates::new(places(settings));
-        let begun = app.layout();
-        Self { app, feed, candidates, settings, may_signal, begun, played_at: Instant::now() }
-    }
-
+impl JobScreen<'_> {
     fn attach(&mut self, pid: u32) -> Message {
         match &mut self.feed {
             Feed::Live(jobs) => match jobs.attach(attach_options(self.settings, pid, None)) {

@@ -28,7 +28,7 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::Bottleneck;
 
-pub use job::{DemoJob, start, start_with};
+pub use job::{DemoJob, start_with};
 
 /// The demo's own processes. Not offered to people: [`crate::cli`] knows nothing of them.
 #[derive(Debug, Parser)]

@@ -98,9 +98,6 @@ fn none_of(word: &str, known: impl IntoIterator<Item = impl fmt::Display>) -> St
 }
 
 /// Refuses an empty list, and a word that stands in it twice.
-///
-/// # Errors
-/// One short sentence.
 pub fn check_distinct<T: PartialEq + fmt::Display>(values: &[T]) -> Result<(), String> {
     let twice = values.iter().enumerate().find(|(place, value)| values.iter().take(*place).any(|v| v == *value));
     match twice {

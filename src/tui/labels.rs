@@ -119,8 +119,8 @@ pub fn split(shares: Option<&TimeSplit>) -> String {
 
 /// A count with its noun: `1 worker`, `4 workers`.
 #[must_use]
-pub fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
+pub fn counted<N: PartialEq + From<u8> + std::fmt::Display>(count: N, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == N::from(1) { one } else { many })
 }
 
 /// A number that is there or not.

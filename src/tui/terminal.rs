@@ -54,7 +54,7 @@ pub struct Options {
     pub screen: bool,
 }
 
-/// The terminal, taken over until this is dropped.
+/// The terminal, taken over until this is dropped. Whatever writes to it fails once it has been closed.
 #[derive(Debug)]
 pub struct Terminal {
     out: File,
@@ -109,9 +109,6 @@ impl Terminal {
 
     /// Lets `view` paint an empty buffer of the terminal's size and brings the terminal to show it. Writes once, or
     /// not at all when nothing changed.
-    ///
-    /// # Errors
-    /// When the terminal cannot be written to: it has been closed.
     pub fn draw(&mut self, view: impl FnOnce(&mut Buffer)) -> io::Result<()> {
         let (columns, rows) = self.size();
         let area = Rect::new(0, 0, columns, rows);
@@ -157,9 +154,6 @@ impl Terminal {
 
     /// Puts `text` on the clipboard by OSC 52, which also works through ssh; a terminal that does not know it ignores it,
     /// tmux unless its option `set-clipboard` is `on`.
-    ///
-    /// # Errors
-    /// When the terminal cannot be written to.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
         let mut end = text.len().min(CLIPBOARD_BYTES);
         while !text.is_char_boundary(end) {
@@ -174,9 +168,6 @@ impl Terminal {
     }
 
     /// Reports the mouse from now on, or leaves it to the terminal.
-    ///
-    /// # Errors
-    /// When the terminal cannot be written to.
     pub fn mouse(&mut self, on: bool) -> io::Result<()> {
         self.options.mouse = on;
         self.bytes.clear();
@@ -191,9 +182,6 @@ impl Terminal {
     /// too, or the shell would never get the terminal back. In a group without a job-control shell the kernel ignores
     /// SIGTSTP, so nobody can be left with a stopped program and a dead terminal. A program started under trainmon
     /// belongs in a group of its own.
-    ///
-    /// # Errors
-    /// When the terminal cannot be taken again.
     pub fn suspend(&mut self) -> io::Result<()> {
         restore(&mut self.out);
         kill_current_process_group(Signal::TSTP)?;
@@ -203,9 +191,6 @@ impl Terminal {
     }
 
     /// Takes the terminal again after somebody else has stopped and continued the process (SIGCONT).
-    ///
-    /// # Errors
-    /// When raw mode is refused.
     pub fn resumed(&mut self) -> io::Result<()> {
         // Leaving first makes crossterm forget the modes that it believes to be set.
         let _ = disable_raw_mode();

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
-use super::text::{count, write_fit, write_right};
+use super::text::{Piece, count, write, write_fit, write_right};
 use crate::tui::theme::Theme;
 
 /// A box over the page.
@@ -39,6 +39,14 @@ impl Popup<'_> {
             y: area.y + area.height.min(1),
             width: area.width.saturating_sub(4),
             height: area.height.saturating_sub(2),
+        }
+    }
+
+    /// Draws the box with lines of text, `margin` rows above and below them.
+    pub fn text(self, buf: &mut Buffer, area: Rect, margin: u16, lines: &[Piece], theme: Theme) {
+        let inner = self.frame(buf, area, count(lines.len()).saturating_add(2 * margin), theme);
+        for ((line, style), y) in lines.iter().zip(inner.y + margin..inner.bottom()) {
+            write(buf, inner.x, y, inner.right(), line, *style);
         }
     }
 

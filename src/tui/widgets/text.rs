@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::text::{fit, wrap};
+use crate::text::{fit, wrap, wrap_hanging};
 use crate::tui::theme::Theme;
 
 /// A text that stays on one row.
@@ -125,14 +125,8 @@ impl Text {
 
     /// Adds text that is wrapped behind `indent` blanks, its first row led by `lead`.
     pub fn wrapped(&mut self, lead: &str, indent: usize, text: &str, style: Style) {
-        let mut lead = format!("{lead:<indent$}");
-        let mut rows = wrap(text, self.width.saturating_sub(indent).max(8));
-        if rows.is_empty() {
-            rows.push(String::new());
-        }
-        for row in rows {
-            self.line(&format!("{lead}{row}"), style);
-            lead = " ".repeat(indent);
+        for row in wrap_hanging(&format!("{lead:<indent$}"), text, self.width) {
+            self.line(&row, style);
         }
     }
 
