@@ -156,7 +156,7 @@ impl screen_loop::Screen for JobScreen<'_> {
         if let Feed::Live(jobs) = &mut self.feed {
             jobs.want(needs, self.app.job().key);
         }
-        let due = self.app.due_s();
+        let due = self.app.job().due_s();
         if due.is_none() {
             self.played_at = Instant::now();
         }

@@ -122,28 +122,25 @@ impl Terminal {
 
         self.bytes.clear();
         queue!(self.bytes, BeginSynchronizedUpdate)?;
-        let mut changed = self.repaint;
         if self.repaint {
             self.shown.reset();
             queue!(self.bytes, ResetColor, Clear(ClearType::All))?;
         }
         let mut updates = self.shown.diff_iter(&self.next).peekable();
-        if updates.peek().is_some() {
-            changed = true;
-            encode(&mut self.bytes, updates);
+        if !self.repaint && updates.peek().is_none() {
+            return Ok(());
         }
-        if changed {
-            queue!(self.bytes, EndSynchronizedUpdate)?;
-            // If writing fails half-way the next frame must not build on this one.
-            self.repaint = true;
-            match self.write() {
-                // Nobody reads at the other end. What else there is to do goes on; the next frame tries again.
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(()),
-                written => written?,
-            }
-            self.repaint = false;
-            std::mem::swap(&mut self.shown, &mut self.next);
+        encode(&mut self.bytes, updates);
+        queue!(self.bytes, EndSynchronizedUpdate)?;
+        // If writing fails half-way the next frame must not build on this one.
+        self.repaint = true;
+        match self.write() {
+            // Nobody reads at the other end. What else there is to do goes on; the next frame tries again.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(()),
+            written => written?,
         }
+        self.repaint = false;
+        std::mem::swap(&mut self.shown, &mut self.next);
         Ok(())
     }
 

@@ -161,22 +161,10 @@ impl App {
         span_s(self.scale, self.job())
     }
 
-    /// Columns and rows of the terminal.
-    #[must_use]
-    pub fn size(&self) -> (u16, u16) {
-        self.size
-    }
-
     /// What the screen needs beyond the ordinary samples.
     #[must_use]
     pub fn needs(&self) -> Needs {
         Needs { candidates: matches!(self.popup, Some(Popup::Jobs(_))), ..self.page.spec().needs }
-    }
-
-    /// Seconds until a replay wants [`Message::Advance`]; none while none plays.
-    #[must_use]
-    pub fn due_s(&self) -> Option<f64> {
-        self.job().due_s()
     }
 
     /// Takes in what happened and says what is to be done about it.

@@ -96,8 +96,8 @@ pub(super) struct Shade {
 
 impl Shade {
     fn new(rgb: Rgb, indexed: Option<u8>, ansi: Option<u8>) -> Self {
-        let indexed = indexed.unwrap_or_else(|| rgb.nearest_indexed());
-        let ansi = ansi.unwrap_or_else(|| rgb.nearest_ansi());
+        let indexed = indexed.unwrap_or_else(|| rgb.nearest(Rgb::FIXED));
+        let ansi = ansi.unwrap_or_else(|| rgb.nearest(Rgb::NAMED));
         let white = [rgb, Rgb::indexed(indexed), Rgb::indexed(ansi)].map(Rgb::wants_white);
         Self { rgb, indexed, ansi, white }
     }
@@ -167,7 +167,7 @@ impl Palette {
         BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, palette)| *palette)
     }
 
-    /// The name of whatever fits the background.
+    /// The name of whatever fits the terminal's background, as far as the environment tells it.
     pub const AUTO: &'static str = "auto";
 
     /// The themes to choose from with their names: `auto`, which is this one, and the built-in ones.
