@@ -161,6 +161,12 @@ impl App {
         span_s(self.scale, self.job())
     }
 
+    /// Columns and rows of the terminal.
+    #[must_use]
+    pub fn size(&self) -> (u16, u16) {
+        self.size
+    }
+
     /// What the screen needs beyond the ordinary samples.
     #[must_use]
     pub fn needs(&self) -> Needs {

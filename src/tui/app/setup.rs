@@ -46,8 +46,8 @@ const WIDTH: u16 = 78;
 const VALUE: u16 = 26;
 const HINT: u16 = 14;
 
-fn on_off(on: bool) -> &'static str {
-    if on { "on" } else { "off" }
+fn on_off(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
 }
 
 impl App {
@@ -60,20 +60,16 @@ impl App {
                 (name.to_owned(), if name == "auto" { "what fits the background" } else { "" })
             }
             Setting::TimeScale => (self.scale.to_string(), "time in the charts, also + and -"),
-            Setting::LowBandwidth => (on_off(options.low_bandwidth).to_owned(), "charts sweep, numbers each 5 s"),
-            Setting::Mouse => (on_off(options.mouse).to_owned(), "off: the terminal can select text"),
-            Setting::Ascii => (on_off(options.theme.ascii).to_owned(), "for terminals that show boxes"),
-            Setting::Colours => match options.depth {
-                Depth::None => ("off".to_owned(), "this terminal has none"),
-                _ => (on_off(options.theme.depth != Depth::None).to_owned(), "colour only repeats words"),
-            },
+            Setting::LowBandwidth => (on_off(options.low_bandwidth), "charts sweep, numbers each 5 s"),
+            Setting::Mouse => (on_off(options.mouse), "off: the terminal can select text"),
+            Setting::Ascii => (on_off(options.theme.ascii), "for terminals that show boxes"),
+            Setting::Colours if options.depth == Depth::None => (on_off(false), "this terminal has none"),
+            Setting::Colours => (on_off(options.theme.depth != Depth::None), "colour only repeats words"),
             Setting::Columns => {
                 (format!("{} of {}", self.pages.processes.columns.len(), COLUMNS.len()), "Enter opens the list")
             }
-            Setting::Signals => {
-                let words = if options.may_signal { "" } else { "config file: signals = true" };
-                (on_off(options.may_signal).to_owned(), words)
-            }
+            Setting::Signals if options.may_signal => (on_off(true), ""),
+            Setting::Signals => (on_off(false), "config file: signals = true"),
         }
     }
 

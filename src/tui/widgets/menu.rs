@@ -60,11 +60,9 @@ impl<C: Clone> Menu<C> {
             },
             KeyCode::Esc | KeyCode::F(10) => None,
             code => {
-                let moved = moved(self.selected, self.items.len(), code);
-                return moved.map_or(Outcome::Nothing, |to| {
-                    self.selected = to;
-                    Outcome::Changed
-                });
+                let Some(to) = moved(self.selected, self.items.len(), code) else { return Outcome::Nothing };
+                self.selected = to;
+                return Outcome::Changed;
             }
         };
         chosen.map_or(Outcome::Close, |item| Outcome::Chosen(item.choice.clone()))
