@@ -20,10 +20,11 @@ mod neighbours;
 mod stacks;
 mod threads;
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::sample::{OwnSample, ProcessId, Sample};
@@ -88,7 +89,7 @@ impl Collector {
     /// [`AttachError`] when the process cannot be watched. Sources that are missing are no error: their state says so.
     pub fn attach(options: Options) -> Result<Self, AttachError> {
         let job = JobReader::attach(&options.roots.proc, options.pid, options.no_ptrace)?;
-        let target = job.target();
+        let target = job.target;
         let command = job.command();
         let latest = Arc::new(Latest::default());
         let stop = Arc::new(AtomicBool::new(false));
@@ -188,7 +189,7 @@ impl Collector {
         let mut room = [0_u8; 512];
         let line = self.own_stat.as_ref().and_then(|file| file.read_line(&mut room).ok());
         let stat = line.and_then(task_files::stat);
-        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+        let tick_ns = 1_000_000_000 / u64::from(clock::ticks_per_second());
         OwnSample {
             cpu_ns: Some(clock::own_cpu_ns()),
             children_cpu_ns: stat.map(|stat| stat.children_ticks.saturating_mul(tick_ns)),
@@ -205,7 +206,22 @@ impl Drop for Collector {
         // A py-spy that is running is ended by its thread, which looks for `stop` every 40 ms: it must not outlive us.
         let until = Instant::now() + STACKS_END;
         while self.stacks_thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.into()).spawn(work)
+}
+
+/// Rests for as long as `wanted` says, which may change meanwhile: whoever changes it, or sets `stop`, wakes this thread.
+fn rest(stop: &AtomicBool, wanted: impl Fn() -> Duration) {
+    let begun = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        match wanted().checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) {
+            Some(left) => thread::park_timeout(left),
+            None => return,
         }
     }
 }

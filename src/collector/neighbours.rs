@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::latest::Latest;
+use super::{rest, spawn};
 use crate::sources::neighbours::NeighboursReader;
 use crate::sources::{Roots, clock};
 
@@ -40,7 +41,7 @@ impl Neighbours {
             let (roots, latest, stop) = (self.roots.clone(), Arc::clone(latest), Arc::clone(stop));
             let still_wanted = Arc::clone(&self.wanted);
             let watch = move || watch(&roots, &latest, &stop, &still_wanted);
-            self.thread = thread::Builder::new().name("tm-hosts".into()).spawn(watch).ok();
+            self.thread = spawn("tm-hosts", watch).ok();
         }
         self.wake();
     }
@@ -69,13 +70,9 @@ fn watch(roots: &Roots, latest: &Latest, stop: &AtomicBool, wanted: &AtomicBool)
         let reader = reader.get_or_insert_with(|| NeighboursReader::new(roots));
         let seen = reader.read(clock::monotonic_ns(), &job).ok();
         latest.values().neighbours = seen.map(Arc::new);
-        let rest = EVERY.max(begun.elapsed().saturating_mul(REST_FACTOR));
-        while let Some(left) = rest.checked_sub(begun.elapsed()).filter(|left| !left.is_zero())
-            && wanted.load(Ordering::Relaxed)
-            && !stop.load(Ordering::Relaxed)
-        {
-            thread::park_timeout(left);
-        }
+        let took = begun.elapsed();
+        let left = EVERY.max(took.saturating_mul(REST_FACTOR)).saturating_sub(took);
+        rest(stop, || if wanted.load(Ordering::Relaxed) { left } else { Duration::ZERO });
     }
 }
 

@@ -7,11 +7,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::Options;
 use super::latest::{Latest, status};
+use super::{Options, rest};
 use crate::sample::{JobSample, ProcessId, ProcessRole, SourceState, SourceStatus};
 use crate::sources::py_spy::PySpy;
 
@@ -118,17 +117,6 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
 
 fn of_role(job: &JobSample, role: ProcessRole) -> Vec<ProcessId> {
     job.processes.iter().filter(|process| process.role == role).map(|process| process.id).collect()
-}
-
-/// Rests for as long as `wanted` says, which may change meanwhile: whoever changes it, or sets `stop`, wakes this thread.
-fn rest(stop: &AtomicBool, wanted: impl Fn() -> Duration) {
-    let begun = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
-        match wanted().checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) {
-            Some(left) => thread::park_timeout(left),
-            None => return,
-        }
-    }
 }
 
 /// Who has been looked at how often.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::latest::{Latest, status};
-use super::{Options, stacks};
+use super::{Options, spawn, stacks};
 use crate::sample::{SourceState, SourceStatus};
 use crate::sources::cgroup::{CgroupReader, allowed_cpus};
 use crate::sources::clock;
@@ -62,10 +62,6 @@ pub(super) fn start(
     let asked = [gpu_asked, storage_asked];
     spawn("tm-job", move || watch_job(job, &of_job.0, &of_job.1, &of_job.2, &asked))?;
     Ok(stacks)
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name(name.into()).spawn(work)
 }
 
 /// The sampler and the tick. The other threads end when this one drops its senders.

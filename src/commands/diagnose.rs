@@ -38,9 +38,9 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
 fn replay(settings: &Settings, path: &Path) -> anyhow::Result<Arc<Verdict>> {
     let which = || format!("recording {}", path.display());
     let mut recording = Recording::open(path).with_context(which)?;
-    let pipeline = Pipeline::of_recording(recording.header(), settings.gpus.as_deref());
+    let pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
     let verdict = pipeline.last_verdict(recording.by_ref()).with_context(which)?;
-    if let Some(note) = recording.note() {
+    if let Some(note) = &recording.note {
         eprintln!("trainmon: {}: {note}", crate::text::sanitise(&which()));
     }
     verdict.ok_or_else(|| anyhow::anyhow!("{}: no samples in it: it was stopped before the first", which()))

@@ -2,6 +2,7 @@
 //!
 //! A check tells how its thing stands, in words, and what mends it. [`findings`] and [`kernel_files::of_process`] list the checks.
 
+mod host;
 mod kernel_files;
 
 use std::borrow::Cow;
@@ -17,7 +18,7 @@ use serde::Serialize;
 use crate::cli::DoctorArgs;
 use crate::config::Settings;
 use crate::errors::Failure;
-use crate::sample::ProcessId;
+use crate::sample::{GpuDevice, GpuSample, ProcessId};
 use crate::sources::gpu::{GpuError, GpuErrorKind};
 use crate::sources::py_spy::PySpy;
 use crate::text::sanitise;
@@ -81,12 +82,7 @@ pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCo
     let nvml_lib = settings.nvml_lib.clone();
     let gpu = move || {
         let mut reader = crate::sources::gpu::open(nvml_lib.as_deref(), None)?;
-        let sample = reader.read(crate::sources::simulated_device::monotonic_ns())?;
-        let devices = sample.devices.iter();
-        Ok(GpuFacts {
-            driver: sample.driver.map(|driver| driver.to_string()),
-            devices: devices.map(|gpu| format!("{} {}", gpu.index, gpu.name.as_deref().unwrap_or("?"))).collect(),
-        })
+        reader.read(crate::sources::simulated_device::monotonic_ns())
     };
     let findings = findings(settings, gpu, |name| std::env::var_os(name))?;
     let text = if arguments.json {
@@ -100,27 +96,19 @@ pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCo
     super::print(text)
 }
 
-/// What NVML has told.
-#[derive(Debug, Clone, Default)]
-pub struct GpuFacts {
-    /// Driver version.
-    pub driver: Option<String>,
-    /// Index and name of each device.
-    pub devices: Vec<String>,
-}
-
 /// Looks at everything. `gpu` may hang; it gets a thread of its own.
 ///
 /// # Errors
 /// When `--pid` names no process.
 pub fn findings(
     settings: &Settings,
-    gpu: impl FnOnce() -> Result<GpuFacts, GpuError> + Send + 'static,
+    gpu: impl FnOnce() -> Result<GpuSample, GpuError> + Send + 'static,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<Finding>, Failure> {
     let (proc, sys) = (&settings.proc_root, &settings.sys_root);
     let (uid, ptrace) = kernel_files::own_rights(proc);
     let mut all = vec![
+        ("host", host::host()),
         ("kernel", kernel_files::kernel(proc)),
         ("rights", kernel_files::rights(uid, ptrace)),
         ("yama", kernel_files::yama(proc, ptrace)),
@@ -160,17 +148,18 @@ fn within<T: Send + 'static>(time_out: Duration, call: impl FnOnce() -> T + Send
     spawned.ok().and_then(|_| receive.recv_timeout(time_out).ok())
 }
 
-fn nvml(answer: Option<Result<GpuFacts, GpuError>>) -> Told {
+fn nvml(answer: Option<Result<GpuSample, GpuError>>) -> Told {
     match answer {
         None => mended(
             State::Hung,
             format!("the driver has not answered within {} s", GPU_TIMEOUT.as_secs()),
             "see sudo dmesg for Xid errors; everything else goes on without it",
         ),
-        Some(Ok(facts)) if facts.devices.is_empty() => told(State::Absent, "the driver answers, with no device"),
-        Some(Ok(facts)) => {
-            let driver = facts.driver.map(|driver| format!("driver {driver}; ")).unwrap_or_default();
-            told(State::Ok, driver + &facts.devices.join(", "))
+        Some(Ok(gpus)) if gpus.devices.is_empty() => told(State::Absent, "the driver answers, with no device"),
+        Some(Ok(gpus)) => {
+            let driver = gpus.driver.map(|driver| format!("driver {driver}; ")).unwrap_or_default();
+            let name = |gpu: &GpuDevice| format!("{} {}", gpu.index, gpu.name.as_deref().unwrap_or("?"));
+            told(State::Ok, driver + &gpus.devices.iter().map(name).collect::<Vec<_>>().join(", "))
         }
         Some(Err(error)) => {
             let state = match error.kind {
@@ -188,7 +177,7 @@ fn py_spy(settings: &Settings, environment: &impl Fn(&str) -> Option<OsString>) 
     if let Some(pid) = settings.call.pid {
         let target = ProcessId { pid, start_ticks: 0 };
         return match PySpy::find(&settings.proc_root, target, settings.py_spy.as_deref()) {
-            Ok(found) => told(State::Ok, format!("{}, version {}", found.program().display(), found.version())),
+            Ok(found) => told(State::Ok, format!("{}, version {}", found.program.display(), found.version)),
             Err(refusal) => (State::Absent, refusal.reason.into(), refusal.mend.map(Cow::Owned)),
         };
     }
@@ -254,7 +243,7 @@ mod tests {
         (root, settings)
     }
 
-    fn absent() -> Result<GpuFacts, GpuError> {
+    fn absent() -> Result<GpuSample, GpuError> {
         Err(GpuError::new(GpuErrorKind::Absent, "libnvidia-ml.so.1 not found").mended_by("install the driver"))
     }
 
@@ -277,6 +266,7 @@ mod tests {
         ]);
         let findings = findings(&settings, absent, nothing).unwrap();
         for (what, wanted) in [
+            ("host", State::Ok),
             ("kernel", State::Ok),
             ("rights", State::Limited),
             ("yama", State::Limited),

@@ -27,14 +27,14 @@ impl Player {
     pub fn open(path: &Path, gpus: Option<&[GpuChoice]>) -> Result<Self, Failure> {
         let recording = Recording::open(path)
             .map_err(|error| Failure::failed(format!("cannot replay {}: {error}", path.display())))?;
-        let pipeline = Pipeline::of_recording(recording.header(), gpus);
+        let pipeline = Pipeline::of_recording(&recording.header, gpus);
         Ok(Self { recording, pipeline, over: false })
     }
 
     /// The recording's header.
     #[must_use]
     pub fn header(&self) -> &Header {
-        self.recording.header()
+        &self.recording.header
     }
 
     /// The next few moments; for ever once all have come. Cancel safe.
@@ -57,7 +57,7 @@ impl Player {
                     None
                 }
                 Some(Err(error)) => Some(format!("the recording cannot be read on: {error}")),
-                None => self.recording.note().map(|note| format!("the recording {note}")),
+                None => self.recording.note.as_ref().map(|note| format!("the recording {note}")),
             };
             events.push(JobEvent::Loaded(note));
             self.over = true;

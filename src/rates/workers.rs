@@ -164,7 +164,7 @@ mod tests {
     fn worker(pid: u32, on_cpu_ms: u64, delay_ms: u64) -> ProcessSample {
         ProcessSample {
             role: ProcessRole::Worker,
-            comm: crate::sample::job::TORCH_WORKER.into(),
+            comm: crate::sample::process::TORCH_WORKER.into(),
             parent: 10,
             threads: vec![thread(pid, ThreadRole::Main, on_cpu_ms, delay_ms)],
             ..process(pid)
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn what_is_idle_depends_on_the_loader_and_on_what_can_be_read() {
         let idle = |counts: &[(Wait, u32)], torch: bool, exact: bool| {
-            let comm = if torch { crate::sample::job::TORCH_WORKER } else { "python" };
+            let comm = if torch { crate::sample::process::TORCH_WORKER } else { "python" };
             let worker = || ProcessSample { comm: comm.into(), ..worker(20, 0, 0) };
             let rates = one(worker(), worker(), vec![SampledWorker { exact, ..seen(20, counts) }]);
             assert!(close(rates.idle.zip(rates.io_wait).map(|(idle, io_wait)| idle + io_wait), 1.0));

@@ -8,6 +8,7 @@ pub mod gpu;
 pub mod host;
 pub mod job;
 pub mod neighbours;
+pub mod process;
 pub mod recording;
 pub mod sampler;
 pub mod stacks;
@@ -20,8 +21,9 @@ use serde::{Deserialize, Serialize};
 
 pub use gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 pub use host::{CgroupSample, CpuTimes, HostSample, NetInterface, Pressure};
-pub use job::{IoCounters, JobSample, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
+pub use job::{JobAccess, JobSample};
 pub use neighbours::{NeighbourProcess, NeighboursSample};
+pub use process::{IoCounters, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
 pub use sampler::{Observation, SampledProcess, SampledThread, SamplerSample};
 pub use stacks::{StackCount, StackFrame, StackWindow, StacksSample, ThreadStacks};
 pub use storage::{BlockDevice, DataMount, MountKind, StorageSample};

@@ -1,8 +1,5 @@
 //! Block devices: `/proc/diskstats`, and from sysfs which whole disks a partition, a device-mapper or md device, a
 //! loop device or a mounted file system lies on.
-//!
-//! diskstats is read on each tick into a buffer that is kept, so it is parsed here without allocating; for sysfs there is no
-//! crate.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -11,9 +8,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use procfs::DiskStat;
+
 use crate::sample::{BlockDevice, MountKind};
 
-use super::fields::{Fields, lines, text};
+use super::fields::{lines, text};
 use super::files::read_once;
 use super::mounts::{Mount, device_number, kind_of, mount_of, option};
 
@@ -24,67 +23,45 @@ const MOST_DEPTH: u32 = 8;
 /// Whole disks named for one mount.
 const MOST_DISKS: usize = 64;
 
-/// Columns of one line of `/proc/diskstats` (Documentation/admin-guide/iostats.rst).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DiskLine<'t> {
-    /// Major and minor number.
-    pub number: (u32, u32),
-    /// Kernel name.
-    pub name: &'t [u8],
-    /// The first eleven counters, in the file's order: reads, merged, sectors, ms; the same of writes; in flight, busy
-    /// ms, weighted ms.
-    pub counters: [u64; 11],
-}
-
-impl DiskLine<'_> {
-    /// The sample's form, given the names.
-    pub fn device(&self, name: Arc<str>, whole: Arc<str>) -> BlockDevice {
-        let [reads, _, read_sectors, read_ms, writes, _, written_sectors, write_ms, in_flight, busy_ms, weighted_ms] =
-            self.counters;
-        BlockDevice {
-            name,
-            number: self.number,
-            whole,
-            reads,
-            read_sectors,
-            read_ms,
-            writes,
-            written_sectors,
-            write_ms,
-            in_flight,
-            busy_ms,
-            weighted_ms,
-        }
-    }
-}
-
 /// The devices of diskstats that have seen I/O. Those of the kernel's that are memory (`ram`, `zram`) are left out: they
 /// are no disks, whatever their counters say.
-pub fn disk_lines(text: &[u8]) -> impl Iterator<Item = DiskLine<'_>> {
+pub fn disk_lines(text: &[u8]) -> impl Iterator<Item = DiskStat> {
+    let moved = |disk: &DiskStat| {
+        (disk.reads | disk.merged | disk.sectors_read | disk.time_reading) != 0
+            || (disk.writes | disk.writes_merged | disk.sectors_written | disk.time_writing) != 0
+            || (disk.in_progress | disk.time_in_progress | disk.weighted_time_in_progress) != 0
+    };
+    let is_memory = |disk: &DiskStat| {
+        let digits = ["ram", "zram"].iter().find_map(|kind| disk.name.strip_prefix(kind));
+        digits.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    // Line by line: one that is odd leaves the others.
     lines(text)
-        .filter_map(disk_line)
-        .filter(|line| line.counters.iter().any(|&counter| counter != 0))
+        .filter_map(|line| DiskStat::from_line(std::str::from_utf8(line).ok()?).ok())
+        .filter(move |disk| moved(disk) && !is_memory(disk))
         .take(MOST_DEVICES)
 }
 
-fn disk_line(line: &[u8]) -> Option<DiskLine<'_>> {
-    let mut fields = Fields::of(line);
-    let mut part = || u32::try_from(fields.number()?).ok();
-    let number = (part()?, part()?);
-    let name = fields.next()?;
-    let is_memory = |prefix: &[u8]| name.strip_prefix(prefix).is_some_and(|rest| rest.iter().all(u8::is_ascii_digit));
-    if is_memory(b"ram") || is_memory(b"zram") {
-        return None;
+/// The sample's form of a line, given the names.
+pub fn device(disk: &DiskStat, name: Arc<str>, whole: Arc<str>) -> BlockDevice {
+    BlockDevice {
+        name,
+        number: (disk.major.cast_unsigned(), disk.minor.cast_unsigned()),
+        whole,
+        reads: disk.reads,
+        read_sectors: disk.sectors_read,
+        read_ms: disk.time_reading,
+        writes: disk.writes,
+        written_sectors: disk.sectors_written,
+        write_ms: disk.time_writing,
+        in_flight: disk.in_progress,
+        busy_ms: disk.time_in_progress,
+        weighted_ms: disk.weighted_time_in_progress,
     }
-    let mut counters = [0; 11];
-    for counter in &mut counters {
-        *counter = fields.number()?;
-    }
-    Some(DiskLine { number, name, counters })
 }
 
 /// What sysfs says about block devices. Answers for names are kept; the devices of a running machine seldom change.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Topology {
     sys: PathBuf,
     wholes: HashMap<Vec<u8>, Arc<str>>,
@@ -161,14 +138,12 @@ impl Topology {
         depth: u32,
         disks: &mut Vec<Arc<str>>,
     ) -> MountKind {
-        let mut kind = MountKind::Local;
-        for name in names.into_iter().take(MOST_DISKS) {
-            let under = self.descend(&name, own, depth, disks);
-            if under != MountKind::Local {
-                kind = under;
+        names.iter().take(MOST_DISKS).fold(MountKind::Local, |kind, name| {
+            match self.descend(name, own, depth, disks) {
+                MountKind::Local => kind,
+                other => other,
             }
-        }
-        kind
+        })
     }
 
     /// Adds the whole disks under a device.
@@ -184,8 +159,7 @@ impl Topology {
             return self.descend_all(slaves, own, depth, disks);
         }
         // A loop device lies on the file system of its file: container images on a shared file system are common.
-        let mut buffer = Vec::new();
-        if let Ok(file) = read_once(&class.join("loop/backing_file"), &mut buffer, 8192)
+        if let Ok(file) = read_once(class.join("loop/backing_file"), 8192)
             && let Some(below) = mount_of(own, file.trim_ascii_end(), None)
             && below.number != self.number_of(name).unwrap_or_default()
         {
@@ -198,8 +172,7 @@ impl Topology {
     }
 
     fn number_of(&self, name: &[u8]) -> Option<(u32, u32)> {
-        let mut buffer = Vec::new();
-        device_number(read_once(&self.class(name).join("dev"), &mut buffer, 64).ok()?.trim_ascii())
+        device_number(read_once(self.class(name).join("dev"), 64).ok()?.trim_ascii())
     }
 
     /// The folders of an overlay are named as its mounter saw them. Where that is our own view (trainmon on the host,
@@ -246,10 +219,9 @@ fn device_name(source: &[u8], sys: &Path) -> Option<Vec<u8>> {
     let name = source.strip_prefix(b"/dev/")?;
     if let Some(mapped) = name.strip_prefix(b"mapper/") {
         let class = sys.join("class/block");
-        let mut buffer = Vec::new();
         return names_in(&class).into_iter().filter(|name| name.starts_with(b"dm-")).find(|name| {
             let path = class.join(OsStr::from_bytes(name)).join("dm/name");
-            read_once(&path, &mut buffer, 512).is_ok_and(|found| found.trim_ascii() == mapped)
+            read_once(path, 512).is_ok_and(|found| found.trim_ascii() == mapped)
         });
     }
     (!name.is_empty()).then(|| name.to_vec())

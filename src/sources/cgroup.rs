@@ -95,10 +95,9 @@ impl CgroupReader {
             _ => {}
         }
         let found = &self.found;
-        let buffer = &mut self.buffer;
-        let cpu = found.cpu.as_ref().and_then(|cpu| limits::cpu(cpu, buffer));
-        let memory = found.memory.as_ref().and_then(|memory| limits::memory(memory, buffer));
-        let io = found.io.as_ref().map(|io| limits::io(io, buffer)).unwrap_or_default();
+        let cpu = found.cpu.as_ref().and_then(limits::cpu);
+        let memory = found.memory.as_ref().and_then(limits::memory);
+        let io = found.io.as_ref().map(limits::io).unwrap_or_default();
         self.limits = CgroupSample {
             version: found.version(),
             path: found.cpu.as_ref().map(|cpu| text(&cpu.path)),
@@ -154,12 +153,9 @@ fn limit_hits(text: &[u8]) -> Option<u64> {
 /// (`Cpus_allowed_list` of `/proc/PID/status`). Empty where unknown.
 pub fn allowed_cpus(roots: &Roots, pid: u32) -> Vec<u16> {
     let path = roots.proc.join(pid.to_string()).join("status");
-    let mut buffer = Vec::new();
-    let Ok(text) = read_once(&path, &mut buffer, READ_LIMIT) else { return Vec::new() };
-    lines(text)
-        .find_map(|line| line.strip_prefix(b"Cpus_allowed_list:"))
-        .map(|list| cpu_list(list.trim_ascii()))
-        .unwrap_or_default()
+    let text = read_once(path, READ_LIMIT).unwrap_or_default();
+    let list = lines(&text).find_map(|line| line.strip_prefix(b"Cpus_allowed_list:"));
+    list.map(|list| cpu_list(list.trim_ascii())).unwrap_or_default()
 }
 
 /// Highest CPU number taken from a list, far above the kernel's own limit (NR_CPUS is at most 8192).
@@ -184,8 +180,8 @@ pub fn cpu_list(list: &[u8]) -> Vec<u16> {
 }
 
 /// Reads a small file of a cgroup whole.
-fn small_file<'b>(folder: &Path, name: &str, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]> {
-    read_once(&folder.join(name), buffer, 64 << 10).ok()
+fn small_file(folder: &Path, name: &str) -> Option<Vec<u8>> {
+    read_once(folder.join(name), 64 << 10).ok()
 }
 
 #[cfg(test)]

@@ -8,6 +8,11 @@ fn nanoseconds(clock: ClockId) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
+/// Clock ticks per second, the unit of the kernel's counters of CPU time (`sysconf(_SC_CLK_TCK)`).
+pub fn ticks_per_second() -> u32 {
+    u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100).max(1)
+}
+
 /// CLOCK_MONOTONIC, nanoseconds.
 pub fn monotonic_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)

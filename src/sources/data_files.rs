@@ -5,13 +5,12 @@
 //! scan does not reach, the next ones do. (The procfs crate reads a process's maps and descriptors whole, into a string each.)
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat_raw};
 
 use super::fields::{Fields, keyed_number, lines, number};
-use super::files::{READ_LIMIT, ReadFailure, read_once};
+use super::files::{KeptFile, ReadFailure, read_once};
 use super::mounts::below;
 
 /// Descriptors of one process that are looked at.
@@ -37,6 +36,8 @@ pub fn open_files(process: &Path, mut each: impl FnMut(DataFile<'_>)) -> Result<
     let folder = openat(rustix::fs::CWD, process.join("fd"), flags, Mode::empty())?;
     let mut entries_buffer = [MaybeUninit::<u8>::uninit(); 4096];
     let mut entries = RawDir::new(&folder, &mut entries_buffer);
+    // The kernel writes these links into one page (fs/proc/base.c, do_proc_readlink).
+    let mut link_buffer = [MaybeUninit::<u8>::uninit(); 4096];
     let mut looked = 0;
     while let Some(entry) = entries.next() {
         let entry = entry?;
@@ -47,22 +48,14 @@ pub fn open_files(process: &Path, mut each: impl FnMut(DataFile<'_>)) -> Result<
         if looked > MOST_DESCRIPTORS {
             break;
         }
-        read_link(folder.as_fd(), entry.file_name(), |path| {
-            if looks_like_data(path) {
-                each(DataFile { path, number: None, descriptor: Some(descriptor) });
-            }
-        });
+        // A link that cannot be read has been closed meanwhile.
+        if let Ok((path, _)) = readlinkat_raw(&folder, entry.file_name(), &mut link_buffer)
+            && looks_like_data(path)
+        {
+            each(DataFile { path, number: None, descriptor: Some(descriptor) });
+        }
     }
     Ok(looked)
-}
-
-/// A link that cannot be read has been closed meanwhile.
-fn read_link(folder: BorrowedFd<'_>, name: &std::ffi::CStr, each: impl FnOnce(&[u8])) {
-    // The kernel writes these links into one page (fs/proc/base.c, do_proc_readlink).
-    let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
-    if let Ok((path, _)) = readlinkat_raw(folder, name, &mut buffer) {
-        each(path);
-    }
 }
 
 /// What `fdinfo` tells of a descriptor.
@@ -75,9 +68,8 @@ pub struct DescriptorFacts {
 }
 
 /// Reads `/proc/PID/fdinfo/FD`.
-pub fn descriptor_facts(process: &Path, descriptor: u32, buffer: &mut Vec<u8>) -> Option<DescriptorFacts> {
-    let path = process.join("fdinfo").join(descriptor.to_string());
-    read_once(&path, buffer, 4096).ok().and_then(parse_fdinfo)
+pub fn descriptor_facts(process: &Path, descriptor: u32) -> Option<DescriptorFacts> {
+    parse_fdinfo(&read_once(process.join(format!("fdinfo/{descriptor}")), 4096).ok()?)
 }
 
 /// `flags:` is octal (proc(5)).
@@ -99,7 +91,7 @@ pub fn mapped_files(
     buffer: &mut Vec<u8>,
     each: impl FnMut(DataFile<'_>),
 ) -> Result<usize, ReadFailure> {
-    let text = read_once(&process.join("maps"), buffer, READ_LIMIT)?;
+    let text = KeptFile::open(process.join("maps"))?.read(buffer)?;
     parse_maps(text, each);
     Ok(text.len())
 }
@@ -107,33 +99,19 @@ pub fn mapped_files(
 /// `7f31c000-7f31d000 r--p 00000000 103:02 1234    /path`: the mappings of one file stand together. A file of which any
 /// part is executable is a program or library.
 fn parse_maps(text: &[u8], mut each: impl FnMut(DataFile<'_>)) {
-    let mut current: Option<Mapping<'_>> = None;
-    for mapping in lines(text).filter_map(mapping) {
-        match &mut current {
-            Some(file) if file.path == mapping.path => file.executable |= mapping.executable,
-            _ => {
-                report(current.replace(mapping), &mut each);
-            }
+    let mappings: Vec<_> = lines(text).filter_map(mapping).collect();
+    for of_file in mappings.chunk_by(|(one, _), (next, _)| one.path == next.path) {
+        if let Some((file, _)) = of_file.first()
+            && !of_file.iter().any(|(_, executable)| *executable)
+            && looks_like_data(file.path)
+        {
+            each(*file);
         }
     }
-    report(current, &mut each);
 }
 
-fn report<'t>(mapping: Option<Mapping<'t>>, each: &mut impl FnMut(DataFile<'t>)) {
-    if let Some(Mapping { path, number, executable: false }) = mapping
-        && looks_like_data(path)
-    {
-        each(DataFile { path, number: Some(number), descriptor: None });
-    }
-}
-
-struct Mapping<'t> {
-    path: &'t [u8],
-    number: (u32, u32),
-    executable: bool,
-}
-
-fn mapping(line: &[u8]) -> Option<Mapping<'_>> {
+/// The mapped file, and whether this part of it is executable.
+fn mapping(line: &[u8]) -> Option<(DataFile<'_>, bool)> {
     // Most lines are anonymous memory: only those with a slash can name a file.
     let slash = line.iter().position(|&byte| byte == b'/')?;
     let (columns, path) = line.split_at_checked(slash)?;
@@ -144,7 +122,7 @@ fn mapping(line: &[u8]) -> Option<Mapping<'_>> {
     let number = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
     let inode = fields.number()?;
     (inode != 0 && fields.next().is_none()).then_some(())?;
-    Some(Mapping { path, number, executable: permissions.contains(&b'x') })
+    Some((DataFile { path, number: Some(number), descriptor: None }, permissions.contains(&b'x')))
 }
 
 /// Folders of the system: programs, settings, the kernel's and services' own files.
@@ -339,7 +317,7 @@ mod tests {
             }
         })
         .unwrap();
-        let facts = descriptor_facts(process, descriptor.unwrap(), &mut Vec::new()).unwrap();
+        let facts = descriptor_facts(process, descriptor.unwrap()).unwrap();
         assert!(facts.for_reading && facts.mount.is_some());
         assert!(mapped_files(process, &mut Vec::new(), |_| ()).unwrap() > 0);
         drop(file);

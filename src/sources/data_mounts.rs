@@ -51,12 +51,14 @@ const MOST_MOUNTS: usize = 256;
 const MOST_NAME_SPACES: usize = 16;
 
 /// Remembers files and mounts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct DataMounts {
     roots: Roots,
-    topology: Topology,
+    /// What is known of block devices.
+    pub topology: Topology,
+    /// Everything known of mounts, whether or not files were seen on them lately.
+    pub mounts: Vec<KnownMount>,
     files: HashMap<u64, SeenFile>,
-    mounts: Vec<KnownMount>,
     name_spaces: HashMap<PathBuf, NameSpace>,
     readable: Option<bool>,
     settled_ns: u64,
@@ -65,7 +67,6 @@ pub struct DataMounts {
     next_for_descriptors: usize,
     next_for_mappings: usize,
     maps_buffer: Vec<u8>,
-    buffer: Vec<u8>,
 }
 
 /// A path, by its hash, and the mount it was placed on; `None` for files that turned out not to be read.
@@ -93,6 +94,13 @@ struct NameSpace {
     read_ns: u64,
 }
 
+/// How a process uses a file.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Open,
+    Mapped,
+}
+
 /// A file found in a scan, with its path copied out of the kernel's text.
 struct Candidate {
     hash: u64,
@@ -105,26 +113,7 @@ struct Candidate {
 impl DataMounts {
     /// Nothing has been scanned yet.
     pub fn new(roots: &Roots) -> Self {
-        Self {
-            roots: roots.clone(),
-            topology: Topology::new(&roots.sys),
-            files: HashMap::new(),
-            mounts: Vec::new(),
-            name_spaces: HashMap::new(),
-            readable: None,
-            settled_ns: 0,
-            descriptors_due_ns: 0,
-            mappings_due_ns: 0,
-            next_for_descriptors: 0,
-            next_for_mappings: 0,
-            maps_buffer: Vec::new(),
-            buffer: Vec::new(),
-        }
-    }
-
-    /// What is known of block devices.
-    pub fn topology(&mut self) -> &mut Topology {
-        &mut self.topology
+        Self { roots: roots.clone(), topology: Topology::new(&roots.sys), ..Self::default() }
     }
 
     /// Looks at the descriptors and mappings of `pids` where that is due.
@@ -137,46 +126,20 @@ impl DataMounts {
         if first {
             self.settled_ns = now_ns.saturating_add(SETTLED_NS);
         }
-        let every = |early: u64, settled: u64| if now_ns < self.settled_ns { early } else { settled };
-        let descriptors_every = every(DESCRIPTORS_EVERY_NS, SETTLED_DESCRIPTORS_EVERY_NS);
-        let mappings_every = every(MAPPINGS_EVERY_NS, SETTLED_MAPPINGS_EVERY_NS);
-        let mut denied = 0;
-        let mut read = 0;
+        let every =
+            |early: u64, settled: u64| now_ns.saturating_add(if now_ns < self.settled_ns { early } else { settled });
+        let descriptors_next_ns = every(DESCRIPTORS_EVERY_NS, SETTLED_DESCRIPTORS_EVERY_NS);
+        let mappings_next_ns = every(MAPPINGS_EVERY_NS, SETTLED_MAPPINGS_EVERY_NS);
         if now_ns >= self.descriptors_due_ns || first {
-            self.descriptors_due_ns = now_ns.saturating_add(descriptors_every);
+            self.descriptors_due_ns = descriptors_next_ns;
             // The first scan is complete; later ones take turns.
-            let mut left = if first { usize::MAX } else { LINKS_PER_SCAN };
-            for pid in in_turn(pids, &mut self.next_for_descriptors) {
-                match self.scan_descriptors(now_ns, pid) {
-                    Ok(looked) => {
-                        read += 1;
-                        left = left.saturating_sub(looked.max(1));
-                    }
-                    Err(ReadFailure::Denied) => denied += 1,
-                    Err(_) => {}
-                }
-                self.next_for_descriptors = self.next_for_descriptors.wrapping_add(1);
-                if left == 0 {
-                    break;
-                }
-            }
-            if read > 0 {
-                self.readable = Some(true);
-            } else if denied > 0 {
-                self.readable = Some(false);
-            }
+            let most = if first { usize::MAX } else { LINKS_PER_SCAN };
+            let readable = self.take_turns(now_ns, pids, Kind::Open, most);
+            self.readable = readable.or(self.readable);
         }
         if (now_ns >= self.mappings_due_ns || first) && self.readable == Some(true) {
-            self.mappings_due_ns = now_ns.saturating_add(mappings_every);
-            let mut left = MAPS_BYTES_PER_SCAN;
-            for pid in in_turn(pids, &mut self.next_for_mappings) {
-                let bytes = self.scan_mappings(now_ns, pid).unwrap_or(0);
-                self.next_for_mappings = self.next_for_mappings.wrapping_add(1);
-                left = left.saturating_sub(bytes.max(1));
-                if left == 0 {
-                    break;
-                }
-            }
+            self.mappings_due_ns = mappings_next_ns;
+            self.take_turns(now_ns, pids, Kind::Mapped, MAPS_BYTES_PER_SCAN);
         }
         self.files.retain(|_, file| file.until_ns >= now_ns);
         for mount in &mut self.mounts {
@@ -206,34 +169,52 @@ impl DataMounts {
         Some(found)
     }
 
-    /// Everything known of mounts, whether or not files were seen on them lately.
-    pub fn known(&self) -> &[KnownMount] {
-        &self.mounts
+    /// Looks into one process after the other, beginning with the one whose turn it is, until `left` links or bytes have
+    /// been looked at. Whether they may be read at all, where any told.
+    fn take_turns(&mut self, now_ns: u64, pids: &[u32], kind: Kind, mut left: usize) -> Option<bool> {
+        let mut readable = None;
+        for pid in in_turn(pids, self.next_of(kind)) {
+            match self.look(now_ns, pid, kind) {
+                Ok(looked) => {
+                    readable = Some(true);
+                    left = left.saturating_sub(looked.max(1));
+                }
+                Err(ReadFailure::Denied) => readable = readable.or(Some(false)),
+                Err(_) => {}
+            }
+            *self.next_of(kind) += 1;
+            if left == 0 {
+                break;
+            }
+        }
+        readable
     }
 
-    fn scan_descriptors(&mut self, now_ns: u64, pid: u32) -> Result<usize, ReadFailure> {
+    fn next_of(&mut self, kind: Kind) -> &mut usize {
+        match kind {
+            Kind::Open => &mut self.next_for_descriptors,
+            Kind::Mapped => &mut self.next_for_mappings,
+        }
+    }
+
+    /// Links or bytes of one process that were looked at.
+    fn look(&mut self, now_ns: u64, pid: u32, kind: Kind) -> Result<usize, ReadFailure> {
         let process = self.roots.proc.join(pid.to_string());
         let mut new = Vec::new();
-        let looked = open_files(&process, |file| note(&mut self.files, now_ns, file, &mut new))?;
+        let each = |file: DataFile<'_>| note(&mut self.files, now_ns, file, &mut new);
+        let looked = match kind {
+            Kind::Open => open_files(&process, each),
+            Kind::Mapped => mapped_files(&process, &mut self.maps_buffer, each),
+        }?;
         self.place(now_ns, pid, new);
         Ok(looked)
-    }
-
-    fn scan_mappings(&mut self, now_ns: u64, pid: u32) -> Result<usize, ReadFailure> {
-        let process = self.roots.proc.join(pid.to_string());
-        let mut new = Vec::new();
-        let files = &mut self.files;
-        let bytes = mapped_files(&process, &mut self.maps_buffer, |file| note(files, now_ns, file, &mut new))?;
-        self.place(now_ns, pid, new);
-        Ok(bytes)
     }
 
     /// Finds the mount of each new file. Only here is `fdinfo` read: once for each path in a minute.
     fn place(&mut self, now_ns: u64, pid: u32, new: Vec<Candidate>) {
         let process = self.roots.proc.join(pid.to_string());
         for file in new {
-            let facts =
-                file.descriptor.and_then(|descriptor| descriptor_facts(&process, descriptor, &mut self.buffer));
+            let facts = file.descriptor.and_then(|descriptor| descriptor_facts(&process, descriptor));
             let mount = match (file.descriptor, facts) {
                 // Closed meanwhile: it was open a moment ago, the path is all there is.
                 (None, _) | (Some(_), None) => self.mount_of(now_ns, pid, &file, None),
@@ -262,8 +243,7 @@ impl DataMounts {
             age > MOUNTINFO_EVERY_NS || (age > MOUNTINFO_RETRY_NS && self.name_spaces.get(&key).is_some_and(lacks_it))
         });
         if stale {
-            let mounts =
-                read_once(&process.join("mountinfo"), &mut self.buffer, READ_LIMIT).map(parse_mountinfo).ok()?;
+            let mounts = parse_mountinfo(&read_once(process.join("mountinfo"), READ_LIMIT).ok()?);
             if self.name_spaces.len() >= MOST_NAME_SPACES {
                 self.name_spaces.clear();
             }
@@ -285,8 +265,8 @@ impl DataMounts {
         if self.mounts.len() >= MOST_MOUNTS {
             return None;
         }
-        let own = read_once(&self.roots.proc.join("self/mountinfo"), &mut self.buffer, READ_LIMIT);
-        let own = own.map(parse_mountinfo).unwrap_or_default();
+        let own = read_once(self.roots.proc.join("self/mountinfo"), READ_LIMIT).unwrap_or_default();
+        let own = parse_mountinfo(&own);
         let (kind, disks) = self.topology.under(&mount, &own);
         let (mount_point, fs_type, source) = (text(&mount.point), text(&mount.fs_type), text(&mount.source));
         let shown = DataMount { mount_point, fs_type, source, kind, disks, ..DataMount::default() };

@@ -61,6 +61,12 @@ pub fn text(bytes: &[u8]) -> std::sync::Arc<str> {
     String::from_utf8_lossy(bytes).into()
 }
 
+/// The first `limit` bytes at most, cut between characters.
+pub fn head(text: &str, limit: usize) -> &str {
+    let end = (0..=limit.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    text.get(..end).unwrap_or_default()
+}
+
 /// All numbers among the words of a text.
 pub fn numbers(text: &[u8]) -> impl Iterator<Item = u32> + '_ {
     text.split(u8::is_ascii_whitespace).filter_map(number).filter_map(|value| u32::try_from(value).ok())

@@ -1,7 +1,6 @@
 //! What NVML and the simulated device have in common: a blocking reader of all GPUs, and why there is nothing to read.
 
 use std::borrow::Cow;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use thiserror::Error;
 
@@ -58,10 +57,4 @@ impl GpuError {
         self.mend = Some(mend.into());
         self
     }
-}
-
-/// The wall clock now, microseconds since 1970, which utilisation points carry.
-pub(super) fn unix_us() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }

@@ -2,11 +2,14 @@
 //!
 //! Files that this kernel does not have leave their fields `None`; CPUs may come and go between two reads.
 //!
-//! All of them are read on each tick, without allocating: the procfs crate opens every file anew and allocates, and sysinfo
-//! does not update CPUs within 200 ms.
+//! All of them are read on each tick. Where a file has a line for each CPU, interface or event the procfs crate (0.18) allocates
+//! for each; of pressure it panics at a line that ends after `some`, and of meminfo it wants fields that sandboxes do not have.
+//! sysinfo does not update CPUs within 200 ms.
 
 use std::io;
 use std::sync::Arc;
+
+use procfs::{FromRead, LoadAverage};
 
 use crate::sample::{CpuTimes, HostSample, NetInterface, Pressure};
 
@@ -29,9 +32,8 @@ pub struct HostReader {
     meminfo: KeptPath,
     vmstat: KeptPath,
     loadavg: KeptPath,
-    cpu_pressure: KeptPath,
-    io_pressure: KeptPath,
-    memory_pressure: KeptPath,
+    /// CPU, I/O, memory.
+    pressure: [KeptPath; 3],
     net_dev: KeptPath,
     net_names: NetNames,
     buffer: Vec<u8>,
@@ -49,9 +51,7 @@ impl HostReader {
             meminfo: at("meminfo"),
             vmstat: at("vmstat"),
             loadavg: at("loadavg"),
-            cpu_pressure: at("pressure/cpu"),
-            io_pressure: at("pressure/io"),
-            memory_pressure: at("pressure/memory"),
+            pressure: ["pressure/cpu", "pressure/io", "pressure/memory"].map(at),
             net_dev: at("net/dev"),
             net_names: NetNames { folder: roots.sys.join("class/net"), known: Vec::new() },
             buffer: Vec::new(),
@@ -74,11 +74,12 @@ impl HostReader {
             vmstat(text, &mut sample);
         }
         sample.load = self.loadavg.read(&mut self.buffer).ok().and_then(loadavg);
-        let some_only = |pressure: Pressure| Pressure { full_us: None, ..pressure };
-        // System-wide `full` of the CPU is undefined and reads 0 (Documentation/accounting/psi.rst).
-        sample.cpu_pressure = self.cpu_pressure.read(&mut self.buffer).ok().and_then(pressure).map(some_only);
-        sample.io_pressure = self.io_pressure.read(&mut self.buffer).ok().and_then(pressure);
-        sample.memory_pressure = self.memory_pressure.read(&mut self.buffer).ok().and_then(pressure);
+        [sample.cpu_pressure, sample.io_pressure, sample.memory_pressure] =
+            self.pressure.each_mut().map(|file| file.read(&mut self.buffer).ok().and_then(pressure));
+        if let Some(cpu) = &mut sample.cpu_pressure {
+            // System-wide `full` of the CPU is undefined and reads 0 (Documentation/accounting/psi.rst).
+            cpu.full_us = None;
+        }
         if let Ok(text) = self.net_dev.read(&mut self.buffer) {
             sample.net = self.net_names.count_once(text);
         }
@@ -187,12 +188,8 @@ fn vmstat(text: &[u8], sample: &mut HostSample) {
 }
 
 fn loadavg(text: &[u8]) -> Option<[f32; 3]> {
-    let mut fields = Fields::of(text);
-    let mut next = || {
-        let value: f32 = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-        value.is_finite().then_some(value)
-    };
-    Some([next()?, next()?, next()?])
+    let load = LoadAverage::from_read(text).ok()?;
+    Some([load.one, load.five, load.fifteen]).filter(|load| load.iter().all(|mean| mean.is_finite()))
 }
 
 /// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, then the same for `full`.

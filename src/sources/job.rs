@@ -8,17 +8,16 @@ mod facts;
 mod threads;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::files::{READ_LIMIT, ReadFailure, read_once};
+use super::files::{ReadFailure, numbers_in, read_once};
 use super::process::Process;
 use super::roles::{self, Facts};
-use super::task_files;
-use crate::sample::job::{JobAccess, TORCH_WORKER};
-use crate::sample::{Access, JobSample, ProcessId};
+use super::{clock, task_files};
+use crate::sample::process::TORCH_WORKER;
+use crate::sample::{Access, JobAccess, JobSample, ProcessId};
 pub(crate) use facts::mapped_library;
 use facts::{access, open_devices, other_namespace, visible_devices};
 
@@ -53,20 +52,17 @@ pub enum AttachError {
 /// Reads the job tick after tick.
 #[derive(Debug)]
 pub struct JobReader {
+    /// The attached process.
+    pub target: ProcessId,
     proc_root: PathBuf,
-    target: ProcessId,
     session: (i64, i64),
     processes: BTreeMap<u32, Process>,
-    libraries: BTreeMap<ProcessId, Option<Arc<str>>>,
-    devices: BTreeMap<u32, Vec<u32>>,
     gpu_pids: Vec<u32>,
     access: JobAccess,
     visible_devices: Option<Arc<str>>,
     other_namespace: bool,
     reads: u64,
     alive: bool,
-    page_size: u64,
-    ticks_per_second: u32,
     buffer: Vec<u8>,
 }
 
@@ -84,14 +80,14 @@ impl JobReader {
             ReadFailure::Denied => AttachError::Denied(pid),
             failure => AttachError::Failed(pid, failure.into()),
         })?;
-        let stat = *target.stat();
+        let stat = target.stat;
         if stat.is_kernel_thread() {
             return Err(AttachError::KernelThread(pid));
         }
         if !stat.is_alive() {
             return Err(AttachError::Zombie(pid));
         }
-        let folder = target.folder().to_path_buf();
+        let folder = target.folder.clone();
         let mut reader = Self {
             proc_root: proc_root.to_path_buf(),
             target: target.id,
@@ -100,24 +96,14 @@ impl JobReader {
             visible_devices: visible_devices(&folder),
             other_namespace: other_namespace(proc_root, &folder) || target.in_other_namespace(),
             processes: BTreeMap::from([(pid, target)]),
-            libraries: BTreeMap::new(),
-            devices: BTreeMap::new(),
             gpu_pids: Vec::new(),
             reads: 0,
             alive: true,
-            page_size: rustix::param::page_size() as u64,
-            ticks_per_second: u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100),
             buffer,
         };
         reader.find_processes();
         reader.find_facts();
         Ok(reader)
-    }
-
-    /// The attached process.
-    #[must_use]
-    pub fn target(&self) -> ProcessId {
-        self.target
     }
 
     /// Command line of the attached process, raw; its name where it has none.
@@ -139,7 +125,7 @@ impl JobReader {
         let before: BTreeSet<ProcessId> = self.processes.values().map(|process| process.id).collect();
         let mut gone = Vec::new();
         for (pid, process) in &mut self.processes {
-            if process.read(&mut self.buffer).is_err() || !process.stat().is_alive() {
+            if process.read(&mut self.buffer).is_err() || !process.stat.is_alive() {
                 gone.push(*pid);
             }
         }
@@ -164,14 +150,10 @@ impl JobReader {
     }
 
     fn sample(&self, now_ns: u64) -> JobSample {
-        let mut processes: Vec<_> = self.processes.values().map(|process| process.sample(self.page_size)).collect();
-        if let Some(at) = processes.iter().position(|process| process.id == self.target) {
-            processes.swap(0, at);
-            if let Some(rest) = processes.get_mut(1..) {
-                rest.sort_unstable_by_key(|process| process.id.pid);
-            }
-        }
-        let minors: BTreeSet<u32> = self.devices.values().flatten().copied().collect();
+        let mut processes: Vec<_> = self.processes.values().map(|process| process.sample()).collect();
+        processes.sort_by_key(|process| process.id != self.target);
+        let minors: BTreeSet<u32> =
+            self.processes.values().flat_map(|process| &process.gpu_minors).copied().collect();
         JobSample {
             monotonic_ns: now_ns,
             target: self.target,
@@ -180,15 +162,15 @@ impl JobReader {
             access: self.access,
             nvidia_minors: (self.access.fd == Access::Ok).then(|| minors.into_iter().collect()),
             cuda_visible_devices: self.visible_devices.clone(),
-            library: self.libraries.values().flatten().next().cloned(),
+            library: self.processes.values().find_map(|process| process.library.clone()),
             other_pid_namespace: self.other_namespace,
-            ticks_per_second: self.ticks_per_second,
+            ticks_per_second: clock::ticks_per_second(),
             ..JobSample::default()
         }
     }
 
     fn kin(&self) -> roles::Kin {
-        let of = |(pid, process): (&u32, &Process)| (*pid, (process.stat().parent, process.role));
+        let of = |(pid, process): (&u32, &Process)| (*pid, (process.stat.parent, process.role));
         roles::Kin::new(self.processes.iter().map(of))
     }
 
@@ -220,7 +202,7 @@ impl JobReader {
             return false;
         }
         match Process::open(&self.proc_root, pid, &mut self.buffer) {
-            Ok(process) if process.stat().is_alive() => {
+            Ok(process) if process.stat.is_alive() => {
                 self.processes.insert(pid, process);
                 true
             }
@@ -231,18 +213,15 @@ impl JobReader {
     /// Finds children by their parent's number where the kernel has no `children` files, and orphans of the job: taken
     /// over by init, in the target's session and process group, and younger than the target.
     fn scan_host(&mut self) {
-        let Ok(entries) = fs::read_dir(&self.proc_root) else { return };
         let leads_group = self.session.1 == i64::from(self.target.pid);
         let own = std::process::id();
         let mut adopted = Vec::new();
-        for pid in entries.filter_map(Result::ok).filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-        {
+        for pid in numbers_in(&self.proc_root) {
             if self.processes.contains_key(&pid) || pid == own {
                 continue;
             }
-            let path = self.proc_root.join(format!("{pid}/stat"));
-            let line = read_once(&path, &mut self.buffer, READ_LIMIT).ok();
-            let Some(stat) = line.and_then(task_files::stat) else { continue };
+            let line = read_once(self.proc_root.join(format!("{pid}/stat")), 4096).unwrap_or_default();
+            let Some(stat) = task_files::stat(&line) else { continue };
             let child = self.processes.contains_key(&stat.parent);
             let orphan = leads_group
                 && stat.parent == 1
@@ -259,21 +238,11 @@ impl JobReader {
 
     /// Looks for mapped libraries and open GPU device files, then assigns the roles.
     fn find_facts(&mut self) {
-        let ids: BTreeSet<ProcessId> = self.processes.values().map(|process| process.id).collect();
-        self.libraries.retain(|id, _| ids.contains(id));
-        self.devices.clear();
-        for (pid, process) in &self.processes {
-            if process.comm.starts_with(TORCH_WORKER) {
-                continue;
-            }
-            let known = self.libraries.get(&process.id).is_some_and(Option::is_some);
-            if !known {
-                let library = mapped_library(process.folder());
-                self.libraries.insert(process.id, library);
-            }
-            let minors = open_devices(process.folder());
-            if !minors.is_empty() {
-                self.devices.insert(*pid, minors);
+        for process in self.processes.values_mut() {
+            process.gpu_minors.clear();
+            if !process.comm.starts_with(TORCH_WORKER) {
+                process.library = process.library.take().or_else(|| mapped_library(&process.folder));
+                process.gpu_minors = open_devices(&process.folder);
             }
         }
         self.assign_roles();
@@ -285,12 +254,12 @@ impl JobReader {
             .iter()
             .map(|(pid, process)| Facts {
                 pid: *pid,
-                parent: process.stat().parent,
+                parent: process.stat.parent,
                 comm: &process.comm,
                 command: &process.command,
                 executable: process.executable.as_deref().and_then(Path::to_str),
-                library: self.libraries.get(&process.id).is_some_and(Option::is_some),
-                device: self.devices.contains_key(pid) || self.gpu_pids.contains(pid),
+                library: process.library.is_some(),
+                device: !process.gpu_minors.is_empty() || self.gpu_pids.contains(pid),
             })
             .collect();
         let roles = roles::assign(self.target.pid, &facts);

@@ -217,28 +217,21 @@ const LOCAL: [&str; 31] = [
 pub fn kind_of(mount: &Mount) -> MountKind {
     let fs_type = mount.fs_type.as_slice();
     let among = |table: &[&str], name: &[u8]| table.iter().any(|entry| entry.as_bytes() == name);
-    if among(&LOCAL, fs_type) {
-        return MountKind::Local;
+    let tables = [(&LOCAL[..], MountKind::Local), (&NETWORK, MountKind::Network), (&MEMORY, MountKind::Memory)];
+    if let Some((_, kind)) = tables.into_iter().find(|(table, _)| among(table, fs_type)) {
+        return kind;
     }
-    if among(&NETWORK, fs_type) {
-        return MountKind::Network;
-    }
-    if among(&MEMORY, fs_type) {
-        return MountKind::Memory;
-    }
-    if let Some(sub_type) = fs_type.strip_prefix(b"fuse.") {
-        return if among(&NETWORK_FUSE, &sub_type.to_ascii_lowercase()) {
-            MountKind::Network
-        } else {
-            MountKind::Fuse
-        };
-    }
-    if fs_type == b"fuse" {
+    let program = match fs_type {
         // `JuiceFS:name`, `mountpoint-s3`.
-        let source = mount.source.split(|&byte| byte == b':').next().unwrap_or_default();
-        return if among(&NETWORK_FUSE, &source.to_ascii_lowercase()) { MountKind::Network } else { MountKind::Fuse };
+        b"fuse" => mount.source.split(|&byte| byte == b':').next(),
+        _ => fs_type.strip_prefix(b"fuse."),
+    };
+    match program {
+        Some(program) if among(&NETWORK_FUSE, &program.to_ascii_lowercase()) => MountKind::Network,
+        Some(_) => MountKind::Fuse,
+        None if mount.number.0 != 0 => MountKind::Local,
+        None => MountKind::Other,
     }
-    if mount.number.0 != 0 { MountKind::Local } else { MountKind::Other }
 }
 
 /// Whether its counters stand in `/proc/PID/mountstats`.

@@ -17,7 +17,7 @@ use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
 
 use super::fields::{number, text};
 use super::files::{KeptFile, ReadFailure};
-use super::{Roots, process, task_files};
+use super::{Roots, clock, process, task_files};
 use crate::sample::neighbours::MOST;
 use crate::sample::{NeighbourProcess, NeighboursSample, ProcessId};
 
@@ -25,7 +25,7 @@ use crate::sample::{NeighbourProcess, NeighboursSample, ProcessId};
 const MOST_PROCESSES: usize = 32_768;
 
 /// Scans the host's processes, each time for what has moved since.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct NeighboursReader {
     proc_root: PathBuf,
     counters: Counters,
@@ -37,8 +37,6 @@ pub struct NeighboursReader {
     names: HashMap<ProcessId, Names>,
     path: String,
     before_ns: Option<u64>,
-    page_size: u64,
-    ticks_per_second: u32,
 }
 
 /// What is read of a process that is shown, once: name, command line, owner.
@@ -85,18 +83,7 @@ impl Counters {
 impl NeighboursReader {
     /// Nothing has been read yet.
     pub fn new(roots: &Roots) -> Self {
-        Self {
-            proc_root: roots.proc.clone(),
-            counters: Counters::default(),
-            now: Vec::new(),
-            job: Vec::new(),
-            busiest: Vec::new(),
-            names: HashMap::new(),
-            path: String::new(),
-            before_ns: None,
-            page_size: rustix::param::page_size() as u64,
-            ticks_per_second: u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100),
-        }
+        Self { proc_root: roots.proc.clone(), ..Self::default() }
     }
 
     /// Reads every process. `now_ns` is CLOCK_MONOTONIC; `job` are the job's PIDs, which are left out together with
@@ -137,7 +124,7 @@ impl NeighboursReader {
         Ok(NeighboursSample {
             monotonic_ns: now_ns,
             window_ns,
-            ticks_per_second: self.ticks_per_second,
+            ticks_per_second: clock::ticks_per_second(),
             others: others.saturating_sub(u32::try_from(processes.len()).unwrap_or(u32::MAX)),
             processes,
         })
@@ -166,7 +153,7 @@ impl NeighboursReader {
                 id,
                 comm: text(task_files::comm(line).unwrap_or_default()),
                 cpu_ticks,
-                rss_bytes: stat.rss_pages.saturating_mul(self.page_size),
+                rss_bytes: stat.rss_pages.saturating_mul(rustix::param::page_size() as u64),
                 kernel: stat.is_kernel_thread(),
                 ..NeighbourProcess::default()
             };

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;
 use nvml_wrapper::error::NvmlError;
 
-use super::gpu_reader::{GpuError, GpuErrorKind, GpuReader, unix_us};
+use super::clock::unix_us;
+use super::gpu_reader::{GpuError, GpuErrorKind, GpuReader};
 use super::nvml_raw::{self, Buffers, Library};
 use crate::sample::gpu::GpuSample;
 use device::DeviceReader;

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::fields::{lines, numbers, text};
-use super::files::{KeptFile, READ_LIMIT, ReadFailure, read_once};
+use super::files::{KeptFile, READ_LIMIT, ReadFailure, numbers_in, read_once};
 use super::task_files::{self, Stat};
-use crate::sample::{Access, IoCounters, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
+use crate::sample::{IoCounters, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
 
 /// Threads of one process that are watched one by one; a process with more is read as far as this.
 const MOST_THREADS: usize = 2048;
+/// No more of a thread's `children` than this is read, and its other files are shorter.
+const THREAD_FILE_MOST: usize = 64 << 10;
 /// Longest command line kept, bytes.
 const LONGEST_COMMAND: usize = 4096;
 /// A thread's name is read again this many times after it was first seen: names are set after the start.
@@ -31,22 +33,26 @@ pub struct Process {
     pub role: ProcessRole,
     /// Threads.
     pub threads: Vec<Thread>,
-    /// Whether `io` may be read.
-    pub io_access: Access,
+    /// A machine-learning library that it has mapped, as last looked for.
+    pub library: Option<Arc<str>>,
+    /// Minors of the GPU device files that it had open when they were last looked for.
+    pub gpu_minors: Vec<u32>,
+    /// Its folder under `/proc`.
+    pub folder: PathBuf,
+    /// Counters and state at the last read.
+    pub stat: Stat,
     inner_pid: Option<u32>,
     uid: Option<u32>,
-    folder: PathBuf,
     stat_file: KeptFile,
     io_file: Option<KeptFile>,
     children_file: Option<KeptFile>,
     reads: u32,
     /// At the last read.
-    stat: Stat,
     io: Option<IoCounters>,
 }
 
 /// A thread that is being read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Thread {
     /// TID.
     pub tid: u32,
@@ -54,8 +60,6 @@ pub struct Thread {
     pub role: ThreadRole,
     /// Name, raw; that of the main thread is the process's.
     pub name: Arc<str>,
-    /// Start, clock ticks after boot, where it was needed.
-    pub start_ticks: Option<u64>,
     /// Time on a CPU since start, nanoseconds.
     pub on_cpu_ns: Option<u64>,
     /// Time queueing since start, nanoseconds.
@@ -75,11 +79,6 @@ impl Process {
         let folder = proc_root.join(pid.to_string());
         let stat_file = KeptFile::open(folder.join("stat"))?;
         let stat = task_files::stat(stat_file.read(buffer)?).ok_or(ReadFailure::Malformed)?;
-        let (io_file, io_access) = match KeptFile::open(folder.join("io")) {
-            Ok(file) => (Some(file), Access::Ok),
-            Err(ReadFailure::Denied) => (None, Access::Denied),
-            Err(_) => (None, Access::Absent),
-        };
         let (uid, inner_pid) = identity(&folder);
         let mut process = Self {
             id: ProcessId { pid, start_ticks: stat.start_ticks },
@@ -88,29 +87,20 @@ impl Process {
             executable: fs::read_link(folder.join("exe")).ok(),
             role: ProcessRole::Other,
             threads: Vec::new(),
-            io_access,
+            library: None,
+            gpu_minors: Vec::new(),
             inner_pid,
             uid,
+            io_file: KeptFile::open(folder.join("io")).ok(),
             children_file: KeptFile::open(folder.join(format!("task/{pid}/children"))).ok(),
             folder,
             stat_file,
-            io_file,
             reads: 0,
             stat,
             io: None,
         };
         process.read(buffer)?;
         Ok(process)
-    }
-
-    /// The process's folder under `/proc`.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// Counters and state at the last read.
-    pub fn stat(&self) -> &Stat {
-        &self.stat
     }
 
     /// Whether its PID in its own namespace differs from ours.
@@ -142,17 +132,13 @@ impl Process {
             self.executable = fs::read_link(self.folder.join("exe")).ok();
         }
         if let Some(file) = &self.io_file {
-            let answer = file.read(buffer);
-            if answer == Err(ReadFailure::Denied) {
-                self.io_access = Access::Denied;
-            }
-            self.io = answer.ok().and_then(task_files::io);
+            self.io = file.read(buffer).ok().and_then(task_files::io);
         }
         // Threads come and go seldom; the count in `stat` tells when, and listing them now and then finds replacements.
         if stat.threads as usize != self.threads.len() || self.reads.is_multiple_of(8) {
             self.list_threads();
         }
-        self.read_threads(buffer);
+        self.read_threads();
         self.reads = self.reads.saturating_add(1);
         Ok(())
     }
@@ -164,8 +150,7 @@ impl Process {
         }
         if every_thread {
             for thread in self.threads.iter().filter(|thread| thread.tid != self.id.pid) {
-                let path = self.folder.join(format!("task/{}/children", thread.tid));
-                found.extend(read_once(&path, buffer, READ_LIMIT).map(numbers).into_iter().flatten());
+                found.extend(numbers(&self.of_thread(thread.tid, "children").unwrap_or_default()));
             }
         }
     }
@@ -176,7 +161,7 @@ impl Process {
     }
 
     /// The sample of the last read.
-    pub fn sample(&self, page_size: u64) -> ProcessSample {
+    pub fn sample(&self) -> ProcessSample {
         let stat = &self.stat;
         ProcessSample {
             id: self.id,
@@ -192,7 +177,7 @@ impl Process {
             system_ticks: stat.system_ticks,
             minor_faults: stat.minor_faults,
             major_faults: stat.major_faults,
-            rss_bytes: stat.rss_pages.saturating_mul(page_size),
+            rss_bytes: stat.rss_pages.saturating_mul(rustix::param::page_size() as u64),
             thread_count: stat.threads,
             io: self.io,
             threads: self
@@ -210,26 +195,25 @@ impl Process {
     }
 
     /// I/O counters of one thread, read afresh.
-    pub fn thread_io(&self, tid: u32, buffer: &mut Vec<u8>) -> Option<IoCounters> {
-        task_files::io(self.of_thread(tid, "io", buffer)?)
+    pub fn thread_io(&self, tid: u32) -> Option<IoCounters> {
+        task_files::io(&self.of_thread(tid, "io")?)
     }
 
     /// Start of one thread, clock ticks after boot.
-    pub fn thread_start(&self, tid: u32, buffer: &mut Vec<u8>) -> Option<u64> {
-        Some(task_files::stat(self.of_thread(tid, "stat", buffer)?)?.start_ticks)
+    pub fn thread_start(&self, tid: u32) -> Option<u64> {
+        Some(task_files::stat(&self.of_thread(tid, "stat")?)?.start_ticks)
     }
 
-    fn of_thread<'b>(&self, tid: u32, name: &str, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]> {
-        read_once(&self.folder.join(format!("task/{tid}/{name}")), buffer, READ_LIMIT).ok()
+    fn of_thread(&self, tid: u32, name: &str) -> Option<Vec<u8>> {
+        read_once(self.folder.join(format!("task/{tid}/{name}")), THREAD_FILE_MOST).ok()
     }
 
     fn list_threads(&mut self) {
-        let Ok(entries) = fs::read_dir(self.folder.join("task")) else { return };
-        let mut tids: Vec<u32> = entries
-            .filter_map(Result::ok)
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .take(MOST_THREADS)
-            .collect();
+        let mut tids: Vec<u32> = numbers_in(&self.folder.join("task")).take(MOST_THREADS).collect();
+        // Every process has a thread: the folder could not be read.
+        if tids.is_empty() {
+            return;
+        }
         tids.sort_unstable();
         self.threads.retain(|thread| tids.binary_search(&thread.tid).is_ok());
         for tid in tids {
@@ -241,25 +225,22 @@ impl Process {
                 tid,
                 role,
                 name: Arc::clone(&self.comm),
-                start_ticks: None,
-                on_cpu_ns: None,
-                run_delay_ns: None,
-                recent_ns: 0,
                 schedstat: KeptFile::open(self.folder.join(format!("task/{tid}/schedstat"))).ok(),
                 name_reads: if role == ThreadRole::Main { 0 } else { NAME_READS },
+                ..Thread::default()
             });
         }
     }
 
-    fn read_threads(&mut self, buffer: &mut Vec<u8>) {
+    fn read_threads(&mut self) {
         let mut room = [0_u8; 96];
         let mut gone = false;
         for thread in &mut self.threads {
             if thread.name_reads > 0 {
                 thread.name_reads -= 1;
                 let path = self.folder.join(format!("task/{}/comm", thread.tid));
-                if let Ok(name) = read_once(&path, buffer, READ_LIMIT) {
-                    let name = name.strip_suffix(b"\n").unwrap_or(name);
+                if let Ok(name) = read_once(path, 64) {
+                    let name = name.strip_suffix(b"\n").unwrap_or(&name);
                     if thread.name.as_bytes() != name {
                         thread.name = text(name);
                     }
@@ -313,9 +294,8 @@ pub(super) fn command(folder: &Path) -> Arc<str> {
 
 /// Owner and innermost PID from `status`, read once.
 pub(super) fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
-    let mut buffer = Vec::new();
-    let status = read_once(&folder.join("status"), &mut buffer, READ_LIMIT).unwrap_or_default();
-    let field = |name: &[u8]| lines(status).find_map(|line| line.strip_prefix(name)).map(numbers);
+    let status = read_once(folder.join("status"), READ_LIMIT).unwrap_or_default();
+    let field = |name: &[u8]| lines(&status).find_map(|line| line.strip_prefix(name)).map(numbers);
     (field(b"Uid:").and_then(|mut ids| ids.next()), field(b"NSpid:").and_then(Iterator::last))
 }
 
@@ -340,7 +320,7 @@ mod tests {
         let process = Process::open(Path::new("/proc"), std::process::id(), &mut buffer).unwrap();
         drop(done);
         named.unwrap().join().unwrap();
-        let sample = process.sample(4096);
+        let sample = process.sample();
         let thread = sample.threads.iter().find(|thread| &*thread.name == "pt_autograd_7").unwrap();
         assert_eq!(thread.role, ThreadRole::Autograd);
         let main = sample.threads.iter().find(|thread| thread.role == ThreadRole::Main).unwrap();

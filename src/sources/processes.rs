@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::files::read_once;
-use super::{fields, job, process, task_files};
-use crate::sample::job::TORCH_WORKER;
+use procfs::{FromRead, Uptime};
+
+use super::files::{numbers_in, read_once};
+use super::{clock, job, process, task_files};
+use crate::sample::process::TORCH_WORKER;
 
 /// No more of a file of users than this is read.
 const PASSWD_MAX: usize = 1 << 20;
@@ -35,21 +37,17 @@ pub struct Listed {
 
 /// All processes below `proc_root`, by PID, without libraries.
 pub fn list(proc_root: &Path) -> Vec<Listed> {
-    let Ok(folders) = std::fs::read_dir(proc_root) else { return Vec::new() };
-    let mut buffer = Vec::new();
-    let uptime = read_once(&proc_root.join("uptime"), &mut buffer, 64).ok();
-    let uptime = uptime.and_then(|text| fields::number(text.split(|&byte| byte == b'.').next()?));
-    let pids = folders.flatten().filter_map(|folder| folder.file_name().to_str()?.parse::<u32>().ok());
-    let mut found: Vec<Listed> = pids
+    let uptime = uptime_s(proc_root).map(|seconds| seconds as u64);
+    let mut found: Vec<Listed> = numbers_in(proc_root)
         .filter_map(|pid| {
             let folder = proc_root.join(pid.to_string());
-            let line = read_once(&folder.join("stat"), &mut buffer, 4096).ok()?;
-            let stat = task_files::stat(line)?;
-            let started_s = stat.start_ticks / rustix::param::clock_ticks_per_second().max(1);
+            let line = read_once(folder.join("stat"), 4096).ok()?;
+            let stat = task_files::stat(&line)?;
+            let started_s = stat.start_ticks / u64::from(clock::ticks_per_second());
             Some(Listed {
                 pid,
                 parent: stat.parent,
-                comm: String::from_utf8_lossy(task_files::comm(line)?).into_owned(),
+                comm: String::from_utf8_lossy(task_files::comm(&line)?).into_owned(),
                 command: process::command(&folder).trim_end().to_owned(),
                 uid: process::identity(&folder).0,
                 age_s: uptime.map(|uptime| uptime.saturating_sub(started_s)),
@@ -59,6 +57,12 @@ pub fn list(proc_root: &Path) -> Vec<Listed> {
         .collect();
     found.sort_unstable_by_key(|process| process.pid);
     found
+}
+
+/// Seconds since the machine was started, time in suspend included.
+pub fn uptime_s(proc_root: &Path) -> Option<f64> {
+    let text = read_once(proc_root.join("uptime"), 64).ok()?;
+    Uptime::from_read(&*text).ok().map(|since_boot| since_boot.uptime)
 }
 
 /// What one process uses.
@@ -76,18 +80,16 @@ pub struct Usage {
 
 /// What a process uses; `None` when it has ended.
 pub fn usage(proc_root: &Path, pid: u32) -> Option<Usage> {
-    let mut buffer = Vec::new();
-    let path = proc_root.join(pid.to_string()).join("stat");
-    let stat = task_files::stat(read_once(&path, &mut buffer, 4096).ok()?)?;
+    let stat = task_files::stat(&read_once(proc_root.join(format!("{pid}/stat")), 4096).ok()?)?;
     let (cpu_ticks, start_ticks) = (stat.cpu_ticks(), stat.start_ticks);
     Some(Usage { state: stat.state, cpu_ticks, start_ticks, rss_pages: stat.rss_pages })
 }
 
 /// Names of the users in a file like `/etc/passwd` (passwd(5)), by their number. A directory service may know more.
 pub fn user_names(passwd: &Path) -> BTreeMap<u32, String> {
-    let mut buffer = Vec::new();
-    let text = String::from_utf8_lossy(read_once(passwd, &mut buffer, PASSWD_MAX).unwrap_or_default());
-    let names = text.lines().filter_map(|line| {
+    let text = read_once(passwd, PASSWD_MAX).unwrap_or_default();
+    let names = String::from_utf8_lossy(&text);
+    let names = names.lines().filter_map(|line| {
         let mut fields = line.split(':');
         let (name, number) = (fields.next()?, fields.nth(1)?);
         Some((number.parse().ok()?, name.chars().take(64).collect()))
@@ -120,17 +122,11 @@ pub fn data_workers(processes: &[Listed]) -> BTreeMap<u32, u32> {
     let by_pid: BTreeMap<u32, &Listed> = processes.iter().map(|process| (process.pid, process)).collect();
     let mut count = BTreeMap::new();
     for worker in processes.iter().filter(|process| process.comm.starts_with(TORCH_WORKER)) {
-        let mut at = worker.parent;
+        let above = |process: &&Listed| by_pid.get(&process.parent).copied();
         // A PID that was reused meanwhile could close a ring.
-        for _ in 0..64 {
-            match by_pid.get(&at) {
-                Some(above) if is_part(above) => at = above.parent,
-                Some(_) => {
-                    *count.entry(at).or_insert(0) += 1;
-                    break;
-                }
-                None => break,
-            }
+        let mut ancestors = std::iter::successors(above(&worker), above).take(64);
+        if let Some(job) = ancestors.find(|process| !is_part(process)) {
+            *count.entry(job.pid).or_insert(0) += 1;
         }
     }
     count
@@ -139,6 +135,8 @@ pub fn data_workers(processes: &[Listed]) -> BTreeMap<u32, u32> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -178,6 +176,17 @@ mod tests {
         assert_eq!(used, Usage { state: 'S', cpu_ticks: 300, start_ticks: 123_456, rss_pages: 512 });
         assert_eq!(usage(root.path(), 9), None);
         assert_eq!(data_workers(&found).get(&7), Some(&1));
+    }
+
+    proptest! {
+        #[test]
+        fn any_uptime_is_read_without_panic(bytes: Vec<u8>, text in "[0-9einf. -]{0,20}") {
+            let root = tempfile::tempdir().unwrap();
+            for bytes in [bytes, text.into_bytes()] {
+                std::fs::write(root.path().join("uptime"), bytes).unwrap();
+                let _ = uptime_s(root.path());
+            }
+        }
     }
 
     #[test]

@@ -35,8 +35,10 @@ const OLDEST: (u32, u32, u32) = (0, 3, 6);
 /// The py-spy program, ready to run.
 #[derive(Debug)]
 pub struct PySpy {
-    program: PathBuf,
-    version: String,
+    /// The program.
+    pub program: PathBuf,
+    /// Its version (`0.4.3`).
+    pub version: String,
     lines: SourceLines,
 }
 
@@ -98,18 +100,6 @@ impl PySpy {
             return Err(absent(format!("{name} is version {version}, which is older than {major}.{minor}.{patch}")));
         }
         Ok(Self { version: version.to_owned(), program, lines: SourceLines::default() })
-    }
-
-    /// The program.
-    #[must_use]
-    pub fn program(&self) -> &Path {
-        &self.program
-    }
-
-    /// Its version (`0.4.3`).
-    #[must_use]
-    pub fn version(&self) -> &str {
-        &self.version
     }
 
     /// Samples one process for some seconds. `None` when `stop` was set meanwhile, which is seen within 40 ms or so.
@@ -203,9 +193,7 @@ fn version_of(said: &str) -> Option<(&str, (u32, u32, u32))> {
 
 /// State letter of the process; `None` when it has ended or its number is another's now.
 fn state(proc_root: &Path, process: ProcessId) -> Option<char> {
-    let mut buffer = Vec::new();
-    let path = proc_root.join(process.pid.to_string()).join("stat");
-    let stat = task_files::stat(read_once(&path, &mut buffer, 4096).ok()?)?;
+    let stat = task_files::stat(&read_once(proc_root.join(format!("{}/stat", process.pid)), 4096).ok()?)?;
     (stat.start_ticks == process.start_ticks && stat.is_alive()).then_some(stat.state)
 }
 

@@ -41,9 +41,11 @@ pub enum RecordingError {
 
 /// An opened recording: an iterator over its samples, which ends at the first error.
 pub struct Recording<R: Read> {
-    header: Header,
+    /// The first line.
+    pub header: Header,
+    /// After the last sample: what is missing at the end, in one line, where something is.
+    pub note: Option<String>,
     lines: Lines<R>,
-    note: Option<String>,
     over: bool,
 }
 
@@ -80,18 +82,6 @@ impl<R: Read> Recording<R> {
             return Err(RecordingError::Schema(header.schema));
         }
         Ok(Self { header, lines, note: None, over: false })
-    }
-
-    /// The header.
-    #[must_use]
-    pub fn header(&self) -> &Header {
-        &self.header
-    }
-
-    /// After the last sample: what is missing at the end, in one line, where something is.
-    #[must_use]
-    pub fn note(&self) -> Option<&str> {
-        self.note.as_deref()
     }
 
     fn read(&mut self) -> Result<Option<Sample>, RecordingError> {
@@ -230,13 +220,13 @@ mod tests {
             }
         }
         assert!(recording.next().is_none());
-        (sequences, problem, recording.note().map(ToOwned::to_owned))
+        (sequences, problem, recording.note)
     }
 
     #[test]
     fn all_frames_are_read() {
         assert_eq!(read(&recording()), (vec![0, 1, 2, 3], None, None));
-        assert_eq!(Recording::new(&recording()[..]).unwrap().header().pid, 7);
+        assert_eq!(Recording::new(&recording()[..]).unwrap().header.pid, 7);
     }
 
     #[test]

@@ -6,9 +6,10 @@
 //! machine-learning library mapped; with none of these it is the target itself.
 
 use std::collections::BTreeMap;
+use std::iter::successors;
 
 use crate::sample::ProcessRole;
-use crate::sample::job::TORCH_WORKER;
+use crate::sample::process::TORCH_WORKER;
 
 /// What is known of one process.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,6 +29,9 @@ pub struct Facts<'a> {
     /// A GPU device file is open, or NVML lists the process.
     pub device: bool,
 }
+
+/// Ancestors that are looked at: a reused PID could close a ring.
+const MOST_GENERATIONS: usize = 64;
 
 /// Programs that start others and do not train themselves.
 const LAUNCHERS: &[&str] = &[
@@ -101,15 +105,9 @@ impl Kin {
 
     /// The trainer that a worker serves: its nearest ancestor with that role.
     pub fn trainer_of(&self, pid: u32) -> Option<u32> {
-        let (mut at, _) = *self.0.get(&pid)?;
-        for _ in 0..64 {
-            let (above, role) = *self.0.get(&at)?;
-            if role == ProcessRole::Trainer {
-                return Some(at);
-            }
-            at = above;
-        }
-        None
+        let above = |pid: &u32| self.0.get(pid).map(|(parent, _)| *parent);
+        let is_trainer = |pid: &u32| self.0.get(pid).is_some_and(|(_, role)| *role == ProcessRole::Trainer);
+        successors(above(&pid), above).take(MOST_GENERATIONS).find(is_trainer)
     }
 }
 
@@ -202,17 +200,8 @@ fn ancestors<'a, 'b>(
     fact: &Facts<'a>,
     by_pid: &'b BTreeMap<u32, &'b Facts<'a>>,
 ) -> impl Iterator<Item = &'b Facts<'a>> {
-    let mut at = fact.parent;
-    let mut left = 64; // a reused PID could close a ring
-    std::iter::from_fn(move || {
-        left -= 1;
-        if left == 0 {
-            return None;
-        }
-        let above = *by_pid.get(&at)?;
-        at = above.parent;
-        Some(above)
-    })
+    let parent = move |of: u32| by_pid.get(&of).copied();
+    successors(parent(fact.parent), move |above| parent(above.parent)).take(MOST_GENERATIONS)
 }
 
 fn is_below(pid: u32, above: u32, by_pid: &BTreeMap<u32, &Facts<'_>>) -> bool {

@@ -57,7 +57,7 @@ pub struct ProcessPlan {
 }
 
 /// Samples trainers and workers; see [`Sampler::round`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Sampler {
     proc_root: PathBuf,
     plan: SamplerPlan,
@@ -198,17 +198,7 @@ impl Sampler {
     /// A sampler with nothing to sample yet.
     #[must_use]
     pub fn new(proc_root: &Path) -> Self {
-        Self {
-            proc_root: proc_root.to_path_buf(),
-            plan: SamplerPlan::default(),
-            processes: Vec::new(),
-            rounds: 0,
-            next_worker: 0,
-            began_us: 0,
-            last_us: 0,
-            gaps_us: Vec::new(),
-            seen: Seen::default(),
-        }
+        Self { proc_root: proc_root.to_path_buf(), ..Self::default() }
     }
 
     /// Takes a new plan, keeping the descriptors of whatever stays. To be called right after [`Self::take`].

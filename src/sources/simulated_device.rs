@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Roots;
-use super::gpu_reader::{GpuError, GpuErrorKind, GpuReader, unix_us};
+use super::clock::unix_us;
+use super::gpu_reader::{GpuError, GpuErrorKind, GpuReader};
 use crate::sample::gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 
 mod file;
@@ -19,9 +20,10 @@ mod owner;
 mod queue;
 pub mod state;
 
+pub use super::clock::monotonic_ns;
 pub use file::StateFile;
 pub use meter::{Activity, Meter, Reading, activity};
-pub use owner::{SimulatedGpu, monotonic_ns};
+pub use owner::SimulatedGpu;
 pub use queue::Queue;
 pub use state::DeviceState;
 
@@ -56,7 +58,7 @@ impl SimulatedReader {
             };
             GpuError::new(kind, format!("cannot read the simulated device {}: {error}", path.display()))
         })?;
-        let devices = (0..file.device_count()).map(|_| Remembered::default()).collect();
+        let devices = (0..file.device_count).map(|_| Remembered::default()).collect();
         Ok(Self { file, proc: roots.proc.clone(), driver: Arc::from("simulated"), devices })
     }
 }

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use crate::sample::{BlockDevice, DataMount, StorageSample};
 
 use super::Roots;
-use super::block::disk_lines;
+use super::block::{device, disk_lines};
 use super::data_mounts::DataMounts;
-use super::fields::text;
 use super::files::{KeptPath, ReadFailure};
 use super::mounts::is_nfs;
 use super::mountstats::nfs_reads;
@@ -63,19 +62,16 @@ impl StorageReader {
             Err(failure) => return Err(failure.into()),
         };
         let mut devices = Vec::with_capacity(self.names.len());
-        for (at, line) in disk_lines(text_of_file).enumerate() {
+        for (at, disk) in disk_lines(text_of_file).enumerate() {
             // The order hardly ever changes, so the names of the last time fit.
-            let known = self.names.get(at).filter(|(name, _)| name.as_bytes() == line.name);
-            let (name, whole) = match known {
-                Some((name, whole)) => (Arc::clone(name), Arc::clone(whole)),
-                None => {
-                    let names = (text(line.name), self.data.topology().whole(line.name));
-                    self.names.truncate(at);
-                    self.names.push((Arc::clone(&names.0), Arc::clone(&names.1)));
-                    names
-                }
-            };
-            devices.push(line.device(name, whole));
+            let known = self.names.get(at).filter(|(name, _)| **name == *disk.name).cloned();
+            let (name, whole) = known.unwrap_or_else(|| {
+                let names = (disk.name.as_str().into(), self.data.topology.whole(disk.name.as_bytes()));
+                self.names.truncate(at);
+                self.names.push(names.clone());
+                names
+            });
+            devices.push(device(&disk, name, whole));
         }
         Ok(devices)
     }
@@ -87,16 +83,11 @@ impl StorageReader {
             self.mountstats = None;
             return;
         }
-        let seen_by = self.data.known().iter().filter(|known| is_nfs(&known.mount.fs_type)).map(|known| known.pid);
+        let seen_by = self.data.mounts.iter().filter(|known| is_nfs(&known.mount.fs_type)).map(|known| known.pid);
         let path_of = |process: &str| self.roots.proc.join(process).join("mountstats");
         let kept = self.mountstats.as_ref().map(|kept| kept.path().to_path_buf());
         let of_processes = seen_by.chain(pids.iter().copied().take(2)).map(|pid| path_of(&pid.to_string()));
         let paths: Vec<PathBuf> = kept.into_iter().chain(of_processes).chain([path_of("self")]).collect();
-        let points: Vec<&[u8]> = {
-            let known = self.data.known();
-            let raw = |mount: &DataMount| known.iter().find(|known| *text(&known.mount.point) == *mount.mount_point);
-            mounts.iter().map(|mount| raw(mount).map_or(&b""[..], |known| known.mount.point.as_slice())).collect()
-        };
         for path in paths {
             if self.mountstats.as_ref().is_none_or(|kept| kept.path() != path) {
                 self.mountstats = Some(KeptPath::new(path));
@@ -104,10 +95,12 @@ impl StorageReader {
             let Some(Ok(text_of_file)) = self.mountstats.as_mut().map(|kept| kept.read(&mut self.buffer)) else {
                 continue;
             };
-            for (mount, reads) in mounts.iter_mut().zip(nfs_reads(text_of_file, &points)) {
-                let reads = reads.unwrap_or_default();
-                (mount.nfs_read_bytes, mount.nfs_read_ops, mount.nfs_read_rtt_ms) =
-                    (reads.bytes, reads.ops, reads.rtt_ms);
+            let reads = nfs_reads(text_of_file);
+            for mount in mounts {
+                if let Some((_, reads)) = reads.iter().rfind(|(point, _)| **point == *mount.mount_point) {
+                    (mount.nfs_read_bytes, mount.nfs_read_ops, mount.nfs_read_rtt_ms) =
+                        (reads.bytes, reads.ops, reads.rtt_ms);
+                }
             }
             return;
         }

@@ -31,7 +31,7 @@ struct Cursor {
 }
 
 /// A job and its past.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Job {
     /// Names it.
     pub key: JobKey,
@@ -60,19 +60,7 @@ impl Job {
     /// A job of which nothing has been seen yet.
     #[must_use]
     pub fn new(key: JobKey, target: Target, interval_s: f64, limits: Limits) -> Self {
-        Self {
-            key,
-            target,
-            interval_s,
-            history: History::new(limits),
-            sources: Sources::default(),
-            ended: None,
-            replay: None,
-            cursor: None,
-            low_bandwidth: false,
-            held: None,
-            announced: false,
-        }
+        Self { key, target, interval_s, history: History::new(limits), ..Self::default() }
     }
 
     /// Shows every frame, or lets numbers stay for a few seconds.

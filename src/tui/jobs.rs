@@ -11,6 +11,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::format;
 use super::job::Job;
+use super::labels::counted;
 use super::message::Effect;
 use super::pages::action::Action;
 use super::widgets::drawn::Extent;
@@ -29,11 +30,8 @@ const DIGITS: usize = 10;
 pub fn facts(candidate: &Candidate) -> Vec<String> {
     let memory = candidate.gpu_memory_bytes.map(|told| Some(told).filter(|bytes| *bytes > 0));
     let memory = memory.map(|bytes| format!("GPU {}", format::bytes(bytes)));
-    let workers = match candidate.workers {
-        0 => None,
-        1 => Some("1 worker".to_owned()),
-        count => Some(format!("{count} workers")),
-    };
+    let workers = Some(candidate.workers as usize).filter(|count| *count > 0);
+    let workers = workers.map(|count| counted(count, "worker", "workers"));
     [memory, workers, candidate.library_name()].into_iter().flatten().collect()
 }
 
@@ -78,7 +76,7 @@ pub struct JobList {
     pub(in crate::tui) filter: String,
     /// First line shown.
     pub(in crate::tui) top: usize,
-    /// What is listed: found anew when something has changed, not at each drawing.
+    /// The rows, with a heading before the candidates: found anew when something has changed, not at each drawing.
     lines: Vec<Line>,
     selected: Option<Row>,
     /// Where the selected row stood last: its neighbour takes its place when it goes.
@@ -117,18 +115,6 @@ impl JobList {
         self.lines.iter().copied().flatten()
     }
 
-    /// The lines of the list: the rows, with a heading before the candidates.
-    #[must_use]
-    pub fn lines(&self) -> &[Line] {
-        &self.lines
-    }
-
-    /// The selected row.
-    #[must_use]
-    pub fn selected(&self) -> Option<Row> {
-        self.selected
-    }
-
     /// A candidate by its PID.
     #[must_use]
     pub fn candidate(&self, pid: u32) -> Option<&Candidate> {
@@ -152,16 +138,15 @@ impl JobList {
     pub fn key(&mut self, key: KeyEvent, jobs: &[Job], visible: usize) -> Wish {
         self.note = None;
         if let Some(confirm) = &self.confirm {
-            return match confirm.key(key) {
-                Outcome::Chosen(Effect::Detach(job)) => {
-                    self.confirm = None;
-                    Wish::Detach(job)
-                }
-                Outcome::Nothing => Wish::Nothing,
-                _ => {
-                    self.confirm = None;
-                    Wish::Changed
-                }
+            let outcome = confirm.key(key);
+            if outcome == Outcome::Nothing {
+                return Wish::Nothing;
+            }
+            self.confirm = None;
+            return if let Outcome::Chosen(Effect::Detach(job)) = outcome {
+                Wish::Detach(job)
+            } else {
+                Wish::Changed
             };
         }
         if let Some(prompt) = &mut self.prompt {
@@ -177,10 +162,13 @@ impl JobList {
             KeyCode::Esc | KeyCode::F(10) | KeyCode::Char('q' | 'o') => Wish::Close,
             KeyCode::Enter => self.open(),
             KeyCode::Char('x') | KeyCode::Delete => self.ask(jobs),
-            KeyCode::Char('p') => self.type_into(Purpose::Pid, ""),
+            KeyCode::Char('p') => {
+                self.prompt = Some(Prompt::new(Purpose::Pid, ""));
+                Wish::Changed
+            }
             KeyCode::Char('/' | '\\') | KeyCode::F(3 | 4) => {
-                let before = self.filter.clone();
-                self.type_into(Purpose::Filter, &before)
+                self.prompt = Some(Prompt::new(Purpose::Filter, &self.filter));
+                Wish::Changed
             }
             KeyCode::Char(digit @ '0'..='9') if digits.len() < DIGITS => {
                 self.digits = digits;
@@ -207,11 +195,6 @@ impl JobList {
         }
         let place = self.rows().position(|row| row == clicked);
         self.select(place.unwrap_or(self.place));
-        Wish::Changed
-    }
-
-    fn type_into(&mut self, purpose: Purpose, before: &str) -> Wish {
-        self.prompt = Some(Prompt::new(purpose, before));
         Wish::Changed
     }
 

@@ -238,6 +238,7 @@ fn doctor_for_people_and_programs() {
     assert!(output.status.success());
     let page = text(&output.stdout);
     for what in [
+        "host",
         "kernel",
         "rights",
         "yama",

@@ -61,8 +61,8 @@ fn recordings() -> Vec<(String, PathBuf)> {
 fn samples(path: &Path) -> (Header, Vec<Sample>) {
     let mut recording = Recording::open(path).unwrap();
     let samples: Vec<Sample> = recording.by_ref().map(Result::unwrap).collect();
-    assert_eq!(recording.note(), None, "{}", path.display());
-    (recording.header().clone(), samples)
+    assert_eq!(recording.note, None, "{}", path.display());
+    (recording.header, samples)
 }
 
 fn written(header: &Header, samples: &[Sample]) -> Vec<u8> {
@@ -77,7 +77,7 @@ fn written(header: &Header, samples: &[Sample]) -> Vec<u8> {
 
 fn judged(bytes: &[u8]) -> Option<Arc<Verdict>> {
     let recording = Recording::new(bytes).unwrap();
-    Pipeline::of_recording(recording.header(), None).last_verdict(recording).unwrap()
+    Pipeline::of_recording(&recording.header, None).last_verdict(recording).unwrap()
 }
 
 fn judged_samples(header: &Header, samples: &[Sample]) -> Option<Arc<Verdict>> {

@@ -93,7 +93,7 @@ impl Library {
             return;
         }
         self.file = StateFile::open(path).ok().zip(inode);
-        let count = self.file.as_ref().map_or(0, |(file, _)| file.device_count());
+        let count = self.file.as_ref().map_or(0, |(file, _)| file.device_count);
         self.devices = (0..count).map(|_| Device::default()).collect();
     }
 

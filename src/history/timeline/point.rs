@@ -216,7 +216,8 @@ pub fn loop_shares(frame: &Frame) -> Option<TimeSplit> {
 }
 
 /// Mean of the values that are there; nothing when none is.
-pub(super) fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+#[must_use]
+pub fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0u32);
     for v in values.flatten().filter(|v| v.is_finite()) {
         sum += v;

@@ -140,7 +140,7 @@ fn diskstats_without_idle_and_memory_devices() {
 ";
     let found: Vec<_> = disk_lines(text).collect();
     assert_eq!(found.len(), 1);
-    let device = found[0].device("nvme0n1".into(), "nvme0n1".into());
+    let device = device(&found[0], "nvme0n1".into(), "nvme0n1".into());
     assert_eq!((device.number, device.reads, device.read_sectors, device.read_ms), ((259, 0), 23529, 7204466, 27951));
     assert_eq!((device.writes, device.written_sectors, device.write_ms), (12185, 32736616, 168098));
     assert_eq!((device.in_flight, device.busy_ms, device.weighted_ms), (3, 16692, 199443));
@@ -148,12 +148,18 @@ fn diskstats_without_idle_and_memory_devices() {
 
 proptest! {
     #[test]
-    fn diskstats_round_trip(major: u32, minor: u32, name in "[a-z]{3}[0-9]{0,2}!?[a-z0-9]", counters: [u64; 11]) {
+    fn diskstats_round_trip(major in 0_u32..1 << 12, minor in 0_u32..1 << 20, name in "[a-z]{3}[0-9]{0,2}!?[a-z0-9]", counters: [u64; 11]) {
         prop_assume!(counters.iter().any(|&c| c != 0) && !name.starts_with("ram"));
         let columns = counters.map(|c| c.to_string()).join(" ");
         let text = format!("{major:4} {minor:7} {name} {columns} 1 2 3 4\n");
         let found: Vec<_> = disk_lines(text.as_bytes()).collect();
-        prop_assert_eq!(found, vec![DiskLine { number: (major, minor), name: name.as_bytes(), counters }]);
+        prop_assert_eq!(found.len(), 1);
+        prop_assert_eq!((found[0].name.as_str(), found[0].merged, found[0].writes_merged), (&*name, counters[1], counters[5]));
+        let seen = device(&found[0], "".into(), "".into());
+        let [reads, _, read_sectors, read_ms, writes, _, written_sectors, write_ms, in_flight, busy_ms, weighted_ms] = counters;
+        let expected = BlockDevice { number: (major, minor), reads, read_sectors, read_ms, writes, written_sectors, write_ms,
+            in_flight, busy_ms, weighted_ms, ..BlockDevice::default() };
+        prop_assert_eq!(seen, expected);
     }
 
     #[test]

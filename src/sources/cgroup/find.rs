@@ -93,8 +93,7 @@ struct View {
 
 impl View {
     fn read(path: &Path, root: PathBuf) -> Self {
-        let mut buffer = Vec::new();
-        let mut mounts = read_once(path, &mut buffer, READ_LIMIT).map(parse_mountinfo).unwrap_or_default();
+        let mut mounts = parse_mountinfo(&read_once(path, READ_LIMIT).unwrap_or_default());
         mounts.retain(|mount| matches!(mount.fs_type.as_slice(), b"cgroup" | b"cgroup2"));
         Self { mounts, root }
     }

@@ -19,14 +19,13 @@ fn tightest<T: PartialOrd>(hierarchy: &Hierarchy, mut limit: impl FnMut(&Path) -
 }
 
 /// The tightest CPU bandwidth limit in cores.
-pub(super) fn cpu(hierarchy: &Hierarchy, buffer: &mut Vec<u8>) -> Option<(f64, PathBuf)> {
+pub(super) fn cpu(hierarchy: &Hierarchy) -> Option<(f64, PathBuf)> {
     tightest(hierarchy, |folder| {
         if hierarchy.v2 {
-            return small_file(folder, "cpu.max", buffer).and_then(cpu_max);
+            return cpu_max(&small_file(folder, "cpu.max")?);
         }
-        let quota = small_file(folder, "cpu.cfs_quota_us", buffer).and_then(only_number)?;
-        let period = small_file(folder, "cpu.cfs_period_us", buffer).and_then(only_number)?;
-        cores(quota, period)
+        let number = |name| only_number(&small_file(folder, name)?);
+        cores(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
     })
 }
 
@@ -46,10 +45,10 @@ fn cores(quota_us: u64, period_us: u64) -> Option<f64> {
 
 /// The tightest memory limit, bytes. v2's `memory.high` counts as well as `memory.max`: at both the group's page cache
 /// is reclaimed.
-pub(super) fn memory(hierarchy: &Hierarchy, buffer: &mut Vec<u8>) -> Option<(u64, PathBuf)> {
+pub(super) fn memory(hierarchy: &Hierarchy) -> Option<(u64, PathBuf)> {
     let names: &[&str] = if hierarchy.v2 { &["memory.max", "memory.high"] } else { &["memory.limit_in_bytes"] };
     tightest(hierarchy, |folder| {
-        let limits = names.iter().filter_map(|name| small_file(folder, name, buffer).and_then(only_number));
+        let limits = names.iter().filter_map(|name| only_number(&small_file(folder, name)?));
         limits.filter(|&bytes| bytes < V1_NO_LIMIT).min()
     })
 }
@@ -65,16 +64,14 @@ pub(super) struct ReadLimits {
 
 /// v2: over the group and its ancestors. v1: of the group alone, whose throttling knows no hierarchy
 /// (Documentation/admin-guide/cgroup-v1/blkio-controller.rst).
-pub(super) fn io(hierarchy: &Hierarchy, buffer: &mut Vec<u8>) -> ReadLimits {
+pub(super) fn io(hierarchy: &Hierarchy) -> ReadLimits {
     let mut limits = ReadLimits::default();
     if hierarchy.v2 {
         for folder in &hierarchy.folders {
-            if let Some(text) = small_file(folder, "io.max", buffer) {
-                io_max(text, &mut limits);
-            }
+            io_max(&small_file(folder, "io.max").unwrap_or_default(), &mut limits);
         }
     } else if let Some(folder) = hierarchy.folders.first() {
-        let mut lowest = |name: &str| small_file(folder, name, buffer).and_then(v1_lowest);
+        let lowest = |name| v1_lowest(&small_file(folder, name)?);
         limits.bytes_s = lowest("blkio.throttle.read_bps_device");
         limits.iops = lowest("blkio.throttle.read_iops_device");
     }

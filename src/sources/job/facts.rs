@@ -6,8 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::sample::Access;
-use crate::sample::job::JobAccess;
+use crate::sample::{Access, JobAccess};
 use crate::sources::fields::{lines, text};
 use crate::sources::files::{READ_LIMIT, read_once};
 
@@ -48,8 +47,7 @@ pub(super) fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
 }
 
 pub(super) fn visible_devices(folder: &Path) -> Option<Arc<str>> {
-    let mut buffer = Vec::new();
-    let environ = read_once(&folder.join("environ"), &mut buffer, READ_LIMIT).ok()?;
+    let environ = read_once(folder.join("environ"), READ_LIMIT).ok()?;
     let value = environ.split(|&byte| byte == 0).find_map(|entry| entry.strip_prefix(b"CUDA_VISIBLE_DEVICES="))?;
     Some(text(value.get(..256).unwrap_or(value)))
 }
@@ -62,9 +60,8 @@ pub(super) fn other_namespace(proc_root: &Path, folder: &Path) -> bool {
 
 /// The first library of [`LIBRARIES`] in the memory map.
 pub(crate) fn mapped_library(folder: &Path) -> Option<Arc<str>> {
-    let mut buffer = Vec::new();
-    let maps = read_once(&folder.join("maps"), &mut buffer, READ_LIMIT).ok()?;
-    let mapped = lines(maps).filter_map(|line| {
+    let maps = read_once(folder.join("maps"), READ_LIMIT).ok()?;
+    let mapped = lines(&maps).filter_map(|line| {
         // Only the file name counts: a program that lies in a folder called libtorch is none.
         let slash = line.iter().rposition(|&byte| byte == b'/')?;
         let name = line.get(slash + 1..)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::JobReader;
-use crate::sample::job::TORCH_WORKER;
+use crate::sample::process::TORCH_WORKER;
 use crate::sample::{Access, ProcessRole, ThreadRole};
 use crate::sources::process::Process;
 use crate::sources::sampler::{ProcessPlan, SamplerPlan};
@@ -60,9 +60,9 @@ impl JobReader {
         }
         for (pid, process) in &mut self.processes {
             if let Some(starts) = served.get(pid) {
-                find_trainer_feeders(process, starts, &mut self.buffer);
+                find_trainer_feeders(process, starts);
             } else if process.comm.starts_with(TORCH_WORKER) {
-                find_worker_feeder(process, &mut self.buffer);
+                find_worker_feeder(process);
             }
         }
     }
@@ -78,7 +78,7 @@ fn helpers(process: &Process) -> impl Iterator<Item = (u32, ThreadRole)> + use<>
     busy.into_iter().take(MOST_HELPERS).map(|(_, tid, role)| (tid, role))
 }
 
-fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64], buffer: &mut Vec<u8>) {
+fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64]) {
     let known = process.threads.iter().filter(|thread| thread.role == ThreadRole::Feeder).count();
     if known == worker_starts.len() {
         return;
@@ -88,26 +88,25 @@ fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64], buffer: &m
         process.threads.iter().filter(|thread| thread.role == ThreadRole::Other).map(|thread| thread.tid).collect();
     let mut candidates = Vec::new();
     for tid in tids {
-        let Some(io) = process.thread_io(tid, buffer) else { continue };
+        let Some(io) = process.thread_io(tid) else { continue };
         if io.write_calls == 0 || io.read_calls > 0 {
             continue;
         }
-        let Some(start) = process.thread_start(tid, buffer) else { continue };
+        let Some(start) = process.thread_start(tid) else { continue };
         if start >= first_start {
             candidates.push((start, tid));
         }
     }
     candidates.sort_unstable();
     let wanted = worker_starts.len().saturating_sub(known);
-    for (start, tid) in candidates.into_iter().take(wanted) {
+    for (_, tid) in candidates.into_iter().take(wanted) {
         if let Some(thread) = process.threads.iter_mut().find(|thread| thread.tid == tid) {
             thread.role = ThreadRole::Feeder;
-            thread.start_ticks = Some(start);
         }
     }
 }
 
-fn find_worker_feeder(process: &mut Process, buffer: &mut Vec<u8>) {
+fn find_worker_feeder(process: &mut Process) {
     if process.threads.iter().any(|thread| thread.role == ThreadRole::Feeder) {
         return;
     }
@@ -117,7 +116,7 @@ fn find_worker_feeder(process: &mut Process, buffer: &mut Vec<u8>) {
     // comes before the one that hands out descriptors, which writes as well.
     let pid = process.id.pid;
     tids.sort_unstable_by_key(|tid| (*tid < pid, *tid));
-    let feeder = tids.into_iter().find(|tid| process.thread_io(*tid, buffer).is_some_and(|io| io.write_calls > 0));
+    let feeder = tids.into_iter().find(|tid| process.thread_io(*tid).is_some_and(|io| io.write_calls > 0));
     if let Some(thread) = process.threads.iter_mut().find(|thread| Some(thread.tid) == feeder) {
         thread.role = ThreadRole::Feeder;
     }

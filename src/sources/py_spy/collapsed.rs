@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::sample::stacks::{DEPTH, FRAMES, NAME, STACKS, THREADS};
 use crate::sample::{ProcessId, StackCount, StackFrame, StackWindow, ThreadStacks};
+use crate::sources::fields::head;
 
 /// Larger documents are refused, bytes: 150 threads of 60 frames at 50 different samples take 6 MB.
 pub const LARGEST: usize = 16 << 20;
@@ -167,12 +168,6 @@ impl<'t> Kept<'t> {
         };
         Some(stack.iter().map(place).collect())
     }
-}
-
-/// The first `limit` bytes at most, cut between characters.
-fn head(text: &str, limit: usize) -> &str {
-    let end = (0..=limit.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-    text.get(..end).unwrap_or_default()
 }
 
 /// The last `limit` bytes at most, cut between characters: the end of a path tells the module.

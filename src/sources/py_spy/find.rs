@@ -61,8 +61,7 @@ pub fn is_program(path: &Path) -> bool {
 /// Folders where the target's interpreter and its virtual environment keep their programs.
 fn beside_interpreter(folder: &Path) -> Vec<PathBuf> {
     let mut places = Vec::new();
-    let mut buffer = Vec::new();
-    let mut read = |name: &str| read_once(&folder.join(name), &mut buffer, READ_LIMIT).unwrap_or_default().to_vec();
+    let read = |name: &str| read_once(folder.join(name), READ_LIMIT).unwrap_or_default();
     if let Ok(program) = fs::read_link(folder.join("exe")) {
         places.extend(program.parent().map(Path::to_path_buf));
     }

@@ -5,6 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::sample::{ProcessId, SourceState};
+use crate::sources::clock::ticks_per_second;
+use crate::sources::processes::uptime_s;
 use crate::text;
 
 /// Longest text of py-spy that is passed on, terminal cells.
@@ -110,9 +112,8 @@ pub(super) fn said(words: &str) -> String {
 }
 
 fn is_young(proc_root: &Path, process: ProcessId) -> bool {
-    let Ok(uptime) = fs::read_to_string(proc_root.join("uptime")) else { return false };
-    let Some(now) = uptime.split(' ').next().and_then(|seconds| seconds.parse::<f64>().ok()) else { return false };
-    now - process.start_ticks as f64 / (rustix::param::clock_ticks_per_second() as f64) < YOUNG
+    let started_s = process.start_ticks as f64 / f64::from(ticks_per_second());
+    uptime_s(proc_root).is_some_and(|now_s| now_s - started_s < YOUNG)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::sample::stacks::is_user_code;
 use crate::sample::{StackFrame, StackWindow};
+use crate::sources::fields::head;
 
 /// Where torch's workers call the data set and the collate function from.
 const FETCH: &str = "torch/utils/data/_utils/fetch.py";
@@ -131,9 +132,7 @@ fn open(root: &OwnedFd, folder: &Path, file: &str) -> Option<(File, Identity)> {
 /// A line without its indentation, cut between characters; `None` for an empty one.
 fn trimmed(row: &[u8]) -> Option<Arc<str>> {
     let text = String::from_utf8_lossy(row.get(..row.len().min(4096))?);
-    let text = text.trim();
-    let end = (0..=LONGEST.min(text.len())).rev().find(|&end| text.is_char_boundary(end))?;
-    text.get(..end).filter(|text| !text.is_empty()).map(Into::into)
+    Some(head(text.trim(), LONGEST)).filter(|text| !text.is_empty()).map(Into::into)
 }
 
 #[cfg(test)]

@@ -87,8 +87,8 @@ fn a_window_is_asked_for_without_stopping_the_target() {
 
 #[test]
 fn versions_are_read_and_old_ones_refused() {
-    assert_eq!(Stage::new("document").find().unwrap().version(), "0.4.3");
-    assert_eq!(Stage::new("newer").find().unwrap().version(), "1.12.0-rc1");
+    assert_eq!(Stage::new("document").find().unwrap().version, "0.4.3");
+    assert_eq!(Stage::new("newer").find().unwrap().version, "1.12.0-rc1");
     for (mode, says) in [("old", "older than 0.3"), ("other", "no py-spy"), ("broken", "command not found")] {
         let refusal = Stage::new(mode).find().unwrap_err();
         assert_eq!((refusal.state, refusal.last), (SourceState::Absent, true));

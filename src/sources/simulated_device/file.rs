@@ -14,7 +14,8 @@ const ATTEMPTS: u32 = 64;
 #[derive(Debug)]
 pub struct StateFile {
     file: File,
-    device_count: u32,
+    /// Number of devices, 1–16.
+    pub device_count: u32,
 }
 
 impl StateFile {
@@ -37,12 +38,6 @@ impl StateFile {
         file.read_exact_at(&mut header, 0)?;
         let device_count = parse_header(&header, facts.len())?;
         Ok(Self { file, device_count })
-    }
-
-    /// Number of devices, 1–16.
-    #[must_use]
-    pub fn device_count(&self) -> u32 {
-        self.device_count
     }
 
     /// Reads one device's record. `None` when it stayed half-written for as long as we tried.

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
+use super::monotonic_ns;
 use super::state::{DeviceState, FILE_BYTES, MAX_DEVICES, RECORD_BYTES, encode_header};
 
 /// Simulated devices that this process owns.
@@ -105,13 +106,6 @@ impl SimulatedGpu {
         device.sequence = sequence.wrapping_add(2);
         self.file.write_all_at(&device.sequence.to_le_bytes(), offset)
     }
-}
-
-/// CLOCK_MONOTONIC now, nanoseconds.
-#[must_use]
-pub fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    nanoseconds(now.try_into().unwrap_or_default())
 }
 
 fn nanoseconds(length: Duration) -> u64 {

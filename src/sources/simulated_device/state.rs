@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use thiserror::Error;
 
 use super::queue::Queue;
+use crate::sources::fields::head;
 
 /// Bytes of the header and of each device's record.
 pub const RECORD_BYTES: usize = 256;
@@ -247,11 +248,7 @@ pub fn encode_header(device_count: u32) -> [u8; RECORD_BYTES] {
 #[must_use]
 pub fn name_bytes(name: &str) -> [u8; NAME_BYTES] {
     let mut bytes = [0; NAME_BYTES];
-    let mut end = name.len().min(NAME_BYTES);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    put(&mut bytes, 0, name.as_bytes().get(..end).unwrap_or_default());
+    put(&mut bytes, 0, head(name, NAME_BYTES).as_bytes());
     bytes
 }
 

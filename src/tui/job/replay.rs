@@ -30,6 +30,11 @@ impl Replay {
     pub fn speed(&self) -> f64 {
         SPEEDS.get(self.speed).copied().unwrap_or(1.0)
     }
+
+    /// Seconds of the viewer's time from one moment to the next.
+    fn wait_s(&self, from_ns: u64, to_ns: u64) -> f64 {
+        (to_ns.saturating_sub(from_ns) as f64 / 1e9 / self.speed()).min(WAIT_MAX_S)
+    }
 }
 
 impl Job {
@@ -67,9 +72,9 @@ impl Job {
             // At the end of what has been read: more may come.
             return None;
         }
-        let wait = next.monotonic_ns.saturating_sub(self.moment_ns()) as f64 / 1e9 / replay.speed();
+        let wait = replay.wait_s(self.moment_ns(), next.monotonic_ns);
         let least = if self.low_bandwidth { WAIT_LOW_BANDWIDTH_S } else { WAIT_MIN_S };
-        Some((wait.min(WAIT_MAX_S) - replay.waited_s).max(least))
+        Some((wait - replay.waited_s).max(least))
     }
 
     /// Lets a replay go on by so many seconds of the viewer's time. True when another moment is shown.
@@ -81,8 +86,7 @@ impl Job {
         let mut now = self.moment_ns();
         replay.waited_s += seconds.clamp(0.0, 60.0);
         while let Some(next) = self.archive().step(here, 1).and_then(|id| self.archive().stamp(id)) {
-            let wait = next.monotonic_ns.saturating_sub(now) as f64 / 1e9 / replay.speed();
-            let wait = wait.min(WAIT_MAX_S);
+            let wait = replay.wait_s(now, next.monotonic_ns);
             if next.id == here || replay.waited_s + 1e-9 < wait {
                 break;
             }

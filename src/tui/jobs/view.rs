@@ -2,10 +2,11 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 use super::{JobList, Row, facts, preview};
 use crate::diagnosis::verdict::{Class, Phase};
-use crate::jobs::{Candidate, JobKey};
+use crate::jobs::JobKey;
 use crate::text::{fit, sanitise};
 use crate::tui::format;
 use crate::tui::job::Job;
@@ -20,10 +21,6 @@ use crate::tui::widgets::text::{write, write_fit, write_right};
 const PID_END: u16 = 9;
 const AGE: u16 = 11;
 const WHAT: u16 = 21;
-/// Cells of the step rate and its blanks, which only attached jobs have.
-fn rate_cells(scene: &Scene<'_>) -> u16 {
-    if scene.jobs.is_empty() { 1 } else { 9 }
-}
 
 /// What the list shows.
 struct Scene<'a> {
@@ -58,9 +55,10 @@ pub fn draw_first(buf: &mut Buffer, list: &JobList, theme: Theme) -> Drawn {
 
 fn all(buf: &mut Buffer, scene: &Scene<'_>, below: &str, drawn: &mut Drawn) {
     let (area, theme) = (buf.area, scene.theme);
-    let plan = plan(area);
-    let title = title(scene);
-    Popup { title: &title, below, width: plan.frame.width }.frame_at(buf, plan.frame, theme);
+    // Over everything but title and footer.
+    let frame = Rect { y: area.y + area.height.min(1), height: area.height.saturating_sub(2), ..area };
+    let popup = Popup { title: &title(scene), below, width: frame.width };
+    let plan = plan(popup.frame_at(buf, frame, theme));
     rows(buf, &plan, scene, drawn);
     prompt(buf, plan.prompt, scene);
     if plan.beside {
@@ -71,7 +69,7 @@ fn all(buf: &mut Buffer, scene: &Scene<'_>, below: &str, drawn: &mut Drawn) {
         let line = "─".repeat(usize::from(plan.preview.width));
         write(buf, plan.preview.x, plan.preview.y - 1, plan.preview.right(), &line, theme.dim());
     }
-    match scene.list.selected() {
+    match scene.list.selected {
         Some(Row::Attached(key)) => {
             if let Some(job) = scene.jobs.iter().find(|job| job.key == key) {
                 preview::job(buf, plan.preview, job, theme);
@@ -92,8 +90,6 @@ fn all(buf: &mut Buffer, scene: &Scene<'_>, below: &str, drawn: &mut Drawn) {
 /// The parts of the list of jobs.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
-    /// Border included.
-    frame: Rect,
     /// Names of the columns.
     heading: Rect,
     /// The rows.
@@ -106,17 +102,9 @@ struct Plan {
     beside: bool,
 }
 
-/// Where the list of jobs stands in a terminal: over everything but title and footer, with the preview beside the rows
-/// where the terminal is wide, else below them. In tiny terminals parts are empty.
-fn plan(area: Rect) -> Plan {
-    let rows = area.height.saturating_sub(2);
-    let frame = Rect { x: area.x, y: area.y + area.height.min(1), width: area.width, height: rows };
-    let inner = Rect {
-        x: frame.x + frame.width.min(2),
-        y: frame.y + frame.height.min(1),
-        width: frame.width.saturating_sub(4),
-        height: frame.height.saturating_sub(2),
-    };
+/// Where the parts stand inside of the border: the preview beside the rows where the terminal is wide, else below them. In
+/// tiny terminals parts are empty.
+fn plan(inner: Rect) -> Plan {
     let beside = inner.width >= 150;
     let (list, preview) = if beside {
         let width = inner.width * 3 / 5;
@@ -131,7 +119,7 @@ fn plan(area: Rect) -> Plan {
     let heading = Rect { height: list.height.min(1), ..list };
     let prompt = Rect { y: list.bottom().saturating_sub(1).max(list.y), height: list.height.min(1), ..list };
     let rows = Rect { y: heading.bottom(), height: list.height.saturating_sub(2), ..list };
-    Plan { frame, heading, rows, prompt, preview, beside }
+    Plan { heading, rows, prompt, preview, beside }
 }
 
 fn title(scene: &Scene<'_>) -> String {
@@ -148,49 +136,27 @@ fn title(scene: &Scene<'_>) -> String {
     format!(" Jobs: {attached}{found} ")
 }
 
-/// Cells of what a job does: the command is in the preview, whole.
-fn what_width(width: u16, rate: u16) -> u16 {
-    (width.saturating_sub(WHAT + rate) * 2 / 3).max(10)
-}
-
 fn rows(buf: &mut Buffer, plan: &Plan, scene: &Scene<'_>, drawn: &mut Drawn) {
-    let (heading, theme) = (plan.heading, scene.theme);
-    let rate = rate_cells(scene);
-    let what_end = heading.x + WHAT + what_width(heading.width, rate);
-    buf.set_style(heading, theme.heading());
-    if heading.height > 0 {
-        write_right(buf, heading.x, heading.y, heading.x + PID_END, "PID", theme.heading());
-        write(buf, heading.x + AGE, heading.y, heading.right(), "RUNS FOR", theme.heading());
-        let what = fit("VERDICT, OR WHAT IS KNOWN", usize::from(what_width(heading.width, rate)));
-        write(buf, heading.x + WHAT, heading.y, heading.right(), &what, theme.heading());
-        if rate > 1 {
-            let steps_end = (what_end + rate - 1).min(heading.right());
-            write_right(buf, what_end.min(steps_end), heading.y, steps_end, " STEPS/S", theme.heading());
-        }
-        write(buf, what_end + rate, heading.y, heading.right(), "COMMAND", theme.heading());
+    let theme = scene.theme;
+    buf.set_style(plan.heading, theme.heading());
+    if plan.heading.height > 0 {
+        let steps = if scene.jobs.is_empty() { "" } else { "STEPS/S" };
+        let headings = ["", "PID", "RUNS FOR", "VERDICT, OR WHAT IS KNOWN", steps, "COMMAND"];
+        line(buf, plan.heading, headings, scene, theme.heading());
     }
-    let lines = scene.list.lines();
     let extent = scene.list.extent(usize::from(plan.rows.height));
     drawn.popup = extent;
     drawn.hits.push((plan.rows, Hit::Row(extent.top)));
-    for (line, y) in lines.iter().skip(extent.top).zip(plan.rows.top()..plan.rows.bottom()) {
+    for (line, y) in scene.list.lines.iter().skip(extent.top).zip(plan.rows.top()..plan.rows.bottom()) {
         let row = Rect { y, height: 1, ..plan.rows };
         match line {
             None => {
                 write_fit(buf, row, &between(scene), theme.dim());
             }
-            Some(Row::Attached(key)) => {
-                if let Some(job) = scene.jobs.iter().find(|job| job.key == *key) {
-                    attached(buf, row, job, scene);
-                }
-            }
-            Some(Row::Candidate(pid)) => {
-                if let Some(candidate) = scene.list.candidate(*pid) {
-                    other(buf, row, candidate, scene);
-                }
-            }
+            Some(Row::Attached(key)) => attached(buf, row, *key, scene),
+            Some(Row::Candidate(pid)) => candidate(buf, row, *pid, scene),
         }
-        if line.is_some() && *line == scene.list.selected() {
+        if line.is_some() && *line == scene.list.selected {
             buf.set_style(row, theme.selected());
         }
     }
@@ -217,44 +183,33 @@ fn between(scene: &Scene<'_>) -> String {
     }
 }
 
-/// What a row says: PID, age, what it does, steps a second where they have a column, command.
-struct Said<'a> {
-    mark: &'a str,
-    pid: u32,
-    age: Option<f64>,
-    what: String,
-    steps: String,
-    command: &'a str,
-}
-
-fn line(buf: &mut Buffer, row: Rect, said: &Said<'_>, rate: u16) {
-    let style = ratatui::style::Style::new();
-    write(buf, row.x, row.y, row.right(), said.mark, style);
-    write_right(buf, row.x + 1, row.y, (row.x + PID_END).min(row.right()), &said.pid.to_string(), style);
-    let age = number(said.age.map(format::duration));
-    write(buf, row.x + AGE, row.y, (row.x + WHAT - 1).min(row.right()), &age, style);
-    let width = what_width(row.width, rate);
+/// Draws a row: mark, PID, age, what the job does, steps a second where they have a column, and command.
+fn line(buf: &mut Buffer, row: Rect, said: [&str; 6], scene: &Scene<'_>, style: Style) {
+    let [mark, pid, age, what, steps, command] = said;
+    // The step rate and its blanks, which only attached jobs have.
+    let rate = if scene.jobs.is_empty() { 1 } else { 9 };
+    // Of what a job does as much as fits beside its command, which is in the preview, whole.
+    let width = (row.width.saturating_sub(WHAT + rate) * 2 / 3).max(10);
     let end = row.x + WHAT + width;
-    write(buf, row.x + WHAT, row.y, row.right(), &fit(&said.what, usize::from(width)), style);
+    write(buf, row.x, row.y, row.right(), mark, style);
+    write_right(buf, row.x + 1, row.y, (row.x + PID_END).min(row.right()), pid, style);
+    write(buf, row.x + AGE, row.y, (row.x + WHAT - 1).min(row.right()), age, style);
+    write(buf, row.x + WHAT, row.y, row.right(), &fit(what, usize::from(width)), style);
     let rate_end = (end + rate - 1).min(row.right());
-    write_right(buf, end.min(rate_end), row.y, rate_end, &said.steps, style);
+    write_right(buf, end.min(rate_end), row.y, rate_end, steps, style);
     let room = usize::from(row.right().saturating_sub(end + rate));
-    write(buf, end + rate, row.y, row.right(), &fit(&short_command(said.command), room), style);
+    write(buf, end + rate, row.y, row.right(), &fit(command, room), style);
 }
 
-fn attached(buf: &mut Buffer, row: Rect, job: &Job, scene: &Scene<'_>) {
+fn attached(buf: &mut Buffer, row: Rect, key: JobKey, scene: &Scene<'_>) {
+    let Some(job) = scene.jobs.iter().find(|job| job.key == key) else { return };
     let mark = if scene.shown == Some(job.key) { ">" } else { "" };
-    let verdict = job.latest_verdict();
-    let steps = verdict.filter(|_| job.ended.is_none()).and_then(|v| v.steps.per_s);
-    let said = Said {
-        mark,
-        pid: job.target.pid,
-        age: job.archive().latest().and_then(|moment| moment.frame.job.age_s),
-        what: standing(job),
-        steps: steps.map_or_else(String::new, |steps| format::number(Some(steps))),
-        command: &job.target.command,
-    };
-    line(buf, row, &said, rate_cells(scene));
+    let age = job.archive().latest().and_then(|moment| moment.frame.job.age_s);
+    let steps = job.latest_verdict().filter(|_| job.ended.is_none()).and_then(|v| v.steps.per_s);
+    let steps = steps.map_or_else(String::new, |steps| format::number(Some(steps)));
+    let (pid, age) = (job.target.pid.to_string(), number(age.map(format::duration)));
+    let command = short_command(&job.target.command);
+    line(buf, row, [mark, &pid, &age, &standing(job), &steps, &command], scene, Style::new());
 }
 
 /// Phase and verdict in as few words as there are.
@@ -275,16 +230,11 @@ fn standing(job: &Job) -> String {
     if job.ended.is_some() { format!("ENDED, {verdict}") } else { verdict }
 }
 
-fn other(buf: &mut Buffer, row: Rect, candidate: &Candidate, scene: &Scene<'_>) {
-    let said = Said {
-        mark: "",
-        pid: candidate.pid,
-        age: candidate.age_s.map(|age| age as f64),
-        what: facts(candidate).join(", "),
-        steps: String::new(),
-        command: &candidate.command,
-    };
-    line(buf, row, &said, rate_cells(scene));
+fn candidate(buf: &mut Buffer, row: Rect, pid: u32, scene: &Scene<'_>) {
+    let Some(candidate) = scene.list.candidate(pid) else { return };
+    let (pid, age) = (candidate.pid.to_string(), number(candidate.age_s.map(|age| format::duration(age as f64))));
+    let (what, command) = (facts(candidate).join(", "), short_command(&candidate.command));
+    line(buf, row, ["", &pid, &age, &what, "", &command], scene, Style::new());
 }
 
 fn prompt(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {

@@ -1,7 +1,7 @@
 //! The pages: one folder each, and the one list of them.
 //!
-//! A page is what its folder says: a [`Spec`] with its names and footer, what it remembers, what its keys do, and how it
-//! is drawn. The order of the list is that of Tab and of the number keys.
+//! The list has the names, keys and footer of each; its folder says what it remembers, what its keys do, and how it is
+//! drawn. The order of the list is that of Tab and of the number keys.
 
 pub mod action;
 mod cpu;
@@ -17,21 +17,29 @@ mod stacks;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::message::{Effect, Export};
+use super::message::Export;
 use super::widgets::drawn::{Drawn, Hit};
 use super::widgets::menu::{Confirm, Menu};
 use super::widgets::prompt::{Prompt, Purpose};
 use super::widgets::scene::Scene;
 use crate::jobs::Needs;
 use action::Action;
+use overview::Overview;
+use processes::Processes;
+use run::Run;
+use stacks::Stacks;
 
-/// Names the pages in their order, each with its folder.
+/// Names the pages in their order: each with its folder, whose name is its word in the configuration, then name, short
+/// name, keys, help, and what is not as usual.
 macro_rules! pages {
-    ($($page:ident $folder:ident,)*) => {
+    ($(
+        $page:ident $folder:ident $name:literal $short:literal $keys:literal $help:literal
+        $($field:ident: $value:expr),*;
+    )*) => {
         /// A screenful.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
         #[allow(missing_docs, reason = "each folder says what its page shows")]
-        pub enum Page { $($page,)* }
+        pub enum Page { #[default] $($page,)* }
 
         impl Page {
             /// All pages, in the order of Tab.
@@ -40,13 +48,20 @@ macro_rules! pages {
             /// Names, help and footer.
             #[must_use]
             pub const fn spec(self) -> &'static Spec {
-                match self { $(Self::$page => &$folder::SPEC,)* }
+                match self {
+                    $(Self::$page => const {
+                        &Spec {
+                            $($field: $value,)*
+                            ..Spec::usual(stringify!($folder), [$name, $short, $keys, $help])
+                        }
+                    },)*
+                }
             }
         }
 
         /// What the pages remember.
         #[derive(Debug, Clone, Default)]
-        pub struct Pages { $(pub(in crate::tui) $folder: $folder::$page,)* }
+        pub struct Pages { $(pub(in crate::tui) $folder: $page,)* }
 
         impl Pages {
             /// A page.
@@ -63,16 +78,46 @@ macro_rules! pages {
 }
 
 pages! {
-    Overview overview,
-    Gpu gpu,
-    Cpu cpu,
-    Io io,
-    Processes processes,
-    Stacks stacks,
-    Findings findings,
-    Help help,
-    Run run,
+    Overview overview "Overview" "Main" "1" "overview: the verdict, what to do first, every timeline";
+    Gpu gpu "GPU" "GPU" "2" "GPU: each device in full";
+    Cpu cpu "CPU" "CPU" "3" "CPU: cores, queues, quota, pressure, threads, neighbours"
+        needs: Needs { neighbours: true, ..NOTHING };
+    Io io "IO" "IO" "4" "IO: disks, mounts, page cache, network";
+    Processes processes "Processes" "Procs" "5" "processes of the job"
+        footer: &[
+            (Action::Enter, "process"),
+            (Action::NextSort, "sort"),
+            (Action::Tree, "tree"),
+            (Action::Filter, "filter"),
+            (Action::Search, "search"),
+            (Action::Threads, "threads"),
+            (Action::Kill, "signal"),
+        ];
+    Stacks stacks "Stacks" "Stacks" "6" "stacks: hottest functions of trainer and workers, sync lines"
+        needs: Needs { stacks: true, ..NOTHING },
+        footer: &[(Action::Enter, "fold"), (Action::Pause, "pause"), (Action::StepBack, "back")];
+    Findings findings "Findings" "Why" "7"
+        "findings: evidence with thresholds, advice, what was not seen and what mends it";
+    Help help "Help" "Help" "? h F1 8" "this help";
+    Run run "Run" "Run" "9" "run: time by verdict, what the loop did, changes of verdict";
 }
+
+/// Pages that remember nothing, each with its folder.
+macro_rules! only_drawn {
+    ($($page:ident $folder:ident,)*) => {$(
+        /// A page that is only drawn.
+        #[derive(Debug, Clone, Copy, Default)]
+        pub struct $page;
+
+        impl Content for $page {
+            fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+                $folder::draw(buf, area, scene, top, drawn);
+            }
+        }
+    )*};
+}
+
+only_drawn! { Gpu gpu, Cpu cpu, Io io, Findings findings, Help help, }
 
 /// What is said about a page.
 #[derive(Debug)]
@@ -93,24 +138,22 @@ pub struct Spec {
     pub needs: Needs,
 }
 
-/// The footer of pages with timelines or text.
-const FOOTER: &[(Action, &str)] = &[
-    (Action::Pause, "pause"),
-    (Action::StepBack, "back"),
-    (Action::ZoomOut, "zoom"),
-    (Action::PreviousChange, "change"),
-    (Action::Jobs, "jobs"),
-    (Action::Export, "save"),
-    (Action::Copy, "copy"),
-];
-
 /// Nothing beyond the ordinary samples.
 const NOTHING: Needs = Needs { stacks: false, neighbours: false, candidates: false };
 
-#[allow(clippy::derivable_impls, reason = "a line of the list has no attributes")]
-impl Default for Page {
-    fn default() -> Self {
-        Self::Overview
+impl Spec {
+    /// That of a page with timelines or text.
+    const fn usual(word: &'static str, [name, short, keys, help]: [&'static str; 4]) -> Self {
+        let footer = &[
+            (Action::Pause, "pause"),
+            (Action::StepBack, "back"),
+            (Action::ZoomOut, "zoom"),
+            (Action::PreviousChange, "change"),
+            (Action::Jobs, "jobs"),
+            (Action::Export, "save"),
+            (Action::Copy, "copy"),
+        ];
+        Self { word, name, short, keys, help, footer, needs: NOTHING }
     }
 }
 
@@ -200,13 +243,6 @@ pub enum Choice {
     Ask(Confirm),
     /// What a key does.
     Act(Action),
-}
-
-impl Choice {
-    /// Asks whether to do something.
-    fn ask(question: String, effect: Effect) -> Self {
-        Self::Ask(Confirm { question, effect })
-    }
 }
 
 #[cfg(test)]

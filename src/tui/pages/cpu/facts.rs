@@ -14,15 +14,13 @@ pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {
     let cores = |pct: Option<f64>| format::number(pct.map(|pct| pct / 100.0));
     let mut pieces = Vec::new();
     let throttled = job.throttled_share.filter(|share| *share >= 0.005);
-    if let Some(share) = throttled {
+    pieces.extend(throttled.map(|share| {
         let quota = format::number(job.cpu_quota_cores);
-        let text = format!("THROTTLED {} of periods: quota {quota} cores", format::share(Some(share)));
-        pieces.push((text, theme.warning()));
-    }
-    if let Some(steal) = host.steal_pct.filter(|steal| *steal >= 0.5) {
-        let text = format!("the hypervisor takes {}", format::percent(Some(steal)));
-        pieces.push((text, theme.warning()));
-    }
+        (format!("THROTTLED {} of periods: quota {quota} cores", format::share(Some(share))), theme.warning())
+    }));
+    let steal = format::percent(host.steal_pct);
+    let stolen = host.steal_pct.is_some_and(|steal| steal >= 0.5);
+    pieces.extend(stolen.then(|| (format!("the hypervisor takes {steal}"), theme.warning())));
     let mut fact = |text: String| pieces.push((text, Style::new()));
     let (allowed, seen) = (number(job.cpus_allowed), number(Some(host.cpus.len()).filter(|seen| *seen > 0)));
     fact(format!("allowed {allowed} of {seen} CPUs ({} used)", format::percent(host.allowed_cpu_pct)));
@@ -37,8 +35,7 @@ pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {
             None => "no quota seen".to_owned(),
         });
     }
-    let mains = frame.trainers.iter().filter_map(|trainer| trainer.run_delay_share);
-    let main = mains.fold(None, |most: Option<f64>, share| Some(most.map_or(share, |most| most.max(share))));
+    let main = frame.trainers.iter().filter_map(|trainer| trainer.run_delay_share).reduce(f64::max);
     let name = if frame.trainers.len() > 1 { "main threads up to" } else { "main thread" };
     fact(format!("queueing: job {} {name} {}", format::share(job.run_delay_share), format::share(main)));
     fact(format!(
@@ -47,8 +44,8 @@ pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {
         format::percent(host.psi_io_some_pct),
         format::percent(host.psi_memory_some_pct)
     ));
-    if host.steal_pct.is_none_or(|steal| steal < 0.5) {
-        fact(format!("steal {}", format::percent(host.steal_pct)));
+    if !stolen {
+        fact(format!("steal {steal}"));
     }
     let load = host.load.map(|load| load.map(|v| format::number(Some(f64::from(v)))).join(" "));
     fact(format!("load {}", number(load)));

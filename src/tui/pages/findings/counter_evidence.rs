@@ -3,7 +3,7 @@
 use ratatui::style::Style;
 
 use super::MOST;
-use super::sources::{self, Trouble};
+use super::sources;
 use crate::diagnosis::counter_evidence::{counter_evidence, rests_on};
 use crate::diagnosis::verdict::Verdict;
 use crate::text::sanitise;
@@ -22,7 +22,7 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
         let text = format!("{} {value} is {} {threshold}: {means}", e.signal, side.word());
         page.wrapped("  against: ", 11, &text, Style::new());
     }
-    for Trouble { name, state, why } in sources::stale(verdict, scene) {
+    for (name, state, why) in sources::stale(verdict, scene) {
         let why = if why.is_empty() { why } else { format!(" ({why})") };
         let rests = if rests_on(verdict, name) {
             "the verdict rests on its old values"

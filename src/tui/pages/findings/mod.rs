@@ -10,7 +10,6 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use super::{Content, FOOTER, NOTHING, Spec};
 use crate::diagnosis::Side;
 use crate::diagnosis::verdict::{Class, Rank, Verdict};
 use crate::text::{sanitise, wrap};
@@ -20,43 +19,28 @@ use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::Text;
-
-pub const SPEC: Spec = Spec {
-    word: "findings",
-    name: "Findings",
-    short: "Why",
-    keys: "7",
-    help: "findings: evidence with thresholds, advice, what was not seen and what mends it",
-    footer: FOOTER,
-    needs: NOTHING,
-};
+use crate::tui::widgets::text::{Piece, Text};
 
 /// Most entries of any list: no verdict has more, but for one that nobody wrote in earnest.
 const MOST: usize = 64;
 
-/// It remembers nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Findings;
-
-impl Content for Findings {
-    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-        let mut text = Text::new(area.width, scene.theme);
-        match scene.verdict() {
-            None => text.line("Nothing has been found yet: the first verdict takes a few seconds.", Style::new()),
-            Some(verdict) => {
-                advice(&mut text, verdict);
-                evidence(&mut text, verdict);
-                counter_evidence::add(&mut text, verdict, scene);
-                not_seen(&mut text, verdict);
-                ranks(&mut text, verdict);
-                numbers(&mut text, verdict);
-                code::add(&mut text, verdict);
-                sources::add(&mut text, verdict, scene);
-            }
+/// Draws the page.
+pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+    let mut text = Text::new(area.width, scene.theme);
+    match scene.verdict() {
+        None => text.line("Nothing has been found yet: the first verdict takes a few seconds.", Style::new()),
+        Some(verdict) => {
+            advice(&mut text, verdict);
+            evidence(&mut text, verdict);
+            counter_evidence::add(&mut text, verdict, scene);
+            not_seen(&mut text, verdict);
+            ranks(&mut text, verdict);
+            numbers(&mut text, verdict);
+            code::add(&mut text, verdict);
+            sources::add(&mut text, verdict, scene);
         }
-        scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
     }
+    scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
 }
 
 fn advice(text: &mut Text, verdict: &Verdict) {
@@ -95,16 +79,20 @@ fn evidence(text: &mut Text, verdict: &Verdict) {
         let behind = format!("  {:<7}", side.map_or("", Side::word));
         let indent = [of_signal, of_value, of_threshold, of_side].map(|(_, cells)| usize::from(cells.unsigned_abs()));
         let indent = indent.into_iter().sum();
-        let mut rows = wrap(&e.text, text.width.saturating_sub(indent).max(16)).into_iter();
         let strong = if side == Some(Side::Over) { text.theme.strong() } else { Style::new() };
-        text.spans([
-            (start, Style::new()),
-            (table::set(&threshold, value_cells), text.theme.dim()),
-            (behind, strong),
-            (rows.next().unwrap_or_default(), Style::new()),
-        ]);
-        text.lines.extend(rows.map(|row| Line::from(format!("{:indent$}{row}", ""))));
+        let threshold = (table::set(&threshold, value_cells), text.theme.dim());
+        hanging(text, [(start, Style::new()), threshold, (behind, strong)], indent, 16, &e.text);
     }
+}
+
+/// Adds text that is wrapped behind a start of several styles, in at least so many cells.
+fn hanging<const N: usize>(page: &mut Text, start: [Piece; N], indent: usize, least: usize, text: &str) {
+    let mut rows = wrap(text, page.width.saturating_sub(indent).max(least)).into_iter();
+    page.spans(start);
+    if let (Some(line), Some(first)) = (page.lines.last_mut(), rows.next()) {
+        line.push_span(first);
+    }
+    page.lines.extend(rows.map(|row| Line::from(format!("{:indent$}{row}", ""))));
 }
 
 fn not_seen(text: &mut Text, verdict: &Verdict) {
@@ -122,25 +110,17 @@ fn not_seen(text: &mut Text, verdict: &Verdict) {
 
 /// A table of the ranks, where there are several.
 fn ranks(text: &mut Text, verdict: &Verdict) {
-    const COLUMNS: [Column; 8] = [
-        ("RANK", 6),
-        ("PID", 9),
-        ("WAIT", 9),
-        ("GPU WAIT", 9),
-        ("HOST", 9),
-        ("SAVING", 9),
-        ("OTHER", 9),
-        ("COLLECT.", 9),
-    ];
     if verdict.ranks.is_empty() {
         return;
     }
+    let shares = ["WAIT", "GPU WAIT", "HOST", "SAVING", "OTHER", "COLLECT."].map(|heading| (heading, 9));
+    let columns: Vec<Column> = [("RANK", 6), ("PID", 9)].into_iter().chain(shares).collect();
     text.heading("Ranks: where their main threads' time goes");
-    text.table_heading(&table::headings(&COLUMNS));
+    text.table_heading(&table::headings(&columns));
     for (place, rank) in verdict.ranks.iter().take(MOST).enumerate() {
         let Rank { pid, shares, collectives, straggler } = rank;
         let shares = shares.values().map(Some).into_iter().chain([*collectives]).map(format::share);
-        let line = table::row(&COLUMNS, [place.to_string(), pid.to_string()].into_iter().chain(shares));
+        let line = table::row(&columns, [place.to_string(), pid.to_string()].into_iter().chain(shares));
         let late = if *straggler { "  late" } else { "" };
         text.spans([(line, Style::new()), (late.to_owned(), text.theme.advice())]);
     }

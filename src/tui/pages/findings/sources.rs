@@ -1,24 +1,16 @@
 //! How each source stands.
 
-use ratatui::style::Style;
-use ratatui::text::Line;
+use std::borrow::Cow;
 
+use ratatui::style::Style;
+
+use super::hanging;
 use crate::diagnosis::verdict::Verdict;
 use crate::sample::{SourceState, SourceStatus};
-use crate::text::{sanitise, wrap};
+use crate::text::sanitise;
 use crate::tui::format;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::text::Text;
-
-/// A source that does not deliver.
-pub struct Trouble {
-    /// Its name.
-    pub name: &'static str,
-    /// Its state in a word.
-    pub state: String,
-    /// Why, and since when.
-    pub why: String,
-}
 
 /// Names of the sources, with what the verdict's `seen` calls them.
 fn all<'s>(scene: &Scene<'s>) -> [(&'static str, &'static str, &'s SourceStatus); 5] {
@@ -32,17 +24,16 @@ fn all<'s>(scene: &Scene<'s>) -> [(&'static str, &'static str, &'s SourceStatus)
     ]
 }
 
-/// Sources whose last value is old, at the moment shown.
-pub fn stale(verdict: &Verdict, scene: &Scene<'_>) -> Vec<Trouble> {
+/// Sources whose last value is old, at the moment shown: names, states in a word, and why and since when.
+pub fn stale<'s>(verdict: &'s Verdict, scene: &Scene<'s>) -> Vec<(&'static str, Cow<'s, str>, String)> {
     let old = [SourceState::Stale, SourceState::Hung, SourceState::Gone];
     let found = all(scene).into_iter().filter_map(|(name, seen, status)| {
-        if !scene.job.is_live() {
-            // Only the verdict of that moment knows how it was then.
-            let then = verdict.seen.get(seen)?;
-            let trouble = old.iter().any(|state| state.seen() == then);
-            return trouble.then(|| Trouble { name, state: sanitise(then).into_owned(), why: String::new() });
+        if scene.job.is_live() {
+            return old.contains(&status.state).then(|| (name, status.state.seen().into(), why(status)));
         }
-        old.contains(&status.state).then(|| Trouble { name, state: status.state.seen().to_owned(), why: why(status) })
+        // Only the verdict of that moment knows how it was then.
+        let then = verdict.seen.get(seen)?;
+        old.iter().any(|state| state.seen() == then).then(|| (name, sanitise(then), String::new()))
     });
     found.collect()
 }
@@ -63,9 +54,7 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
             let fine = matches!(status.state, SourceState::Fresh | SourceState::Pending);
             let style = if fine { Style::new() } else { page.theme.strong() };
             let text = if status.state == SourceState::Fresh { String::new() } else { why(status) };
-            let mut rows = wrap(&text, page.width.saturating_sub(22).max(20)).into_iter();
-            page.spans([(start, style), (rows.next().unwrap_or_default(), Style::new())]);
-            page.lines.extend(rows.map(|row| Line::from(format!("{:22}{row}", ""))));
+            hanging(page, [(start, style)], 22, 20, &text);
             if let Some(mend) = &status.mend {
                 page.wrapped("             → ", 15, mend, page.theme.advice());
             }

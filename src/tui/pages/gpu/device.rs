@@ -38,7 +38,7 @@ pub fn line(buf: &mut Buffer, area: Rect, gpu: &GpuRates, frame: &Frame, theme: 
     let style = if gpu.attached { Style::new() } else { theme.dim() };
     number(buf, area, gpu, theme);
     let bar = Rect { x: area.x + NUMBER, width: BAR, ..area }.intersection(area);
-    use_bar(buf, bar, gpu, theme);
+    parts_bar(buf, bar, shares_of_use(gpu), gpu, theme);
     let text = format!(
         "{:>6}{:>6} {:>12} {:>10} {:>6} {:>5}",
         format::percent(gpu.utilization_pct),
@@ -98,10 +98,10 @@ fn two_bars(buf: &mut Buffer, area: Rect, gpu: &GpuRates, theme: Theme) {
     let effective = format::percent(effective(gpu));
     let short = format!(" {} own {}", format::percent(gpu.utilization_pct), format::percent(gpu.job_utilization_pct));
     let texts = [format!("{short} effective {effective}"), format!("{short} eff. {effective}"), short];
-    barred(buf, left, "use", &texts, |buf, rect| use_bar(buf, rect, gpu, theme));
+    barred(buf, left, "use", &texts, |buf, rect| parts_bar(buf, rect, shares_of_use(gpu), gpu, theme));
     let used = used_of(gpu.memory_used_bytes, gpu.memory_total_bytes);
     let texts = [format!(" {used} own {}", format::bytes(gpu.job_memory_bytes)), format!(" {used}")];
-    barred(buf, right, "mem", &texts, |buf, rect| memory_bar(buf, rect, gpu, theme));
+    barred(buf, right, "mem", &texts, |buf, rect| parts_bar(buf, rect, shares_of_memory(gpu), gpu, theme));
 }
 
 /// A name, a bar, and behind it the longest text that leaves the bar at least eight cells.
@@ -119,27 +119,24 @@ pub fn glyphs(theme: Theme) -> [char; 3] {
     if theme.ascii { ['#', '+', '.'] } else { ['█', '▒', '·'] }
 }
 
-/// The device's use: the job's part, what others use, and what is left. A part that is not known counts as the job's on
-/// its own devices.
-fn use_bar(buf: &mut Buffer, area: Rect, gpu: &GpuRates, theme: Theme) {
-    let used = gpu.utilization_pct.map(|pct| pct / 100.0);
-    let own = gpu.job_utilization_pct.map(|pct| pct / 100.0);
-    parts_bar(buf, area, used, own, gpu, theme);
+/// The device's use, and the job's part of it.
+fn shares_of_use(gpu: &GpuRates) -> [Option<f64>; 2] {
+    [gpu.utilization_pct, gpu.job_utilization_pct].map(|pct| pct.map(|pct| pct / 100.0))
 }
 
-fn memory_bar(buf: &mut Buffer, area: Rect, gpu: &GpuRates, theme: Theme) {
+fn shares_of_memory(gpu: &GpuRates) -> [Option<f64>; 2] {
     let total = gpu.memory_total_bytes.filter(|total| *total > 0).map(|total| total as f64);
-    let share = |bytes: Option<u64>| bytes.zip(total).map(|(bytes, total)| bytes as f64 / total);
-    parts_bar(buf, area, share(gpu.memory_used_bytes), share(gpu.job_memory_bytes), gpu, theme);
+    [gpu.memory_used_bytes, gpu.job_memory_bytes].map(|bytes| Some(bytes? as f64 / total?))
 }
 
-fn parts_bar(buf: &mut Buffer, area: Rect, used: Option<f64>, own: Option<f64>, gpu: &GpuRates, theme: Theme) {
-    let used = used.filter(|used| used.is_finite()).map(|used| used.clamp(0.0, 1.0));
-    let Some(used) = used else {
+/// The job's part, what others use, and what is left. A part that is not known counts as the job's on its own devices.
+fn parts_bar(buf: &mut Buffer, area: Rect, shares: [Option<f64>; 2], gpu: &GpuRates, theme: Theme) {
+    let [used, own] = shares.map(|share| share.filter(|share| share.is_finite()));
+    let Some(used) = used.map(|used| used.clamp(0.0, 1.0)) else {
         charts::split(buf, area, std::iter::empty(), theme);
         return;
     };
-    let own = own.filter(|own| own.is_finite()).unwrap_or(if gpu.attached { used } else { 0.0 }).clamp(0.0, used);
+    let own = own.unwrap_or(if gpu.attached { used } else { 0.0 }).clamp(0.0, used);
     let [ours, others, free] = glyphs(theme);
     let parts = [
         (ours, theme.series(Series::Gpu), own),

@@ -1,6 +1,7 @@
 //! What the devices are together: how many, how far apart (a mean hides the one rank that idles), and what is wrong.
 
 use super::{device, labels};
+use crate::history::timeline;
 use crate::rates::Frame;
 use crate::rates::frame::{GpuLink, GpuRates};
 use crate::sample::SourceState;
@@ -29,10 +30,9 @@ pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
         (n, 0) => format!("{n} GPUs: none used by this job as far as can be seen"),
         (n, own) => format!("{n} GPUs: {own} of this job (*)"),
     });
-    let known = || ours.iter().filter_map(|gpu| gpu.utilization_pct).filter(|pct| pct.is_finite());
-    if ours.len() > 1 && known().count() > 0 {
-        let (low, high) = known().fold((f64::INFINITY, 0.0f64), |(low, high), pct| (low.min(pct), high.max(pct)));
-        let mean = known().sum::<f64>() / known().count() as f64;
+    let known = || ours.iter().map(|gpu| gpu.utilization_pct.filter(|pct| pct.is_finite()));
+    if let Some(mean) = timeline::mean(known()).filter(|_| ours.len() > 1) {
+        let (low, high) = known().flatten().fold((mean, mean), |(low, high), pct| (low.min(pct), high.max(pct)));
         fact(format!("use {low:.0}–{high:.0} % (mean {mean:.0} %)"));
     }
     if !ours.is_empty() {

@@ -42,33 +42,19 @@ pub fn throttled(gpu: &GpuRates) -> impl Iterator<Item = String> {
 /// Whatever is out of the ordinary, the worst first.
 pub fn state(gpu: &GpuRates, frame: &Frame) -> String {
     let mut words = Vec::new();
-    if gpu.lost {
-        words.push("LOST: it does not answer any more".to_owned());
-    }
-    if let Some(errors) = gpu.ecc_uncorrected.filter(|errors| *errors > 0) {
-        words.push(format!("{errors} ECC errors"));
-    }
-    if is_idle(gpu) {
-        words.push("idle".to_owned());
-    }
-    if !gpu.lost {
-        words.extend(throttled(gpu).filter(|word| word != "idle clocks" || !is_idle(gpu)));
-    }
-    if !gpu.attached && frame.gpus.iter().any(|other| other.attached) {
-        words.push("not this job's".to_owned());
-    }
+    words.extend(gpu.lost.then(|| "LOST: it does not answer any more".to_owned()));
+    words.extend(gpu.ecc_uncorrected.filter(|errors| *errors > 0).map(|errors| format!("{errors} ECC errors")));
+    words.extend(is_idle(gpu).then(|| "idle".to_owned()));
+    words.extend(throttled(gpu).filter(|word| !gpu.lost && (word != "idle clocks" || !is_idle(gpu))));
+    let others_job = !gpu.attached && frame.gpus.iter().any(|other| other.attached);
+    words.extend(others_job.then(|| "not this job's".to_owned()));
     match gpu.others.len() {
-        0 => {}
         1 if gpu.attached => words.push("another process on it".to_owned()),
-        n if gpu.attached => words.push(format!("{n} other processes")),
+        n if gpu.attached && n > 1 => words.push(format!("{n} other processes")),
         _ => {}
     }
-    if gpu.mig == Some(true) {
-        words.push("MIG".to_owned());
-    }
-    if gpu.simulated {
-        words.push("simulated".to_owned());
-    }
+    words.extend((gpu.mig == Some(true)).then(|| "MIG".to_owned()));
+    words.extend(gpu.simulated.then(|| "simulated".to_owned()));
     words.join(", ")
 }
 

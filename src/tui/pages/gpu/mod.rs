@@ -19,7 +19,6 @@ mod processes;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{Content, FOOTER, NOTHING, Spec};
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{GPUS, Point};
 use crate::rates::Frame;
@@ -34,27 +33,12 @@ use crate::tui::widgets::scroll::{Scroll, scrolled};
 use crate::tui::widgets::text::{Text, write};
 use plan::Plan;
 
-pub const SPEC: Spec = Spec {
-    word: "gpu",
-    name: "GPU",
-    short: "GPU",
-    keys: "2",
-    help: "GPU: each device in full",
-    footer: FOOTER,
-    needs: NOTHING,
-};
-
-/// It remembers nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Gpu;
-
-impl Content for Gpu {
-    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-        scrolled(buf, area, top, drawn, |page| match scene.frame().filter(|frame| !frame.gpus.is_empty()) {
-            Some(frame) => devices(page, frame, scene),
-            None => page.lines(&absent::text(scene, area.width).lines),
-        });
-    }
+/// Draws the page.
+pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+    scrolled(buf, area, top, drawn, |page| match scene.frame().filter(|frame| !frame.gpus.is_empty()) {
+        Some(frame) => devices(page, frame, scene),
+        None => page.lines(&absent::text(scene, area.width).lines),
+    });
 }
 
 fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
@@ -65,19 +49,13 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     page.lines(&facts.lines);
     let text = |rect: Rect| Rect { width: plan.text_width, ..rect };
     if plan.device_rows == 1 {
-        let rect = page.next(1);
-        if rect.height > 0 {
-            device::heading(page.buf, text(rect), theme);
-        }
+        page.each(1, |buf, rect, _| device::heading(buf, text(rect), theme));
     }
     let beside = plan.side_x.map(|x| (x, Past::of(scene, chart::beside(area, x).width)));
     for (i, gpu) in frame.gpus.iter().enumerate() {
         let whole = page.peek(plan.device_rows);
         if plan.device_rows == 1 {
-            page.next(1);
-            if whole.height > 0 {
-                device::line(page.buf, text(whole), gpu, frame, theme);
-            }
+            page.each(1, |buf, rect, _| device::line(buf, text(rect), gpu, frame, theme));
         } else {
             let rows = [1, 1, plan.device_rows - 2].map(|rows| text(page.next(rows)));
             device::dense(page.buf, rows, gpu, frame, theme);

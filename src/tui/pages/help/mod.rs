@@ -5,7 +5,6 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::{Content, FOOTER, NOTHING, Spec};
 use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 use crate::text::wrap;
@@ -16,28 +15,13 @@ use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::text::Text;
 
-pub const SPEC: Spec = Spec {
-    word: "help",
-    name: "Help",
-    short: "Help",
-    keys: "? h F1 8",
-    help: "this help",
-    footer: FOOTER,
-    needs: NOTHING,
-};
-
 /// Cells of the column with the keys.
 const KEYS: usize = 16;
 
-/// It remembers nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Help;
-
-impl Content for Help {
-    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-        let text = text(area.width, scene);
-        scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
-    }
+/// Draws the page.
+pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+    let text = text(area.width, scene);
+    scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
 }
 
 fn text(width: u16, scene: &Scene<'_>) -> Text {

@@ -19,50 +19,33 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{Content, FOOTER, NOTHING, Spec};
 use crate::rates::Frame;
 use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::text::{Text, count};
 
-pub const SPEC: Spec = Spec {
-    word: "io",
-    name: "IO",
-    short: "IO",
-    keys: "4",
-    help: "IO: disks, mounts, page cache, network",
-    footer: FOOTER,
-    needs: NOTHING,
-};
-
-/// It remembers nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Io;
-
-impl Content for Io {
-    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-        let Some(frame) = scene.frame() else {
-            return scrolled(buf, area, 0, drawn, |page| {
-                let mut text = Text::new(area.width, scene.theme);
-                text.line("Waiting for the first sample.", Style::new());
-                page.lines(&text.lines);
-                timelines::draw(page, area.height.saturating_sub(1), scene);
-            });
-        };
-        let (text, bars) = numbers(frame, scene, area);
-        scrolled(buf, area, top, drawn, |page| {
-            page.each(text.lines.len(), |buf, rect, i| {
-                if let Some(line) = text.lines.get(i) {
-                    buf.set_line(rect.x, rect.y, line, rect.width);
-                }
-                if let Some((_, percent)) = bars.iter().find(|(place, _)| *place == i) {
-                    disks::bar(buf, rect, *percent, scene.theme);
-                }
-            });
-            timelines::draw(page, area.height.saturating_sub(count(text.lines.len())), scene);
+/// Draws the page.
+pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+    let (text, bars) = scene.frame().map_or_else(
+        || {
+            let mut text = Text::new(area.width, scene.theme);
+            text.line("Waiting for the first sample.", Style::new());
+            (text, Bars::new())
+        },
+        |frame| numbers(frame, scene, area),
+    );
+    scrolled(buf, area, top, drawn, |page| {
+        page.each(text.lines.len(), |buf, rect, i| {
+            if let Some(line) = text.lines.get(i) {
+                buf.set_line(rect.x, rect.y, line, rect.width);
+            }
+            if let Some((_, percent)) = bars.iter().find(|(place, _)| *place == i) {
+                disks::bar(buf, rect, *percent, scene.theme);
+            }
         });
-    }
+        timelines::draw(page, area.height.saturating_sub(count(text.lines.len())), scene);
+    });
 }
 
 /// How much is left out where rows are short.

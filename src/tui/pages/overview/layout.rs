@@ -49,34 +49,29 @@ fn give_out(width: u16, height: u16, workers: usize, ranks: usize) -> Rows {
     let workers = rows_of(workers);
     let ranks = if ranks > 1 { rows_of(ranks) } else { 0 };
     let mut rows = Rows { banner: 3, main: 1, chart: 1, ranks: 0, workers: 0 };
-    let steps = [
-        Rows { banner: 4, ..rows },
-        Rows { ranks: ranks.min(5), ..rows },
-        Rows { workers: workers.min(3), ..rows },
-        Rows { chart: 2, ..rows },
-        Rows { main: 3, ..rows },
-        Rows { workers: workers.min(5), ..rows },
+    let steps: [&dyn Fn(&mut Rows); 17] = [
+        &|rows| rows.banner = 4,
+        &|rows| rows.ranks = ranks.min(5),
+        &|rows| rows.workers = workers.min(3),
+        &|rows| rows.chart = 2,
+        &|rows| rows.main = 3,
+        &|rows| rows.workers = workers.min(5),
         // 80×24 ends here.
-        Rows { banner: 5, ..rows },
-        Rows { chart: 3, ..rows },
-        Rows { banner: 6, main: 4, ..rows },
-        Rows { ranks, ..rows },
-        Rows { workers: workers.min(9), ..rows },
-        Rows { chart: 4, ..rows },
-        Rows { main: 6, ..rows },
-        Rows { banner: 8, ..rows },
-        Rows { chart: 5, main: 8, ..rows },
-        Rows { workers, ..rows },
-        Rows { banner: 10, ..rows },
+        &|rows| rows.banner = 5,
+        &|rows| rows.chart = 3,
+        &|rows| (rows.banner, rows.main) = (6, 4),
+        &|rows| rows.ranks = ranks,
+        &|rows| rows.workers = workers.min(9),
+        &|rows| rows.chart = 4,
+        &|rows| rows.main = 6,
+        &|rows| rows.banner = 8,
+        &|rows| (rows.chart, rows.main) = (5, 8),
+        &|rows| rows.workers = workers,
+        &|rows| rows.banner = 10,
     ];
     for step in steps {
-        let grown = Rows {
-            banner: rows.banner.max(step.banner),
-            main: rows.main.max(step.main),
-            chart: rows.chart.max(step.chart),
-            ranks: rows.ranks.max(step.ranks),
-            workers: rows.workers.max(step.workers),
-        };
+        let mut grown = rows;
+        step(&mut grown);
         if grown.total() <= height {
             rows = grown;
         }

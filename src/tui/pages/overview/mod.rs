@@ -10,23 +10,18 @@ mod workers;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{Content, FOOTER, NOTHING, Spec};
+use super::Content;
+use crate::rates::Frame;
 use crate::tui::charts;
+use crate::tui::widgets::chart::Band;
 use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::text::write;
 use layout::Rows;
 
-pub const SPEC: Spec = Spec {
-    word: "overview",
-    name: "Overview",
-    short: "Main",
-    keys: "1",
-    help: "overview: the verdict, what to do first, every timeline",
-    footer: FOOTER,
-    needs: NOTHING,
-};
+/// Draws a list of bars.
+type Bars = fn(&mut Buffer, Rect, &Frame, &Scene<'_>);
 
 /// It remembers nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,38 +33,27 @@ impl Content for Overview {
     }
 
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, _top: usize, drawn: &mut Drawn) {
-        let rows = Rows::of(buf.area, scene.frame());
+        let (rows, theme) = (Rows::of(buf.area, scene.frame()), scene.theme);
         scrolled(buf, area, 0, drawn, |page| {
-            if let Some(band) = page.band(1) {
-                let (text, theme) = (band.text, scene.theme);
+            if let Some(Band { text, chart, .. }) = page.band(1) {
                 let x = write(page.buf, text.x, text.y, text.right(), "Verdicts", theme.strong());
                 if text.width >= 31 {
                     write(page.buf, x + 1, text.y, text.right(), "Data Io Cpu Gpu z=idle", theme.dim());
                 }
-                charts::strip(
-                    page.buf,
-                    band.chart,
-                    &scene.job.history.timeline,
-                    scene.window(band.chart.width),
-                    theme,
-                );
+                let window = scene.window(chart.width);
+                charts::strip(page.buf, chart, &scene.job.history.timeline, window, theme);
             }
             if let Some(band) = page.band(rows.main) {
                 main_thread::draw(page.buf, band, scene);
             }
-            for chart in timelines::all(scene) {
-                if let Some(band) = page.band(rows.chart) {
-                    chart.draw(page.buf, band, scene);
-                }
-            }
+            timelines::draw(page, rows.chart, scene);
             page.ruler(None, scene);
-            let area = page.next(rows.ranks);
-            if let Some(frame) = scene.frame().filter(|_| area.height > 0) {
-                ranks::draw(page.buf, area, frame, scene);
-            }
-            let area = page.next(rows.workers);
-            if let Some(frame) = scene.frame().filter(|_| area.height > 0) {
-                workers::draw(page.buf, area, frame, scene);
+            let bars: [(u16, Bars); 2] = [(rows.ranks, ranks::draw), (rows.workers, workers::draw)];
+            for (rows, draw) in bars {
+                let area = page.next(rows);
+                if let Some(frame) = scene.frame().filter(|_| area.height > 0) {
+                    draw(page.buf, area, frame, scene);
+                }
             }
         });
     }

@@ -1,6 +1,5 @@
 //! The four timelines, with their current numbers beside them: GPU, loader, CPU, storage.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::history::timeline::{self, Point};
@@ -10,20 +9,28 @@ use crate::sample::{SourceState, SourceStatus};
 use crate::text::sanitise;
 use crate::tui::charts::Columns;
 use crate::tui::theme::Series;
-use crate::tui::widgets::chart::{self, Band, Top};
+use crate::tui::widgets::chart::{self, Top};
 use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::scroll::Scroll;
 use crate::tui::widgets::text::{cells, write, write_pieces};
 use crate::tui::{format, labels};
 
-/// How many there are.
-pub const CHARTS: u16 = 4;
+/// A timeline: its series, its name, what is drawn over time, and the top of its axis.
+struct Timeline(Series, &'static str, fn(&Point) -> Option<f32>, Top);
 
-/// What one timeline shows.
-pub struct Timeline {
-    series: Series,
-    name: &'static str,
-    of: fn(&Point) -> Option<f32>,
-    top: Top,
+/// From the top.
+const TIMELINES: [Timeline; 4] = [
+    Timeline(Series::Gpu, "GPU", |p| p.gpu.get(), Top::Percent),
+    Timeline(Series::Loader, "Loader", |p| p.loader.get(), Top::Percent),
+    Timeline(Series::Cpu, "CPU", |p| p.cpu.get(), Top::Percent),
+    Timeline(Series::Io, "IO", |p| p.io.get(), Top::Bytes),
+];
+
+/// How many there are.
+pub const CHARTS: u16 = TIMELINES.len() as u16;
+
+/// What one timeline says.
+struct Numbers {
     /// The current value.
     value: String,
     /// What follows the value where there is room.
@@ -33,52 +40,40 @@ pub struct Timeline {
     /// Stands in the chart's place when there is nothing to draw.
     empty: String,
     /// One word for a source that does not deliver.
-    trouble: Option<&'static str>,
+    trouble: Option<String>,
 }
 
-/// The timelines, from the top.
-pub fn all(scene: &Scene<'_>) -> [Timeline; CHARTS as usize] {
+/// Draws each in so many rows: name and value, the other numbers below them, and the chart.
+pub fn draw(page: &mut Scroll<'_>, rows: u16, scene: &Scene<'_>) {
     // Nothing is measured in it.
     let nothing = Frame::default();
-    let frame = scene.frame().unwrap_or(&nothing);
-    let mut all = [gpu(frame, scene), loader(frame), cpu(frame, scene), io(frame, scene)];
-    for timeline in &mut all {
-        // Devices and workers are there with the first sample, or not at all.
-        let at_once = matches!(timeline.series, Series::Gpu | Series::Loader) && scene.frame().is_some();
-        if let Some(unread) = chart::unread(scene.frame()).filter(|_| !at_once) {
-            unread.clone_into(&mut timeline.empty);
+    let (frame, theme) = (scene.frame().unwrap_or(&nothing), scene.theme);
+    let all = [gpu(frame, scene), loader(frame), cpu(frame, scene), io(frame, scene)];
+    for (Timeline(series, name, of, top), numbers) in TIMELINES.into_iter().zip(all) {
+        let Some(band) = page.band(rows) else { continue };
+        let (buf, area) = (&mut *page.buf, band.text);
+        let Numbers { mut value, unit, pieces, empty, trouble } = numbers;
+        if (cells(name) + 1).max(7) + cells(&value) + cells(unit) <= area.width {
+            value.push_str(unit);
         }
-    }
-    all
-}
-
-impl Timeline {
-    /// Draws name and value, the other numbers below them, and the chart.
-    pub fn draw(&self, buf: &mut Buffer, band: Band, scene: &Scene<'_>) {
-        let (area, theme) = (band.text, scene.theme);
-        let x = (cells(self.name) + 1).max(7);
-        let fits = x + cells(&self.value) + cells(self.unit) <= area.width;
-        let value = if fits { format!("{}{}", self.value, self.unit) } else { self.value.clone() };
-        let x = chart::label(buf, area, self.name, &value, 7, theme.series(self.series), theme);
-        if let Some(trouble) = self.trouble {
-            write(buf, x + 1, area.y, area.right(), trouble, theme.warning());
+        let x = chart::label(buf, area, name, &value, 7, theme.series(series), theme);
+        if let Some(trouble) = trouble {
+            write(buf, x + 1, area.y, area.right(), &trouble, theme.warning());
         }
         let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
-        let pieces: Vec<_> = self.pieces.iter().map(|text| (text.clone(), theme.dim())).collect();
+        let pieces: Vec<_> = pieces.into_iter().map(|text| (text, theme.dim())).collect();
         write_pieces(buf, below, " ", &pieces);
-        let columns = Columns::gather(&scene.job.history.timeline, scene.window(band.chart.width), self.of);
-        chart::plot(buf, band, &columns, self.top, self.series, &self.empty, theme);
+        let columns = Columns::gather(&scene.job.history.timeline, scene.window(band.chart.width), of);
+        // Devices and workers are there with the first sample, or not at all.
+        let at_once = matches!(series, Series::Gpu | Series::Loader) && scene.frame().is_some();
+        let empty = chart::unread(scene.frame()).filter(|_| !at_once).unwrap_or(&empty);
+        chart::plot(buf, band, &columns, top, series, empty, theme);
     }
 }
 
-fn trouble(status: &SourceStatus) -> Option<&'static str> {
-    match status.state {
-        SourceState::Pending | SourceState::Fresh | SourceState::Absent => None,
-        SourceState::Stale => Some("STALE"),
-        SourceState::Hung => Some("HUNG"),
-        SourceState::Gone => Some("GONE"),
-        SourceState::Denied => Some("DENIED"),
-    }
+fn trouble(status: &SourceStatus) -> Option<String> {
+    use SourceState::{Denied, Gone, Hung, Stale};
+    matches!(status.state, Stale | Hung | Gone | Denied).then(|| status.state.seen().to_uppercase())
 }
 
 /// A number, how it is written, and what stands before and behind it.
@@ -90,18 +85,9 @@ fn measured<const N: usize>(all: [Number<'_>; N]) -> Vec<String> {
     measured.map(|(before, value, show, behind)| format!("{before}{}{behind}", show(value))).collect()
 }
 
-/// Mean of what was measured.
-fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let (mut sum, mut count) = (0.0, 0.0);
-    for value in values.flatten().filter(|value| value.is_finite()) {
-        (sum, count) = (sum + value, count + 1.0);
-    }
-    (count > 0.0).then(|| sum / count)
-}
-
-fn gpu(frame: &Frame, scene: &Scene<'_>) -> Timeline {
+fn gpu(frame: &Frame, scene: &Scene<'_>) -> Numbers {
     let ours: Vec<&GpuRates> = frame.gpus.iter().filter(|gpu| gpu.attached).collect();
-    let mean = mean(ours.iter().map(|gpu| gpu.utilization_pct));
+    let mean = timeline::mean(ours.iter().map(|gpu| gpu.utilization_pct));
     let mut pieces = Vec::new();
     if ours.len() > 1 {
         // An average hides the one rank that idles.
@@ -124,16 +110,13 @@ fn gpu(frame: &Frame, scene: &Scene<'_>) -> Timeline {
         pieces.extend(one.name.as_deref().map(|name| sanitise(name).into_owned()));
     }
     let simulated = ours.iter().any(|gpu| gpu.simulated);
-    Timeline {
-        series: Series::Gpu,
-        name: "GPU",
-        of: |p| p.gpu.get(),
-        top: Top::Percent,
+    let lost = ours.iter().any(|gpu| gpu.lost);
+    Numbers {
         value: format!("{}{}", format::percent(mean), if simulated { " simulated" } else { "" }),
         unit: "",
         pieces,
         empty: no_gpu(frame, scene),
-        trouble: if ours.iter().any(|gpu| gpu.lost) { Some("LOST") } else { trouble(&scene.sources().gpu) },
+        trouble: if lost { Some("LOST".to_owned()) } else { trouble(&scene.sources().gpu) },
     }
 }
 
@@ -161,9 +144,9 @@ fn no_gpu(frame: &Frame, scene: &Scene<'_>) -> String {
     reason.map_or_else(|| "no GPU seen".to_owned(), |reason| format!("no GPU seen: {reason}"))
 }
 
-fn loader(frame: &Frame) -> Timeline {
+fn loader(frame: &Frame) -> Numbers {
     let workers = &frame.workers;
-    let mean = |of: fn(&WorkerRates) -> Option<f64>| mean(workers.iter().map(of));
+    let mean = |of: fn(&WorkerRates) -> Option<f64>| timeline::mean(workers.iter().map(of));
     let batches = workers.iter().map(|w| w.batches_s).sum::<Option<f64>>().filter(|_| !workers.is_empty());
     let used = format::share(mean(|w| w.idle).map(|idle| 1.0 - idle));
     let (value, unit, empty) = match workers.len() {
@@ -171,11 +154,7 @@ fn loader(frame: &Frame) -> Timeline {
         1 => (format!("{used} of 1"), " worker", "the workers' time is not known"),
         n => (format!("{used} of {n}"), " workers", "the workers' time is not known"),
     };
-    Timeline {
-        series: Series::Loader,
-        name: "Loader",
-        of: |p| p.loader.get(),
-        top: Top::Percent,
+    Numbers {
         value,
         unit,
         pieces: measured([
@@ -189,16 +168,12 @@ fn loader(frame: &Frame) -> Timeline {
     }
 }
 
-fn cpu(frame: &Frame, scene: &Scene<'_>) -> Timeline {
+fn cpu(frame: &Frame, scene: &Scene<'_>) -> Numbers {
     let (job, host) = (&frame.job, &frame.host);
     let cores = |pct: Option<f64>| pct.map(|pct| pct / 100.0);
     let used = format::percent(host.allowed_cpu_pct);
     let (value, unit) = job.cpus_allowed.map_or((used.clone(), ""), |n| (format!("{used} of {n}"), " CPUs"));
-    Timeline {
-        series: Series::Cpu,
-        name: "CPU",
-        of: |p| p.cpu.get(),
-        top: Top::Percent,
+    Numbers {
         value,
         unit,
         pieces: measured([
@@ -215,7 +190,7 @@ fn cpu(frame: &Frame, scene: &Scene<'_>) -> Timeline {
     }
 }
 
-fn io(frame: &Frame, scene: &Scene<'_>) -> Timeline {
+fn io(frame: &Frame, scene: &Scene<'_>) -> Numbers {
     let (storage, host) = (&frame.storage, &frame.host);
     let read = timeline::read_bytes_s(frame);
     let disk = if storage.data_devices_known { "disk " } else { "disks " };
@@ -229,11 +204,7 @@ fn io(frame: &Frame, scene: &Scene<'_>) -> Timeline {
     ]);
     let mount = storage.mounts.first();
     pieces.extend(mount.map(|m| format!("{} {}", sanitise(&m.fs_type), sanitise(&m.mount_point))));
-    Timeline {
-        series: Series::Io,
-        name: "IO",
-        of: |p| p.io.get(),
-        top: Top::Bytes,
+    Numbers {
         value: format::rate(read),
         unit: if read.is_some() { " read" } else { "" },
         pieces,

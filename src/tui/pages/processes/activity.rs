@@ -1,84 +1,53 @@
 //! What a process of the job mostly does, in one word: the busiest stage of a worker, the largest part of a trainer's
 //! main thread.
 
+use std::collections::BTreeMap;
+
 use crate::diagnosis::verdict::{Verdict, WorkerVerdict};
 use crate::rates::Frame;
 use crate::rates::frame::{TrainerRates, WorkerRates};
 
-/// What takes the largest part of a process's time, by its place in [`WORDS`], which is the order when sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Activity(pub(super) usize);
-
 /// Stages of a worker, its states, and the parts of a trainer's time.
-const WORDS: [&str; 14] = [
-    "load",
-    "decode",
-    "transform",
-    "collate",
-    "hand-over",
-    "busy",
-    "io",
-    "queue",
-    "idle",
-    "wait data",
-    "wait GPU",
-    "host work",
-    "saving",
-    "other",
-];
-const STAGES: [usize; 6] = [0, 1, 2, 3, 4, IDLE];
-const STATES: [usize; 4] = [5, 6, 7, IDLE];
-const IDLE: usize = 8;
-/// The first part of a trainer's time.
-const PARTS: usize = 9;
+const STAGES: [&str; 6] = ["load", "decode", "transform", "collate", "hand-over", "idle"];
+const STATES: [&str; 4] = ["busy", "io", "queue", "idle"];
+const PARTS: [&str; 5] = ["wait data", "wait GPU", "host work", "saving", "other"];
 
-impl Activity {
-    /// The word shown to people.
-    pub fn word(self) -> &'static str {
-        WORDS.get(self.0).copied().unwrap_or_default()
-    }
+/// Its place in the order when sorted by: idle workers stand below those that do something.
+pub(super) fn place(activity: &str) -> Option<u64> {
+    let words = STAGES.iter().take(STAGES.len() - 1).chain(&STATES).chain(&PARTS);
+    words.zip(0..).find(|(word, _)| **word == activity).map(|(_, place)| place)
 }
 
-/// What each trainer and worker mostly does, by PID, in the order of the PIDs. Stacks tell the stages of a worker; where
-/// they did not look, its states are known.
-pub(super) fn all(frame: &Frame, verdict: Option<&Verdict>) -> Vec<(u32, Activity)> {
-    let mut told: Vec<&WorkerVerdict> = verdict.map(|v| v.workers.iter().collect()).unwrap_or_default();
-    told.sort_by_key(|worker| worker.pid);
-    let stage = |pid: u32| told.binary_search_by_key(&pid, |w| w.pid).ok().and_then(|at| told.get(at)).copied();
+/// What each trainer and worker mostly does, by PID. Stacks tell the stages of a worker; where they did not look, its
+/// states are known.
+pub(super) fn all(frame: &Frame, verdict: Option<&Verdict>) -> BTreeMap<u32, &'static str> {
+    let told = verdict.into_iter().flat_map(|verdict| &verdict.workers).map(|worker| (worker.pid, worker));
+    let told: BTreeMap<u32, &WorkerVerdict> = told.collect();
     let workers = frame.workers.iter().filter_map(|worker| {
-        let activity = stage(worker.id.pid).and_then(by_stage).or_else(|| by_state(worker))?;
-        Some((worker.id.pid, activity))
+        let stage = told.get(&worker.id.pid).and_then(|told| by_stage(told));
+        Some((worker.id.pid, stage.or_else(|| by_state(worker))?))
     });
     let trainers = frame.trainers.iter().filter_map(|trainer| Some((trainer.id.pid, by_part(trainer)?)));
-    let mut all: Vec<_> = trainers.chain(workers).collect();
-    all.sort_by_key(|(pid, _)| *pid);
-    all
+    trainers.chain(workers).collect()
 }
 
-/// The largest of some shares, the first of equal ones; none where nothing took any time.
-fn largest(shares: impl IntoIterator<Item = (usize, f64)>) -> Option<Activity> {
-    let mut largest = None;
-    for (place, share) in shares {
-        if share > largest.map_or(0.0, |(_, most)| most) {
-            largest = Some((place, share));
-        }
-    }
-    largest.map(|(place, _)| Activity(place))
+/// The word with the largest share, the first of equal ones; none where nothing took any time.
+fn largest<const N: usize>(words: [&'static str; N], shares: [f64; N]) -> Option<&'static str> {
+    let some = words.into_iter().zip(shares).filter(|(_, share)| *share > 0.0);
+    some.reduce(|most, next| if next.1 > most.1 { next } else { most }).map(|(word, _)| word)
 }
 
-fn by_stage(worker: &WorkerVerdict) -> Option<Activity> {
+fn by_stage(worker: &WorkerVerdict) -> Option<&'static str> {
     let s = worker.stages?;
-    let idle = worker.idle.unwrap_or(0.0);
-    largest(STAGES.into_iter().zip([s.load, s.decode, s.transform, s.collate, s.hand_over, idle]))
+    largest(STAGES, [s.load, s.decode, s.transform, s.collate, s.hand_over, worker.idle.unwrap_or(0.0)])
 }
 
-fn by_state(worker: &WorkerRates) -> Option<Activity> {
-    let shares = [worker.busy, worker.io_wait, worker.runnable, worker.idle];
-    largest(STATES.into_iter().zip(shares.map(|share| share.unwrap_or(0.0))))
+fn by_state(worker: &WorkerRates) -> Option<&'static str> {
+    largest(STATES, [worker.busy, worker.io_wait, worker.runnable, worker.idle].map(|share| share.unwrap_or(0.0)))
 }
 
-fn by_part(trainer: &TrainerRates) -> Option<Activity> {
-    largest((PARTS..).zip(trainer.split_s.values()))
+fn by_part(trainer: &TrainerRates) -> Option<&'static str> {
+    largest(PARTS, trainer.split_s.values())
 }
 
 #[cfg(test)]
@@ -106,7 +75,7 @@ mod tests {
     }
 
     fn words(verdict: Option<&Verdict>) -> Vec<(u32, &'static str)> {
-        all(&frame(), verdict).into_iter().map(|(pid, activity)| (pid, activity.word())).collect()
+        all(&frame(), verdict).into_iter().collect()
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, drawn: &mut D
 /// The numbers, then the command line, which may be long.
 fn lines(process: &ProcessRates, frame: &Frame, page: &Processes, width: usize) -> Vec<String> {
     let mut texts = numbers(process);
-    texts.extend(page.table.activity_of(process.id.pid).map(|activity| format!("mostly: {}", activity.word())));
+    texts.extend(page.table.activity_of(process.id.pid).map(|activity| format!("mostly: {activity}")));
     let worker = frame.workers.iter().find(|worker| worker.id == process.id).map(of_worker);
     let trainer = frame.trainers.iter().find(|trainer| trainer.id == process.id).map(of_trainer);
     let threads = frame.threads.iter().filter(|thread| thread.process == process.id).take(THREADS);

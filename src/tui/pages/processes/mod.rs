@@ -13,7 +13,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::action::Action;
-use super::{Choice, Content, NOTHING, Reply, Spec};
+use super::{Choice, Content, Reply};
 use crate::rates::frame::ProcessRates;
 use crate::sample::ProcessId;
 use crate::tui::widgets::drawn::{Drawn, Hit};
@@ -23,24 +23,6 @@ use crate::tui::widgets::scene::Scene;
 pub use columns::{COLUMNS, Column};
 pub use order::Sort;
 use rows::Table;
-
-pub(super) const SPEC: Spec = Spec {
-    word: "processes",
-    name: "Processes",
-    short: "Procs",
-    keys: "5",
-    help: "processes of the job",
-    footer: &[
-        (Action::Enter, "process"),
-        (Action::NextSort, "sort"),
-        (Action::Tree, "tree"),
-        (Action::Filter, "filter"),
-        (Action::Search, "search"),
-        (Action::Threads, "threads"),
-        (Action::Kill, "signal"),
-    ],
-    needs: NOTHING,
-};
 
 /// What the page remembers.
 #[derive(Debug, Clone)]
@@ -104,9 +86,14 @@ impl Content for Processes {
                 self.search_from = self.selected(scene).map(|process| process.id);
                 return Reply::Prompt(Prompt::new(Purpose::Search, ""));
             }
-            Action::Kill => return signals::signal(self.selected(scene), scene),
-            Action::NiceLess => return signals::nice(self.selected(scene), false, scene),
-            Action::NiceMore => return signals::nice(self.selected(scene), true, scene),
+            Action::Kill | Action::NiceLess | Action::NiceMore => {
+                let process = self.selected(scene);
+                let menu = match action {
+                    Action::Kill => signals::signal(process, scene),
+                    _ => signals::nice(process, action == Action::NiceMore, scene),
+                };
+                return menu.unwrap_or_else(Reply::Notice);
+            }
             Action::Enter => return self.open(scene),
             _ => return Reply::Changed,
         }

@@ -1,9 +1,8 @@
 //! In which order processes stand: amounts from the largest down, words and PIDs upwards, what was not measured last.
 
-use super::activity::Activity;
+use super::activity;
 use super::columns::{Column, Kind};
 use crate::rates::frame::ProcessRates;
-use crate::sample::ProcessRole;
 
 /// How the table is sorted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,7 +25,7 @@ impl Sort {
         self,
         rows: &mut [u32],
         processes: &[ProcessRates],
-        activity: impl Fn(u32) -> Option<Activity>,
+        activity: impl Fn(u32) -> Option<&'static str>,
     ) {
         let process = |row: &u32| processes.get(*row as usize);
         if self.column == Column::Command {
@@ -47,12 +46,13 @@ impl Sort {
     }
 
     /// A number that rises along the order.
-    fn key(self, p: &ProcessRates, activity: impl Fn(u32) -> Option<Activity>) -> Option<u64> {
+    fn key(self, p: &ProcessRates, activity: impl Fn(u32) -> Option<&'static str>) -> Option<u64> {
         match self.column {
-            Column::Role => Some(u64::from(rank(p.role)) << 32 | u64::from(p.id.pid)),
+            // Roles are declared in this order.
+            Column::Role => Some((p.role as u64) << 32 | u64::from(p.id.pid)),
             Column::Pid => Some(u64::from(p.id.pid)),
-            Column::State => Some(u64::from(state(p.state)) << 32 | u64::from(u32::from(p.state))),
-            Column::Stage => activity(p.id.pid).map(|activity| activity.0 as u64),
+            Column::State => Some(state(p.state) << 32 | u64::from(u32::from(p.state))),
+            Column::Stage => activity(p.id.pid).and_then(activity::place),
             Column::Nice => p.nice.and_then(|nice| u64::try_from(i64::from(nice) + (1 << 32)).ok()),
             Column::Cpu => most(p.cpu_pct),
             Column::Queue => most(p.run_delay_share),
@@ -80,27 +80,9 @@ fn most(amount: Option<f64>) -> Option<u64> {
     Some(!rising)
 }
 
-fn rank(role: ProcessRole) -> u8 {
-    match role {
-        ProcessRole::Trainer => 0,
-        ProcessRole::Worker => 1,
-        ProcessRole::Launcher => 2,
-        ProcessRole::Helper => 3,
-        ProcessRole::Other => 4,
-    }
-}
-
 /// Those that run or wait for something first (proc(5), state).
-fn state(letter: char) -> u8 {
-    match letter {
-        'R' => 0,
-        'D' => 1,
-        'T' | 't' => 2,
-        'S' => 3,
-        'I' => 4,
-        'Z' | 'X' | 'x' => 5,
-        _ => 6,
-    }
+fn state(letter: char) -> u64 {
+    ["R", "D", "Tt", "S", "I", "ZXx"].iter().take_while(|letters| !letters.contains(letter)).count() as u64
 }
 
 #[cfg(test)]
@@ -109,7 +91,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sample::ProcessId;
+    use crate::sample::{ProcessId, ProcessRole};
 
     fn processes(cpu: &[Option<f64>]) -> Vec<ProcessRates> {
         let process = |(pid, cpu_pct): (u32, &Option<f64>)| ProcessRates {

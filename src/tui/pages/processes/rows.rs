@@ -1,43 +1,42 @@
 //! Which process or thread stands on which row, which match the filter, and which row is selected.
 
-use super::activity::{self, Activity};
+use std::collections::BTreeMap;
+
+use super::activity;
 use super::order::{self, Sort};
-use super::tree::{self, Branch};
+use super::tree::{self, Branch, Groups};
 use crate::diagnosis::verdict::Verdict;
 use crate::rates::Frame;
 use crate::rates::frame::ProcessRates;
 use crate::rates::threads::ThreadRates;
 use crate::sample::ProcessId;
 
-/// What stands on a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry {
-    /// Place in the frame's `processes`.
-    Process(u32),
-    /// Place in the frame's `threads`.
-    Thread(u32),
-}
-
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// What stands on it.
-    pub entry: Entry,
+    /// Place in the frame's `processes`.
+    pub process: u32,
+    /// Place in the frame's `threads`, where one of the process's threads stands on the row.
+    pub thread: Option<u32>,
     /// Where it stands in the tree; threads hang on their processes in a flat table too.
     pub branch: Branch,
 }
 
-/// What a row shows, whatever its number in the next frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Key {
-    process: ProcessId,
-    tid: Option<u32>,
+impl Row {
+    /// The process, and the thread where it is one's row.
+    pub fn of<'f>(&self, frame: &'f Frame) -> Option<(&'f ProcessRates, Option<&'f ThreadRates>)> {
+        let process = frame.processes.get(self.process as usize)?;
+        let Some(thread) = self.thread else { return Some((process, None)) };
+        Some((process, Some(frame.threads.get(thread as usize)?)))
+    }
 }
+
+/// What a row shows, whatever its number in the next frame: the process, and the TID of a thread.
+type Key = (ProcessId, Option<u32>);
 
 /// The rows of the table, in order, and the selected one. The selection follows its process.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
-    /// The rows.
     pub rows: Vec<Row>,
     /// The order; in a tree that of siblings.
     pub sort: Sort,
@@ -49,10 +48,9 @@ pub struct Table {
     pub filter: String,
     /// Processes that are shown.
     pub matching: usize,
-    /// Selected row.
     pub selected: usize,
     selected_key: Option<Key>,
-    activities: Vec<(u32, Activity)>,
+    activities: BTreeMap<u32, &'static str>,
 }
 
 impl Table {
@@ -68,12 +66,12 @@ impl Table {
         if let Some(key) = self.selected_key {
             let row = frame.and_then(|frame| self.rows.iter().position(|row| key_of(frame, row) == Some(key)));
             // A thread that did nothing in this interval has no row: its process is near.
-            let process = || frame.and_then(|frame| self.row_of(frame, key.process));
+            let process = || frame.and_then(|frame| self.row_of(frame, key.0));
             self.selected = row.or_else(process).unwrap_or(self.selected);
         }
         self.selected = self.selected.min(self.rows.len().saturating_sub(1));
         if let Some(key) = frame.and_then(|frame| key_of(frame, self.rows.get(self.selected)?))
-            && self.selected_key.is_none_or(|selected| selected.process != key.process)
+            && self.selected_key.is_none_or(|selected| selected.0 != key.0)
         {
             self.selected_key = Some(key);
         }
@@ -86,15 +84,16 @@ impl Table {
         let mut order: Vec<u32> = shown.map(|(place, _)| place).collect();
         self.sort.apply(&mut order, processes, |pid| self.activity_of(pid));
         self.matching = order.len();
-        let threads = if self.threads { Threads::of(frame) } else { Threads::default() };
+        let threads = frame.threads.iter().map(|thread| thread.process).zip(0..).filter(|_| self.threads);
+        let threads = Groups::new(threads);
         let rows = &mut self.rows;
-        let mut add = |place: u32, branch: Branch, children: bool| {
-            rows.push(Row { entry: Entry::Process(place), branch });
-            let Some(process) = processes.get(place as usize) else { return };
-            let below = threads.of_process(process.id);
+        let mut add = |process: u32, branch: Branch, children: bool| {
+            rows.push(Row { process, thread: None, branch });
+            let below = processes.get(process as usize).map(|process| threads.of(process.id)).unwrap_or_default();
             let last = below.len().saturating_sub(1);
             rows.extend(below.iter().enumerate().map(|(nth, (_, thread))| Row {
-                entry: Entry::Thread(*thread),
+                process,
+                thread: Some(*thread),
                 branch: branch.child(nth == last && !children),
             }));
         };
@@ -106,9 +105,8 @@ impl Table {
     }
 
     /// What a trainer or worker mostly does.
-    pub fn activity_of(&self, pid: u32) -> Option<Activity> {
-        let at = self.activities.binary_search_by_key(&pid, |(pid, _)| *pid).ok()?;
-        self.activities.get(at).map(|(_, activity)| *activity)
+    pub fn activity_of(&self, pid: u32) -> Option<&'static str> {
+        self.activities.get(&pid).copied()
     }
 
     /// Selects a row, or the last one if there are fewer.
@@ -119,29 +117,22 @@ impl Table {
 
     /// The selected process; of a thread its process.
     pub fn process<'f>(&self, frame: Option<&'f Frame>) -> Option<&'f ProcessRates> {
-        let frame = frame?;
-        match self.rows.get(self.selected)?.entry {
-            Entry::Process(place) => frame.processes.get(place as usize),
-            Entry::Thread(place) => {
-                let thread = frame.threads.get(place as usize)?;
-                frame.processes.iter().find(|process| process.id == thread.process)
-            }
-        }
+        Some(self.rows.get(self.selected)?.of(frame?)?.0)
     }
 
     /// The row of a process.
     pub fn row_of(&self, frame: &Frame, process: ProcessId) -> Option<usize> {
-        self.rows.iter().position(|row| key_of(frame, row) == Some(Key { process, tid: None }))
+        self.rows.iter().position(|row| key_of(frame, row) == Some((process, None)))
     }
 
     /// The first row at or below `from` on which this text stands, going on at the top.
     pub fn find(&self, frame: &Frame, text: &str, from: usize) -> Option<usize> {
         let needle = Needle::new(text);
-        let is_in = |row: &Row| match row.entry {
-            Entry::Process(place) => frame.processes.get(place as usize).is_some_and(|process| needle.is_in(process)),
-            Entry::Thread(place) => {
-                frame.threads.get(place as usize).is_some_and(|thread| needle.is_in_thread(thread))
-            }
+        let is_in = |row: &Row| {
+            row.of(frame).is_some_and(|(process, thread)| match thread {
+                Some(thread) => needle.is_in_any([&thread.name, thread.role.word()], thread.tid),
+                None => needle.is_in(process),
+            })
         };
         let below = self.rows.iter().enumerate().skip(from);
         let above = self.rows.iter().enumerate().take(from);
@@ -150,31 +141,7 @@ impl Table {
 }
 
 fn key_of(frame: &Frame, row: &Row) -> Option<Key> {
-    match row.entry {
-        Entry::Process(place) => Some(Key { process: frame.processes.get(place as usize)?.id, tid: None }),
-        Entry::Thread(place) => {
-            let thread = frame.threads.get(place as usize)?;
-            Some(Key { process: thread.process, tid: Some(thread.tid) })
-        }
-    }
-}
-
-/// The threads of a frame by their processes, the busiest of each first.
-#[derive(Default)]
-struct Threads(Vec<(ProcessId, u32)>);
-
-impl Threads {
-    fn of(frame: &Frame) -> Self {
-        let mut threads: Vec<_> = frame.threads.iter().map(|thread| thread.process).zip(0..).collect();
-        threads.sort_unstable();
-        Self(threads)
-    }
-
-    fn of_process(&self, process: ProcessId) -> &[(ProcessId, u32)] {
-        let start = self.0.partition_point(|(id, _)| *id < process);
-        let rest = self.0.get(start..).unwrap_or_default();
-        rest.get(..rest.partition_point(|(id, _)| *id == process)).unwrap_or_default()
-    }
+    row.of(frame).map(|(process, thread)| (process.id, thread.map(|thread| thread.tid)))
 }
 
 /// A text to look for, whatever its case.
@@ -190,18 +157,11 @@ impl Needle {
     }
 
     fn is_in(&self, process: &ProcessRates) -> bool {
-        self.text.is_empty()
-            || self.is_in_text(order::command(process))
-            || self.is_in_text(process.role.word())
-            || self.is_in_number(process.id.pid)
+        self.is_in_any([order::command(process), process.role.word()], process.id.pid)
     }
 
-    fn is_in_thread(&self, thread: &ThreadRates) -> bool {
-        self.is_in_text(&thread.name) || self.is_in_text(thread.role.word()) || self.is_in_number(thread.tid)
-    }
-
-    fn is_in_number(&self, number: u32) -> bool {
-        self.number && number.to_string().contains(&self.text)
+    fn is_in_any(&self, texts: [&str; 2], number: u32) -> bool {
+        texts.into_iter().any(|text| self.is_in_text(text)) || self.number && number.to_string().contains(&self.text)
     }
 
     fn is_in_text(&self, text: &str) -> bool {
@@ -250,7 +210,7 @@ mod tests {
         table
             .rows
             .iter()
-            .map(|row| key_of(frame, row).map(|key| key.tid.unwrap_or(key.process.pid)).unwrap())
+            .map(|row| key_of(frame, row).map(|(process, tid)| tid.unwrap_or(process.pid)).unwrap())
             .collect()
     }
 
@@ -346,10 +306,7 @@ mod tests {
             let mut t = Table { tree, threads, filter: filter.clone(), ..Table::default() };
             t.sort.column = column;
             t.refresh(Some(&f), None);
-            let places = t.rows.iter().filter_map(|row| match row.entry {
-                Entry::Process(place) => Some(place),
-                Entry::Thread(_) => None,
-            });
+            let places = t.rows.iter().filter(|row| row.thread.is_none()).map(|row| row.process);
             let mut places: Vec<u32> = places.collect();
             places.sort_unstable();
             let needle = Needle::new(&filter);

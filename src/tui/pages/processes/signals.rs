@@ -8,7 +8,7 @@ use crate::sample::ProcessRole;
 use crate::text::fit;
 use crate::tui::message::Effect;
 use crate::tui::pages::{Choice, Reply};
-use crate::tui::widgets::menu::{Item, Menu};
+use crate::tui::widgets::menu::{Confirm, Item, Menu};
 use crate::tui::widgets::scene::Scene;
 
 /// Cells of the command line in a question.
@@ -33,31 +33,22 @@ const SIGNALS: [(Signal, char, &str, &str); 8] = [
 const NICE: [i32; 10] = [-20, -15, -10, -5, -1, 0, 5, 10, 15, 19];
 
 /// The menu of signals, or why there is none.
-pub(super) fn signal(process: Option<&ProcessRates>, scene: &Scene<'_>) -> Reply {
-    let process = match allowed(process, scene) {
-        Ok(process) => process,
-        Err(why) => return Reply::Notice(why.to_owned()),
-    };
+pub(super) fn signal(process: Option<&ProcessRates>, scene: &Scene<'_>) -> Result<Reply, String> {
+    let process = allowed(process, scene)?;
     let items = SIGNALS.iter().map(|(signal, key, name, text)| {
         let number = signal.as_raw();
         let question = format!("Send {name} ({number}) to {}? {}", whom(process), becomes(*signal, process.role));
-        let effect = Effect::Signal(process.id, number);
-        let choice = Choice::ask(question, effect);
+        let choice = Choice::Ask(Confirm { question, effect: Effect::Signal(process.id, number) });
         Item { key: *key, text: format!("{number:>2} {name:<8} {text}"), choice }
     });
     let title = format!("Signal to {} {}", process.role.word(), process.id.pid);
-    Reply::Menu(Menu { title, items: items.collect(), selected: 0 })
+    Ok(Reply::Menu(Menu { title, items: items.collect(), selected: 0 }))
 }
 
 /// The menu of lower or higher nice values, or why there is none.
-pub(super) fn nice(process: Option<&ProcessRates>, higher: bool, scene: &Scene<'_>) -> Reply {
-    let process = match allowed(process, scene) {
-        Ok(process) => process,
-        Err(why) => return Reply::Notice(why.to_owned()),
-    };
-    let Some(now) = process.nice else {
-        return Reply::Notice(format!("the nice value of {} is not known", process.id.pid));
-    };
+pub(super) fn nice(process: Option<&ProcessRates>, higher: bool, scene: &Scene<'_>) -> Result<Reply, String> {
+    let process = allowed(process, scene)?;
+    let now = process.nice.ok_or_else(|| format!("the nice value of {} is not known", process.id.pid))?;
     let next = if higher { now + 1 } else { now - 1 };
     let mut values: Vec<i32> = NICE.into_iter().chain([next]).collect();
     values.retain(|value| (-20..=19).contains(value) && if higher { *value > now } else { *value < now });
@@ -65,38 +56,34 @@ pub(super) fn nice(process: Option<&ProcessRates>, higher: bool, scene: &Scene<'
     values.dedup();
     if values.is_empty() {
         let end = if higher { "highest" } else { "lowest" };
-        return Reply::Notice(format!("{} has the {end} nice value already: {now}", process.id.pid));
+        return Err(format!("{} has the {end} nice value already: {now}", process.id.pid));
     }
-    let effect = if higher {
+    let change = if higher {
         "It gets less CPU time than others where CPUs are short."
     } else {
         "It gets more CPU time than others where CPUs are short; this needs root."
     };
     let items = (b'a'..=b'p').map(char::from).zip(values).map(|(key, value)| {
         let question =
-            format!("Set the nice value of {} from {now} to {value}, for all its threads? {effect}", whom(process));
-        let choice = Choice::ask(question, Effect::Renice(process.id, value));
+            format!("Set the nice value of {} from {now} to {value}, for all its threads? {change}", whom(process));
+        let choice = Choice::Ask(Confirm { question, effect: Effect::Renice(process.id, value) });
         Item { key, text: format!("{value:>3}"), choice }
     });
     let title = format!("Nice value of {} {}: now {now}", process.role.word(), process.id.pid);
-    Reply::Menu(Menu { title, items: items.collect(), selected: 0 })
+    Ok(Reply::Menu(Menu { title, items: items.collect(), selected: 0 }))
 }
 
 /// The process, where something may be done to it: it is switched on, and what is on the screen is true now.
 fn allowed<'p>(process: Option<&'p ProcessRates>, scene: &Scene<'_>) -> Result<&'p ProcessRates, &'static str> {
-    if scene.job.replay.is_some() {
-        return Err("this is a recording: its processes cannot be signalled");
+    match scene.job {
+        job if job.replay.is_some() => Err("this is a recording: its processes cannot be signalled"),
+        _ if !scene.may_signal => Err(OFF),
+        job if !job.is_live() => {
+            Err("this is the past, and the process may be another by now: go back to live first ( } )")
+        }
+        job if job.ended.is_some() => Err("the target has ended: what is shown is its last moment"),
+        _ => process.ok_or("no process is selected"),
     }
-    if !scene.may_signal {
-        return Err(OFF);
-    }
-    if !scene.job.is_live() {
-        return Err("this is the past, and the process may be another by now: go back to live first ( } )");
-    }
-    if scene.job.ended.is_some() {
-        return Err("the target has ended: what is shown is its last moment");
-    }
-    process.ok_or("no process is selected")
 }
 
 /// `trainer 1234 “python train.py…”`.
@@ -106,14 +93,13 @@ fn whom(process: &ProcessRates) -> String {
 
 /// What becomes of the run.
 fn becomes(signal: Signal, role: ProcessRole) -> String {
-    if signal == Signal::STOP {
-        return "It stands still until SIGCONT and keeps its memory, GPU memory too; others that wait for it may time out."
-            .to_owned();
-    }
-    if signal == Signal::CONT {
-        return "It goes on where it was stopped.".to_owned();
-    }
     let how = match signal {
+        Signal::STOP => {
+            return "It stands still until SIGCONT and keeps its memory, GPU memory too; others that wait for it may time \
+                    out."
+                .to_owned();
+        }
+        Signal::CONT => return "It goes on where it was stopped.".to_owned(),
         Signal::KILL => "It ends at once and cannot clean up",
         Signal::USR1 | Signal::USR2 => "It ends, unless the program handles this signal",
         _ => "It ends",

@@ -4,6 +4,8 @@
 //! descendant. No process is lost or shown twice over it: those without a visible parent stand at the root, and a circle
 //! is cut open.
 
+use std::collections::HashSet;
+
 use crate::rates::frame::ProcessRates;
 
 /// No parent.
@@ -34,15 +36,14 @@ impl Branch {
 pub(super) fn walk(processes: &[ProcessRates], rows: &[u32], mut each: impl FnMut(u32, Branch, bool)) {
     let mut parents = parents(processes);
     skip_hidden(&mut parents, rows);
-    let children = Children::new(&parents, rows);
-    let mut stack: Vec<(u32, Branch)> = Vec::new();
-    let roots = rows.iter().rev().filter(|row| parent(&parents, **row) == NONE);
-    stack.extend(roots.map(|row| (*row, Branch::default())));
+    let children = Groups::new(rows.iter().map(|row| (parent(&parents, *row), *row)));
+    let roots = children.of(NONE).iter().rev();
+    let mut stack: Vec<(u32, Branch)> = roots.map(|(_, row)| (*row, Branch::default())).collect();
     while let Some((row, branch)) = stack.pop() {
         let below = children.of(row);
         each(row, branch, !below.is_empty());
         let last = below.len().saturating_sub(1);
-        stack.extend(below.iter().enumerate().rev().map(|(place, child)| (*child, branch.child(place == last))));
+        stack.extend(below.iter().enumerate().rev().map(|(place, (_, child))| (*child, branch.child(place == last))));
     }
 }
 
@@ -58,12 +59,8 @@ fn set(parents: &mut [u32], row: u32, to: u32) {
 
 /// The place of each process's parent; circles are cut.
 fn parents(processes: &[ProcessRates]) -> Vec<u32> {
-    let mut by_pid: Vec<(u32, u32)> = processes.iter().map(|p| p.id.pid).zip(0..NONE).collect();
-    by_pid.sort_unstable();
-    let place = |pid: u32| {
-        let at = by_pid.partition_point(|(other, _)| *other < pid);
-        by_pid.get(at).filter(|(other, _)| *other == pid).map_or(NONE, |(_, place)| *place)
-    };
+    let by_pid = Groups::new(processes.iter().map(|p| p.id.pid).zip(0..NONE));
+    let place = |pid: u32| by_pid.of(pid).first().map_or(NONE, |(_, place)| *place);
     let mut parents: Vec<u32> = processes.iter().map(|p| place(p.parent)).collect();
     // Walks up from each process; who was met on an earlier walk is known to lead to a root.
     let mut met = vec![0u32; parents.len()];
@@ -90,18 +87,12 @@ fn skip_hidden(parents: &mut [u32], rows: &[u32]) {
     if rows.len() == parents.len() {
         return;
     }
-    let mut visible = vec![false; parents.len()];
-    for row in rows {
-        if let Some(seen) = visible.get_mut(*row as usize) {
-            *seen = true;
-        }
-    }
-    let is_visible = |row: u32| visible.get(row as usize).copied().unwrap_or(true);
+    let visible: HashSet<u32> = rows.iter().copied().collect();
     let mut path = Vec::new();
     for row in rows {
         let mut here = parent(parents, *row);
         path.push(*row);
-        while here != NONE && !is_visible(here) {
+        while here != NONE && !visible.contains(&here) {
             path.push(here);
             here = parent(parents, here);
         }
@@ -112,45 +103,20 @@ fn skip_hidden(parents: &mut [u32], rows: &[u32]) {
     }
 }
 
-/// The children of each process, one list after the other.
-struct Children {
-    starts: Vec<u32>,
-    list: Vec<u32>,
-}
+/// Places by what they belong to, in the order in which they came.
+pub(super) struct Groups<K>(Vec<(K, u32)>);
 
-impl Children {
-    fn new(parents: &[u32], rows: &[u32]) -> Self {
-        let mut starts = vec![0u32; parents.len() + 1];
-        for row in rows {
-            let parent = parent(parents, *row);
-            if parent != NONE
-                && let Some(count) = starts.get_mut(parent as usize + 1)
-            {
-                *count += 1;
-            }
-        }
-        let mut sum = 0;
-        for start in &mut starts {
-            sum += *start;
-            *start = sum;
-        }
-        let mut list = vec![NONE; sum as usize];
-        let mut next = starts.clone();
-        for row in rows {
-            if let Some(at) = next.get_mut(parent(parents, *row) as usize)
-                && let Some(place) = list.get_mut(*at as usize)
-            {
-                *place = *row;
-                *at += 1;
-            }
-        }
-        Self { starts, list }
+impl<K: Ord + Copy> Groups<K> {
+    pub(super) fn new(places: impl Iterator<Item = (K, u32)>) -> Self {
+        let mut places: Vec<_> = places.collect();
+        places.sort_by_key(|(whose, _)| *whose);
+        Self(places)
     }
 
-    fn of(&self, row: u32) -> &[u32] {
-        let row = row as usize;
-        let (Some(start), Some(end)) = (self.starts.get(row), self.starts.get(row + 1)) else { return &[] };
-        self.list.get(*start as usize..*end as usize).unwrap_or_default()
+    pub(super) fn of(&self, whose: K) -> &[(K, u32)] {
+        let start = self.0.partition_point(|(other, _)| *other < whose);
+        let rest = self.0.get(start..).unwrap_or_default();
+        rest.get(..rest.partition_point(|(other, _)| *other == whose)).unwrap_or_default()
     }
 }
 

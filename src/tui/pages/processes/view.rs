@@ -7,7 +7,7 @@ use ratatui::style::Style;
 use super::Processes;
 use super::columns::{Column, Kind, Placed};
 use super::order;
-use super::rows::{Entry, Table};
+use super::rows::Table;
 use super::tree::Branch;
 use crate::rates::frame::ProcessRates;
 use crate::rates::threads::ThreadRates;
@@ -52,15 +52,10 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
     let rows = table.rows.iter().enumerate().skip(drawn.page.top);
     for ((place, row), y) in rows.zip(body.top()..body.bottom()) {
         let line = Line { area: Rect { y, height: 1, ..body }, placed: &placed, branch: row.branch, theme };
-        match row.entry {
-            Entry::Process(at) => {
-                let Some(process) = frame.processes.get(at as usize) else { continue };
-                line.process(buf, process, table);
-            }
-            Entry::Thread(at) => {
-                let Some(thread) = frame.threads.get(at as usize) else { continue };
-                line.thread(buf, thread);
-            }
+        match row.of(frame) {
+            Some((process, None)) => line.process(buf, process, table),
+            Some((_, Some(thread))) => line.thread(buf, thread),
+            None => continue,
         }
         if place == table.selected {
             buf.set_style(line.area, theme.selected());
@@ -83,11 +78,8 @@ fn shown(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>) {
     };
     let order = if table.sort.reversed { ", reversed" } else { "" };
     text.push_str(&format!(" · by {}{order}", table.sort.column.word()));
-    if table.tree {
-        text.push_str(" · tree");
-    }
-    if table.threads {
-        text.push_str(" · threads that ran");
+    for (on, what) in [(table.tree, " · tree"), (table.threads, " · threads that ran")] {
+        text.push_str(if on { what } else { "" });
     }
     let place = format!("{}/{}", (table.selected + 1).min(table.rows.len()), table.rows.len());
     let end = write_right(buf, area.x, area.y, area.right(), &place, theme.dim()).saturating_sub(1);
@@ -148,7 +140,7 @@ impl Line<'_> {
             Column::Pid => p.id.pid.to_string(),
             Column::Role => p.role.word().to_owned(),
             Column::State => if p.state.is_ascii_graphic() { p.state } else { '?' }.to_string(),
-            Column::Stage => number(table.activity_of(p.id.pid).map(|activity| activity.word())),
+            Column::Stage => number(table.activity_of(p.id.pid)),
             Column::Cpu => format::number(p.cpu_pct),
             Column::Queue => format::number(p.run_delay_share.map(|share| share * 100.0)),
             Column::Memory => format::short_bytes(p.rss_bytes as f64),

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{Content, FOOTER, NOTHING, Spec};
+use super::Content;
 use crate::history::archive::MomentId;
 use crate::history::totals::Totals;
 use crate::tui::format;
@@ -17,16 +17,6 @@ use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::text::Text;
-
-pub const SPEC: Spec = Spec {
-    word: "run",
-    name: "Run",
-    short: "Run",
-    keys: "9",
-    help: "run: time by verdict, what the loop did, changes of verdict",
-    footer: FOOTER,
-    needs: NOTHING,
-};
 
 /// Most changes of verdict that are listed.
 const CHANGES: usize = 100;
@@ -68,9 +58,13 @@ impl Content for Run {
         let classes: Vec<Part> = classes.collect();
         let parts = run.split_s.iter().map(|(activity, s)| (activity_word(activity), s, theme.activity(activity)));
         let parts: Vec<Part> = parts.collect();
-        let mut changes = Text::new(area.width, theme);
-        changes.line("", Style::new());
-        changes.heading("Changes of verdict, the newest first");
+        let section = |name: &str| {
+            let mut text = Text::new(area.width, theme);
+            text.line("", Style::new());
+            text.line(name, theme.strong());
+            text
+        };
+        let mut changes = section("Changes of verdict, the newest first");
         if self.changes.is_empty() {
             changes.wrapped("", 2, "none so far", theme.dim());
         }
@@ -80,10 +74,7 @@ impl Content for Run {
         scrolled(buf, area, top, drawn, |page| {
             page.lines(&head.lines);
             for (name, parts) in [("Time by verdict", &classes), ("What the loop did", &parts)] {
-                let mut heading = Text::new(area.width, theme);
-                heading.line("", Style::new());
-                heading.line(name, theme.strong());
-                page.lines(&heading.lines);
+                page.lines(&section(name).lines);
                 let total: f64 = parts.iter().map(|(_, seconds, _)| seconds).sum();
                 page.each(parts.len(), |buf, rect, i| {
                     let Some((word, seconds, style)) = parts.get(i) else { return };
@@ -96,7 +87,7 @@ impl Content for Run {
                     bars::share(buf, bar, share, *style, Some(("·", theme.dim())));
                 });
             }
-            page.lines(changes.lines.get(1..).unwrap_or_default());
+            page.lines(&changes.lines);
         });
     }
 }

@@ -16,22 +16,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::action::Action;
-use super::{Content, NOTHING, Reply, Spec};
-use crate::jobs::Needs;
+use super::{Content, Reply};
 use crate::tui::widgets::drawn::{Drawn, Hit};
 use crate::tui::widgets::scene::Scene;
 use outline::{Key, Row};
 use recent::{Recent, Unpacked};
-
-pub const SPEC: Spec = Spec {
-    word: "stacks",
-    name: "Stacks",
-    short: "Stacks",
-    keys: "6",
-    help: "stacks: hottest functions of trainer and workers, sync lines",
-    footer: &[(Action::Enter, "fold"), (Action::Pause, "pause"), (Action::StepBack, "back")],
-    needs: Needs { stacks: true, ..NOTHING },
-};
 
 /// Folds remembered; more come only from a job that never stops making new processes.
 const FOLDS: usize = 4096;
@@ -43,7 +32,6 @@ pub struct Stacks {
     recent: Recent,
     /// The lines of the page, folded ones left out.
     rows: Vec<Row>,
-    /// The selected one.
     selected: usize,
     /// Parts that are not as they are at first.
     turned: HashSet<Key>,
@@ -93,9 +81,11 @@ impl Stacks {
 
     /// Folds or unfolds the selected line, or what it is a part of.
     fn turn(&mut self, scene: &Scene<'_>) {
-        let row = self.rows.get(self.selected);
-        let key = row.and_then(|row| if row.open.is_some() { Some(row.key.clone()) } else { row.key.parent() });
-        let Some(key) = key else { return };
+        let Some(row) = self.rows.get(self.selected) else { return };
+        let mut key = row.key.clone();
+        if row.open.is_none() {
+            key.pop();
+        }
         self.chosen = true;
         if !self.turned.remove(&key) {
             if self.turned.len() >= FOLDS {
@@ -112,15 +102,18 @@ impl Stacks {
 
     /// Makes the lines anew, and finds the selected one among them, or else what it was a part of.
     fn list(&mut self, scene: &Scene<'_>) {
-        let mut wanted = self.rows.get(self.selected).filter(|_| self.chosen).map(|row| row.key.clone());
+        let selected = self.rows.get(self.selected).filter(|_| self.chosen);
+        let mut wanted = selected.map(|row| row.key.clone()).unwrap_or_default();
         self.rows = outline::rows(&self.recent, scene.job, &self.turned);
-        if wanted.is_none() {
+        if wanted.is_empty() {
             self.selected = 0;
         }
-        while let Some(key) = wanted {
-            let place = self.rows.iter().position(|row| row.key == key);
-            self.selected = place.unwrap_or(self.selected);
-            wanted = key.parent().filter(|_| place.is_none());
+        while !wanted.is_empty() {
+            if let Some(place) = self.rows.iter().position(|row| row.key == wanted) {
+                self.selected = place;
+                break;
+            }
+            wanted.pop();
         }
         self.selected = self.selected.min(self.rows.len().saturating_sub(1));
     }

@@ -4,8 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::recent::{Function, Recent, Sum};
+use crate::diagnosis::verdict::Hottest;
 use crate::rates::stacks::{Activities, Activity};
 use crate::sample::ProcessId;
+use crate::tui::format;
 use crate::tui::job::Job;
 
 /// Smallest share of a thread's time that is listed, 0–1.
@@ -17,49 +19,31 @@ const LINES: usize = 12;
 /// Trainers that are unfolded at first; of more, the first one is.
 const OPEN: usize = 2;
 
-/// Whose time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Who {
+/// A part of the page.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Part {
     /// The main thread of a trainer.
     Trainer(ProcessId),
     /// The main threads of all workers.
     Workers,
     /// That of one.
     Worker(ProcessId),
-}
-
-/// Names a line of the page whatever its place.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Key {
-    /// A role.
-    Role(Who),
-    /// What it does.
-    Activities(Who),
-    /// A function: file and name.
-    Function(Who, Arc<str>, Arc<str>),
+    /// What a role does.
+    Activities,
+    /// A function: file and name, raw.
+    Function(Arc<str>, Arc<str>),
     /// A line of a function.
-    Line(Who, Arc<str>, Arc<str>, u32),
+    Line(u32),
     /// What is not listed.
-    Rest(Who),
+    Rest,
     /// The lines that wait for the device.
     SyncLines,
     /// One of them: file, function and line.
     Sync(String, String, u32),
 }
 
-impl Key {
-    /// What it is a part of.
-    #[must_use]
-    pub fn parent(&self) -> Option<Self> {
-        match self {
-            Self::Role(Who::Worker(_)) => Some(Self::Role(Who::Workers)),
-            Self::Role(_) | Self::SyncLines => None,
-            Self::Activities(who) | Self::Rest(who) | Self::Function(who, ..) => Some(Self::Role(*who)),
-            Self::Line(who, file, function, _) => Some(Self::Function(*who, Arc::clone(file), Arc::clone(function))),
-            Self::Sync(..) => Some(Self::SyncLines),
-        }
-    }
-}
+/// Names a line of the page whatever its place: the parts that it lies in, then itself.
+pub type Key = Vec<Part>;
 
 /// A line of the page.
 #[derive(Debug, Clone)]
@@ -68,84 +52,26 @@ pub struct Row {
     pub key: Key,
     /// Whether it is unfolded, where it can be.
     pub open: Option<bool>,
-    /// How deep it lies.
-    pub depth: u16,
-    /// What it says.
     pub what: What,
 }
 
-/// What a line says; shares are of the wall time of the role's main thread, 0–1.
+/// What a line says besides its name; shares are of the wall time of the role's main thread, 0–1.
 #[derive(Debug, Clone)]
 pub enum What {
-    /// A role.
-    Role {
-        /// Whose.
-        who: Who,
-        /// Rank, where there are several trainers.
-        rank: Option<usize>,
-        /// Processes of it that were looked into, and all of it.
-        looked: (usize, usize),
-        /// Samples by activity.
-        activities: Activities,
-    },
-    /// What it does, by activity.
-    Activities {
-        /// Samples by activity.
-        activities: Activities,
-        /// Share in validation loops.
-        validation: f64,
-    },
-    /// A function.
-    Function {
-        /// Share.
-        share: f64,
-        /// What the thread does there.
-        activity: Activity,
-        /// The user's own code.
-        user: bool,
-        /// Name, raw.
-        name: Arc<str>,
-        /// Path, raw.
-        file: Arc<str>,
-        /// Its most frequent line.
-        line: u32,
-    },
-    /// A line of a function.
-    Line {
-        /// Share.
-        share: f64,
-        /// Number.
-        number: u32,
-        /// Source, raw.
-        text: Option<Arc<str>>,
-        /// Of the samples there: share blocked in a wait.
-        blocked: f64,
-    },
-    /// Functions that are not listed.
-    Rest {
-        /// How many.
-        functions: usize,
-        /// Share of everything that is not listed.
-        share: f64,
-    },
-    /// The lines that wait for the device.
-    SyncLines {
-        /// How many there are; nothing where no stacks were judged.
-        count: Option<usize>,
-    },
-    /// One of them.
-    Sync {
-        /// Share.
-        share: f64,
-        /// Function.
-        function: String,
-        /// File.
-        file: String,
-        /// Line.
-        line: u32,
-        /// Source, raw, where it was seen.
-        text: Option<Arc<str>>,
-    },
+    /// Whose time it is, and the samples by activity.
+    Role(String, Activities),
+    /// Samples by activity, and the share in validation loops.
+    Activities(Activities, f64),
+    /// What the thread does there, whether it is the user's own code, and its most frequent line.
+    Function { share: f64, activity: Activity, user: bool, line: u32 },
+    /// Source, raw, and the share of the samples there that were blocked in a wait.
+    Line { share: f64, text: Option<Arc<str>>, blocked: f64 },
+    /// How much that is.
+    Rest(String),
+    /// The heading of these lines.
+    SyncLines(&'static str),
+    /// Source, raw, where it was seen.
+    Sync { share: f64, text: Option<Arc<str>> },
 }
 
 /// The lines of the page; `turned` holds the parts that are not as they are at first.
@@ -159,20 +85,29 @@ pub fn rows(recent: &Recent, job: &Job, turned: &HashSet<Key>) -> Vec<Row> {
         recent.trainers.iter().map(|(id, sum)| (order.get(id).copied().unwrap_or(usize::MAX), id, sum)).collect();
     trainers.sort_by_key(|(rank, id, _)| (*rank, **id));
     for (place, (rank, id, sum)) in trainers.iter().enumerate() {
-        let rank = Some(*rank).filter(|rank| several && *rank != usize::MAX);
-        let open = place == 0 || trainers.len() <= OPEN;
-        out.role(Who::Trainer(**id), rank, (1, 1), sum, open, 0);
+        let name = match several && *rank != usize::MAX {
+            true => format!("Rank {rank}, {}, main thread", id.pid),
+            false => format!("Trainer {}, main thread", id.pid),
+        };
+        out.role(vec![Part::Trainer(**id)], name, sum, place == 0 || trainers.len() <= OPEN);
     }
     if !recent.workers.is_empty() {
-        let all = job.frame().map_or(0, |frame| frame.workers.len()).max(recent.workers.len());
-        if out.role(Who::Workers, None, (recent.workers.len(), all), &recent.all_workers, true, 0) {
+        let looked = recent.workers.len();
+        let all = job.frame().map_or(0, |frame| frame.workers.len()).max(looked);
+        let seen = if looked < all { format!("{looked} of {all} seen") } else { format!("all {all}") };
+        if out.role(vec![Part::Workers], format!("Workers, {seen}"), &recent.all_workers, true) {
             for (id, sum) in &recent.workers {
-                out.role(Who::Worker(*id), None, (1, 1), sum, false, 1);
+                out.role(vec![Part::Workers, Part::Worker(*id)], format!("Worker {}", id.pid), sum, false);
             }
         }
     }
     out.sync_lines(recent, job);
     out.rows
+}
+
+/// The name of a part of another one.
+fn part_of(whole: &[Part], part: Part) -> Key {
+    whole.iter().cloned().chain([part]).collect()
 }
 
 struct Outline<'a> {
@@ -182,72 +117,48 @@ struct Outline<'a> {
 
 impl Outline<'_> {
     /// Adds a line that can be unfolded and tells whether it is.
-    fn part(&mut self, key: Key, depth: u16, open: bool, what: What) -> bool {
+    fn foldable(&mut self, key: Key, open: bool, what: What) -> bool {
         let open = open != self.turned.contains(&key);
-        self.rows.push(Row { key, open: Some(open), depth, what });
+        self.rows.push(Row { key, open: Some(open), what });
         open
     }
 
-    fn push(&mut self, key: Key, depth: u16, what: What) {
-        self.rows.push(Row { key, open: None, depth, what });
+    fn push(&mut self, key: Key, what: What) {
+        self.rows.push(Row { key, open: None, what });
     }
 
-    fn role(
-        &mut self,
-        who: Who,
-        rank: Option<usize>,
-        looked: (usize, usize),
-        sum: &Sum,
-        open: bool,
-        depth: u16,
-    ) -> bool {
-        let what = What::Role { who, rank, looked, activities: sum.main };
-        if !self.part(Key::Role(who), depth, open, what) {
+    fn role(&mut self, key: Key, name: String, sum: &Sum, open: bool) -> bool {
+        if !self.foldable(key.clone(), open, What::Role(name, sum.main)) {
             return false;
         }
-        let validation = sum.share(sum.validation);
-        self.push(Key::Activities(who), depth + 1, What::Activities { activities: sum.main, validation });
-        let mut listed = 0.0;
-        let mut count = 0;
-        for function in sum.functions.iter().take(FUNCTIONS) {
-            let share = sum.share(function.samples);
-            if share < LEAST {
-                break;
-            }
-            listed += share;
-            count += 1;
-            self.function(who, sum, function, share, depth + 1);
+        self.push(part_of(&key, Part::Activities), What::Activities(sum.main, sum.share(sum.validation)));
+        let shares = sum.functions.iter().map(|function| (function, sum.share(function.samples)));
+        let listed: Vec<_> = shares.take(FUNCTIONS).take_while(|(_, share)| *share >= LEAST).collect();
+        for (function, share) in &listed {
+            self.function(&key, sum, function, *share);
         }
-        let (functions, share) = (sum.functions.len().saturating_sub(count), (1.0 - listed).max(0.0));
-        if functions > 0 || share >= LEAST {
-            self.push(Key::Rest(who), depth + 1, What::Rest { functions, share });
+        let more = sum.functions.len().saturating_sub(listed.len());
+        let share = (1.0 - listed.iter().map(|(_, share)| share).sum::<f64>()).max(0.0);
+        if more > 0 || share >= LEAST {
+            let more = if more == 0 { String::new() } else { format!("{more} more, ") };
+            let text = format!("{more}{} of its time in all else", format::share(Some(share)));
+            self.push(part_of(&key, Part::Rest), What::Rest(text));
         }
         true
     }
 
-    fn function(&mut self, who: Who, sum: &Sum, function: &Function, share: f64, depth: u16) {
+    fn function(&mut self, role: &[Part], sum: &Sum, function: &Function, share: f64) {
         let Function { file, name, user, lines, .. } = function;
-        let key = Key::Function(who, Arc::clone(file), Arc::clone(name));
-        let what = What::Function {
-            share,
-            activity: function.activity(),
-            user: *user,
-            name: Arc::clone(name),
-            file: Arc::clone(file),
-            line: lines.first().map_or(0, |line| line.number),
-        };
-        if !self.part(key, depth, false, what) {
+        let key = part_of(role, Part::Function(Arc::clone(file), Arc::clone(name)));
+        let line = lines.first().map_or(0, |first| first.line);
+        let what = What::Function { share, activity: function.activity(), user: *user, line };
+        if !self.foldable(key.clone(), false, what) {
             return;
         }
         for line in lines.iter().take(LINES) {
-            let key = Key::Line(who, Arc::clone(file), Arc::clone(name), line.number);
-            let what = What::Line {
-                share: sum.share(line.samples),
-                number: line.number,
-                text: line.text.clone(),
-                blocked: f64::from(line.blocked) / f64::from(line.samples.max(1)),
-            };
-            self.push(key, depth + 1, what);
+            let blocked = f64::from(line.blocked) / f64::from(line.samples.max(1));
+            let what = What::Line { share: sum.share(line.samples), text: line.text.clone(), blocked };
+            self.push(part_of(&key, Part::Line(line.line)), what);
         }
     }
 
@@ -257,20 +168,18 @@ impl Outline<'_> {
         if main.is_none() && recent.trainers.is_empty() {
             return;
         }
-        let lines = main.map(|main| main.sync_lines.as_slice()).unwrap_or_default();
-        let what = What::SyncLines { count: main.map(|_| lines.len()) };
-        if !self.part(Key::SyncLines, 0, true, what) {
+        let lines = main.map(|main| main.sync_lines.as_slice());
+        let heading = match lines {
+            Some([]) => "Lines at which the host waits for the GPU: none that cost time",
+            Some(_) => "Lines at which the host waits for the GPU",
+            None => "Lines at which the host waits for the GPU: too few samples yet",
+        };
+        if !self.foldable(vec![Part::SyncLines], true, What::SyncLines(heading)) {
             return;
         }
-        for line in lines {
-            let what = What::Sync {
-                share: line.share,
-                function: line.function.clone(),
-                file: line.file.clone(),
-                line: line.line,
-                text: text_of(recent, &line.file, line.line),
-            };
-            self.push(Key::Sync(line.file.clone(), line.function.clone(), line.line), 1, what);
+        for Hottest { function, file, line, share } in lines.unwrap_or_default() {
+            let key = vec![Part::SyncLines, Part::Sync(file.clone(), function.clone(), *line)];
+            self.push(key, What::Sync { share: *share, text: text_of(recent, file, *line) });
         }
     }
 }
@@ -279,5 +188,5 @@ impl Outline<'_> {
 fn text_of(recent: &Recent, file: &str, line: u32) -> Option<Arc<str>> {
     let functions = recent.trainers.values().flat_map(|sum| &sum.functions);
     let mut there = functions.filter(|function| function.file.rsplit('/').next() == Some(file));
-    there.find_map(|function| function.lines.iter().find(|l| l.number == line)?.text.clone())
+    there.find_map(|function| function.lines.iter().find(|place| place.line == line)?.text.clone())
 }

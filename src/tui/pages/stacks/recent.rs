@@ -19,21 +19,8 @@ const UNPACKED: usize = 60;
 const FUNCTIONS: usize = 512;
 const LINES: usize = 64;
 
-/// A line of a function.
-#[derive(Debug, Clone)]
-pub struct Line {
-    /// Line number, 0 where unknown.
-    pub number: u32,
-    /// Its source, where it could be read; raw.
-    pub text: Option<Arc<str>>,
-    /// Samples.
-    pub samples: u32,
-    /// Of them, blocked in a wait that was called from there.
-    pub blocked: u32,
-}
-
 /// A function of one process, or of all workers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Function {
     /// Path; raw.
     pub file: Arc<str>,
@@ -41,12 +28,11 @@ pub struct Function {
     pub name: Arc<str>,
     /// It is the user's own code.
     pub user: bool,
-    /// Samples.
     pub samples: u32,
     /// Samples by what the thread was doing.
     pub activities: Activities,
-    /// Lines, most samples first.
-    pub lines: Vec<Line>,
+    /// Its lines, most samples first.
+    pub lines: Vec<Place>,
 }
 
 impl Function {
@@ -65,8 +51,6 @@ pub struct Sum {
     pub main: Activities,
     /// Of them, in a validation loop.
     pub validation: u32,
-    /// Windows of the sampler.
-    pub windows: u32,
     /// Functions, most samples first.
     pub functions: Vec<Function>,
     places: HashMap<(Arc<str>, Arc<str>), usize>,
@@ -83,7 +67,6 @@ impl Sum {
     fn add(&mut self, stacks: &ProcessStacks) {
         self.main.merge(&stacks.main);
         self.validation = self.validation.saturating_add(stacks.validation);
-        self.windows = self.windows.saturating_add(1);
         stacks.places.iter().for_each(|place| self.add_place(place));
     }
 
@@ -94,27 +77,20 @@ impl Sum {
             return;
         }
         if at == self.functions.len() {
-            self.functions.push(Function {
-                file: Arc::clone(&place.file),
-                name: Arc::clone(&place.function),
-                user: place.user,
-                samples: 0,
-                activities: Activities::default(),
-                lines: Vec::new(),
-            });
+            let (file, name) = (Arc::clone(&place.file), Arc::clone(&place.function));
+            self.functions.push(Function { file, name, user: place.user, ..Function::default() });
         }
         let Some(function) = self.functions.get_mut(at) else { return };
         function.samples = function.samples.saturating_add(place.samples);
         function.activities.add(place.activity, place.samples);
-        if let Some(line) = function.lines.iter_mut().find(|line| line.number == place.line) {
+        if let Some(line) = function.lines.iter_mut().find(|line| line.line == place.line) {
             line.samples = line.samples.saturating_add(place.samples);
             line.blocked = line.blocked.saturating_add(place.blocked);
             if line.text.is_none() {
                 line.text.clone_from(&place.text);
             }
         } else if function.lines.len() < LINES {
-            let Place { line: number, samples, blocked, .. } = *place;
-            function.lines.push(Line { number, text: place.text.clone(), samples, blocked });
+            function.lines.push(place.clone());
         }
     }
 
@@ -124,7 +100,7 @@ impl Sum {
         self.functions
             .sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| (&a.file, &a.name).cmp(&(&b.file, &b.name))));
         for function in &mut self.functions {
-            function.lines.sort_by_key(|line| (std::cmp::Reverse(line.samples), line.number));
+            function.lines.sort_by_key(|line| (std::cmp::Reverse(line.samples), line.line));
         }
     }
 }
@@ -132,7 +108,6 @@ impl Sum {
 /// What was seen lately.
 #[derive(Debug, Clone, Default)]
 pub struct Recent {
-    /// The trainers.
     pub trainers: BTreeMap<ProcessId, Sum>,
     /// The workers, one by one.
     pub workers: BTreeMap<ProcessId, Sum>,
@@ -180,14 +155,16 @@ impl Recent {
                 unpacked.moments.insert(id, stacks);
             }
         }
-        out.finish();
+        let one_by_one = out.trainers.values_mut().chain(out.workers.values_mut());
+        one_by_one.chain([&mut out.all_workers]).for_each(Sum::rank);
         out
     }
 
     /// Takes in the stacks of a frame; frames come newest first. False once they lie too far back.
     fn take(&mut self, ns: u64, stacks: &[ProcessStacks], now_ns: u64) -> bool {
         // A clock that went backwards ends the series too.
-        let Some(ago) = seconds(ns, now_ns).filter(|ago| *ago <= REACH_S) else { return false };
+        let ago = now_ns.checked_sub(ns).map(|ns| ns as f64 / 1e9).filter(|ago| *ago <= REACH_S);
+        let Some(ago) = ago else { return false };
         self.span_s = self.span_s.max(ago.min(SPAN_S));
         for stacks in stacks {
             let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers };
@@ -202,14 +179,4 @@ impl Recent {
         }
         true
     }
-
-    fn finish(&mut self) {
-        let one_by_one = self.trainers.values_mut().chain(self.workers.values_mut());
-        one_by_one.chain([&mut self.all_workers]).for_each(Sum::rank);
-    }
-}
-
-/// Seconds from one time to a later one.
-fn seconds(from_ns: u64, to_ns: u64) -> Option<f64> {
-    to_ns.checked_sub(from_ns).map(|ns| ns as f64 / 1e9)
 }

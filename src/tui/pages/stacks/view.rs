@@ -15,7 +15,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::outline::{Row, What, Who};
+use super::outline::{Part, Row, What};
 use super::recent::{Recent, SPAN_S};
 use super::{Stacks, absent, activity};
 use crate::rates::stacks::Activities;
@@ -107,43 +107,36 @@ fn heading(buf: &mut Buffer, area: Rect, columns: Columns, recent: &Recent, them
 }
 
 fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) {
-    let x = area.x + row.depth.min(3) * 2;
+    let x = area.x + count(row.key.len()).clamp(1, 4) * 2 - 2;
     if let Some(open) = row.open {
         write(buf, x, area.y, area.right(), if open { "-" } else { "+" }, theme.strong());
     }
     let at = from(area, x + 2);
-    match &row.what {
-        What::Role { who, rank, looked, activities } => role(buf, at, (*who, *rank, *looked), activities, theme),
-        What::Activities { activities, validation } => legend(buf, at, activities, *validation, theme),
-        What::Function { share, activity, user, name, file, line } => {
+    match (row.key.last(), &row.what) {
+        (_, What::Role(name, activities)) => role(buf, at, name, activities, theme),
+        (_, What::Activities(activities, validation)) => legend(buf, at, activities, *validation, theme),
+        (Some(Part::Function(file, name)), What::Function { share, activity, user, line }) => {
             let style = if *user { Style::new() } else { theme.dim() };
-            share_bar(buf, area, columns, *share, activity::style(theme, *activity));
             let (word, colour) = (activity::word(*activity), activity::style(theme, *activity));
+            share_bar(buf, area, columns, *share, colour);
             write(buf, columns.doing, area.y, columns.whose - 1, word, colour);
             write(buf, columns.whose, area.y, columns.name, if *user { "own" } else { "lib" }, style);
             place(buf, area, columns.name, (name, file, *line), *user, theme);
         }
-        What::Line { share, number, text, blocked } => {
+        (Some(Part::Line(number)), What::Line { share, text, blocked }) => {
             share_bar(buf, area, columns, *share, theme.dim());
             let waits = if *blocked >= 0.5 { " waiting" } else { "" };
             let number = if *number > 0 { format!("line {number}{waits}") } else { format!("line ?{waits}") };
             let x = write(buf, columns.doing, area.y, area.right(), &number, theme.dim());
             source(buf, from(area, (x + 1).max(columns.name)), text.as_deref(), theme);
         }
-        What::Rest { functions, share } => {
-            let more = if *functions == 0 { String::new() } else { format!("{functions} more, ") };
-            let text = format!("{more}{} of its time in all else", format::share(Some(*share)));
-            write_fit(buf, from(area, columns.doing), &text, theme.dim());
+        (_, What::Rest(text)) => {
+            write_fit(buf, from(area, columns.doing), text, theme.dim());
         }
-        What::SyncLines { count } => {
-            let text = match count {
-                Some(0) => "Lines at which the host waits for the GPU: none that cost time",
-                Some(_) => "Lines at which the host waits for the GPU",
-                None => "Lines at which the host waits for the GPU: too few samples yet",
-            };
-            write_fit(buf, at, text, theme.strong());
+        (_, What::SyncLines(heading)) => {
+            write_fit(buf, at, heading, theme.strong());
         }
-        What::Sync { share, function, file, line, text } => {
+        (Some(Part::Sync(file, function, line)), What::Sync { share, text }) => {
             share_bar(buf, area, columns, *share, theme.activity(LoopActivity::DeviceSync));
             let place = format!("{} {}:{line}", sanitise(function), sanitise(file));
             let x = write_fit(buf, from(area, columns.doing), &place, Style::new());
@@ -151,6 +144,7 @@ fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) 
                 source(buf, from(area, x + 2), text.as_deref(), theme);
             }
         }
+        _ => {}
     }
 }
 
@@ -201,21 +195,8 @@ fn source(buf: &mut Buffer, area: Rect, text: Option<&str>, theme: Theme) {
 }
 
 /// Whose time it is, what it goes into as a bar of letters, and on how many samples that rests.
-fn role(
-    buf: &mut Buffer,
-    area: Rect,
-    (who, rank, (looked, all)): (Who, Option<usize>, (usize, usize)),
-    activities: &Activities,
-    theme: Theme,
-) {
-    let name = match (who, rank) {
-        (Who::Trainer(id), None) => format!("Trainer {}, main thread", id.pid),
-        (Who::Trainer(id), Some(rank)) => format!("Rank {rank}, {}, main thread", id.pid),
-        (Who::Workers, _) if looked < all => format!("Workers, {looked} of {all} seen"),
-        (Who::Workers, _) => format!("Workers, all {all}"),
-        (Who::Worker(id), _) => format!("Worker {}", id.pid),
-    };
-    let x = write(buf, area.x, area.y, area.right(), &name, theme.strong());
+fn role(buf: &mut Buffer, area: Rect, name: &str, activities: &Activities, theme: Theme) {
+    let x = write(buf, area.x, area.y, area.right(), name, theme.strong());
     let samples = format!("{:>6} samples", activities.total());
     let end = write_right(buf, x + 1, area.y, area.right(), &samples, theme.dim());
     let from = (buf.area.x + NAME).max(x + 2);
@@ -232,18 +213,17 @@ fn legend(buf: &mut Buffer, area: Rect, activities: &Activities, validation: f64
     let mut shares =
         activity::ORDER.map(|(activity, letter)| (activity, letter, f64::from(activities.get(activity)) / total));
     shares.sort_by(|a, b| b.2.total_cmp(&a.2));
-    let mut x = area.x;
-    for (activity, letter, share) in shares.into_iter().filter(|(.., share)| *share >= 0.005) {
+    let parts = shares.into_iter().filter(|(.., share)| *share >= 0.005).map(|(activity, letter, share)| {
         let text = format!("{letter} {} {:.0} %", activity::word(activity), share * 100.0);
+        (text, activity::style(theme, activity))
+    });
+    let validation = Some(validation).filter(|share| *share >= 0.01);
+    let validation = validation.map(|share| (format!("({} in validation)", format::share(Some(share))), theme.dim()));
+    let mut x = area.x;
+    for (text, style) in parts.chain(validation) {
         if x + cells(&text) > area.right() {
             return;
         }
-        x = write(buf, x, area.y, area.right(), &text, activity::style(theme, activity)) + 2;
-    }
-    if validation >= 0.01 {
-        let text = format!("({} in validation)", format::share(Some(validation)));
-        if x + cells(&text) <= area.right() {
-            write(buf, x, area.y, area.right(), &text, theme.dim());
-        }
+        x = write(buf, x, area.y, area.right(), &text, style) + 2;
     }
 }

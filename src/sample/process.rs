@@ -1,0 +1,153 @@
+//! A process of the job and its threads: who they are, what they do, and their counters.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::named_enum;
+
+/// A process identity that survives PID reuse: the PID with its start time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// PID as seen from trainmon's PID namespace.
+    pub pid: u32,
+    /// Start time in clock ticks after boot (`/proc/PID/stat` field 22, proc(5)).
+    pub start_ticks: u64,
+}
+
+/// One process of the job.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ProcessSample {
+    /// Identity.
+    pub id: ProcessId,
+    /// Parent PID.
+    pub parent: u32,
+    /// PID in the innermost PID namespace of the process (last number of `NSpid`).
+    pub inner_pid: Option<u32>,
+    /// What it does in the job.
+    pub role: ProcessRole,
+    /// `comm`, raw (may hold anything; sanitise before showing).
+    pub comm: Arc<str>,
+    /// Command line, arguments joined by spaces, cut at 4 KiB, raw.
+    pub command: Arc<str>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Nice value, −20 (favoured) to 19 (`/proc/PID/stat` field 19); `None` in recordings that do not hold it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i32>,
+    /// State letter of `/proc/PID/stat` field 3 (R, S, D, T, t, Z, X, I).
+    pub state: char,
+    /// CPU time in user mode, clock ticks, all threads.
+    pub user_ticks: u64,
+    /// CPU time in kernel mode, clock ticks, all threads.
+    pub system_ticks: u64,
+    /// Page faults that needed no read from disk, since start.
+    pub minor_faults: u64,
+    /// Page faults that needed a read from disk, since start.
+    pub major_faults: u64,
+    /// Resident set, bytes.
+    pub rss_bytes: u64,
+    /// Number of threads.
+    pub thread_count: u32,
+    /// I/O counters where readable.
+    pub io: Option<IoCounters>,
+    /// Every thread with its own counters.
+    pub threads: Vec<ThreadSample>,
+}
+
+/// Prefix of the name that torch gives its data workers
+/// (torch/utils/data/_utils/worker.py, `_set_thread_name("pt_data_worker")`).
+pub const TORCH_WORKER: &str = "pt_data_worker";
+
+impl ProcessSample {
+    /// One of torch's data workers.
+    #[must_use]
+    pub fn is_torch_worker(&self) -> bool {
+        self.comm.starts_with(TORCH_WORKER)
+    }
+}
+
+/// One thread.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ThreadSample {
+    /// Thread ID.
+    pub tid: u32,
+    /// What it does.
+    pub role: ThreadRole,
+    /// `comm` of the thread, raw (may hold anything; sanitise before showing); empty where not known.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub name: Arc<str>,
+    /// Time on a CPU, nanoseconds (`schedstat` field 1).
+    pub on_cpu_ns: Option<u64>,
+    /// Time runnable but waiting for a CPU, nanoseconds (`schedstat` field 2).
+    pub run_delay_ns: Option<u64>,
+}
+
+/// `/proc/PID/io` (proc(5)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoCounters {
+    /// Bytes asked for by read-like system calls, page cache hits included.
+    pub read_chars: u64,
+    /// Bytes given to write-like system calls.
+    pub write_chars: u64,
+    /// Read-like system calls.
+    pub read_calls: u64,
+    /// Write-like system calls.
+    pub write_calls: u64,
+    /// Bytes really fetched from storage.
+    pub read_bytes: u64,
+    /// Bytes really sent to storage.
+    pub write_bytes: u64,
+}
+
+named_enum! {
+    /// What a process does in the job.
+    #[derive(Default)]
+    pub enum ProcessRole {
+        /// Runs the training loop. Several under one PID are the ranks of a distributed run.
+        Trainer = "trainer",
+        /// Makes batches for a trainer.
+        Worker = "worker",
+        /// Starts ranks or restarts them (torchrun, a shell).
+        Launcher = "launcher",
+        /// Forkserver, resource tracker and other helpers.
+        Helper = "helper",
+        /// Not known.
+        #[default]
+        Other = "other",
+    }
+}
+
+/// What a thread does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThreadRole {
+    /// The thread whose TID is the PID.
+    Main,
+    /// torch's pin-memory thread (`pt_data_pin`).
+    Pin,
+    /// torch's autograd threads (`pt_autograd_N`).
+    Autograd,
+    /// NCCL and gloo threads.
+    Communication,
+    /// A queue feeder: in the trainer it hands out batch indices, in a worker it hands over batches.
+    Feeder,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl ThreadRole {
+    /// The word shown to people.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Main => "main",
+            Self::Pin => "pin memory",
+            Self::Autograd => "autograd",
+            Self::Communication => "communication",
+            Self::Feeder => "feeder",
+            Self::Other => "other",
+        }
+    }
+}
