@@ -1,7 +1,6 @@
 //! The command line: every command and its own options. The options that all commands take stand in `config`.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, TypedValueParser};
@@ -51,9 +50,16 @@ pub enum Command {
     /// Write every sample to a file, so that the run can be judged again later or elsewhere.
     Record(RecordArgs),
     /// Look at a recording: the same screen, over time.
-    Replay(ReplayArgs),
+    Replay {
+        /// A recording of `trainmon record`.
+        file: PathBuf,
+    },
     /// Start a program and attach to it; its exit code is passed on.
-    Run(RunArgs),
+    Run {
+        /// The program and its arguments, after `--`.
+        #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
+        program: Vec<OsString>,
+    },
     /// A small training-like program of our own, attached to; works on a machine without a GPU.
     Demo(DemoArgs),
     /// What can be seen from here, what cannot, and the command that mends it.
@@ -76,9 +82,6 @@ pub enum Command {
 impl Cli {
     /// The settings in effect: the command line over the configuration file over the defaults. `matches` is what this was
     /// made from; `environment` gives environment variables.
-    ///
-    /// # Errors
-    /// A [`Failure`] of kind usage, one line.
     pub fn settings(
         &self,
         matches: &ArgMatches,
@@ -93,12 +96,12 @@ impl Cli {
     fn check(&self, matches: &ArgMatches) -> Result<(), Failure> {
         let word = matches.subcommand_name().unwrap_or("trainmon");
         let call = &self.parsed.call;
-        let starts_its_own = matches!(self.command, Some(Command::Run(_) | Command::Demo(_)));
+        let starts_its_own = matches!(self.command, Some(Command::Run { .. } | Command::Demo(_)));
         let logs = self.command.is_none() || starts_its_own;
         let records = matches!(self.command, Some(Command::Record(_)));
         let replays = matches!(
             self.command,
-            Some(Command::Replay(_) | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. }))
+            Some(Command::Replay { .. } | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. }))
         );
         let said = |ids: &[&str]| ids.iter().find(|id| is_said(matches, id)).map(|id| format!("--{id}"));
         let on_existing = said(&["force", "append"]);
@@ -149,22 +152,6 @@ pub struct RecordArgs {
     /// Other arguments stay, and so do the names of programs, disks, network interfaces and GPUs.
     #[arg(long, visible_alias = "anonymize")]
     pub anonymise: bool,
-}
-
-/// `replay`.
-#[derive(Debug, Clone, Default, Args)]
-pub struct ReplayArgs {
-    /// A recording of `trainmon record`.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-}
-
-/// `run`.
-#[derive(Debug, Clone, Default, Args)]
-pub struct RunArgs {
-    /// The program and its arguments, after `--`.
-    #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
-    pub program: Vec<OsString>,
 }
 
 /// `demo`.
@@ -242,12 +229,6 @@ pub enum Bottleneck {
     Gpu,
     /// Nothing costs more than a few percent.
     Balanced,
-}
-
-impl fmt::Display for Bottleneck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.to_possible_value().as_ref().map_or("", |value| value.get_name()))
-    }
 }
 
 fn parse_class(text: &str) -> Result<Class, String> {

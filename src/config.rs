@@ -24,6 +24,7 @@ use clap::{ArgMatches, FromArgMatches};
 
 use crate::errors::Failure;
 use crate::tui::arrangement::check_distinct;
+use crate::tui::theme;
 pub use options::{Call, Settings};
 pub use values::PID_MAX;
 
@@ -33,9 +34,6 @@ pub const DIAGNOSE_DURATION: Duration = Duration::from_secs(20);
 impl Settings {
     /// Lays what was said on the command line over the environment over the configuration file over the defaults.
     /// `file` is the one of `-c`; `environment` gives environment variables.
-    ///
-    /// # Errors
-    /// A [`Failure`] of kind usage, one line.
     pub fn load(
         file: Option<&Path>,
         matches: &ArgMatches,
@@ -106,15 +104,8 @@ fn folder(environment: &impl Fn(&str) -> Option<OsString>, variable: &str, at_ho
 /// decides, and all but the Linux console draw braille and boxes.
 #[must_use]
 pub fn utf8_locale(environment: &impl Fn(&str) -> Option<OsString>) -> bool {
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .filter_map(environment)
-        .find(|value| !value.is_empty())
-        .map(|value| value.to_string_lossy().to_ascii_lowercase());
-    match locale {
-        Some(locale) => locale.contains("utf-8") || locale.contains("utf8"),
-        None => environment("TERM").is_none_or(|term| term != "linux"),
-    }
+    let variable = |name: &str| Some(environment(name)?.to_string_lossy().into_owned());
+    theme::utf8_locale(&variable).unwrap_or_else(|| environment("TERM").is_none_or(|term| term != "linux"))
 }
 
 #[cfg(test)]

@@ -160,12 +160,19 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
     found.filter(|(alike, _)| *alike >= 0.6).map(|(_, known)| known)
 }
 
-/// The place of a byte offset in a text: line and column from 1, columns in characters.
+/// What is wrong with a text at a byte offset, in one line. Lines and columns count from 1, columns in characters.
 #[must_use]
-pub fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+pub fn refused(text: &str, offset: usize, what: &str) -> String {
     let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    (before.matches('\n').count() + 1, column)
+    format!("line {line}, column {column}: {}", what.replace('\n', " "))
+}
+
+/// [`refused`] for what is no TOML, or not the TOML that was expected.
+#[must_use]
+pub fn refused_by_toml(text: &str, error: &toml::de::Error) -> String {
+    refused(text, error.span().map_or(0, |span| span.start), error.message())
 }
 
 #[cfg(test)]

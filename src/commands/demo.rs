@@ -1,20 +1,19 @@
 //! `trainmon demo`: start the demo job and attach to it by the ordinary path.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::cli::DemoArgs;
 use crate::config::Settings;
 
 /// Runs the demo until the user has seen enough.
-///
-/// # Errors
-/// One line.
 pub fn run(settings: &Settings, arguments: &DemoArgs) -> anyhow::Result<ExitCode> {
     // Asked before anything starts: the answer must not name a process that ends with us.
     if settings.call.log.is_none() {
         super::live::terminal_or("trainmon demo --log -")?;
     }
-    let job = crate::demo::start(arguments.bottleneck, arguments.workers)?;
+    // Not current_exe(): this goes on working when the file has been replaced meanwhile.
+    let job = crate::demo::start_with(Path::new("/proc/self/exe"), arguments.bottleneck, arguments.workers)?;
     // The job lives until the screen or the log has ended, and ends on every way out of here, panics included.
     super::live::attach(settings, job.pid(), Some(&job.device_path))
 }

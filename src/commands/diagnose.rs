@@ -17,9 +17,6 @@ use crate::pipeline::Pipeline;
 use crate::sources::recording::Recording;
 
 /// Watches the target, or replays a recording of it, and prints the verdict.
-///
-/// # Errors
-/// One line.
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let verdict = match &arguments.replay {
         Some(path) => replay(settings, path)?,
@@ -29,8 +26,7 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
     if arguments.json {
         json::pretty(&mut out, &verdict)?;
     } else {
-        let color = settings.color && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let style = text::Style { ascii: settings.ascii, color: color && out.is_terminal() };
+        let style = text::Style { ascii: settings.ascii, color: settings.color && out.is_terminal() };
         text::write(&mut out, &verdict, style)?;
     }
     out.flush()?;

@@ -7,9 +7,6 @@ use crate::diagnosis::causes::{self, Spec};
 use crate::outputs::explanation;
 
 /// Prints the list of classes and causes, those of one class, or everything about one cause.
-///
-/// # Errors
-/// When standard output cannot be written.
 pub fn run(arguments: &ExplainArgs) -> anyhow::Result<ExitCode> {
     // A name that does not exist was refused by the command line.
     let asked: Vec<&Spec> = match &arguments.cause {

@@ -10,9 +10,6 @@ use crate::errors::Failure;
 use crate::jobs::session::{Session, block_on};
 
 /// `trainmon` without a command.
-///
-/// # Errors
-/// One line.
 pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     // A terminal that can hold no screen gets the question in lines.
     let asks_in_lines = std::env::var("TERM").is_ok_and(|term| term == "dumb");
@@ -32,9 +29,6 @@ pub fn is_terminal() -> bool {
 }
 
 /// Watches `pid` on the screen or into the log; `simulated` is the file of a simulated device instead of NVML.
-///
-/// # Errors
-/// One line.
 pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<ExitCode> {
     let options = attach_options(settings, pid, simulated);
     if let Some(log) = &settings.call.log_settings() {
@@ -44,10 +38,7 @@ pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow
     block_on(async { screen::live(Session::attach(options)?, settings).await })
 }
 
-/// Refuses to draw where there is no terminal.
-///
-/// # Errors
-/// Usage, with the command that does without one.
+/// Refuses to draw where there is no terminal, and names the command that does without one.
 pub fn terminal_or(instead: &str) -> Result<(), Failure> {
     if is_terminal() {
         return Ok(());

@@ -10,11 +10,9 @@ use crate::outputs::log::{LogOut, LogSettings};
 use crate::outputs::{log, text};
 use crate::pipeline::Tick;
 use crate::sample::SourceState;
+use crate::tui::labels::counted;
 
 /// Writes rows until the target ends, the time is over, or a signal comes. The last row is whole in every case.
-///
-/// # Errors
-/// One line when the log cannot be written.
 pub fn run(session: Session, settings: &LogSettings) -> anyhow::Result<ExitCode> {
     let opened = log::open(settings)?;
     if let Some(note) = &opened.note {
@@ -23,9 +21,8 @@ pub fn run(session: Session, settings: &LogSettings) -> anyhow::Result<ExitCode>
     let rows = block_on(watch(session, Rows::new(opened.log, settings)))?;
     // On standard output the log itself is what is wanted, and nothing else.
     if let (Some(tick), false) = (&rows.last, settings.path.as_os_str() == "-") {
-        let plural = if rows.count == 1 { "" } else { "s" };
-        let (count, path) = (rows.count, settings.path.display());
-        eprintln!("trainmon: {count} row{plural} in {path}; {}", text::headline(&tick.judged));
+        let count = counted(rows.count, "row", "rows");
+        eprintln!("trainmon: {count} in {}; {}", settings.path.display(), text::headline(&tick.judged));
     }
     Ok(Exit::Done.into())
 }
@@ -67,9 +64,6 @@ impl<'s> Rows<'s> {
     }
 
     /// Takes in the next tick: its row is written, or waits.
-    ///
-    /// # Errors
-    /// One line when the log cannot be written.
     pub fn take(&mut self, tick: Arc<Tick>) -> anyhow::Result<()> {
         let pending = tick.sample.sources.gpu.state == SourceState::Pending;
         // The first frame has no length and no rates: it only starts the clock.
@@ -82,9 +76,6 @@ impl<'s> Rows<'s> {
     }
 
     /// Writes the rows that wait.
-    ///
-    /// # Errors
-    /// One line when the log cannot be written.
     pub fn write(&mut self) -> anyhow::Result<()> {
         for tick in self.waiting.drain(..) {
             let written = self.log.write(&tick.frame, &tick.judged);

@@ -1,4 +1,6 @@
 //! One file for each command: they wire settings, jobs, outputs and the screen together.
+//!
+//! Whatever keeps a command from its work is an error of one line: what, why, and what to do about it.
 
 pub mod demo;
 pub mod diagnose;

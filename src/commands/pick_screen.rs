@@ -12,11 +12,8 @@ use crate::jobs::session::Session;
 use crate::tui::picker::Picker;
 use crate::tui::{Effect, Message};
 
-/// Shows the list until a process is chosen that can be attached to. One that cannot be attached to is told in a line,
-/// and the list stays.
-///
-/// # Errors
-/// A usage failure when nothing is chosen; one line when the terminal cannot be used.
+/// Shows the list until a process is chosen that can be attached to; to leave it without a choice is a usage failure. A
+/// process that cannot be attached to is told in a line, and the list stays.
 pub async fn run(settings: &Settings) -> anyhow::Result<Session> {
     let options = screen::options(settings)?;
     let theme = options.theme;

@@ -10,13 +10,11 @@ use crate::errors::Exit;
 use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::{anonymise, log, recording, text};
 use crate::sample::recording::{Header, SCHEMA};
+use crate::tui::labels::counted;
 
 type Recorder = recording::Recorder<log::LogOut>;
 
 /// Records until the target ends, the time is over, or a signal comes.
-///
-/// # Errors
-/// One line: the process cannot be watched, or the recording cannot be written.
 pub fn run(settings: &Settings, arguments: &RecordArgs) -> anyhow::Result<ExitCode> {
     let pid = super::pick::target(settings)?;
     let session = Session::attach(super::attach_options(settings, pid, None))?;
@@ -60,10 +58,10 @@ async fn watch(mut session: Session, mut recorder: Recorder, arguments: &RecordA
 }
 
 fn summary(path: &Path, recorder: &Recorder, verdict: Option<&Verdict>) -> String {
-    let plural = if recorder.samples == 1 { "" } else { "s" };
+    let samples = counted(recorder.samples, "sample", "samples");
     let kib = recorder.bytes.div_ceil(1024);
     let headline = verdict.map_or_else(String::new, |verdict| format!("; {}", text::headline(verdict)));
-    format!("{} sample{plural} in {} ({kib} KiB){headline}", recorder.samples, path.display())
+    format!("{samples} in {} ({kib} KiB){headline}", path.display())
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> anyhow::Error {

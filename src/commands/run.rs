@@ -1,5 +1,6 @@
 //! `trainmon run -- CMD`: start a program and attach to it.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -8,7 +9,6 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 use anyhow::Context;
 
-use crate::cli::RunArgs;
 use crate::config::Settings;
 use crate::errors::Failure;
 
@@ -21,11 +21,8 @@ const LINES: usize = 20;
 ///
 /// With `--log` the program keeps the terminal to itself. Under the screen its output goes to a file, whose end is
 /// printed when the screen is left. Leaving the screen does not end the program.
-///
-/// # Errors
-/// One line: the program cannot be started, or the log cannot be written.
-pub fn run(settings: &Settings, arguments: &RunArgs) -> anyhow::Result<ExitCode> {
-    let Some((program, rest)) = arguments.program.split_first() else {
+pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode> {
+    let Some((program, rest)) = program.split_first() else {
         return Err(Failure::usage("run needs a program after --").into());
     };
     let mut command = Command::new(program);

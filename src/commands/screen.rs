@@ -26,9 +26,6 @@ use crate::tui::{self, App, Effect, Job, Layout, Message, Options, Theme, summar
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
 
 /// Shows a job until the user leaves the screen. When the target ends the screen stays.
-///
-/// # Errors
-/// One line when the terminal cannot be used.
 pub async fn live(session: Session, settings: &Settings) -> anyhow::Result<ExitCode> {
     let options = options(settings)?;
     let interval_s = settings.interval.as_secs_f64();
@@ -37,9 +34,6 @@ pub async fn live(session: Session, settings: &Settings) -> anyhow::Result<ExitC
 }
 
 /// Shows a recording.
-///
-/// # Errors
-/// One line when the terminal cannot be used.
 pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitCode> {
     let options = Options { may_signal: false, limits: RECORDING, ..options(settings)? };
     let header = player.header();
@@ -49,9 +43,6 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
 }
 
 /// What the screen is set to: the command line and the configuration over the stored layout over the defaults.
-///
-/// # Errors
-/// One line when the theme's file cannot be used.
 pub fn options(settings: &Settings) -> anyhow::Result<Options> {
     let stored = settings.layout_file.as_deref().map(layout_store::read).unwrap_or_default();
     let layout = settings.layout.or(&stored);
@@ -82,7 +73,12 @@ pub fn terminal_options(mouse: bool) -> terminal::Options {
 /// its hang-up may reach us only after a write has failed.
 async fn show(job: Job, options: Options, settings: &Settings, feed: Feed) -> anyhow::Result<ExitCode> {
     let ascii = options.theme.ascii;
-    let make = |size| JobScreen::new(App::new(job, options.clone(), size), feed, settings, options.may_signal);
+    let make = |size| {
+        let app = App::new(job, options.clone(), size);
+        let (begun, candidates) = (app.layout(), Candidates::new(places(settings)));
+        let may_signal = options.may_signal;
+        JobScreen { app, feed, candidates, settings, may_signal, begun, played_at: Instant::now() }
+    };
     match screen_loop::run(terminal_options(options.mouse), make).await {
         Ok((terminal, JobScreen { app, .. }, ())) => {
             let width = usize::from(terminal.size().0);
@@ -137,13 +133,7 @@ struct JobScreen<'s> {
     played_at: Instant,
 }
 
-impl<'s> JobScreen<'s> {
-    fn new(app: App, feed: Feed, settings: &'s Settings, may_signal: bool) -> Self {
-        let candidates = Candidates::new(places(settings));
-        let begun = app.layout();
-        Self { app, feed, candidates, settings, may_signal, begun, played_at: Instant::now() }
-    }
-
+impl JobScreen<'_> {
     fn attach(&mut self, pid: u32) -> Message {
         match &mut self.feed {
             Feed::Live(jobs) => match jobs.attach(attach_options(self.settings, pid, None)) {
@@ -166,7 +156,7 @@ impl screen_loop::Screen for JobScreen<'_> {
         if let Feed::Live(jobs) = &mut self.feed {
             jobs.want(needs, self.app.job().key);
         }
-        let due = self.app.due_s();
+        let due = self.app.job().due_s();
         if due.is_none() {
             self.played_at = Instant::now();
         }
@@ -247,7 +237,7 @@ fn what_was_learned(app: &App, width: usize, ascii: bool) -> Vec<String> {
 /// Writes a file of this kind into the working directory, under a name of its own.
 fn save(pid: u32, export: Export, text: &str) -> String {
     let stamp = Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
-    let name = format!("trainmon-{pid}-{stamp}.{}", export.extension());
+    let name = format!("trainmon-{pid}-{stamp}.{}", export.word());
     let opened = std::fs::File::options().write(true).create_new(true).open(&name);
     let written = opened.and_then(|mut file| {
         file.write_all(text.as_bytes()).inspect_err(|_| {

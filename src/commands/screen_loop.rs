@@ -33,9 +33,6 @@ pub(super) trait Screen {
 }
 
 /// Drives a screen on the terminal until it closes, and gives both back with what is left.
-///
-/// # Errors
-/// What the screen's actions give, or that the terminal cannot be used.
 pub(super) async fn run<S: Screen>(
     options: terminal::Options,
     make: impl FnOnce((u16, u16)) -> S,

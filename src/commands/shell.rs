@@ -8,9 +8,6 @@ use crate::cli::Cli;
 use crate::errors::Failure;
 
 /// Prints the completion script of a shell.
-///
-/// # Errors
-/// When standard output cannot be written.
 pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "trainmon", &mut script);
@@ -18,9 +15,6 @@ pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the main manual page, or that of one command.
-///
-/// # Errors
-/// When there is no such command or standard output cannot be written.
 pub fn man(page: Option<&str>) -> anyhow::Result<ExitCode> {
     let mut command = Cli::command();
     command.build();

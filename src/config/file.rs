@@ -11,13 +11,11 @@ use toml::de::DeTable;
 
 use super::{Settings, options, small_file, themes};
 use crate::errors::Failure;
-use crate::text::line_and_column;
+use crate::text::{refused, refused_by_toml};
 use crate::tui::keys::{Chord, Keymap};
 
-/// Reads a configuration file; one that is not `wanted` may be missing. A theme's file is looked for beside it.
-///
-/// # Errors
-/// Why it was refused, in one line.
+/// Reads a configuration file, or says why it is refused; one that is not `wanted` may be missing. A theme's file is looked
+/// for beside it.
 pub(super) fn read(path: &Path, wanted: bool) -> Result<Settings, Failure> {
     let text = match small_file::read(path) {
         Ok(text) => text,
@@ -50,16 +48,6 @@ pub(super) fn parse(text: &str) -> Result<Settings, String> {
 /// The fields of `T`, of all that the file says.
 fn part<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| refused_by_toml(text, &error))
-}
-
-fn refused_by_toml(text: &str, error: &toml::de::Error) -> String {
-    refused(text, error.span().map_or(0, |span| span.start), error.message())
-}
-
-/// What is wrong with a text at a byte offset, in one line.
-fn refused(text: &str, offset: usize, what: &str) -> String {
-    let (line, column) = line_and_column(text, offset);
-    format!("line {line}, column {column}: {}", what.replace('\n', " "))
 }
 
 /// `[keys]`: `quit = ["q", "F10"]`, by the words of the table of keys, with the places of everything in it.

@@ -52,24 +52,10 @@ pub struct Settings {
     #[arg(long, value_name = "PATH", help_heading = "Sources")]
     pub nvml_lib: Option<PathBuf>,
     /// Read this tree instead of /proc.
-    #[arg(
-        long,
-        global = true,
-        value_name = "PATH",
-        default_value = "/proc",
-        hide_default_value = true,
-        help_heading = "Sources"
-    )]
+    #[arg(long, value_name = "PATH", default_value = "/proc", hide_default_value = true, help_heading = "Sources")]
     pub proc_root: PathBuf,
     /// Read this tree instead of /sys.
-    #[arg(
-        long,
-        global = true,
-        value_name = "PATH",
-        default_value = "/sys",
-        hide_default_value = true,
-        help_heading = "Sources"
-    )]
+    #[arg(long, value_name = "PATH", default_value = "/sys", hide_default_value = true, help_heading = "Sources")]
     pub sys_root: PathBuf,
 
     /// Draw with ASCII characters only; set by itself where the locale is not UTF-8.

@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use clap::ValueEnum;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::part_command;
@@ -34,28 +35,20 @@ pub struct DemoJob {
     life_line: Option<ChildStdout>,
 }
 
-/// Starts the demo from this executable, with so many workers, or as many as the bottleneck needs.
+/// Starts the demo from an executable of trainmon, with so many workers, or as many as the bottleneck needs.
 ///
 /// Call it from a thread that lives as long as the job (the main thread): the kernel ends the children with the
 /// thread that made them (`PR_SET_PDEATHSIG`, prctl(2)).
 ///
 /// # Errors
 /// One line: what could not be made.
-pub fn start(bottleneck: Bottleneck, workers: Option<u8>) -> anyhow::Result<DemoJob> {
-    // Not current_exe(): this goes on working when the file has been replaced meanwhile.
-    start_with(Path::new("/proc/self/exe"), bottleneck, workers)
-}
-
-/// The same from another executable of trainmon (tests).
-///
-/// # Errors
-/// As [`start`].
 pub fn start_with(executable: &Path, bottleneck: Bottleneck, workers: Option<u8>) -> anyhow::Result<DemoJob> {
     let device = rustix::fs::memfd_create("simulated-gpu", rustix::fs::MemfdFlags::CLOEXEC)
         .context("no memory file for the simulated device")?;
     let device_path = PathBuf::from(format!("/proc/self/fd/{}", device.as_raw_fd()));
     let mut command = part_command(executable, "demo-trainer");
-    command.args(["--bottleneck", &bottleneck.to_string()]);
+    let word = bottleneck.to_possible_value().context("a bottleneck without a word")?;
+    command.args(["--bottleneck", word.get_name()]);
     if let Some(workers) = workers {
         command.args(["--workers", &workers.to_string()]);
     }

@@ -28,7 +28,7 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::Bottleneck;
 
-pub use job::{DemoJob, start, start_with};
+pub use job::{DemoJob, start_with};
 
 /// The demo's own processes. Not offered to people: [`crate::cli`] knows nothing of them.
 #[derive(Debug, Parser)]
@@ -73,10 +73,7 @@ pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<ExitCode> {
         Role::Worker(arguments) => worker::run(&arguments),
         Role::Storage => storage::run(),
     };
-    Some(match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => crate::errors::report(&error),
-    })
+    Some(done.map_or_else(|error| crate::errors::report(&error), |()| ExitCode::SUCCESS))
 }
 
 /// A command that runs the part `role` of the demo.

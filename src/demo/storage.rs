@@ -9,10 +9,7 @@ use super::plan::{Plan, SOURCE_BYTES};
 use super::worker::REQUESTS;
 use crate::cli::Bottleneck;
 
-/// Serves until killed.
-///
-/// # Errors
-/// When the standard input is no listening socket.
+/// Serves until killed, if the standard input is a listening socket.
 pub fn run() -> anyhow::Result<()> {
     super::become_part(c"demo-storage");
     let listener = TcpListener::from(io::stdin().as_fd().try_clone_to_owned()?);

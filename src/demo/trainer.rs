@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 use std::sync::mpsc::{Sender, channel};
@@ -16,17 +15,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
 
 use super::plan::{BATCH_BYTES, DATASET_BYTES, PREFETCH, Plan};
 use crate::cli::Bottleneck;
 use crate::sources::simulated_device::state::name_bytes;
 use crate::sources::simulated_device::{DeviceState, SimulatedGpu, monotonic_ns};
 
-/// Trains until the parent is gone.
-///
-/// # Errors
-/// When the device's file, the data set or a worker cannot be made, or a worker dies.
+/// Trains until the parent is gone, or fails as soon as a worker dies.
 pub fn run(bottleneck: Bottleneck, workers: Option<u8>, storage: Option<SocketAddr>) -> anyhow::Result<()> {
     super::become_part(c"demo-trainer");
     let mut plan = Plan::of(bottleneck);
@@ -79,18 +74,9 @@ fn parent_gone() -> bool {
 
 /// The data set, in a file without a name: nothing is left on the disk, however this ends.
 fn data_set() -> anyhow::Result<File> {
-    let folder = std::env::temp_dir();
-    let unnamed = File::options()
-        .read(true)
-        .write(true)
-        .mode(0o600)
-        .custom_flags(OFlags::TMPFILE.bits().cast_signed())
-        .open(&folder);
-    let mut file = match unnamed {
-        Ok(file) => file,
-        // Some file systems know no unnamed files (O_TMPFILE in open(2)): memory does as well.
-        Err(_) => File::from(rustix::fs::memfd_create("demo-data", rustix::fs::MemfdFlags::CLOEXEC)?),
-    };
+    // Where none can be made memory does as well.
+    let in_memory = || rustix::fs::memfd_create("demo-data", rustix::fs::MemfdFlags::CLOEXEC).map(File::from);
+    let mut file = tempfile::tempfile().or_else(|_| in_memory())?;
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut block = vec![0u8; 1 << 20];
     for _ in 0..DATASET_BYTES / block.len() as u64 {

@@ -32,9 +32,6 @@ pub struct Arguments {
 }
 
 /// Works until its standard input is closed.
-///
-/// # Errors
-/// When the data cannot be read or sent.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     super::become_part(c"demo-worker");
     let mut source = match arguments.storage {

@@ -42,25 +42,22 @@ pub fn renice(proc_root: &Path, process: ProcessId, nice: i32) -> String {
 }
 
 /// Why nothing was done.
-#[derive(Debug, PartialEq, Eq)]
 enum Refused {
-    /// It is the first process.
-    First,
-    /// It is trainmon.
-    Ourselves,
-    /// The number belongs to another process by now, or to none.
-    Gone,
+    /// Ours.
+    Reason(&'static str),
     /// The kernel's answer.
     Kernel(Errno),
 }
+
+/// The number belongs to another process by now, or to none.
+const GONE: Refused = Refused::Kernel(Errno::SRCH);
 
 impl Refused {
     /// In words, with what mends it.
     fn text(&self, pid: u32) -> String {
         match self {
-            Self::First => "process 1 is the system's own".to_owned(),
-            Self::Ourselves => "this is trainmon itself".to_owned(),
-            Self::Gone | Self::Kernel(Errno::SRCH) => "it has gone".to_owned(),
+            Self::Reason(reason) => (*reason).to_owned(),
+            Self::Kernel(Errno::SRCH) => "it has gone".to_owned(),
             Self::Kernel(Errno::PERM | Errno::ACCESS) => {
                 format!("{pid} belongs to somebody else: run trainmon with sudo")
             }
@@ -74,22 +71,22 @@ impl Refused {
 /// a number that is used again later cannot be hit.
 fn handle(proc_root: &Path, process: ProcessId) -> Result<OwnedFd, Refused> {
     if process.pid == 1 {
-        return Err(Refused::First);
+        return Err(Refused::Reason("process 1 is the system's own"));
     }
     if process.pid == std::process::id() {
-        return Err(Refused::Ourselves);
+        return Err(Refused::Reason("this is trainmon itself"));
     }
-    let pid = pid_of(process.pid).ok_or(Refused::Gone)?;
+    let pid = pid_of(process.pid).ok_or(GONE)?;
     let fd = pidfd_open(pid, PidfdFlags::empty()).map_err(Refused::Kernel)?;
     // Under another root the same number may be another process than the one that would be signalled.
     let own = Path::new("/proc");
     let roots = [Some(proc_root), (proc_root != own).then_some(own)];
     for root in roots.into_iter().flatten() {
         let path = root.join(process.pid.to_string()).join("stat");
-        let bytes = std::fs::read(path).map_err(|_| Refused::Gone)?;
-        let stat = task_files::stat(&bytes).ok_or(Refused::Gone)?;
+        let bytes = std::fs::read(path).map_err(|_| GONE)?;
+        let stat = task_files::stat(&bytes).ok_or(GONE)?;
         if stat.start_ticks != process.start_ticks || matches!(stat.state, 'Z' | 'X' | 'x') {
-            return Err(Refused::Gone);
+            return Err(GONE);
         }
     }
     Ok(fd)
@@ -99,7 +96,7 @@ fn handle(proc_root: &Path, process: ProcessId) -> Result<OwnedFd, Refused> {
 fn set_nice(proc_root: &Path, process: ProcessId, nice: i32) -> Result<usize, Refused> {
     let fd = handle(proc_root, process)?;
     let folder = format!("/proc/{}/task", process.pid);
-    let entries = std::fs::read_dir(folder).map_err(|_| Refused::Gone)?;
+    let entries = std::fs::read_dir(folder).map_err(|_| GONE)?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let mut threads = 0;
     for tid in names.take(MOST_THREADS).filter_map(pid_of) {
@@ -113,7 +110,7 @@ fn set_nice(proc_root: &Path, process: ProcessId, nice: i32) -> Result<usize, Re
             Err(error) => return Err(Refused::Kernel(error)),
         }
     }
-    if threads == 0 { Err(Refused::Gone) } else { Ok(threads) }
+    if threads == 0 { Err(GONE) } else { Ok(threads) }
 }
 
 /// A pidfd can be read from once its process has ended (pidfd_open(2)).
@@ -121,7 +118,7 @@ fn pidfd_alive(fd: &OwnedFd) -> Result<(), Refused> {
     let mut ended = [PollFd::new(fd, PollFlags::IN)];
     match poll(&mut ended, Some(&Timespec::default())).map_err(Refused::Kernel)? {
         0 => Ok(()),
-        _ => Err(Refused::Gone),
+        _ => Err(GONE),
     }
 }
 

@@ -24,9 +24,6 @@ pub struct Player {
 
 impl Player {
     /// Opens a recording. `gpus` as for [`Pipeline::of_recording`].
-    ///
-    /// # Errors
-    /// One line: the file is no recording.
     pub fn open(path: &Path, gpus: Option<&[GpuChoice]>) -> Result<Self, Failure> {
         let recording = Recording::open(path)
             .map_err(|error| Failure::failed(format!("cannot replay {}: {error}", path.display())))?;

@@ -168,9 +168,6 @@ pub struct Ending([Signal; 3]);
 
 impl Ending {
     /// Begins to listen.
-    ///
-    /// # Errors
-    /// When the kernel refuses a handler.
     pub fn listen() -> std::io::Result<Self> {
         Ok(Self([signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?]))
     }
@@ -196,9 +193,6 @@ async fn time_over(remaining: Option<Duration>) {
 }
 
 /// Runs `work` on a single-threaded runtime. A source thread that hangs does not keep the program from ending.
-///
-/// # Errors
-/// What `work` gives, or that the runtime cannot be built.
 pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(work);

@@ -23,7 +23,7 @@ pub struct Layout {
     ///
     /// auto is what fits the background, as far as the terminal tells it. A path in the configuration file is taken from
     /// that file's folder. assets/themes/dark.toml shows what a theme file says.
-    #[arg(long, value_name = "NAME", default_value = ThemeName::AUTO)]
+    #[arg(long, value_name = "NAME", default_value = Palette::AUTO)]
     pub theme: Option<ThemeName>,
     /// Send few bytes to the terminal: charts sweep in place, numbers change every 5 s.
     #[arg(long, action = ArgAction::SetTrue)]
@@ -98,9 +98,6 @@ fn none_of(word: &str, known: impl IntoIterator<Item = impl fmt::Display>) -> St
 }
 
 /// Refuses an empty list, and a word that stands in it twice.
-///
-/// # Errors
-/// One short sentence.
 pub fn check_distinct<T: PartialEq + fmt::Display>(values: &[T]) -> Result<(), String> {
     let twice = values.iter().enumerate().find(|(place, value)| values.iter().take(*place).any(|v| v == *value));
     match twice {
@@ -219,8 +216,6 @@ impl Scale {
 pub struct ThemeName(String);
 
 impl ThemeName {
-    /// What fits the terminal's background, as far as the environment tells it.
-    pub const AUTO: &'static str = Palette::AUTO;
     /// Longest name or path, bytes.
     const MAX: usize = 4096;
 
@@ -256,10 +251,10 @@ impl FromStr for ThemeName {
         if word.len() > Self::MAX || word.chars().any(char::is_control) {
             return Err("that is no path of a theme".to_owned());
         }
-        if name.is_path() || word == Self::AUTO || Palette::built_in(word).is_some() {
+        if name.is_path() || word == Palette::AUTO || Palette::built_in(word).is_some() {
             return Ok(name);
         }
-        Err(none_of(word, std::iter::once(Self::AUTO).chain(Palette::names()).chain(["a path of a .toml file"])))
+        Err(none_of(word, std::iter::once(Palette::AUTO).chain(Palette::names()).chain(["a path of a .toml file"])))
     }
 }
 

@@ -88,14 +88,19 @@ pub fn advice_line(lead: &str, advice: &Advice, width: usize) -> String {
     if unicode_width::UnicodeWidthStr::width(long.as_str()) <= width {
         return long;
     }
-    let short = advice.speedup_at_most.filter(|s| s.is_finite()).map(|s| format!(" (at most {s:.1}× faster)"));
+    let short = speedup(advice).map(|speedup| format!(" ({speedup} faster)"));
     title + &short.unwrap_or_default()
+}
+
+/// The largest speed-up of an advice: `at most 1.7×`.
+pub(super) fn speedup(advice: &Advice) -> Option<String> {
+    advice.speedup_at_most.filter(|s| s.is_finite()).map(|s| format!("at most {s:.1}×"))
 }
 
 /// The bound of an advice as it follows its title: ` (at most 1.7× faster)`.
 #[must_use]
 pub fn bound(advice: &Advice) -> String {
-    let speedup = advice.speedup_at_most.filter(|s| s.is_finite()).map(|s| format!("at most {s:.1}× faster"));
+    let speedup = speedup(advice).map(|speedup| speedup + " faster");
     let steps = advice.predicted_step_ms.filter(|ms| ms.is_finite()).map(|ms| format!("steps of {ms:.0} ms"));
     let both: Vec<String> = speedup.into_iter().chain(steps).collect();
     if both.is_empty() { String::new() } else { format!(" ({})", both.join(", ")) }
@@ -119,8 +124,8 @@ pub fn split(shares: Option<&TimeSplit>) -> String {
 
 /// A count with its noun: `1 worker`, `4 workers`.
 #[must_use]
-pub fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
+pub fn counted<N: PartialEq + From<u8> + std::fmt::Display>(count: N, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == N::from(1) { one } else { many })
 }
 
 /// A number that is there or not.

@@ -4,6 +4,7 @@ use crossterm::event::{Event, KeyEvent, MouseEvent};
 
 use crate::jobs::{Candidate, JobEvent, JobKey, Target};
 use crate::sample::ProcessId;
+use crate::text::named_enum;
 
 /// Something that happened.
 #[derive(Debug, Clone)]
@@ -71,25 +72,14 @@ pub enum Effect {
     Renice(ProcessId, i32),
 }
 
-/// What a file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Export {
-    /// The verdict as Markdown.
-    Markdown,
-    /// The verdict as JSON.
-    Json,
-    /// The screen as SVG.
-    Svg,
-}
-
-impl Export {
-    /// End of the file's name.
-    #[must_use]
-    pub fn extension(self) -> &'static str {
-        match self {
-            Self::Markdown => "md",
-            Self::Json => "json",
-            Self::Svg => "svg",
-        }
+named_enum! {
+    /// What a file holds, with the end of its name.
+    pub enum Export {
+        /// The verdict as Markdown.
+        Markdown = "md",
+        /// The verdict as JSON.
+        Json = "json",
+        /// The screen as SVG.
+        Svg = "svg",
     }
 }

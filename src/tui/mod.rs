@@ -22,8 +22,8 @@ pub mod theme;
 mod widgets;
 
 pub use crate::text::format;
-pub use app::view::{MIN_HEIGHT, MIN_WIDTH, draw};
-pub use app::{App, Options};
+pub use app::view::draw;
+pub use app::{App, MIN_HEIGHT, MIN_WIDTH, Options};
 pub use arrangement::Layout;
 pub use job::Job;
 pub use message::{Effect, Message};

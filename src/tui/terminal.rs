@@ -4,12 +4,10 @@
 //! that each frame is one write inside synchronised-update marks, nothing is written when nothing changed, and no frame asks the
 //! terminal a question (`ratatui::Terminal::clear` asks for the cursor's position and can fail).
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
-use std::thread::ThreadId;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::thread::{self, ThreadId};
 
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
@@ -56,7 +54,8 @@ pub struct Options {
     pub screen: bool,
 }
 
-/// The terminal, taken over until this is dropped.
+/// The terminal, taken over until this is dropped. Whatever writes to it fails once it has been closed.
+#[derive(Debug)]
 pub struct Terminal {
     out: File,
     options: Options,
@@ -67,16 +66,13 @@ pub struct Terminal {
     repaint: bool,
 }
 
-impl fmt::Debug for Terminal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Terminal").field("size", &self.shown.area).field("options", &self.options).finish()
-    }
-}
-
-/// Whether the terminal is in our hands, and the thread that holds it.
-static TAKEN: AtomicBool = AtomicBool::new(false);
+/// The thread that holds the terminal, while it is in our hands.
 static HOLDER: Mutex<Option<ThreadId>> = Mutex::new(None);
 static HOOK: Once = Once::new();
+
+fn holder() -> MutexGuard<'static, Option<ThreadId>> {
+    HOLDER.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Terminal {
     /// Takes over the terminal on standard output: raw mode, alternate screen, hidden cursor, bracketed paste.
@@ -97,7 +93,6 @@ impl Terminal {
             repaint: true,
         };
         install_hook();
-        *HOLDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current().id());
         // From here on dropping `terminal` restores.
         terminal.take()?;
         Ok(terminal)
@@ -114,9 +109,6 @@ impl Terminal {
 
     /// Lets `view` paint an empty buffer of the terminal's size and brings the terminal to show it. Writes once, or
     /// not at all when nothing changed.
-    ///
-    /// # Errors
-    /// When the terminal cannot be written to: it has been closed.
     pub fn draw(&mut self, view: impl FnOnce(&mut Buffer)) -> io::Result<()> {
         let (columns, rows) = self.size();
         let area = Rect::new(0, 0, columns, rows);
@@ -130,28 +122,25 @@ impl Terminal {
 
         self.bytes.clear();
         queue!(self.bytes, BeginSynchronizedUpdate)?;
-        let mut changed = self.repaint;
         if self.repaint {
             self.shown.reset();
             queue!(self.bytes, ResetColor, Clear(ClearType::All))?;
         }
         let mut updates = self.shown.diff_iter(&self.next).peekable();
-        if updates.peek().is_some() {
-            changed = true;
-            encode(&mut self.bytes, updates);
+        if !self.repaint && updates.peek().is_none() {
+            return Ok(());
         }
-        if changed {
-            queue!(self.bytes, EndSynchronizedUpdate)?;
-            // If writing fails half-way the next frame must not build on this one.
-            self.repaint = true;
-            match self.write() {
-                // Nobody reads at the other end. What else there is to do goes on; the next frame tries again.
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(()),
-                written => written?,
-            }
-            self.repaint = false;
-            std::mem::swap(&mut self.shown, &mut self.next);
+        encode(&mut self.bytes, updates);
+        queue!(self.bytes, EndSynchronizedUpdate)?;
+        // If writing fails half-way the next frame must not build on this one.
+        self.repaint = true;
+        match self.write() {
+            // Nobody reads at the other end. What else there is to do goes on; the next frame tries again.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(()),
+            written => written?,
         }
+        self.repaint = false;
+        std::mem::swap(&mut self.shown, &mut self.next);
         Ok(())
     }
 
@@ -162,9 +151,6 @@ impl Terminal {
 
     /// Puts `text` on the clipboard by OSC 52, which also works through ssh; a terminal that does not know it ignores it,
     /// tmux unless its option `set-clipboard` is `on`.
-    ///
-    /// # Errors
-    /// When the terminal cannot be written to.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
         let mut end = text.len().min(CLIPBOARD_BYTES);
         while !text.is_char_boundary(end) {
@@ -179,9 +165,6 @@ impl Terminal {
     }
 
     /// Reports the mouse from now on, or leaves it to the terminal.
-    ///
-    /// # Errors
-    /// When the terminal cannot be written to.
     pub fn mouse(&mut self, on: bool) -> io::Result<()> {
         self.options.mouse = on;
         self.bytes.clear();
@@ -196,21 +179,15 @@ impl Terminal {
     /// too, or the shell would never get the terminal back. In a group without a job-control shell the kernel ignores
     /// SIGTSTP, so nobody can be left with a stopped program and a dead terminal. A program started under trainmon
     /// belongs in a group of its own.
-    ///
-    /// # Errors
-    /// When the terminal cannot be taken again.
     pub fn suspend(&mut self) -> io::Result<()> {
         restore(&mut self.out);
         kill_current_process_group(Signal::TSTP)?;
         // The signal may go to another thread of ours and stop us a moment later.
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        thread::sleep(std::time::Duration::from_millis(20));
         self.take()
     }
 
     /// Takes the terminal again after somebody else has stopped and continued the process (SIGCONT).
-    ///
-    /// # Errors
-    /// When raw mode is refused.
     pub fn resumed(&mut self) -> io::Result<()> {
         // Leaving first makes crossterm forget the modes that it believes to be set.
         let _ = disable_raw_mode();
@@ -227,7 +204,7 @@ impl Terminal {
 
     fn take(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
-        TAKEN.store(true, Ordering::SeqCst);
+        *holder() = Some(thread::current().id());
         self.bytes.clear();
         queue!(self.bytes, EnterAlternateScreen, EnableBracketedPaste)?;
         if self.options.mouse {
@@ -247,7 +224,6 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         restore(&mut self.out);
-        *HOLDER.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -297,7 +273,7 @@ fn write_whole(out: &mut File, mut bytes: &[u8]) -> io::Result<()> {
 
 /// Undoes [`Terminal::take`], once.
 fn restore(out: &mut File) {
-    if !TAKEN.swap(false, Ordering::SeqCst) {
+    if holder().take().is_none() {
         return;
     }
     let mut bytes = Vec::with_capacity(64);
@@ -318,13 +294,11 @@ fn install_hook() {
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            let holder = HOLDER.lock().map(|h| *h).unwrap_or_else(|e| *e.into_inner());
-            if TAKEN.load(Ordering::SeqCst) && holder != Some(std::thread::current().id()) {
+            let holder = *holder();
+            if holder.is_some_and(|holder| holder != thread::current().id()) {
                 return;
             }
-            if TAKEN.load(Ordering::SeqCst)
-                && let Ok(mut out) = own_handle()
-            {
+            if let (Some(_), Ok(mut out)) = (holder, own_handle()) {
                 restore(&mut out);
             }
             before(info);

@@ -12,8 +12,8 @@ mod palette;
 use ratatui::style::{Color, Modifier, Style};
 
 pub use colour::{ANSI, Rgb};
-pub use detect::in_screen;
-pub use palette::{Palette, Slot, ThemeError};
+pub use detect::{in_screen, utf8_locale};
+pub use palette::{Palette, Slot};
 
 use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;

@@ -134,7 +134,7 @@ fn a_recording_plays_from_its_beginning_at_its_speed() {
     let mut app = recording(SIZE);
     assert_eq!(shown(&app), 1);
     assert!(text(&app, SIZE).contains("REPLAY 1"), "{}", text(&app, SIZE));
-    assert!(app.due_s().is_some_and(|due| (0.9..=1.0).contains(&due)));
+    assert!(app.job().due_s().is_some_and(|due| (0.9..=1.0).contains(&due)));
     for _ in 0..25 {
         app.step(Message::Advance(0.1));
     }
@@ -143,7 +143,7 @@ fn a_recording_plays_from_its_beginning_at_its_speed() {
     app.step(Message::Advance(1.0));
     assert_eq!(shown(&app), 13);
     type_text(&mut app, " ");
-    assert_eq!(app.due_s(), None);
+    assert_eq!(app.job().due_s(), None);
     assert!(app.step(Message::Advance(5.0)).is_empty());
     assert!(text(&app, SIZE).contains("REPLAY PAUSED"));
     type_text(&mut app, " ]");
@@ -156,19 +156,19 @@ fn a_recording_stops_at_its_end_and_begins_anew() {
     type_text(&mut app, "}");
     assert_eq!(shown(&app), 90);
     app.step(Message::Advance(1.0));
-    assert_eq!((shown(&app), app.due_s()), (90, None));
+    assert_eq!((shown(&app), app.job().due_s()), (90, None));
     type_text(&mut app, " ");
     assert_eq!(shown(&app), 1);
-    assert!(app.due_s().is_some());
+    assert!(app.job().due_s().is_some());
 }
 
 #[test]
 fn a_replay_that_has_caught_up_with_its_file_goes_on_when_more_is_read() {
     let mut app = App::new(job().recording(), Options { theme: PLAIN, ..Options::default() }, SIZE);
     tell(&mut app, frame(1, Job::default()), data_loader());
-    assert_eq!(app.due_s(), None);
+    assert_eq!(app.job().due_s(), None);
     tell(&mut app, frame(2, Job::default()), data_loader());
-    assert!(app.due_s().is_some());
+    assert!(app.job().due_s().is_some());
     app.step(Message::Advance(1.0));
     assert_eq!(shown(&app), 2);
 }
@@ -253,9 +253,9 @@ fn on_a_thin_line_a_recording_holds_its_numbers_while_it_plays() {
     // Another verdict is worth its bytes at once: it comes at second 5.
     assert!(seen.contains(&5), "{seen:?}");
     // Ten times as fast it is still one picture a second.
-    assert_eq!(app.due_s(), Some(1.0));
+    assert_eq!(app.job().due_s(), Some(1.0));
     type_text(&mut app, ">>>");
-    assert_eq!(app.due_s(), Some(1.0));
+    assert_eq!(app.job().due_s(), Some(1.0));
     // Who stops it sees the moment itself, and the same by steps.
     type_text(&mut app, " ");
     assert_eq!(shown(&app), 21);

@@ -318,7 +318,7 @@ pub fn fresh(theme: Theme, size: (u16, u16)) -> App {
 /// The next tick of a job, as the pipeline would make it.
 pub fn tick(app: &App, key: JobKey, frame: Frame, verdict: impl Into<Arc<Verdict>>) -> Tick {
     let verdict = verdict.into();
-    let before = app.job_of(key).and_then(|job| job.archive().latest());
+    let before = app.jobs().iter().find(|job| job.key == key).and_then(|job| job.archive().latest());
     let since_ns = before.filter(|before| same_cause(&before.verdict, &verdict)).map(|before| before.since_ns);
     Tick {
         alive: true,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossterm::event::KeyCode;
+use crossterm::event::{KeyCode, KeyModifiers};
 use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::process::Signal;
 use rustix::termios::{Termios, tcgetattr};
@@ -352,9 +352,11 @@ pub fn key(action: Action) -> String {
 
 /// What a terminal sends for a key.
 pub fn typed(chord: Chord) -> String {
-    let shift = if chord.shift { "1;2" } else { "" };
+    let shift = if chord.held.contains(KeyModifiers::SHIFT) { "1;2" } else { "" };
     match chord.code {
-        KeyCode::Char(c) if chord.control => char::from(u8::try_from(c).unwrap() & 0x1f).to_string(),
+        KeyCode::Char(c) if chord.held.contains(KeyModifiers::CONTROL) => {
+            char::from(u8::try_from(c).unwrap() & 0x1f).to_string()
+        }
         KeyCode::Char(c) => c.to_string(),
         KeyCode::Esc => "\x1b".to_owned(),
         KeyCode::Enter => "\r".to_owned(),

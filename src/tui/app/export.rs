@@ -17,18 +17,15 @@ use crate::tui::{format, labels};
 impl App {
     pub(super) fn copy(&mut self) -> Vec<Effect> {
         let Some(verdict) = self.verdict() else {
-            self.notice = Some("no verdict to copy yet".to_owned());
-            return vec![Effect::Redraw];
+            return self.say("no verdict to copy yet");
         };
-        let text = verdict_text(verdict, &self.job().target);
-        self.notice = Some("verdict sent to the clipboard of the terminal".to_owned());
-        vec![Effect::Copy(text), Effect::Redraw]
+        let copied = Effect::Copy(verdict_text(verdict, &self.job().target));
+        [vec![copied], self.say("verdict sent to the clipboard of the terminal")].concat()
     }
 
     pub(super) fn export(&mut self, export: Export) -> Vec<Effect> {
         let Some(text) = self.exported(export) else {
-            self.notice = Some("no verdict to save yet".to_owned());
-            return vec![Effect::Redraw];
+            return self.say("no verdict to save yet");
         };
         vec![Effect::Save(export, text), Effect::Redraw]
     }

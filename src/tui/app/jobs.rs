@@ -27,20 +27,15 @@ impl App {
     pub(super) fn on_list(&mut self, happen: impl FnOnce(&mut JobList, &[Job], usize) -> Wish) -> Vec<Effect> {
         let visible = self.drawn.popup.visible;
         let Some(Popup::Jobs(list)) = &mut self.popup else { return Vec::new() };
-        let mut effects = match happen(list, &self.jobs, visible) {
-            Wish::Nothing => return Vec::new(),
-            Wish::Changed => Vec::new(),
-            Wish::Close => {
-                self.popup = None;
-                Vec::new()
-            }
-            Wish::Show(key) => {
-                self.show(key);
-                Vec::new()
-            }
-            Wish::Attach(pid) => self.attach(pid),
-            Wish::Detach(key) => self.detach(key),
-        };
+        let mut effects = Vec::new();
+        match happen(list, &self.jobs, visible) {
+            Wish::Nothing => return effects,
+            Wish::Changed => {}
+            Wish::Close => self.popup = None,
+            Wish::Show(key) => self.show(key),
+            Wish::Attach(pid) => effects = self.attach(pid),
+            Wish::Detach(key) => effects = self.detach(key),
+        }
         effects.push(Effect::Redraw);
         effects
     }

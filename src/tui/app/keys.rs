@@ -40,9 +40,11 @@ impl App {
             Action::Copy => return self.copy(),
             Action::Mouse => {
                 let effects = self.take_mouse(!self.options.mouse);
-                let text =
-                    if self.options.mouse { "the mouse is ours" } else { "the mouse is the terminal's: select" };
-                self.notice = Some(text.to_owned());
+                self.say(if self.options.mouse {
+                    "the mouse is ours"
+                } else {
+                    "the mouse is the terminal's: select"
+                });
                 return effects;
             }
             Action::Close if self.popup.is_some() => self.popup = None,
@@ -71,9 +73,7 @@ impl App {
                 self.popup = Some(Popup::Jobs(Box::new(JobList::at(self.job().key))));
                 self.refresh();
             }
-            Action::NextJob if self.jobs.len() < 2 => {
-                self.notice = Some("no other job: o lists what to attach to".to_owned());
-            }
+            Action::NextJob if self.jobs.len() < 2 => return self.say("no other job: o lists what to attach to"),
             Action::NextJob => self.switch((self.current + 1) % self.jobs.len()),
             Action::Setup => self.popup = Some(Popup::Setup(Setup::default())),
             Action::Export => self.popup = Some(export::menu()),
@@ -107,7 +107,7 @@ impl App {
             Reply::Menu(menu) => self.popup = Some(Popup::Menu(menu)),
             Reply::Prompt(prompt) => self.popup = Some(Popup::Prompt(prompt)),
             Reply::Detail => self.popup = Some(Popup::Detail),
-            Reply::Notice(text) => self.notice = Some(text),
+            Reply::Notice(text) => return self.say(&text),
         }
         vec![Effect::Redraw]
     }

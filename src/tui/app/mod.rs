@@ -40,10 +40,11 @@ use super::theme::Palette;
 use super::widgets::drawn::Drawn;
 use super::widgets::scene::{KeyHelp, Scene};
 use crate::diagnosis::verdict::Verdict;
-use crate::jobs::{JobKey, Needs};
+use crate::jobs::Needs;
 use crate::rates::Frame;
 pub use options::Options;
 use popup::Popup;
+pub use too_small::{MIN_HEIGHT, MIN_WIDTH};
 
 /// Everything the screen knows.
 #[derive(Debug, Clone)]
@@ -142,12 +143,6 @@ impl App {
         &self.jobs
     }
 
-    /// A job by its key.
-    #[must_use]
-    pub fn job_of(&self, key: JobKey) -> Option<&Job> {
-        self.jobs.iter().find(|job| job.key == key)
-    }
-
     /// The frame on the screen.
     #[must_use]
     pub fn frame(&self) -> Option<&Frame> {
@@ -176,12 +171,6 @@ impl App {
     #[must_use]
     pub fn needs(&self) -> Needs {
         Needs { candidates: matches!(self.popup, Some(Popup::Jobs(_))), ..self.page.spec().needs }
-    }
-
-    /// Seconds until a replay wants [`Message::Advance`]; none while none plays.
-    #[must_use]
-    pub fn due_s(&self) -> Option<f64> {
-        self.job().due_s()
     }
 
     /// Takes in what happened and says what is to be done about it.
@@ -219,7 +208,7 @@ impl App {
 
     /// Whether the terminal is large enough for pages and popups. What cannot be seen is not to be confirmed.
     fn fits(&self) -> bool {
-        self.size.0 >= view::MIN_WIDTH && self.size.1 >= view::MIN_HEIGHT
+        self.size.0 >= MIN_WIDTH && self.size.1 >= MIN_HEIGHT
     }
 }
 

@@ -68,7 +68,12 @@ impl App {
                     }
                 }
             },
-            Popup::Setup(_) => return Some(self.setup_key(key)),
+            Popup::Setup(setup) => {
+                let setup = *setup;
+                let (setup, effects) = self.setup_key(setup, key);
+                self.popup = setup.map(Popup::Setup);
+                return Some(effects);
+            }
             // What the summary does not need does what it always does: the list of other jobs is one key away.
             Popup::Summary if closes => self.popup = None,
             Popup::Summary => return None,

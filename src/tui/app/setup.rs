@@ -3,8 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::App;
-use super::popup::Popup;
-use crate::text::fit;
+use crate::text::{fit, named_enum};
 use crate::tui::arrangement::Scale;
 use crate::tui::message::Effect;
 use crate::tui::pages::processes::{COLUMNS, Column};
@@ -27,28 +26,18 @@ pub struct Setup {
     pub column: usize,
 }
 
-/// What can be set, with its name.
-const SETTINGS: [(Setting, &str); 8] = [
-    (Setting::Theme, "Theme"),
-    (Setting::TimeScale, "Time scale"),
-    (Setting::LowBandwidth, "Low bandwidth"),
-    (Setting::Mouse, "Mouse"),
-    (Setting::Ascii, "ASCII only"),
-    (Setting::Colours, "Colours"),
-    (Setting::Columns, "Columns of the processes"),
-    (Setting::Signals, "Signals and renice"),
-];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Setting {
-    Theme,
-    TimeScale,
-    LowBandwidth,
-    Mouse,
-    Ascii,
-    Colours,
-    Columns,
-    Signals,
+named_enum! {
+    /// What can be set, with its name.
+    enum Setting {
+        Theme = "Theme",
+        TimeScale = "Time scale",
+        LowBandwidth = "Low bandwidth",
+        Mouse = "Mouse",
+        Ascii = "ASCII only",
+        Colours = "Colours",
+        Columns = "Columns of the processes",
+        Signals = "Signals and renice",
+    }
 }
 
 /// Width of the box, borders included.
@@ -57,8 +46,8 @@ const WIDTH: u16 = 78;
 const VALUE: u16 = 26;
 const HINT: u16 = 14;
 
-fn on_off(on: bool) -> &'static str {
-    if on { "on" } else { "off" }
+fn on_off(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
 }
 
 impl App {
@@ -71,20 +60,16 @@ impl App {
                 (name.to_owned(), if name == "auto" { "what fits the background" } else { "" })
             }
             Setting::TimeScale => (self.scale.to_string(), "time in the charts, also + and -"),
-            Setting::LowBandwidth => (on_off(options.low_bandwidth).to_owned(), "charts sweep, numbers each 5 s"),
-            Setting::Mouse => (on_off(options.mouse).to_owned(), "off: the terminal can select text"),
-            Setting::Ascii => (on_off(options.theme.ascii).to_owned(), "for terminals that show boxes"),
-            Setting::Colours => match options.depth {
-                Depth::None => ("off".to_owned(), "this terminal has none"),
-                _ => (on_off(options.theme.depth != Depth::None).to_owned(), "colour only repeats words"),
-            },
+            Setting::LowBandwidth => (on_off(options.low_bandwidth), "charts sweep, numbers each 5 s"),
+            Setting::Mouse => (on_off(options.mouse), "off: the terminal can select text"),
+            Setting::Ascii => (on_off(options.theme.ascii), "for terminals that show boxes"),
+            Setting::Colours if options.depth == Depth::None => (on_off(false), "this terminal has none"),
+            Setting::Colours => (on_off(options.theme.depth != Depth::None), "colour only repeats words"),
             Setting::Columns => {
                 (format!("{} of {}", self.pages.processes.columns.len(), COLUMNS.len()), "Enter opens the list")
             }
-            Setting::Signals => {
-                let words = if options.may_signal { "" } else { "config file: signals = true" };
-                (on_off(options.may_signal).to_owned(), words)
-            }
+            Setting::Signals if options.may_signal => (on_off(true), ""),
+            Setting::Signals => (on_off(false), "config file: signals = true"),
         }
     }
 
@@ -95,13 +80,12 @@ impl App {
         shown.iter().map(|column| (*column, true)).chain(others.map(|column| (column, false))).collect()
     }
 
-    /// What a key does while the settings are open.
-    pub(super) fn setup_key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        let Some(Popup::Setup(mut setup)) = self.popup.clone() else { return Vec::new() };
+    /// Where the person is after a key in the settings, none where the settings are closed, and what else it does.
+    pub(super) fn setup_key(&mut self, mut setup: Setup, key: KeyEvent) -> (Option<Setup>, Vec<Effect>) {
         let (row, rows) = if setup.columns {
             (&mut setup.column, self.column_choices().len())
         } else {
-            (&mut setup.row, SETTINGS.len())
+            (&mut setup.row, Setting::ALL.len())
         };
         let last = rows.saturating_sub(1);
         let mut effects = vec![Effect::Redraw];
@@ -112,28 +96,26 @@ impl App {
         };
         if let Some(to) = moved(*row, rows, code) {
             *row = to;
-            self.popup = Some(Popup::Setup(setup));
-            return effects;
+            return (Some(setup), effects);
         }
         match code {
             KeyCode::Esc | KeyCode::Char('q') | KeyCode::F(10) | KeyCode::F(2) => {
                 if !setup.columns {
-                    self.popup = None;
-                    return effects;
+                    return (None, effects);
                 }
                 setup.columns = false;
             }
             KeyCode::Left if setup.columns => setup.columns = false,
             _ if setup.columns => setup.column = self.column_key(setup.column.min(last), key.code),
             KeyCode::Enter | KeyCode::Right | KeyCode::Left | KeyCode::Char(' ') => {
-                let Some((setting, _)) = SETTINGS.get(setup.row).copied() else { return effects };
-                setup.columns = setting == Setting::Columns && key.code != KeyCode::Left;
-                effects = self.turn(setting, key.code != KeyCode::Left);
+                if let Some(setting) = Setting::ALL.get(setup.row).copied() {
+                    setup.columns = setting == Setting::Columns && key.code != KeyCode::Left;
+                    effects = self.turn(setting, key.code != KeyCode::Left);
+                }
             }
-            _ => return Vec::new(),
+            _ => effects = Vec::new(),
         }
-        self.popup = Some(Popup::Setup(setup));
-        effects
+        (Some(setup), effects)
     }
 
     /// Changes a setting to its next value, or to the one before.
@@ -205,10 +187,10 @@ impl App {
         }
         let below = " Enter, Left, Right change, Esc closes ";
         let popup = popup::Popup { title: " Settings ", below, width: WIDTH };
-        popup.list(buf, area, SETTINGS.len(), setup.row, theme, |buf, row, i| {
-            if let Some((setting, name)) = SETTINGS.get(i) {
+        popup.list(buf, area, Setting::ALL.len(), setup.row, theme, |buf, row, i| {
+            if let Some(setting) = Setting::ALL.get(i) {
                 let (value, hint) = self.setting(*setting);
-                draw_setting(buf, row, name, &value, hint, theme);
+                draw_setting(buf, row, setting.word(), &value, hint, theme);
             }
         });
     }

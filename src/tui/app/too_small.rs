@@ -3,12 +3,16 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::view::{MIN_HEIGHT, MIN_WIDTH};
 use crate::text::sanitise;
 use crate::tui::labels::bound;
 use crate::tui::widgets::banner;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::text::write_fit;
+
+/// Smallest terminal that shows pages.
+pub const MIN_WIDTH: u16 = 60;
+/// Smallest terminal that shows pages.
+pub const MIN_HEIGHT: u16 = 15;
 
 /// Draws class and cause first, then as many of advice, end and size as there are rows for.
 pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {

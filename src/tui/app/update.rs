@@ -40,12 +40,15 @@ impl App {
                 }
                 Vec::new()
             }
-            Message::Notice(text) => {
-                self.notice = Some(text);
-                vec![Effect::Redraw]
-            }
+            Message::Notice(text) => self.say(&text),
             Message::Quit => vec![Effect::Quit],
         }
+    }
+
+    /// One line for the footer, until the next key.
+    pub(super) fn say(&mut self, text: &str) -> Vec<Effect> {
+        self.notice = Some(text.to_owned());
+        vec![Effect::Redraw]
     }
 
     fn job_event(&mut self, key: JobKey, event: JobEvent) -> Vec<Effect> {
@@ -122,8 +125,7 @@ impl App {
         let mut found = false;
         self.travel(|job, span_s| found = job.next_change(forward, span_s));
         if !found {
-            let text = if forward { "no later change of verdict" } else { "no earlier change of verdict" };
-            self.notice = Some(text.to_owned());
+            self.say(if forward { "no later change of verdict" } else { "no earlier change of verdict" });
         }
     }
 }

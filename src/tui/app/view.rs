@@ -5,7 +5,8 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use super::popup::Popup;
-use super::{App, bars, too_small};
+use super::too_small::{self, MIN_HEIGHT, MIN_WIDTH};
+use super::{App, bars};
 use crate::text::wrap;
 use crate::tui::jobs;
 use crate::tui::pages::banner_rows;
@@ -13,13 +14,7 @@ use crate::tui::summary;
 use crate::tui::theme;
 use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::{count, write};
 use crate::tui::widgets::{banner, popup};
-
-/// Smallest terminal that shows pages.
-pub const MIN_WIDTH: u16 = 60;
-/// Smallest terminal that shows pages.
-pub const MIN_HEIGHT: u16 = 15;
 
 /// Widest summary of a run.
 const SUMMARY: u16 = 100;
@@ -89,10 +84,7 @@ fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
     let lines: Vec<_> = lines.collect();
     let below = " Esc closes, o lists other jobs, q quits ";
     let popup = popup::Popup { title: " The run, summed up ", below, width };
-    let inner = popup.frame(buf, body, count(lines.len()), scene.theme);
-    for ((line, style), y) in lines.iter().zip(inner.top()..inner.bottom()) {
-        write(buf, inner.x, y, inner.right(), line, *style);
-    }
+    popup.text(buf, body, 0, &lines, scene.theme);
 }
 
 /// Replaces whatever is not ASCII by its nearest stand-in, where only ASCII is wanted.

@@ -10,14 +10,12 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 pub struct Chord {
     /// The key.
     pub code: KeyCode,
-    /// Whether Control is held.
-    pub control: bool,
-    /// Whether Shift is held: for keys that are no characters; a character has it in itself.
-    pub shift: bool,
+    /// Control and Shift, where they are held. Shift is for keys that are no characters; a character has it in itself.
+    pub held: KeyModifiers,
 }
 
 pub(super) const fn key(code: KeyCode) -> Chord {
-    Chord { code, control: false, shift: false }
+    Chord { code, held: KeyModifiers::NONE }
 }
 
 pub(super) const fn ch(c: char) -> Chord {
@@ -25,36 +23,30 @@ pub(super) const fn ch(c: char) -> Chord {
 }
 
 pub(super) const fn ctrl(c: char) -> Chord {
-    Chord { control: true, ..ch(c) }
+    Chord { held: KeyModifiers::CONTROL, ..ch(c) }
 }
 
 impl Chord {
     pub(super) fn is(self, event: KeyEvent) -> bool {
-        let held = event.modifiers;
-        let shift_counts = !matches!(event.code, KeyCode::Char(_) | KeyCode::BackTab);
-        self.code == event.code
-            && self.control == held.contains(KeyModifiers::CONTROL)
-            && (!shift_counts || self.shift == held.contains(KeyModifiers::SHIFT))
-            && !held.intersects(KeyModifiers::ALT | KeyModifiers::SUPER | KeyModifiers::META)
+        let mut counts = KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER | KeyModifiers::META;
+        counts.set(KeyModifiers::SHIFT, !matches!(event.code, KeyCode::Char(_) | KeyCode::BackTab));
+        self.code == event.code && self.held & counts == event.modifiers & counts
     }
 
     /// The event of pressing it.
     #[must_use]
     pub fn event(self) -> KeyEvent {
-        let mut held = KeyModifiers::NONE;
-        held.set(KeyModifiers::CONTROL, self.control);
-        held.set(KeyModifiers::SHIFT, self.shift);
-        KeyEvent::new(self.code, held)
+        KeyEvent::new(self.code, self.held)
     }
 }
 
 impl fmt::Display for Chord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let control = if self.control { "Ctrl-" } else { "" };
-        let shift = if self.shift { "Shift-" } else { "" };
-        write!(f, "{control}{shift}")?;
+        let control = self.held.contains(KeyModifiers::CONTROL);
+        let shift = if self.held.contains(KeyModifiers::SHIFT) { "Shift-" } else { "" };
+        write!(f, "{}{shift}", if control { "Ctrl-" } else { "" })?;
         match self.code {
-            KeyCode::Char(c) if self.control && c != ' ' => write!(f, "{}", c.to_ascii_uppercase()),
+            KeyCode::Char(c) if control && c != ' ' => write!(f, "{}", c.to_ascii_uppercase()),
             KeyCode::Char(c) if c != ' ' => write!(f, "{c}"),
             KeyCode::BackTab => f.write_str("Shift-Tab"),
             code => match NAMES.iter().find(|(_, known)| *known == code) {
@@ -91,15 +83,18 @@ const NAMES: [(&str, KeyCode); 20] = [
 ];
 
 /// Modifiers as they are written before a key.
-const CONTROL: [&str; 5] = ["ctrl-", "ctrl+", "control-", "control+", "c-"];
-const SHIFT: [&str; 3] = ["shift-", "shift+", "s-"];
-const ALT: [&str; 5] = ["alt-", "alt+", "meta-", "meta+", "m-"];
+const MODIFIERS: [(KeyModifiers, &[&str]); 3] = [
+    (KeyModifiers::CONTROL, &["ctrl-", "ctrl+", "control-", "control+", "c-"]),
+    (KeyModifiers::SHIFT, &["shift-", "shift+", "s-"]),
+    (KeyModifiers::ALT, &["alt-", "alt+", "meta-", "meta+", "m-"]),
+];
 
-/// What follows one of `prefixes`, whatever its case; nothing where nothing follows.
-fn after<'t>(text: &'t str, prefixes: &[&str]) -> Option<&'t str> {
-    prefixes.iter().find_map(|prefix| {
+/// The modifier that a text begins with, whatever its case, and what follows; nothing where nothing follows.
+fn modifier(text: &str) -> Option<(KeyModifiers, &str)> {
+    let prefixes = MODIFIERS.iter().flat_map(|(modifier, prefixes)| prefixes.iter().map(move |p| (*modifier, *p)));
+    prefixes.into_iter().find_map(|(modifier, prefix)| {
         let (start, rest) = text.split_at_checked(prefix.len())?;
-        (start.eq_ignore_ascii_case(prefix) && !rest.is_empty()).then_some(rest)
+        (start.eq_ignore_ascii_case(prefix) && !rest.is_empty()).then_some((modifier, rest))
     })
 }
 
@@ -124,27 +119,23 @@ impl FromStr for Chord {
         let shown = crate::text::fit(text, 40);
         let refuse = |why: &str| Err(format!("`{shown}` is no key: {why}"));
         let mut rest = text;
-        let (mut control, mut shift) = (false, false);
+        let mut held = KeyModifiers::NONE;
         if let Some(letter) = text.strip_prefix('^').filter(|letter| !letter.is_empty()) {
-            (control, rest) = (true, letter);
+            (held, rest) = (KeyModifiers::CONTROL, letter);
         }
-        loop {
-            if let Some(key) = after(rest, &CONTROL) {
-                (control, rest) = (true, key);
-            } else if let Some(key) = after(rest, &SHIFT) {
-                (shift, rest) = (true, key);
-            } else if after(rest, &ALT).is_some() {
+        while let Some((modifier, key)) = modifier(rest) {
+            if modifier == KeyModifiers::ALT {
                 return refuse("Alt is left to the terminal");
-            } else {
-                break;
             }
+            (held, rest) = (held | modifier, key);
         }
+        let (control, shift) = (held.contains(KeyModifiers::CONTROL), held.contains(KeyModifiers::SHIFT));
         let Some(code) = code(rest) else {
             return refuse("write it as q, F10, ctrl-c, shift-left, space, pgup");
         };
         match code {
             KeyCode::Char(' ') if shift => refuse("terminals send Space for it"),
-            KeyCode::Char(' ') => Ok(Self { code, control, shift }),
+            KeyCode::Char(' ') => Ok(Self { code, held }),
             KeyCode::Char(c) if control => match c.to_ascii_lowercase() {
                 _ if shift => refuse("terminals send no Shift with Control and a letter"),
                 'i' => refuse("terminals send Tab for it"),
@@ -157,7 +148,7 @@ impl FromStr for Chord {
             KeyCode::Tab | KeyCode::BackTab if control => refuse("terminals keep it to themselves"),
             KeyCode::Tab if shift => Ok(key(KeyCode::BackTab)),
             KeyCode::BackTab => Ok(key(code)),
-            code => Ok(Self { code, control, shift }),
+            code => Ok(Self { code, held }),
         }
     }
 }
@@ -176,7 +167,7 @@ mod tests {
             (&["PageUp", "PgUp", "pgup", "page-up"], key(KeyCode::PageUp)),
             (&["space", "Space", " "], ch(' ')),
             (&["F10", "f10"], key(KeyCode::F(10))),
-            (&["shift-left", "Shift+Left", "S-left"], Chord { shift: true, ..key(KeyCode::Left) }),
+            (&["shift-left", "Shift+Left", "S-left"], Chord { held: KeyModifiers::SHIFT, ..key(KeyCode::Left) }),
             (&["backslash", "\\"], ch('\\')),
             (&["shift-tab", "BackTab"], key(KeyCode::BackTab)),
             (&["shift-a", "A"], ch('A')),
@@ -231,7 +222,10 @@ mod tests {
                     _ => true,
                 };
             let readable = !matches!(code, KeyCode::Char(c) if c.is_control());
-            readable.then_some(Chord { code, control, shift })
+            let mut held = KeyModifiers::NONE;
+            held.set(KeyModifiers::CONTROL, control);
+            held.set(KeyModifiers::SHIFT, shift);
+            readable.then_some(Chord { code, held })
         })
     }
 

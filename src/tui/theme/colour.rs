@@ -85,20 +85,14 @@ impl Rgb {
         self.contrast(Self::WHITE) > self.contrast(Self::BLACK)
     }
 
-    /// The entry of xterm's cube and greys that looks most like this colour. The first 16 are left out: people change
-    /// them.
-    #[must_use]
-    pub fn nearest_indexed(self) -> u8 {
-        self.nearest(16..=255)
-    }
+    /// The entries of xterm's 256 colours that have names.
+    pub const NAMED: RangeInclusive<u8> = 0..=15;
+    /// Its cube and greys. People change the others.
+    pub const FIXED: RangeInclusive<u8> = 16..=255;
 
-    /// The position in [`ANSI`] that looks most like this colour.
+    /// The entry among these that looks most like this colour.
     #[must_use]
-    pub fn nearest_ansi(self) -> u8 {
-        self.nearest(0..=15)
-    }
-
-    fn nearest(self, entries: RangeInclusive<u8>) -> u8 {
+    pub fn nearest(self, entries: RangeInclusive<u8>) -> u8 {
         let own = oklab(self.linear());
         let apart = |entry: &u8| distance(own, oklab(Self::indexed(*entry).linear()));
         entries.min_by(|a, b| apart(a).total_cmp(&apart(b))).unwrap_or_default()
@@ -179,13 +173,13 @@ mod tests {
     fn a_palettes_own_colours_are_their_nearest() {
         // 16 and 231 stand for themselves; 59, 102, … of the cube are also greys of the ramp: the first one wins.
         for index in 16..=255 {
-            let nearest = Rgb::indexed(index).nearest_indexed();
+            let nearest = Rgb::indexed(index).nearest(Rgb::FIXED);
             assert_eq!(Rgb::indexed(nearest), Rgb::indexed(index), "{index} → {nearest}");
         }
         for index in 0..16 {
-            assert_eq!(Rgb::indexed(index).nearest_ansi(), index);
+            assert_eq!(Rgb::indexed(index).nearest(Rgb::NAMED), index);
         }
-        assert_eq!(Rgb(0xE6, 0x9F, 0x00).nearest_indexed(), 178);
-        assert_eq!(Rgb(0x56, 0xB4, 0xE9).nearest_indexed(), 74);
+        assert_eq!(Rgb(0xE6, 0x9F, 0x00).nearest(Rgb::FIXED), 178);
+        assert_eq!(Rgb(0x56, 0xB4, 0xE9).nearest(Rgb::FIXED), 74);
     }
 }

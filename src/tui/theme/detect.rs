@@ -54,11 +54,15 @@ pub fn in_screen(variable: impl Fn(&str) -> Option<String>) -> bool {
 /// ASCII alone: by a locale that is not UTF-8, on the Linux console, whose fonts have no braille, and on a dumb terminal.
 pub(super) fn ascii(variable: &impl Fn(&str) -> Option<String>) -> bool {
     let term = set(variable, "TERM").unwrap_or_default();
+    !utf8_locale(variable).unwrap_or(false) || term == "linux" || term == "dumb"
+}
+
+/// Whether the locale's characters are UTF-8; nothing where no locale is set.
+pub fn utf8_locale(variable: &impl Fn(&str) -> Option<String>) -> Option<bool> {
     // The first of the three that is set decides (locale(7)).
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| set(variable, name));
-    let locale = locale.unwrap_or_default().to_ascii_lowercase();
-    let utf8 = locale.contains("utf-8") || locale.contains("utf8");
-    !utf8 || term == "linux" || term == "dumb"
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| set(variable, name))?;
+    let locale = locale.to_ascii_lowercase();
+    Some(locale.contains("utf-8") || locale.contains("utf8"))
 }
 
 /// The theme for the terminal's background: `COLORFGBG` (rxvt, Konsole and others) ends in the background's number among

@@ -12,6 +12,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor, value::MapAccessDeserial
 
 use super::Depth;
 use super::colour::{ANSI, Rgb};
+use crate::text::{fit, refused, refused_by_toml};
 
 /// The slots, and the theme file that has a key for each.
 macro_rules! slots {
@@ -95,8 +96,8 @@ pub(super) struct Shade {
 
 impl Shade {
     fn new(rgb: Rgb, indexed: Option<u8>, ansi: Option<u8>) -> Self {
-        let indexed = indexed.unwrap_or_else(|| rgb.nearest_indexed());
-        let ansi = ansi.unwrap_or_else(|| rgb.nearest_ansi());
+        let indexed = indexed.unwrap_or_else(|| rgb.nearest(Rgb::FIXED));
+        let ansi = ansi.unwrap_or_else(|| rgb.nearest(Rgb::NAMED));
         let white = [rgb, Rgb::indexed(indexed), Rgb::indexed(ansi)].map(Rgb::wants_white);
         Self { rgb, indexed, ansi, white }
     }
@@ -128,18 +129,6 @@ impl Shade {
 /// The colours of a theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Palette([Shade; Slot::COUNT]);
-
-/// Why a theme file was refused, on one line.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}, column {column}: {what}")]
-pub struct ThemeError {
-    /// Counted from 1.
-    pub line: usize,
-    /// Counted from 1, in characters.
-    pub column: usize,
-    /// What is wrong there.
-    pub what: String,
-}
 
 /// The built-in themes' files; the first is the default.
 const FILES: [(&str, &str); 3] = [
@@ -178,7 +167,7 @@ impl Palette {
         BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, palette)| *palette)
     }
 
-    /// The name of whatever fits the background.
+    /// The name of whatever fits the terminal's background, as far as the environment tells it.
     pub const AUTO: &'static str = "auto";
 
     /// The themes to choose from with their names: `auto`, which is this one, and the built-in ones.
@@ -209,8 +198,8 @@ impl Palette {
     /// What it does not name is taken from the built-in theme that `base` names, `dark` unless it does.
     ///
     /// # Errors
-    /// The first thing that is wrong and where: no TOML, an unknown key, a colour that is none.
-    pub fn parse(text: &str) -> Result<Self, ThemeError> {
+    /// The first thing that is wrong and where, on one line: no TOML, an unknown key, a colour that is none.
+    pub fn parse(text: &str) -> Result<Self, String> {
         read(text, Self::built_in)
     }
 
@@ -226,15 +215,13 @@ impl Palette {
     }
 }
 
-fn read(text: &str, base: impl Fn(&str) -> Option<Palette>) -> Result<Palette, ThemeError> {
-    let file: File = toml::from_str(text).map_err(|error| {
-        let what = error.message().replace("unknown field", "unknown key").replace('\n', " ");
-        refused(text, error.span().map_or(0, |span| span.start), &what)
-    })?;
+fn read(text: &str, base: impl Fn(&str) -> Option<Palette>) -> Result<Palette, String> {
+    let refuse = |why: String| fit(&why.replace("unknown field", "unknown key"), 300);
+    let file: File = toml::from_str(text).map_err(|error| refuse(refused_by_toml(text, &error)))?;
     let (name, at) = file.base.as_ref().map_or(("dark", 0), |name| (name.get_ref().as_str(), name.span().start));
     let mut palette = base(name).ok_or_else(|| {
         let names: Vec<_> = Palette::names().collect();
-        refused(text, at, &format!("unknown theme `{name}`, expected one of {}", names.join(", ")))
+        refuse(refused(text, at, &format!("unknown theme `{name}`, expected one of {}", names.join(", "))))
     })?;
     for (shade, entry) in palette.0.iter_mut().zip(file.entries()) {
         if let Some(entry) = entry {
@@ -242,11 +229,6 @@ fn read(text: &str, base: impl Fn(&str) -> Option<Palette>) -> Result<Palette, T
         }
     }
     Ok(palette)
-}
-
-fn refused(text: &str, at: usize, what: &str) -> ThemeError {
-    let (line, column) = crate::text::line_and_column(text, at);
-    ThemeError { line, column, what: crate::text::fit(what, 300) }
 }
 
 /// One slot as the file gives it.
@@ -261,7 +243,8 @@ impl<'de> Deserialize<'de> for Entry {
         struct Table {
             hex: Rgb,
             xterm: Option<u8>,
-            ansi: Option<Ansi>,
+            #[serde(default, deserialize_with = "ansi")]
+            ansi: Option<u8>,
         }
 
         struct Either;
@@ -278,7 +261,7 @@ impl<'de> Deserialize<'de> for Entry {
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Entry, A::Error> {
                 let table = Table::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(Entry(Shade::new(table.hex, table.xterm, table.ansi.map(|ansi| ansi.0))))
+                Ok(Entry(Shade::new(table.hex, table.xterm, table.ansi)))
             }
         }
         from.deserialize_any(Either)
@@ -286,19 +269,11 @@ impl<'de> Deserialize<'de> for Entry {
 }
 
 /// Position in [`ANSI`].
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct Ansi(u8);
-
-impl TryFrom<String> for Ansi {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let position = (0..).zip(ANSI).find(|(_, (name, ..))| *name == text);
-        position
-            .map(|(at, _)| Self(at))
-            .ok_or_else(|| format!("`{text}` is none of {}", ANSI.map(|(name, ..)| name).join(", ")))
-    }
+fn ansi<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
+    let text = String::deserialize(from)?;
+    let position = (0..).zip(ANSI).find(|(_, (name, ..))| *name == text).map(|(at, _)| at);
+    let names = || ANSI.map(|(name, ..)| name).join(", ");
+    position.map(Some).ok_or_else(|| de::Error::custom(format!("`{text}` is none of {}", names())))
 }
 
 #[cfg(test)]

@@ -132,8 +132,7 @@ fn lines(verdict: &Verdict, theme: Theme, width: usize, rows: usize) -> Vec<Piec
 
 /// An advice on one row: its bound stays, its title is cut.
 fn one_line(lead: &str, advice: &Advice, width: usize) -> String {
-    let bound =
-        advice.speedup_at_most.filter(|s| s.is_finite()).map_or_else(String::new, |s| format!(" (at most {s:.1}×)"));
+    let bound = labels::speedup(advice).map_or_else(String::new, |speedup| format!(" ({speedup})"));
     let room = width.saturating_sub(usize::from(cells(&bound)));
     format!("{}{bound}", fit(&format!("{lead}{}", advice.title), room))
 }

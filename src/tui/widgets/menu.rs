@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::popup::Popup;
-use super::text::{cells, count, write, write_fit};
+use super::text::{cells, write_fit};
 use crate::text::wrap;
 use crate::tui::message::Effect;
 use crate::tui::theme::Theme;
@@ -60,11 +60,9 @@ impl<C: Clone> Menu<C> {
             },
             KeyCode::Esc | KeyCode::F(10) => None,
             code => {
-                let moved = moved(self.selected, self.items.len(), code);
-                return moved.map_or(Outcome::Nothing, |to| {
-                    self.selected = to;
-                    Outcome::Changed
-                });
+                let Some(to) = moved(self.selected, self.items.len(), code) else { return Outcome::Nothing };
+                self.selected = to;
+                return Outcome::Changed;
             }
         };
         chosen.map_or(Outcome::Close, |item| Outcome::Chosen(item.choice.clone()))
@@ -120,10 +118,8 @@ impl Confirm {
     pub fn draw(&self, buf: &mut Buffer, area: Rect, theme: Theme) {
         let width = WIDTH.min(area.width.saturating_sub(4));
         let lines = wrap(&self.question, usize::from(width.saturating_sub(4)));
+        let lines: Vec<_> = lines.into_iter().map(|line| (line, theme.strong())).collect();
         let popup = Popup { title: " Sure? ", below: " y does it, n or Esc does not ", width };
-        let inner = popup.frame(buf, area, count(lines.len()).saturating_add(2), theme);
-        for (line, y) in lines.iter().zip(inner.y + 1..inner.bottom()) {
-            write(buf, inner.x, y, inner.right(), line, theme.strong());
-        }
+        popup.text(buf, area, 1, &lines, theme);
     }
 }

@@ -2,8 +2,9 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
-use super::text::{count, write_fit, write_right};
+use super::text::{Piece, count, write, write_fit, write_right};
 use crate::tui::theme::Theme;
 
 /// A box over the page.
@@ -27,23 +28,8 @@ impl Popup<'_> {
 
     /// Clears the cells of `area`, draws a border around them and returns what is inside.
     pub fn frame_at(self, buf: &mut Buffer, area: Rect, theme: Theme) -> Rect {
-        for y in area.top()..area.bottom() {
-            for x in area.left()..area.right() {
-                if let Some(cell) = buf.cell_mut((x, y)) {
-                    cell.reset();
-                    let sides = (y == area.top(), y + 1 == area.bottom(), x == area.left(), x + 1 == area.right());
-                    cell.set_char(match sides {
-                        (true, _, true, _) => '╭',
-                        (true, _, _, true) => '╮',
-                        (_, true, true, _) => '╰',
-                        (_, true, _, true) => '╯',
-                        (true, ..) | (_, true, ..) => '─',
-                        (_, _, true, _) | (_, _, _, true) => '│',
-                        _ => ' ',
-                    });
-                }
-            }
-        }
+        Clear.render(area, buf);
+        Block::bordered().border_type(BorderType::Rounded).render(area, buf);
         let title = Rect { x: area.x + 2, width: area.width.saturating_sub(4), ..area };
         write_fit(buf, title, self.title, theme.strong());
         let end = area.right().saturating_sub(1);
@@ -53,6 +39,14 @@ impl Popup<'_> {
             y: area.y + area.height.min(1),
             width: area.width.saturating_sub(4),
             height: area.height.saturating_sub(2),
+        }
+    }
+
+    /// Draws the box with lines of text, `margin` rows above and below them.
+    pub fn text(self, buf: &mut Buffer, area: Rect, margin: u16, lines: &[Piece], theme: Theme) {
+        let inner = self.frame(buf, area, count(lines.len()).saturating_add(2 * margin), theme);
+        for ((line, style), y) in lines.iter().zip(inner.y + margin..inner.bottom()) {
+            write(buf, inner.x, y, inner.right(), line, *style);
         }
     }
 

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::text::{fit, wrap};
+use crate::text::{fit, wrap, wrap_hanging};
 use crate::tui::theme::Theme;
 
 /// A text that stays on one row.
@@ -43,39 +43,33 @@ pub fn count(length: usize) -> u16 {
     u16::try_from(length).unwrap_or(u16::MAX)
 }
 
-/// Cell and row of each piece: on the row of the one before it, `gap` cells behind that, or on the next.
-fn places(width: u16, gap: u16, pieces: &[Piece]) -> impl Iterator<Item = (u16, u16)> {
-    let (mut x, mut row) = (0u16, 0u16);
-    pieces.iter().map(move |(text, _)| {
-        let cells = cells(text);
-        if x > 0 && x.saturating_add(cells) > width {
-            (x, row) = (0, row.saturating_add(1));
+/// Pieces one after the other in lines of `width` cells, this separator between two on one line.
+fn piece_lines<'p>(width: u16, separator: &'p str, pieces: &'p [Piece]) -> Vec<Line<'p>> {
+    let (mark, gap) = separator.split_at(separator.trim_end().len());
+    let mut lines: Vec<Line<'p>> = Vec::new();
+    let mut end = 0u16;
+    for (text, style) in pieces {
+        let (text, cells, before) = (Span::styled(text, *style), cells(text), end.saturating_add(cells(separator)));
+        end = before.saturating_add(cells);
+        match lines.last_mut().filter(|_| end <= width) {
+            Some(line) => line.extend([Span::styled(mark, *style), Span::raw(gap), text]),
+            None => {
+                lines.push(Line::from(text));
+                end = cells;
+            }
         }
-        let here = (x, row);
-        x = x.saturating_add(cells).saturating_add(gap);
-        here
-    })
+    }
+    lines
 }
 
 /// Rows that pieces need in `width` cells, with this separator between two on one row.
 pub fn piece_rows(width: u16, separator: &str, pieces: &[Piece]) -> u16 {
-    places(width, cells(separator), pieces).last().map_or(0, |(_, row)| row.saturating_add(1))
+    count(piece_lines(width, separator, pieces).len())
 }
 
 /// Sets pieces one after the other into the rows of `area`, as many as fit.
 pub fn write_pieces(buf: &mut Buffer, area: Rect, separator: &str, pieces: &[Piece]) {
-    let mark = separator.trim_end();
-    let mut end = area.x;
-    for ((x, row), (text, style)) in places(area.width, cells(separator), pieces).zip(pieces) {
-        if row >= area.height {
-            return;
-        }
-        let y = area.y + row;
-        if x > 0 && !mark.is_empty() {
-            write(buf, end, y, area.right(), mark, *style);
-        }
-        end = write(buf, area.x + x, y, area.right(), text, *style);
-    }
+    write_lines(buf, area, &piece_lines(area.width, separator, pieces));
 }
 
 /// Draws what `area` has rows for.
@@ -83,6 +77,10 @@ pub fn write_lines(buf: &mut Buffer, area: Rect, lines: &[Line<'_>]) {
     for (line, y) in lines.iter().zip(area.top()..area.bottom()) {
         buf.set_line(area.x, y, line, area.width);
     }
+}
+
+fn owned(line: Line<'_>) -> Line<'static> {
+    line.spans.into_iter().map(|span| Span::styled(span.content.into_owned(), span.style)).collect()
 }
 
 /// Lines of text that is being set.
@@ -127,14 +125,8 @@ impl Text {
 
     /// Adds text that is wrapped behind `indent` blanks, its first row led by `lead`.
     pub fn wrapped(&mut self, lead: &str, indent: usize, text: &str, style: Style) {
-        let mut lead = format!("{lead:<indent$}");
-        let mut rows = wrap(text, self.width.saturating_sub(indent).max(8));
-        if rows.is_empty() {
-            rows.push(String::new());
-        }
-        for row in rows {
-            self.line(&format!("{lead}{row}"), style);
-            lead = " ".repeat(indent);
+        for row in wrap_hanging(&format!("{lead:<indent$}"), text, self.width) {
+            self.line(&row, style);
         }
     }
 
@@ -158,18 +150,7 @@ impl Text {
 
     /// Adds pieces, this separator between two on one line.
     pub fn pieces(&mut self, separator: &str, pieces: &[Piece]) {
-        let mark = separator.trim_end();
-        let width = count(self.width);
-        for ((x, _), (text, style)) in places(width, cells(separator), pieces).zip(pieces) {
-            let text = Span::styled(text.clone(), *style);
-            match self.lines.last_mut().filter(|_| x > 0) {
-                Some(line) => {
-                    let gap = " ".repeat(separator.len() - mark.len());
-                    line.extend([Span::styled(mark.to_owned(), *style), Span::raw(gap), text]);
-                }
-                None => self.lines.push(Line::from(text)),
-            }
-        }
+        self.lines.extend(piece_lines(count(self.width), separator, pieces).into_iter().map(owned));
     }
 }
 
