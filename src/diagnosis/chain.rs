@@ -79,7 +79,8 @@ fn is_own(node: &ChainNode) -> bool {
 #[must_use]
 pub fn way_to<'a>(nodes: &'a [ChainNode], end: &'a ChainNode) -> Vec<&'a ChainNode> {
     let mut way = vec![end];
-    while let Some(parent) = way.last().and_then(|last| nodes.iter().find(|node| node.waits_for.contains(&last.node))) {
+    while let Some(parent) = way.last().and_then(|last| nodes.iter().find(|node| node.waits_for.contains(&last.node)))
+    {
         if way.len() > nodes.len() {
             break;
         }
@@ -145,9 +146,7 @@ impl Tree<'_> {
         };
         let children = parent.and_then(|parent| self.nodes.get(parent as usize)).map(|node| node.waits_for.clone());
         let known = match (&children, parent) {
-            (Some(children), _) => {
-                children.iter().copied().find(|at| self.nodes.get(*at as usize).is_some_and(same))
-            }
+            (Some(children), _) => children.iter().copied().find(|at| self.nodes.get(*at as usize).is_some_and(same)),
             (None, _) => self.nodes.iter().skip(1).find(|node| is_own(node) && same(node)).map(|node| node.node),
         };
         if let Some(node) = known.and_then(|at| self.nodes.get_mut(at as usize)) {

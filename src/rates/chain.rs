@@ -309,7 +309,9 @@ pub(super) fn fold(
             while trainer.points.get(*next).is_some_and(|point| point.round < round) {
                 *next += 1;
             }
-            let Some(point) = trainer.points.get(*next).copied().filter(|point| point.round == round) else { continue };
+            let Some(point) = trainer.points.get(*next).copied().filter(|point| point.round == round) else {
+                continue;
+            };
             let device = devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
             let (pid, tid) = (trainer.id.pid, trainer.tid);
             let found = graph.ways_of(pid, tid, device);
@@ -332,4 +334,3 @@ pub(super) fn fold(
     let finished = trainers.iter().zip(ways);
     finished.map(|((trainer, carry, _), ways)| ways.finish(graph, &carry.beside, (trainer.id, trainer.tid))).collect()
 }
-

@@ -4,7 +4,8 @@
 use super::time_split::LoopActivity;
 use super::wait::{Wait, is_for_pinned};
 use crate::sample::{
-    Access, JobSample, ProcessId, ProcessRole, ProcessSample, SampledProcess, SampledThread, SamplerSample, ThreadRole,
+    Access, JobSample, ProcessId, ProcessRole, ProcessSample, SampledProcess, SampledThread, SamplerSample,
+    ThreadRole,
 };
 
 /// One sample of the thread that runs a trainer's loop, with what was seen of its other threads in the same round.

@@ -94,7 +94,8 @@ impl Connections {
             .filter_map(|line| {
                 let mut fields = Fields::of(line.strip_prefix(b"tfd:")?);
                 let fd = u32::try_from(fields.number()?).ok()?;
-                let events = fields.nth(1).and_then(|hex| u64::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+                let events =
+                    fields.nth(1).and_then(|hex| u64::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
                 Some((fd, events.is_some_and(|events| events & EPOLLOUT != 0 && events & 1 == 0)))
             })
             .take(MOST_POLLED)
@@ -182,7 +183,8 @@ impl Connections {
     fn holders(&self, link: &str, wanted: impl Fn(&End) -> bool) -> Vec<u32> {
         let holds = |ends: &Ends| ends.ends.iter().any(|end| *end.link == *link && wanted(end));
         let inside = self.ends.iter().filter(|(_, ends)| holds(ends)).map(|(pid, _)| *pid);
-        let mut pids: Vec<u32> = inside.chain(self.host.holders(link).filter(|(_, end)| wanted(end)).map(|(pid, _)| pid)).collect();
+        let mut pids: Vec<u32> =
+            inside.chain(self.host.holders(link).filter(|(_, end)| wanted(end)).map(|(pid, _)| pid)).collect();
         pids.sort_unstable();
         pids.dedup();
         pids
@@ -273,7 +275,8 @@ fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = LockWait> + '_ {
         let fields: Vec<&[u8]> = Fields::of(line).collect();
         let waits = fields.get(1) == Some(&b"->".as_slice());
         // NUMBER: [->] POSIX ADVISORY WRITE PID DEVICE:INODE START END
-        let pid = fields.get(if waits { 5 } else { 4 }).copied().and_then(number).and_then(|pid| u32::try_from(pid).ok());
+        let pid =
+            fields.get(if waits { 5 } else { 4 }).copied().and_then(number).and_then(|pid| u32::try_from(pid).ok());
         if !waits {
             holder = pid;
             return None;
@@ -286,7 +289,6 @@ fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = LockWait> + '_ {
 fn named(kind: &str, inode: u64) -> Arc<str> {
     text(format!("{kind}:[{inode}]").as_bytes())
 }
-
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]

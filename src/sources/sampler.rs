@@ -14,7 +14,8 @@ use super::files::KeptFile;
 use super::task_files;
 use crate::sample::syscall::{CallKind, Machine, kind};
 use crate::sample::{
-    Access, ConnectionsSample, IoCounters, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread, SamplerSample, ThreadRole,
+    Access, ConnectionsSample, IoCounters, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread,
+    SamplerSample, ThreadRole,
 };
 use task::{Seen, Task};
 
@@ -157,7 +158,13 @@ impl Process {
 
     /// Samples a trainer in one round; `rounds` counts them. With `connections` all threads of the plan are sampled, and
     /// what they wait on is looked up.
-    fn sample_trainer(&mut self, round: u32, rounds: u64, mut connections: Option<&mut Connections>, seen: &mut Seen) {
+    fn sample_trainer(
+        &mut self,
+        round: u32,
+        rounds: u64,
+        mut connections: Option<&mut Connections>,
+        seen: &mut Seen,
+    ) {
         let pid = self.plan.id.pid;
         let mut main = Observation::default();
         let mut helper_runs = false;

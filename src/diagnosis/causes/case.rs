@@ -65,8 +65,8 @@ const BY_LEAD: Sureness = Sureness { least: NO_LEAD.value, most: 1.0, from: NO_L
 /// The parts add up to the loop's time, so the largest is what to change first.
 fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> {
     let chain = window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED)?;
-    let elsewhere =
-        [Part::Process, Part::Remote, Part::Output, Part::FileLock, Part::InterpreterLock].map(|part| (part, chain.lost(part)));
+    let elsewhere = [Part::Process, Part::Remote, Part::Output, Part::FileLock, Part::InterpreterLock]
+        .map(|part| (part, chain.lost(part)));
     let (part, lost) = elsewhere.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     if lost < LOST_WAIT {
         return None;

@@ -13,8 +13,7 @@ pub(super) const SOURCE_IS_SLOW: &str = "waiting for their source is at least `w
 pub(super) const SHORT_OF_CPU: &str = "the loop loses at least `lost_wait` of its time waiting for batches, or its \
     main thread queues for a CPU at least `main_run_delay` of its runnable time";
 /// Causes of a wait that was followed begin with this.
-pub(super) const WAIT_IS_FOLLOWED: &str =
-    "of all that the loop loses time to while the device is idle, the largest part, and at least `lost_wait`, are waits at \
+pub(super) const WAIT_IS_FOLLOWED: &str = "of all that the loop loses time to while the device is idle, the largest part, and at least `lost_wait`, are waits at \
      whose end this stands:";
 pub(super) const CHAIN: &str = "the wait chain: /proc/PID/task/TID/syscall or wchan of the loop's thread and of \
     everybody it leads to, and who holds the other ends of their pipes and sockets (/proc/PID/fd)";

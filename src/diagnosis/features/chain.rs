@@ -64,7 +64,8 @@ pub(in crate::diagnosis) struct Chain {
 
 impl Chain {
     pub(super) fn of(span: &Span<'_>) -> Option<Self> {
-        let last = span.frames.iter().rev().find_map(|frame| span.trainers(frame).find_map(|one| one.chain.as_ref()))?;
+        let last =
+            span.frames.iter().rev().find_map(|frame| span.trainers(frame).find_map(|one| one.chain.as_ref()))?;
         let mut chain =
             Self { process: last.process, tid: last.tid, exact: true, peers: last.peers.clone(), ..Self::default() };
         let mut sums: HashMap<(&[Hop], &End, &Option<Arc<str>>), (f64, f64)> = HashMap::new();
@@ -192,7 +193,8 @@ impl Chain {
         let way = self.longest(part)?;
         let name = |pid: u32| {
             let peer = self.peer(pid);
-            let word = peer.map(|peer| crate::text::sanitise(&peer.comm).into_owned()).filter(|word| !word.is_empty());
+            let word =
+                peer.map(|peer| crate::text::sanitise(&peer.comm).into_owned()).filter(|word| !word.is_empty());
             word.map_or_else(|| format!("process {pid}"), |word| format!("{word} ({pid})"))
         };
         let last = way.hops.last();

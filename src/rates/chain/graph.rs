@@ -72,9 +72,10 @@ fn paces(job: &JobSample, before: Option<&JobSample>) -> HashMap<(u32, u32), (f6
     let all = |job: &JobSample| -> HashMap<(u32, u32), (u64, u64)> {
         let outside = job.connections.iter().flat_map(|connections| connections.outside.iter());
         let each = job.processes.iter().chain(outside).flat_map(|process| {
-            process.threads.iter().filter_map(|thread| {
-                Some(((process.id.pid, thread.tid), (thread.on_cpu_ns?, thread.timeslices?)))
-            })
+            process
+                .threads
+                .iter()
+                .filter_map(|thread| Some(((process.id.pid, thread.tid), (thread.on_cpu_ns?, thread.timeslices?))))
         });
         each.collect()
     };
@@ -213,9 +214,9 @@ impl<'a> Graph<'a> {
     fn has_channel(&self, thread: &Thread<'_>) -> bool {
         let descriptors = thread.now.map(|seen| seen.descriptors.as_slice()).unwrap_or_default();
         descriptors.iter().any(|descriptor| {
-            self.channels.get(&*descriptor.link).is_some_and(|channel| {
-                channel.remote.is_some() || self.others(channel, thread.pid).next().is_some()
-            })
+            self.channels
+                .get(&*descriptor.link)
+                .is_some_and(|channel| channel.remote.is_some() || self.others(channel, thread.pid).next().is_some())
         })
     }
 
@@ -257,14 +258,19 @@ impl<'a> Graph<'a> {
             Some(pid) => vec![pid],
             None => self.processes.values().filter(|one| one.parent == thread.pid).map(|one| one.id.pid).collect(),
         };
-        self.best(children.into_iter().take(CANDIDATES).map(|pid| self.of_process_way(pid, Edge::Child, path)).collect())
+        self.best(
+            children.into_iter().take(CANDIDATES).map(|pid| self.of_process_way(pid, Edge::Child, path)).collect(),
+        )
     }
 
     fn of_futex(&self, at: usize, thread: &Thread<'_>, seen: &Observation, path: &mut Vec<usize>) -> Vec<Way> {
         const PRIVATE: u32 = 128;
         let others = self.companions(at, path);
         let running = |of: &[usize]| -> Vec<usize> {
-            of.iter().copied().filter(|at| self.threads.get(*at).is_some_and(|one| one.wait == Wait::Running)).collect()
+            of.iter()
+                .copied()
+                .filter(|at| self.threads.get(*at).is_some_and(|one| one.wait == Wait::Running))
+                .collect()
         };
         let run = running(&others);
         // A lock that other processes share: whoever of them runs.
@@ -286,9 +292,10 @@ impl<'a> Graph<'a> {
         }
         let mut alternatives = Vec::new();
         for other in others.into_iter().take(CANDIDATES) {
-            let blocked_outside = self.threads.get(other).is_some_and(|one| {
-                !matches!(one.wait, Wait::Futex | Wait::Unknown) && path.len() < DEPTH
-            });
+            let blocked_outside = self
+                .threads
+                .get(other)
+                .is_some_and(|one| !matches!(one.wait, Wait::Futex | Wait::Unknown) && path.len() < DEPTH);
             if blocked_outside {
                 path.push(other);
                 let ways = self.to_threads(&[other], Edge::Thread, |at| self.ways(at, path));
@@ -400,13 +407,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Ways over one descriptor; nothing where it leads nowhere.
-    fn of_descriptor(
-        &self,
-        at: usize,
-        pid: u32,
-        descriptor: &Descriptor,
-        path: &mut Vec<usize>,
-    ) -> Vec<Vec<Way>> {
+    fn of_descriptor(&self, at: usize, pid: u32, descriptor: &Descriptor, path: &mut Vec<usize>) -> Vec<Vec<Way>> {
         let link = &*descriptor.link;
         if link.starts_with("/dev/nvidia") {
             return vec![vec![Way::end(End::Device)]];

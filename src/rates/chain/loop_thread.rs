@@ -24,7 +24,12 @@ pub(in crate::rates) struct LoopThread {
 
 impl LoopThread {
     /// The thread of this tick.
-    pub(in crate::rates) fn of(&mut self, process: &SampledProcess, sampler: &SamplerSample, graph: &Graph<'_>) -> u32 {
+    pub(in crate::rates) fn of(
+        &mut self,
+        process: &SampledProcess,
+        sampler: &SamplerSample,
+        graph: &Graph<'_>,
+    ) -> u32 {
         let likeliest = likeliest(process, sampler, graph);
         let Some(current) = self.tid else {
             self.tid = Some(likeliest);

@@ -59,7 +59,9 @@ impl HostScan {
         for _ in 0..AT_ONCE {
             let Some(pid) = self.left.pop() else { break };
             for end in open_ends(proc_root, pid, &mut BTreeSet::new()) {
-                if let Some((link, _)) = self.wanted.get_key_value(&end.link).map(|(link, tick)| (Arc::clone(link), tick)) {
+                if let Some((link, _)) =
+                    self.wanted.get_key_value(&end.link).map(|(link, tick)| (Arc::clone(link), tick))
+                {
                     self.holders.entry(link).or_default().insert(pid, end);
                 }
             }

@@ -75,13 +75,16 @@ impl Sockets {
             self.large |= bytes.len() > LARGE;
             sockets.extend(lines(&bytes).filter_map(internet_socket));
         }
-        let far = sockets.iter().find(|socket| socket.inode == inode && !socket.remote.ip().is_unspecified()).map(|own| Far::Inet {
-            remote: own.remote.to_string().into(),
-            peer: sockets
-                .iter()
-                .find(|other| (other.local, other.remote) == (own.remote, own.local))
-                .map(|other| named("socket", other.inode)),
-        });
+        let far =
+            sockets.iter().find(|socket| socket.inode == inode && !socket.remote.ip().is_unspecified()).map(|own| {
+                Far::Inet {
+                    remote: own.remote.to_string().into(),
+                    peer: sockets
+                        .iter()
+                        .find(|other| (other.local, other.remote) == (own.remote, own.local))
+                        .map(|other| named("socket", other.inode)),
+                }
+            });
         self.known.insert(Arc::clone(link), far.unwrap_or(Far::Nowhere));
     }
 
