@@ -30,8 +30,9 @@ const PATHS: usize = 24;
 const BESIDE: usize = 512;
 /// What older ticks count against the newest, where it is judged whether somebody works beside the loop.
 const FADE: f64 = 0.8;
-/// Samples of the loop at work from which it is known who works meanwhile.
-const ENOUGH: f64 = 5.0;
+/// Before anything is seen a process of the job counts as one that works ahead: so many samples of the loop at work, and in
+/// so many of them it ran.
+const PRIOR: (f64, f64) = (1.5, 1.2);
 /// Whoever works in this part of the loop's own time and more, 0–1, does so ahead of it and not on request: a service
 /// rests while the loop works, a loader does not.
 pub const AHEAD: f64 = 0.6;
@@ -127,8 +128,8 @@ pub struct Peer {
     pub command: Arc<str>,
     /// Name, raw.
     pub comm: Arc<str>,
-    /// Share of the loop's own working time in which it worked too, 0–1; `None` where too little of that was seen.
-    pub ahead: Option<f64>,
+    /// Share of the loop's own working time in which it worked too, 0–1; where little of that was seen, near 0.8.
+    pub ahead: f64,
 }
 
 /// Where the chains of one trainer's loop ended in the interval.
@@ -184,10 +185,10 @@ impl Beside {
     }
 
     /// The part of the loop's working time in which some thread of a process ran.
-    fn process(&self, pid: u32) -> Option<f64> {
+    fn process(&self, pid: u32) -> f64 {
         let of_process = self.ran.iter().filter(|((of, _), _)| *of == pid).map(|(_, ran)| *ran);
         let ran = of_process.fold(0.0, f64::max);
-        (self.working >= ENOUGH).then(|| (ran / self.working).min(1.0))
+        ((ran + PRIOR.1) / (self.working + PRIOR.0)).min(1.0)
     }
 }
 

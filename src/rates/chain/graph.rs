@@ -532,11 +532,10 @@ impl<'a> Graph<'a> {
     /// Batches come from this process: it is one of torch's workers, or a process of the job that works ahead of the loop.
     pub(super) fn is_loader(&self, pid: u32, beside: &Beside) -> bool {
         let inside = self.inside_pids.contains(&pid);
-        let ahead = beside.process(pid);
         self.is_torch_worker(pid)
             || inside
                 && self.processes.get(&pid).is_some_and(|process| process.role == ProcessRole::Worker)
-                && ahead.is_none_or(|ahead| ahead >= AHEAD)
+                && beside.process(pid) >= AHEAD
     }
 
     /// A thread of the trainer that is not torch's, where no data workers are.
@@ -554,7 +553,7 @@ impl<'a> Graph<'a> {
             inside: self.inside_pids.contains(&pid),
             command: known.map(|process| Arc::clone(&process.command)).unwrap_or_default(),
             comm: known.map(|process| Arc::clone(&process.comm)).unwrap_or_default(),
-            ahead: None,
+            ahead: 0.0,
         }
     }
 }
