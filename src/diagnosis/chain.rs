@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::features::{Chain, Features, Way};
+use super::features::{Chain, Features, Way, program};
 use super::stats::round;
 use crate::rates::chain::{Edge, End};
 use crate::sample::process::TORCH_WORKER;
@@ -239,7 +239,7 @@ impl Tree<'_> {
         if peer.comm.starts_with(TORCH_WORKER) || self.chain.is_loader(pid) {
             return "data worker".into();
         }
-        crate::text::sanitise(&peer.comm).into_owned()
+        program(peer)
     }
 }
 

@@ -111,7 +111,8 @@ impl Connections {
         }
         let path = self.proc_root.join("locks");
         let locks = read_once(&path, LOCKS_LIMIT).unwrap_or_default();
-        for lock in waits_for_locks(&locks).filter(|lock| lock.waiter == pid).take(4) {
+        for (mut lock, inode) in waits_for_locks(&locks).filter(|(lock, _)| lock.waiter == pid).take(4) {
+            lock.path = inode.and_then(|inode| open_file(&self.proc_root, pid, inode));
             if lock.holder != 0 && self.holders.len() < MOST_POLLED {
                 self.holders.insert(lock.holder, self.tick);
             }
@@ -136,7 +137,9 @@ impl Connections {
                 }
             }
             let leads = |link: &Arc<str>| matches!(self.sockets.get(link), Some(Far::Inet { .. } | Far::Unix(_)));
-            let wanted = joined.iter().filter(|(link, pids)| pids.len() > 1 || leads(link));
+            // A pipe with one known holder has its other end outside of the job: the reader of its output, perhaps.
+            let lonely = |link: &Arc<str>| link.starts_with("pipe:");
+            let wanted = joined.iter().filter(|(link, pids)| pids.len() > 1 || lonely(link) || leads(link));
             self.waited.extend(wanted.map(|(link, _)| Arc::clone(link)).take(MOST_WAITED));
         }
         let waited = std::mem::take(&mut self.waited);
@@ -243,6 +246,18 @@ fn intern(link: &str, links: &mut BTreeSet<Arc<str>>) -> Arc<str> {
     link
 }
 
+/// The name of a file that a process has open.
+fn open_file(proc_root: &Path, pid: u32, inode: u64) -> Option<Arc<str>> {
+    let path = proc_root.join(format!("{pid}/fd"));
+    let entries = std::fs::read_dir(&path).ok()?.filter_map(Result::ok).take(MOST_DESCRIPTORS);
+    let found = entries.map(|entry| entry.path()).find(|link| {
+        let is_file = |target: &Path| target.is_absolute();
+        std::fs::read_link(link).is_ok_and(|target| is_file(&target))
+            && rustix::fs::stat(link).is_ok_and(|stat| stat.st_ino == inode)
+    })?;
+    read_link(&found, &mut BTreeSet::new())
+}
+
 /// The pipes and sockets that a process holds open. The permissions of the links say which way they are open (proc(5)).
 fn open_ends(proc_root: &Path, pid: u32, links: &mut BTreeSet<Arc<str>>) -> Vec<End> {
     let path = proc_root.join(format!("{pid}/fd"));
@@ -269,7 +284,7 @@ fn open_ends(proc_root: &Path, pid: u32, links: &mut BTreeSet<Arc<str>>) -> Vec<
 
 /// Who waits for a lock that whom holds (`/proc/locks`; fs/locks.c, `lock_get_status`): the lines of the waiters come after
 /// the holder's, under the same number and with an arrow.
-fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = LockWait> + '_ {
+fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = (LockWait, Option<u64>)> + '_ {
     let mut holder = None;
     lines(locks).filter_map(move |line| {
         let fields: Vec<&[u8]> = Fields::of(line).collect();
@@ -281,7 +296,9 @@ fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = LockWait> + '_ {
             holder = pid;
             return None;
         }
-        Some(LockWait { waiter: pid?, holder: holder.unwrap_or(0) })
+        // DEVICE:INODE is MAJOR:MINOR:INODE.
+        let inode = fields.get(6).and_then(|field| number(field.rsplit(|byte| *byte == b':').next()?));
+        Some((LockWait { waiter: pid?, holder: holder.unwrap_or(0), path: None }, inode))
     })
 }
 

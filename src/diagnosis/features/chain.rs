@@ -184,20 +184,10 @@ impl Chain {
         self.ways.iter().filter(|way| way.part == part).max_by(|a, b| a.lost.total_cmp(&b.lost))
     }
 
-    /// The loop does not run on the main thread of its process.
-    pub fn is_aside(&self) -> bool {
-        self.tid != self.process.pid
-    }
-
     /// Who is at the end of the longest way of a part, for a sentence.
     pub fn who(&self, part: Part) -> Option<String> {
         let way = self.longest(part)?;
-        let name = |pid: u32| {
-            let peer = self.peer(pid);
-            let word =
-                peer.map(|peer| crate::text::sanitise(&peer.comm).into_owned()).filter(|word| !word.is_empty());
-            word.map_or_else(|| format!("process {pid}"), |word| format!("{word} ({pid})"))
-        };
+        let name = |pid: u32| format!("{} ({pid})", self.peer(pid).map_or_else(|| "process".into(), program));
         let last = way.hops.last();
         Some(match (&way.end, &way.name) {
             (End::Net(address), _) => address.to_string(),
@@ -207,18 +197,20 @@ impl Chain {
             _ => name(last?.pid),
         })
     }
+}
 
-    /// Distinct processes at the end of the ways of a part, with their shares, the largest first.
-    pub fn whom(&self, part: Part) -> Vec<(u32, f64)> {
-        let mut sums: Vec<(u32, f64)> = Vec::new();
-        for way in self.ways.iter().filter(|way| way.part == part) {
-            let Some(hop) = way.hops.last() else { continue };
-            match sums.iter_mut().find(|(pid, _)| *pid == hop.pid) {
-                Some((_, sum)) => *sum += way.lost,
-                None => sums.push((hop.pid, way.lost)),
-            }
-        }
-        sums.sort_by(|a, b| b.1.total_cmp(&a.1));
-        sums
-    }
+/// What a process is, for a person: its script where an interpreter runs one, else its name.
+pub(in crate::diagnosis) fn program(peer: &Peer) -> String {
+    let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut words = peer.command.split(' ').skip(1);
+    let mut module = false;
+    let script = words.find(|word| {
+        let found = module || word.ends_with(".py");
+        module = *word == "-m";
+        found
+    });
+    let is_python = peer.comm.starts_with("python") || peer.comm.starts_with("pypy");
+    let name = script.filter(|_| is_python).map_or_else(|| peer.comm.to_string(), base);
+    let name = if name.is_empty() { "process".to_owned() } else { name };
+    crate::text::sanitise(&name).into_owned()
 }
