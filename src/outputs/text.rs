@@ -5,9 +5,10 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
+use super::chain;
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{
-    Class, Evidence, Finding, GpuIdle, Hottest, NotSeen, Phase, Stages, Steps, WorkerVerdict,
+    ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, NotSeen, Phase, Stages, Steps, WorkerVerdict,
 };
 use crate::text::format::{precise, precise_in_unit};
 use crate::text::{sanitise, wrap_hanging};
@@ -16,6 +17,8 @@ use crate::text::{sanitise, wrap_hanging};
 pub const WIDTH: usize = 80;
 /// Up to so many workers are listed one by one; more are summed up.
 const WORKERS_LISTED: usize = 8;
+/// Most rows of the wait chain, the largest branches first.
+pub(super) const CHAIN_ROWS: usize = 12;
 /// Columns for the value of a piece of evidence; a longer one stands before the text.
 const VALUE: usize = 12;
 /// Columns of a full bar.
@@ -38,6 +41,7 @@ pub fn write(out: &mut impl Write, verdict: &Verdict, style: Style) -> io::Resul
     let mut page = Page { lines: Vec::new(), style };
     page.head(verdict);
     page.time(verdict);
+    page.chain(&verdict.chain);
     page.main_thread(verdict);
     page.workers(&verdict.workers);
     page.stages(&verdict.workers);
@@ -131,8 +135,12 @@ impl Page {
                 '≤' => "<=".to_owned(),
                 '≥' => ">=".to_owned(),
                 '→' => "->".to_owned(),
+                '←' => "<-".to_owned(),
                 '…' => "...".to_owned(),
                 '·' => ";".to_owned(),
+                '│' => "|".to_owned(),
+                '├' => "+".to_owned(),
+                '└' => "`".to_owned(),
                 _ => "?".to_owned(),
             })
             .collect()
@@ -210,6 +218,20 @@ impl Page {
         if !facts.is_empty() {
             self.blank();
             self.text("Steps: ", &facts.join(", "));
+        }
+    }
+
+    /// Who waits for whom, as a tree.
+    fn chain(&mut self, nodes: &[ChainNode]) {
+        let rows = chain::rows(nodes);
+        let (shown, rest) = rows.split_at(rows.len().min(CHAIN_ROWS));
+        self.section("Chain: whom the loop waits for, and that one in turn", shown, |page, row| {
+            let lead = format!("  {:>3} %  {}", percent(row.node.share), row.branch);
+            let lead = page.plain(&lead);
+            page.text(&lead, &row.text);
+        });
+        if !rest.is_empty() {
+            self.text("         ", &format!("and {} more", rest.len()));
         }
     }
 
