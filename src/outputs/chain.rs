@@ -3,15 +3,18 @@
 
 use std::collections::BTreeSet;
 
-use super::text::percent;
 use crate::diagnosis::Verdict;
 use crate::diagnosis::chain::{ChainNode, children, own, waits_for};
+use crate::text::format::whole_percent as percent;
 use crate::text::{fit, sanitise};
 
 /// The loop's own work, or its waits, are told beside the larger of the two from this share on.
 const BESIDE: f64 = 0.1;
 /// The share of an end is told where it differs by more from that of the loop's waits.
 const APART: f64 = 0.05;
+
+/// Most rows of the tree in text, the largest branches first.
+pub(super) const ROWS: usize = 12;
 
 /// What a row of the tree begins with below its siblings and its parents.
 const BRANCH: [&str; 4] = ["│ ", "  ", "├ ", "└ "];

@@ -5,11 +5,11 @@
 
 use std::fmt::Write;
 
-use super::chain::rows;
-use super::text::{CHAIN_ROWS, headline, percent, phase_words};
+use super::chain::{ROWS, rows};
+use super::text::{headline, phase_words};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{Advice, ChainNode, Evidence, Finding, NotSeen, Steps};
-use crate::text::format::{precise, precise_in_unit};
+use crate::text::format::{precise, precise_in_unit, whole_percent as percent};
 use crate::text::{fit, sanitise};
 
 /// A command line is cut here; the beginning tells which job it was.
@@ -122,7 +122,7 @@ fn chain(out: &mut String, nodes: &[ChainNode]) {
     }
     title(out, "Chain");
     line(out, "Whom the loop waits for, and that one in turn:\n\n```text");
-    for row in rows.iter().take(CHAIN_ROWS) {
+    for row in rows.iter().take(ROWS) {
         line(out, &format!("{:>3} %  {}{}", percent(row.node.share), row.branch, row.text));
     }
     line(out, "```");

@@ -5,20 +5,18 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-use super::chain;
+use super::chain::{self, ROWS};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{
     ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, NotSeen, Phase, Stages, Steps, WorkerVerdict,
 };
-use crate::text::format::{precise, precise_in_unit};
+use crate::text::format::{precise, precise_in_unit, whole_percent as percent};
 use crate::text::{sanitise, wrap_hanging};
 
 /// Widest line.
 pub const WIDTH: usize = 80;
 /// Up to so many workers are listed one by one; more are summed up.
 const WORKERS_LISTED: usize = 8;
-/// Most rows of the wait chain, the largest branches first.
-pub(super) const CHAIN_ROWS: usize = 12;
 /// Columns for the value of a piece of evidence; a longer one stands before the text.
 const VALUE: usize = 12;
 /// Columns of a full bar.
@@ -86,11 +84,6 @@ pub(super) fn phase_words(phase: Phase) -> &'static str {
     }
 }
 
-/// A share as a whole percentage, never more than 100.
-pub(super) fn percent(share: f64) -> u32 {
-    if share.is_finite() { (share.clamp(0.0, 1.0) * 100.0).round() as u32 } else { 0 }
-}
-
 struct Page {
     lines: Vec<String>,
     style: Style,
@@ -139,8 +132,7 @@ impl Page {
                 '…' => "...".to_owned(),
                 '·' => ";".to_owned(),
                 '│' => "|".to_owned(),
-                '├' => "+".to_owned(),
-                '└' => "`".to_owned(),
+                '├' | '└' => "+".to_owned(),
                 _ => "?".to_owned(),
             })
             .collect()
@@ -224,10 +216,9 @@ impl Page {
     /// Who waits for whom, as a tree.
     fn chain(&mut self, nodes: &[ChainNode]) {
         let rows = chain::rows(nodes);
-        let (shown, rest) = rows.split_at(rows.len().min(CHAIN_ROWS));
+        let (shown, rest) = rows.split_at(rows.len().min(ROWS));
         self.section("Chain: whom the loop waits for, and that one in turn", shown, |page, row| {
-            let lead = format!("  {:>3} %  {}", percent(row.node.share), row.branch);
-            let lead = page.plain(&lead);
+            let lead = page.plain(&format!("  {:>3} %  {}", percent(row.node.share), row.branch));
             page.text(&lead, &row.text);
         });
         if !rest.is_empty() {

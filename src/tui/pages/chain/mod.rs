@@ -84,8 +84,8 @@ fn why_none(scene: &Scene<'_>) -> String {
 /// A row of the tree: what is waited for on the left where it is short, where in the code behind it.
 fn one(buf: &mut Buffer, area: Rect, row: &Row<'_>, theme: Theme) {
     let bar = match area.width {
-        0..70 => 6,
-        70..140 => 10,
+        0..100 => 6,
+        100..140 => 10,
         _ => 24,
     };
     let ChainNode { share, .. } = row.node;

@@ -19,7 +19,7 @@ struct Timeline(Series, &'static str, fn(&Point) -> Option<f32>);
 /// The waits, then what ended them.
 const TIMELINES: [Timeline; 6] = [
     Timeline(Series::Loader, "Loop waits", |p| p.waits.get()),
-    Timeline(Series::Cpu, "← CPU of others", |p| p.waits_cpu.get()),
+    Timeline(Series::Cpu, "← others' CPU", |p| p.waits_cpu.get()),
     Timeline(Series::Io, "← disk, memory", |p| p.waits_disk.get()),
     Timeline(Series::Io, "← network", |p| p.waits_net.get()),
     Timeline(Series::Gpu, "← GPU", |p| p.waits_gpu.get()),
