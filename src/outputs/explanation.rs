@@ -48,24 +48,30 @@ pub const TOPICS: [Topic; 1] = [Topic {
         (
             "What it ends at",
             &[
-                ("  CPU            ", "it computes, or queues for a CPU; the line of code, where py-spy tells it"),
-                ("  disk           ", "it reads data, or waits until what it wrote lies on the disk"),
                 (
-                    "  (network)      ",
+                    "  CPU                   ",
+                    "it computes, or queues for a CPU; the line of code, where py-spy tells it",
+                ),
+                ("  disk                  ", "it reads data, or waits until what it wrote lies on the disk"),
+                (
+                    "  (network)             ",
                     "an answer from this address; a server on this machine that computes is followed",
                 ),
                 (
-                    "  GPU            ",
-                    "the device works: nothing on the CPU side would help, or each step waits for it",
+                    "  GPU                   ",
+                    "the device works, or is asked for results so often that the loop waits for each",
                 ),
-                ("  lock           ", "a lock on a file; its holder follows, where the kernel tells it"),
+                ("  lock                  ", "a lock on a file; its holder follows, where the kernel tells it"),
                 (
-                    "  interpreter lock ",
+                    "  interpreter lock      ",
                     "another Python thread of the process holds the lock (GIL) that the loop needs",
                 ),
-                ("  reader of its output ", "the loop writes into a full pipe: `tee`, a pager, a log collector"),
-                ("  sleeps, a timer ", "somebody sleeps, or asks again and again whether there is something to do"),
-                ("  idle           ", "it waits for the one that waits for it: nothing moves"),
+                ("  reader of its output  ", "the loop writes into a full pipe: `tee`, a pager, a log collector"),
+                (
+                    "  sleeps, a timer       ",
+                    "somebody sleeps, or asks again and again whether there is something to do",
+                ),
+                ("  idle                  ", "it waits for the one that waits for it: nothing moves"),
             ],
         ),
         (
