@@ -132,8 +132,7 @@ impl Page {
                 '←' => "<-".to_owned(),
                 '…' => "...".to_owned(),
                 '·' => ";".to_owned(),
-                '│' => "|".to_owned(),
-                '├' | '└' => "+".to_owned(),
+                '│' | '├' | '└' => "|".to_owned(),
                 _ => "?".to_owned(),
             })
             .collect()
@@ -217,13 +216,13 @@ impl Page {
     /// Who waits for whom, as a tree.
     fn chain(&mut self, nodes: &[ChainNode]) {
         let rows = chain::rows(nodes);
-        let (shown, rest) = rows.split_at(rows.len().min(ROWS));
+        let shown = rows.get(..ROWS).unwrap_or(&rows);
         self.section("Chain: whom the loop waits for, and that one in turn", shown, |page, row| {
             let lead = page.plain(&format!("  {:>3} %  {}", percent(row.node.share), row.branch));
             page.text(&lead, &row.text);
         });
-        if !rest.is_empty() {
-            self.text("         ", &format!("and {} more", rest.len()));
+        if rows.len() > ROWS {
+            self.text("         ", &format!("and {} more", rows.len() - ROWS));
         }
     }
 
