@@ -17,6 +17,7 @@ use ratatui::style::Style;
 use crate::diagnosis::chain::waits_for;
 use crate::diagnosis::verdict::{ChainNode, Verdict};
 use crate::outputs::chain::{Row, line, rows};
+use crate::tui::charts::Columns;
 use crate::tui::format;
 use crate::tui::theme::{Series, Theme};
 use crate::tui::widgets::bars;
@@ -27,6 +28,8 @@ use crate::tui::widgets::text::{Text, count, write, write_fit, write_right};
 
 /// Cells of a share.
 const SHARE: u16 = 7;
+/// Cells of the past in which a recording may hold a chain.
+const LOOKED_AT: u16 = 60;
 /// Seconds of waits without which there is no chain.
 const FIRST_S: f64 = 2.0;
 
@@ -72,7 +75,11 @@ fn why_none(scene: &Scene<'_>) -> String {
         return "No chain yet: it needs two seconds.".to_owned();
     };
     let trainers = scene.frame().map_or(0, |frame| frame.trainers.len());
-    if scene.job.replay.is_some() && trainers > 0 {
+    let is_older = || {
+        let waits = Columns::gather(&scene.job.history.timeline, scene.window(LOOKED_AT), |point| point.waits.get());
+        waits.values().all(|waits| waits.is_none())
+    };
+    if scene.job.replay.is_some() && trainers > 0 && is_older() {
         return "This recording was made before chains were recorded.".to_owned();
     }
     let seconds = format::duration(*observed_s);
