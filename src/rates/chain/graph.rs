@@ -14,6 +14,8 @@ use crate::sample::{
 const ROUNDS: u32 = 24;
 /// Longest chain that is followed.
 const DEPTH: usize = 6;
+/// Most threads that one sample's wait is followed through; what lies beyond is unknown.
+const STEPS: u32 = 256;
 /// Most processes that one wait is followed to.
 const CANDIDATES: usize = 16;
 /// CPython's switch interval is 5 ms: a thread that waits for the interpreter lock looks again after it (Python/ceval_gil.c,
@@ -60,6 +62,8 @@ pub(in crate::rates) struct Graph<'a> {
     locks: HashMap<u32, u32>,
     target: ProcessId,
     inside_pids: std::collections::HashSet<u32>,
+    /// Threads that the wait at hand may still be followed through.
+    steps: std::cell::Cell<u32>,
 }
 
 /// How a process's counters moved: share of the time on a CPU, and times a second that it was given one.
@@ -139,6 +143,7 @@ impl<'a> Graph<'a> {
                 .flat_map(|connections| connections.locks.iter().map(|lock| (lock.waiter, lock.holder)))
                 .collect(),
             target: job.target,
+            steps: std::cell::Cell::new(0),
         }
     }
 
@@ -187,6 +192,7 @@ impl<'a> Graph<'a> {
     /// Where the wait of a thread leads at this round; `device` is the device's use around it, 0–1.
     pub(in crate::rates) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> Vec<Way> {
         let Some(at) = self.place(pid, tid) else { return vec![Way::end(End::Unknown)] };
+        self.steps.set(STEPS);
         let ways = self.ways(at, &mut vec![at]);
         let Some(thread) = self.threads.get(at) else { return ways };
         let busy = device.filter(|busy| *busy >= crate::rates::kind::DEVICE_BUSY);
@@ -228,6 +234,8 @@ impl<'a> Graph<'a> {
     fn ways(&self, at: usize, path: &mut Vec<usize>) -> Vec<Way> {
         let Some(thread) = self.threads.get(at) else { return vec![Way::end(End::Unknown)] };
         let Some(seen) = thread.now else { return vec![Way::end(End::Unknown)] };
+        let Some(left) = self.steps.get().checked_sub(1) else { return vec![Way::end(End::Unknown)] };
+        self.steps.set(left);
         match thread.wait {
             Wait::Running => vec![Way::end(End::Cpu)],
             Wait::DiskRead => vec![Way::end(End::Disk)],
