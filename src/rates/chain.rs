@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::device::DeviceUse;
-use super::sampled::SampledTrainer;
+use super::sampled::{SampledTrainer, SampledWorker};
 use super::time_split::LoopActivity;
 use super::wait::Wait;
 use crate::sample::{JobSample, ProcessId, ProcessRole};
@@ -83,6 +83,8 @@ pub enum End {
     Stopped,
     /// Somebody types at a terminal.
     Terminal,
+    /// A data worker that was not seen.
+    Loader,
     /// It waits for the one that waits for it: nothing to do.
     Asked,
     /// Not known.
@@ -278,6 +280,30 @@ impl Ways {
         let (samples, seconds) = (self.samples, self.seconds);
         ChainRates { process, tid, samples, seconds, exact: graph.exact, paths, peers }
     }
+}
+
+/// A worker's main thread that waits for threads of its own waits for what they wait for: the sampled waits of such workers
+/// are put down to that.
+pub(super) fn look_into_workers(graph: &mut Graph<'_>, job: &JobSample, workers: &mut [SampledWorker]) {
+    let Some((first, every)) = job.sampler.followed.filter(|_| job.connections.is_some()) else { return };
+    let blocked = |worker: &SampledWorker| worker.counts.get(Wait::Futex.index()).is_some_and(|count| *count > 0);
+    if !workers.iter().any(blocked) {
+        return;
+    }
+    let count = u32::try_from(job.sampler.gaps_us.len()).unwrap_or(u32::MAX);
+    for round in (first..count).step_by(every.max(1) as usize) {
+        graph.go_to(round);
+        for worker in workers.iter_mut().filter(|worker| blocked(worker)) {
+            let Some(wait) = graph.own_wait(worker.id.pid) else { continue };
+            for (place, by) in [(Wait::Futex, -1), (wait, 1)] {
+                if let Some(count) = worker.counts.get_mut(place.index()) {
+                    *count = count.saturating_add_signed(by);
+                }
+            }
+            worker.by_own_threads += u32::from(wait == Wait::Running);
+        }
+    }
+    graph.rewind();
 }
 
 /// Longest stretch that one followed sample stands for, nanoseconds.

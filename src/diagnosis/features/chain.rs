@@ -116,6 +116,7 @@ impl Chain {
                 End::Device => Part::Device,
                 End::Net(_) => Part::Remote,
                 End::Lock(_) => Part::FileLock,
+                End::Loader => Part::Loader,
                 End::Timer | End::Stopped | End::Terminal | End::Asked | End::Unknown => Part::Unknown,
             };
         };

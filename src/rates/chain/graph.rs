@@ -108,14 +108,16 @@ impl<'a> Graph<'a> {
             for thread in &process.threads {
                 let pid = process.id.pid;
                 let name = names.iter().find(|known| known.tid == thread.tid).map_or("", |known| &*known.name);
-                let (cpu, wakes_s) = paces.get(&(pid, thread.tid)).copied().unwrap_or_default();
+                let pace = paces.get(&(pid, thread.tid)).copied();
+                let (cpu, wakes_s) = pace.unwrap_or_default();
+                let moves = pace.is_none() || wakes_s > 0.0;
                 let background = BACKGROUND.iter().any(|part| name.contains(part));
                 by_process.entry(pid).or_default().push(threads.len());
                 threads.push(Thread {
                     pid,
                     tid: thread.tid,
                     role: thread.role,
-                    active: !background && (thread.aside || cpu > MOVES_CPU || wakes_s > MOVES_S),
+                    active: !background && (thread.aside && moves || cpu > MOVES_CPU || wakes_s > MOVES_S),
                     cpu,
                     wakes_s,
                     samples: thread.samples().collect(),
@@ -392,14 +394,20 @@ impl<'a> Graph<'a> {
         } else {
             &seen.descriptors
         };
-        if seen.call.and_then(|number| fd_use(self.machine, number)) == Some(FdUse::Locks) {
-            return self.of_lock(thread.pid, descriptors.first(), path);
+        let used = seen.call.and_then(|number| fd_use(self.machine, number));
+        match used {
+            Some(FdUse::Locks) => return self.of_lock(thread.pid, descriptors.first(), path),
+            Some(FdUse::Accepts) => return vec![Way::end(End::Asked)],
+            _ => {}
         }
         let mut alternatives = Vec::new();
         for descriptor in descriptors.iter().take(CANDIDATES) {
-            alternatives.extend(self.of_descriptor(at, thread.pid, descriptor, path));
+            alternatives.extend(self.of_descriptor(at, thread.pid, descriptor, used == Some(FdUse::Reads), path));
         }
-        self.best(alternatives)
+        let ways = self.best(alternatives);
+        // torch's loader names its wait itself: a worker that is not followed yet is one all the same.
+        let nobody = ways.iter().all(|way| way.hops.is_empty() && way.end == End::Unknown);
+        if nobody && thread.wait == Wait::LoaderPoll { vec![Way::end(End::Loader)] } else { ways }
     }
 
     fn of_lock(&self, pid: u32, file: Option<&Descriptor>, path: &mut Vec<usize>) -> Vec<Way> {
@@ -415,7 +423,14 @@ impl<'a> Graph<'a> {
     }
 
     /// Ways over one descriptor; nothing where it leads nowhere.
-    fn of_descriptor(&self, at: usize, pid: u32, descriptor: &Descriptor, path: &mut Vec<usize>) -> Vec<Vec<Way>> {
+    fn of_descriptor(
+        &self,
+        at: usize,
+        pid: u32,
+        descriptor: &Descriptor,
+        reads: bool,
+        path: &mut Vec<usize>,
+    ) -> Vec<Vec<Way>> {
         let link = &*descriptor.link;
         if link.starts_with("/dev/nvidia") {
             return vec![vec![Way::end(End::Device)]];
@@ -436,7 +451,7 @@ impl<'a> Graph<'a> {
         let within = pids.contains(&pid);
         pids.retain(|other| *other != pid);
         let remote = channel.and_then(|channel| channel.remote.clone());
-        if pids.is_empty() && remote.is_none() && !is_pipe {
+        if pids.is_empty() && remote.is_none() && !is_pipe && reads {
             // A socket that was made for a moment, to pass a descriptor on: of those that share a pipe with this process.
             pids = self.pipe_partners(pid);
         }
@@ -526,6 +541,32 @@ impl<'a> Graph<'a> {
         found
     }
 
+    /// What a data worker's main thread waits for where that is a thread of its own process: the kind of wait at its end.
+    pub(in crate::rates) fn own_wait(&self, pid: u32) -> Option<Wait> {
+        let at = self.place(pid, pid)?;
+        let main = self.threads.get(at).filter(|main| main.wait == Wait::Futex && main.now.is_some())?;
+        let ways = self.ways(at, &mut vec![at]);
+        let way = ways.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
+        let own = way.hops.first().is_some_and(|hop| hop.pid == main.pid && hop.by == Edge::Thread);
+        Some(match way.end {
+            _ if !own => return None,
+            End::Cpu => Wait::Running,
+            End::Disk => Wait::DiskRead,
+            End::Memory => Wait::Memory,
+            End::Flush => Wait::DiskWrite,
+            End::Net(_) => Wait::Socket,
+            End::Timer => Wait::Sleep,
+            _ => return None,
+        })
+    }
+
+    /// Begins again at the first round.
+    pub(in crate::rates) fn rewind(&mut self) {
+        for thread in &mut self.threads {
+            (thread.cursor, thread.now, thread.wait) = (0, None, Wait::Unknown);
+        }
+    }
+
     /// The alternatives that end best, in equal parts: whoever works is why the others wait.
     fn best(&self, mut alternatives: Vec<Vec<Way>>) -> Vec<Way> {
         let rank = |ways: &[Way]| ways.iter().map(|way| way.end.rank()).min().unwrap_or(u8::MAX);
@@ -593,6 +634,7 @@ impl End {
             Self::Disk | Self::Flush | Self::Memory => 1,
             Self::Net(_) | Self::Device | Self::Lock(_) => 2,
             Self::Timer | Self::Stopped | Self::Terminal => 3,
+            Self::Loader => 7,
             Self::Unknown => 8,
             Self::Asked => 9,
         }

@@ -160,7 +160,7 @@ fn waited_on(
         memory.is_some_and(|memory| address != 0 && memory.read_at(room, address) == Ok(room.len()))
     };
     match fd_use(Machine::OWN, number) {
-        Some(FdUse::Reads) => one(connections, false),
+        Some(FdUse::Reads | FdUse::Accepts) => one(connections, false),
         Some(FdUse::Writes) => one(connections, true),
         Some(FdUse::Locks) => {
             connections.lock(pid);
