@@ -90,11 +90,7 @@ pub enum FdUse {
 /// Uses with the calls' numbers on x86-64 and on ARM. Control of a device (ioctl) waits for what is behind the descriptor,
 /// as reading does; `connect` for the other side to answer.
 const FD_USES: [(FdUse, &[i32], &[i32]); 7] = [
-    (
-        FdUse::Reads,
-        &[0, 16, 17, 19, 42, 45, 47, 295, 299],
-        &[29, 63, 65, 67, 69, 203, 207, 212, 243],
-    ),
+    (FdUse::Reads, &[0, 16, 17, 19, 42, 45, 47, 295, 299], &[29, 63, 65, 67, 69, 203, 207, 212, 243]),
     (FdUse::Accepts, &[43, 288], &[202, 242]),
     (FdUse::Writes, &[1, 18, 20, 44, 46, 296, 307], &[64, 66, 68, 70, 206, 211, 269]),
     (FdUse::Locks, &[72, 73], &[25, 32]),

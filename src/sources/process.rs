@@ -101,7 +101,8 @@ impl Pace {
 
     fn after(self, timeslices: u64, on_cpu_ns: u64, seconds: f64) -> Self {
         // A rest is not "unknown".
-        let (timeslices_s, cpu) = ((timeslices as f64 / seconds).max(f64::MIN_POSITIVE), on_cpu_ns as f64 / 1e9 / seconds);
+        let (timeslices_s, cpu) =
+            ((timeslices as f64 / seconds).max(f64::MIN_POSITIVE), on_cpu_ns as f64 / 1e9 / seconds);
         let mean = |before: f64, now: f64| before + Self::NEWEST * (now - before);
         match self == Self::default() {
             true => Self { timeslices_s, cpu },

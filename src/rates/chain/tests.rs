@@ -8,8 +8,8 @@ use super::*;
 use crate::rates::Rates;
 use crate::rates::testing::*;
 use crate::sample::{
-    Access, Channel, ConnectionsSample, Descriptor, GpuDevice, GpuSample, LockWait, Observation, ProcessSample, Sample,
-    SampledProcess, SampledThread, SamplerSample, ThreadRole, ThreadSample,
+    Access, Channel, ConnectionsSample, Descriptor, GpuDevice, GpuSample, LockWait, Observation, ProcessSample,
+    Sample, SampledProcess, SampledThread, SamplerSample, ThreadRole, ThreadSample,
 };
 
 /// Rounds of a tick, of which every third is followed.
@@ -266,24 +266,19 @@ fn waits_end_where_somebody_works() {
             two.worker(11, &[running()]).thread(12, 12, 0.0, 0, &[reads(OTHER)]),
             vec!["reads 11 Cpu 100"],
         ),
-        (
-            "through a thread of its own",
-            to_child.main(11, &[running()]),
-            vec!["thread 10/20 reads 11 Cpu 100"],
-        ),
+        ("through a thread of its own", to_child.main(11, &[running()]), vec!["thread 10/20 reads 11 Cpu 100"]),
         (
             "the interpreter lock",
-            Scene::default()
-                .main(TRAINER, &[running(), futex(Some(4))])
-                .thread(TRAINER, 20, 0.9, 200, &[running()]),
+            Scene::default().main(TRAINER, &[running(), futex(Some(4))]).thread(TRAINER, 20, 0.9, 200, &[running()]),
             vec!["Cpu 52", "interpreter-lock 10/20 Cpu 48"],
         ),
         (
             "a slow reader of its output",
-            Scene::default()
-                .main(TRAINER, &[writes(PIPE)])
-                .outside(30, &[sleeps()])
-                .channel(pipe(PIPE, &[30], &[TRAINER])),
+            Scene::default().main(TRAINER, &[writes(PIPE)]).outside(30, &[sleeps()]).channel(pipe(
+                PIPE,
+                &[30],
+                &[TRAINER],
+            )),
             vec!["writes 30 Timer 100"],
         ),
         (
@@ -293,9 +288,7 @@ fn waits_end_where_somebody_works() {
         ),
         (
             "a child's end",
-            Scene::default()
-                .main(TRAINER, &[Observation { argument: Some(11), ..call(61) }])
-                .main(11, &[running()]),
+            Scene::default().main(TRAINER, &[Observation { argument: Some(11), ..call(61) }]).main(11, &[running()]),
             vec!["child 11 Cpu 100"],
         ),
     ] {
@@ -305,10 +298,8 @@ fn waits_end_where_somebody_works() {
 
 #[test]
 fn sockets_end_at_a_process_or_an_address() {
-    let remote = |writers: &[u32]| Channel {
-        remote: Some("10.0.3.7:443".into()),
-        ..pipe(SOCKET, &[TRAINER], writers)
-    };
+    let remote =
+        |writers: &[u32]| Channel { remote: Some("10.0.3.7:443".into()), ..pipe(SOCKET, &[TRAINER], writers) };
     let asks = || Scene::default().main(TRAINER, &[receives(SOCKET)]);
     for (name, scene, ways) in [
         ("elsewhere", asks().channel(remote(&[])), vec!["Net(\"10.0.3.7:443\") 100"]),
@@ -377,9 +368,11 @@ fn chains_are_followed_so_far() {
     for at in 0..20_u32 {
         let pid = 11 + at;
         let before = if at == 0 { TRAINER } else { pid - 1 };
-        scene = scene
-            .main(pid, &[reads(&format!("pipe:[{}]", 101 + at))])
-            .channel(pipe(&format!("pipe:[{}]", 100 + at), &[before], &[pid]));
+        scene = scene.main(pid, &[reads(&format!("pipe:[{}]", 101 + at))]).channel(pipe(
+            &format!("pipe:[{}]", 100 + at),
+            &[before],
+            &[pid],
+        ));
     }
     let chain = scene.chain();
     adds_up(&chain);
@@ -448,16 +441,21 @@ fn without_calls_the_same_chains() {
             vec!["thread 10/20 reads 11 Cpu 100"],
         ),
         (
-            Scene::default()
-                .thread(TRAINER, TRAINER, 0.3, 230, &[running(), futex(Some(4))])
-                .thread(TRAINER, 20, 0.9, 200, &[running()]),
+            Scene::default().thread(TRAINER, TRAINER, 0.3, 230, &[running(), futex(Some(4))]).thread(
+                TRAINER,
+                20,
+                0.9,
+                200,
+                &[running()],
+            ),
             vec!["Cpu 52", "interpreter-lock 10/20 Cpu 48"],
         ),
         (
-            Scene::default()
-                .main(TRAINER, &[writes(PIPE)])
-                .outside(30, &[sleeps()])
-                .channel(pipe(PIPE, &[30], &[TRAINER])),
+            Scene::default().main(TRAINER, &[writes(PIPE)]).outside(30, &[sleeps()]).channel(pipe(
+                PIPE,
+                &[30],
+                &[TRAINER],
+            )),
             vec!["writes 30 Timer 100"],
         ),
     ] {
@@ -563,7 +561,8 @@ fn any_scene() -> impl Strategy<Value = Scene> {
         prop::collection::vec(11..14_u32, 0..3),
     )
         .prop_map(|(main, threads, channels, locks, no_syscall, device_pct, workers)| {
-            let scene = Scene { channels, locks, no_syscall, device_pct, workers, outside: vec![15], ..Scene::default() };
+            let scene =
+                Scene { channels, locks, no_syscall, device_pct, workers, outside: vec![15], ..Scene::default() };
             let mut scene = scene.main(TRAINER, &main);
             for (pid, number, cpu, wakes, does) in threads {
                 let tid = pid + number * 100;

@@ -234,3 +234,7 @@ fn deadline_ms(memory: &KeptFile, operation: u64, address: u64) -> Option<i32> {
     let rounded = if ms > 100 { ms / 100 * 100 } else { ms };
     i32::try_from(rounded).ok()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests;
