@@ -14,8 +14,8 @@ use crate::sample::{
 const ROUNDS: u32 = 24;
 /// Longest chain that is followed.
 const DEPTH: usize = 6;
-/// Most threads that one sample's wait is followed through; what lies beyond is unknown.
-const STEPS: u32 = 128;
+/// Most threads and processes that one sample's wait is followed through; what lies beyond is unknown.
+const STEPS: u32 = 512;
 /// Most different ways that one wait is passed on over.
 const WAYS: usize = 32;
 /// Most processes that one wait is followed to.
@@ -240,12 +240,20 @@ impl<'a> Graph<'a> {
         channel.readers.iter().chain(&channel.writers).copied().filter(move |other| *other != pid)
     }
 
+    /// Counts a step; false once there were too many.
+    fn may_go_on(&self) -> bool {
+        let left = self.steps.get();
+        self.steps.set(left.saturating_sub(1));
+        left > 0
+    }
+
     /// The ways from a thread on; `path` are the threads that lead here, itself included. The shares add up to 1.
     fn ways(&self, at: usize, path: &mut Vec<usize>) -> Vec<Way> {
         let Some(thread) = self.threads.get(at) else { return vec![Way::end(End::Unknown)] };
         let Some(seen) = thread.now else { return vec![Way::end(End::Unknown)] };
-        let Some(left) = self.steps.get().checked_sub(1) else { return vec![Way::end(End::Unknown)] };
-        self.steps.set(left);
+        if !self.may_go_on() {
+            return vec![Way::end(End::Unknown)];
+        }
         match thread.wait {
             Wait::Running => vec![Way::end(End::Cpu)],
             Wait::DiskRead => vec![Way::end(End::Disk)],
@@ -367,7 +375,7 @@ impl<'a> Graph<'a> {
         if path.iter().any(|at| self.threads.get(*at).is_some_and(|thread| thread.pid == pid)) {
             return vec![Way::end(End::Asked)];
         }
-        if self.steps.get() == 0 {
+        if !self.may_go_on() {
             return vec![Way::end(End::Unknown)];
         }
         let active = self.active_of(pid, path);

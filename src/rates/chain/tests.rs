@@ -492,9 +492,10 @@ fn a_wait_that_branches_everywhere_is_bounded() {
     for link in &links {
         scene = scene.channel(pipe(link, &[&[TRAINER], &*pids].concat(), &pids));
     }
+    // Unoptimised, on a busy machine; unbounded it takes hours.
     let begun = Instant::now();
     adds_up(&scene.chain());
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -592,6 +593,6 @@ proptest! {
                 prop_assert!((total - trainer.seconds_seen).abs() < 1e-6, "{} {}", total, trainer.seconds_seen);
             }
         }
-        prop_assert!(begun.elapsed() < Duration::from_secs(5));
+        prop_assert!(begun.elapsed() < Duration::from_secs(30));
     }
 }
