@@ -45,6 +45,18 @@ impl Visibility {
                 out.miss(name, &why, Some(&format!("sudo trainmon --pid {pid}")));
             }
         }
+        if let Some(connections) = &job.connections {
+            let access = if connections.hidden > 0 { Access::Denied } else { Access::Ok };
+            out.see("connections", access.seen());
+            if connections.hidden > 0 {
+                let why = format!(
+                    "the other end of {} pipes or sockets that the job waits on belongs to nobody whose descriptors may \
+                     be read, so what is done there is not known",
+                    connections.hidden
+                );
+                out.miss("connections", &why, Some(&format!("sudo trainmon --pid {pid}")));
+            }
+        }
         out.see("cgroup", job.cgroup.version.as_deref().unwrap_or("absent"));
         out.source("stacks", &sample.sources.stacks);
         out
@@ -64,5 +76,30 @@ impl Visibility {
 
     fn miss(&mut self, what: &str, why: &str, mend: Option<&str>) {
         self.not_seen.push(NotSeen { what: what.into(), why: why.into(), mend: mend.map(Into::into) });
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::sample::{ConnectionsSample, JobSample};
+
+    #[test]
+    fn connections_that_lead_to_nobody_are_told_with_a_mend() {
+        let of = |connections: Option<u32>| {
+            let connections = connections.map(|hidden| Arc::new(ConnectionsSample { hidden, ..Default::default() }));
+            let job = JobSample { connections, ..JobSample::default() };
+            Visibility::of(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7)
+        };
+        for (hidden, seen) in [(None, None), (Some(0), Some("ok")), (Some(2), Some("denied"))] {
+            let visibility = of(hidden);
+            assert_eq!(visibility.seen.get("connections").map(String::as_str), seen);
+            let missed = visibility.not_seen.iter().find(|missed| missed.what == "connections");
+            let mend = missed.map(|missed| missed.mend.as_deref().unwrap());
+            assert_eq!(mend, (hidden == Some(2)).then_some("sudo trainmon --pid 7"));
+        }
     }
 }

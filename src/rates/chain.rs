@@ -362,3 +362,7 @@ pub(super) fn fold(
     let finished = trainers.iter().zip(ways);
     finished.map(|((trainer, carry, _), ways)| ways.finish(graph, &carry.beside, (trainer.id, trainer.tid))).collect()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests;

@@ -117,9 +117,8 @@ pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) ->
             threads: vec![SampledThread {
                 tid: worker.id.pid,
                 role: ThreadRole::Main,
-                aside: false,
-                rounds: Vec::new(),
                 seen,
+                ..SampledThread::default()
             }],
             fed: worker.batches.map(|batches| (0, batches)).into_iter().collect(),
             ..SampledProcess::default()

@@ -16,6 +16,9 @@ pub struct ConnectionsSample {
     /// Waits for a file lock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<LockWait>,
+    /// Channels whose other end nobody was found to hold, while the descriptors of some processes may not be read.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub hidden: u32,
     /// Processes outside of the job that hold the other end of a channel, or a lock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<ProcessSample>,
@@ -47,4 +50,9 @@ pub struct LockWait {
     /// The file, where it is among those that the waiter has open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<Arc<str>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }

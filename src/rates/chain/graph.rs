@@ -1,6 +1,6 @@
 //! The wait-for graph of one tick, and how a wait is followed through it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{AHEAD, Beside, Edge, End, Hop, Peer, Way};
@@ -14,6 +14,10 @@ use crate::sample::{
 const ROUNDS: u32 = 24;
 /// Longest chain that is followed.
 const DEPTH: usize = 6;
+/// Most threads and processes that one sample's wait is followed through; what lies beyond is unknown.
+const STEPS: u32 = 512;
+/// Most different ways that one wait is passed on over.
+const WAYS: usize = 32;
 /// Most processes that one wait is followed to.
 const CANDIDATES: usize = 16;
 /// CPython's switch interval is 5 ms: a thread that waits for the interpreter lock looks again after it (Python/ceval_gil.c,
@@ -59,7 +63,11 @@ pub(in crate::rates) struct Graph<'a> {
     channels: HashMap<&'a str, &'a Channel>,
     locks: HashMap<u32, &'a LockWait>,
     target: ProcessId,
-    inside_pids: std::collections::HashSet<u32>,
+    inside_pids: HashSet<u32>,
+    /// Processes with an active thread.
+    moving: HashSet<u32>,
+    /// Threads that the wait at hand may still be followed through.
+    steps: std::cell::Cell<u32>,
 }
 
 /// How a process's counters moved: share of the time on a CPU, and times a second that it was given one.
@@ -69,14 +77,17 @@ fn paces(job: &JobSample, before: Option<&JobSample>) -> HashMap<(u32, u32), (f6
     if seconds <= 0.0 {
         return HashMap::new();
     }
+    let sampled = job.sampler.processes.iter();
+    let sampled: HashSet<(u32, u32)> =
+        sampled.flat_map(|process| process.threads.iter().map(|thread| (process.id.pid, thread.tid))).collect();
     let all = |job: &JobSample| -> HashMap<(u32, u32), (u64, u64)> {
         let outside = job.connections.iter().flat_map(|connections| connections.outside.iter());
-        let each = job.processes.iter().chain(outside).flat_map(|process| {
-            process
-                .threads
-                .iter()
-                .filter_map(|thread| Some(((process.id.pid, thread.tid), (thread.on_cpu_ns?, thread.timeslices?))))
-        });
+        let each =
+            job.processes.iter().chain(outside).flat_map(|process| {
+                process.threads.iter().filter(|thread| sampled.contains(&(process.id.pid, thread.tid))).filter_map(
+                    |thread| Some(((process.id.pid, thread.tid), (thread.on_cpu_ns?, thread.timeslices?))),
+                )
+            });
         each.collect()
     };
     let earlier = all(before);
@@ -126,6 +137,7 @@ impl<'a> Graph<'a> {
         Self {
             exact: sampler.syscall == Access::Ok,
             machine: sampler.machine,
+            moving: threads.iter().filter(|thread| thread.active).map(|thread| thread.pid).collect(),
             seen: &sampler.seen,
             waits,
             threads,
@@ -141,6 +153,7 @@ impl<'a> Graph<'a> {
                 .flat_map(|connections| connections.locks.iter().map(|lock| (lock.waiter, lock)))
                 .collect(),
             target: job.target,
+            steps: std::cell::Cell::new(0),
         }
     }
 
@@ -189,6 +202,7 @@ impl<'a> Graph<'a> {
     /// Where the wait of a thread leads at this round; `device` is the device's use around it, 0–1.
     pub(in crate::rates) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> Vec<Way> {
         let Some(at) = self.place(pid, tid) else { return vec![Way::end(End::Unknown)] };
+        self.steps.set(STEPS);
         let ways = self.ways(at, &mut vec![at]);
         let Some(thread) = self.threads.get(at) else { return ways };
         let busy = device.filter(|busy| *busy >= crate::rates::kind::DEVICE_BUSY);
@@ -226,10 +240,20 @@ impl<'a> Graph<'a> {
         channel.readers.iter().chain(&channel.writers).copied().filter(move |other| *other != pid)
     }
 
+    /// Counts a step; false once there were too many.
+    fn may_go_on(&self) -> bool {
+        let left = self.steps.get();
+        self.steps.set(left.saturating_sub(1));
+        left > 0
+    }
+
     /// The ways from a thread on; `path` are the threads that lead here, itself included. The shares add up to 1.
     fn ways(&self, at: usize, path: &mut Vec<usize>) -> Vec<Way> {
         let Some(thread) = self.threads.get(at) else { return vec![Way::end(End::Unknown)] };
         let Some(seen) = thread.now else { return vec![Way::end(End::Unknown)] };
+        if !self.may_go_on() {
+            return vec![Way::end(End::Unknown)];
+        }
         match thread.wait {
             Wait::Running => vec![Way::end(End::Cpu)],
             Wait::DiskRead => vec![Way::end(End::Disk)],
@@ -351,6 +375,9 @@ impl<'a> Graph<'a> {
         if path.iter().any(|at| self.threads.get(*at).is_some_and(|thread| thread.pid == pid)) {
             return vec![Way::end(End::Asked)];
         }
+        if !self.may_go_on() {
+            return vec![Way::end(End::Unknown)];
+        }
         let active = self.active_of(pid, path);
         let run: Vec<usize> = active
             .iter()
@@ -426,6 +453,9 @@ impl<'a> Graph<'a> {
         reads: bool,
         path: &mut Vec<usize>,
     ) -> Vec<Vec<Way>> {
+        if self.steps.get() == 0 {
+            return Vec::new();
+        }
         let link = &*descriptor.link;
         if link.starts_with("/dev/nvidia") {
             return vec![vec![Way::end(End::Device)]];
@@ -493,7 +523,7 @@ impl<'a> Graph<'a> {
         let of = |wanted: &dyn Fn(u32) -> bool| pids.iter().copied().filter(|pid| wanted(*pid)).collect::<Vec<_>>();
         let is_trainer = self.processes.get(&pid).is_some_and(|process| process.role == ProcessRole::Trainer);
         let workers = of(&|pid| is_trainer && self.is_torch_worker(pid));
-        let moving = of(&|pid| !self.active_of(pid, &[]).is_empty());
+        let moving = of(&|pid| self.moving.contains(&pid));
         match () {
             () if !workers.is_empty() => workers,
             () if !moving.is_empty() => moving,
@@ -507,7 +537,7 @@ impl<'a> Graph<'a> {
             .values()
             .filter(|channel| channel.readers.contains(&pid) || channel.writers.contains(&pid))
             .flat_map(|channel| self.others(channel, pid))
-            .filter(|other| !self.active_of(*other, &[]).is_empty())
+            .filter(|other| self.moving.contains(other))
             .collect();
         partners.sort_unstable();
         partners.dedup();
@@ -532,8 +562,8 @@ impl<'a> Graph<'a> {
                 Wait::Socket => !pipe,
                 _ => true,
             };
-            let led = channel.remote.is_some()
-                || self.others(channel, thread.pid).any(|pid| !self.active_of(pid, &[]).is_empty());
+            let led =
+                channel.remote.is_some() || self.others(channel, thread.pid).any(|pid| self.moving.contains(&pid));
             holds && kind && led
         };
         let found = self.channels.values().filter(fits);
@@ -577,7 +607,7 @@ impl<'a> Graph<'a> {
         };
         alternatives.retain(|ways| rank(ways) == least);
         let part = 1.0 / alternatives.len() as f64;
-        alternatives.into_iter().flatten().map(|way| Way { share: way.share * part, ..way }).collect()
+        few(alternatives.into_iter().flatten().map(|way| Way { share: way.share * part, ..way }))
     }
 
     /// Batches come from this process: it is one of torch's workers, or a process of the job that works ahead of the loop.
@@ -613,6 +643,27 @@ impl<'a> Graph<'a> {
 fn waits_for_lock(seen: &Observation) -> bool {
     let symbol = seen.wchan.as_deref().unwrap_or_default();
     ["lock_inode_wait", "lock_file_wait", "fcntl_setlk"].iter().any(|part| symbol.contains(part))
+}
+
+/// Equal ways as one, and what is beyond [`WAYS`] of them as one with an unknown end.
+fn few(ways: impl Iterator<Item = Way>) -> Vec<Way> {
+    let mut kept: Vec<Way> = Vec::new();
+    let mut rest = 0.0;
+    for way in ways {
+        let same = |one: &Way| (&one.end, &one.name, &one.hops) == (&way.end, &way.name, &way.hops);
+        let known = kept.iter().position(same).and_then(|at| kept.get_mut(at));
+        if let Some(known) = known {
+            known.share += way.share;
+        } else if kept.len() < WAYS {
+            kept.push(way);
+        } else {
+            rest += way.share;
+        }
+    }
+    if rest > 0.0 {
+        kept.push(Way { share: rest, ..Way::end(End::Unknown) });
+    }
+    kept
 }
 
 impl Way {

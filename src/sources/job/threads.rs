@@ -12,8 +12,11 @@ use crate::sources::sampler::{ProcessPlan, SamplerPlan, ThreadPlan};
 const HELPER_NS: u64 = 20_000_000;
 /// Most helper threads of one trainer that are sampled in each round.
 const MOST_HELPERS: usize = 3;
-/// Most threads of one process that are sampled for what others wait for: those that move most.
+/// Most threads of one process that are sampled for what others wait for: those that move most …
 const MOST_ASIDE: usize = 12;
+/// … and of all processes that are no trainers: each takes three descriptors of ours, of which there may be no more than
+/// 16384. One of each process at least.
+const MOST_ASIDE_IN_ALL: usize = 1024;
 /// What waking once a second counts beside CPU time, seconds, where the threads that move most are chosen.
 const WAKE_CPU: f64 = 1e-3;
 /// Most processes beside trainers and workers that are sampled.
@@ -24,6 +27,7 @@ impl JobReader {
     #[must_use]
     pub fn sampler_plan(&self) -> SamplerPlan {
         let kin = self.kin();
+        let most_aside = most_aside(self.processes.len() + self.outside.len());
         let plan = |process: &Process| {
             let with =
                 |role| process.threads.iter().filter(move |thread| thread.role == role).map(|thread| thread.tid);
@@ -42,7 +46,8 @@ impl JobReader {
                 _ if process.threads.iter().any(|thread| thread.pace.is_active()) => None,
                 _ => return None,
             };
-            threads.extend(aside(process, &threads));
+            let most = if process.role == ProcessRole::Trainer { MOST_ASIDE } else { most_aside };
+            threads.extend(aside(process, &threads, most));
             Some(ProcessPlan { id: process.id, role: process.role, trainer, threads, feeders })
         };
         let mut processes: Vec<ProcessPlan> = self.processes.values().filter_map(plan).collect();
@@ -50,7 +55,7 @@ impl JobReader {
         processes.sort_by_key(|process| (process.role, process.id != self.target, process.id.pid));
         let others = processes.partition_point(|process| process.role <= ProcessRole::Worker);
         processes.truncate(others + MOST_OTHERS);
-        processes.extend(self.outside.values().map(outside));
+        processes.extend(self.outside.values().map(|process| outside(process, most_aside)));
         SamplerPlan { no_syscall: self.access.syscall != Access::Ok, processes }
     }
 
@@ -80,15 +85,20 @@ impl JobReader {
 }
 
 /// A process outside of the job that something of the job waits for.
-fn outside(process: &Process) -> ProcessPlan {
+fn outside(process: &Process, most_aside: usize) -> ProcessPlan {
     let mut threads = vec![ThreadPlan::new(process.id.pid, ThreadRole::Main)];
-    threads.extend(aside(process, &threads));
+    threads.extend(aside(process, &threads, most_aside));
     ProcessPlan { id: process.id, role: ProcessRole::Other, threads, ..ProcessPlan::default() }
+}
+
+/// How many threads are sampled aside of each of so many processes.
+fn most_aside(processes: usize) -> usize {
+    (MOST_ASIDE_IN_ALL / processes.max(1)).clamp(1, MOST_ASIDE)
 }
 
 /// The threads that move most, besides those that are planned already: the others of the process, and threads elsewhere,
 /// may wait for them.
-fn aside(process: &Process, planned: &[ThreadPlan]) -> Vec<ThreadPlan> {
+fn aside(process: &Process, planned: &[ThreadPlan], most: usize) -> Vec<ThreadPlan> {
     let is_new = |tid: u32| planned.iter().all(|known| known.tid != tid);
     let mut active: Vec<_> = process
         .threads
@@ -99,7 +109,7 @@ fn aside(process: &Process, planned: &[ThreadPlan]) -> Vec<ThreadPlan> {
     active.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.tid.cmp(&b.1.tid)));
     let mut aside: Vec<ThreadPlan> = active
         .into_iter()
-        .take(MOST_ASIDE)
+        .take(most)
         .map(|(_, thread)| ThreadPlan { tid: thread.tid, role: thread.role, aside: true })
         .collect();
     // The same threads in another order are the same plan.
@@ -158,5 +168,15 @@ fn find_worker_feeder(process: &mut Process) {
     let feeder = tids.into_iter().find(|tid| process.thread_io(*tid).is_some_and(|io| io.write_calls > 0));
     if let Some(thread) = process.threads.iter_mut().find(|thread| Some(thread.tid) == feeder) {
         thread.role = ThreadRole::Feeder;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_job_has_fewer_threads_sampled_of_each_process() {
+        assert_eq!([0, 9, 85, 272, 100_000].map(most_aside), [12, 12, 12, 3, 1]);
     }
 }

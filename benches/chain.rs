@@ -1,0 +1,202 @@
+//! What following the waits costs: the fold of one sample with its chain, and knowing who holds what, for a job of one
+//! trainer with 8 workers and one of 16 trainers with 16 workers each, every process with 100 threads.
+#![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark")]
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+
+use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
+use trainmon::rates::{Rates, RatesOptions};
+use trainmon::sample::{
+    Access, Channel, ConnectionsSample, Descriptor, JobSample, Observation, ProcessId, ProcessRole, ProcessSample,
+    Sample, SampledProcess, SampledThread, SamplerSample, ThreadRole, ThreadSample,
+};
+use trainmon::sources::sampler::{ProcessPlan, Sampler, SamplerPlan, ThreadPlan};
+
+const SECOND: u64 = 1_000_000_000;
+const ROUNDS: u32 = 50;
+/// Threads of a process that are sampled, the main one and those that move.
+const SAMPLED: u32 = 13;
+
+/// How many trainers, workers of each, and threads of every process.
+type Size = (u32, u32, u32);
+
+fn id(pid: u32) -> ProcessId {
+    ProcessId { pid, start_ticks: pid.into() }
+}
+
+/// Trainers, each followed by its workers.
+fn processes((trainers, workers, _): Size) -> Vec<(u32, Option<u32>)> {
+    let of = |trainer: u32| {
+        let pid = 1000 + trainer * 100;
+        std::iter::once((pid, None)).chain((1..=workers).map(move |worker| (pid + worker, Some(pid))))
+    };
+    (0..trainers).flat_map(of).collect()
+}
+
+fn role(trainer: Option<u32>) -> ProcessRole {
+    if trainer.is_some() { ProcessRole::Worker } else { ProcessRole::Trainer }
+}
+
+fn tid(pid: u32, thread: u32) -> u32 {
+    if thread == 0 { pid } else { pid * 1000 + thread }
+}
+
+fn job(size: Size, tick: u64, with_chain: bool) -> JobSample {
+    let all = processes(size);
+    let process = |(pid, trainer): (u32, Option<u32>)| {
+        let threads = (0..size.2).map(|thread| ThreadSample {
+            tid: tid(pid, thread),
+            role: if thread == 0 { ThreadRole::Main } else { ThreadRole::Other },
+            on_cpu_ns: Some(tick * SECOND / 20),
+            run_delay_ns: Some(0),
+            timeslices: Some(tick * 20),
+            ..ThreadSample::default()
+        });
+        ProcessSample {
+            id: id(pid),
+            parent: trainer.unwrap_or(1),
+            role: role(trainer),
+            state: 'S',
+            threads: threads.collect(),
+            ..ProcessSample::default()
+        }
+    };
+    let pipe = |pid: u32| -> Arc<str> { format!("pipe:[{pid}]").into() };
+    let mut seen = vec![
+        Observation { state: Some('R'), ..Observation::default() },
+        Observation { call: Some(202), operation: Some(137), ..Observation::default() },
+    ];
+    let mut sampled = Vec::new();
+    for (pid, trainer) in &all {
+        // The loop polls the pipes of its workers, which run, or wait for one another's.
+        let of_trainer = all.iter().filter(|(_, of)| *of == Some(trainer.unwrap_or(*pid)));
+        let descriptors = of_trainer.map(|(worker, _)| Descriptor { link: pipe(*worker), writes: false });
+        seen.push(Observation { call: Some(7), descriptors: descriptors.collect(), ..Observation::default() });
+        let polls = u32::try_from(seen.len() - 1).unwrap();
+        let thread = |thread: u32| {
+            let rounds: Vec<u32> = if thread == 0 { (0..ROUNDS).collect() } else { (0..ROUNDS).step_by(3).collect() };
+            let what = |round: u32| match (thread, (round / 3 + pid) % 4) {
+                (0, 0) => 0,
+                (0, _) => polls,
+                (_, 0) => polls,
+                _ => 1,
+            };
+            SampledThread {
+                tid: tid(*pid, thread),
+                role: if thread == 0 { ThreadRole::Main } else { ThreadRole::Other },
+                aside: thread > 0,
+                seen: rounds.iter().map(|round| what(*round)).collect(),
+                rounds,
+            }
+        };
+        sampled.push(SampledProcess {
+            id: id(*pid),
+            role: role(*trainer),
+            trainer: *trainer,
+            threads: (0..SAMPLED.min(size.2)).map(thread).collect(),
+            ..SampledProcess::default()
+        });
+    }
+    let workers = all.iter().filter_map(|(pid, trainer)| Some((*pid, (*trainer)?)));
+    let channels = workers.map(|(pid, trainer)| Channel {
+        link: pipe(pid),
+        readers: vec![trainer],
+        writers: vec![pid, trainer],
+        remote: None,
+    });
+    let connections = ConnectionsSample { channels: channels.collect(), ..ConnectionsSample::default() };
+    JobSample {
+        monotonic_ns: (tick + 1) * SECOND,
+        target: id(1000),
+        alive: true,
+        processes: all.into_iter().map(process).collect(),
+        sampler: SamplerSample {
+            syscall: Access::Ok,
+            began_ns: tick * SECOND,
+            gaps_us: vec![20_000; ROUNDS as usize],
+            followed: Some((0, 3)),
+            seen,
+            processes: sampled,
+            ..SamplerSample::default()
+        },
+        connections: with_chain.then(|| Arc::new(connections)),
+        ticks_per_second: 100,
+        ..JobSample::default()
+    }
+}
+
+fn sample(size: Size, tick: u64, with_chain: bool) -> Arc<Sample> {
+    let monotonic_ns = (tick + 1) * SECOND;
+    let job = Some(Arc::new(job(size, tick, with_chain)));
+    Arc::new(Sample { sequence: tick, monotonic_ns, boottime_ns: monotonic_ns, job, ..Sample::default() })
+}
+
+const SIZES: [Size; 2] = [(1, 8, 100), (16, 16, 100)];
+
+fn name((trainers, workers, threads): Size) -> String {
+    format!("{trainers}x{workers}x{threads}")
+}
+
+fn folds(criterion: &mut Criterion) {
+    for (group, with_chain) in [("chain", true), ("chain, none", false)] {
+        let mut group = criterion.benchmark_group(group);
+        group.sample_size(10);
+        for size in SIZES {
+            let (before, now) = (sample(size, 0, with_chain), sample(size, 1, with_chain));
+            let begun = || {
+                let mut rates = Rates::new(RatesOptions::default());
+                rates.next(Arc::clone(&before));
+                rates
+            };
+            let next = |mut rates: Rates| (black_box(rates.next(Arc::clone(&now))), rates);
+            group.bench_function(BenchmarkId::from_parameter(name(size)), |bencher| {
+                bencher.iter_batched(begun, next, BatchSize::LargeInput);
+            });
+        }
+        group.finish();
+    }
+}
+
+/// A `/proc` of our own: each process holds 40 descriptors, 4,000 of the first; `others` are no part of the job.
+fn tree(root: &Path, size: Size, others: u32) {
+    let process = |pid: u32, links: u32| {
+        let folder = root.join(format!("{pid}/fd"));
+        std::fs::create_dir_all(&folder).unwrap();
+        for fd in 0..links {
+            let link = if fd % 2 == 0 { format!("pipe:[{}]", pid + fd) } else { "/some/file".to_owned() };
+            std::os::unix::fs::symlink(link, folder.join(fd.to_string())).unwrap();
+        }
+    };
+    processes(size).iter().enumerate().for_each(|(at, (pid, _))| process(*pid, if at == 0 { 4000 } else { 40 }));
+    (0..others).for_each(|other| process(100_000 + other, 10));
+}
+
+fn listing(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("connections");
+    group.sample_size(10);
+    for (size, others) in [(SIZES[0], 200), (SIZES[1], 5000)] {
+        let folder = tempfile::tempdir().unwrap();
+        tree(folder.path(), size, others);
+        for no_syscall in [false, true] {
+            let mut sampler = Sampler::new(folder.path());
+            let plan = |(pid, trainer): (u32, Option<u32>)| ProcessPlan {
+                id: id(pid),
+                role: role(trainer),
+                trainer,
+                threads: vec![ThreadPlan::new(pid, ThreadRole::Main)],
+                feeders: Vec::new(),
+            };
+            sampler.follow(SamplerPlan { no_syscall, processes: processes(size).into_iter().map(plan).collect() });
+            let how = if no_syscall { "without calls" } else { "with calls" };
+            group.bench_function(format!("{}, {others} others, {how}", name(size)), |bencher| {
+                bencher.iter(|| black_box(sampler.connections()));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, folds, listing);
+criterion_main!(benches);
