@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::sample::recording::Header;
 use crate::sample::stacks::is_user_code;
-use crate::sample::{JobSample, Sample, StacksSample, StorageSample};
+use crate::sample::{AddressesSample, JobSample, Sample, StacksSample, StorageSample};
 
 /// Paths below these are the kernel's own, the same on every machine.
 const KERNELS: [&str; 2] = ["/proc/", "/sys/"];
@@ -67,11 +67,12 @@ pub fn sample(sample: &Sample) -> Sample {
     sample.job = sample.job.map(|job| Arc::new(of_job(Arc::unwrap_or_clone(job))));
     sample.storage = sample.storage.map(|storage| Arc::new(of_storage(Arc::unwrap_or_clone(storage))));
     sample.stacks = sample.stacks.map(|stacks| Arc::new(of_stacks(Arc::unwrap_or_clone(stacks))));
+    sample.addresses = sample.addresses.map(|addresses| Arc::new(of_addresses(Arc::unwrap_or_clone(addresses))));
     // Other people's work.
     sample.neighbours = None;
     let sources = &mut sample.sources;
-    let all = [&mut sources.job, &mut sources.host, &mut sources.storage, &mut sources.gpu, &mut sources.stacks];
-    for status in all {
+    let [job, host, storage] = [&mut sources.job, &mut sources.host, &mut sources.storage];
+    for status in [job, host, storage, &mut sources.gpu, &mut sources.stacks, &mut sources.addresses] {
         for text in [&mut status.reason, &mut status.mend] {
             *text = text.take().map(|text| without_directories(&text).into());
         }
@@ -100,14 +101,26 @@ fn of_stacks(mut stacks: StacksSample) -> StacksSample {
     stacks
 }
 
+fn of_addresses(mut addresses: AddressesSample) -> AddressesSample {
+    for file in &mut addresses.files {
+        *file = installed(file).map_or_else(|| base_name(file), Into::into);
+    }
+    addresses
+}
+
 /// A file of code: from the folder of installed packages or the standard library on, which is the same on every machine;
 /// of the user's own code the name alone.
 fn code_file(path: &str) -> Arc<str> {
     if is_user_code(path) {
         return base_name(path);
     }
+    installed(path).unwrap_or(path).into()
+}
+
+/// The path from the folder of installed packages or the standard library on.
+fn installed(path: &str) -> Option<&str> {
     let known = ["/site-packages/", "/dist-packages/", "/lib/python", "/lib64/python"];
-    known.iter().filter_map(|part| path.rfind(part)).min().and_then(|at| path.get(at..)).unwrap_or(path).into()
+    known.iter().filter_map(|part| path.rfind(part)).min().and_then(|at| path.get(at..))
 }
 
 fn of_storage(mut storage: StorageSample) -> StorageSample {
