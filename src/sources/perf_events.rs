@@ -30,6 +30,10 @@ use ring::{Record, records};
 const RATE_HZ: u32 = 49;
 /// A thread is worth an event when it ran for this share of the time between two reads.
 const RUNS: f64 = 0.02;
+/// A thread that is given a CPU more often than this each second is left alone: the kernel sets and stops the clock each
+/// time, which costs the thread 4 µs in a virtual machine, so at this rate 0.1 %. Beside that 49 samples a second are
+/// nothing (0.01 %); both are printed by the measurements among the tests.
+const SWITCHES_S: f64 = 250.0;
 /// Who is sampled already goes before others of its use up to this factor: changing costs, and begins a window anew.
 const STAYS: f64 = 1.5;
 /// A process in which an address was still unknown with its maps just read is not read again for so many reads.
@@ -37,14 +41,25 @@ const MAPS_REST: u32 = 10;
 
 type Key = (ProcessId, u32);
 
+/// What one planned thread did since the job was last looked at.
+#[derive(Debug, Clone, Copy)]
+struct Use {
+    key: Key,
+    /// Share of the time on a CPU, 0–1.
+    share: f64,
+    /// How often a second it was given one.
+    switches_s: f64,
+}
+
 /// Samples the threads that the sampler goes through and that use CPU time.
 #[derive(Debug)]
 pub struct AddressReader {
     proc_root: PathBuf,
     threads: BTreeMap<Key, Thread>,
     maps: HashMap<ProcessId, Known>,
-    /// CPU time of the planned threads when the job was last looked at, and when that was.
-    used_ns: HashMap<Key, u64>,
+    /// CPU time of the planned threads, and how often they were given one, when the job was last looked at; and when that
+    /// was.
+    used: HashMap<Key, (u64, u64)>,
     used_at_ns: u64,
     began_ns: u64,
     lost: u64,
@@ -81,7 +96,7 @@ impl AddressReader {
             proc_root: roots.proc.clone(),
             threads: BTreeMap::new(),
             maps: HashMap::new(),
-            used_ns: HashMap::new(),
+            used: HashMap::new(),
             used_at_ns: 0,
             began_ns: now_ns,
             lost: 0,
@@ -174,9 +189,10 @@ impl AddressReader {
         }
     }
 
-    /// For each planned thread the share of the time that it was on a CPU since the last call.
-    fn uses(&mut self, job: &JobSample) -> Vec<(Key, f64)> {
-        let seconds_ns = job.monotonic_ns.saturating_sub(std::mem::replace(&mut self.used_at_ns, job.monotonic_ns));
+    /// What the planned threads did since the last call; nothing of those that were not planned then.
+    fn uses(&mut self, job: &JobSample) -> Vec<Use> {
+        let span_ns = job.monotonic_ns.saturating_sub(std::mem::replace(&mut self.used_at_ns, job.monotonic_ns));
+        let span_s = span_ns.max(1) as f64 / 1e9;
         let outside = job.connections.iter().flat_map(|connections| &connections.outside);
         let processes: HashMap<ProcessId, _> =
             job.processes.iter().chain(outside).map(|process| (process.id, process)).collect();
@@ -184,29 +200,29 @@ impl AddressReader {
             let process = processes.get(&planned.id);
             planned.threads.iter().filter_map(move |thread| {
                 let counters = process?.threads.iter().find(|found| found.tid == thread.tid)?;
-                Some(((planned.id, thread.tid), counters.on_cpu_ns?))
+                Some(((planned.id, thread.tid), (counters.on_cpu_ns?, counters.timeslices?)))
             })
         });
-        let used_ns: HashMap<Key, u64> = planned.collect();
-        let share = |(key, now_ns): (&Key, &u64)| {
-            let ran_ns = self.used_ns.get(key).map_or(0, |before_ns| now_ns.saturating_sub(*before_ns));
-            (*key, ran_ns as f64 / seconds_ns.max(1) as f64)
+        let used: HashMap<Key, (u64, u64)> = planned.collect();
+        let before = std::mem::replace(&mut self.used, used);
+        let since = |(key, now): (&Key, &(u64, u64))| {
+            let before = before.get(key)?;
+            let share = now.0.saturating_sub(before.0) as f64 / 1e9 / span_s;
+            Some(Use { key: *key, share, switches_s: now.1.saturating_sub(before.1) as f64 / span_s })
         };
-        let uses = used_ns.iter().map(share).collect();
-        self.used_ns = used_ns;
-        uses
+        self.used.iter().filter_map(since).collect()
     }
 }
 
-/// The busiest, at most [`MOST_THREADS`]; who is sampled already stays while there is room.
-fn choose(uses: &[(Key, f64)], is_sampled: impl Fn(&Key) -> bool) -> HashSet<Key> {
-    let worth = uses.iter().map(|(key, share)| (*key, *share, is_sampled(key)));
-    let mut worth: Vec<(f64, Key)> = worth
-        .filter(|(_, share, sampled)| *sampled || *share >= RUNS)
-        .map(|(key, share, sampled)| (if sampled { share * STAYS } else { share }, key))
-        .collect();
-    worth.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    worth.into_iter().take(MOST_THREADS).map(|(_, key)| key).collect()
+/// The busiest that are not switched too often, at most [`MOST_THREADS`]; who is sampled already stays while there is room.
+fn choose(uses: &[Use], is_sampled: impl Fn(&Key) -> bool) -> HashSet<Key> {
+    let weighed = uses.iter().filter_map(|&Use { key, share, switches_s }| {
+        let (least, factor) = if is_sampled(&key) { (0.0, STAYS) } else { (RUNS, 1.0) };
+        (share >= least && switches_s <= SWITCHES_S * factor).then_some((share * factor, key))
+    });
+    let mut weighed: Vec<(f64, Key)> = weighed.collect();
+    weighed.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    weighed.into_iter().take(MOST_THREADS).map(|(_, key)| key).collect()
 }
 
 impl Known {

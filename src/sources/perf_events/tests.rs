@@ -42,7 +42,8 @@ impl Busy {
         let thread = |tid: &u32| {
             let line = std::fs::read(format!("/proc/self/task/{tid}/schedstat")).unwrap();
             let (on_cpu_ns, ..) = task_files::schedstat(&line).unwrap();
-            ThreadSample { tid: *tid, on_cpu_ns: Some(on_cpu_ns), ..ThreadSample::default() }
+            // Other tests may push it aside as often as they like.
+            ThreadSample { tid: *tid, on_cpu_ns: Some(on_cpu_ns), timeslices: Some(0), ..ThreadSample::default() }
         };
         let process =
             ProcessSample { id, threads: self.tids.iter().map(thread).collect(), ..ProcessSample::default() };
@@ -73,8 +74,14 @@ fn reader_of(busy: &Busy) -> Option<AddressReader> {
             return None;
         }
     };
-    reader.read(monotonic_ns(), Some(&busy.job())).unwrap();
-    thread::sleep(Duration::from_millis(200));
+    // Until each has been on a CPU between two looks.
+    for _ in 0..100 {
+        reader.read(monotonic_ns(), Some(&busy.job())).unwrap();
+        if reader.threads.len() == busy.tids.len() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
     reader.read(monotonic_ns(), Some(&busy.job())).unwrap();
     Some(reader)
 }
@@ -108,37 +115,72 @@ fn a_busy_thread_is_seen_in_our_own_program() {
     assert!(reader.threads.is_empty() && reader.maps.is_empty());
 }
 
-/// `cargo test --release --lib perf_events -- --ignored --nocapture` prints what reading costs.
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// `cargo test --release --lib perf_events -- --ignored --nocapture --test-threads 1` prints what reading costs us …
 #[test]
 #[ignore = "a measurement"]
-fn what_eight_threads_cost() {
+fn what_reading_eight_threads_costs() {
     let busy = Busy::start(8);
     let Some(mut reader) = reader_of(&busy) else { return };
-    let job = busy.job();
-    let own_ns = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-    };
     let (mut used_ns, mut samples) = (0, 0);
     let seconds = 10;
-    for tick in 0..seconds {
+    for _ in 0..seconds {
         thread::sleep(Duration::from_secs(1));
-        // What has changed in the job is read anyway, by another thread.
-        let job = JobSample { monotonic_ns: job.monotonic_ns + tick + 1, ..job.clone() };
-        let begun = own_ns();
+        // What has changed in the job is read by another thread.
+        let job = busy.job();
+        let begun_ns = thread_cpu_ns();
         let seen = reader.read(monotonic_ns(), Some(&job)).unwrap();
-        used_ns += own_ns() - begun;
+        used_ns += thread_cpu_ns() - begun_ns;
         samples += seen.threads.iter().flat_map(|thread| &thread.files).map(|(_, count)| count).sum::<u32>();
     }
-    let percent = used_ns as f64 / 1e9 / seconds as f64 * 100.0;
+    let percent = used_ns as f64 / 1e9 / f64::from(seconds) * 100.0;
     eprintln!("{} threads, {samples} samples: {percent:.4} % of a core", reader.threads.len());
+}
+
+/// … and what being sampled costs a thread: in CPU time, because the machine is never quiet.
+#[test]
+#[ignore = "a measurement"]
+fn what_being_sampled_costs() {
+    let computes = || assert!((0..200_000_u64).map(std::hint::black_box).sum::<u64>() > 0);
+    // Two switches of context in each round.
+    let (to, from) = (std::sync::mpsc::sync_channel(0), std::sync::mpsc::sync_channel(0));
+    thread::spawn(move || to.1.iter().try_for_each(|word: u32| from.0.send(word)));
+    let switches = || {
+        (0..500).for_each(|word| {
+            to.0.send(word).unwrap();
+            from.1.recv().unwrap();
+        });
+    };
+    let works: [(&str, &dyn Fn()); 2] = [("computes", &computes), ("switches", &switches)];
+    for (name, work) in works {
+        let mut used_ns = [Vec::new(), Vec::new()];
+        for round in 0..100 {
+            let event = (round % 2 == 1).then(|| Event::open(0, RATE_HZ));
+            if let Some(Err(error)) = &event {
+                return eprintln!("skipped: {error}");
+            }
+            let begun_ns = thread_cpu_ns();
+            (0..10).for_each(|_| work());
+            used_ns[round % 2].push(thread_cpu_ns() - begun_ns);
+        }
+        let [without, with] = used_ns.map(|mut used_ns| {
+            used_ns.sort_unstable();
+            used_ns[used_ns.len() / 4] as f64 / 1e6
+        });
+        eprintln!("{name}: {without:.3} ms without, {with:.3} ms with: {:+.2} %", (with / without - 1.0) * 100.0);
+    }
 }
 
 #[test]
 fn the_busiest_are_chosen_and_stay() {
     let key = |tid: u32| (ProcessId { pid: 1, start_ticks: 1 }, tid);
     let chosen = |uses: &[(u32, f64)], sampled: &[u32]| {
-        let uses: Vec<_> = uses.iter().map(|(tid, share)| (key(*tid), *share)).collect();
+        let uses: Vec<Use> =
+            uses.iter().map(|&(tid, share)| Use { key: key(tid), share, switches_s: 10.0 }).collect();
         let mut tids: Vec<u32> =
             choose(&uses, |key| sampled.contains(&key.1)).into_iter().map(|(_, tid)| tid).collect();
         tids.sort_unstable();
@@ -153,6 +195,10 @@ fn the_busiest_are_chosen_and_stay() {
     let busier: Vec<(u32, f64)> =
         crowd.iter().map(|(tid, share)| (*tid, if *tid < 32 { 0.1 } else { *share })).collect();
     assert_eq!(chosen(&busier, &stay), (68..100).collect::<Vec<_>>());
+    let restless = |switches_s| [Use { key: key(1), share: 0.9, switches_s }];
+    let counts = [(250.0, false), (251.0, false), (251.0, true), (400.0, true)];
+    let chosen = counts.map(|(switches_s, sampled)| choose(&restless(switches_s), |_| sampled).len());
+    assert_eq!(chosen, [1, 0, 1, 0], "each switch costs the thread");
 }
 
 #[test]
