@@ -184,6 +184,17 @@ mod tests {
     }
 
     #[test]
+    fn libraries_are_named_without_their_folders() {
+        let numpy = "/home/ann/v/lib/python3.11/site-packages/numpy/random/mtrand.so";
+        let files = ["[vdso]", "", "/home/ann/x/libjpeg.so.62 (deleted)", numpy];
+        let addresses =
+            AddressesSample { files: files.map(Arc::from).to_vec(), window_ns: 1, ..AddressesSample::default() };
+        let after = sample(&Sample { addresses: Some(Arc::new(addresses)), ..Sample::default() }).addresses.unwrap();
+        let wanted = ["[vdso]", "", "libjpeg.so.62 (deleted)", "/site-packages/numpy/random/mtrand.so"];
+        assert_eq!((after.files.clone(), after.window_ns), (wanted.map(Arc::from).to_vec(), 1));
+    }
+
+    #[test]
     fn code_is_still_told_apart() {
         for (given, wanted) in [
             ("/home/ann/project/train.py", "train.py"),

@@ -44,3 +44,24 @@ pub struct ThreadAddresses {
     /// Samples elsewhere: in further files, or where nothing was mapped any more.
     pub rest: u32,
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::sample::{Sample, SourceState};
+
+    #[test]
+    fn a_sample_reads_back_and_an_older_one_has_none() {
+        let thread = ThreadAddresses { tid: 7, files: vec![(0, 3)], ..ThreadAddresses::default() };
+        let addresses = AddressesSample { files: vec!["[vdso]".into()], threads: vec![thread], ..Default::default() };
+        let sample = Sample { addresses: Some(Arc::new(addresses)), ..Sample::default() };
+        let mut json = serde_json::to_value(&sample).unwrap();
+        let back: Sample = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(back.addresses, sample.addresses);
+        json.as_object_mut().unwrap().remove("addresses").unwrap();
+        json.pointer_mut("/sources").unwrap().as_object_mut().unwrap().remove("addresses").unwrap();
+        let older: Sample = serde_json::from_value(json).unwrap();
+        assert_eq!((older.addresses, older.sources.addresses.state), (None, SourceState::Pending));
+    }
+}

@@ -126,7 +126,7 @@ impl AddressReader {
             for record in records(&self.bytes) {
                 match record {
                     Record::Sample { address, tid: of } if of == *tid => {
-                        let known = self.maps.entry(*process).or_insert_with(Known::default);
+                        let known = self.maps.entry(*process).or_default();
                         match known.file(&self.proc_root, process.pid, address) {
                             Some(file) => *thread.files.entry(file).or_default() += 1,
                             None => thread.rest += 1,
