@@ -65,7 +65,13 @@ fn sampler(processes: u32, tick: u64) -> SamplerSample {
             id: id(pid),
             role: if trainer { ProcessRole::Trainer } else { ProcessRole::Worker },
             trainer: (!trainer).then_some(1),
-            threads: vec![SampledThread { tid: pid, role: ThreadRole::Main, rounds, seen }],
+            threads: vec![SampledThread {
+                tid: pid,
+                role: ThreadRole::Main,
+                rounds,
+                seen,
+                ..SampledThread::default()
+            }],
             feeders: if trainer { 8 } else { 1 },
             fed: if trainer { every(5).map(fed).collect() } else { vec![fed(ROUNDS)] },
             written: if trainer { every(5).map(|round| (round, 4096)).collect() } else { Vec::new() },

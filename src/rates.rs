@@ -156,7 +156,8 @@ impl Rates {
                 loops.entry(process.id).or_default().of(process, &job.sampler, &graph)
             });
             loops.retain(|id, _| trainers.iter().any(|trainer| trainer.id == *id));
-            let workers = sampled::workers(job, &waits);
+            let mut workers = sampled::workers(job, &waits);
+            chain::look_into_workers(&mut graph, job, &mut workers);
             let of_sampler = (trainers.as_mut_slice(), workers.as_slice(), &mut graph);
             frame.trainers = trainer::fold(&mut self.carries, job, of_sampler, &folded, &gpu, stale);
             frame.workers = workers::fold(before_job, job, &workers, &folded, stale);
@@ -167,7 +168,9 @@ impl Rates {
             self.carries.clear();
             self.loops.clear();
         }
-        frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref());
+        frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref(), |id| {
+            self.loops.get(&id).and_then(chain::LoopThread::tid)
+        });
         self.recent_stacks.take(frame.monotonic_ns, &frame.stacks);
         frame.trainers.iter_mut().for_each(|trainer| trainer.correct(&self.recent_stacks.of(trainer.id)));
         frame.host = host::fold(before, sample, frame.job.cpu_pct);

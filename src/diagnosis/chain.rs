@@ -223,6 +223,11 @@ impl Tree<'_> {
             }
             End::Device => Some(resource("device", "0", way.share)),
             _ if !way.hops.is_empty() => None,
+            End::Loader => Some(ChainNode {
+                name: "data worker".into(),
+                state: "unknown".into(),
+                ..resource("process", "", way.share)
+            }),
             End::Timer => Some(resource("timer", "", way.share)),
             End::Terminal => Some(resource("terminal", "", way.share)),
             end => Some(ChainNode { state: state(end).into(), ..resource("unknown", "", way.share) }),
@@ -254,6 +259,7 @@ fn state(end: &End) -> &'static str {
         End::Stopped => "stopped",
         End::Terminal => "terminal",
         End::Asked => "asked",
+        End::Loader => "unknown",
         End::Unknown => "unknown",
     }
 }

@@ -59,6 +59,8 @@ named_enum! {
         Validation = "validation",
         /// Alive, but neither stepping nor computing.
         Idle = "idle",
+        /// Nothing that the loop waits for moves.
+        Hung = "hung",
         /// Stopped by a signal or a debugger.
         Stopped = "stopped",
         /// Ended.

@@ -113,6 +113,7 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
         Class::Idle => {
             return match judgement.phase {
                 Phase::Stopped => "The process is stopped (SIGSTOP or a debugger); `kill -CONT` lets it go on.",
+                Phase::Hung => "The job hangs: nothing that the loop waits for moves.",
                 Phase::Finished => "The process has ended.",
                 Phase::Init => "The job is starting: it does not step yet.",
                 _ => "The job is alive, but neither computes nor waits for data: done, hung or waiting for input.",
@@ -237,7 +238,7 @@ fn workers(judgement: &Judgement, window: &Features) -> Vec<WorkerVerdict> {
 fn advice(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<Advice> {
     // Of what trains, a cause's; of what does not, only what lets it go on.
     let known = match (spec, judgement.phase) {
-        (None, Phase::Stopped) => super::causes::spec_of(judgement.class, None, judgement.phase),
+        (None, Phase::Stopped | Phase::Hung) => super::causes::spec_of(judgement.class, None, judgement.phase),
         _ => spec,
     };
     let Some(known) = known else { return Vec::new() };

@@ -5,11 +5,12 @@ use crate::rates::stacks::Activity;
 
 use super::causes::{Judgement, Known};
 use super::class::{Class, Phase};
-use super::features::{Features, LoopStacks, LoopThread};
+use super::features::{Features, LoopStacks, LoopThread, Part};
 use super::thresholds::*;
 
 thresholds! {
     AT_WORK = 0.10, "share", "workers that make batches, or wait for what they are made of";
+    STILL = 0.90, "share", "of a loop that goes on some waits lead somewhere";
     NO_LOADING = 0.02, "share", "labelled workloads that load nothing stay below";
     BY_STATE = 0.99, "confidence", "the kernel says so";
     BY_STACKS = 0.85, "confidence", "frames of importing, compiling or validating on most samples";
@@ -61,8 +62,14 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
         && main.shares.input_wait > LARGER_HALF;
     let quiet = window.cpu.job.unwrap_or(0.0) * 100.0 < INACTIVE && main.running < HARDLY && unused != Some(false);
     if quiet && !stepping && !fed {
-        let idle = old || known.has_stepped;
-        return Some((if idle { Phase::Idle } else { Phase::Init }, BY_QUIET));
+        // Nothing that the loop waits for could be found, so nothing moves; or it stands in a collective that others left out.
+        let still = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Unknown) >= STILL);
+        let phase = match () {
+            () if main.share(Activity::Collective) >= PHASE || still && known.has_stepped => Phase::Hung,
+            () if old || known.has_stepped || still => Phase::Idle,
+            () => Phase::Init,
+        };
+        return Some((phase, BY_QUIET));
     }
     if known.has_stepped || stepping {
         return None;

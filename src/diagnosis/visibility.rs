@@ -45,6 +45,18 @@ impl Visibility {
                 out.miss(name, &why, Some(&format!("sudo trainmon --pid {pid}")));
             }
         }
+        if let Some(connections) = &job.connections {
+            let access = if connections.hidden > 0 { Access::Denied } else { Access::Ok };
+            out.see("connections", access.seen());
+            if connections.hidden > 0 {
+                let why = format!(
+                    "the other end of {} pipes or sockets that the job waits on belongs to nobody whose descriptors may \
+                     be read, so what is done there is not known",
+                    connections.hidden
+                );
+                out.miss("connections", &why, Some(&format!("sudo trainmon --pid {pid}")));
+            }
+        }
         out.see("cgroup", job.cgroup.version.as_deref().unwrap_or("absent"));
         out.source("stacks", &sample.sources.stacks);
         // Older recordings do not hold it.

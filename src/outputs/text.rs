@@ -77,6 +77,7 @@ pub(super) fn phase_words(phase: Phase) -> &'static str {
         Phase::Compile => "compiling",
         Phase::Validation => "validating",
         Phase::Idle => "alive, but not training",
+        Phase::Hung => "nothing that the loop waits for moves",
         Phase::Stopped => "stopped by a signal or a debugger",
         Phase::Finished => "has ended",
     }

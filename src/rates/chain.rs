@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::device::DeviceUse;
-use super::sampled::SampledTrainer;
+use super::sampled::{SampledTrainer, SampledWorker};
 use super::time_split::LoopActivity;
 use super::wait::Wait;
 use crate::sample::{JobSample, ProcessId, ProcessRole};
@@ -30,8 +30,9 @@ const PATHS: usize = 24;
 const BESIDE: usize = 512;
 /// What older ticks count against the newest, where it is judged whether somebody works beside the loop.
 const FADE: f64 = 0.8;
-/// Samples of the loop at work from which it is known who works meanwhile.
-const ENOUGH: f64 = 5.0;
+/// Before anything is seen a process of the job counts as one that works ahead: so many samples of the loop at work, and in
+/// so many of them it ran.
+const PRIOR: (f64, f64) = (1.5, 1.2);
 /// Whoever works in this part of the loop's own time and more, 0–1, does so ahead of it and not on request: a service
 /// rests while the loop works, a loader does not.
 pub const AHEAD: f64 = 0.6;
@@ -82,6 +83,8 @@ pub enum End {
     Stopped,
     /// Somebody types at a terminal.
     Terminal,
+    /// A data worker that was not seen.
+    Loader,
     /// It waits for the one that waits for it: nothing to do.
     Asked,
     /// Not known.
@@ -127,8 +130,8 @@ pub struct Peer {
     pub command: Arc<str>,
     /// Name, raw.
     pub comm: Arc<str>,
-    /// Share of the loop's own working time in which it worked too, 0–1; `None` where too little of that was seen.
-    pub ahead: Option<f64>,
+    /// Share of the loop's own working time in which it worked too, 0–1; where little of that was seen, near 0.8.
+    pub ahead: f64,
 }
 
 /// Where the chains of one trainer's loop ended in the interval.
@@ -184,10 +187,10 @@ impl Beside {
     }
 
     /// The part of the loop's working time in which some thread of a process ran.
-    fn process(&self, pid: u32) -> Option<f64> {
+    fn process(&self, pid: u32) -> f64 {
         let of_process = self.ran.iter().filter(|((of, _), _)| *of == pid).map(|(_, ran)| *ran);
         let ran = of_process.fold(0.0, f64::max);
-        (self.working >= ENOUGH).then(|| (ran / self.working).min(1.0))
+        ((ran + PRIOR.1) / (self.working + PRIOR.0)).min(1.0)
     }
 }
 
@@ -279,6 +282,30 @@ impl Ways {
     }
 }
 
+/// A worker's main thread that waits for threads of its own waits for what they wait for: the sampled waits of such workers
+/// are put down to that.
+pub(super) fn look_into_workers(graph: &mut Graph<'_>, job: &JobSample, workers: &mut [SampledWorker]) {
+    let Some((first, every)) = job.sampler.followed.filter(|_| job.connections.is_some()) else { return };
+    let blocked = |worker: &SampledWorker| worker.counts.get(Wait::Futex.index()).is_some_and(|count| *count > 0);
+    if !workers.iter().any(blocked) {
+        return;
+    }
+    let count = u32::try_from(job.sampler.gaps_us.len()).unwrap_or(u32::MAX);
+    for round in (first..count).step_by(every.max(1) as usize) {
+        graph.go_to(round);
+        for worker in workers.iter_mut().filter(|worker| blocked(worker)) {
+            let Some(wait) = graph.own_wait(worker.id.pid) else { continue };
+            for (place, by) in [(Wait::Futex, -1), (wait, 1)] {
+                if let Some(count) = worker.counts.get_mut(place.index()) {
+                    *count = count.saturating_add_signed(by);
+                }
+            }
+            worker.by_own_threads += u32::from(wait == Wait::Running);
+        }
+    }
+    graph.rewind();
+}
+
 /// Longest stretch that one followed sample stands for, nanoseconds.
 const SAMPLE_NS: u64 = 250_000_000;
 
@@ -334,3 +361,7 @@ pub(super) fn fold(
     let finished = trainers.iter().zip(ways);
     finished.map(|((trainer, carry, _), ways)| ways.finish(graph, &carry.beside, (trainer.id, trainer.tid))).collect()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests;

@@ -91,8 +91,9 @@ fn observation() -> impl Strategy<Value = Observation> {
 
 /// Mostly every round, and places that are in the table; but for a few files nothing can be relied on.
 fn sampled_thread(tid: u32, role: ThreadRole) -> impl Strategy<Value = SampledThread> {
-    (vec(prop_oneof![19 => 0..8u32, 1 => any::<u32>()], 0..30), option::of(vec(0..30u32, 0..30)))
-        .prop_map(move |(seen, rounds)| SampledThread { tid, role, rounds: rounds.unwrap_or_default(), seen })
+    (vec(prop_oneof![19 => 0..8u32, 1 => any::<u32>()], 0..30), option::of(vec(0..30u32, 0..30))).prop_map(
+        move |(seen, rounds)| SampledThread { tid, role, aside: false, rounds: rounds.unwrap_or_default(), seen },
+    )
 }
 
 fn sampler() -> impl Strategy<Value = SamplerSample> {

@@ -55,6 +55,8 @@ pub(super) struct SampledWorker {
     pub exact: bool,
     /// Samples by kind of wait.
     pub counts: [u32; Wait::COUNT],
+    /// Of the samples in which it ran: it was a thread of its own that did, while the main thread waited for it.
+    pub by_own_threads: u32,
     /// Batches that it has produced since its start.
     pub batches: Option<u64>,
 }
@@ -151,6 +153,7 @@ impl SampledWorker {
             torch: known.is_none_or(ProcessSample::is_torch_worker),
             exact: is_exact(&job.sampler),
             counts,
+            by_own_threads: 0,
             batches: process.fed.last().map(|(_, count)| *count),
         }
     }

@@ -65,21 +65,28 @@ pub struct ProcessStacks {
     pub places: Vec<Place>,
 }
 
-/// Every window of the sample whose process is a trainer or a worker of the job.
-pub(super) fn fold(stacks: Option<&StacksSample>, job: Option<&JobSample>) -> Vec<ProcessStacks> {
+/// Every window of the sample whose process is a trainer or a worker of the job; `loop_of` tells which thread of a trainer runs
+/// the loop.
+pub(super) fn fold(
+    stacks: Option<&StacksSample>,
+    job: Option<&JobSample>,
+    loop_of: impl Fn(ProcessId) -> Option<u32>,
+) -> Vec<ProcessStacks> {
     let (Some(stacks), Some(job)) = (stacks, job) else { return Vec::new() };
     let folded = stacks.windows.iter().filter_map(|window| {
         let process = job.processes.iter().find(|process| process.id == window.process)?;
         let looked_at = matches!(process.role, ProcessRole::Trainer | ProcessRole::Worker);
-        looked_at.then(|| process_stacks(window, process.role))
+        looked_at.then(|| process_stacks(window, process.role, loop_of(process.id)))
     });
     folded.collect()
 }
 
-fn process_stacks(window: &StackWindow, role: ProcessRole) -> ProcessStacks {
+fn process_stacks(window: &StackWindow, role: ProcessRole, tid: Option<u32>) -> ProcessStacks {
     let patterns: Vec<Pattern> = window.frames.iter().map(pattern).collect();
     let mut out = ProcessStacks { id: window.process, role, ..ProcessStacks::default() };
-    let main = main_thread(window);
+    let aside = tid.filter(|tid| *tid != window.process.pid);
+    let of_loop = window.threads.iter().find(|thread| aside.is_some() && thread.tid == aside);
+    let main = of_loop.or_else(|| main_thread(window).filter(|_| aside.is_none()));
     let mut places: HashMap<(usize, Activity), [u32; 3]> = HashMap::new();
     for stack in main.map_or(&[][..], |thread| &thread.stacks) {
         let seen: Vec<Seen<'_>> = stack

@@ -33,7 +33,7 @@ fn window(pid: u32, stacks: &[(&[&str], u32)]) -> StackWindow {
 }
 
 fn one(role: ProcessRole, frames: &[&str]) -> Activity {
-    let stacks = process_stacks(&window(10, &[(frames, 1)]), role);
+    let stacks = process_stacks(&window(10, &[(frames, 1)]), role, None);
     Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) == 1).unwrap()
 }
 
@@ -88,7 +88,7 @@ fn loading_in_process() {
         "/home/me/train.py:30 main",
     ];
     assert_eq!(trainer(&stack), Activity::Decode);
-    let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Trainer);
+    let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Trainer, None);
     assert_eq!((stacks.main.of(Activity::is_loading), stacks.places[0].function.as_ref()), (7, "Set.__getitem__"));
 }
 
@@ -121,7 +121,7 @@ fn steps_of_the_loop() {
 #[test]
 fn loaders_of_the_users_own() {
     let count = |frames: &[&str]| {
-        let stacks = process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer);
+        let stacks = process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, None);
         (
             stacks.main.of(Activity::is_loading),
             Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) == 1).unwrap(),
@@ -187,10 +187,10 @@ fn the_text_of_fetch_tells_data_set_from_collate() {
     let mut window = window(10, &[(&in_fetch(&["/home/me/data.py:70 samples"]), 3)]);
     let fetch = window.frames.iter().position(|frame| frame.file.ends_with("fetch.py")).unwrap();
     window.frames[fetch].text = Some("data.append(next(self.dataset_iter))".into());
-    let stacks = process_stacks(&window, ProcessRole::Worker);
+    let stacks = process_stacks(&window, ProcessRole::Worker, None);
     assert_eq!(stacks.main.get(Activity::Transform), 3, "a generator of any name");
     window.frames[fetch].text = Some("return self.collate_fn(data)".into());
-    assert_eq!(process_stacks(&window, ProcessRole::Worker).main.get(Activity::Collate), 3);
+    assert_eq!(process_stacks(&window, ProcessRole::Worker, None).main.get(Activity::Collate), 3);
 }
 
 #[test]
@@ -202,13 +202,13 @@ fn reading_lines_of_the_users_own() {
         ("x = x * 2 + 1", Activity::Transform),
     ] {
         window.frames[0].text = Some(text.into());
-        assert_eq!(process_stacks(&window, ProcessRole::Worker).main.get(activity), 1, "{text}");
+        assert_eq!(process_stacks(&window, ProcessRole::Worker, None).main.get(activity), 1, "{text}");
     }
 }
 
 #[test]
 fn validation_by_framework_decorator_and_name() {
-    let count = |frames: &[&str]| process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer).validation;
+    let count = |frames: &[&str]| process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, None).validation;
     assert_eq!(count(&["/home/me/t.py:5 check", "T/utils/_contextlib.py:120 no_grad", "/home/me/t.py:1 main"]), 1);
     assert_eq!(count(&["/home/me/t.py:5 evaluate", "/home/me/t.py:1 main"]), 1);
     assert_eq!(count(&["/home/me/t.py:5 train_and_evaluate", "/home/me/t.py:1 main"]), 0);
@@ -232,7 +232,7 @@ fn the_sending_thread_is_counted_apart() {
             StackCount { frames: vec![from + 2, from + 1], samples: 4 },
         ],
     });
-    assert_eq!(process_stacks(&window, ProcessRole::Worker).feeder, (10, 4));
+    assert_eq!(process_stacks(&window, ProcessRole::Worker, None).feeder, (10, 4));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn only_processes_of_the_job_with_a_role_are_kept() {
     let processes = roles.map(|(pid, role)| ProcessSample { role, ..process(pid) }).to_vec();
     let job = job(1000, processes);
     let windows = [10, 20, 30, 40].map(|pid| window(pid, &[(&["/home/me/t.py:1 f"], 1)])).to_vec();
-    let folded = fold(Some(&StacksSample { windows }), Some(&job));
+    let folded = fold(Some(&StacksSample { windows }), Some(&job), |_| None);
     assert_eq!(folded.iter().map(|stacks| stacks.id.pid).collect::<Vec<_>>(), [10, 20]);
 }
 
@@ -249,7 +249,7 @@ fn only_processes_of_the_job_with_a_role_are_kept() {
 fn indices_out_of_range_are_left_out() {
     let mut window = window(10, &[(&["/home/me/t.py:1 f"], 1)]);
     window.threads[0].stacks.push(StackCount { frames: vec![99, u32::MAX], samples: 5 });
-    let stacks = process_stacks(&window, ProcessRole::Trainer);
+    let stacks = process_stacks(&window, ProcessRole::Trainer, None);
     assert_eq!(stacks.main.total(), 1);
     assert_eq!(stacks.places.len(), 1);
 }
@@ -278,7 +278,7 @@ proptest! {
     #[test]
     fn any_window_is_read(window in any_window()) {
         for role in [ProcessRole::Trainer, ProcessRole::Worker] {
-            let stacks = process_stacks(&window, role);
+            let stacks = process_stacks(&window, role, None);
             let most = main_thread(&window).map_or(0, |thread| thread.stacks.iter().fold(0, |sum: u32, stack| sum.saturating_add(stack.samples)));
             prop_assert!(stacks.main.total() <= most.into() || most == u32::MAX);
             prop_assert!(stacks.places.len() <= PLACES);

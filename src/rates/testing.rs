@@ -88,7 +88,7 @@ pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) ->
         let thread = |role, wait: &dyn Fn(&Point) -> Option<Wait>| {
             let seen = trainer.points.iter().filter_map(|point| Some((round(point.at_ns), place(wait(point)?))));
             let (rounds, seen) = seen.unzip();
-            SampledThread { tid: trainer.id.pid, role, rounds, seen }
+            SampledThread { tid: trainer.id.pid, role, aside: false, rounds, seen }
         };
         let counts = |count: fn(&Point) -> Option<u64>| {
             trainer.points.iter().filter_map(|point| Some((round(point.at_ns), count(point)?))).collect()
@@ -114,7 +114,12 @@ pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) ->
             id: worker.id,
             role: ProcessRole::Worker,
             trainer: Some(worker.trainer),
-            threads: vec![SampledThread { tid: worker.id.pid, role: ThreadRole::Main, rounds: Vec::new(), seen }],
+            threads: vec![SampledThread {
+                tid: worker.id.pid,
+                role: ThreadRole::Main,
+                seen,
+                ..SampledThread::default()
+            }],
             fed: worker.batches.map(|batches| (0, batches)).into_iter().collect(),
             ..SampledProcess::default()
         }

@@ -16,6 +16,9 @@ pub struct ConnectionsSample {
     /// Waits for a file lock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<LockWait>,
+    /// Channels whose other end nobody was found to hold, while the descriptors of some processes may not be read.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub hidden: u32,
     /// Processes outside of the job that hold the other end of a channel, or a lock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<ProcessSample>,
@@ -44,4 +47,9 @@ pub struct LockWait {
     pub waiter: u32,
     /// Who holds it; 0 where the kernel does not say (a lock of another PID namespace, or of an open file description).
     pub holder: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }

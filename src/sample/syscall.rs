@@ -71,8 +71,10 @@ pub fn kind(machine: Machine, number: i32) -> Option<CallKind> {
 /// What a call does with the descriptors that it is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FdUse {
-    /// Reads from its first argument, or waits for somebody to connect.
+    /// Reads from its first argument, or waits for an answer.
     Reads,
+    /// Waits for somebody to connect.
+    Accepts,
     /// Writes to its first argument.
     Writes,
     /// Waits for a lock on its first argument.
@@ -87,12 +89,13 @@ pub enum FdUse {
 
 /// Uses with the calls' numbers on x86-64 and on ARM. Control of a device (ioctl) waits for what is behind the descriptor,
 /// as reading does; `connect` for the other side to answer.
-const FD_USES: [(FdUse, &[i32], &[i32]); 6] = [
+const FD_USES: [(FdUse, &[i32], &[i32]); 7] = [
     (
         FdUse::Reads,
-        &[0, 16, 17, 19, 42, 43, 45, 47, 288, 295, 299],
-        &[29, 63, 65, 67, 69, 202, 203, 207, 212, 242, 243],
+        &[0, 16, 17, 19, 42, 45, 47, 295, 299],
+        &[29, 63, 65, 67, 69, 203, 207, 212, 243],
     ),
+    (FdUse::Accepts, &[43, 288], &[202, 242]),
     (FdUse::Writes, &[1, 18, 20, 44, 46, 296, 307], &[64, 66, 68, 70, 206, 211, 269]),
     (FdUse::Locks, &[72, 73], &[25, 32]),
     (FdUse::Polls, &[7, 271], &[73]),

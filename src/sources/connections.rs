@@ -3,20 +3,22 @@
 //!
 //! A descriptor may live for milliseconds only, so what it points to, and where a socket leads, is looked up when a thread is
 //! seen waiting on it. Who else holds it is read rarely: when a new one is waited on, and every so many ticks. Nothing here
-//! opens what a descriptor points to.
+//! opens what a descriptor points to. Everything that is read is bounded, for each round or each tick: what is left over is
+//! not known, or known later.
 
 mod outside;
 mod sockets;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, readlinkat_raw, statat};
+use rustix::io::Errno;
 
 use super::fields::{Fields, lines, number, text};
 use super::files::read_once;
-use crate::sample::{Channel, Descriptor, LockWait};
+use crate::sample::{Channel, ConnectionsSample, Descriptor, LockWait};
 use outside::HostScan;
 use sockets::{Far, Sockets};
 
@@ -25,16 +27,26 @@ use sockets::{Far, Sockets};
 const LIST_EVERY: u64 = 10;
 /// Most processes whose ends are listed in one tick; the rest follow in the next.
 const MOST_LISTS: usize = 48;
+/// No more processes are listed in a tick once so many descriptors were looked at: some 2 µs each.
+const MOST_LISTED: usize = 8192;
 /// Most descriptors of one process that are listed.
 const MOST_DESCRIPTORS: usize = 4096;
+/// Most ends of all processes that are remembered.
+const MOST_ENDS: usize = 1 << 16;
 /// Most channels waited on that are remembered in one tick; more are of descriptors that live for a moment.
 const MOST_WAITED: usize = 512;
-/// Most descriptors of one epoll set.
-const MOST_POLLED: usize = 64;
+/// Most descriptors of one poll, select or epoll set that are looked up …
+pub(super) const MOST_POLLED: usize = 64;
+/// … and of all threads in one round of the sampler: some 2 µs each.
+const MOST_LOOKUPS: usize = 512;
 /// Most different links remembered.
 const MOST_LINKS: usize = 4096;
-/// `/proc/locks` is read up to here, bytes.
+/// `/proc/locks` is read up to here, bytes …
 const LOCKS_LIMIT: usize = 256 << 10;
+/// … and so often in a tick.
+const MOST_LOCK_READS: usize = 8;
+/// Most waits for locks, and their holders, that are remembered.
+const MOST_LOCKS: usize = 64;
 
 /// One open end of a pipe or a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +60,12 @@ struct End {
 struct Ends {
     ends: Vec<End>,
     listed: u64,
+    /// They may not be read.
+    denied: bool,
 }
+
+/// Who holds an end, and which.
+type Holders = HashMap<Arc<str>, Vec<(u32, bool, bool)>>;
 
 /// Knows the connections of the processes that are sampled.
 #[derive(Debug, Default)]
@@ -56,28 +73,42 @@ pub struct Connections {
     proc_root: PathBuf,
     links: BTreeSet<Arc<str>>,
     ends: BTreeMap<u32, Ends>,
+    /// Channels that join processes or lead elsewhere, as of the last listing.
+    joined: Vec<Arc<str>>,
     sockets: Sockets,
     host: HostScan,
     /// What was waited on since the last tick.
     waited: BTreeSet<Arc<str>>,
     locks: Vec<LockWait>,
+    lock_reads: usize,
     /// Who held a lock that was waited for, and when it was seen last.
     holders: BTreeMap<u32, u64>,
     tick: u64,
+    /// Descriptors looked up in this round.
+    lookups: usize,
 }
 
 impl Connections {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(proc_root: &Path) -> Self {
-        Self { proc_root: proc_root.to_path_buf(), ..Self::default() }
+        Self { proc_root: proc_root.to_path_buf(), sockets: Sockets::new(proc_root), ..Self::default() }
+    }
+
+    /// A round of the sampler begins.
+    pub fn begin_round(&mut self) {
+        self.lookups = 0;
     }
 
     /// What a descriptor points to at this moment; the thread that is blocked on it waits to write, or to read.
     pub fn descriptor(&mut self, pid: u32, fd: u32, writes: bool) -> Option<Descriptor> {
+        self.lookups += 1;
+        if self.lookups > MOST_LOOKUPS {
+            return None;
+        }
         let link = read_link(&self.proc_root.join(format!("{pid}/fd/{fd}")), &mut self.links)?;
         if link.starts_with("socket:") {
-            self.sockets.find(&self.proc_root, pid, &link);
+            self.sockets.find(pid, &link, true);
         }
         if is_channel(&link) && self.waited.len() < MOST_WAITED {
             self.waited.insert(Arc::clone(&link));
@@ -85,34 +116,30 @@ impl Connections {
         Some(Descriptor { link, writes })
     }
 
-    /// What an epoll instance waits for, at most [`MOST_POLLED`] descriptors (proc(5), `fdinfo`).
+    /// What an epoll instance waits for, at most [`MOST_POLLED`] descriptors.
     pub fn polled(&mut self, pid: u32, fd: u32) -> Vec<Descriptor> {
-        const EPOLLOUT: u64 = 4;
+        if self.lookups >= MOST_LOOKUPS {
+            return Vec::new();
+        }
         let path = self.proc_root.join(format!("{pid}/fdinfo/{fd}"));
         let listed = read_once(&path, 64 << 10).unwrap_or_default();
-        let targets: Vec<(u32, bool)> = lines(&listed)
-            .filter_map(|line| {
-                let mut fields = Fields::of(line.strip_prefix(b"tfd:")?);
-                let fd = u32::try_from(fields.number()?).ok()?;
-                let events =
-                    fields.nth(1).and_then(|hex| u64::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-                Some((fd, events.is_some_and(|events| events & EPOLLOUT != 0 && events & 1 == 0)))
-            })
-            .take(MOST_POLLED)
-            .collect();
-        targets.into_iter().filter_map(|(fd, writes)| self.descriptor(pid, fd, writes)).collect()
+        let targets = epoll_targets(&listed).take(MOST_POLLED);
+        targets.filter_map(|(fd, writes)| self.descriptor(pid, fd, writes)).collect()
     }
 
     /// Notes who holds the locks that a process waits for.
     pub fn lock(&mut self, pid: u32) {
-        let known = |lock: &LockWait| lock.waiter == pid && lock.holder != 0;
-        if self.locks.iter().any(known) || self.locks.len() >= MOST_POLLED {
+        if self.locks.iter().any(|lock| lock.waiter == pid)
+            || self.locks.len() >= MOST_LOCKS
+            || self.lock_reads >= MOST_LOCK_READS
+        {
             return;
         }
+        self.lock_reads += 1;
         let path = self.proc_root.join("locks");
         let locks = read_once(&path, LOCKS_LIMIT).unwrap_or_default();
         for lock in waits_for_locks(&locks).filter(|lock| lock.waiter == pid).take(4) {
-            if lock.holder != 0 && self.holders.len() < MOST_POLLED {
+            if lock.holder != 0 && (self.holders.len() < MOST_LOCKS || self.holders.contains_key(&lock.holder)) {
                 self.holders.insert(lock.holder, self.tick);
             }
             self.locks.push(lock);
@@ -121,36 +148,37 @@ impl Connections {
 
     /// The channels that were waited on since the last call, and the locks; `processes` are those that are sampled, and
     /// `all` asks for every channel that joins two of them: where descriptors of a wait may not be seen.
-    pub fn take(&mut self, processes: &[u32], all: bool) -> (Vec<Channel>, Vec<LockWait>) {
+    pub fn take(&mut self, processes: &[u32], all: bool) -> ConnectionsSample {
         self.tick += 1;
-        self.ends.retain(|pid, _| processes.contains(pid));
-        self.list(processes);
-        let mut joined: BTreeMap<Arc<str>, BTreeSet<u32>> = BTreeMap::new();
+        let inside: HashSet<u32> = processes.iter().copied().collect();
+        self.ends.retain(|pid, _| inside.contains(pid));
+        let listed = self.list(processes);
         if all {
-            for (pid, ends) in &self.ends {
-                for end in &ends.ends {
-                    joined.entry(Arc::clone(&end.link)).or_default().insert(*pid);
-                    if end.link.starts_with("socket:") && self.sockets.get(&end.link).is_none() {
-                        self.sockets.find(&self.proc_root, *pid, &end.link);
-                    }
-                }
+            if listed || !self.sockets.is_settled() {
+                self.join();
             }
-            let leads = |link: &Arc<str>| matches!(self.sockets.get(link), Some(Far::Inet { .. } | Far::Unix(_)));
-            let wanted = joined.iter().filter(|(link, pids)| pids.len() > 1 || leads(link));
-            self.waited.extend(wanted.map(|(link, _)| Arc::clone(link)).take(MOST_WAITED));
+            let room = MOST_WAITED.saturating_sub(self.waited.len());
+            self.waited.extend(self.joined.iter().take(room).cloned());
         }
         let waited = std::mem::take(&mut self.waited);
-        let channels: Vec<Channel> = waited.iter().map(|link| self.channel(link)).collect();
+        let peers = waited.iter().filter_map(|link| self.sockets.get(link)?.peer());
+        let held = self.held(waited.iter().chain(peers).map(|link| &**link).collect());
+        let channels: Vec<Channel> = waited.iter().map(|link| self.channel(link, &held)).collect();
         let lonely: Vec<Arc<str>> = channels.iter().filter_map(|channel| self.lonely(channel)).collect();
+        let denied = self.ends.values().any(|ends| ends.denied);
+        let hidden =
+            lonely.iter().filter(|link| self.host.looked_for(link) && (denied || self.host.denied())).count();
         self.host.look_for(lonely, self.tick);
-        self.host.go_on(&self.proc_root, processes);
+        self.host.go_on(&self.proc_root, &inside);
         let tick = self.tick;
         self.holders.retain(|_, seen| tick.saturating_sub(*seen) < LIST_EVERY);
         self.sockets.forget_old();
-        if self.links.len() > MOST_LINKS {
+        if self.links.len() >= MOST_LINKS {
             self.links.clear();
         }
-        (channels, std::mem::take(&mut self.locks))
+        self.lock_reads = 0;
+        let hidden = u32::try_from(hidden).unwrap_or(u32::MAX);
+        ConnectionsSample { channels, locks: std::mem::take(&mut self.locks), hidden, outside: Vec::new() }
     }
 
     /// Processes that were not asked for and hold the other end of something that was waited on, or a lock.
@@ -158,67 +186,118 @@ impl Connections {
     pub fn outside(&self) -> Vec<u32> {
         let mut pids = self.host.found();
         pids.extend(self.holders.keys());
-        pids
-    }
-
-    /// Lists the open ends of processes: new ones, those listed long ago, and all where a wait leads to nobody.
-    fn list(&mut self, processes: &[u32]) {
-        let known = |link: &Arc<str>, ends: &BTreeMap<u32, Ends>| {
-            ends.values().filter(|ends| ends.ends.iter().any(|end| end.link == *link)).count() > 0
-        };
-        let unknown = self.waited.iter().any(|link| link.starts_with("pipe:") && !known(link, &self.ends));
-        let mut left = MOST_LISTS;
-        for pid in processes {
-            let due = self.ends.get(pid).is_none_or(|ends| {
-                self.tick.saturating_sub(ends.listed) >= LIST_EVERY || unknown && ends.listed + 1 < self.tick
-            });
-            if due && left > 0 {
-                left -= 1;
-                let ends = open_ends(&self.proc_root, *pid, &mut self.links);
-                self.ends.insert(*pid, Ends { ends, listed: self.tick });
-            }
-        }
-    }
-
-    fn holders(&self, link: &str, wanted: impl Fn(&End) -> bool) -> Vec<u32> {
-        let holds = |ends: &Ends| ends.ends.iter().any(|end| *end.link == *link && wanted(end));
-        let inside = self.ends.iter().filter(|(_, ends)| holds(ends)).map(|(pid, _)| *pid);
-        let mut pids: Vec<u32> =
-            inside.chain(self.host.holders(link).filter(|(_, end)| wanted(end)).map(|(pid, _)| pid)).collect();
         pids.sort_unstable();
         pids.dedup();
         pids
     }
 
-    fn channel(&self, link: &Arc<str>) -> Channel {
-        let mut channel = Channel { link: Arc::clone(link), ..Channel::default() };
-        match self.sockets.get(link) {
-            None if link.starts_with("pipe:") => {
-                channel.readers = self.holders(link, |end| end.reads);
-                channel.writers = self.holders(link, |end| end.writes);
+    /// Lists the open ends of processes: new ones, those listed long ago, and all where a wait leads to nobody. True if any
+    /// was listed.
+    fn list(&mut self, processes: &[u32]) -> bool {
+        let mut alone: HashSet<&str> =
+            self.waited.iter().filter(|link| link.starts_with("pipe:")).map(|link| &**link).collect();
+        if !alone.is_empty() {
+            let held: HashSet<&str> = self.ends.values().flat_map(|ends| &ends.ends).map(|end| &*end.link).collect();
+            alone.retain(|link| !held.contains(link));
+        }
+        let unknown = !alone.is_empty();
+        let mut due: Vec<(u64, u32)> = processes
+            .iter()
+            .map(|pid| (self.ends.get(pid).map_or(0, |ends| ends.listed), *pid))
+            .filter(|(listed, _)| {
+                *listed == 0 || self.tick.saturating_sub(*listed) >= LIST_EVERY || unknown && listed + 1 < self.tick
+            })
+            .collect();
+        // Those that were listed longest ago first, so that each has its turn.
+        due.sort_unstable();
+        let mut kept: usize = self.ends.values().map(|ends| ends.ends.len()).sum();
+        let mut looked = 0;
+        for (_, pid) in due.iter().copied().take(MOST_LISTS) {
+            if looked >= MOST_LISTED {
+                break;
             }
-            far => {
-                channel.readers = self.holders(link, |_| true);
-                if let Some(peer) = far.and_then(Far::peer) {
-                    channel.writers = self.holders(peer, |_| true);
-                }
-                channel.remote = far.and_then(Far::remote);
+            kept -= self.ends.get(&pid).map_or(0, |before| before.ends.len());
+            let (mut ends, count, denied) = open_ends(&self.proc_root, pid);
+            ends.truncate(MOST_ENDS.saturating_sub(kept));
+            kept += ends.len();
+            looked += count;
+            self.ends.insert(pid, Ends { ends, listed: self.tick, denied });
+        }
+        !due.is_empty()
+    }
+
+    /// Finds the channels that join processes, or lead elsewhere.
+    fn join(&mut self) {
+        let mut joined: BTreeMap<Arc<str>, (u32, bool)> = BTreeMap::new();
+        for (pid, ends) in &self.ends {
+            for end in &ends.ends {
+                let (first, several) = joined.entry(Arc::clone(&end.link)).or_insert((*pid, false));
+                *several |= first != pid;
             }
         }
+        for (link, (pid, _)) in joined.iter().filter(|(link, _)| link.starts_with("socket:")) {
+            self.sockets.find(*pid, link, false);
+        }
+        let leads = |link: &str| self.sockets.get(link).is_some();
+        let wanted = joined.into_iter().filter(|(link, (_, several))| *several || leads(link));
+        self.joined = wanted.map(|(link, _)| link).take(MOST_WAITED).collect();
+    }
+
+    /// Who holds these links: of the processes that are sampled, and of those that the scan of the host has found.
+    fn held(&self, links: HashSet<&str>) -> Holders {
+        let mut held = Holders::new();
+        if links.is_empty() {
+            return held;
+        }
+        for (pid, ends) in &self.ends {
+            for end in ends.ends.iter().filter(|end| links.contains(&*end.link)) {
+                held.entry(Arc::clone(&end.link)).or_default().push((*pid, end.reads, end.writes));
+            }
+        }
+        for link in links {
+            for (pid, (reads, writes)) in self.host.holders(link) {
+                let of_link = held.entry(link.into()).or_default();
+                if of_link.iter().all(|(known, ..)| *known != pid) {
+                    of_link.push((pid, reads, writes));
+                }
+            }
+        }
+        held
+    }
+
+    fn channel(&self, link: &Arc<str>, held: &Holders) -> Channel {
+        let who = |link: &str, wanted: fn(bool, bool) -> bool| -> Vec<u32> {
+            let all = held.get(link).into_iter().flatten();
+            let mut pids: Vec<u32> =
+                all.filter(|(_, reads, writes)| wanted(*reads, *writes)).map(|(pid, ..)| *pid).collect();
+            pids.sort_unstable();
+            pids
+        };
+        let mut channel = Channel { link: Arc::clone(link), ..Channel::default() };
+        if link.starts_with("pipe:") {
+            channel.readers = who(link, |reads, _| reads);
+            channel.writers = who(link, |_, writes| writes);
+            return channel;
+        }
+        let far = self.sockets.get(link);
+        channel.readers = who(link, |_, _| true);
+        channel.writers = far.and_then(Far::peer).map(|peer| who(peer, |_, _| true)).unwrap_or_default();
+        channel.remote = far.and_then(Far::remote);
         channel
     }
 
     /// The link whose holder is to be looked for on the whole host: only one side of the channel is known.
     fn lonely(&self, channel: &Channel) -> Option<Arc<str>> {
-        match self.sockets.get(&channel.link) {
-            None if channel.link.starts_with("pipe:") => {
-                let pids = channel.readers.iter().chain(&channel.writers).collect::<BTreeSet<_>>();
-                (pids.len() < 2 || channel.readers.is_empty() || channel.writers.is_empty())
-                    .then(|| Arc::clone(&channel.link))
-            }
-            Some(far) if channel.writers.is_empty() => far.peer().cloned(),
-            _ => None,
+        if channel.link.starts_with("pipe:") {
+            let is_whole = match (channel.readers.as_slice(), channel.writers.as_slice()) {
+                ([], _) | (_, []) => false,
+                // Its own both ends, as of a pipe that wakes a loop of events; somebody may still have inherited it.
+                ([reader], [writer]) => reader != writer,
+                _ => true,
+            };
+            return (!is_whole).then(|| Arc::clone(&channel.link));
         }
+        self.sockets.get(&channel.link).filter(|_| channel.writers.is_empty())?.peer().cloned()
     }
 }
 
@@ -228,43 +307,91 @@ fn is_channel(link: &str) -> bool {
 
 /// The target of a symbolic link of `/proc`, `None` where there is none or it is longer than any name of a channel.
 fn read_link(path: &Path, links: &mut BTreeSet<Arc<str>>) -> Option<Arc<str>> {
-    let mut room = [std::mem::MaybeUninit::uninit(); 512];
-    let (target, _) = readlinkat_raw(CWD, path, &mut room).ok()?;
-    let target = std::str::from_utf8(target).ok()?;
-    Some(intern(target, links))
-}
-
-fn intern(link: &str, links: &mut BTreeSet<Arc<str>>) -> Arc<str> {
-    if let Some(known) = links.get(link) {
-        return Arc::clone(known);
+    let mut room = [std::mem::MaybeUninit::uninit(); 1024];
+    let (target, rest) = readlinkat_raw(CWD, path, &mut room).ok()?;
+    let target = std::str::from_utf8(target).ok().filter(|_| !rest.is_empty())?;
+    if let Some(known) = links.get(target) {
+        return Some(Arc::clone(known));
     }
-    let link: Arc<str> = link.into();
-    links.insert(Arc::clone(&link));
-    link
+    let link: Arc<str> = target.into();
+    if links.len() < MOST_LINKS {
+        links.insert(Arc::clone(&link));
+    }
+    Some(link)
 }
 
-/// The pipes and sockets that a process holds open. The permissions of the links say which way they are open (proc(5)).
-fn open_ends(proc_root: &Path, pid: u32, links: &mut BTreeSet<Arc<str>>) -> Vec<End> {
+/// The pipes and sockets that a process holds open, how many descriptors were looked at, and whether they may not be read.
+fn open_ends(proc_root: &Path, pid: u32) -> (Vec<End>, usize, bool) {
+    let mut ends: HashMap<Arc<str>, (bool, bool)> = HashMap::new();
+    let (count, denied) = each_end(
+        proc_root,
+        pid,
+        |_| true,
+        |link, reads, writes| {
+            let end = ends.entry(link.into()).or_default();
+            *end = (end.0 | reads, end.1 | writes);
+        },
+    );
+    let ends = ends.into_iter().map(|(link, (reads, writes))| End { link, reads, writes });
+    (ends.collect(), count, denied)
+}
+
+/// Goes through the pipes and sockets that a process holds open and that are `wanted`. The permissions of the links say
+/// which way they are open (proc(5)). How many descriptors were looked at, and whether they may not be read.
+fn each_end(
+    proc_root: &Path,
+    pid: u32,
+    wanted: impl Fn(&str) -> bool,
+    mut found: impl FnMut(&str, bool, bool),
+) -> (usize, bool) {
     let path = proc_root.join(format!("{pid}/fd"));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(folder) = openat(CWD, &path, flags, Mode::empty()) else { return Vec::new() };
-    let Ok(entries) = Dir::read_from(&folder) else { return Vec::new() };
-    let mut ends: HashMap<Arc<str>, (bool, bool)> = HashMap::new();
+    let is_denied = |errno: Errno| matches!(errno, Errno::ACCESS | Errno::PERM);
+    let folder = match openat(CWD, &path, flags, Mode::empty()) {
+        Ok(folder) => folder,
+        Err(errno) => return (1, is_denied(errno)),
+    };
+    let entries = match Dir::read_from(&folder) {
+        Ok(entries) => entries,
+        Err(errno) => return (1, is_denied(errno)),
+    };
+    let (mut count, mut read, mut denied) = (1, false, false);
     for entry in entries.filter_map(Result::ok).take(MOST_DESCRIPTORS) {
+        count += 1;
         let mut room = [std::mem::MaybeUninit::uninit(); 128];
-        let Ok((target, _)) = readlinkat_raw(&folder, entry.file_name(), &mut room) else { continue };
-        let Some(target) = std::str::from_utf8(target).ok().filter(|link| is_channel(link)) else { continue };
-        let link = intern(target, links);
+        let target = match readlinkat_raw(&folder, entry.file_name(), &mut room) {
+            Ok((target, _)) => target,
+            Err(errno) => {
+                denied |= is_denied(errno);
+                continue;
+            }
+        };
+        read = true;
+        let Some(target) = std::str::from_utf8(target).ok().filter(|link| is_channel(link) && wanted(link)) else {
+            continue;
+        };
         let (reads, writes) = if target.starts_with("pipe:") {
             let mode = statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
             mode.map_or((true, true), |stat| (stat.st_mode & 0o400 != 0, stat.st_mode & 0o200 != 0))
         } else {
             (true, true)
         };
-        let end = ends.entry(link).or_default();
-        *end = (end.0 | reads, end.1 | writes);
+        found(target, reads, writes);
     }
-    ends.into_iter().map(|(link, (reads, writes))| End { link, reads, writes }).collect()
+    (count, denied && !read)
+}
+
+/// The descriptors of an epoll set with whether they are waited for to be written (proc(5), `fdinfo`):
+/// `tfd: FD events: HEX data: …`.
+fn epoll_targets(listed: &[u8]) -> impl Iterator<Item = (u32, bool)> + '_ {
+    const EPOLLIN: u64 = 1;
+    const EPOLLOUT: u64 = 4;
+    lines(listed).filter_map(|line| {
+        let mut fields = Fields::of(line.strip_prefix(b"tfd:")?);
+        let fd = u32::try_from(fields.number()?).ok()?;
+        let events = fields.nth(1).and_then(|hex| u64::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        Some((fd, events.is_some_and(|events| events & EPOLLOUT != 0 && events & EPOLLIN == 0)))
+    })
 }
 
 /// Who waits for a lock that whom holds (`/proc/locks`; fs/locks.c, `lock_get_status`): the lines of the waiters come after
@@ -272,15 +399,16 @@ fn open_ends(proc_root: &Path, pid: u32, links: &mut BTreeSet<Arc<str>>) -> Vec<
 fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = LockWait> + '_ {
     let mut holder = None;
     lines(locks).filter_map(move |line| {
-        let fields: Vec<&[u8]> = Fields::of(line).collect();
-        let waits = fields.get(1) == Some(&b"->".as_slice());
+        let mut fields = Fields::of(line);
+        let at = fields.next()?;
+        let waits = fields.clone().next() == Some(b"->".as_slice());
         // NUMBER: [->] POSIX ADVISORY WRITE PID DEVICE:INODE START END
-        let pid =
-            fields.get(if waits { 5 } else { 4 }).copied().and_then(number).and_then(|pid| u32::try_from(pid).ok());
+        let pid = fields.nth(if waits { 4 } else { 3 }).and_then(number).and_then(|pid| u32::try_from(pid).ok());
         if !waits {
-            holder = pid;
+            holder = Some((at, pid));
             return None;
         }
+        let holder = holder.filter(|(of, _)| *of == at).and_then(|(_, pid)| pid);
         Some(LockWait { waiter: pid?, holder: holder.unwrap_or(0) })
     })
 }

@@ -94,13 +94,14 @@ impl Pace {
     /// … nor compute for this share of the time wake nobody.
     const CPU: f64 = 0.02;
 
-    /// Whether others may wait for it.
+    /// Whether others may wait for it; one that has not been read twice may be anything.
     pub fn is_active(self) -> bool {
-        self.timeslices_s > Self::WAKES_S || self.cpu > Self::CPU
+        self == Self::default() || self.timeslices_s > Self::WAKES_S || self.cpu > Self::CPU
     }
 
     fn after(self, timeslices: u64, on_cpu_ns: u64, seconds: f64) -> Self {
-        let (timeslices_s, cpu) = (timeslices as f64 / seconds, on_cpu_ns as f64 / 1e9 / seconds);
+        // A rest is not "unknown".
+        let (timeslices_s, cpu) = ((timeslices as f64 / seconds).max(f64::MIN_POSITIVE), on_cpu_ns as f64 / 1e9 / seconds);
         let mean = |before: f64, now: f64| before + Self::NEWEST * (now - before);
         match self == Self::default() {
             true => Self { timeslices_s, cpu },

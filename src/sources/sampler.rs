@@ -271,6 +271,7 @@ impl Sampler {
         self.gaps_us.push(u32::try_from(now_us.saturating_sub(self.last_us)).unwrap_or(u32::MAX));
         self.last_us = now_us;
         let everything = self.rounds.is_multiple_of(WORKERS_EVERY);
+        self.connections.begin_round();
         self.followed = self.followed.or(everything.then_some(round));
         for process in self.processes.iter_mut().filter(|process| process.plan.role == ProcessRole::Trainer) {
             let connections = Some(&mut self.connections).filter(|_| everything && !self.plan.no_syscall);
@@ -300,8 +301,7 @@ impl Sampler {
     /// What joins the sampled processes, as of the samples since the last call. To be called with [`Self::take`].
     pub fn connections(&mut self) -> ConnectionsSample {
         let pids: Vec<u32> = self.plan.processes.iter().map(|process| process.id.pid).collect();
-        let (channels, locks) = self.connections.take(&pids, self.plan.no_syscall);
-        ConnectionsSample { channels, locks, outside: Vec::new() }
+        self.connections.take(&pids, self.plan.no_syscall)
     }
 
     /// Processes outside of the plan that hold the other end of something waited on.

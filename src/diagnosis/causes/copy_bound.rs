@@ -5,10 +5,15 @@ use super::*;
 thresholds! {
     PCIE_BUSY = 0.60, "share", "protocol overhead leaves 80-90 % of the raw rate; 60 % sustained is a saturated copy with gaps";
     LINK_FULL = 0.90, "share", "more than the protocol leaves";
+    ON_COPIES = 0.40, "share", "the line of the copy is on top of the loop's stacks nearly half of the time";
+    SOME_TRAFFIC = 0.10, "share", "copies from pageable memory go piece by piece and leave the link idle in between";
+    MOSTLY_COPIES = 0.80, "share", "nothing else is left to blame";
     BUSY_TOO = 0.85, "of the confidence", "small kernels draw little power too";
 }
 
 const SURE: Sureness = Sureness { least: 0.55, most: 0.85, from: PCIE_BUSY, to: LINK_FULL };
+
+const BY_STACKS: Sureness = Sureness { least: 0.60, most: 0.85, from: ON_COPIES, to: MOSTLY_COPIES };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "copies to the device",
@@ -18,22 +23,27 @@ pub(super) const CAUSE: Spec = Spec {
         "the PCIe link is in use at least `pcie_busy`",
         "the device is busy less than `device_busy` of the time, for copies are no kernels; or it is busy and draws \
          less than `low_power`",
+        "or, with stacks: the loop's thread runs on lines that copy to the device at least `on_copies` of its time, and the link \
+         is used at least `some_traffic`: the host copies from pageable memory itself",
     ],
     judge: |case| {
         let link = |gpu: &Device| gpu.pcie.filter(|used| *used >= PCIE_BUSY);
         match case.loss {
             Loss::Busy(gpu) if gpu.low_power() => link(gpu).map(|_| case.of(Cause::CopyBound, BUSY_TOO)),
             // Copies are no kernels: a device that is fed over a full link is idle by its utilisation.
-            Loss::Dry(gpu) => link(gpu).map(|used| Judgement::of(Cause::CopyBound, SURE.at(used))),
+            Loss::Dry(gpu) => match link(gpu) {
+                Some(used) => Some(Judgement::of(Cause::CopyBound, SURE.at(used))),
+                None => on_the_host(case, gpu),
+            },
             _ => None,
         }
     },
     signals: &[PCIE, DEVICE, POWER],
     source: "nvmlDeviceGetPcieThroughput samples 20 ms for each query; the link carries generation x width, less 10 \
-             to 20 percent for its protocol",
+             to 20 percent for its protocol; cudaMemcpy from pageable memory is staged by the host (CUDA programming guide)",
     confirmed: Confirmed::FakeDeviceOnly,
-    limits: "a short sample now and then: bursts are missed or overstated; copies that wait for pageable memory \
-             leave the link idle and are not found",
+    limits: "a short sample now and then: bursts are missed or overstated; copies from pageable memory are found by \
+             stacks only",
     advice: advice![
         "Copy less: uint8 batches, augment on the device; pin_memory=True and non_blocking=True"
             => "the link is full";
@@ -42,3 +52,11 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     ..Spec::of(Class::Gpu)
 };
+
+/// The host itself copies, from memory that is not pinned.
+fn on_the_host(case: &Case<'_>, gpu: &Device) -> Option<Judgement> {
+    let copies = case.main.share(Activity::Copy);
+    let runs = case.main.shares.host_busy >= ON_COPIES;
+    let some = gpu.pcie.is_some_and(|used| used >= SOME_TRAFFIC);
+    (copies >= ON_COPIES && runs && some).then(|| case.of(Cause::CopyBound, BY_STACKS.at(copies)))
+}

@@ -101,6 +101,26 @@ pub(super) const STATES: &[Spec] = &[
         ..Spec::of(Class::Idle)
     },
     Spec {
+        name: "hung",
+        headline: "hung: nothing moves",
+        brief: "not training now",
+        meaning: "the loop waits for something that does not come: nothing in its wait chain moves",
+        rule: &[
+            "as for idle, and it has stepped since trainmon looks; at least `still` of its wait leads to nobody that works",
+            "or, with stacks: it stands in a collective at least `phase` of its time",
+        ],
+        signals: &[CHAIN, MAIN_STACKS, DEVICE],
+        source: "whoever ends a wait has to run for it: where nobody in reach does, nothing will end it",
+        confirmed: Confirmed::LabelledWorkloads,
+        limits: "a loop that hung before trainmon looked may as well be done: that is said as idle",
+        advice: advice![
+            "See where each process stands: `py-spy dump --pid PID` for it and for the other ranks"
+                => "the one that stands elsewhere is the one that the others wait for";
+            "Restart from the last checkpoint" => "a wait that nobody will end does not end by itself";
+        ],
+        ..Spec::of(Class::Idle)
+    },
+    Spec {
         name: "stopped",
         headline: "stopped by a signal or a debugger",
         brief: "stopped by a signal or a debugger",

@@ -85,7 +85,7 @@ impl Chain {
             }
             for peer in &one.peers {
                 match chain.peers.iter_mut().find(|known| known.pid == peer.pid) {
-                    Some(known) => known.ahead = peer.ahead.or(known.ahead),
+                    Some(known) => known.ahead = peer.ahead,
                     None => chain.peers.push(peer.clone()),
                 }
             }
@@ -116,6 +116,7 @@ impl Chain {
                 End::Device => Part::Device,
                 End::Net(_) => Part::Remote,
                 End::Lock(_) => Part::FileLock,
+                End::Loader => Part::Loader,
                 End::Timer | End::Stopped | End::Terminal | End::Asked | End::Unknown => Part::Unknown,
             };
         };
@@ -140,7 +141,7 @@ impl Chain {
     pub fn is_loader(&self, pid: u32) -> bool {
         self.peer(pid).is_some_and(|peer| {
             peer.comm.starts_with(TORCH_WORKER)
-                || peer.inside && peer.role == ProcessRole::Worker && peer.ahead.is_none_or(|ahead| ahead >= AHEAD)
+                || peer.inside && peer.role == ProcessRole::Worker && peer.ahead >= AHEAD
         })
     }
 

@@ -14,6 +14,8 @@ use crate::sample::{
 const ROUNDS: u32 = 24;
 /// Longest chain that is followed.
 const DEPTH: usize = 6;
+/// Most threads that one sample's wait is followed through; what lies beyond is unknown.
+const STEPS: u32 = 256;
 /// Most processes that one wait is followed to.
 const CANDIDATES: usize = 16;
 /// CPython's switch interval is 5 ms: a thread that waits for the interpreter lock looks again after it (Python/ceval_gil.c,
@@ -60,6 +62,8 @@ pub(in crate::rates) struct Graph<'a> {
     locks: HashMap<u32, u32>,
     target: ProcessId,
     inside_pids: std::collections::HashSet<u32>,
+    /// Threads that the wait at hand may still be followed through.
+    steps: std::cell::Cell<u32>,
 }
 
 /// How a process's counters moved: share of the time on a CPU, and times a second that it was given one.
@@ -104,14 +108,16 @@ impl<'a> Graph<'a> {
             for thread in &process.threads {
                 let pid = process.id.pid;
                 let name = names.iter().find(|known| known.tid == thread.tid).map_or("", |known| &*known.name);
-                let (cpu, wakes_s) = paces.get(&(pid, thread.tid)).copied().unwrap_or_default();
+                let pace = paces.get(&(pid, thread.tid)).copied();
+                let (cpu, wakes_s) = pace.unwrap_or_default();
+                let moves = pace.is_none() || wakes_s > 0.0;
                 let background = BACKGROUND.iter().any(|part| name.contains(part));
                 by_process.entry(pid).or_default().push(threads.len());
                 threads.push(Thread {
                     pid,
                     tid: thread.tid,
                     role: thread.role,
-                    active: !background && (thread.aside || cpu > MOVES_CPU || wakes_s > MOVES_S),
+                    active: !background && (thread.aside && moves || cpu > MOVES_CPU || wakes_s > MOVES_S),
                     cpu,
                     wakes_s,
                     samples: thread.samples().collect(),
@@ -139,6 +145,7 @@ impl<'a> Graph<'a> {
                 .flat_map(|connections| connections.locks.iter().map(|lock| (lock.waiter, lock.holder)))
                 .collect(),
             target: job.target,
+            steps: std::cell::Cell::new(0),
         }
     }
 
@@ -187,6 +194,7 @@ impl<'a> Graph<'a> {
     /// Where the wait of a thread leads at this round; `device` is the device's use around it, 0–1.
     pub(in crate::rates) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> Vec<Way> {
         let Some(at) = self.place(pid, tid) else { return vec![Way::end(End::Unknown)] };
+        self.steps.set(STEPS);
         let ways = self.ways(at, &mut vec![at]);
         let Some(thread) = self.threads.get(at) else { return ways };
         let busy = device.filter(|busy| *busy >= crate::rates::kind::DEVICE_BUSY);
@@ -228,6 +236,8 @@ impl<'a> Graph<'a> {
     fn ways(&self, at: usize, path: &mut Vec<usize>) -> Vec<Way> {
         let Some(thread) = self.threads.get(at) else { return vec![Way::end(End::Unknown)] };
         let Some(seen) = thread.now else { return vec![Way::end(End::Unknown)] };
+        let Some(left) = self.steps.get().checked_sub(1) else { return vec![Way::end(End::Unknown)] };
+        self.steps.set(left);
         match thread.wait {
             Wait::Running => vec![Way::end(End::Cpu)],
             Wait::DiskRead => vec![Way::end(End::Disk)],
@@ -384,14 +394,20 @@ impl<'a> Graph<'a> {
         } else {
             &seen.descriptors
         };
-        if seen.call.and_then(|number| fd_use(self.machine, number)) == Some(FdUse::Locks) {
-            return self.of_lock(thread.pid, descriptors.first(), path);
+        let used = seen.call.and_then(|number| fd_use(self.machine, number));
+        match used {
+            Some(FdUse::Locks) => return self.of_lock(thread.pid, descriptors.first(), path),
+            Some(FdUse::Accepts) => return vec![Way::end(End::Asked)],
+            _ => {}
         }
         let mut alternatives = Vec::new();
         for descriptor in descriptors.iter().take(CANDIDATES) {
-            alternatives.extend(self.of_descriptor(at, thread.pid, descriptor, path));
+            alternatives.extend(self.of_descriptor(at, thread.pid, descriptor, used == Some(FdUse::Reads), path));
         }
-        self.best(alternatives)
+        let ways = self.best(alternatives);
+        // torch's loader names its wait itself: a worker that is not followed yet is one all the same.
+        let nobody = ways.iter().all(|way| way.hops.is_empty() && way.end == End::Unknown);
+        if nobody && thread.wait == Wait::LoaderPoll { vec![Way::end(End::Loader)] } else { ways }
     }
 
     fn of_lock(&self, pid: u32, file: Option<&Descriptor>, path: &mut Vec<usize>) -> Vec<Way> {
@@ -407,7 +423,14 @@ impl<'a> Graph<'a> {
     }
 
     /// Ways over one descriptor; nothing where it leads nowhere.
-    fn of_descriptor(&self, at: usize, pid: u32, descriptor: &Descriptor, path: &mut Vec<usize>) -> Vec<Vec<Way>> {
+    fn of_descriptor(
+        &self,
+        at: usize,
+        pid: u32,
+        descriptor: &Descriptor,
+        reads: bool,
+        path: &mut Vec<usize>,
+    ) -> Vec<Vec<Way>> {
         let link = &*descriptor.link;
         if link.starts_with("/dev/nvidia") {
             return vec![vec![Way::end(End::Device)]];
@@ -428,7 +451,7 @@ impl<'a> Graph<'a> {
         let within = pids.contains(&pid);
         pids.retain(|other| *other != pid);
         let remote = channel.and_then(|channel| channel.remote.clone());
-        if pids.is_empty() && remote.is_none() && !is_pipe {
+        if pids.is_empty() && remote.is_none() && !is_pipe && reads {
             // A socket that was made for a moment, to pass a descriptor on: of those that share a pipe with this process.
             pids = self.pipe_partners(pid);
         }
@@ -518,6 +541,32 @@ impl<'a> Graph<'a> {
         found
     }
 
+    /// What a data worker's main thread waits for where that is a thread of its own process: the kind of wait at its end.
+    pub(in crate::rates) fn own_wait(&self, pid: u32) -> Option<Wait> {
+        let at = self.place(pid, pid)?;
+        let main = self.threads.get(at).filter(|main| main.wait == Wait::Futex && main.now.is_some())?;
+        let ways = self.ways(at, &mut vec![at]);
+        let way = ways.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
+        let own = way.hops.first().is_some_and(|hop| hop.pid == main.pid && hop.by == Edge::Thread);
+        Some(match way.end {
+            _ if !own => return None,
+            End::Cpu => Wait::Running,
+            End::Disk => Wait::DiskRead,
+            End::Memory => Wait::Memory,
+            End::Flush => Wait::DiskWrite,
+            End::Net(_) => Wait::Socket,
+            End::Timer => Wait::Sleep,
+            _ => return None,
+        })
+    }
+
+    /// Begins again at the first round.
+    pub(in crate::rates) fn rewind(&mut self) {
+        for thread in &mut self.threads {
+            (thread.cursor, thread.now, thread.wait) = (0, None, Wait::Unknown);
+        }
+    }
+
     /// The alternatives that end best, in equal parts: whoever works is why the others wait.
     fn best(&self, mut alternatives: Vec<Vec<Way>>) -> Vec<Way> {
         let rank = |ways: &[Way]| ways.iter().map(|way| way.end.rank()).min().unwrap_or(u8::MAX);
@@ -532,11 +581,10 @@ impl<'a> Graph<'a> {
     /// Batches come from this process: it is one of torch's workers, or a process of the job that works ahead of the loop.
     pub(super) fn is_loader(&self, pid: u32, beside: &Beside) -> bool {
         let inside = self.inside_pids.contains(&pid);
-        let ahead = beside.process(pid);
         self.is_torch_worker(pid)
             || inside
                 && self.processes.get(&pid).is_some_and(|process| process.role == ProcessRole::Worker)
-                && ahead.is_none_or(|ahead| ahead >= AHEAD)
+                && beside.process(pid) >= AHEAD
     }
 
     /// A thread of the trainer that is not torch's, where no data workers are.
@@ -554,7 +602,7 @@ impl<'a> Graph<'a> {
             inside: self.inside_pids.contains(&pid),
             command: known.map(|process| Arc::clone(&process.command)).unwrap_or_default(),
             comm: known.map(|process| Arc::clone(&process.comm)).unwrap_or_default(),
-            ahead: None,
+            ahead: 0.0,
         }
     }
 }
@@ -586,6 +634,7 @@ impl End {
             Self::Disk | Self::Flush | Self::Memory => 1,
             Self::Net(_) | Self::Device | Self::Lock(_) => 2,
             Self::Timer | Self::Stopped | Self::Terminal => 3,
+            Self::Loader => 7,
             Self::Unknown => 8,
             Self::Asked => 9,
         }

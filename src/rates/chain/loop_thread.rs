@@ -23,6 +23,11 @@ pub(in crate::rates) struct LoopThread {
 }
 
 impl LoopThread {
+    /// The thread, as far as it is known.
+    pub(in crate::rates) fn tid(&self) -> Option<u32> {
+        self.tid
+    }
+
     /// The thread of this tick.
     pub(in crate::rates) fn of(
         &mut self,

@@ -56,6 +56,7 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         Some(activity) => activity,
         None if makes_batches(stack) => sample_stage(stack),
         None if near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function))) => Activity::Sync,
+        None if near_leaf(stack).any(|seen| copies_to_device(seen.frame)) => Activity::Copy,
         None => Activity::Python,
     }
 }
@@ -182,6 +183,17 @@ fn named_for_batches(name: &str) -> bool {
 /// The three innermost frames of the user's own code: what is further out is the loop, not what it waits in.
 fn near_leaf<'a, 'b>(stack: &'b [Seen<'a>]) -> impl Iterator<Item = &'b Seen<'a>> {
     stack.iter().filter(|seen| seen.is_user()).take(3)
+}
+
+/// The user's own code moves a batch to the device, by the name of the function or by the text of its line.
+fn copies_to_device(frame: &StackFrame) -> bool {
+    const NAMES: &str = "to_device to_gpu to_cuda move_to_device move_to_gpu batch_to_device copy_to_device send_to_device h2d \
+        host_to_device batch_to_gpu copy_to_gpu";
+    let name = last_part(&frame.function).trim_start_matches('_');
+    let text = frame.text.as_deref().unwrap_or_default();
+    NAMES.split(' ').any(|known| known == name)
+        || text.contains(".cuda(")
+        || text.contains(".to(") && ["device", "cuda", "gpu", "rank"].iter().any(|word| text.contains(word))
 }
 
 /// A wrapper of the user's own around the wait for the device.

@@ -1,27 +1,43 @@
 //! Who outside of the job holds the other end: a scan of the whole host, some processes at each tick.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{End, open_ends};
+use super::each_end;
 use crate::sources::fields::number;
 
-/// Processes looked into at one tick: 200 with 40 descriptors each take 12 ms.
+/// Processes looked into at one tick …
 const AT_ONCE: usize = 200;
+/// … and descriptors of theirs, but for the last one's: some 2 µs each.
+const DESCRIPTORS_AT_ONCE: usize = 4000;
+/// Most processes of one scan: beyond PID_MAX_LIMIT there are none, but a table of that size is not worth it.
+const MOST_PROCESSES: usize = 1 << 16;
 /// The same link is looked for again after this many ticks.
 const AGAIN: u64 = 15;
+/// New links come with each step of a program that connects anew: a scan for them every third tick at most.
+const HURRY: u64 = 3;
 /// Most links that are looked for.
 const MOST: usize = 64;
+/// Most holders of one link that are remembered: a socket of the system's log is held by hundreds.
+const MOST_HOLDERS: usize = 64;
+
+type Found = BTreeMap<Arc<str>, BTreeMap<u32, (bool, bool)>>;
 
 /// The scan, and what it has found.
 #[derive(Debug, Default)]
 pub(super) struct HostScan {
     /// Links that are looked for, with the tick in which they were last waited on.
     wanted: BTreeMap<Arc<str>, u64>,
-    /// PIDs that this scan has still to look into.
-    left: Vec<u32>,
-    holders: BTreeMap<Arc<str>, BTreeMap<u32, End>>,
+    /// What a scan that has ended was for.
+    looked_for: BTreeSet<Arc<str>>,
+    /// What the scan that goes on is for, and the PIDs that it has still to look into.
+    scan: Option<(BTreeSet<Arc<str>>, Vec<u32>)>,
+    holders: Found,
+    /// What the scan that goes on has found so far: whoever does not hold it any more is not in it.
+    finding: Found,
+    /// Descriptors of some process may not be read: in the last scan, and in the one that goes on.
+    denied: (bool, bool),
     /// When the last scan was begun.
     begun: Option<u64>,
 }
@@ -29,53 +45,82 @@ pub(super) struct HostScan {
 impl HostScan {
     /// Looks for the holders of these links from now on.
     pub(super) fn look_for(&mut self, links: Vec<Arc<str>>, tick: u64) {
-        let new = links.iter().any(|link| !self.wanted.contains_key(link));
+        let new = links.iter().any(|link| !self.looked_for.contains(link));
         self.wanted.extend(links.into_iter().map(|link| (link, tick)));
         self.wanted.retain(|_, last| tick.saturating_sub(*last) < AGAIN);
-        while self.wanted.len() > MOST {
-            self.wanted.pop_first();
+        if self.wanted.len() > MOST {
+            let mut lasts: Vec<(u64, Arc<str>)> =
+                self.wanted.iter().map(|(link, last)| (*last, Arc::clone(link))).collect();
+            lasts.sort_unstable();
+            for (_, link) in lasts.into_iter().take(self.wanted.len() - MOST) {
+                self.wanted.remove(&link);
+            }
         }
         self.holders.retain(|link, _| self.wanted.contains_key(link));
-        let nobody = self.wanted.keys().any(|link| !self.holders.contains_key(link));
-        let rested = self.begun.is_none_or(|begun| tick.saturating_sub(begun) >= AGAIN);
-        if self.left.is_empty() && !self.wanted.is_empty() && (rested || new && nobody && self.may_hurry(tick)) {
+        self.looked_for.retain(|link| self.wanted.contains_key(link));
+        let rested = |for_ticks| self.begun.is_none_or(|begun| tick.saturating_sub(begun) >= for_ticks);
+        if self.scan.is_none() && !self.wanted.is_empty() && (rested(AGAIN) || new && rested(HURRY)) {
             self.begun = Some(tick);
-            self.left = Vec::from([u32::MAX]);
+            self.denied.1 = false;
+            self.scan = Some((self.wanted.keys().cloned().collect(), vec![u32::MAX]));
         }
-    }
-
-    /// New links come with each step of a program that connects anew: a scan for them every third tick at most.
-    fn may_hurry(&self, tick: u64) -> bool {
-        self.begun.is_none_or(|begun| tick.saturating_sub(begun) >= 3)
     }
 
     /// Looks into some more processes.
-    pub(super) fn go_on(&mut self, proc_root: &Path, inside: &[u32]) {
-        if self.left.first() == Some(&u32::MAX) {
+    pub(super) fn go_on(&mut self, proc_root: &Path, inside: &HashSet<u32>) {
+        let Some((links, left)) = &mut self.scan else { return };
+        if left.first() == Some(&u32::MAX) {
             let entries = std::fs::read_dir(proc_root).into_iter().flatten().filter_map(Result::ok);
             let pids = entries.filter_map(|entry| number(entry.file_name().as_encoded_bytes()));
-            self.left = pids.filter_map(|pid| u32::try_from(pid).ok()).filter(|pid| !inside.contains(pid)).collect();
+            let pids = pids.filter_map(|pid| u32::try_from(pid).ok()).filter(|pid| !inside.contains(pid));
+            *left = pids.take(MOST_PROCESSES).collect();
         }
+        let mut looked = 0;
         for _ in 0..AT_ONCE {
-            let Some(pid) = self.left.pop() else { break };
-            for end in open_ends(proc_root, pid, &mut BTreeSet::new()) {
-                if let Some((link, _)) =
-                    self.wanted.get_key_value(&end.link).map(|(link, tick)| (Arc::clone(link), tick))
-                {
-                    self.holders.entry(link).or_default().insert(pid, end);
-                }
+            if looked >= DESCRIPTORS_AT_ONCE {
+                break;
             }
+            let Some(pid) = left.pop() else { break };
+            let mut found = |link: &str, reads: bool, writes: bool| {
+                let Some(link) = links.get(link) else { return };
+                for into in [&mut self.finding, &mut self.holders] {
+                    let of_link = into.entry(Arc::clone(link)).or_default();
+                    if of_link.len() < MOST_HOLDERS || of_link.contains_key(&pid) {
+                        let end = of_link.entry(pid).or_default();
+                        *end = (end.0 | reads, end.1 | writes);
+                    }
+                }
+            };
+            let (count, denied) = each_end(proc_root, pid, |link| links.contains(link), &mut found);
+            looked += count;
+            self.denied.1 |= denied;
+        }
+        if left.is_empty() {
+            self.looked_for = std::mem::take(links);
+            self.holders = std::mem::take(&mut self.finding);
+            self.denied.0 = self.denied.1;
+            self.scan = None;
         }
     }
 
-    /// PIDs that hold a link, and which way.
-    pub(super) fn holders(&self, link: &str) -> impl Iterator<Item = (u32, &End)> + '_ {
-        self.holders.get(link).into_iter().flatten().map(|(pid, end)| (*pid, end))
+    /// PIDs that hold a link, and which way: to read, to write.
+    pub(super) fn holders(&self, link: &str) -> impl Iterator<Item = (u32, (bool, bool))> + '_ {
+        self.holders.get(link).into_iter().flatten().map(|(pid, end)| (*pid, *end))
     }
 
     /// All that were found.
     pub(super) fn found(&self) -> Vec<u32> {
         let all: BTreeSet<u32> = self.holders.values().flat_map(BTreeMap::keys).copied().collect();
         all.into_iter().collect()
+    }
+
+    /// A whole scan was for this link too.
+    pub(super) fn looked_for(&self, link: &str) -> bool {
+        self.looked_for.contains(link)
+    }
+
+    /// The last scan met processes whose descriptors may not be read.
+    pub(super) fn denied(&self) -> bool {
+        self.denied.0
     }
 }

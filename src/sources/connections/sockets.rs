@@ -2,21 +2,39 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::fs::readlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
 
 use super::named;
-use crate::sources::fields::{Fields, lines, number};
-use crate::sources::files::{READ_LIMIT, read_once};
+use crate::sources::fields::{Fields, lines, number, text};
+use crate::sources::files::read_once;
 
 /// Most sockets remembered; a program that connects anew for each step makes many.
 const MOST: usize = 2048;
-/// A table of internet sockets with more bytes is read once a tick at most.
-const LARGE: usize = 256 << 10;
+/// So many unix sockets are asked for in one tick, some 5 µs each; others later.
+const MOST_ASKED: usize = 64;
+/// So much of the tables of internet sockets is read in each tick, bytes; a larger one more seldom. The kernel makes 4 MB a
+/// second of it on a busy server.
+const TABLES: usize = 256 << 10;
+/// What opening and reading a table costs besides, in bytes of it.
+const OPENED: usize = 8 << 10;
+/// One table is read up to here, bytes: 50,000 sockets.
+const TABLE_LIMIT: usize = 8 << 20;
+/// What leads nowhere may be connected so many ticks later, if somebody waits on it …
+const ASK_AGAIN: u64 = 3;
+/// … or if nobody is known to.
+const ASK_AGAIN_LATER: u64 = 30;
+/// Network namespaces of processes are read again after so many ticks.
+const NAMESPACES_FOR: u64 = 30;
+/// Most processes whose namespace is remembered.
+const MOST_NAMESPACES: usize = 1024;
+
+/// `SOCK_DIAG_BY_FAMILY` of linux/sock_diag.h.
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
 
 /// The far side of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +43,6 @@ pub(super) enum Far {
     Unix(Arc<str>),
     /// An internet socket: the remote address, and the link of the socket there where it is on this machine.
     Inet { remote: Arc<str>, peer: Option<Arc<str>> },
-    /// Neither connected nor known.
-    Nowhere,
 }
 
 impl Far {
@@ -34,7 +50,6 @@ impl Far {
         match self {
             Self::Unix(peer) => Some(peer),
             Self::Inet { peer, .. } => peer.as_ref(),
-            Self::Nowhere => None,
         }
     }
 
@@ -46,56 +61,167 @@ impl Far {
 /// The sockets that were asked for.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
+    proc_root: PathBuf,
     known: HashMap<Arc<str>, Far>,
-    /// The tables are large, and were read in this tick.
-    large: bool,
+    /// What leads nowhere, and since when.
+    nowhere: HashMap<Arc<str>, u64>,
+    /// Some are still to be asked for.
+    unsettled: bool,
+    tick: u64,
+    /// Unix sockets asked for in this tick.
+    asked: usize,
+    /// Bytes of tables that were read and not yet paid for.
+    debt: usize,
+    table: Table,
+    own_namespace: Option<Arc<str>>,
+    namespaces: HashMap<u32, Option<Arc<str>>>,
+    /// Of sock_diag, with the number of the last question.
+    netlink: Option<(OwnedFd, u32)>,
+}
+
+/// The internet sockets of one network namespace in one tick.
+#[derive(Debug, Default)]
+struct Table {
+    read: bool,
+    namespace: Option<Arc<str>>,
+    by_inode: HashMap<u64, InternetSocket>,
+    by_ends: HashMap<(SocketAddr, SocketAddr), u64>,
+}
+
+impl Table {
+    fn far(&self, inode: u64) -> Option<Far> {
+        let own = self.by_inode.get(&inode).filter(|own| !own.remote.ip().is_unspecified())?;
+        let peer = self.by_ends.get(&(own.remote, own.local)).filter(|peer| **peer != inode);
+        Some(Far::Inet { remote: own.remote.to_string().into(), peer: peer.map(|peer| named("socket", *peer)) })
+    }
 }
 
 impl Sockets {
+    pub(super) fn new(proc_root: &Path) -> Self {
+        let own_namespace = namespace(&proc_root.join("self/ns/net"));
+        Self { proc_root: proc_root.to_path_buf(), own_namespace, ..Self::default() }
+    }
+
     pub(super) fn get(&self, link: &str) -> Option<&Far> {
         self.known.get(link)
     }
 
-    /// Finds out where a socket of a process leads.
-    pub(super) fn find(&mut self, proc_root: &Path, pid: u32, link: &Arc<str>) {
-        if self.known.contains_key(link) {
+    /// All that were asked for in this tick are known, or lead nowhere.
+    pub(super) fn is_settled(&self) -> bool {
+        !self.unsettled
+    }
+
+    /// Finds out where a socket of a process leads, which somebody waits on; what is too much for this tick is left for the
+    /// next.
+    pub(super) fn find(&mut self, pid: u32, link: &Arc<str>, waits: bool) {
+        let again = if waits { ASK_AGAIN } else { ASK_AGAIN_LATER };
+        let nowhere = self.nowhere.get(link).is_some_and(|since| self.tick.saturating_sub(*since) < again);
+        if nowhere || self.known.contains_key(link) {
             return;
         }
         let Some(inode) = inode(link) else { return };
-        if let Some(peer) = unix_peer(inode) {
-            self.known.insert(Arc::clone(link), Far::Unix(named("socket", peer)));
+        let namespace = self.namespace_of(pid);
+        if self.table.namespace == namespace
+            && let Some(far) = self.table.far(inode)
+        {
+            self.known.insert(Arc::clone(link), far);
             return;
         }
-        if self.large {
-            return;
+        // The kernel answers for our own network namespace only.
+        if namespace.is_some() && namespace == self.own_namespace {
+            if self.asked >= MOST_ASKED {
+                self.unsettled = true;
+                return;
+            }
+            self.asked += 1;
+            if let Some(peer) = self.unix_peer(inode) {
+                self.known.insert(Arc::clone(link), Far::Unix(named("socket", peer)));
+                return;
+            }
         }
-        let mut sockets = Vec::new();
-        for table in ["net/tcp", "net/tcp6"] {
-            let bytes = read_once(proc_root.join(format!("{pid}/{table}")), READ_LIMIT).unwrap_or_default();
-            self.large |= bytes.len() > LARGE;
-            sockets.extend(lines(&bytes).filter_map(internet_socket));
+        // A socket that is waited on may be newer than the table.
+        if waits || !self.table.read || self.table.namespace != namespace {
+            if self.debt >= TABLES {
+                self.unsettled = true;
+                return;
+            }
+            self.read_table(pid, namespace);
         }
-        let far =
-            sockets.iter().find(|socket| socket.inode == inode && !socket.remote.ip().is_unspecified()).map(|own| {
-                Far::Inet {
-                    remote: own.remote.to_string().into(),
-                    peer: sockets
-                        .iter()
-                        .find(|other| (other.local, other.remote) == (own.remote, own.local))
-                        .map(|other| named("socket", other.inode)),
-                }
-            });
-        self.known.insert(Arc::clone(link), far.unwrap_or(Far::Nowhere));
+        match self.table.far(inode) {
+            Some(far) => {
+                self.known.insert(Arc::clone(link), far);
+            }
+            None if self.nowhere.len() < MOST => {
+                self.nowhere.insert(Arc::clone(link), self.tick);
+            }
+            None => {}
+        }
     }
 
-    /// At the end of a tick: what leads nowhere may be connected by the next, and memory is bounded.
+    fn read_table(&mut self, pid: u32, namespace: Option<Arc<str>>) {
+        self.table = Table { read: true, namespace, ..Table::default() };
+        for table in ["net/tcp", "net/tcp6"] {
+            let bytes = read_once(self.proc_root.join(format!("{pid}/{table}")), TABLE_LIMIT).unwrap_or_default();
+            self.debt += OPENED + bytes.len();
+            for socket in lines(&bytes).filter_map(internet_socket) {
+                self.table.by_inode.insert(socket.inode, socket);
+                self.table.by_ends.insert((socket.local, socket.remote), socket.inode);
+            }
+        }
+    }
+
+    fn namespace_of(&mut self, pid: u32) -> Option<Arc<str>> {
+        if let Some(known) = self.namespaces.get(&pid) {
+            return known.clone();
+        }
+        let found = namespace(&self.proc_root.join(format!("{pid}/ns/net")));
+        if self.namespaces.len() < MOST_NAMESPACES {
+            self.namespaces.insert(pid, found.clone());
+        }
+        found
+    }
+
+    /// At the end of a tick: what leads nowhere may be connected later, and memory is bounded.
     pub(super) fn forget_old(&mut self) {
-        self.large = false;
-        self.known.retain(|_, far| *far != Far::Nowhere);
+        self.tick += 1;
+        self.asked = 0;
+        self.unsettled = false;
+        self.debt = self.debt.saturating_sub(TABLES);
+        self.table = Table::default();
+        let tick = self.tick;
+        self.nowhere.retain(|_, since| tick.saturating_sub(*since) < ASK_AGAIN_LATER);
         if self.known.len() > MOST {
             self.known.clear();
         }
+        if tick.is_multiple_of(NAMESPACES_FOR) {
+            self.namespaces.clear();
+        }
     }
+
+    /// The inode of a unix socket's peer, asked of the kernel (sock_diag(7)).
+    fn unix_peer(&mut self, inode: u64) -> Option<u64> {
+        let inode = u32::try_from(inode).ok()?;
+        let (socket, number) = match self.netlink.take() {
+            Some((socket, number)) => (socket, number.wrapping_add(1)),
+            None => {
+                let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+                let family = AddressFamily::NETLINK;
+                (socket_with(family, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).ok()?, 1)
+            }
+        };
+        send(&socket, &peer_request(inode, number), SendFlags::empty()).ok()?;
+        let mut answer = [0_u8; 1024];
+        // The kernel answers before `send` returns.
+        let (length, _) = recv(&socket, &mut answer[..], RecvFlags::empty()).ok()?;
+        let answer = answer.get(..length)?;
+        let is_ours = answer.get(8..12) == Some(number.to_ne_bytes().as_slice());
+        self.netlink = Some((socket, number)).filter(|_| is_ours);
+        peer_in(answer).filter(|_| is_ours)
+    }
+}
+
+fn namespace(path: &Path) -> Option<Arc<str>> {
+    Some(text(readlink(path, Vec::new()).ok()?.as_bytes()))
 }
 
 fn inode(link: &str) -> Option<u64> {
@@ -145,21 +271,17 @@ fn address(field: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(host, port))
 }
 
-/// The inode of a unix socket's peer, asked of the kernel (sock_diag(7)). Only sockets of our own network namespace.
-fn unix_peer(inode: u64) -> Option<u64> {
-    const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// A question of sock_diag for the peer of the unix socket with this inode.
+fn peer_request(inode: u32, number: u32) -> Vec<u8> {
     const REQUEST: u16 = 1;
     const SHOW_PEER: u32 = 4;
     const NO_COOKIE: u32 = u32::MAX;
-    let inode = u32::try_from(inode).ok()?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let asked = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).ok()?;
-    let _ = set_socket_timeout(&asked, Timeout::Recv, Some(Duration::from_millis(50)));
     let mut request = Vec::with_capacity(40);
     request.extend(40_u32.to_ne_bytes());
     request.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     request.extend(REQUEST.to_ne_bytes());
-    request.extend([0_u8; 8]);
+    request.extend(number.to_ne_bytes());
+    request.extend([0_u8; 4]);
     // struct unix_diag_req: family, protocol, padding, states, inode, what to show, cookie.
     request.extend([1, 0, 0, 0]);
     request.extend(u32::MAX.to_ne_bytes());
@@ -167,15 +289,11 @@ fn unix_peer(inode: u64) -> Option<u64> {
     request.extend(SHOW_PEER.to_ne_bytes());
     request.extend(NO_COOKIE.to_ne_bytes());
     request.extend(NO_COOKIE.to_ne_bytes());
-    send(&asked, &request, SendFlags::empty()).ok()?;
-    let mut answer = [0_u8; 1024];
-    let (_, length) = recv(&asked, &mut answer[..], RecvFlags::empty()).ok()?;
-    peer_in(answer.get(..length)?)
+    request
 }
 
 /// The peer in an answer of sock_diag: a netlink header of 16 bytes, `struct unix_diag_msg` of 16, then attributes.
 pub(super) fn peer_in(answer: &[u8]) -> Option<u64> {
-    const SOCK_DIAG_BY_FAMILY: u16 = 20;
     const PEER: u16 = 2;
     let half = |at: usize| Some(u16::from_ne_bytes(answer.get(at..at + 2)?.try_into().ok()?));
     if half(4)? != SOCK_DIAG_BY_FAMILY {
@@ -184,7 +302,7 @@ pub(super) fn peer_in(answer: &[u8]) -> Option<u64> {
     let mut at = 32;
     loop {
         let (length, kind) = (usize::from(half(at)?), half(at + 2)?);
-        if kind == PEER {
+        if kind == PEER && length >= 8 {
             let peer = u32::from_ne_bytes(answer.get(at + 4..at + 8)?.try_into().ok()?);
             return (peer > 0).then_some(peer.into());
         }

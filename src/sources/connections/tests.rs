@@ -1,1 +1,504 @@
+//! Known lines and arbitrary bytes for the parsers; made-up trees for the bounds; and the real kernel, with processes that
+//! wait for each other.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::symlink;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::sockets::{internet_socket, peer_in};
+use super::*;
+
+// Parsers.
+
+#[test]
+fn lines_of_internet_sockets_are_read() {
+    let line = |local: &str, remote: &str| {
+        format!(
+            "   1: {local} {remote} 01 00000000:00000000 00:00000000 00000000  1000        0 4711 1 0 20 4 30 10 -1"
+        )
+    };
+    for (local, remote, is) in [
+        ("0100007F:1F90", "0100007F:C350", Some(("127.0.0.1:8080", "127.0.0.1:50000"))),
+        ("0100007F:1F90", "00000000:0000", Some(("127.0.0.1:8080", "0.0.0.0:0"))),
+        // ::1, and 127.0.0.1 mapped into IPv6.
+        (
+            "00000000000000000000000001000000:0016",
+            "00000000000000000000000001000000:0017",
+            Some(("[::1]:22", "[::1]:23")),
+        ),
+        (
+            "0000000000000000FFFF00000100007F:0016",
+            "0000000000000000FFFF00000100007F:0017",
+            Some(("127.0.0.1:22", "127.0.0.1:23")),
+        ),
+        ("0100007F:10000", "0100007F:C350", None),
+        ("0100007:1F90", "0100007F:C350", None),
+        ("0100007F", "0100007F:C350", None),
+        ("0100007FXXXXXXXX:1", "0100007F:C350", None),
+        ("Ä100007:1F90", "0100007F:C350", None),
+        ("", "", None),
+    ] {
+        let found = internet_socket(line(local, remote).as_bytes());
+        let found = found.map(|socket| (socket.local.to_string(), socket.remote.to_string(), socket.inode));
+        assert_eq!(found, is.map(|(local, remote)| (local.into(), remote.into(), 4711)), "{local} {remote}");
+    }
+    let heading = b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
+    assert_eq!(internet_socket(heading), None);
+    // Of a connection that waits for its end the inode is 0.
+    assert_eq!(internet_socket(line("0100007F:1F90", "0100007F:C350").replace("4711", "0").as_bytes()), None);
+}
+
+fn answer(kind: u16, attributes: &[(u16, u16, &[u8])]) -> Vec<u8> {
+    let mut bytes = vec![0; 32];
+    bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+    for (length, kind, value) in attributes {
+        bytes.extend(length.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(*value);
+    }
+    bytes
+}
+
+#[test]
+fn answers_about_unix_sockets_are_read() {
+    let peer = 99_u32.to_ne_bytes();
+    assert_eq!(peer_in(&answer(20, &[(8, 2, &peer)])), Some(99));
+    // After a name, padded to words.
+    assert_eq!(peer_in(&answer(20, &[(7, 0, b"/x\0\0"), (8, 2, &peer)])), Some(99));
+    for (lie, bytes) in [
+        ("an error", answer(2, &[(8, 2, &peer)])),
+        ("nothing", Vec::new()),
+        ("no attribute", answer(20, &[])),
+        ("the peer has gone", answer(20, &[(8, 2, &[0; 4])])),
+        ("too short", answer(20, &[(4, 2, &peer)])),
+        ("shorter than its head", answer(20, &[(0, 0, &[]), (8, 2, &peer)])),
+        ("longer than there is", answer(20, &[(u16::MAX, 0, &peer)])),
+        ("cut", answer(20, &[(8, 2, &peer[..2])])),
+    ] {
+        assert_eq!(peer_in(&bytes), None, "{lie}");
+    }
+}
+
+fn waits(waiter: u32, holder: u32) -> LockWait {
+    LockWait { waiter, holder }
+}
+
+#[test]
+fn waits_for_locks_are_read() {
+    let text = b"1: FLOCK  ADVISORY  WRITE 100 08:01:11 0 EOF\n\
+        1: -> FLOCK  ADVISORY  WRITE 101 08:01:11 0 EOF\n\
+        1:  -> FLOCK  ADVISORY  WRITE 102 08:01:11 0 EOF\n\
+        2: OFDLCK ADVISORY  WRITE -1 08:01:12 0 EOF\n\
+        2: -> OFDLCK ADVISORY  WRITE -1 08:01:12 0 EOF\n\
+        2: -> POSIX  ADVISORY  WRITE 103 08:01:12 0 EOF\n\
+        3: POSIX  ADVISORY  READ  104 08:01:13 0 10\n\
+        4: -> POSIX  ADVISORY  WRITE 105 08:01:13 0 10\n\
+        5: LEASE  ACTIVE    READ  106 08:01:14 0 EOF\n";
+    let found: Vec<LockWait> = waits_for_locks(text).collect();
+    // Number 4 has no holder: its line was cut off.
+    assert_eq!(found, [waits(101, 100), waits(102, 100), waits(103, 0), waits(105, 0)]);
+}
+
+#[test]
+fn epoll_sets_are_read() {
+    let text = b"pos:\t0\nflags:\t02\nmnt_id:\t15\nino:\t1\n\
+        tfd:        5 events:       19 data:                5  pos:0 ino:61 sdev:5\n\
+        tfd:        6 events: 80000004 data:                6\n\
+        tfd:        7 events: 5 data: 6\n\
+        tfd:        8\n\
+        tfd: x events: 1\ntfd: 99999999999 events: 1\ntfd:\n";
+    let found: Vec<(u32, bool)> = epoll_targets(text).collect();
+    assert_eq!(found, [(5, false), (6, true), (7, false), (8, false)]);
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let _ = peer_in(&bytes);
+        let mut headed = answer(20, &[]);
+        headed.extend(&bytes);
+        let _ = peer_in(&headed);
+        let _ = lines(&bytes).filter_map(internet_socket).count();
+        let _ = waits_for_locks(&bytes).count();
+        let _ = epoll_targets(&bytes).count();
+    }
+
+    #[test]
+    fn nearly_right_text_does_no_harm(text in "([0-9A-F]{1,2}: |-> |POSIX |-1 |[0-9A-F]{8}:[0-9A-F]{4} |tfd: |events: |[0-9]{1,12} |\n){0,60}") {
+        let _ = lines(text.as_bytes()).filter_map(internet_socket).count();
+        prop_assert!(waits_for_locks(text.as_bytes()).all(|lock| lock.waiter > 0 || text.contains('0')));
+        let _ = epoll_targets(text.as_bytes()).count();
+    }
+}
+
+// Made-up trees.
+
+/// A `/proc` of our own.
+struct Tree(tempfile::TempDir);
+
+impl Tree {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn process(&self, pid: u32, links: &[String]) {
+        let folder = self.0.path().join(format!("{pid}/fd"));
+        std::fs::create_dir_all(&folder).unwrap();
+        for (fd, link) in links.iter().enumerate() {
+            symlink(link, folder.join(fd.to_string())).unwrap();
+        }
+    }
+
+    fn table(&self, pid: u32, text: &str) {
+        let folder = self.0.path().join(format!("{pid}/net"));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("tcp"), text).unwrap();
+    }
+}
+
+#[test]
+fn a_table_of_sockets_leads_from_one_end_to_the_other_and_elsewhere() {
+    let tree = Tree::new();
+    let tail = "01 0:0 0:0 0 0 0";
+    tree.table(
+        7,
+        &format!(
+            "head\n 0: 0100007F:0010 0100007F:0020 {tail} 51\n 1: 0100007F:0020 0100007F:0010 {tail} 52\n \
+             2: 0100007F:0030 01020304:01BB {tail} 53\n 3: 0100007F:0031 00000000:0000 0A 0:0 0:0 0 0 0 54\n"
+        ),
+    );
+    tree.process(7, &["socket:[51]".into(), "socket:[53]".into(), "socket:[54]".into()]);
+    tree.process(8, &["socket:[52]".into()]);
+    let mut connections = Connections::new(tree.0.path());
+    for fd in 0..3 {
+        connections.descriptor(7, fd, false).unwrap();
+    }
+    let channels = connections.take(&[7, 8], false).channels;
+    let shown: Vec<_> =
+        channels.iter().map(|one| (one.readers.clone(), one.writers.clone(), one.remote.as_deref())).collect();
+    let (here, none): (Vec<u32>, Vec<u32>) = (vec![7], Vec::new());
+    assert_eq!(
+        shown,
+        [
+            (here.clone(), vec![8], Some("127.0.0.1:32")),
+            (here.clone(), none.clone(), Some("4.3.2.1:443")),
+            (here, none, None)
+        ]
+    );
+}
+
+#[test]
+fn a_process_with_thousands_of_descriptors_and_a_large_table_are_bounded() {
+    let tree = Tree::new();
+    let links: Vec<String> = (0..5000).map(|at| format!("pipe:[{at}]")).collect();
+    tree.process(7, &links);
+    let sockets: String = (1..50_000)
+        .map(|at| format!("{at}: 0100007F:0010 0100007F:0020 01 0:0 0:0 0 0 0 {at} {:60}\n", ""))
+        .collect();
+    tree.table(8, &sockets);
+    tree.process(8, &(1..1000).map(|at| format!("socket:[{}]", at * 10)).collect::<Vec<_>>());
+    let mut connections = Connections::new(tree.0.path());
+    let begun = Instant::now();
+    for _ in 0..10 {
+        for _ in 0..50 {
+            connections.begin_round();
+            let found = (0..2000).filter_map(|fd| connections.descriptor(7, fd, false)).count();
+            assert!(found <= MOST_LOOKUPS, "{found}");
+        }
+        let sample = connections.take(&[7, 8], true);
+        assert!(sample.channels.len() <= MOST_WAITED, "{}", sample.channels.len());
+        assert!(connections.ends.values().all(|ends| ends.ends.len() <= MOST_DESCRIPTORS));
+        assert!(connections.links.len() <= MOST_LINKS);
+    }
+    // Unoptimised; what would be quadratic takes minutes.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn every_process_has_its_turn() {
+    let tree = Tree::new();
+    let pids: Vec<u32> = (1000..1200).collect();
+    pids.iter().for_each(|pid| tree.process(*pid, &[format!("pipe:[{pid}]"), "pipe:[1]".into()]));
+    tree.process(7, &["pipe:[5]".into()]);
+    let mut connections = Connections::new(tree.0.path());
+    for _ in 0..12 {
+        // A pipe that nobody is known to hold asks for new lists all the time.
+        connections.waited.insert("pipe:[77]".into());
+        connections.take(&pids, false);
+    }
+    let oldest = connections.ends.values().map(|ends| ends.listed).min().unwrap();
+    assert_eq!(connections.ends.len(), pids.len());
+    assert!(oldest + 6 >= connections.tick, "{oldest}");
+    // Somebody outside of them holds it, and lets go of it.
+    let look = |connections: &mut Connections| {
+        for _ in 0..40 {
+            connections.waited.insert("pipe:[5]".into());
+            connections.take(&pids, false);
+        }
+        connections.outside()
+    };
+    assert_eq!(look(&mut connections), [7]);
+    std::fs::remove_file(tree.0.path().join("7/fd/0")).unwrap();
+    assert_eq!(look(&mut connections), [] as [u32; 0]);
+}
+
+#[test]
+fn the_host_is_scanned_in_parts() {
+    let tree = Tree::new();
+    (1..2000).for_each(|pid| tree.process(pid, &[]));
+    tree.process(2, &["pipe:[5]".into()]);
+    tree.process(3, &["pipe:[5]".into()]);
+    let mut scan = HostScan::default();
+    let inside = HashSet::from([3]);
+    let mut ticks = 0;
+    while !scan.looked_for("pipe:[5]") {
+        scan.look_for(vec!["pipe:[5]".into()], ticks);
+        scan.go_on(tree.0.path(), &inside);
+        ticks += 1;
+    }
+    assert!((10..13).contains(&ticks), "{ticks}");
+    assert_eq!(scan.found(), [2]);
+    // New links do not make it begin anew each tick, and no more than so many are remembered.
+    for at in 0..30_u64 {
+        scan.look_for(vec![format!("pipe:[{}]", 100 + at).into(), "pipe:[5]".into()], ticks + at);
+        scan.go_on(tree.0.path(), &inside);
+        assert_eq!(scan.found(), [2]);
+    }
+    // What is not waited on any more is forgotten.
+    scan.look_for(Vec::new(), ticks + 300);
+    assert_eq!(scan.found(), [] as [u32; 0]);
+}
+
+#[test]
+fn locks_are_read_a_few_times_a_tick_at_most_and_their_holders_are_outside() {
+    let tree = Tree::new();
+    std::fs::write(
+        tree.0.path().join("locks"),
+        "1: FLOCK  ADVISORY  WRITE 100 08:01:11 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 101 08:01:11 0 EOF\n",
+    )
+    .unwrap();
+    let mut connections = Connections::new(tree.0.path());
+    (101..200).for_each(|pid| connections.lock(pid));
+    assert_eq!(connections.lock_reads, MOST_LOCK_READS);
+    assert_eq!(connections.take(&[101], false).locks, [waits(101, 100)]);
+    assert_eq!(connections.outside(), [100]);
+    for _ in 0..LIST_EVERY {
+        connections.take(&[101], false);
+    }
+    assert_eq!(connections.outside(), [] as [u32; 0]);
+}
+
+// The real kernel.
+
+/// A Python program that says a line once it is ready, with what it has open; ended on drop.
+struct Program {
+    child: Child,
+    ready: String,
+}
+
+impl Program {
+    fn start(script: &str) -> Self {
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        Self { child, ready }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn numbers(&self) -> Vec<u32> {
+        self.ready.split_whitespace().map(|word| word.parse().unwrap()).collect()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // Its children end with the pipe that they inherit.
+        drop(self.child.stdin.take());
+    }
+}
+
+/// The channel of what is waited on, with these processes sampled, once `is_done` says so or 10 seconds are over.
+fn channel_of(pid: u32, fd: u32, sampled: &[u32], is_done: impl Fn(&Channel) -> bool) -> (Channel, Connections) {
+    let mut connections = Connections::new(Path::new("/proc"));
+    let begun = Instant::now();
+    loop {
+        connections.begin_round();
+        let link = connections.descriptor(pid, fd, false).unwrap().link;
+        let sample = connections.take(sampled, false);
+        let channel = sample.channels.into_iter().find(|channel| channel.link == link).unwrap();
+        if is_done(&channel) || begun.elapsed() > Duration::from_secs(10) {
+            return (channel, connections);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_other_end_of_a_pipe_is_found_inside_and_outside() {
+    // The child ends when its parent does: it reads the parent's own input.
+    let program = Program::start(
+        "import os,sys\nr,w=os.pipe()\np=os.fork()\n\
+         if p==0:\n os.close(r);sys.stdin.read();os._exit(0)\n\
+         os.close(w);print(p,r,flush=True);os.read(r,1)",
+    );
+    let [child, fd] = program.numbers()[..] else { panic!("{}", program.ready) };
+    let (channel, connections) = channel_of(program.pid(), fd, &[program.pid(), child], |_| true);
+    assert_eq!((channel.readers, channel.writers), (vec![program.pid()], vec![child]));
+    assert_eq!(connections.outside(), [] as [u32; 0]);
+    // The same with the child outside of what is sampled.
+    let (channel, connections) = channel_of(program.pid(), fd, &[program.pid()], |one| !one.writers.is_empty());
+    assert_eq!(channel.writers, [child]);
+    assert_eq!(connections.outside(), [child]);
+}
+
+#[test]
+fn a_pipe_whose_writer_is_gone_has_none() {
+    let program = Program::start("import os,time\nr,w=os.pipe()\nos.close(w);print(r,flush=True);time.sleep(60)");
+    let (channel, connections) = channel_of(program.pid(), program.numbers()[0], &[program.pid()], |_| true);
+    assert_eq!((channel.readers, channel.writers), (vec![program.pid()], Vec::new()));
+    assert_eq!(connections.outside(), [] as [u32; 0]);
+}
+
+#[test]
+fn the_other_end_of_a_unix_socket_is_found() {
+    let program = Program::start(
+        "import os,sys,socket\na,b=socket.socketpair()\np=os.fork()\n\
+         if p==0:\n a.close();sys.stdin.read();os._exit(0)\n\
+         b.close();print(p,a.fileno(),flush=True);a.recv(1)",
+    );
+    let [child, fd] = program.numbers()[..] else { panic!("{}", program.ready) };
+    let (channel, _) = channel_of(program.pid(), fd, &[program.pid(), child], |_| true);
+    assert_eq!((channel.readers, channel.writers, channel.remote), (vec![program.pid()], vec![child], None));
+    let (channel, _) = channel_of(program.pid(), fd, &[program.pid()], |one| !one.writers.is_empty());
+    assert_eq!(channel.writers, [child]);
+}
+
+#[test]
+fn the_other_end_of_a_connection_and_its_address_are_found() {
+    for (family, host) in [("AF_INET", "127.0.0.1"), ("AF_INET6", "::1")] {
+        if host == "::1" && std::net::TcpListener::bind("[::1]:0").is_err() {
+            continue;
+        }
+        let program = Program::start(&format!(
+            "import os,sys,socket\nl=socket.socket(socket.{family});l.bind(('{host}',0));l.listen()\np=os.fork()\n\
+             if p==0:\n c,_=l.accept();l.close();sys.stdin.read();os._exit(0)\n\
+             port=l.getsockname()[1];l.close();s=socket.socket(socket.{family})\n\
+             s.connect(('{host}',port));print(p,s.fileno(),port,flush=True);s.recv(1)"
+        ));
+        let [child, fd, port] = program.numbers()[..] else { panic!("{}", program.ready) };
+        let (channel, _) =
+            channel_of(program.pid(), fd, &[program.pid(), child], |channel| !channel.writers.is_empty());
+        assert_eq!((channel.readers, channel.writers), (vec![program.pid()], vec![child]));
+        let address = std::net::SocketAddr::new(host.parse().unwrap(), u16::try_from(port).unwrap());
+        assert_eq!(channel.remote.as_deref(), Some(&*address.to_string()));
+    }
+}
+
+#[test]
+fn the_holder_of_a_file_lock_is_found() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let script = |wait: &str| {
+        format!(
+            "import fcntl,sys,time\nf=open({:?},'r+')\n{wait}\nfcntl.flock(f,fcntl.LOCK_EX)\nprint(1,flush=True)\nsys.stdin.read()",
+            file.path()
+        )
+    };
+    let holder = Program::start(&script(""));
+    // This one says that it is ready before it waits.
+    let waiter = Program::start(&script("print(1,flush=True)"));
+    let mut connections = Connections::new(Path::new("/proc"));
+    let begun = Instant::now();
+    let locks = loop {
+        connections.lock(waiter.pid());
+        let locks = connections.take(&[waiter.pid()], false).locks;
+        if !locks.is_empty() || begun.elapsed() > Duration::from_secs(10) {
+            break locks;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(locks, [waits(waiter.pid(), holder.pid())]);
+    assert_eq!(connections.outside(), [holder.pid()]);
+}
+
+#[test]
+fn the_members_of_an_epoll_set_are_found() {
+    let program = Program::start(
+        "import os,select\na=os.pipe();b=os.pipe();e=select.epoll()\n\
+         e.register(a[0],select.EPOLLIN);e.register(b[1],select.EPOLLOUT)\n\
+         print(e.fileno(),a[0],b[1],flush=True);e.poll();import time;time.sleep(60)",
+    );
+    let mut connections = Connections::new(Path::new("/proc"));
+    let numbers = program.numbers();
+    let found = connections.polled(program.pid(), numbers[0]);
+    let link = |fd: u32| std::fs::read_link(format!("/proc/{}/fd/{fd}", program.pid())).unwrap();
+    let mut shown: Vec<_> = found.iter().map(|one| (one.link.to_string(), one.writes)).collect();
+    shown.sort();
+    let mut wanted: Vec<_> =
+        [(1, false), (2, true)].map(|(at, writes)| (link(numbers[at]).to_str().unwrap().to_owned(), writes)).into();
+    wanted.sort();
+    assert_eq!(shown, wanted);
+    // Not an epoll set, and no descriptor.
+    assert_eq!(connections.polled(program.pid(), numbers[1]), []);
+    assert_eq!(connections.polled(program.pid(), 4000), []);
+}
+
+#[test]
+fn without_calls_all_that_joins_the_processes_is_told() {
+    let program = Program::start(
+        "import os,sys,socket\nr,w=os.pipe();a,b=socket.socketpair();u,v=os.pipe()\np=os.fork()\n\
+         if p==0:\n os.close(r);os.close(u);os.close(v);a.close();sys.stdin.read();os._exit(0)\n\
+         os.close(w);b.close();print(p,r,a.fileno(),u,flush=True);a.recv(1)",
+    );
+    let [child, pipe, socket, own] = program.numbers()[..] else { panic!("{}", program.ready) };
+    let channels = Connections::new(Path::new("/proc")).take(&[program.pid(), child], true).channels;
+    let link = |fd: u32| std::fs::read_link(format!("/proc/{}/fd/{fd}", program.pid())).unwrap();
+    let of = |fd: u32| channels.iter().find(|channel| Path::new(&*channel.link) == link(fd));
+    for fd in [pipe, socket] {
+        let channel = of(fd).unwrap();
+        assert_eq!((&channel.readers, &channel.writers), (&vec![program.pid()], &vec![child]));
+    }
+    assert_eq!(of(own), None, "both its ends are its own");
+}
+
+#[test]
+fn what_may_not_be_read_is_told() {
+    if rustix::process::geteuid().is_root() {
+        // Root may read everything; a fixture without rights does not hold it off either.
+        return;
+    }
+    assert!(open_ends(Path::new("/proc"), 1).2, "those of the system's first process may not be read");
+}
+
+#[test]
+fn a_process_that_has_ended_or_never_was_does_no_harm() {
+    let mut connections = Connections::new(Path::new("/proc"));
+    assert_eq!(connections.descriptor(u32::MAX, 0, false), None);
+    assert_eq!(connections.polled(u32::MAX, 0), []);
+    connections.lock(u32::MAX);
+    assert_eq!(connections.take(&[u32::MAX, 0], true).channels, []);
+    let mut none = Connections::default();
+    none.take(&[1], true);
+}
+
+#[test]
+fn our_own_end_is_found_too() {
+    let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let own = std::process::id();
+    let fd = u32::try_from(std::os::fd::AsRawFd::as_raw_fd(&theirs)).unwrap();
+    let (channel, _) = channel_of(own, fd, &[own], |_| true);
+    assert_eq!((channel.readers, channel.writers), (vec![own], vec![own]));
+    ours.write_all(b"x").unwrap();
+    drop(ours);
+    let (channel, _) = channel_of(own, fd, &[own], |_| true);
+    assert_eq!((channel.readers, channel.writers), (vec![own], Vec::new()), "its peer is gone");
+}

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::ThreadPlan;
 use crate::sample::syscall::{CallKind, FdUse, Machine, fd_use, kind};
 use crate::sample::{Descriptor, Observation, SampledThread};
-use crate::sources::connections::Connections;
+use crate::sources::connections::{Connections, MOST_POLLED};
 use crate::sources::fields::text;
 use crate::sources::files::KeptFile;
 use crate::sources::task_files::{self, Syscall};
@@ -151,59 +151,66 @@ fn waited_on(
     memory: Option<&KeptFile>,
     connections: &mut Connections,
 ) -> Vec<Descriptor> {
-    const MOST: usize = 64;
+    // Descriptors end at 4 Mi (as PIDs do) in practice: the kernel's NR_OPEN is 1 Mi.
+    let named = u32::try_from(first).ok().filter(|fd| *fd < 1 << 22);
     let one = |connections: &mut Connections, writes: bool| {
-        let fd = u32::try_from(first).ok().filter(|fd| *fd < 1 << 22);
-        fd.and_then(|fd| connections.descriptor(pid, fd, writes)).into_iter().collect()
+        named.and_then(|fd| connections.descriptor(pid, fd, writes)).into_iter().collect()
     };
     let read = |address: u64, room: &mut [u8]| {
         memory.is_some_and(|memory| address != 0 && memory.read_at(room, address) == Ok(room.len()))
     };
     match fd_use(Machine::OWN, number) {
-        Some(FdUse::Reads) => one(connections, false),
+        Some(FdUse::Reads | FdUse::Accepts) => one(connections, false),
         Some(FdUse::Writes) => one(connections, true),
         Some(FdUse::Locks) => {
             connections.lock(pid);
             one(connections, false)
         }
         Some(FdUse::Polls) => {
-            // struct pollfd: descriptor, events asked for, events that came.
-            const POLLIN: u16 = 1;
-            const POLLOUT: u16 = 4;
-            let mut room = [0_u8; 8 * MOST];
-            let count = usize::try_from(second).unwrap_or(MOST).min(MOST);
+            let mut room = [0_u8; 8 * MOST_POLLED];
+            let count = usize::try_from(second).unwrap_or(MOST_POLLED).min(MOST_POLLED);
             let Some(room) = room.get_mut(..8 * count).filter(|_| count > 0) else { return Vec::new() };
             if !read(first, room) {
                 return Vec::new();
             }
-            let fds: Vec<(i32, u16)> = room
-                .chunks_exact(8)
-                .filter_map(|one| {
-                    let (fd, rest) = one.split_first_chunk::<4>()?;
-                    let (events, _) = rest.split_first_chunk::<2>()?;
-                    Some((i32::from_ne_bytes(*fd), u16::from_ne_bytes(*events)))
-                })
-                .collect();
-            let writes = |events: u16| events & POLLOUT != 0 && events & POLLIN == 0;
-            let each = fds.into_iter().filter_map(|(fd, events)| Some((u32::try_from(fd).ok()?, writes(events))));
-            each.filter_map(|(fd, writes)| connections.descriptor(pid, fd, writes)).collect()
+            polled(room).filter_map(|(fd, writes)| connections.descriptor(pid, fd, writes)).collect()
         }
         Some(FdUse::Selects) => {
-            let mut room = [0_u8; 128];
             let count = u32::try_from(first).unwrap_or(0).min(1024);
             let mut found = Vec::new();
             for (address, writes) in [(second, false), (third, true)] {
-                if read(address, &mut room) {
-                    let is_set = |fd: &u32| room.get(*fd as usize / 8).is_some_and(|byte| byte >> (fd % 8) & 1 == 1);
-                    let set: Vec<u32> = (0..count).filter(is_set).take(MOST).collect();
-                    found.extend(set.into_iter().filter_map(|fd| connections.descriptor(pid, fd, writes)));
+                let mut room = [0_u8; 128];
+                // The kernel reads whole words of a set, and no more of them than there are descriptors.
+                let Some(room) = room.get_mut(..count.div_ceil(64) as usize * 8).filter(|_| count > 0) else { break };
+                if read(address, room) {
+                    found.extend(selected(room, count).filter_map(|fd| connections.descriptor(pid, fd, writes)));
                 }
             }
             found
         }
-        Some(FdUse::Epolls) => u32::try_from(first).map(|fd| connections.polled(pid, fd)).unwrap_or_default(),
+        Some(FdUse::Epolls) => named.map(|fd| connections.polled(pid, fd)).unwrap_or_default(),
         None => Vec::new(),
     }
+}
+
+/// The descriptors of an array of `struct pollfd` (descriptor, events asked for, events that came), and whether they are
+/// waited for to be written; a negative one is left out, as the kernel does (poll(2)).
+fn polled(array: &[u8]) -> impl Iterator<Item = (u32, bool)> + '_ {
+    const POLLIN: u16 = 1;
+    const POLLOUT: u16 = 4;
+    array.chunks_exact(8).filter_map(|one| {
+        let (fd, rest) = one.split_first_chunk::<4>()?;
+        let (events, _) = rest.split_first_chunk::<2>()?;
+        let events = u16::from_ne_bytes(*events);
+        Some((u32::try_from(i32::from_ne_bytes(*fd)).ok()?, events & POLLOUT != 0 && events & POLLIN == 0))
+    })
+}
+
+/// The descriptors below `count` of a set of select(2), at most [`MOST_POLLED`]. Both machines
+/// are little-endian.
+fn selected(set: &[u8], count: u32) -> impl Iterator<Item = u32> + '_ {
+    let is_set = |fd: &u32| set.get(*fd as usize / 8).is_some_and(|byte| byte >> (fd % 8) & 1 == 1);
+    (0..count).filter(is_set).take(MOST_POLLED)
 }
 
 /// How far ahead the end of a futex wait lies, where it has one. FUTEX_WAIT_BITSET takes an absolute time as its fourth

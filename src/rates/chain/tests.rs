@@ -1,0 +1,598 @@
+//! Made-up jobs whose chain is known, through the whole fold; and arbitrary ones, whose shares must add up.
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::rates::Rates;
+use crate::rates::testing::*;
+use crate::sample::{
+    Access, Channel, ConnectionsSample, Descriptor, GpuDevice, GpuSample, LockWait, Observation, ProcessSample, Sample,
+    SampledProcess, SampledThread, SamplerSample, ThreadRole, ThreadSample,
+};
+
+/// Rounds of a tick, of which every third is followed.
+const ROUNDS: u32 = 50;
+const TRAINER: u32 = 10;
+
+/// A thread with what it is seen doing, round by round, and its pace: share of the time on a CPU, wake-ups a second.
+#[derive(Debug, Clone)]
+struct Actor {
+    pid: u32,
+    tid: u32,
+    does: Vec<Observation>,
+    cpu: f64,
+    wakes: u64,
+}
+
+/// A job at rest but for these threads.
+#[derive(Debug, Clone, Default)]
+struct Scene {
+    actors: Vec<Actor>,
+    workers: Vec<u32>,
+    outside: Vec<u32>,
+    channels: Vec<Channel>,
+    locks: Vec<LockWait>,
+    no_syscall: bool,
+    device_pct: Option<u32>,
+}
+
+fn running() -> Observation {
+    Observation { state: Some('R'), ..Observation::default() }
+}
+
+fn call(number: i32) -> Observation {
+    Observation { call: Some(number), ..Observation::default() }
+}
+
+fn on(number: i32, wchan: &str, link: &str, writes: bool) -> Observation {
+    Observation {
+        wchan: Some(wchan.into()),
+        descriptors: vec![Descriptor { link: link.into(), writes }],
+        ..call(number)
+    }
+}
+
+fn reads(link: &str) -> Observation {
+    on(0, "anon_pipe_read", link, false)
+}
+
+fn writes(link: &str) -> Observation {
+    on(1, "anon_pipe_write", link, true)
+}
+
+fn receives(link: &str) -> Observation {
+    on(45, "wait_woken", link, false)
+}
+
+fn futex(deadline_ms: Option<i32>) -> Observation {
+    Observation { operation: Some(137), deadline_ms, ..call(202) }
+}
+
+fn disk() -> Observation {
+    Observation { state: Some('D'), wchan: Some("folio_wait_bit_common".into()), ..Observation::default() }
+}
+
+fn sleeps() -> Observation {
+    call(230)
+}
+
+/// The same with the kernel's function alone.
+fn without_call(seen: &Observation) -> Observation {
+    let wchan = match (seen.call, seen.wchan.as_deref()) {
+        (Some(202), _) => Some("futex_do_wait"),
+        (Some(7), _) => Some("poll_schedule_timeout"),
+        (Some(230), _) => Some("hrtimer_nanosleep"),
+        (_, wchan) => wchan,
+    };
+    Observation { state: seen.state, wchan: wchan.map(Into::into), ..Observation::default() }
+}
+
+fn pipe(link: &str, readers: &[u32], writers: &[u32]) -> Channel {
+    Channel { link: link.into(), readers: readers.into(), writers: writers.into(), remote: None }
+}
+
+impl Scene {
+    fn thread(mut self, pid: u32, tid: u32, cpu: f64, wakes: u64, does: &[Observation]) -> Self {
+        self.actors.push(Actor { pid, tid, does: does.into(), cpu, wakes });
+        self
+    }
+
+    /// The main thread of a process, which moves.
+    fn main(self, pid: u32, does: &[Observation]) -> Self {
+        self.thread(pid, pid, 0.3, 30, does)
+    }
+
+    fn worker(mut self, pid: u32, does: &[Observation]) -> Self {
+        self.workers.push(pid);
+        self.main(pid, does)
+    }
+
+    fn outside(mut self, pid: u32, does: &[Observation]) -> Self {
+        self.outside.push(pid);
+        self.main(pid, does)
+    }
+
+    fn channel(mut self, channel: Channel) -> Self {
+        self.channels.push(channel);
+        self
+    }
+
+    fn sample(&self, at: u64) -> Sample {
+        let mut pids: Vec<u32> = self.actors.iter().map(|actor| actor.pid).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        let of = |pid: u32| self.actors.iter().filter(move |actor| actor.pid == pid);
+        let role = |pid: u32| match pid {
+            TRAINER => ProcessRole::Trainer,
+            _ if self.workers.contains(&pid) => ProcessRole::Worker,
+            _ => ProcessRole::Other,
+        };
+        let thread_role = |actor: &Actor| if actor.pid == actor.tid { ThreadRole::Main } else { ThreadRole::Other };
+        let process_of = |pid: u32| ProcessSample {
+            role: role(pid),
+            parent: if pid == TRAINER { 1 } else { TRAINER },
+            comm: if self.workers.contains(&pid) { "pt_data_worker".into() } else { "python".into() },
+            threads: of(pid)
+                .map(|actor| ThreadSample {
+                    tid: actor.tid,
+                    role: thread_role(actor),
+                    on_cpu_ns: Some((at as f64 * actor.cpu * 1e9) as u64),
+                    run_delay_ns: Some(0),
+                    timeslices: Some(at * actor.wakes),
+                    ..ThreadSample::default()
+                })
+                .collect(),
+            ..process(pid)
+        };
+        let mut seen = Vec::new();
+        let mut processes = Vec::new();
+        for pid in &pids {
+            let mut threads = Vec::new();
+            for actor in of(*pid) {
+                let rounds: Vec<u32> = if *pid == TRAINER && actor.tid == TRAINER {
+                    (0..ROUNDS).collect()
+                } else {
+                    (0..ROUNDS).step_by(3).collect()
+                };
+                let places = rounds.iter().map(|round| {
+                    let does = &actor.does[(round / 3) as usize % actor.does.len()];
+                    seen.push(if self.no_syscall { without_call(does) } else { does.clone() });
+                    u32::try_from(seen.len() - 1).unwrap()
+                });
+                let places = places.collect();
+                let aside = thread_role(actor) != ThreadRole::Main;
+                threads.push(SampledThread { tid: actor.tid, role: thread_role(actor), aside, rounds, seen: places });
+            }
+            let trainer = (role(*pid) == ProcessRole::Worker).then_some(TRAINER);
+            processes.push(SampledProcess { id: id(*pid), role: role(*pid), trainer, threads, ..Default::default() });
+        }
+        processes.sort_by_key(|process| process.role);
+        let (out, inside): (Vec<u32>, Vec<u32>) = pids.iter().partition(|pid| self.outside.contains(pid));
+        let connections = ConnectionsSample {
+            channels: self.channels.clone(),
+            locks: self.locks.clone(),
+            outside: out.into_iter().map(process_of).collect(),
+            ..ConnectionsSample::default()
+        };
+        let mut inside: Vec<ProcessSample> = inside.into_iter().map(process_of).collect();
+        inside.sort_by_key(|process| process.id.pid != TRAINER);
+        let sampler = SamplerSample {
+            syscall: if self.no_syscall { Access::Denied } else { Access::Ok },
+            began_ns: at * 1000 * MS,
+            gaps_us: vec![20_000; ROUNDS as usize],
+            followed: Some((0, 3)),
+            seen,
+            processes,
+            ..SamplerSample::default()
+        };
+        let job = JobSample { sampler, connections: Some(Arc::new(connections)), ..job((at + 1) * 1000, inside) };
+        let device = self.device_pct.map(|pct| GpuDevice { utilization_pct: Some(pct), ..GpuDevice::default() });
+        let gpus = device.map(|device| {
+            let monotonic_ns = (at + 1) * 1000 * MS;
+            Arc::new(GpuSample { monotonic_ns, devices: vec![device], ..GpuSample::default() })
+        });
+        Sample { job: Some(Arc::new(job)), gpus, ..tick(at, (at + 1) * 1000) }
+    }
+
+    /// The chain of the last of some ticks.
+    fn chain(&self) -> ChainRates {
+        let mut rates = Rates::default();
+        let mut frame = None;
+        for at in 1..6 {
+            frame = Some(rates.next(Arc::new(self.sample(at))));
+        }
+        frame.unwrap().trainers[0].chain.clone().unwrap()
+    }
+
+    /// The ways of the last of some ticks as text with their percentages, the longest first.
+    fn ways(&self) -> Vec<String> {
+        let chain = self.chain();
+        adds_up(&chain);
+        let hop = |hop: &Hop| {
+            let by = serde_json::to_value(hop.by).unwrap();
+            let thread = if hop.tid == hop.pid { hop.pid.to_string() } else { format!("{}/{}", hop.pid, hop.tid) };
+            format!("{} {thread} ", by.as_str().unwrap())
+        };
+        let way = |path: &Path| {
+            let hops: String = path.hops.iter().map(hop).collect();
+            let pct = f64::from(path.seconds) / chain.seconds * 100.0;
+            format!("{hops}{:?} {pct:.0}", path.end)
+        };
+        chain.paths.iter().map(way).collect()
+    }
+}
+
+/// The laws of a chain.
+fn adds_up(chain: &ChainRates) {
+    let sum: f64 = chain.paths.iter().map(|path| f64::from(path.seconds)).sum();
+    assert!((sum - chain.seconds).abs() < 1e-6 * chain.seconds.max(1.0), "{sum} of {}", chain.seconds);
+    assert!(chain.paths.len() <= PATHS + 1, "{}", chain.paths.len());
+    for path in &chain.paths {
+        assert!(path.seconds >= 0.0 && path.idle_s >= 0.0 && path.idle_s <= path.seconds + 1e-6, "{path:?}");
+        assert!(path.hops.len() <= 6, "{path:?}");
+    }
+}
+
+const PIPE: &str = "pipe:[1]";
+const OTHER: &str = "pipe:[2]";
+const SOCKET: &str = "socket:[3]";
+
+/// A trainer that reads from worker 11.
+fn fed() -> Scene {
+    Scene::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER, 11], &[11]))
+}
+
+#[test]
+fn waits_end_where_somebody_works() {
+    let two = Scene::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER], &[11, 12]));
+    let to_child = Scene::default()
+        .main(TRAINER, &[futex(None)])
+        .thread(TRAINER, 20, 0.01, 100, &[reads(PIPE)])
+        .channel(pipe(PIPE, &[TRAINER], &[11]));
+    for (name, scene, ways) in [
+        ("the loop itself", Scene::default().main(TRAINER, &[running()]), vec!["Cpu 100"]),
+        ("a worker computes", fed().worker(11, &[running()]), vec!["reads 11 Cpu 100"]),
+        ("it waits for the disk", fed().worker(11, &[disk()]), vec!["reads 11 Disk 100"]),
+        (
+            "two share",
+            two.clone().worker(11, &[running()]).worker(12, &[running()]),
+            vec!["reads 11 Cpu 50", "reads 12 Cpu 50"],
+        ),
+        ("one of two works", two.clone().worker(11, &[running()]).worker(12, &[disk()]), vec!["reads 11 Cpu 100"]),
+        (
+            "an idle process has inherited the end",
+            two.worker(11, &[running()]).thread(12, 12, 0.0, 0, &[reads(OTHER)]),
+            vec!["reads 11 Cpu 100"],
+        ),
+        (
+            "through a thread of its own",
+            to_child.main(11, &[running()]),
+            vec!["thread 10/20 reads 11 Cpu 100"],
+        ),
+        (
+            "the interpreter lock",
+            Scene::default()
+                .main(TRAINER, &[running(), futex(Some(4))])
+                .thread(TRAINER, 20, 0.9, 200, &[running()]),
+            vec!["Cpu 52", "interpreter-lock 10/20 Cpu 48"],
+        ),
+        (
+            "a slow reader of its output",
+            Scene::default()
+                .main(TRAINER, &[writes(PIPE)])
+                .outside(30, &[sleeps()])
+                .channel(pipe(PIPE, &[30], &[TRAINER])),
+            vec!["writes 30 Timer 100"],
+        ),
+        (
+            "a process that is stopped",
+            fed().main(11, &[Observation { state: Some('T'), ..Observation::default() }]),
+            vec!["reads 11 Stopped 100"],
+        ),
+        (
+            "a child's end",
+            Scene::default()
+                .main(TRAINER, &[Observation { argument: Some(11), ..call(61) }])
+                .main(11, &[running()]),
+            vec!["child 11 Cpu 100"],
+        ),
+    ] {
+        assert_eq!(scene.ways(), ways, "{name}");
+    }
+}
+
+#[test]
+fn sockets_end_at_a_process_or_an_address() {
+    let remote = |writers: &[u32]| Channel {
+        remote: Some("10.0.3.7:443".into()),
+        ..pipe(SOCKET, &[TRAINER], writers)
+    };
+    let asks = || Scene::default().main(TRAINER, &[receives(SOCKET)]);
+    for (name, scene, ways) in [
+        ("elsewhere", asks().channel(remote(&[])), vec!["Net(\"10.0.3.7:443\") 100"]),
+        (
+            "a server here that computes",
+            asks().channel(remote(&[30])).outside(30, &[running()]),
+            vec!["network 30 Cpu 100"],
+        ),
+        (
+            "a server here that sleeps",
+            asks().channel(remote(&[30])).outside(30, &[sleeps()]),
+            vec!["Net(\"10.0.3.7:443\") 100"],
+        ),
+        (
+            "a unix socket",
+            asks().channel(pipe(SOCKET, &[TRAINER], &[30])).outside(30, &[running()]),
+            vec!["reads 30 Cpu 100"],
+        ),
+        ("its peer is gone", asks().channel(pipe(SOCKET, &[TRAINER], &[])), vec!["Unknown 100"]),
+        ("nothing is known of it", asks(), vec!["Unknown 100"]),
+    ] {
+        assert_eq!(scene.ways(), ways, "{name}");
+    }
+}
+
+#[test]
+fn locks_end_at_their_holder() {
+    let file = "/data/index.lock";
+    let locked = |holder: u32| Scene {
+        locks: vec![LockWait { waiter: TRAINER, holder }],
+        ..Scene::default().main(TRAINER, &[on(73, "locks_lock_inode_wait", file, false)])
+    };
+    let chain = locked(30).outside(30, &[running()]).chain();
+    assert_eq!((chain.paths[0].end.clone(), chain.paths[0].name.as_deref()), (End::Cpu, Some(file)));
+    assert_eq!(chain.paths[0].hops, [Hop { by: Edge::FileLock, pid: 30, tid: 30 }]);
+    assert!(!chain.peers[0].inside);
+    // Of an open file description, in another PID namespace, or its own.
+    for holder in [0, TRAINER] {
+        assert_eq!(locked(holder).ways(), [format!("Lock({file:?}) 100")]);
+    }
+}
+
+#[test]
+fn what_is_asked_back_or_not_known_is_no_end_of_somebody() {
+    let asked = Scene::default()
+        .main(TRAINER, &[reads(PIPE)])
+        .main(11, &[reads(OTHER)])
+        .channel(pipe(PIPE, &[TRAINER], &[11]))
+        .channel(pipe(OTHER, &[11], &[TRAINER]));
+    assert_eq!(asked.ways(), ["reads 11 Asked 100"]);
+    // Nobody of the job holds it, as where its holder's descriptors may not be read.
+    let nobody = Scene::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER], &[]));
+    assert_eq!(nobody.ways(), ["Unknown 100"]);
+    // A holder that is not sampled: trainmon itself, of which nothing is read.
+    let own = std::process::id();
+    let ours = Scene::default().main(TRAINER, &[writes(PIPE)]).channel(pipe(PIPE, &[own], &[TRAINER]));
+    assert_eq!(ours.ways(), [format!("writes {own} Unknown 100")]);
+    // Its own both ends, and no other thread.
+    let alone = Scene::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER], &[TRAINER]));
+    assert_eq!(alone.ways(), ["Unknown 100"]);
+}
+
+#[test]
+fn chains_are_followed_so_far() {
+    let mut scene = Scene::default().main(TRAINER, &[reads("pipe:[100]")]);
+    for at in 0..20_u32 {
+        let pid = 11 + at;
+        let before = if at == 0 { TRAINER } else { pid - 1 };
+        scene = scene
+            .main(pid, &[reads(&format!("pipe:[{}]", 101 + at))])
+            .channel(pipe(&format!("pipe:[{}]", 100 + at), &[before], &[pid]));
+    }
+    let chain = scene.chain();
+    adds_up(&chain);
+    assert_eq!(chain.paths.len(), 1);
+    assert_eq!(chain.paths[0].end, End::Unknown);
+    assert!((4..=6).contains(&chain.paths[0].hops.len()), "{chain:?}");
+}
+
+#[test]
+fn the_loop_runs_in_another_thread() {
+    let join = futex(None);
+    let polls = Observation { timeout_ms: Some(100), nfds: Some(1), ..call(7) };
+    for main in [join, polls, sleeps()] {
+        let scene = Scene::default()
+            .thread(TRAINER, TRAINER, 0.0, 10, std::slice::from_ref(&main))
+            .thread(TRAINER, 20, 0.4, 50, &[running(), reads(PIPE)])
+            .worker(11, &[running()])
+            .channel(pipe(PIPE, &[TRAINER], &[11]));
+        let still = Scene { actors: scene.actors.clone(), ..scene.clone() };
+        let mut still = still;
+        if main == futex(None) {
+            still.actors[0].wakes = 0;
+        }
+        let chain = still.chain();
+        assert_eq!((chain.tid, chain.is_aside()), (20, true), "{main:?}");
+        let ends: Vec<_> = chain.paths.iter().map(|path| (path.hops.len(), &path.end)).collect();
+        assert_eq!(ends, [(0, &End::Cpu), (1, &End::Cpu)], "{main:?}");
+    }
+}
+
+#[test]
+fn the_loops_thread_is_followed_when_it_changes() {
+    let scene = |busy: u32, rests: u32| {
+        Scene::default()
+            .thread(TRAINER, TRAINER, 0.0, 0, &[futex(None)])
+            .thread(TRAINER, busy, 0.6, 50, &[running()])
+            .thread(TRAINER, rests, 0.0, 0, &[futex(None)])
+    };
+    let mut rates = Rates::default();
+    let mut at = 0;
+    let mut next = |scene: &Scene| {
+        at += 1;
+        rates.next(Arc::new(scene.sample(at))).trainers[0].chain.as_ref().unwrap().tid
+    };
+    let first = scene(20, 21);
+    assert_eq!((0..5).map(|_| next(&first)).last(), Some(20));
+    // A thread that begins is no rival of the one that went on before until its counters have moved.
+    let second = Scene { actors: scene(21, 20).actors, ..Scene::default() };
+    let tids: Vec<u32> = (0..6).map(|_| next(&second)).collect();
+    assert_eq!(tids.last(), Some(&21), "{tids:?}");
+    assert_eq!(tids.first(), Some(&20), "one tick is no change: {tids:?}");
+}
+
+#[test]
+fn without_calls_the_same_chains() {
+    let blind = |scene: Scene| Scene { no_syscall: true, ..scene };
+    for (scene, ways) in [
+        (fed().worker(11, &[running()]), vec!["reads 11 Cpu 100"]),
+        (fed().worker(11, &[disk()]), vec!["reads 11 Disk 100"]),
+        (
+            Scene::default()
+                .main(TRAINER, &[futex(None)])
+                .thread(TRAINER, 20, 0.01, 100, &[reads(PIPE)])
+                .channel(pipe(PIPE, &[TRAINER], &[11]))
+                .main(11, &[running()]),
+            vec!["thread 10/20 reads 11 Cpu 100"],
+        ),
+        (
+            Scene::default()
+                .thread(TRAINER, TRAINER, 0.3, 230, &[running(), futex(Some(4))])
+                .thread(TRAINER, 20, 0.9, 200, &[running()]),
+            vec!["Cpu 52", "interpreter-lock 10/20 Cpu 48"],
+        ),
+        (
+            Scene::default()
+                .main(TRAINER, &[writes(PIPE)])
+                .outside(30, &[sleeps()])
+                .channel(pipe(PIPE, &[30], &[TRAINER])),
+            vec!["writes 30 Timer 100"],
+        ),
+    ] {
+        let scene = blind(scene);
+        assert!(!scene.chain().exact);
+        assert_eq!(scene.ways(), ways);
+    }
+}
+
+#[test]
+fn nothing_is_claimed_of_other_users_processes() {
+    // Neither its threads nor what it waits for may be read: only that it is there.
+    let scene = fed().thread(11, 11, 0.0, 0, &[Observation::default()]);
+    assert_eq!(scene.ways(), ["reads 11 Unknown 100"]);
+}
+
+#[test]
+fn a_wait_that_branches_everywhere_is_bounded() {
+    // Each of 24 processes polls 16 pipes, whose writers are all the others; each has 12 threads.
+    let pids: Vec<u32> = (11..35).collect();
+    let links: Vec<String> = (0..16).map(|at| format!("pipe:[{at}]")).collect();
+    let polls = Observation {
+        nfds: Some(16),
+        timeout_ms: Some(-1),
+        descriptors: links.iter().map(|link| Descriptor { link: (&**link).into(), writes: false }).collect(),
+        ..call(7)
+    };
+    let mut scene = Scene::default().main(TRAINER, std::slice::from_ref(&polls));
+    for pid in &pids {
+        for thread in 0..12 {
+            scene = scene.thread(*pid, pid + thread * 100, 0.1, 10, std::slice::from_ref(&polls));
+        }
+    }
+    for link in &links {
+        scene = scene.channel(pipe(link, &[&[TRAINER], &*pids].concat(), &pids));
+    }
+    let begun = Instant::now();
+    adds_up(&scene.chain());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn threads_that_come_and_go_leave_nothing_behind() {
+    let mut rates = Rates::default();
+    let begun = Instant::now();
+    for at in 1..20_u64 {
+        let mut scene = fed().worker(11, &[running()]);
+        for thread in 0..1000 {
+            let tid = 1000 + u32::try_from(at).unwrap() * 1000 + thread;
+            scene = scene.thread(TRAINER, tid, 0.01, 10, &[running(), futex(None)]);
+        }
+        let frame = rates.next(Arc::new(scene.sample(at)));
+        frame.trainers[0].chain.iter().for_each(adds_up);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    let mut beside = Beside::default();
+    for at in 0..2000 {
+        beside.add([(1, at)].into_iter());
+    }
+    assert!(beside.ran.len() <= BESIDE);
+    (0..60).for_each(|_| beside.fade());
+    assert_eq!(beside.ran.len(), 0);
+}
+
+/// One of everything that a thread may be seen doing.
+fn any_observation() -> impl Strategy<Value = Observation> {
+    let link = (0..6_u32).prop_map(|at| if at < 4 { format!("pipe:[{at}]") } else { format!("socket:[{at}]") });
+    let descriptor = (link, any::<bool>()).prop_map(|(link, writes)| Descriptor { link: link.into(), writes });
+    let descriptors = prop::collection::vec(descriptor, 0..4);
+    prop_oneof![
+        Just(running()),
+        Just(disk()),
+        Just(sleeps()),
+        Just(Observation::default()),
+        prop::option::of(-5..9000_i32).prop_map(futex),
+        prop::option::of(8..20_u64).prop_map(|argument| Observation { argument, ..call(61) }),
+        (prop::sample::select(vec![0, 1, 7, 16, 23, 45, 72, 73, 232, -1]), descriptors).prop_map(
+            |(number, descriptors)| Observation {
+                wchan: Some(if number == 0 { "anon_pipe_read" } else { "wait_woken" }.into()),
+                descriptors,
+                ..call(number)
+            }
+        ),
+    ]
+}
+
+fn any_scene() -> impl Strategy<Value = Scene> {
+    let does = || prop::collection::vec(any_observation(), 1..4);
+    let thread = (10..16_u32, 0..4_u32, prop_oneof![Just(0.0), 0.0..1.0], 0..300_u64, does());
+    let pids = || prop::collection::vec(9..17_u32, 0..4);
+    let channel = (0..6_u32, pids(), pids(), any::<bool>()).prop_map(|(at, readers, writers, remote)| {
+        let link = if at < 4 { format!("pipe:[{at}]") } else { format!("socket:[{at}]") };
+        Channel { remote: remote.then(|| "1.2.3.4:5".into()), ..pipe(&link, &readers, &writers) }
+    });
+    let lock = (9..17_u32, 0..17_u32).prop_map(|(waiter, holder)| LockWait { waiter, holder });
+    (
+        does(),
+        prop::collection::vec(thread, 0..12),
+        prop::collection::vec(channel, 0..8),
+        prop::collection::vec(lock, 0..3),
+        any::<bool>(),
+        prop::option::of(0..100_u32),
+        prop::collection::vec(11..14_u32, 0..3),
+    )
+        .prop_map(|(main, threads, channels, locks, no_syscall, device_pct, workers)| {
+            let scene = Scene { channels, locks, no_syscall, device_pct, workers, outside: vec![15], ..Scene::default() };
+            let mut scene = scene.main(TRAINER, &main);
+            for (pid, number, cpu, wakes, does) in threads {
+                let tid = pid + number * 100;
+                if scene.actors.iter().all(|actor| actor.tid != tid) {
+                    scene = scene.thread(pid, tid, cpu, wakes, &does);
+                }
+            }
+            scene
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_shares_of_all_ends_add_up(scene in any_scene()) {
+        let begun = Instant::now();
+        let mut rates = Rates::default();
+        for at in 1..4 {
+            let frame = rates.next(Arc::new(scene.sample(at)));
+            for chain in frame.trainers.iter().filter_map(|trainer| trainer.chain.as_ref()) {
+                adds_up(chain);
+                prop_assert!(at == 1 || chain.seconds > 0.0);
+            }
+            for trainer in &frame.trainers {
+                let total = trainer.split_s.total();
+                prop_assert!((total - trainer.seconds_seen).abs() < 1e-6, "{} {}", total, trainer.seconds_seen);
+            }
+        }
+        prop_assert!(begun.elapsed() < Duration::from_secs(5));
+    }
+}
