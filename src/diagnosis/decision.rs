@@ -7,6 +7,7 @@
 
 use crate::rates::stacks::Activity;
 
+use super::causes::starvation::others_hold;
 use super::causes::throttled::is_held_down;
 use super::causes::{Case, Cause, Finding, Judgement, Known, Loss};
 use super::class::{Class, Phase};
@@ -31,6 +32,7 @@ thresholds! {
     UNEVEN = 0.40, "share", "devices that do the same differ by less";
     UNEVEN_TOO = 0.40, "confidence", "uneven devices may have uneven work as well as slow exchange";
     THROTTLED_TOO = 0.50, "confidence", "clocks that are held down cost as soon as the device is the limit";
+    NEIGHBOURS_TOO = 0.40, "confidence", "the smaller part of what the loop loses";
     STEAL = 0.10, "share", "a tenth of the CPU time is what a person would fix";
     STEAL_TOO = 0.50, "confidence", "who takes it is not seen";
     AT_REST = 0.90, "share", "workers that have nothing to do nearly all the time";
@@ -137,6 +139,17 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         let text = "the hypervisor takes more than a tenth of the CPU time (steal)";
         other(Cause::NoisyNeighbour, STEAL_TOO, text.into());
     }
+    let queues = main.run_delay.is_some_and(|delay| delay >= MAIN_RUN_DELAY);
+    let named = judgement.cause == Some(Cause::NoisyNeighbour)
+        || judgement.others.iter().any(|known| known.cause == Some(Cause::NoisyNeighbour));
+    if queues && !named && matches!(class, Class::Cpu | Class::DataLoader | Class::Io) && others_hold(case) {
+        let delay = percent(main.run_delay.unwrap_or(0.0));
+        let text = format!("other processes hold CPUs: the loop's thread queues {delay} of its runnable time");
+        judgement.others.push(Finding::of(Cause::NoisyNeighbour, NEIGHBOURS_TOO.value, text));
+    }
+    let mut other = |cause: Cause, confidence: Threshold, text: String| {
+        judgement.others.push(Finding::of(cause, confidence.value, text));
+    };
     let resting = window.workers.as_ref().filter(|workers| class == Class::Gpu && workers.idle > AT_REST);
     if let Some(workers) = resting.filter(|workers| workers.count as f64 > window.cpu.cores.unwrap_or(f64::MAX)) {
         let text = format!("{} workers have nothing to do {} of the time", workers.count, percent(workers.idle));

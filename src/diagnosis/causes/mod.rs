@@ -9,7 +9,7 @@ mod judgement;
 mod source;
 mod spec;
 mod stages;
-mod starvation;
+pub(super) mod starvation;
 mod states;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]

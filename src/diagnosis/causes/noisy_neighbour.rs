@@ -4,7 +4,7 @@ use super::*;
 
 thresholds! {
     NEIGHBOURS_HELP = 0.50, "share of input wait", "the larger half names the cause";
-    OWN_TIME = 0.75, "of the confidence", "without the others most of the waiting would be left";
+    OWN_TIME = 0.60, "of the confidence", "without the others most of the waiting would be left";
     LEFT = 0.75, "of the confidence", "what would be left is computed, not seen";
 }
 
@@ -16,8 +16,9 @@ pub(super) const CAUSE: Spec = Spec {
         SHORT_OF_CPU,
         "the job's threads queue for a CPU at least `run_delay` of their runnable time",
         "other processes use at least `neighbour`, and `of_the_job` and more",
-        "less sure where the workers' own time for a batch, without queueing, would leave more than \
-         `neighbours_help` of the waiting",
+        "the larger part of the wait is queueing: where the workers' own time for a batch would leave more than \
+         `neighbours_help` of it, or the main thread queues less than `larger_half` of its runnable time, they are a finding \
+         beside another",
     ],
     judge: |case| match starvation::queueing(case).filter(|queueing| queueing.neighbours) {
         Some(queueing) => Some(without_them(Judgement::of(Cause::NoisyNeighbour, queueing.confidence), case)),
@@ -55,12 +56,12 @@ fn without_them(judgement: Judgement, case: &Case<'_>) -> Judgement {
     let undisturbed = Case { sure, undisturbed: true, known: Known::default(), ..case.clone() };
     let of_loader = Cause::ALL.iter().filter(|cause| cause.spec().class == Class::DataLoader);
     let left = of_loader.into_iter().find_map(|cause| cause.judge(&undisturbed)).unwrap_or_default();
-    let judgement = if left_s > (1.0 - NEIGHBOURS_HELP.value) * (fed.step_s - fed.floor_s()) {
-        let words = "the workers' own time for a batch, without queueing, is most of what the loop waits for";
-        judgement.less_sure(OWN_TIME, words)
-    } else {
-        judgement
-    };
+    // The larger part of the wait is what to change first.
+    if left_s > (1.0 - NEIGHBOURS_HELP.value) * (fed.step_s - fed.floor_s()) && left.cause.is_some() {
+        let words = "other processes hold CPUs as well: the smaller part of the wait is queueing for them";
+        let left = Judgement { confidence: left.confidence * LEFT.value, ..left };
+        return left.other(Cause::NoisyNeighbour, judgement.confidence * OWN_TIME.value, words);
+    }
     let confidence = (left.confidence * LEFT.value).min(judgement.confidence);
     let words = "without the other processes this would still hold the loop back";
     judgement.other(left.cause.unwrap_or(Cause::TooFewWorkers), confidence, words)

@@ -73,8 +73,9 @@ pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
     let cores = cpu.usable();
     let others = cpu.others.unwrap_or(0.0);
     let neighbours = others_hold(case) && others >= OF_THE_JOB.value * cpu.job.unwrap_or(0.0);
-    if neighbours && !queues {
-        return None; // they take what the job leaves: nothing of it waits for a CPU
+    // They take what the job leaves: nothing of it waits for a CPU. Or its own work is the larger part.
+    if neighbours && (!queues || workers.is_none() && wanted < LARGER_HALF) {
+        return None;
     }
     let strength = QUEUEING.part(wanted).max(if full { QUEUES_NOT.value } else { 0.0 });
     let crowded = cpu.active_threads.unwrap_or(0.0) >= OVERSUBSCRIBED.value * cores
@@ -83,7 +84,7 @@ pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
 }
 
 /// Others use a good part of the CPUs.
-pub(super) fn others_hold(case: &Case<'_>) -> bool {
+pub(in crate::diagnosis) fn others_hold(case: &Case<'_>) -> bool {
     case.window.cpu.others.unwrap_or(0.0) >= NEIGHBOUR.value * case.window.cpu.usable()
 }
 
