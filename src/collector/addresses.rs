@@ -4,9 +4,8 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::Options;
 use super::latest::{Latest, status};
-use super::threads::RETRY;
+use super::{Options, RETRY};
 use crate::sample::{SourceState, SourceStatus};
 use crate::sources::clock;
 use crate::sources::perf_events::AddressReader;

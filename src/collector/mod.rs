@@ -43,6 +43,9 @@ pub use stacks::Demand;
 /// each (nvmlDeviceGetPcieThroughput's window).
 const GRACE_MS: u64 = 60;
 
+/// A lost driver, or a kernel that refused, is asked again after this time.
+const RETRY: Duration = Duration::from_secs(30);
+
 /// How long the end waits for a running py-spy to be ended.
 const STACKS_END: Duration = Duration::from_millis(500);
 

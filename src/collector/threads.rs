@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::latest::{Latest, status};
-use super::{Options, addresses, spawn, stacks};
+use super::{Options, RETRY, addresses, spawn, stacks};
 use crate::sample::{ConnectionsSample, SourceState, SourceStatus};
 use crate::sources::cgroup::{CgroupReader, allowed_cpus};
 use crate::sources::clock;
@@ -28,8 +28,6 @@ const MOST_ROUNDS: u32 = 5000;
 /// Each gap between rounds is drawn evenly from half to one and a half of [`ROUND`]: a fixed beat could fall into step
 /// with a training loop of the same period and see only one side of it.
 const JITTER: f64 = 0.5;
-/// A lost driver, or a kernel that refused, is asked again after this time.
-pub(super) const RETRY: Duration = Duration::from_secs(30);
 /// The affinity mask is read every so many ticks.
 const AFFINITY_EVERY: u64 = 10;
 

@@ -190,7 +190,8 @@ mod tests {
         let addresses =
             AddressesSample { files: files.map(Arc::from).to_vec(), window_ns: 1, ..AddressesSample::default() };
         let after = sample(&Sample { addresses: Some(Arc::new(addresses)), ..Sample::default() }).addresses.unwrap();
-        let wanted = ["[vdso]", "", "libjpeg.so.62 (deleted)", "/site-packages/numpy/random/mtrand.so"];
+        let wanted =
+            ["[vdso]", "", "libjpeg.so.62 (deleted)", "/lib/python3.11/site-packages/numpy/random/mtrand.so"];
         assert_eq!((after.files.clone(), after.window_ns), (wanted.map(Arc::from).to_vec(), 1));
     }
 

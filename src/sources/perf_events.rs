@@ -31,7 +31,7 @@ const RATE_HZ: u32 = 49;
 /// A thread is worth an event when it ran for this share of the time between two reads.
 const RUNS: f64 = 0.02;
 /// A thread that is given a CPU more often than this each second is left alone: the kernel sets and stops the clock each
-/// time, which costs the thread 4 µs in a virtual machine, so at this rate 0.1 %. Beside that 49 samples a second are
+/// time, which costs the thread 3.5 µs in a virtual machine, so at this rate 0.09 %. Beside that 49 samples a second are
 /// nothing (0.01 %); both are printed by the measurements among the tests.
 const SWITCHES_S: f64 = 250.0;
 /// Who is sampled already goes before others of its use up to this factor: changing costs, and begins a window anew.
@@ -189,7 +189,8 @@ impl AddressReader {
         }
     }
 
-    /// What the planned threads did since the last call; nothing of those that were not planned then.
+    /// What the planned threads did since the last call. Of those that are new it is not known yet whether they are
+    /// switched too often.
     fn uses(&mut self, job: &JobSample) -> Vec<Use> {
         let span_ns = job.monotonic_ns.saturating_sub(std::mem::replace(&mut self.used_at_ns, job.monotonic_ns));
         let span_s = span_ns.max(1) as f64 / 1e9;
