@@ -6,6 +6,7 @@
 //! opens what a descriptor points to. Everything that is read is bounded, for each round or each tick: what is left over is
 //! not known, or known later.
 
+mod locks;
 mod outside;
 mod sockets;
 
@@ -16,9 +17,10 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, readlinkat_raw, statat};
 use rustix::io::Errno;
 
-use super::fields::{Fields, lines, number, text};
+use super::fields::{Fields, lines, text};
 use super::files::read_once;
 use crate::sample::{Channel, ConnectionsSample, Descriptor, LockWait};
+use locks::{open_file, waits_for_locks};
 use outside::HostScan;
 use sockets::{Far, Sockets};
 
@@ -323,18 +325,6 @@ fn read_link(path: &Path, links: &mut BTreeSet<Arc<str>>) -> Option<Arc<str>> {
     Some(link)
 }
 
-/// The name of a file that a process has open.
-fn open_file(proc_root: &Path, pid: u32, inode: u64) -> Option<Arc<str>> {
-    let path = proc_root.join(format!("{pid}/fd"));
-    let entries = std::fs::read_dir(&path).ok()?.filter_map(Result::ok).take(MOST_DESCRIPTORS);
-    let found = entries.map(|entry| entry.path()).find(|link| {
-        let is_file = |target: &Path| target.is_absolute();
-        std::fs::read_link(link).is_ok_and(|target| is_file(&target))
-            && rustix::fs::stat(link).is_ok_and(|stat| stat.st_ino == inode)
-    })?;
-    read_link(&found, &mut BTreeSet::new())
-}
-
 /// The pipes and sockets that a process holds open, how many descriptors were looked at, and whether they may not be read.
 fn open_ends(proc_root: &Path, pid: u32) -> (Vec<End>, usize, bool) {
     let mut ends: HashMap<Arc<str>, (bool, bool)> = HashMap::new();
@@ -406,27 +396,6 @@ fn epoll_targets(listed: &[u8]) -> impl Iterator<Item = (u32, bool)> + '_ {
         let fd = u32::try_from(fields.number()?).ok()?;
         let events = fields.nth(1).and_then(|hex| u64::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
         Some((fd, events.is_some_and(|events| events & EPOLLOUT != 0 && events & EPOLLIN == 0)))
-    })
-}
-
-/// Who waits for a lock that whom holds (`/proc/locks`; fs/locks.c, `lock_get_status`): the lines of the waiters come after
-/// the holder's, under the same number and with an arrow.
-fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = (LockWait, Option<u64>)> + '_ {
-    let mut holder = None;
-    lines(locks).filter_map(move |line| {
-        let mut fields = Fields::of(line);
-        let at = fields.next()?;
-        let waits = fields.clone().next() == Some(b"->".as_slice());
-        // NUMBER: [->] POSIX ADVISORY WRITE PID DEVICE:INODE START END
-        let pid = fields.nth(if waits { 4 } else { 3 }).and_then(number).and_then(|pid| u32::try_from(pid).ok());
-        if !waits {
-            holder = Some((at, pid));
-            return None;
-        }
-        let holder = holder.filter(|(of, _)| *of == at).and_then(|(_, pid)| pid);
-        // DEVICE:INODE is MAJOR:MINOR:INODE.
-        let inode = fields.next().and_then(|field| number(field.rsplit(|byte| *byte == b':').next()?));
-        Some((LockWait { waiter: pid?, holder: holder.unwrap_or(0), path: None }, inode))
     })
 }
 

@@ -1,0 +1,191 @@
+//! Waits on descriptors and file locks: who holds the other end.
+
+use std::sync::Arc;
+
+use super::super::{Edge, End, Way};
+use super::{CANDIDATES, DEPTH, Graph, Thread};
+use crate::rates::wait::Wait;
+use crate::sample::syscall::{FdUse, fd_use};
+use crate::sample::{Channel, Descriptor, Observation, ProcessRole};
+
+impl Graph<'_> {
+    pub(super) fn of_descriptors(
+        &self,
+        at: usize,
+        thread: &Thread<'_>,
+        seen: &Observation,
+        path: &mut Vec<usize>,
+    ) -> Vec<Way> {
+        let guessed: Vec<Descriptor>;
+        let descriptors = if seen.descriptors.is_empty() && !self.exact {
+            guessed = self.guessed(thread, seen);
+            &guessed
+        } else {
+            &seen.descriptors
+        };
+        let used = seen.call.and_then(|number| fd_use(self.machine, number));
+        match used {
+            Some(FdUse::Locks) => return self.of_lock(thread.pid, descriptors.first(), path),
+            None if seen.call.is_none() && waits_for_lock(seen) => return self.of_lock(thread.pid, None, path),
+            Some(FdUse::Accepts) => return vec![Way::end(End::Asked)],
+            _ => {}
+        }
+        let mut alternatives = Vec::new();
+        for descriptor in descriptors.iter().take(CANDIDATES) {
+            alternatives.extend(self.of_descriptor(at, thread.pid, descriptor, used == Some(FdUse::Reads), path));
+        }
+        let ways = self.best(alternatives);
+        // torch's loader names its wait itself: a worker that is not followed yet is one all the same.
+        let nobody = ways.iter().all(|way| way.hops.is_empty() && way.end == End::Unknown);
+        if nobody && thread.wait == Wait::LoaderPoll { vec![Way::end(End::Loader)] } else { ways }
+    }
+
+    pub(super) fn of_lock(&self, pid: u32, file: Option<&Descriptor>, path: &mut Vec<usize>) -> Vec<Way> {
+        let lock = self.locks.get(&pid);
+        let known = file.map(|file| &file.link).or_else(|| lock.and_then(|lock| lock.path.as_ref()));
+        let name = known.map_or_else(|| Arc::from(""), Arc::clone);
+        let holder = lock.map(|lock| lock.holder).filter(|holder| *holder != 0 && *holder != pid);
+        match holder {
+            Some(holder) => {
+                let ways = self.of_process_way(holder, Edge::FileLock, path);
+                ways.into_iter().map(|way| Way { name: Some(Arc::clone(&name)), ..way }).collect()
+            }
+            None => vec![Way::end(End::Lock(name))],
+        }
+    }
+
+    /// Ways over one descriptor; nothing where it leads nowhere.
+    pub(super) fn of_descriptor(
+        &self,
+        at: usize,
+        pid: u32,
+        descriptor: &Descriptor,
+        reads: bool,
+        path: &mut Vec<usize>,
+    ) -> Vec<Vec<Way>> {
+        if self.steps.get() == 0 {
+            return Vec::new();
+        }
+        let link = &*descriptor.link;
+        if link.starts_with("/dev/nvidia") {
+            return vec![vec![Way::end(End::Device)]];
+        }
+        if link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") {
+            return vec![vec![Way::end(End::Terminal)]];
+        }
+        let is_pipe = link.starts_with("pipe:");
+        if !is_pipe && !link.starts_with("socket:") {
+            return Vec::new();
+        }
+        let channel = self.channels.get(link);
+        let mut pids: Vec<u32> = match channel {
+            Some(channel) if is_pipe && descriptor.writes => channel.readers.clone(),
+            Some(channel) => channel.writers.clone(),
+            None => Vec::new(),
+        };
+        let within = pids.contains(&pid);
+        pids.retain(|other| *other != pid);
+        let remote = channel.and_then(|channel| channel.remote.clone());
+        if pids.is_empty() && remote.is_none() && !is_pipe && reads {
+            // A socket that was made for a moment, to pass a descriptor on: of those that share a pipe with this process.
+            pids = self.pipe_partners(pid);
+        }
+        if pids.is_empty() && within {
+            let companions = self.companions(at, path);
+            return companions
+                .into_iter()
+                .take(CANDIDATES)
+                .map(|other| {
+                    path.push(other);
+                    let ways = self.to_threads(&[other], Edge::Thread, |at| {
+                        if path.len() < DEPTH { self.ways(at, path) } else { vec![Way::end(End::Unknown)] }
+                    });
+                    path.pop();
+                    ways
+                })
+                .collect();
+        }
+        let pids = self.likeliest(pid, pids);
+        let by = match &remote {
+            _ if descriptor.writes => Edge::Writes,
+            Some(_) => Edge::Network,
+            None => Edge::Reads,
+        };
+        let mut found: Vec<Vec<Way>> =
+            pids.into_iter().take(CANDIDATES).map(|other| self.of_process_way(other, by, path)).collect();
+        if let Some(remote) = remote {
+            // It waits for us in turn: nothing to do.
+            let asked = |ways: &Vec<Way>| ways.iter().all(|way| way.end == End::Asked && way.hops.is_empty());
+            if !found.is_empty() && found.iter().all(asked) {
+                return found;
+            }
+            // A server here that computes or reads is the end; one that sleeps, or is not seen, is an address.
+            found.retain(|ways| ways.iter().any(|way| way.end.rank() < End::Timer.rank()));
+            if found.is_empty() {
+                found.push(vec![Way::end(End::Net(remote))]);
+            }
+        }
+        found
+    }
+
+    /// Of several that hold the other end of a pipe the data workers, where there are any, and those that move.
+    pub(super) fn likeliest(&self, pid: u32, pids: Vec<u32>) -> Vec<u32> {
+        let of = |wanted: &dyn Fn(u32) -> bool| pids.iter().copied().filter(|pid| wanted(*pid)).collect::<Vec<_>>();
+        let is_trainer = self.processes.get(&pid).is_some_and(|process| process.role == ProcessRole::Trainer);
+        let workers = of(&|pid| is_trainer && self.is_torch_worker(pid));
+        let moving = of(&|pid| self.moving.contains(&pid));
+        match () {
+            () if !workers.is_empty() => workers,
+            () if !moving.is_empty() => moving,
+            () => pids,
+        }
+    }
+
+    pub(super) fn pipe_partners(&self, pid: u32) -> Vec<u32> {
+        let mut partners: Vec<u32> = self
+            .channels
+            .values()
+            .filter(|channel| channel.readers.contains(&pid) || channel.writers.contains(&pid))
+            .flat_map(|channel| self.others(channel, pid))
+            .filter(|other| self.moving.contains(other))
+            .collect();
+        partners.sort_unstable();
+        partners.dedup();
+        partners
+    }
+
+    /// What a thread may wait on where its call may not be seen: every open end of its process that fits the kernel's
+    /// function, and whose other end somebody active holds.
+    pub(super) fn guessed(&self, thread: &Thread<'_>, seen: &Observation) -> Vec<Descriptor> {
+        let symbol = seen.wchan.as_deref().unwrap_or_default();
+        let writes = ["pipe_write", "stream_wait_memory", "sock_alloc_send", "wait_for_wmem"]
+            .iter()
+            .any(|part| symbol.contains(part));
+        let fits = |channel: &&&Channel| {
+            let pipe = channel.link.starts_with("pipe:");
+            let holds = match (pipe, writes) {
+                (true, true) => channel.writers.contains(&thread.pid),
+                _ => channel.readers.contains(&thread.pid),
+            };
+            let kind = match thread.wait {
+                Wait::Pipe => pipe,
+                Wait::Socket => !pipe,
+                _ => true,
+            };
+            let led =
+                channel.remote.is_some() || self.others(channel, thread.pid).any(|pid| self.moving.contains(&pid));
+            holds && kind && led
+        };
+        let found = self.channels.values().filter(fits);
+        let mut found: Vec<Descriptor> =
+            found.map(|channel| Descriptor { link: Arc::clone(&channel.link), writes }).collect();
+        found.sort_unstable_by(|a, b| a.link.cmp(&b.link));
+        found
+    }
+}
+
+/// The kernel's function is one in which threads wait for file locks (fs/locks.c).
+fn waits_for_lock(seen: &Observation) -> bool {
+    let symbol = seen.wchan.as_deref().unwrap_or_default();
+    ["lock_inode_wait", "lock_file_wait", "fcntl_setlk"].iter().any(|part| symbol.contains(part))
+}

@@ -1,0 +1,288 @@
+//! From a blocked thread to whoever would let it go on.
+
+use super::super::{Edge, End, Hop, Way};
+use super::{CANDIDATES, DEPTH, Graph, Thread};
+use crate::rates::wait::Wait;
+use crate::sample::Observation;
+
+/// Most threads and processes that one sample's wait is followed through; what lies beyond is unknown.
+const STEPS: u32 = 512;
+/// Most different ways that one wait is passed on over.
+const WAYS: usize = 32;
+/// CPython's switch interval is 5 ms: a thread that waits for the interpreter lock looks again after it (Python/ceval_gil.c,
+/// `take_gil`). Milliseconds, rounded up.
+const SWITCH_MS: i32 = 6;
+/// So often a second does it wake meanwhile, at least, where the end of its wait may not be read: 230 were measured.
+const SWITCHES_S: f64 = 150.0;
+/// A holder of the interpreter lock computes at least this share of the time.
+const HOLDS_CPU: f64 = 0.05;
+
+impl Graph<'_> {
+    /// Where the wait of a thread leads at this round; `device` is the device's use around it, 0–1.
+    pub(in crate::rates) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> Vec<Way> {
+        let Some(at) = self.place(pid, tid) else { return vec![Way::end(End::Unknown)] };
+        self.steps.set(STEPS);
+        let ways = self.ways(at, &mut vec![at]);
+        let Some(thread) = self.threads.get(at) else { return ways };
+        let busy = device.filter(|busy| *busy >= crate::rates::kind::DEVICE_BUSY);
+        match (thread.wait, busy) {
+            // The wait has no name of its own: the device may be what is waited for.
+            (Wait::Sleep | Wait::Device, Some(_)) => vec![Way::end(End::Device)],
+            (Wait::Futex | Wait::Poll | Wait::Other, Some(busy)) if !self.has_channel(thread) => {
+                let leads = ways.iter().any(Way::leads);
+                if !leads {
+                    return vec![Way::end(End::Device)];
+                }
+                let by_lock = ways.iter().any(|way| way.hops.first().is_some_and(|hop| hop.by != Edge::Thread));
+                let computes = ways.iter().any(|way| way.hops.len() == 1 && way.end == End::Cpu);
+                if by_lock || computes {
+                    return ways;
+                }
+                let rest = ways.into_iter().map(|way| Way { share: way.share * (1.0 - busy), ..way });
+                rest.chain([Way { share: busy, ..Way::end(End::Device) }]).collect()
+            }
+            _ => ways,
+        }
+    }
+
+    /// The ways from a thread on; `path` are the threads that lead here, itself included. The shares add up to 1.
+    pub(super) fn ways(&self, at: usize, path: &mut Vec<usize>) -> Vec<Way> {
+        let Some(thread) = self.threads.get(at) else { return vec![Way::end(End::Unknown)] };
+        let Some(seen) = thread.now else { return vec![Way::end(End::Unknown)] };
+        if !self.may_go_on() {
+            return vec![Way::end(End::Unknown)];
+        }
+        match thread.wait {
+            Wait::Running => vec![Way::end(End::Cpu)],
+            Wait::DiskRead => vec![Way::end(End::Disk)],
+            Wait::DiskWrite => vec![Way::end(End::Flush)],
+            Wait::Memory => vec![Way::end(End::Memory)],
+            Wait::Stopped => vec![Way::end(End::Stopped)],
+            Wait::Sleep => vec![Way::end(End::Timer)],
+            Wait::Device => vec![Way::end(End::Device)],
+            Wait::Unknown => vec![Way::end(End::Unknown)],
+            Wait::Child => self.of_child(thread, seen, path),
+            Wait::Futex => self.of_futex(at, thread, seen, path),
+            Wait::LoaderPoll if self.is_torch_worker(thread.pid) => vec![Way::end(End::Asked)],
+            Wait::LoaderPoll | Wait::Poll | Wait::Pipe | Wait::Socket | Wait::Other => {
+                self.of_descriptors(at, thread, seen, path)
+            }
+        }
+    }
+
+    fn of_child(&self, thread: &Thread<'_>, seen: &Observation, path: &mut Vec<usize>) -> Vec<Way> {
+        // wait4 names the child first; waitid after the kind of what is named, so its first argument is small.
+        let named = seen.argument.and_then(|pid| u32::try_from(pid).ok());
+        let named = named.filter(|pid| self.by_process.contains_key(pid));
+        let children: Vec<u32> = match named {
+            Some(pid) => vec![pid],
+            None => self.processes.values().filter(|one| one.parent == thread.pid).map(|one| one.id.pid).collect(),
+        };
+        self.best(
+            children.into_iter().take(CANDIDATES).map(|pid| self.of_process_way(pid, Edge::Child, path)).collect(),
+        )
+    }
+
+    fn of_futex(&self, at: usize, thread: &Thread<'_>, seen: &Observation, path: &mut Vec<usize>) -> Vec<Way> {
+        const PRIVATE: u32 = 128;
+        let others = self.companions(at, path);
+        let running = |of: &[usize]| -> Vec<usize> {
+            of.iter()
+                .copied()
+                .filter(|at| self.threads.get(*at).is_some_and(|one| one.wait == Wait::Running))
+                .collect()
+        };
+        let run = running(&others);
+        // A lock that other processes share: whoever of them runs.
+        let shared = seen.operation.is_some_and(|operation| operation & PRIVATE == 0);
+        let short = seen.deadline_ms.is_some_and(|ahead| ahead <= SWITCH_MS);
+        let switches = !self.exact && thread.wakes_s > SWITCHES_S && !run.is_empty();
+        if short || switches {
+            let computes = |at: &usize| self.threads.get(*at).is_some_and(|one| one.cpu >= HOLDS_CPU);
+            let holders: Vec<usize> = match run.is_empty() {
+                false => run.clone(),
+                true => others.iter().copied().filter(computes).collect(),
+            };
+            if !holders.is_empty() {
+                return self.to_threads(&holders, Edge::InterpreterLock, |_| vec![Way::end(End::Cpu)]);
+            }
+        }
+        if !run.is_empty() {
+            return self.to_threads(&run, Edge::Thread, |_| vec![Way::end(End::Cpu)]);
+        }
+        let mut alternatives = Vec::new();
+        for other in others.into_iter().take(CANDIDATES) {
+            let blocked_outside = self
+                .threads
+                .get(other)
+                .is_some_and(|one| !matches!(one.wait, Wait::Futex | Wait::Unknown) && path.len() < DEPTH);
+            if blocked_outside {
+                path.push(other);
+                let ways = self.to_threads(&[other], Edge::Thread, |at| self.ways(at, path));
+                path.pop();
+                alternatives.push(ways);
+            }
+        }
+        if shared {
+            let pids: Vec<u32> = self.by_process.keys().copied().filter(|pid| *pid != thread.pid).collect();
+            for pid in pids.into_iter().filter(|pid| self.is_child_of_trainer(*pid)).take(CANDIDATES) {
+                let at: Vec<usize> = self.active_of(pid, path);
+                let run = running(&at);
+                if !run.is_empty() {
+                    alternatives.push(self.to_threads(&run, Edge::SharedMemory, |_| vec![Way::end(End::Cpu)]));
+                }
+            }
+        }
+        self.best(alternatives)
+    }
+
+    /// It waits on a pipe or socket that leads somewhere.
+    fn has_channel(&self, thread: &Thread<'_>) -> bool {
+        let descriptors = thread.now.map(|seen| seen.descriptors.as_slice()).unwrap_or_default();
+        descriptors.iter().any(|descriptor| {
+            self.channels
+                .get(&*descriptor.link)
+                .is_some_and(|channel| channel.remote.is_some() || self.others(channel, thread.pid).next().is_some())
+        })
+    }
+
+    /// Counts a step; false once there were too many.
+    pub(super) fn may_go_on(&self) -> bool {
+        let left = self.steps.get();
+        self.steps.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    /// Ways over each of these threads, in equal parts.
+    pub(super) fn to_threads(&self, to: &[usize], by: Edge, mut on: impl FnMut(usize) -> Vec<Way>) -> Vec<Way> {
+        let part = 1.0 / to.len().max(1) as f64;
+        let mut ways = Vec::new();
+        for at in to {
+            let Some(thread) = self.threads.get(*at) else { continue };
+            let hop = Hop { by, pid: thread.pid, tid: thread.tid };
+            ways.extend(on(*at).into_iter().map(|way| way.after(hop.clone(), part)));
+        }
+        ways
+    }
+
+    /// What a process does that is waited for: whoever of its threads runs, else what its main thread waits for, or the
+    /// most active one where that rests.
+    pub(super) fn of_process_way(&self, pid: u32, by: Edge, path: &mut Vec<usize>) -> Vec<Way> {
+        if path.iter().any(|at| self.threads.get(*at).is_some_and(|thread| thread.pid == pid)) {
+            return vec![Way::end(End::Asked)];
+        }
+        if !self.may_go_on() {
+            return vec![Way::end(End::Unknown)];
+        }
+        let active = self.active_of(pid, path);
+        let run: Vec<usize> = active
+            .iter()
+            .copied()
+            .filter(|at| self.threads.get(*at).is_some_and(|one| one.wait == Wait::Running))
+            .collect();
+        if !run.is_empty() {
+            return self.to_threads(&run, by, |_| vec![Way::end(End::Cpu)]);
+        }
+        let main = self.place(pid, pid);
+        let of = |at: &usize| self.threads.get(*at);
+        let busiest = active.iter().copied().max_by(|a, b| {
+            let weight = |at: &usize| of(at).map_or(0.0, |one| one.cpu + one.wakes_s * 1e-3);
+            weight(a).total_cmp(&weight(b))
+        });
+        let Some(at) = main.filter(|main| active.contains(main)).or(busiest).or(main) else {
+            return vec![Way::end(End::Unknown).after(Hop { by, pid, tid: pid }, 1.0)];
+        };
+        if path.len() >= DEPTH {
+            return vec![Way::end(End::Unknown)];
+        }
+        path.push(at);
+        let ways = self.to_threads(&[at], by, |at| self.ways(at, path));
+        path.pop();
+        ways
+    }
+
+    /// What a data worker's main thread waits for where that is a thread of its own process: the kind of wait at its end.
+    pub(in crate::rates) fn own_wait(&self, pid: u32) -> Option<Wait> {
+        let at = self.place(pid, pid)?;
+        let main = self.threads.get(at).filter(|main| main.wait == Wait::Futex && main.now.is_some())?;
+        let ways = self.ways(at, &mut vec![at]);
+        let way = ways.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
+        let own = way.hops.first().is_some_and(|hop| hop.pid == main.pid && hop.by == Edge::Thread);
+        Some(match way.end {
+            _ if !own => return None,
+            End::Cpu => Wait::Running,
+            End::Disk => Wait::DiskRead,
+            End::Memory => Wait::Memory,
+            End::Flush => Wait::DiskWrite,
+            End::Net(_) => Wait::Socket,
+            End::Timer => Wait::Sleep,
+            _ => return None,
+        })
+    }
+
+    /// The alternatives that end best, in equal parts: whoever works is why the others wait.
+    pub(super) fn best(&self, mut alternatives: Vec<Vec<Way>>) -> Vec<Way> {
+        let rank = |ways: &[Way]| ways.iter().map(|way| way.end.rank()).min().unwrap_or(u8::MAX);
+        let Some(least) = alternatives.iter().map(|ways| rank(ways)).min() else {
+            return vec![Way::end(End::Unknown)];
+        };
+        alternatives.retain(|ways| rank(ways) == least);
+        let part = 1.0 / alternatives.len() as f64;
+        few(alternatives.into_iter().flatten().map(|way| Way { share: way.share * part, ..way }))
+    }
+}
+
+/// Equal ways as one, and what is beyond [`WAYS`] of them as one with an unknown end.
+fn few(ways: impl Iterator<Item = Way>) -> Vec<Way> {
+    let mut kept: Vec<Way> = Vec::new();
+    let mut rest = 0.0;
+    for way in ways {
+        let same = |one: &Way| (&one.end, &one.name, &one.hops) == (&way.end, &way.name, &way.hops);
+        let known = kept.iter().position(same).and_then(|at| kept.get_mut(at));
+        if let Some(known) = known {
+            known.share += way.share;
+        } else if kept.len() < WAYS {
+            kept.push(way);
+        } else {
+            rest += way.share;
+        }
+    }
+    if rest > 0.0 {
+        kept.push(Way { share: rest, ..Way::end(End::Unknown) });
+    }
+    kept
+}
+
+impl Way {
+    /// It ends at something that explains a wait, or goes over a lock or a full pipe, whose owner does whatever it does.
+    pub(super) fn leads(&self) -> bool {
+        let held = |hop: &Hop| matches!(hop.by, Edge::FileLock | Edge::Writes);
+        self.end.rank() < End::Timer.rank() || self.hops.iter().any(held)
+    }
+
+    pub(super) fn end(end: End) -> Self {
+        Self { hops: Vec::new(), end, name: None, share: 1.0 }
+    }
+
+    /// The same, one thread later.
+    pub(super) fn after(mut self, hop: Hop, part: f64) -> Self {
+        self.hops.insert(0, hop);
+        self.share *= part;
+        self
+    }
+}
+
+impl End {
+    /// Where several ways are possible: the likelier to be what the others wait for, the smaller.
+    pub(super) fn rank(&self) -> u8 {
+        match self {
+            Self::Cpu => 0,
+            Self::Disk | Self::Flush | Self::Memory => 1,
+            Self::Net(_) | Self::Device | Self::Lock(_) => 2,
+            Self::Timer | Self::Stopped | Self::Terminal => 3,
+            Self::Loader => 7,
+            Self::Unknown => 8,
+            Self::Asked => 9,
+        }
+    }
+}
