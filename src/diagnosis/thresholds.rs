@@ -152,7 +152,7 @@ thresholds! {
     WORKERS_HELP = 0.60, "share of the gain", "else the work itself must get cheaper";
     /// Speed-up by more workers that is worth it whatever else could be gained.
     HELPFUL = 1.5, "times", "half as fast again for one changed number comes before any rewriting";
-    ALL_ALONG = 0.95, "share", "nothing else in between";
+    ALL_ALONG = 0.90, "share", "nothing else in between";
     STILL = 0.90, "share", "of a loop that goes on some waits lead somewhere";
     PHASE = 0.60, "share", "most of the time, with room for what lies between";
     MEMORY_PRESSURE = 10.0, "percent", "PSI: some task stalled on memory a tenth of the time (Documentation/accounting/psi.rst)";
