@@ -62,13 +62,16 @@ pub(in crate::diagnosis) struct Chain {
     pub peers: Vec<Peer>,
 }
 
+/// Threads on a way, its end, and its name.
+type Key<'a> = (&'a [Hop], &'a End, &'a Option<Arc<str>>);
+
 impl Chain {
     pub(super) fn of(span: &Span<'_>) -> Option<Self> {
         let last =
             span.frames.iter().rev().find_map(|frame| span.trainers(frame).find_map(|one| one.chain.as_ref()))?;
         let mut chain =
             Self { process: last.process, tid: last.tid, exact: true, peers: last.peers.clone(), ..Self::default() };
-        let mut sums: HashMap<(&[Hop], &End, &Option<Arc<str>>), (f64, f64)> = HashMap::new();
+        let mut sums: HashMap<Key<'_>, (f64, f64)> = HashMap::new();
         let mut seconds = 0.0;
         for one in span.frames.iter().flat_map(|frame| span.trainers(frame)).filter_map(|one| one.chain.as_ref()) {
             // A loop that moved to another thread, and the other ranks, have chains of their own.
@@ -184,11 +187,6 @@ impl Chain {
         self.ways.iter().filter(|way| way.part == part).max_by(|a, b| a.lost.total_cmp(&b.lost))
     }
 
-    /// The loop does not run on the main thread of its process.
-    pub fn is_aside(&self) -> bool {
-        self.tid != self.process.pid
-    }
-
     /// Who is at the end of the longest way of a part, for a sentence.
     pub fn who(&self, part: Part) -> Option<String> {
         let way = self.longest(part)?;
@@ -206,19 +204,5 @@ impl Chain {
             _ if last?.pid == self.process.pid => format!("thread {}", last?.tid),
             _ => name(last?.pid),
         })
-    }
-
-    /// Distinct processes at the end of the ways of a part, with their shares, the largest first.
-    pub fn whom(&self, part: Part) -> Vec<(u32, f64)> {
-        let mut sums: Vec<(u32, f64)> = Vec::new();
-        for way in self.ways.iter().filter(|way| way.part == part) {
-            let Some(hop) = way.hops.last() else { continue };
-            match sums.iter_mut().find(|(pid, _)| *pid == hop.pid) {
-                Some((_, sum)) => *sum += way.lost,
-                None => sums.push((hop.pid, way.lost)),
-            }
-        }
-        sums.sort_by(|a, b| b.1.total_cmp(&a.1));
-        sums
     }
 }
