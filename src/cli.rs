@@ -11,6 +11,7 @@ use crate::config::{Settings, is_said};
 use crate::diagnosis::causes;
 use crate::diagnosis::verdict::Class;
 use crate::errors::Failure;
+use crate::outputs::explanation::{TOPICS, topic};
 
 /// Attach to a running training job and see whether CPU, GPU, IO or the data-loader holds it back.
 ///
@@ -176,7 +177,8 @@ pub struct DoctorArgs {
 /// `explain`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ExplainArgs {
-    /// A cause, a class, or class/cause where two classes have it; without one, all of them with a line each.
+    /// A cause, a class, or class/cause where two classes have it; without one, all of them with a line each. `chain`:
+    /// how to read a wait chain.
     #[arg(value_name = "CAUSE", value_parser = CauseName, hide_possible_values = true)]
     pub cause: Option<String>,
     /// Print the same as one JSON object.
@@ -184,7 +186,7 @@ pub struct ExplainArgs {
     pub json: bool,
 }
 
-/// Takes what [`causes::named`] knows; completions offer the names.
+/// Takes what [`causes::named`] knows, and topics; completions offer the names.
 #[derive(Debug, Clone)]
 struct CauseName;
 
@@ -193,7 +195,7 @@ impl TypedValueParser for CauseName {
 
     fn parse_ref(&self, command: &clap::Command, _: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
         let text = value.to_string_lossy();
-        if !causes::named(&text).is_empty() {
+        if !causes::named(&text).is_empty() || topic(&text).is_some() {
             return Ok(text.into_owned());
         }
         let near = causes::near(&text);
@@ -208,7 +210,8 @@ impl TypedValueParser for CauseName {
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         let classes = Class::ALL.iter().map(|class| class.word());
-        let mut names: Vec<_> = classes.chain(causes::all().map(|cause| cause.name)).collect();
+        let topics = TOPICS.iter().map(|topic| topic.name);
+        let mut names: Vec<_> = classes.chain(causes::all().map(|cause| cause.name)).chain(topics).collect();
         names.sort_unstable();
         names.dedup();
         Some(Box::new(names.into_iter().map(PossibleValue::new)))

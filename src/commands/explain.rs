@@ -1,4 +1,5 @@
-//! `trainmon explain`: what the causes of verdicts mean, how each is recognised, and what to do. Needs no process.
+//! `trainmon explain`: what the causes of verdicts mean, how each is recognised, what to do, and how to read a wait chain.
+//! Needs no process.
 
 use std::process::ExitCode;
 
@@ -6,8 +7,14 @@ use crate::cli::ExplainArgs;
 use crate::diagnosis::causes::{self, Spec};
 use crate::outputs::explanation;
 
-/// Prints the list of classes and causes, those of one class, or everything about one cause.
+/// Prints the list of classes and causes, those of one class, or everything about one cause or topic.
 pub fn run(arguments: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    if let Some(topic) = arguments.cause.as_deref().and_then(explanation::topic) {
+        return super::print(match arguments.json {
+            true => serde_json::to_string_pretty(&explanation::topic_json(topic))? + "\n",
+            false => explanation::topic_page(topic),
+        });
+    }
     // A name that does not exist was refused by the command line.
     let asked: Vec<&Spec> = match &arguments.cause {
         Some(text) => causes::named(text),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::features::{Chain, Features, Way};
+use super::features::{Chain, Features, Way, program};
 use super::stats::round;
 use crate::rates::chain::{Edge, End};
 use crate::sample::process::TORCH_WORKER;
@@ -71,8 +71,20 @@ pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
 }
 
 /// The loop's own work.
+#[must_use]
+pub fn own(nodes: &[ChainNode]) -> Option<&ChainNode> {
+    nodes.iter().skip(1).find(|node| is_own(node))
+}
+
+/// What a node waits for.
+#[must_use]
+pub fn children<'a>(nodes: &'a [ChainNode], of: &ChainNode) -> Vec<&'a ChainNode> {
+    nodes.iter().filter(|node| of.waits_for.contains(&node.node)).collect()
+}
+
+/// A program may be called so too; it is a process.
 fn is_own(node: &ChainNode) -> bool {
-    node.name == "loop"
+    node.name == "loop" && node.kind == "thread"
 }
 
 /// From the loop to a node, both included.
@@ -239,7 +251,7 @@ impl Tree<'_> {
         if peer.comm.starts_with(TORCH_WORKER) || self.chain.is_loader(pid) {
             return "data worker".into();
         }
-        crate::text::sanitise(&peer.comm).into_owned()
+        program(peer)
     }
 }
 

@@ -10,6 +10,7 @@ use super::thresholds::*;
 
 thresholds! {
     AT_WORK = 0.10, "share", "workers that make batches, or wait for what they are made of";
+    ALL_ALONG = 0.95, "share", "nothing else in between";
     STILL = 0.90, "share", "of a loop that goes on some waits lead somewhere";
     NO_LOADING = 0.02, "share", "labelled workloads that load nothing stay below";
     BY_STATE = 0.99, "confidence", "the kernel says so";
@@ -47,7 +48,8 @@ fn by_stacks(window: &Features, stacks: &LoopStacks) -> Option<Phase> {
     match () {
         () if most(Activity::Import) && window.workers.is_none() => Some(Phase::Init),
         () if most(Activity::Compile) => Some(Phase::Compile),
-        () if stacks.validation >= PHASE => Some(Phase::Validation),
+        // Metrics at each step may be under no_grad too: a validation goes on for seconds, and nothing else happens meanwhile.
+        () if stacks.validation >= ALL_ALONG => Some(Phase::Validation),
         () => None,
     }
 }

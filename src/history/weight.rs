@@ -16,7 +16,13 @@ pub(super) fn of_frame(frame: &Frame) -> usize {
         + lists(&frame.processes, |p: &ProcessRates| p.command.len() + p.comm.len())
         + lists(&frame.workers, |_| 0)
         + lists(&frame.trainers, |t: &TrainerRates| {
-            size_of_val(&*t.wait_lengths_s) + size_of_val(&*t.step_lengths_s) + size_of_val(&*t.stalls)
+            size_of_val(&*t.wait_lengths_s)
+                + size_of_val(&*t.step_lengths_s)
+                + size_of_val(&*t.stalls)
+                + t.chain.as_ref().map_or(0, |chain| {
+                    lists(&chain.paths, |path| size_of_val(&*path.hops) + path.name.as_ref().map_or(0, |n| n.len()))
+                        + lists(&chain.peers, |peer| peer.command.len() + peer.comm.len())
+                })
         })
         + lists(&frame.threads, |t| t.name.len())
         + lists(&frame.thread_roles, |_| 0)
@@ -47,6 +53,10 @@ pub(super) fn of_verdict(verdict: &Verdict) -> usize {
         + lists(&verdict.workers, |w| w.hottest.as_ref().map_or(0, |h| h.function.len() + h.file.len()))
         + lists(&verdict.evidence, |e| e.signal.len() + e.unit.len() + e.text.len())
         + lists(&verdict.advice, |a| a.title.len() + a.why.len())
+        + lists(&verdict.chain, |node| {
+            let texts = [Some(&node.kind), Some(&node.name), Some(&node.state), node.at.as_ref(), node.by.as_ref()];
+            texts.into_iter().flatten().map(String::len).sum::<usize>() + size_of_val(&*node.waits_for)
+        })
         + lists(&verdict.other_findings, |f| f.text.len())
         + lists(&verdict.not_seen, |n| n.what.len() + n.why.len() + n.mend.as_ref().map_or(0, String::len))
         + verdict

@@ -1,17 +1,24 @@
 //! A sample without the directories of the machine it was taken on, for recordings that are given to others.
 //!
 //! Command lines, mount points and mount sources, control groups and the reasons that sources give keep the last part
-//! of each path. The names of data files, and processes that are not the job's, are left out. Everything that a verdict
-//! rests on stays, so the verdict is the same.
+//! of each path, and so do files that threads wait for. Of addresses elsewhere the port is kept. The names of data files,
+//! and processes that are not the job's and that it does not wait for, are left out. Everything that a verdict rests on
+//! stays, so the verdict is the same.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::sample::recording::Header;
 use crate::sample::stacks::is_user_code;
-use crate::sample::{JobSample, Sample, StacksSample, StorageSample};
+use crate::sample::{
+    ConnectionsSample, JobSample, ProcessSample, Sample, SamplerSample, StacksSample, StorageSample,
+};
 
 /// Paths below these are the kernel's own, the same on every machine.
 const KERNELS: [&str; 2] = ["/proc/", "/sys/"];
+
+/// What the kind of a wait is told by.
+const DEVICES: [&str; 3] = ["/dev/nvidia", "/dev/pts/", "/dev/tty"];
 
 /// What separates one path from the next, or from what it belongs to (`--data=/mnt/x`, `server:/export`).
 fn separates(c: char) -> bool {
@@ -80,16 +87,45 @@ pub fn sample(sample: &Sample) -> Sample {
 }
 
 fn of_job(mut job: JobSample) -> JobSample {
-    for process in &mut job.processes {
-        process.command = without_directories(&process.command).into();
-        process.comm = base_name(&process.comm);
-        for thread in &mut process.threads {
-            thread.name = base_name(&thread.name);
-        }
-    }
+    job.processes.iter_mut().for_each(of_process);
+    of_sampler(&mut job.sampler);
+    job.connections = job.connections.map(|connections| Arc::new(of_connections(Arc::unwrap_or_clone(connections))));
     job.library = job.library.map(|library| base_name(&library));
     job.cgroup.path = job.cgroup.path.map(|path| base_name(&path));
     job
+}
+
+fn of_process(process: &mut ProcessSample) {
+    process.command = without_directories(&process.command).into();
+    process.comm = base_name(&process.comm);
+    for thread in &mut process.threads {
+        thread.name = base_name(&thread.name);
+    }
+}
+
+/// Files that threads wait for; devices are the same on every machine, and the kind of a wait follows from them.
+fn of_sampler(sampler: &mut SamplerSample) {
+    for descriptor in sampler.seen.iter_mut().flat_map(|seen| &mut seen.descriptors) {
+        if !DEVICES.iter().any(|device| descriptor.link.starts_with(device)) {
+            descriptor.link = base_name(&descriptor.link);
+        }
+    }
+}
+
+fn of_connections(mut connections: ConnectionsSample) -> ConnectionsSample {
+    connections.outside.iter_mut().for_each(of_process);
+    for channel in &mut connections.channels {
+        channel.remote = channel.remote.take().map(|remote| elsewhere(&remote));
+    }
+    connections
+}
+
+/// An address with its port: that of this machine stays, of any other the port alone, which says what kind of service it is.
+fn elsewhere(remote: &Arc<str>) -> Arc<str> {
+    let (host, port) = remote.rsplit_once(':').unwrap_or((remote, ""));
+    let host = host.trim_matches(['[', ']']);
+    let own = host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback());
+    if own { Arc::clone(remote) } else { format!("elsewhere:{port}").into() }
 }
 
 fn of_stacks(mut stacks: StacksSample) -> StacksSample {
@@ -126,7 +162,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sample::{DataMount, ProcessSample, ThreadSample};
+    use crate::sample::sampler::{Descriptor, Observation};
+    use crate::sample::{Channel, DataMount, ThreadSample};
 
     #[test]
     fn command_lines_keep_what_is_no_directory() {
@@ -168,6 +205,35 @@ mod tests {
         let process = &after.job.unwrap().processes[0];
         assert_eq!((&*process.command, &*process.threads[0].name), ("b d", "f"));
         assert!(after.neighbours.is_none());
+    }
+
+    #[test]
+    fn what_is_waited_for_names_no_other_machine_and_no_directory() {
+        let links = ["/home/ann/cache.lock", "/dev/nvidia0", "/dev/pts/4", "pipe:[77]", "anon_inode:[eventpoll]"];
+        let descriptors = links.map(|link| Descriptor { link: link.into(), writes: false }).to_vec();
+        let remotes =
+            ["10.0.3.7:443", "127.0.0.1:4321", "[::1]:80", "[2001:db8::7]:6379", "::ffff:127.0.0.1:9", "ann"];
+        let channel =
+            |remote: &str| Channel { link: "socket:[5]".into(), remote: Some(remote.into()), ..Channel::default() };
+        let outside = vec![ProcessSample {
+            command: "/home/ann/log /x/y".into(),
+            comm: "log".into(),
+            ..ProcessSample::default()
+        }];
+        let connections =
+            ConnectionsSample { channels: remotes.map(channel).to_vec(), outside, ..ConnectionsSample::default() };
+        let seen = vec![Observation { descriptors, ..Observation::default() }];
+        let sampler = SamplerSample { seen, ..SamplerSample::default() };
+        let job = JobSample { connections: Some(Arc::new(connections)), sampler, ..JobSample::default() };
+        let job = sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }).job.unwrap();
+        let links: Vec<&str> = job.sampler.seen[0].descriptors.iter().map(|descriptor| &*descriptor.link).collect();
+        assert_eq!(links, ["cache.lock", "/dev/nvidia0", "/dev/pts/4", "pipe:[77]", "anon_inode:[eventpoll]"]);
+        let connections = job.connections.clone().unwrap();
+        let remotes: Vec<&str> =
+            connections.channels.iter().filter_map(|channel| channel.remote.as_deref()).collect();
+        let left = "elsewhere:443 127.0.0.1:4321 [::1]:80 elsewhere:6379 ::ffff:127.0.0.1:9 elsewhere:";
+        assert_eq!(remotes.join(" "), left);
+        assert_eq!(&*connections.outside[0].command, "log y");
     }
 
     #[test]

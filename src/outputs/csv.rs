@@ -11,6 +11,7 @@ use jiff::tz::TimeZone;
 
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
+use crate::diagnosis::chain::{ChainNode, waits_for};
 use crate::rates::frame::{GpuRates, TrainerRates, WorkerRates};
 use crate::rates::time_split::LoopActivity;
 use crate::rates::{Frame, mean};
@@ -92,6 +93,9 @@ const GPU_COLUMNS: [GpuColumn; 18] = [
     ("dram_active_pct", |gpu| percent(gpu.dram_active_pct)),
 ];
 
+/// Behind the columns of the devices: the end of the longest wait in a word, empty where the loop waits for nobody.
+const LAST: &str = "waits_for";
+
 /// More groups of device columns than this are not written (the largest hosts have 16 devices, or a few dozen MIG
 /// instances).
 pub const GROUPS_MAX: usize = 64;
@@ -101,7 +105,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// The header for so many devices, without the line's end.
 pub fn header(groups: usize) -> impl Iterator<Item = String> {
     let devices = (0..groups).flat_map(|n| GPU_COLUMNS.iter().map(move |(name, _)| format!("gpu{n}_{name}")));
-    COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(devices)
+    COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(devices).chain([LAST.to_owned()])
 }
 
 /// The number of device groups if this line (without its end) is a header of ours, else the first column that
@@ -197,6 +201,7 @@ impl<W: Write> CsvLog<W> {
         if let Some(groups) = self.groups {
             fields.resize(COLUMNS.len() + groups * GPU_COLUMNS.len(), String::new());
         }
+        fields.push(text(&waits_for(&verdict.chain).map(ChainNode::word).unwrap_or_default()));
         self.put(fields.into_iter())
     }
 

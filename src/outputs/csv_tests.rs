@@ -16,7 +16,7 @@ workers_runnable_pct,workers_idle_pct,disk_read_mib_s,disk_write_mib_s,disk_util
 job_write_mib_s,major_faults_per_s,net_rx_mib_s,self_cpu_pct,self_rss_mib,gpu0_index,gpu0_uuid,gpu0_util_pct,\
 gpu0_mem_util_pct,gpu0_mem_used_mib,gpu0_mem_total_mib,gpu0_power_w,gpu0_power_limit_w,gpu0_temp_c,gpu0_sm_clock_mhz,\
 gpu0_pcie_rx_mib_s,gpu0_pcie_tx_mib_s,gpu0_throttle,gpu0_job_util_pct,gpu0_job_mem_mib,gpu0_sm_active_pct,\
-gpu0_tensor_active_pct,gpu0_dram_active_pct";
+gpu0_tensor_active_pct,gpu0_dram_active_pct,waits_for";
 
 fn frame() -> Frame {
     Frame {
@@ -71,7 +71,9 @@ fn the_header_is_the_contract() {
         assert_eq!(groups_of_header(&header(groups).collect::<Vec<_>>().join(",")), Ok(groups));
     }
     assert_eq!(groups_of_header("timestamp,elapsed"), Err(2));
-    assert_eq!(groups_of_header(&format!("{CONTRACT},extra")), Err(63));
+    assert_eq!(groups_of_header(&format!("{CONTRACT},extra")), Err(64));
+    // A log of before there was a wait chain.
+    assert_eq!(groups_of_header(CONTRACT.trim_end_matches(",waits_for")), Err(63));
     assert!(groups_of_header("").is_err());
     assert!(groups_of_header(&",".repeat(1_000_000)).is_err());
 }
@@ -136,8 +138,18 @@ fn an_appended_log_keeps_the_width_of_its_header() {
     let bytes = log.out;
     let text = String::from_utf8(bytes).unwrap();
     let mut lines = text.lines();
-    assert_eq!(lines.next().unwrap().split(',').count(), 62);
+    assert_eq!(lines.next().unwrap().split(',').count(), 63);
     assert_eq!(lines.next().unwrap().split(',').nth(44), Some("2"));
+}
+
+#[test]
+fn the_last_column_is_the_end_of_the_longest_wait() {
+    let verdict = crate::outputs::testing::verdict();
+    let rows = rows(&written(&[frame()], &verdict));
+    assert_eq!(rows[0]["waits_for"], "cpu:1301");
+    let chain = verdict.chain[..1].iter().chain(&verdict.chain[3..4]).cloned().collect();
+    let bytes = written(&[frame()], &Verdict { chain, ..Verdict::default() });
+    assert!(String::from_utf8(bytes).unwrap().ends_with(",\r\n"));
 }
 
 #[test]

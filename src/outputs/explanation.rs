@@ -1,4 +1,5 @@
-//! What a cause means, how it is recognised and what to do, for a person within 80 columns and as JSON.
+//! What a cause means, how it is recognised and what to do, and how to read what a verdict shows: for a person within 80
+//! columns, and as JSON.
 
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
@@ -7,6 +8,143 @@ use super::text::WIDTH;
 use crate::diagnosis::causes::Spec;
 use crate::diagnosis::verdict::Class;
 use crate::text::wrap_hanging;
+
+/// How to read a part of the verdict.
+#[derive(Debug)]
+pub struct Topic {
+    /// What it is asked for by.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    headline: &'static str,
+    /// Titles, each with what it says: the beginnings of its lines, and their texts.
+    sections: &'static [(&'static str, &'static [(&'static str, &'static str)])],
+}
+
+/// All of them.
+pub const TOPICS: [Topic; 1] = [Topic {
+    name: "chain",
+    headline: "whom the loop waits for, and whom that one waits for in turn",
+    sections: &[
+        (
+            "How to read it",
+            &[
+                ("  ", "loop waits 87 % ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22"),
+                ("", ""),
+                (
+                    "  - ",
+                    "read it from the left, the arrow means `because of`: for 87 % of its time the loop does not go on, because \
+                     it wants a batch of worker 1301, which computes meanwhile, mostly in decode_image",
+                ),
+                ("  - ", "what stands last is what has to become faster; everything between only passes the wait on"),
+                (
+                    "  - ",
+                    "a percentage in brackets is the part of the wait that ends there, where it is not nearly all of it; \
+                     the tree (diagnose, and the screen's page Chain) has the other parts",
+                ),
+                ("  - ", "`loop works itself 93 %` waits for nobody: the code that is named is what takes the time"),
+                ("  - ", "`loop (thread 1240)`: the loop does not run on the main thread of its process"),
+            ],
+        ),
+        (
+            "What it ends at",
+            &[
+                (
+                    "  CPU                   ",
+                    "it computes, or queues for a CPU; the line of code, where py-spy tells it",
+                ),
+                ("  disk                  ", "it reads data, or waits until what it wrote lies on the disk"),
+                (
+                    "  (network)             ",
+                    "an answer from this address; a server on this machine that computes is followed",
+                ),
+                (
+                    "  GPU                   ",
+                    "the device works, or is asked for results so often that the loop waits for each",
+                ),
+                ("  lock                  ", "a lock on a file; its holder follows, where the kernel tells it"),
+                (
+                    "  interpreter lock      ",
+                    "another Python thread of the process holds the lock (GIL) that the loop needs",
+                ),
+                ("  reader of its output  ", "the loop writes into a full pipe: `tee`, a pager, a log collector"),
+                (
+                    "  sleeps, a timer       ",
+                    "somebody sleeps, or asks again and again whether there is something to do",
+                ),
+                ("  idle                  ", "it waits for the one that waits for it: nothing moves"),
+            ],
+        ),
+        (
+            "How the shares are made",
+            &[
+                (
+                    "  - ",
+                    "shares are of the loop's time. Time is passed on and never counted twice: what a node is waited for \
+                     is the sum of what lies behind it",
+                ),
+                ("  - ", "where several may end a wait, each gets an equal part of it"),
+                ("  - ", "it is seen from outside, some 10 to 40 times a second, over the last seconds"),
+            ],
+        ),
+        (
+            "Where the numbers come from",
+            &[
+                ("  - ", "/proc/PID/task/TID/syscall and wchan: what each thread is blocked in"),
+                (
+                    "  - ",
+                    "/proc/PID/fd and fdinfo: the other end of a pipe or a socket; /proc/locks; /proc/PID/net/tcp",
+                ),
+            ],
+        ),
+        (
+            "What it can be mistaken in",
+            &[
+                (
+                    "  - ",
+                    "without the right to read /proc/PID/syscall it is inferred from open descriptors and from who works \
+                     meanwhile: most ends are the same, which of several servers it is may not be",
+                ),
+                (
+                    "  - ",
+                    "processes of another user or PID namespace are not seen: then the address, or nothing, is the end",
+                ),
+                ("  - ", "recordings of earlier versions hold no chain"),
+            ],
+        ),
+    ],
+}];
+
+/// The topic of this name.
+#[must_use]
+pub fn topic(name: &str) -> Option<&'static Topic> {
+    let name = name.trim().to_lowercase();
+    TOPICS.iter().find(|topic| topic.name == name)
+}
+
+/// Everything about a topic.
+#[must_use]
+pub fn topic_page(topic: &Topic) -> String {
+    let mut lines = wrap_hanging("", &format!("{}: {}", topic.name, topic.headline), WIDTH);
+    for (title, entries) in topic.sections {
+        lines.extend([String::new(), (*title).to_owned()]);
+        for (first, text) in *entries {
+            lines.extend(if text.is_empty() { vec![String::new()] } else { wrap_hanging(first, text, WIDTH) });
+        }
+    }
+    joined(&lines)
+}
+
+/// The same as JSON, in an object like that of causes.
+#[must_use]
+pub fn topic_json(topic: &Topic) -> Value {
+    let sections = topic.sections.iter().map(|(title, entries)| {
+        let texts = entries.iter().map(|(first, text)| format!("{} {text}", first.trim_start_matches([' ', '-'])));
+        json!({ "title": title, "texts": texts.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).collect::<Vec<_>>() })
+    });
+    let topics =
+        json!([{ "name": topic.name, "headline": topic.headline, "sections": sections.collect::<Vec<_>>() }]);
+    json!({ "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "causes": [], "topics": topics })
+}
 
 /// One line for each of the causes, below their classes.
 #[must_use]
@@ -36,6 +174,10 @@ pub fn list<'a>(causes: impl IntoIterator<Item = &'a Spec>) -> String {
         "trainmon explain NAME says how each is recognised and what to do about it",
         WIDTH,
     ));
+    for topic in &TOPICS {
+        let text = format!("trainmon explain {} says how to read {}", topic.name, topic.headline);
+        lines.extend(wrap_hanging("", &text, WIDTH));
+    }
     joined(&lines)
 }
 
@@ -151,6 +293,19 @@ mod tests {
             }
         }
         assert!(list(causes::all()).lines().all(|line| line.width() <= WIDTH));
+    }
+
+    #[test]
+    fn every_topic_fits_and_is_found() {
+        for known in &TOPICS {
+            let page = topic_page(topic(&known.name.to_uppercase()).unwrap());
+            assert!(page.lines().all(|line| line.width() <= WIDTH), "{page}");
+            insta::assert_snapshot!(format!("topic_{}", known.name), page);
+            assert!(causes::named(known.name).is_empty(), "{} is a cause too", known.name);
+            let json = topic_json(known);
+            assert_eq!((&json["topics"][0]["name"], &json["causes"]), (&json!(known.name), &json!([])));
+        }
+        assert!(list(causes::all()).contains("trainmon explain chain"));
     }
 
     #[test]

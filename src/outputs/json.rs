@@ -33,4 +33,20 @@ mod tests {
         assert!(value["shares"].is_null() && value["confidence"].is_null());
         assert!(value["self"].is_object());
     }
+
+    #[test]
+    fn the_chain_has_the_shape_that_programs_read() {
+        let value = serde_json::to_value(crate::outputs::testing::verdict()).unwrap();
+        assert_eq!(value["schema"], 1);
+        let node = &value["chain"][1];
+        let keys: Vec<&String> = node.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["at", "by", "kind", "name", "node", "pid", "share", "state", "tid", "waits_for"]);
+        assert_eq!(
+            (&node["name"], &node["state"], &node["by"]),
+            (&"data worker".into(), &"cpu".into(), &"reads".into())
+        );
+        assert_eq!(value["chain"][0]["waits_for"], serde_json::json!([1, 2, 4]));
+        // Those who read verdicts of before need not know it.
+        assert!(serde_json::to_value(Verdict::default()).unwrap().get("chain").is_none());
+    }
 }

@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(rows, 1);
         drop(opened);
 
-        std::fs::write(&path, format!("{first}{}", "1,".repeat(61) + "1")).unwrap();
+        std::fs::write(&path, format!("{first}{}", "1,".repeat(62) + "1")).unwrap();
         let mut opened = open(&settings(&path, Existing::Append)).unwrap();
         assert_eq!(opened.note, None);
         write_rows(&mut opened, 1);

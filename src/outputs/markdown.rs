@@ -5,10 +5,11 @@
 
 use std::fmt::Write;
 
-use super::text::{headline, percent, phase_words};
+use super::chain::{ROWS, rows};
+use super::text::{headline, phase_words};
 use crate::diagnosis::Verdict;
-use crate::diagnosis::verdict::{Advice, Evidence, Finding, NotSeen, Steps};
-use crate::text::format::{precise, precise_in_unit};
+use crate::diagnosis::verdict::{Advice, ChainNode, Evidence, Finding, NotSeen, Steps};
+use crate::text::format::{precise, precise_in_unit, whole_percent as percent};
 use crate::text::{fit, sanitise};
 
 /// A command line is cut here; the beginning tells which job it was.
@@ -25,6 +26,7 @@ pub fn markdown(verdict: &Verdict) -> String {
     advice(&mut out, verdict);
     evidence(&mut out, &verdict.evidence);
     shares(&mut out, verdict);
+    chain(&mut out, &verdict.chain);
     steps(&mut out, &verdict.steps);
     findings(&mut out, &verdict.other_findings);
     not_seen(&mut out, &verdict.not_seen);
@@ -110,6 +112,20 @@ fn shares(out: &mut String, verdict: &Verdict) {
     if let Some(idle) = verdict.gpu_idle.filter(|idle| idle.total.is_finite()) {
         line(out, &format!("\nThe device is idle for {} % of the time.", percent(idle.total)));
     }
+}
+
+/// The tree of waits as it stands: each line begins with a number, so none of them can end the block of code.
+fn chain(out: &mut String, nodes: &[ChainNode]) {
+    let rows = rows(nodes);
+    if rows.is_empty() {
+        return;
+    }
+    title(out, "Chain");
+    line(out, "Whom the loop waits for, and that one in turn:\n\n```text");
+    for row in rows.iter().take(ROWS) {
+        line(out, &format!("{:>3} %  {}{}", percent(row.node.share), row.branch, row.text));
+    }
+    line(out, "```");
 }
 
 fn steps(out: &mut String, steps: &Steps) {

@@ -1,6 +1,7 @@
 //! What trainmon writes: one file for each format, each writing to an `impl Write`.
 
 pub mod anonymise;
+pub mod chain;
 pub mod csv;
 pub mod explanation;
 pub mod json;

@@ -2,6 +2,7 @@
 
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
+use crate::diagnosis::chain::ChainNode;
 use crate::diagnosis::verdict::{
     Advice, Class, Evidence, Finding, GpuIdle, NotSeen, OwnCost, Phase, Steps, WorkerVerdict,
 };
@@ -81,6 +82,7 @@ pub(super) fn verdict() -> Verdict {
             confidence: 0.4,
             text: "Power stays under half of its limit while the device is busy.".to_owned(),
         }],
+        chain: chain(),
         not_seen: vec![NotSeen {
             what: "syscall".to_owned(),
             why: "Yama's ptrace_scope is 1".to_owned(),
@@ -88,5 +90,51 @@ pub(super) fn verdict() -> Verdict {
         }],
         own: OwnCost { cpu_pct: Some(0.4), rss_mib: Some(14.2) },
         ..Verdict::default()
+    }
+}
+
+/// Of a loop that waits for two workers and now and then for the network.
+fn chain() -> Vec<ChainNode> {
+    let worker = |node, pid, share| ChainNode {
+        at: Some("decode_image (work.py:22)".to_owned()),
+        ..node_of(node, "process", Some(pid), "data worker", "cpu", share, "reads")
+    };
+    vec![
+        ChainNode {
+            by: None,
+            waits_for: vec![1, 2, 4],
+            ..node_of(0, "thread", Some(1234), "loop", "waits", 0.68, "")
+        },
+        worker(1, 1301, 0.41),
+        worker(2, 1302, 0.23),
+        ChainNode {
+            by: None,
+            at: Some("train_step (train.py:44)".to_owned()),
+            ..node_of(3, "thread", Some(1234), "loop", "cpu", 0.32, "")
+        },
+        ChainNode { by: None, ..node_of(4, "net", None, "10.0.3.7:443", "net", 0.04, "") },
+    ]
+}
+
+/// A node without a place in the code.
+pub(super) fn node_of(
+    node: u32,
+    kind: &str,
+    pid: Option<u32>,
+    name: &str,
+    state: &str,
+    share: f64,
+    by: &str,
+) -> ChainNode {
+    ChainNode {
+        node,
+        kind: kind.to_owned(),
+        pid,
+        tid: pid,
+        name: name.to_owned(),
+        state: state.to_owned(),
+        share,
+        by: Some(by.to_owned()),
+        ..ChainNode::default()
     }
 }

@@ -5,11 +5,12 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
+use super::chain::{self, ROWS};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{
-    Class, Evidence, Finding, GpuIdle, Hottest, NotSeen, Phase, Stages, Steps, WorkerVerdict,
+    ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, NotSeen, Phase, Stages, Steps, WorkerVerdict,
 };
-use crate::text::format::{precise, precise_in_unit};
+use crate::text::format::{precise, precise_in_unit, whole_percent as percent};
 use crate::text::{sanitise, wrap_hanging};
 
 /// Widest line.
@@ -38,6 +39,7 @@ pub fn write(out: &mut impl Write, verdict: &Verdict, style: Style) -> io::Resul
     let mut page = Page { lines: Vec::new(), style };
     page.head(verdict);
     page.time(verdict);
+    page.chain(&verdict.chain);
     page.main_thread(verdict);
     page.workers(&verdict.workers);
     page.stages(&verdict.workers);
@@ -81,11 +83,6 @@ pub(super) fn phase_words(phase: Phase) -> &'static str {
         Phase::Stopped => "stopped by a signal or a debugger",
         Phase::Finished => "has ended",
     }
-}
-
-/// A share as a whole percentage, never more than 100.
-pub(super) fn percent(share: f64) -> u32 {
-    if share.is_finite() { (share.clamp(0.0, 1.0) * 100.0).round() as u32 } else { 0 }
 }
 
 struct Page {
@@ -132,8 +129,10 @@ impl Page {
                 '≤' => "<=".to_owned(),
                 '≥' => ">=".to_owned(),
                 '→' => "->".to_owned(),
+                '←' => "<-".to_owned(),
                 '…' => "...".to_owned(),
                 '·' => ";".to_owned(),
+                '│' | '├' | '└' => "|".to_owned(),
                 _ => "?".to_owned(),
             })
             .collect()
@@ -211,6 +210,19 @@ impl Page {
         if !facts.is_empty() {
             self.blank();
             self.text("Steps: ", &facts.join(", "));
+        }
+    }
+
+    /// Who waits for whom, as a tree.
+    fn chain(&mut self, nodes: &[ChainNode]) {
+        let rows = chain::rows(nodes);
+        let shown = rows.get(..ROWS).unwrap_or(&rows);
+        self.section("Chain: whom the loop waits for, and that one in turn", shown, |page, row| {
+            let lead = page.plain(&format!("  {:>3} %  {}", percent(row.node.share), row.branch));
+            page.text(&lead, &row.text);
+        });
+        if rows.len() > ROWS {
+            self.text("         ", &format!("and {} more", rows.len() - ROWS));
         }
     }
 

@@ -203,6 +203,7 @@ pub(super) fn activity(ways: &[Way], graph: &Graph<'_>, beside: &Beside, main: W
     for way in ways {
         let of = match (way.hops.first(), &way.end) {
             (None, End::Device) => LoopActivity::DeviceSync,
+            (None, End::Net(_)) => LoopActivity::Other,
             (None, _) => return None,
             (Some(hop), _) => match hop.by {
                 _ if graph.is_loader(hop.pid, beside) => LoopActivity::InputWait,

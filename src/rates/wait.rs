@@ -65,7 +65,7 @@ const SYMBOLS: [(Wait, &str); 11] = [
     (Wait::Pipe, "pipe_read pipe_wait pipe_write pipe_sleep eventfd_read"),
     (
         Wait::Socket,
-        "unix_stream unix_dgram unix_wait skb_wait sk_wait sk_stream_wait wait_woken inet_csk inet_wait tcp_recv \
+        "unix_stream unix_dgram sock_alloc sock_wait wait_for_wmem unix_wait skb_wait sk_wait sk_stream_wait wait_woken inet_csk inet_wait tcp_recv \
          wait_for_more_packets rpc_wait nfs cifs smb ceph ll_ fuse request_wait_answer",
     ),
     (Wait::Sleep, "nanosleep schedule_timeout msleep hrtimer"),

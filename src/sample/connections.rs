@@ -47,6 +47,9 @@ pub struct LockWait {
     pub waiter: u32,
     /// Who holds it; 0 where the kernel does not say (a lock of another PID namespace, or of an open file description).
     pub holder: u32,
+    /// The file, where it is among those that the waiter has open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<Arc<str>>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]

@@ -45,6 +45,8 @@ const MOST_LINKS: usize = 4096;
 const LOCKS_LIMIT: usize = 256 << 10;
 /// … and so often in a tick.
 const MOST_LOCK_READS: usize = 8;
+/// So many descriptors of the waiter are looked at for the file that is locked.
+const MOST_FILES: usize = 512;
 /// Most waits for locks, and their holders, that are remembered.
 const MOST_LOCKS: usize = 64;
 
@@ -138,7 +140,8 @@ impl Connections {
         self.lock_reads += 1;
         let path = self.proc_root.join("locks");
         let locks = read_once(&path, LOCKS_LIMIT).unwrap_or_default();
-        for lock in waits_for_locks(&locks).filter(|lock| lock.waiter == pid).take(4) {
+        for (mut lock, inode) in waits_for_locks(&locks).filter(|(lock, _)| lock.waiter == pid).take(4) {
+            lock.path = inode.and_then(|inode| open_file(&self.proc_root, pid, inode));
             if lock.holder != 0 && (self.holders.len() < MOST_LOCKS || self.holders.contains_key(&lock.holder)) {
                 self.holders.insert(lock.holder, self.tick);
             }
@@ -228,18 +231,28 @@ impl Connections {
 
     /// Finds the channels that join processes, or lead elsewhere.
     fn join(&mut self) {
-        let mut joined: BTreeMap<Arc<str>, (u32, bool)> = BTreeMap::new();
+        // The first holder, whether there are others, and whether it can read and write.
+        let mut joined: BTreeMap<Arc<str>, (u32, bool, bool, bool)> = BTreeMap::new();
         for (pid, ends) in &self.ends {
             for end in &ends.ends {
-                let (first, several) = joined.entry(Arc::clone(&end.link)).or_insert((*pid, false));
+                let (first, several, reads, writes) =
+                    joined.entry(Arc::clone(&end.link)).or_insert((*pid, false, false, false));
                 *several |= first != pid;
+                *reads |= end.reads;
+                *writes |= end.writes;
             }
         }
-        for (link, (pid, _)) in joined.iter().filter(|(link, _)| link.starts_with("socket:")) {
+        for (link, (pid, ..)) in joined.iter().filter(|(link, _)| link.starts_with("socket:")) {
             self.sockets.find(*pid, link, false);
         }
-        let leads = |link: &str| self.sockets.get(link).is_some();
-        let wanted = joined.into_iter().filter(|(link, (_, several))| *several || leads(link));
+        // A pipe of which only one end is known has the other outside of the job: the reader of its output, perhaps.
+        let leads = |link: &str, is_whole: bool| match link.starts_with("pipe:") {
+            true => !is_whole,
+            false => self.sockets.get(link).is_some(),
+        };
+        let wanted = joined
+            .into_iter()
+            .filter(|(link, (_, several, reads, writes))| *several || leads(link, *reads && *writes));
         self.joined = wanted.map(|(link, _)| link).take(MOST_WAITED).collect();
     }
 
@@ -320,6 +333,22 @@ fn read_link(path: &Path, links: &mut BTreeSet<Arc<str>>) -> Option<Arc<str>> {
     Some(link)
 }
 
+/// The name of a file that a process has open. Nothing is asked of the file itself, which may be on a file server that does
+/// not answer: `fdinfo` names the inode (since Linux 5.14).
+fn open_file(proc_root: &Path, pid: u32, inode: u64) -> Option<Arc<str>> {
+    let entries = std::fs::read_dir(proc_root.join(format!("{pid}/fd"))).ok()?.filter_map(Result::ok);
+    let is_it = |(fd, _): &(std::ffi::OsString, Arc<str>)| {
+        let info = read_once(proc_root.join(format!("{pid}/fdinfo")).join(fd), 4096).unwrap_or_default();
+        lines(&info)
+            .any(|line| line.strip_prefix(b"ino:").is_some_and(|rest| Fields::of(rest).number() == Some(inode)))
+    };
+    let mut files = entries.take(MOST_FILES).filter_map(|entry| {
+        let target = read_link(&entry.path(), &mut BTreeSet::new()).filter(|target| target.starts_with('/'))?;
+        Some((entry.file_name(), target))
+    });
+    files.find(is_it).map(|(_, target)| target)
+}
+
 /// The pipes and sockets that a process holds open, how many descriptors were looked at, and whether they may not be read.
 fn open_ends(proc_root: &Path, pid: u32) -> (Vec<End>, usize, bool) {
     let mut ends: HashMap<Arc<str>, (bool, bool)> = HashMap::new();
@@ -396,7 +425,7 @@ fn epoll_targets(listed: &[u8]) -> impl Iterator<Item = (u32, bool)> + '_ {
 
 /// Who waits for a lock that whom holds (`/proc/locks`; fs/locks.c, `lock_get_status`): the lines of the waiters come after
 /// the holder's, under the same number and with an arrow.
-fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = LockWait> + '_ {
+fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = (LockWait, Option<u64>)> + '_ {
     let mut holder = None;
     lines(locks).filter_map(move |line| {
         let mut fields = Fields::of(line);
@@ -409,7 +438,9 @@ fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = LockWait> + '_ {
             return None;
         }
         let holder = holder.filter(|(of, _)| *of == at).and_then(|(_, pid)| pid);
-        Some(LockWait { waiter: pid?, holder: holder.unwrap_or(0) })
+        // MAJOR:MINOR:INODE.
+        let inode = fields.next().and_then(|field| number(field.rsplit(|byte| *byte == b':').next()?));
+        Some((LockWait { waiter: pid?, holder: holder.unwrap_or(0), path: None }, inode))
     })
 }
 

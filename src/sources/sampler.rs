@@ -274,7 +274,7 @@ impl Sampler {
         self.connections.begin_round();
         self.followed = self.followed.or(everything.then_some(round));
         for process in self.processes.iter_mut().filter(|process| process.plan.role == ProcessRole::Trainer) {
-            let connections = Some(&mut self.connections).filter(|_| everything && !self.plan.no_syscall);
+            let connections = Some(&mut self.connections).filter(|_| everything);
             process.sample_trainer(round, self.rounds, connections, &mut self.seen);
         }
         if everything {
@@ -291,7 +291,7 @@ impl Sampler {
         let others = self.processes.iter_mut().filter(|process| is_other(&&**process)).enumerate();
         for (_, other) in others.filter(|(at, _)| (at + count - start) % count < MOST_WORKERS) {
             for task in &mut other.threads {
-                let with = Some((other.plan.id.pid, &mut self.connections)).filter(|_| !self.plan.no_syscall);
+                let with = Some((other.plan.id.pid, &mut self.connections));
                 task.sample(round, other.memory.as_ref(), with, &mut self.seen);
             }
         }

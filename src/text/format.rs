@@ -26,6 +26,12 @@ pub fn share(value: Option<f64>) -> String {
     in_unit(value, "share")
 }
 
+/// A share as a whole percentage, never more than 100.
+#[must_use]
+pub fn whole_percent(share: f64) -> u32 {
+    if share.is_finite() { (share.clamp(0.0, 1.0) * 100.0).round() as u32 } else { 0 }
+}
+
 /// A bare number with no more digits than it deserves: `0.42`, `4.2`, `42`.
 #[must_use]
 pub fn number(value: Option<f64>) -> String {

@@ -281,7 +281,7 @@ mod tests {
             Err("`pink` is none of auto, dark, light, high-contrast, a path of a .toml file".to_owned())
         );
         assert!("7m".parse::<Scale>().unwrap_err().contains("5m, 10m"));
-        assert!("overveiw".parse::<Page>().unwrap_err().ends_with("run: did you mean overview?"));
+        assert!("overveiw".parse::<Page>().unwrap_err().ends_with("chain: did you mean overview?"));
     }
 
     #[test]

@@ -29,7 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("jobs", &["sample", "sources", "collector", "rates", "diagnosis", "pipeline"]),
     ("tui", &["sample", "rates", "diagnosis", "pipeline", "history", "outputs", "jobs"]),
     ("config", &["rates", "outputs", "tui"]),
-    ("cli", &["config", "diagnosis"]),
+    ("cli", &["config", "diagnosis", "outputs"]),
     ("demo", &["cli", "sources"]),
 ];
 const EVERYONE: [&str; 2] = ["text", "errors"];

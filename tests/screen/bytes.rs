@@ -167,6 +167,11 @@ fn noisy_processes(frame: &mut Frame, n: impl Fn(u64) -> f64) {
     for trainer in &mut frame.trainers {
         let wait = 0.4 + 0.4 * n(90);
         (trainer.split_s.input_wait, trainer.split_s.host_busy) = (wait, 0.9 - wait);
+        let mut chain = crate::chain::rates(0);
+        for (path, at) in chain.paths.iter_mut().zip(91..) {
+            path.seconds = (path.seconds + 0.2 * n(at) as f32) / 2.0;
+        }
+        trainer.chain = Some(chain);
     }
     for (process, at) in frame.processes.iter_mut().zip((100..).step_by(8)) {
         process.cpu_pct = Some(100.0 * n(at));
@@ -213,6 +218,10 @@ fn verdict(t: u64) -> Arc<Verdict> {
     verdict.confidence = 0.9 + 0.05 * noise(t * 64 + 51);
     verdict.summary = format!("The GPU waits for batches {:.0} % of the time; 4 workers are busy.", share * 100.0);
     verdict.steps.per_s = Some(0.7 + 0.1 * noise(t * 64 + 52));
+    verdict.chain = crate::chain::workers();
+    for (node, at) in verdict.chain.iter_mut().zip(60..) {
+        node.share = (node.share + 0.05 * noise(t * 64 + at)).clamp(0.0, 1.0);
+    }
     for (evidence, at) in verdict.evidence.iter_mut().zip(53..) {
         evidence.value = Some(0.6 + 0.3 * noise(t * 64 + at));
     }
@@ -257,7 +266,7 @@ static PAST_OF_LARGE: LazyLock<tui::Job> = LazyLock::new(|| with_past(LARGE));
 fn screen(job: &tui::Job, low_bandwidth: bool, depth: Depth, page: Page) -> App {
     let options = Options { theme: Theme { depth, ..*COLOUR }, low_bandwidth, ..Options::default() };
     let mut app = App::new(job.clone(), options, SIZE);
-    let key = char::from_digit(page.index() as u32 + 1, 10).unwrap_or('?');
+    let key = char::from_digit((page.index() as u32 + 1) % 10, 10).unwrap_or('?');
     press(&mut app, KeyCode::Char(key));
     assert_eq!(app.page(), page);
     app

@@ -19,7 +19,7 @@ use trainmon::sample::{SourceState, SourceStatus, Sources};
 use trainmon::tui::keys::TABLE;
 use trainmon::tui::{App, Effect, Message, Options};
 
-const PAGES: std::ops::RangeInclusive<char> = '1'..='9';
+const PAGES: [char; 10] = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '0'];
 const HELP: char = '8';
 /// What could steer a terminal, reorder a line or be taken for markup.
 const HOSTILE: &str = "\u{1b}]52;c;eA==\u{7}\u{1b}[2J\n\u{202e}e\u{301}\u{301}\u{301}日本語</svg>|`*& ";
@@ -135,6 +135,7 @@ fn extremes(large: bool) -> impl Fn(&Value) -> Vec<Value> {
 /// A frame with at least one of everything.
 fn rich(t: u64) -> Frame {
     let mut frame = frame(t, Job { workers: 2, gpus: 2, seconds: 0 });
+    frame.trainers[0].chain = Some(crate::chain::rates(t));
     frame.trainers.push(frame.trainers[0].clone());
     frame.threads = vec![ThreadRates { process: id(1234), ..ThreadRates::default() }];
     frame.thread_roles = vec![ThreadRoleRates::default()];
@@ -175,6 +176,7 @@ fn rich_verdict() -> Verdict {
             hottest: Some(hottest()),
             ..WorkerVerdict::default()
         }],
+        chain: crate::chain::workers(),
         ranks: vec![Rank { pid: 1234, straggler: true, ..Rank::default() }],
         ..data_loader()
     }
@@ -405,7 +407,7 @@ fn nothing_is_claimed_before_anything_was_measured() {
     for (name, mut app) in
         states(size).into_iter().filter(|(name, _)| ["fresh", "a first sample", "an empty recording"].contains(name))
     {
-        for page in PAGES.filter(|page| *page != HELP) {
+        for page in PAGES.into_iter().filter(|page| *page != HELP) {
             press(&mut app, KeyCode::Char(page));
             let shown = text(&app, size);
             for claim in ["0 processes", "0 CPUs", "0 %", "0%  ", "0 MiB/s", "0 W", "0 °C", " 0 B", "0 steps"] {
@@ -435,7 +437,7 @@ fn what_to_do_first_is_on_every_page_at_every_size() {
 fn a_recording_is_not_said_to_be_attached_to() {
     let size = (80, 24);
     for (name, mut app) in states(size).into_iter().filter(|(name, _)| name.contains("recording")) {
-        for page in PAGES.filter(|page| *page != HELP) {
+        for page in PAGES.into_iter().filter(|page| *page != HELP) {
             press(&mut app, KeyCode::Char(page));
             let shown = text(&app, size);
             assert!(shown.contains("REPLAY"), "{name}, page {page}:\n{shown}");

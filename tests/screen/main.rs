@@ -5,6 +5,7 @@
 #[path = "../support/app.rs"]
 mod app;
 mod bytes;
+mod chain;
 mod every_page;
 mod gpu_cpu;
 mod io_stacks;

@@ -239,7 +239,7 @@ def worker_beside_pool(job: Job) -> None:
             trainer.step(batch)
 
 
-def worker_beside_validation(job: Job) -> None:
+def kept_second_loader(job: Job) -> None:
     """A validation loader whose two workers are kept from one validation to the next, which is far away."""
     one_thread()
     trainer = Trainer(job.take_gpu(), 0.012)

@@ -630,7 +630,7 @@ LABELS: tuple[Label, ...] = (
     Label(
         "worker-beside-validation", "data-loader", "too-few-workers",
         "one slow worker beside the kept workers of a validation loader",
-        "chain_cases:worker_beside_validation", also_causes=("transform",), wait=STARVED, busy=IDLE_DEVICE,
+        "chain_cases:kept_second_loader", also_causes=("transform",), wait=STARVED, busy=IDLE_DEVICE,
         held_out=True,
     ),
     Label(

@@ -68,7 +68,9 @@ fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> 
     let elsewhere = [Part::Process, Part::Remote, Part::Output, Part::FileLock, Part::InterpreterLock]
         .map(|part| (part, chain.lost(part)));
     let (part, lost) = elsewhere.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    if lost < LOST_WAIT {
+    // A loop that streams its data itself waits for batches.
+    let loads = main.stacks.as_ref().is_some_and(|stacks| stacks.loading() > LARGER_HALF.value * lost);
+    if lost < LOST_WAIT || part == Part::Remote && loads {
         return None;
     }
     let next = chain.parts().into_iter().filter(|(other, _)| *other != part).map(|(other, lost)| match other {

@@ -73,7 +73,7 @@ pub(super) const STATES: &[Spec] = &[
         brief: "not training now",
         meaning: "the loop runs its validation set: no steps are taken",
         rule: &[
-            "with stacks: the main thread lies at least `phase` of its time below an evaluation loop of a framework, \
+            "with stacks: the main thread lies at least `all_along` of its time below an evaluation loop of a framework, \
              a function under no_grad, or one of the user that is named for it",
         ],
         signals: &[MAIN_STACKS],

@@ -190,12 +190,7 @@ impl Chain {
     /// Who is at the end of the longest way of a part, for a sentence.
     pub fn who(&self, part: Part) -> Option<String> {
         let way = self.longest(part)?;
-        let name = |pid: u32| {
-            let peer = self.peer(pid);
-            let word =
-                peer.map(|peer| crate::text::sanitise(&peer.comm).into_owned()).filter(|word| !word.is_empty());
-            word.map_or_else(|| format!("process {pid}"), |word| format!("{word} ({pid})"))
-        };
+        let name = |pid: u32| format!("{} ({pid})", self.peer(pid).map_or_else(|| "process".into(), program));
         let last = way.hops.last();
         Some(match (&way.end, &way.name) {
             (End::Net(address), _) => address.to_string(),
@@ -205,4 +200,20 @@ impl Chain {
             _ => name(last?.pid),
         })
     }
+}
+
+/// What a process is, for a person: its script where an interpreter runs one, else its name.
+pub(in crate::diagnosis) fn program(peer: &Peer) -> String {
+    let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut words = peer.command.split(' ').skip(1);
+    let mut module = false;
+    let script = words.find(|word| {
+        let found = module || word.ends_with(".py");
+        module = *word == "-m";
+        found
+    });
+    let is_python = peer.comm.starts_with("python") || peer.comm.starts_with("pypy");
+    let name = script.filter(|_| is_python).map_or_else(|| peer.comm.to_string(), base);
+    let name = if name.is_empty() { "process".to_owned() } else { name };
+    crate::text::sanitise(&name).into_owned()
 }

@@ -1,6 +1,7 @@
 //! The drawn values of one frame, or the means of several.
 
 use crate::diagnosis::verdict::Class;
+use crate::rates::chain::{End, Path};
 use crate::rates::frame::GpuRates;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::rates::{Frame, mean};
@@ -9,7 +10,7 @@ use crate::rates::{Frame, mean};
 pub const GPUS: usize = 16;
 
 /// Values kept one by one, beside those of the devices.
-const VALUES: usize = 16;
+const VALUES: usize = 22;
 
 /// Lengths that differ by less are the same: a frame's length comes as a fraction of seconds. Nanoseconds.
 const SLACK_NS: u64 = 1000;
@@ -147,6 +148,21 @@ point! {
     net_tx: frame.host.net_tx_bytes_s,
     /// Mean share of time in which the workers had something to do, percent.
     loader: mean(frame.workers.iter().map(|w| w.idle.map(|idle| (1.0 - idle) * 100.0))),
+    /// Share of the loops' time in which they waited for anybody, percent of what was followed; and, of it, by what ended
+    /// the wait.
+    waits: waits(frame, |_| true),
+    /// A CPU: another process or thread worked.
+    waits_cpu: waits(frame, |end| matches!(end, End::Cpu)),
+    /// A disk, or memory.
+    waits_disk: waits(frame, |end| matches!(end, End::Disk | End::Flush | End::Memory)),
+    /// An address.
+    waits_net: waits(frame, |end| matches!(end, End::Net(_))),
+    /// A device.
+    waits_gpu: waits(frame, |end| matches!(end, End::Device)),
+    /// A lock, a timer, somebody at a terminal, or what is not known.
+    waits_other: waits(frame, |end| {
+        !matches!(end, End::Cpu | End::Disk | End::Flush | End::Memory | End::Net(_) | End::Device)
+    }),
 }
 
 impl Point {
@@ -196,6 +212,18 @@ fn of_devices(frame: &Frame, value: fn(&GpuRates) -> Option<f64>) -> Option<f64>
 
 fn percent(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole * 100.0)
+}
+
+/// The loop itself works.
+fn is_own(path: &Path) -> bool {
+    path.hops.is_empty() && path.end == End::Cpu
+}
+
+/// Share of the loops' followed time in waits with such an end, percent.
+fn waits(frame: &Frame, of: fn(&End) -> bool) -> Option<f64> {
+    let chains = || frame.trainers.iter().filter_map(|trainer| trainer.chain.as_ref());
+    let waits = chains().flat_map(|chain| &chain.paths).filter(|path| !is_own(path) && of(&path.end));
+    percent(waits.map(|path| f64::from(path.seconds)).sum(), chains().map(|chain| chain.seconds).sum())
 }
 
 /// Bytes per second that the job fetches from storage: its own counters, else those of the devices its data lies on.

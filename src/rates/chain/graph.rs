@@ -7,7 +7,7 @@ use super::{AHEAD, Beside, Edge, End, Hop, Peer, Way};
 use crate::rates::wait::Wait;
 use crate::sample::syscall::{FdUse, fd_use};
 use crate::sample::{
-    Access, Channel, Descriptor, JobSample, Observation, ProcessId, ProcessRole, ProcessSample, ThreadRole,
+    Access, Channel, Descriptor, JobSample, LockWait, Observation, ProcessId, ProcessRole, ProcessSample, ThreadRole,
 };
 
 /// A sample of a thread speaks for so many rounds after it: others are sampled in every third, many of them in turns.
@@ -61,7 +61,7 @@ pub(in crate::rates) struct Graph<'a> {
     by_process: HashMap<u32, Vec<usize>>,
     processes: HashMap<u32, &'a ProcessSample>,
     channels: HashMap<&'a str, &'a Channel>,
-    locks: HashMap<u32, u32>,
+    locks: HashMap<u32, &'a LockWait>,
     target: ProcessId,
     inside_pids: HashSet<u32>,
     /// Processes with an active thread.
@@ -150,7 +150,7 @@ impl<'a> Graph<'a> {
                 .collect(),
             locks: connections
                 .iter()
-                .flat_map(|connections| connections.locks.iter().map(|lock| (lock.waiter, lock.holder)))
+                .flat_map(|connections| connections.locks.iter().map(|lock| (lock.waiter, lock)))
                 .collect(),
             target: job.target,
             steps: std::cell::Cell::new(0),
@@ -416,6 +416,7 @@ impl<'a> Graph<'a> {
         let used = seen.call.and_then(|number| fd_use(self.machine, number));
         match used {
             Some(FdUse::Locks) => return self.of_lock(thread.pid, descriptors.first(), path),
+            None if seen.call.is_none() && waits_for_lock(seen) => return self.of_lock(thread.pid, None, path),
             Some(FdUse::Accepts) => return vec![Way::end(End::Asked)],
             _ => {}
         }
@@ -430,8 +431,10 @@ impl<'a> Graph<'a> {
     }
 
     fn of_lock(&self, pid: u32, file: Option<&Descriptor>, path: &mut Vec<usize>) -> Vec<Way> {
-        let name = file.map_or_else(|| Arc::from(""), |file| Arc::clone(&file.link));
-        let holder = self.locks.get(&pid).copied().filter(|holder| *holder != 0 && *holder != pid);
+        let lock = self.locks.get(&pid);
+        let known = file.map(|file| &file.link).or_else(|| lock.and_then(|lock| lock.path.as_ref()));
+        let name = known.map_or_else(|| Arc::from(""), Arc::clone);
+        let holder = lock.map(|lock| lock.holder).filter(|holder| *holder != 0 && *holder != pid);
         match holder {
             Some(holder) => {
                 let ways = self.of_process_way(holder, Edge::FileLock, path);
@@ -501,6 +504,11 @@ impl<'a> Graph<'a> {
         let mut found: Vec<Vec<Way>> =
             pids.into_iter().take(CANDIDATES).map(|other| self.of_process_way(other, by, path)).collect();
         if let Some(remote) = remote {
+            // It waits for us in turn: nothing to do.
+            let asked = |ways: &Vec<Way>| ways.iter().all(|way| way.end == End::Asked && way.hops.is_empty());
+            if !found.is_empty() && found.iter().all(asked) {
+                return found;
+            }
             // A server here that computes or reads is the end; one that sleeps, or is not seen, is an address.
             found.retain(|ways| ways.iter().any(|way| way.end.rank() < End::Timer.rank()));
             if found.is_empty() {
@@ -540,7 +548,9 @@ impl<'a> Graph<'a> {
     /// function, and whose other end somebody active holds.
     fn guessed(&self, thread: &Thread<'_>, seen: &Observation) -> Vec<Descriptor> {
         let symbol = seen.wchan.as_deref().unwrap_or_default();
-        let writes = symbol.contains("pipe_write") || symbol.contains("stream_wait_memory");
+        let writes = ["pipe_write", "stream_wait_memory", "sock_alloc_send", "wait_for_wmem"]
+            .iter()
+            .any(|part| symbol.contains(part));
         let fits = |channel: &&&Channel| {
             let pipe = channel.link.starts_with("pipe:");
             let holds = match (pipe, writes) {
@@ -648,6 +658,12 @@ fn few(ways: impl Iterator<Item = Way>) -> Vec<Way> {
         kept.push(Way { share: rest, ..Way::end(End::Unknown) });
     }
     kept
+}
+
+/// The kernel's function is one in which threads wait for file locks (fs/locks.c).
+fn waits_for_lock(seen: &Observation) -> bool {
+    let symbol = seen.wchan.as_deref().unwrap_or_default();
+    ["lock_inode_wait", "lock_file_wait", "fcntl_setlk"].iter().any(|part| symbol.contains(part))
 }
 
 impl Way {

@@ -329,7 +329,7 @@ fn sockets_end_at_a_process_or_an_address() {
 fn locks_end_at_their_holder() {
     let file = "/data/index.lock";
     let locked = |holder: u32| Scene {
-        locks: vec![LockWait { waiter: TRAINER, holder }],
+        locks: vec![LockWait { waiter: TRAINER, holder, path: None }],
         ..Scene::default().main(TRAINER, &[on(73, "locks_lock_inode_wait", file, false)])
     };
     let chain = locked(30).outside(30, &[running()]).chain();
@@ -551,7 +551,7 @@ fn any_scene() -> impl Strategy<Value = Scene> {
         let link = if at < 4 { format!("pipe:[{at}]") } else { format!("socket:[{at}]") };
         Channel { remote: remote.then(|| "1.2.3.4:5".into()), ..pipe(&link, &readers, &writers) }
     });
-    let lock = (9..17_u32, 0..17_u32).prop_map(|(waiter, holder)| LockWait { waiter, holder });
+    let lock = (9..17_u32, 0..17_u32).prop_map(|(waiter, holder)| LockWait { waiter, holder, path: None });
     (
         does(),
         prop::collection::vec(thread, 0..12),

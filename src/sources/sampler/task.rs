@@ -89,7 +89,7 @@ impl Task {
     fn observe(
         &self,
         memory: Option<&KeptFile>,
-        connections: Option<(u32, &mut Connections)>,
+        mut connections: Option<(u32, &mut Connections)>,
         seen: &mut Seen,
     ) -> Observation {
         let mut room = [0_u8; 512];
@@ -98,8 +98,8 @@ impl Task {
             Some(Syscall::Running) => return Observation { state: Some('R'), ..Observation::default() },
             Some(Syscall::In(number, arguments)) => {
                 let (mut found, tells) = of_call(number, arguments, memory);
-                if let Some((pid, connections)) = connections {
-                    found.descriptors = waited_on(number, arguments, pid, memory, connections);
+                if let Some((pid, connections)) = &mut connections {
+                    found.descriptors = waited_on(number, arguments, *pid, memory, connections);
                 }
                 if tells {
                     return found;
@@ -109,7 +109,13 @@ impl Task {
             None => Observation::default(),
         };
         if let Some(Ok(symbol)) = self.wchan.as_ref().map(|file| file.read_line(&mut room)) {
-            found.wchan = Some(seen.symbol(symbol.trim_ascii()));
+            let symbol = symbol.trim_ascii();
+            // Where the call may not be read its kernel function still tells that it waits for a file lock.
+            if let Some((pid, connections)) = connections.filter(|_| self.syscall.is_none() && waits_for_lock(symbol))
+            {
+                connections.lock(pid);
+            }
+            found.wchan = Some(seen.symbol(symbol));
         }
         // `wchan` reads `0` for a running thread and for one that we may not see into: the state letter tells them apart.
         if matches!(found.wchan.as_deref(), None | Some("" | "0")) {
@@ -118,6 +124,13 @@ impl Task {
         }
         found
     }
+}
+
+/// Whether a kernel function is one in which threads wait for file locks (fs/locks.c).
+fn waits_for_lock(symbol: &[u8]) -> bool {
+    [&b"lock_inode_wait"[..], b"lock_file_wait", b"fcntl_setlk"]
+        .iter()
+        .any(|part| symbol.windows(part.len()).any(|window| window == *part))
 }
 
 /// What a call and its arguments say, and whether that is all there is to know.

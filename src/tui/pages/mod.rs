@@ -4,6 +4,7 @@
 //! drawn. The order of the list is that of Tab and of the number keys.
 
 pub mod action;
+mod chain;
 mod cpu;
 mod findings;
 mod gpu;
@@ -100,6 +101,7 @@ pages! {
         "findings: evidence with thresholds, advice, what was not seen and what mends it";
     Help help "Help" "Help" "? h F1 8" "this help";
     Run run "Run" "Run" "9" "run: time by verdict, what the loop did, changes of verdict";
+    Chain chain "Chain" "Chain" "0" "chain: whom the loop waits for, and that one in turn, as a tree";
 }
 
 /// Pages that remember nothing, each with its folder.
@@ -117,7 +119,7 @@ macro_rules! only_drawn {
     )*};
 }
 
-only_drawn! { Gpu gpu, Cpu cpu, Io io, Findings findings, Help help, }
+only_drawn! { Gpu gpu, Cpu cpu, Io io, Findings findings, Help help, Chain chain, }
 
 /// What is said about a page.
 #[derive(Debug)]
@@ -256,7 +258,7 @@ mod tests {
             assert_eq!(page.to_string(), page.spec().word);
             assert_eq!(page.name().parse(), Ok(page));
         }
-        assert_eq!(Page::Run.after(1), Page::Overview);
-        assert_eq!(Page::Overview.after(Page::ALL.len() - 1), Page::Run);
+        assert_eq!(Page::Chain.after(1), Page::Overview);
+        assert_eq!(Page::Overview.after(Page::ALL.len() - 1), Page::Chain);
     }
 }

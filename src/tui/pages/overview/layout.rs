@@ -6,6 +6,7 @@
 use ratatui::layout::Rect;
 
 use super::timelines::CHARTS;
+use crate::diagnosis::Verdict;
 use crate::rates::Frame;
 use crate::tui::widgets::bars;
 
@@ -17,6 +18,8 @@ const CHART_MAX: u16 = 8;
 pub struct Rows {
     /// The verdict.
     pub banner: u16,
+    /// Whom the loop waits for, in one line, where that was followed.
+    pub chain: u16,
     /// Where the main thread's time goes.
     pub main: u16,
     /// Each of the timelines.
@@ -29,28 +32,32 @@ pub struct Rows {
 
 impl Rows {
     /// The heights in a terminal of this size.
-    pub fn of(area: Rect, frame: Option<&Frame>) -> Self {
+    pub fn of(area: Rect, frame: Option<&Frame>, verdict: Option<&Verdict>) -> Self {
         let (workers, ranks) = frame.map_or((0, 0), |frame| (frame.workers.len(), frame.trainers.len()));
-        give_out(area.width, area.height, workers, ranks)
+        let chain = verdict.is_some_and(|verdict| !verdict.chain.is_empty());
+        give_out(area.width, area.height, workers, ranks, chain)
     }
 
     fn total(self) -> u16 {
         let charts = self.chart.saturating_mul(CHARTS);
-        [self.banner, self.main, charts, self.ranks, self.workers].into_iter().fold(4, u16::saturating_add)
+        [self.banner, self.chain, self.main, charts, self.ranks, self.workers]
+            .into_iter()
+            .fold(4, u16::saturating_add)
     }
 }
 
 /// Gives the rows of the screen to its sections, the most useful first.
-fn give_out(width: u16, height: u16, workers: usize, ranks: usize) -> Rows {
+fn give_out(width: u16, height: u16, workers: usize, ranks: usize, chain: bool) -> Rows {
     let rows_of = |count: usize| {
         let count = u16::try_from(count).unwrap_or(u16::MAX);
         if count == 0 { 0 } else { count.div_ceil(bars::columns(width)).saturating_add(1) }
     };
     let workers = rows_of(workers);
     let ranks = if ranks > 1 { rows_of(ranks) } else { 0 };
-    let mut rows = Rows { banner: 3, main: 1, chart: 1, ranks: 0, workers: 0 };
-    let steps: [&dyn Fn(&mut Rows); 17] = [
+    let mut rows = Rows { banner: 3, chain: 0, main: 1, chart: 1, ranks: 0, workers: 0 };
+    let steps: [&dyn Fn(&mut Rows); 18] = [
         &|rows| rows.banner = 4,
+        &|rows| rows.chain = chain.into(),
         &|rows| rows.ranks = ranks.min(5),
         &|rows| rows.workers = workers.min(3),
         &|rows| rows.chart = 2,
@@ -93,29 +100,31 @@ mod tests {
 
     #[test]
     fn the_smallest_usual_terminal_has_everything_that_matters() {
-        let rows = give_out(80, 24, 4, 1);
-        assert!(rows.banner >= 5 && rows.chart == 2 && rows.main >= 3 && rows.workers >= 3);
+        let rows = give_out(80, 24, 4, 1, true);
+        assert!(rows.banner >= 5 && rows.chain == 1 && rows.chart == 2 && rows.main >= 3 && rows.workers >= 3);
     }
 
     #[test]
     fn eight_ranks_leave_room_for_the_rest() {
-        let rows = give_out(80, 24, 32, 8);
+        let rows = give_out(80, 24, 32, 8, true);
         assert_eq!(rows.ranks, 5);
         assert!(rows.workers >= 2 && rows.banner >= 4);
     }
 
     #[test]
     fn larger_terminals_are_used() {
-        assert!(give_out(200, 60, 4, 1).chart >= 4);
+        assert!(give_out(200, 60, 4, 1, true).chart >= 4);
     }
 
     proptest! {
         #[test]
         fn sections_fit_the_screen(
             width in 60u16..700, height in 15u16..300, workers in 0usize..100_000, ranks in 0usize..100_000,
+            chain in any::<bool>(),
         ) {
-            let rows = give_out(width, height, workers, ranks);
+            let rows = give_out(width, height, workers, ranks, chain);
             prop_assert!(rows.total() <= height);
+            prop_assert_eq!(rows.chain, u16::from(chain));
             prop_assert!(rows.banner >= 3 && rows.main >= 1 && rows.chart >= 1);
             prop_assert!(rows.ranks == 0 || ranks > 1);
         }

@@ -1,4 +1,4 @@
-//! The page that somebody sees first: where each second of the loop goes, every timeline, ranks and workers, all on one
+//! The page that somebody sees first: whom the loop waits for, where each second of the loop goes, every timeline, ranks and workers, all on one
 //! time axis below the verdict.
 
 mod layout;
@@ -11,6 +11,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::Content;
+use crate::outputs::chain::line;
 use crate::rates::Frame;
 use crate::tui::charts;
 use crate::tui::widgets::chart::Band;
@@ -29,12 +30,17 @@ pub struct Overview;
 
 impl Content for Overview {
     fn banner_rows(&self, area: Rect, scene: &Scene<'_>) -> u16 {
-        Rows::of(area, scene.frame()).banner
+        Rows::of(area, scene.frame(), scene.verdict()).banner
     }
 
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, _top: usize, drawn: &mut Drawn) {
-        let (rows, theme) = (Rows::of(buf.area, scene.frame()), scene.theme);
+        let (rows, theme) = (Rows::of(buf.area, scene.frame(), scene.verdict()), scene.theme);
         scrolled(buf, area, 0, drawn, |page| {
+            let chain = page.next(rows.chain);
+            let told = scene.verdict().filter(|_| chain.height > 0);
+            if let Some(told) = told.and_then(|verdict| line(verdict, usize::from(chain.width))) {
+                write(page.buf, chain.x, chain.y, chain.right(), &told, theme.strong());
+            }
             if let Some(Band { text, chart, .. }) = page.band(1) {
                 let x = write(page.buf, text.x, text.y, text.right(), "Verdicts", theme.strong());
                 if text.width >= 31 {

@@ -1,0 +1,304 @@
+//! The wait chain in words, the same on the screen, in text and in Markdown: one line for somebody in a hurry, and a tree
+//! of who waits for whom.
+
+use std::collections::BTreeSet;
+
+use crate::diagnosis::Verdict;
+use crate::diagnosis::chain::{ChainNode, children, own, waits_for};
+use crate::text::format::whole_percent as percent;
+use crate::text::{fit, sanitise};
+
+/// The loop's own work, or its waits, are told beside the larger of the two from this share on.
+const BESIDE: f64 = 0.1;
+/// The share of an end is told where it differs by more from that of the loop's waits.
+const APART: f64 = 0.05;
+
+/// Most rows of the tree in text, the largest branches first.
+pub(super) const ROWS: usize = 12;
+
+/// What a row of the tree begins with below its siblings and its parents.
+const BRANCH: [&str; 4] = ["│ ", "  ", "├ ", "└ "];
+
+/// A row of the tree.
+#[derive(Debug, Clone)]
+pub struct Row<'n> {
+    /// The node.
+    pub node: &'n ChainNode,
+    /// Lines that lead to it from its parent.
+    pub branch: String,
+    /// How it is waited for, who or what it is, what it does, and where in the code: safe to print.
+    pub text: String,
+}
+
+/// The tree, every branch with the largest share first.
+#[must_use]
+pub fn rows(nodes: &[ChainNode]) -> Vec<Row<'_>> {
+    let mut roots: Vec<&ChainNode> =
+        nodes.first().filter(|root| !root.is_end()).into_iter().chain(own(nodes)).collect();
+    sort(&mut roots);
+    let mut tree = Tree { nodes, rows: Vec::new(), seen: BTreeSet::new() };
+    roots.into_iter().for_each(|root| tree.add(root, String::new(), ""));
+    tree.rows
+}
+
+fn sort(nodes: &mut [&ChainNode]) {
+    nodes.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.node.cmp(&b.node)));
+}
+
+struct Tree<'n> {
+    nodes: &'n [ChainNode],
+    rows: Vec<Row<'n>>,
+    seen: BTreeSet<u32>,
+}
+
+impl<'n> Tree<'n> {
+    /// Adds a node and what it waits for; `before` leads past it, `own` to it.
+    fn add(&mut self, node: &'n ChainNode, before: String, own: &str) {
+        if !self.seen.insert(node.node) {
+            return;
+        }
+        let text = sanitise(&described(node)).into_owned();
+        self.rows.push(Row { node, branch: format!("{before}{own}"), text });
+        let [passes, ended, more, last] = BRANCH;
+        let below = match own {
+            "" => String::new(),
+            own if own == last => before + ended,
+            _ => before + passes,
+        };
+        let mut children = children(self.nodes, node);
+        sort(&mut children);
+        let count = children.len();
+        for (at, child) in children.into_iter().enumerate() {
+            self.add(child, below.clone(), if at + 1 == count { last } else { more });
+        }
+    }
+}
+
+/// A node in a few words: `reads from data worker 1301: on CPU, decode_image (work.py:22)`.
+fn described(node: &ChainNode) -> String {
+    let at = node.at.as_ref().map(|at| format!(", {at}")).unwrap_or_default();
+    if node.kind == "thread" && node.name == "loop" {
+        let does = if node.state == "waits" { "waits" } else { "works itself" };
+        return format!("{} {does}{at}", loop_name(node));
+    }
+    let who = who(node);
+    let who = match node.by.as_deref() {
+        Some("reads") => format!("reads from {who}"),
+        Some("writes") => format!("writes to {who}"),
+        Some("network") => format!("asks {who} over the network"),
+        Some("thread") => format!("own {who}"),
+        Some("interpreter-lock") => format!("interpreter lock, held by {who}"),
+        Some("shared-memory") => format!("shares memory with {who}"),
+        Some("child") => format!("end of its child {who}"),
+        Some("file-lock") if node.kind != "lock" => format!("held by {who}"),
+        _ => who,
+    };
+    let state = match (node.kind.as_str(), node.state.as_str()) {
+        ("thread" | "process", state) => state_words(state),
+        ("disk", "flush") => "written data is on its way",
+        _ => "",
+    };
+    if state.is_empty() { format!("{who}{at}") } else { format!("{who}: {state}{at}") }
+}
+
+/// The loop, and its thread where that is not the main one.
+fn loop_name(node: &ChainNode) -> String {
+    match (node.pid, node.tid) {
+        (pid, Some(tid)) if pid != Some(tid) => format!("loop (thread {tid})"),
+        _ => "loop".to_owned(),
+    }
+}
+
+/// What a process or thread does while it is waited for.
+fn state_words(state: &str) -> &'static str {
+    match state {
+        "cpu" => "on CPU",
+        "disk" => "reads from disk",
+        "flush" => "writes to disk",
+        "memory" => "waits for memory",
+        "device" => "waits for the GPU",
+        "sleeps" => "sleeps",
+        "asked" => "idle, waits to be asked",
+        "stopped" => "stopped",
+        "terminal" => "waits for somebody to type",
+        "waits" => "waits",
+        _ => "not known what it does",
+    }
+}
+
+/// Who or what a node is.
+fn who(node: &ChainNode) -> String {
+    let named = |word: &str| if node.name.is_empty() { word.to_owned() } else { format!("{word} {}", node.name) };
+    match (node.kind.as_str(), node.pid, node.tid) {
+        ("thread", _, Some(tid)) => format!("{} {tid}", node.name),
+        ("process", Some(pid), _) => format!("{} {pid}", node.name),
+        ("process", None, _) => format!("{}s", node.name),
+        ("net", ..) => format!("{} (network)", node.name),
+        ("device", ..) => named("GPU"),
+        ("lock", ..) => named("lock"),
+        ("disk", ..) => named("disk"),
+        ("timer", ..) => "a timer: it sleeps, or asks again and again".to_owned(),
+        ("terminal", ..) => "somebody who types at the terminal".to_owned(),
+        ("unknown", ..) => match node.state.as_str() {
+            "memory" => "memory".to_owned(),
+            "stopped" => "stopped by a signal".to_owned(),
+            "asked" => "somebody who waits for it".to_owned(),
+            _ => "not known for whom".to_owned(),
+        },
+        (kind, ..) => named(kind),
+    }
+}
+
+/// What is left out of the line, step by step, where it is too long.
+#[derive(Debug, Clone, Copy, Default)]
+struct Short {
+    names: bool,
+    middle: bool,
+    function: bool,
+    place: bool,
+    count: bool,
+    beside: bool,
+}
+
+/// The chain of the longest wait on one line of at most `width` cells:
+/// `loop waits 87 % ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22`. Nothing where no wait was followed.
+#[must_use]
+pub fn line(verdict: &Verdict, width: usize) -> Option<String> {
+    let all = [
+        Short::default(),
+        Short { names: true, ..Short::default() },
+        Short { names: true, middle: true, ..Short::default() },
+        Short { names: true, middle: true, beside: true, ..Short::default() },
+        Short { names: true, middle: true, beside: true, function: true, ..Short::default() },
+        Short { names: true, middle: true, beside: true, function: true, place: true, ..Short::default() },
+        Short { names: true, middle: true, beside: true, function: true, place: true, count: true },
+    ];
+    let mut shorter = String::new();
+    for short in all {
+        shorter = sanitise(&told(verdict, short)?).into_owned();
+        if unicode_width::UnicodeWidthStr::width(shorter.as_str()) <= width {
+            return Some(shorter);
+        }
+    }
+    Some(fit(&shorter, width))
+}
+
+fn told(verdict: &Verdict, short: Short) -> Option<String> {
+    let nodes = verdict.chain.as_slice();
+    let root = nodes.first().filter(|root| root.name == "loop")?;
+    let own = own(nodes);
+    let waits = waits_for(nodes).map(|_| way(verdict, root, short));
+    let works = own.map(|own| {
+        let at = at(own, short).map(|at| format!(": {at}")).unwrap_or_default();
+        format!("works itself {} %{at}", percent(own.share))
+    });
+    let is_larger = own.is_none_or(|own| root.share >= own.share);
+    let text = match (waits, works) {
+        (Some(waits), Some(works)) if !is_larger => {
+            let beside = root.share >= BESIDE && !short.beside;
+            if beside { format!("{works}; {waits}") } else { works }
+        }
+        (Some(waits), _) => waits,
+        (None, works) => works?,
+    };
+    Some(format!("{} {text}", loop_name(root)))
+}
+
+/// `decode_image work.py:22` of `decode_image (work.py:22)`.
+fn at(node: &ChainNode, short: Short) -> Option<String> {
+    let at = node.at.as_deref().filter(|_| !short.place)?;
+    let (function, place) =
+        at.split_once(" (").map_or(("", at), |(function, place)| (function, place.trim_end_matches(')')));
+    let whole = !short.function && !function.is_empty();
+    Some(if whole { format!("{function} {place}") } else { place.to_owned() })
+}
+
+/// `waits 87 % ← …` along the longest wait; those that are waited for alike are put together.
+fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
+    let nodes = verdict.chain.as_slice();
+    let mut hops: Vec<String> = Vec::new();
+    let mut level = children(nodes, root);
+    let mut end = None;
+    // Each level is one deeper, so a tree has no more of them than nodes.
+    for _ in nodes {
+        let alike = largest(&level, |node| (&node.kind, &node.name, &node.by));
+        let members = largest(&alike, |node| (&node.state, &node.kind, &node.name));
+        let Some(first) = members.iter().max_by(|a, b| a.share.total_cmp(&b.share)).copied() else { break };
+        hops.extend(hop(&alike, first, verdict.workers.len(), hops.is_empty(), short));
+        end = Some((first, members.iter().map(|node| node.share).sum::<f64>(), alike.len() > 1));
+        level = members.iter().flat_map(|node| children(nodes, node)).collect();
+        level.sort_by_key(|node| node.node);
+        level.dedup_by_key(|node| node.node);
+    }
+    let (shown, last) = (hops.len(), hops.last().cloned());
+    if let (true, Some(last)) = (short.middle && shown > 2, last) {
+        hops.truncate(1);
+        hops.extend(["…".to_owned(), last]);
+    }
+    let mut text = format!("waits {} %", percent(root.share));
+    hops.iter().for_each(|hop| text += &format!(" ← {hop}"));
+    let Some((end, share, several)) = end else { return text };
+    let part = if root.share - share > APART { format!(" ({} %)", percent(share)) } else { String::new() };
+    let at = at(end, short).filter(|_| !several || !short.function);
+    let (mark, at) = (if at.is_some() { ": " } else { "" }, at.unwrap_or_default());
+    text + &match (end.kind.as_str(), end.state.as_str()) {
+        ("thread", "cpu") => format!(": CPU{part} {at}").trim_end().to_owned(),
+        ("process", "cpu") => format!(" ← CPU{part}{mark}{at}"),
+        ("process" | "thread", "memory") => format!(" ← memory{part}"),
+        ("process" | "thread", "sleeps") => format!(", sleeps{part}"),
+        ("process" | "thread", "asked") => format!(", idle{part}"),
+        ("process" | "thread", "stopped") => format!(", stopped{part}"),
+        ("process" | "thread", "terminal") => format!(" ← terminal{part}"),
+        _ => part,
+    }
+}
+
+/// Of the nodes that have this in common those with the largest share together.
+fn largest<'n, K: PartialEq>(nodes: &[&'n ChainNode], key: impl Fn(&'n ChainNode) -> K) -> Vec<&'n ChainNode> {
+    let mut groups: Vec<(K, f64, Vec<&ChainNode>)> = Vec::new();
+    for node in nodes {
+        let of = key(node);
+        match groups.iter_mut().find(|(known, ..)| *known == of) {
+            Some((_, sum, members)) => {
+                *sum += node.share;
+                members.push(node);
+            }
+            None => groups.push((of, node.share, vec![node])),
+        }
+    }
+    // Of equal ones the first.
+    let most = groups.into_iter().rev().max_by(|a, b| a.1.total_cmp(&b.1));
+    most.map(|(.., members)| members).unwrap_or_default()
+}
+
+/// One or two words of the line: whoever is waited for alike, and what it is waited for by where that says more.
+fn hop(alike: &[&ChainNode], first: &ChainNode, workers: usize, is_first: bool, short: Short) -> Vec<String> {
+    let count = alike.iter().map(|node| (node.pid, node.tid)).collect::<BTreeSet<_>>().len();
+    let is_worker = first.name == "data worker";
+    let many = count > 1 && first.pid.is_some();
+    let of =
+        |count: usize| if workers >= count && !short.count { format!("{count} of {workers}") } else { String::new() };
+    let who = match (first.kind.as_str(), is_worker) {
+        (_, true) if many && workers > count => format!("{} data workers", of(count)),
+        ("process" | "thread", _) if many => {
+            let plural = if first.name.ends_with('s') { "es" } else { "s" };
+            format!("{count} {}{plural}", first.name)
+        }
+        (_, true) if workers > 0 && first.pid.is_some() && !short.count => format!("{} ({})", who(first), of(1)),
+        ("lock", _) if short.names => format!("lock {}", first.name.rsplit('/').next().unwrap_or_default()),
+        ("timer", _) => "a timer".to_owned(),
+        _ => who(first),
+    };
+    match first.by.as_deref() {
+        Some("interpreter-lock") => vec!["interpreter lock".to_owned(), who],
+        Some("writes") if is_first && first.kind == "process" && !is_worker => {
+            vec![format!("reader of its output: {who}")]
+        }
+        Some("network") => vec![format!("{who} (network)")],
+        _ => vec![who],
+    }
+}
+
+#[cfg(test)]
+#[path = "chain_tests.rs"]
+mod tests;

@@ -1,0 +1,116 @@
+//! The page of the wait chain: whom the loop waits for, and that one in turn, as a tree with shares; and where the waits
+//! ended over time.
+//!
+//! ```text
+//! │ the chain in one line                                     │
+//! │ the tree: share, bar, who or what, and where in its code  │
+//! │ timelines: the loop's waits and what ended them           │
+//! └───────────────────────────────────────────────────────────┘
+//! ```
+
+mod timelines;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use crate::diagnosis::chain::waits_for;
+use crate::diagnosis::verdict::{ChainNode, Verdict};
+use crate::outputs::chain::{Row, line, rows};
+use crate::tui::charts::Columns;
+use crate::tui::format;
+use crate::tui::theme::{Series, Theme};
+use crate::tui::widgets::bars;
+use crate::tui::widgets::drawn::Drawn;
+use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::scroll::scrolled;
+use crate::tui::widgets::text::{Text, count, write, write_fit, write_right};
+
+/// Cells of a share.
+const SHARE: u16 = 7;
+/// Cells of the past in which a recording may hold a chain.
+const LOOKED_AT: u16 = 60;
+/// Seconds of waits without which there is no chain.
+const FIRST_S: f64 = 2.0;
+
+/// Draws the page.
+pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+    let nodes = scene.verdict().map_or(&[][..], |verdict| &verdict.chain);
+    let (head, rows) = (head(area.width, scene), rows(nodes));
+    let used = count(head.lines.len() + rows.len() + 1);
+    scrolled(buf, area, top, drawn, |page| {
+        page.lines(&head.lines);
+        page.each(rows.len(), |buf, rect, i| {
+            if let Some(row) = rows.get(i) {
+                one(buf, rect, row, scene.theme);
+            }
+        });
+        page.next(1);
+        if scene.frame().is_some() {
+            timelines::draw(page, area.height.saturating_sub(used), scene);
+        }
+    });
+}
+
+/// What stands above the tree: the chain in one line, or why there is none.
+fn head(width: u16, scene: &Scene<'_>) -> Text {
+    let mut text = Text::new(width, scene.theme);
+    let told = scene.verdict().and_then(|verdict| line(verdict, usize::from(width)));
+    let Some(told) = told else {
+        text.wrapped("", 0, &why_none(scene), Style::new());
+        return text;
+    };
+    text.heading(&told);
+    if scene.verdict().is_some_and(|verdict| waits_for(&verdict.chain).is_none()) {
+        text.wrapped("", 0, "The loop waits for nobody.", Style::new());
+    }
+    text.line("", Style::new());
+    text.table_heading(&format!("{:>6}  SHARE OF THE LOOP'S TIME, WHOM IT WAITS FOR, AND THAT ONE IN TURN", ""));
+    text
+}
+
+/// Why there is no chain.
+fn why_none(scene: &Scene<'_>) -> String {
+    let Some(Verdict { observed_s, .. }) = scene.verdict().filter(|verdict| verdict.observed_s >= FIRST_S) else {
+        return "No chain yet: it needs two seconds.".to_owned();
+    };
+    let trainers = scene.frame().map_or(0, |frame| frame.trainers.len());
+    let is_older = || {
+        let waits = Columns::gather(&scene.job.history.timeline, scene.window(LOOKED_AT), |point| point.waits.get());
+        waits.values().all(|waits| waits.is_none())
+    };
+    if scene.job.replay.is_some() && trainers > 0 && is_older() {
+        return "This recording was made before chains were recorded.".to_owned();
+    }
+    let seconds = format::duration(*observed_s);
+    format!(
+        "No chain: in {seconds} no thread of this job was seen to run a training loop whose waits could be followed."
+    )
+}
+
+/// A row of the tree: what is waited for on the left where it is short, where in the code behind it.
+fn one(buf: &mut Buffer, area: Rect, row: &Row<'_>, theme: Theme) {
+    let bar = match area.width {
+        0..100 => 6,
+        100..140 => 10,
+        _ => 24,
+    };
+    let ChainNode { share, .. } = row.node;
+    let end = area.x + SHARE - 1;
+    write_right(buf, area.x, area.y, end, &format::share(Some(*share)), Style::new());
+    let style = style(row.node, theme);
+    bars::share(buf, Rect { x: end + 1, width: bar, ..area }, *share, style, Some(("·", theme.dim())));
+    let x = write(buf, end + 2 + bar, area.y, area.right(), &row.branch, theme.dim());
+    let of = if row.node.is_end() { theme.strong() } else { Style::new() };
+    write_fit(buf, Rect { x, width: area.right().saturating_sub(x), ..area }, &row.text, of);
+}
+
+/// The colour of what ends a wait: that of its resource.
+fn style(node: &ChainNode, theme: Theme) -> Style {
+    theme.series(match (node.kind.as_str(), node.state.as_str()) {
+        ("device", _) | (_, "device") => Series::Gpu,
+        ("net" | "disk", _) | (_, "disk" | "flush" | "memory") => Series::Io,
+        (_, "cpu") => Series::Cpu,
+        _ => Series::Loader,
+    })
+}
