@@ -14,8 +14,8 @@ use crate::sample::{
 const ROUNDS: u32 = 24;
 /// Longest chain that is followed.
 const DEPTH: usize = 6;
-/// Most threads and processes that one sample's wait is followed through; what lies beyond is unknown.
-const STEPS: u32 = 512;
+/// Most threads and processes that one sample's wait is followed through, some 1 µs each; what lies beyond is unknown.
+const STEPS: u32 = 128;
 /// Most different ways that one wait is passed on over.
 const WAYS: usize = 32;
 /// Most processes that one wait is followed to.
