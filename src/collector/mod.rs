@@ -6,6 +6,7 @@
 //!  tm-gpu      NVML, which may hang with the driver         } asked once a tick, one call outstanding,
 //!  tm-storage  disks, descriptors and mounts                } never waited for longer than a moment
 //!  tm-stacks   py-spy, one run after the other, as often as is wanted
+//!  tm-perf     sampled instruction pointers, once a tick
 //!  tm-hosts    the host's other processes, while they are wanted
 //!       │
 //!       ▼
@@ -15,6 +16,7 @@
 //!  Collector::next() puts a `Sample` together, on the caller's (async) thread
 //! ```
 
+mod addresses;
 mod latest;
 mod neighbours;
 mod stacks;
@@ -41,6 +43,9 @@ pub use stacks::Demand;
 /// each (nvmlDeviceGetPcieThroughput's window).
 const GRACE_MS: u64 = 60;
 
+/// A lost driver, or a kernel that refused, is asked again after this time.
+const RETRY: Duration = Duration::from_secs(30);
+
 /// How long the end waits for a running py-spy to be ended.
 const STACKS_END: Duration = Duration::from_millis(500);
 
@@ -57,6 +62,8 @@ pub struct Options {
     pub no_ptrace: bool,
     /// Never start py-spy.
     pub no_stacks: bool,
+    /// Never sample instruction pointers.
+    pub no_addresses: bool,
     /// The py-spy program, where it is not to be looked for.
     pub py_spy: Option<PathBuf>,
     /// NVML's library, where it is not the loader's.
@@ -170,6 +177,7 @@ impl Collector {
             gpus: values.gpu.value.clone(),
             stacks: values.stacks.take(),
             neighbours: values.neighbours.clone(),
+            addresses: values.addresses.value.clone(),
             sources: values.sources(now_ns, interval_ns),
             own: self.own(),
         }
@@ -258,6 +266,7 @@ mod tests {
             interval: Duration::from_millis(200),
             no_ptrace: true,
             no_stacks: true,
+            no_addresses: true,
             py_spy: None,
             nvml_lib: Some("/nowhere/libnvidia-ml.so.1".into()),
             simulated_device: None,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::latest::{Latest, status};
-use super::{Options, spawn, stacks};
+use super::{Options, RETRY, addresses, spawn, stacks};
 use crate::sample::{ConnectionsSample, SourceState, SourceStatus};
 use crate::sources::cgroup::{CgroupReader, allowed_cpus};
 use crate::sources::clock;
@@ -28,8 +28,6 @@ const MOST_ROUNDS: u32 = 5000;
 /// Each gap between rounds is drawn evenly from half to one and a half of [`ROUND`]: a fixed beat could fall into step
 /// with a training loop of the same period and see only one side of it.
 const JITTER: f64 = 0.5;
-/// A lost driver is asked again after this time.
-const RETRY: Duration = Duration::from_secs(30);
 /// The affinity mask is read every so many ticks.
 const AFFINITY_EVERY: u64 = 10;
 
@@ -59,7 +57,16 @@ pub(super) fn start(
             Some(spawn("tm-stacks", move || stacks::watch(&options, &latest, &stop, &rest_ms))?)
         }
     };
-    let asked = [gpu_asked, storage_asked];
+    let mut asked = vec![gpu_asked, storage_asked];
+    match addresses::switched_off(&options) {
+        Some(status) => latest.values().addresses.answer(Err(status), 0, clock::monotonic_ns()),
+        None => {
+            let (addresses_asked, asks) = sync_channel(1);
+            let (options, latest, _) = shared();
+            spawn("tm-perf", move || addresses::watch(&options, &latest, &asks))?;
+            asked.push(addresses_asked);
+        }
+    }
     spawn("tm-job", move || watch_job(job, &of_job.0, &of_job.1, &of_job.2, &asked))?;
     Ok(stacks)
 }

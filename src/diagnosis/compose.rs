@@ -156,7 +156,7 @@ fn part_of(cause: Cause) -> Option<Part> {
         Cause::WaitsForProcess => Part::Process,
         Cause::RemoteService => Part::Remote,
         Cause::OutputBlocked => Part::Output,
-        Cause::FileLock => Part::FileLock,
+        Cause::Lock => Part::FileLock,
         Cause::GilContention => Part::InterpreterLock,
         _ => return None,
     })

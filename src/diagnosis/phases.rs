@@ -10,8 +10,6 @@ use super::thresholds::*;
 
 thresholds! {
     AT_WORK = 0.10, "share", "workers that make batches, or wait for what they are made of";
-    ALL_ALONG = 0.95, "share", "nothing else in between";
-    STILL = 0.90, "share", "of a loop that goes on some waits lead somewhere";
     NO_LOADING = 0.02, "share", "labelled workloads that load nothing stay below";
     BY_STATE = 0.99, "confidence", "the kernel says so";
     BY_STACKS = 0.85, "confidence", "frames of importing, compiling or validating on most samples";

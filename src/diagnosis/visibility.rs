@@ -59,6 +59,10 @@ impl Visibility {
         }
         out.see("cgroup", job.cgroup.version.as_deref().unwrap_or("absent"));
         out.source("stacks", &sample.sources.stacks);
+        // Older recordings do not hold it.
+        if sample.sources.addresses.state != SourceState::Pending {
+            out.source("addresses", &sample.sources.addresses);
+        }
         out
     }
 

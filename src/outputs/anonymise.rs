@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::sample::recording::Header;
 use crate::sample::stacks::is_user_code;
 use crate::sample::{
-    ConnectionsSample, JobSample, ProcessSample, Sample, SamplerSample, StacksSample, StorageSample,
+    AddressesSample, ConnectionsSample, JobSample, ProcessSample, Sample, SamplerSample, StacksSample, StorageSample,
 };
 
 /// Paths below these are the kernel's own, the same on every machine.
@@ -74,11 +74,12 @@ pub fn sample(sample: &Sample) -> Sample {
     sample.job = sample.job.map(|job| Arc::new(of_job(Arc::unwrap_or_clone(job))));
     sample.storage = sample.storage.map(|storage| Arc::new(of_storage(Arc::unwrap_or_clone(storage))));
     sample.stacks = sample.stacks.map(|stacks| Arc::new(of_stacks(Arc::unwrap_or_clone(stacks))));
+    sample.addresses = sample.addresses.map(|addresses| Arc::new(of_addresses(Arc::unwrap_or_clone(addresses))));
     // Other people's work.
     sample.neighbours = None;
     let sources = &mut sample.sources;
-    let all = [&mut sources.job, &mut sources.host, &mut sources.storage, &mut sources.gpu, &mut sources.stacks];
-    for status in all {
+    let [job, host, storage] = [&mut sources.job, &mut sources.host, &mut sources.storage];
+    for status in [job, host, storage, &mut sources.gpu, &mut sources.stacks, &mut sources.addresses] {
         for text in [&mut status.reason, &mut status.mend] {
             *text = text.take().map(|text| without_directories(&text).into());
         }
@@ -136,14 +137,26 @@ fn of_stacks(mut stacks: StacksSample) -> StacksSample {
     stacks
 }
 
+fn of_addresses(mut addresses: AddressesSample) -> AddressesSample {
+    for file in &mut addresses.files {
+        *file = installed(file).map_or_else(|| base_name(file), Into::into);
+    }
+    addresses
+}
+
 /// A file of code: from the folder of installed packages or the standard library on, which is the same on every machine;
 /// of the user's own code the name alone.
 fn code_file(path: &str) -> Arc<str> {
     if is_user_code(path) {
         return base_name(path);
     }
+    installed(path).unwrap_or(path).into()
+}
+
+/// The path from the folder of installed packages or the standard library on.
+fn installed(path: &str) -> Option<&str> {
     let known = ["/site-packages/", "/dist-packages/", "/lib/python", "/lib64/python"];
-    known.iter().filter_map(|part| path.rfind(part)).min().and_then(|at| path.get(at..)).unwrap_or(path).into()
+    known.iter().filter_map(|part| path.rfind(part)).min().and_then(|at| path.get(at..))
 }
 
 fn of_storage(mut storage: StorageSample) -> StorageSample {
@@ -234,6 +247,18 @@ mod tests {
         let left = "elsewhere:443 127.0.0.1:4321 [::1]:80 elsewhere:6379 ::ffff:127.0.0.1:9 elsewhere:";
         assert_eq!(remotes.join(" "), left);
         assert_eq!(&*connections.outside[0].command, "log y");
+    }
+
+    #[test]
+    fn libraries_are_named_without_their_folders() {
+        let numpy = "/home/ann/v/lib/python3.11/site-packages/numpy/random/mtrand.so";
+        let files = ["[vdso]", "", "/home/ann/x/libjpeg.so.62 (deleted)", numpy];
+        let addresses =
+            AddressesSample { files: files.map(Arc::from).to_vec(), window_ns: 1, ..AddressesSample::default() };
+        let after = sample(&Sample { addresses: Some(Arc::new(addresses)), ..Sample::default() }).addresses.unwrap();
+        let wanted =
+            ["[vdso]", "", "libjpeg.so.62 (deleted)", "/lib/python3.11/site-packages/numpy/random/mtrand.so"];
+        assert_eq!((after.files.clone(), after.window_ns), (wanted.map(Arc::from).to_vec(), 1));
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod mountstats;
 pub(crate) mod neighbours;
 mod nvml;
 mod nvml_raw;
+pub(crate) mod perf_events;
 mod process;
 pub(crate) mod processes;
 pub mod py_spy;

@@ -5,7 +5,11 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use super::{State, Told, mended, told};
+use crate::config::Settings;
 use crate::errors::Failure;
+use crate::sample::SourceState;
+use crate::sources::Roots;
+use crate::sources::perf_events::AddressReader;
 
 /// `CAP_SYS_PTRACE` (include/uapi/linux/capability.h).
 const CAP_SYS_PTRACE: u32 = 19;
@@ -87,6 +91,20 @@ pub(super) fn hidepid(proc: &Path, privileged: bool) -> Told {
             "sudo trainmon …, or: sudo mount -o remount,hidepid=0 /proc",
         ),
     }
+}
+
+/// Whether the kernel samples instruction pointers for us: tried on ourselves.
+pub(super) fn addresses(settings: &Settings) -> Told {
+    if !settings.addresses {
+        return told(State::Absent, "switched off by --no-addresses");
+    }
+    let roots = Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() };
+    let Err(refused) = AddressReader::open(&roots, 0) else {
+        return told(State::Ok, "the kernel samples in which library the threads of one's own processes compute");
+    };
+    let state = if refused.state == SourceState::Denied { State::Denied } else { State::Absent };
+    let reason = refused.reason.as_deref().unwrap_or("no instruction pointers are sampled");
+    (state, reason.to_owned().into(), refused.mend.map(|mend| mend.to_string().into()))
 }
 
 /// Documentation/accounting/psi.rst.

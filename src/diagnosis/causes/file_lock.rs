@@ -9,7 +9,7 @@ pub(super) const CAUSE: Spec = Spec {
     brief: "somebody else holds a lock on a file",
     meaning: "the loop waits for a lock on a file that another process holds",
     rule: &[WAIT_IS_FOLLOWED, "there is a lock on a file (flock or fcntl)"],
-    judge: |case| case.waits_for(Part::FileLock).then(|| case.of(Cause::FileLock, 1.0)),
+    judge: |case| case.waits_for(Part::FileLock).then(|| case.of(Cause::Lock, 1.0)),
     signals: &[CHAIN, "/proc/locks: who holds the lock", MAIN_WAIT],
     source: "flock(2), fcntl(2): F_SETLKW waits until the holder lets go",
     confirmed: Confirmed::LabelledWorkloads,

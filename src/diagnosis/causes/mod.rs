@@ -117,7 +117,7 @@ causes! {
     WaitsForProcess = waits_for_process, "waits-for-process";
     RemoteService = remote_service, "remote-service";
     OutputBlocked = output_blocked, "output-blocked";
-    FileLock = file_lock, "lock";
+    Lock = file_lock, "lock";
     // Collectives and saving cost the loop more than its waits for batches do.
     Communication = communication, "communication";
     CheckpointWrite = checkpoint_write, "checkpoint-write";
