@@ -43,7 +43,18 @@ fn tid(pid: u32, thread: u32) -> u32 {
     if thread == 0 { pid } else { pid * 1000 + thread }
 }
 
-fn job(size: Size, tick: u64, with_chain: bool) -> JobSample {
+/// What the waits of a made-up job are like.
+#[derive(Clone, Copy, PartialEq)]
+enum Waits {
+    /// Nothing is known of them.
+    None,
+    /// The loop waits for its workers, which run or wait for it.
+    Plain,
+    /// All of them wait for all others.
+    Tangled,
+}
+
+fn job(size: Size, tick: u64, waits: Waits) -> JobSample {
     let all = processes(size);
     let process = |(pid, trainer): (u32, Option<u32>)| {
         let threads = (0..size.2).map(|thread| ThreadSample {
@@ -70,9 +81,13 @@ fn job(size: Size, tick: u64, with_chain: bool) -> JobSample {
     ];
     let mut sampled = Vec::new();
     for (pid, trainer) in &all {
-        // The loop polls the pipes of its workers, which run, or wait for one another's.
         let of_trainer = all.iter().filter(|(_, of)| *of == Some(trainer.unwrap_or(*pid)));
-        let descriptors = of_trainer.map(|(worker, _)| Descriptor { link: pipe(*worker), writes: false });
+        let of_trainer = of_trainer.map(|(worker, _)| *worker);
+        let links: Vec<Arc<str>> = match trainer {
+            Some(_) if waits == Waits::Plain => vec![pipe(pid + 100_000)],
+            _ => of_trainer.map(pipe).collect(),
+        };
+        let descriptors = links.into_iter().map(|link| Descriptor { link, writes: false });
         seen.push(Observation { call: Some(7), descriptors: descriptors.collect(), ..Observation::default() });
         let polls = u32::try_from(seen.len() - 1).unwrap();
         let thread = |thread: u32| {
@@ -100,11 +115,10 @@ fn job(size: Size, tick: u64, with_chain: bool) -> JobSample {
         });
     }
     let workers = all.iter().filter_map(|(pid, trainer)| Some((*pid, (*trainer)?)));
-    let channels = workers.map(|(pid, trainer)| Channel {
-        link: pipe(pid),
-        readers: vec![trainer],
-        writers: vec![pid, trainer],
-        remote: None,
+    let channels = workers.flat_map(|(pid, trainer)| {
+        let answers = Channel { link: pipe(pid), readers: vec![trainer], writers: vec![pid, trainer], remote: None };
+        let asks = Channel { link: pipe(pid + 100_000), readers: vec![pid], writers: vec![trainer], remote: None };
+        [answers, asks]
     });
     let connections = ConnectionsSample { channels: channels.collect(), ..ConnectionsSample::default() };
     JobSample {
@@ -121,15 +135,15 @@ fn job(size: Size, tick: u64, with_chain: bool) -> JobSample {
             processes: sampled,
             ..SamplerSample::default()
         },
-        connections: with_chain.then(|| Arc::new(connections)),
+        connections: (waits != Waits::None).then(|| Arc::new(connections)),
         ticks_per_second: 100,
         ..JobSample::default()
     }
 }
 
-fn sample(size: Size, tick: u64, with_chain: bool) -> Arc<Sample> {
+fn sample(size: Size, tick: u64, waits: Waits) -> Arc<Sample> {
     let monotonic_ns = (tick + 1) * SECOND;
-    let job = Some(Arc::new(job(size, tick, with_chain)));
+    let job = Some(Arc::new(job(size, tick, waits)));
     Arc::new(Sample { sequence: tick, monotonic_ns, boottime_ns: monotonic_ns, job, ..Sample::default() })
 }
 
@@ -140,11 +154,12 @@ fn name((trainers, workers, threads): Size) -> String {
 }
 
 fn folds(criterion: &mut Criterion) {
-    for (group, with_chain) in [("chain", true), ("chain, none", false)] {
+    for (group, waits) in [("chain", Waits::Plain), ("chain, tangled", Waits::Tangled), ("chain, none", Waits::None)]
+    {
         let mut group = criterion.benchmark_group(group);
         group.sample_size(10);
         for size in SIZES {
-            let (before, now) = (sample(size, 0, with_chain), sample(size, 1, with_chain));
+            let (before, now) = (sample(size, 0, waits), sample(size, 1, waits));
             let begun = || {
                 let mut rates = Rates::new(RatesOptions::default());
                 rates.next(Arc::clone(&before));

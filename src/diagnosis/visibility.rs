@@ -50,8 +50,8 @@ impl Visibility {
             out.see("connections", access.seen());
             if connections.hidden > 0 {
                 let why = format!(
-                    "the other end of {} pipes or sockets that the job waits on belongs to nobody whose descriptors may \
-                     be read, so what is done there is not known",
+                    "the other end of {} pipes or sockets of the job belongs to nobody whose descriptors may be read, so \
+                     what is done there is not known",
                     connections.hidden
                 );
                 out.miss("connections", &why, Some(&format!("sudo trainmon --pid {pid}")));

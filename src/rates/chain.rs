@@ -232,10 +232,13 @@ pub(super) struct Way {
     pub share: f64,
 }
 
+/// Threads on a way, its end, and its name.
+type Key = (Vec<Hop>, End, Option<Arc<str>>);
+
 /// The ways of many samples, added up.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
-    sums: HashMap<(Vec<Hop>, End, Option<Arc<str>>), (f64, f64)>,
+    sums: HashMap<Key, (f64, f64)>,
     samples: u32,
     seconds: f64,
 }

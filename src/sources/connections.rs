@@ -6,6 +6,7 @@
 //! opens what a descriptor points to. Everything that is read is bounded, for each round or each tick: what is left over is
 //! not known, or known later.
 
+mod ends;
 mod locks;
 mod outside;
 mod sockets;
@@ -14,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, readlinkat_raw, statat};
-use rustix::io::Errno;
+use rustix::fs::{CWD, readlinkat_raw};
 
 use super::fields::{Fields, lines, text};
 use super::files::read_once;
 use crate::sample::{Channel, ConnectionsSample, Descriptor, LockWait};
+use ends::open_ends;
 use locks::{open_file, waits_for_locks};
 use outside::HostScan;
 use sockets::{Far, Sockets};
@@ -47,6 +48,8 @@ const MOST_LINKS: usize = 4096;
 const LOCKS_LIMIT: usize = 256 << 10;
 /// … and so often in a tick.
 const MOST_LOCK_READS: usize = 8;
+/// So many descriptors of the waiter are looked at for the file that is locked.
+const MOST_FILES: usize = 512;
 /// Most waits for locks, and their holders, that are remembered.
 const MOST_LOCKS: usize = 64;
 
@@ -231,20 +234,28 @@ impl Connections {
 
     /// Finds the channels that join processes, or lead elsewhere.
     fn join(&mut self) {
-        let mut joined: BTreeMap<Arc<str>, (u32, bool)> = BTreeMap::new();
+        // The first holder, whether there are others, and whether it can read and write.
+        let mut joined: BTreeMap<Arc<str>, (u32, bool, bool, bool)> = BTreeMap::new();
         for (pid, ends) in &self.ends {
             for end in &ends.ends {
-                let (first, several) = joined.entry(Arc::clone(&end.link)).or_insert((*pid, false));
+                let (first, several, reads, writes) =
+                    joined.entry(Arc::clone(&end.link)).or_insert((*pid, false, false, false));
                 *several |= first != pid;
+                *reads |= end.reads;
+                *writes |= end.writes;
             }
         }
-        for (link, (pid, _)) in joined.iter().filter(|(link, _)| link.starts_with("socket:")) {
+        for (link, (pid, ..)) in joined.iter().filter(|(link, _)| link.starts_with("socket:")) {
             self.sockets.find(*pid, link, false);
         }
-        let leads = |link: &str| self.sockets.get(link).is_some();
-        // A pipe with one known holder has its other end outside of the job: the reader of its output, perhaps.
-        let lonely = |link: &str| link.starts_with("pipe:");
-        let wanted = joined.into_iter().filter(|(link, (_, several))| *several || lonely(link) || leads(link));
+        // A pipe of which only one end is known has the other outside of the job: the reader of its output, perhaps.
+        let leads = |link: &str, is_whole: bool| match link.starts_with("pipe:") {
+            true => !is_whole,
+            false => self.sockets.get(link).is_some(),
+        };
+        let wanted = joined
+            .into_iter()
+            .filter(|(link, (_, several, reads, writes))| *several || leads(link, *reads && *writes));
         self.joined = wanted.map(|(link, _)| link).take(MOST_WAITED).collect();
     }
 
@@ -323,67 +334,6 @@ fn read_link(path: &Path, links: &mut BTreeSet<Arc<str>>) -> Option<Arc<str>> {
         links.insert(Arc::clone(&link));
     }
     Some(link)
-}
-
-/// The pipes and sockets that a process holds open, how many descriptors were looked at, and whether they may not be read.
-fn open_ends(proc_root: &Path, pid: u32) -> (Vec<End>, usize, bool) {
-    let mut ends: HashMap<Arc<str>, (bool, bool)> = HashMap::new();
-    let (count, denied) = each_end(
-        proc_root,
-        pid,
-        |_| true,
-        |link, reads, writes| {
-            let end = ends.entry(link.into()).or_default();
-            *end = (end.0 | reads, end.1 | writes);
-        },
-    );
-    let ends = ends.into_iter().map(|(link, (reads, writes))| End { link, reads, writes });
-    (ends.collect(), count, denied)
-}
-
-/// Goes through the pipes and sockets that a process holds open and that are `wanted`. The permissions of the links say
-/// which way they are open (proc(5)). How many descriptors were looked at, and whether they may not be read.
-fn each_end(
-    proc_root: &Path,
-    pid: u32,
-    wanted: impl Fn(&str) -> bool,
-    mut found: impl FnMut(&str, bool, bool),
-) -> (usize, bool) {
-    let path = proc_root.join(format!("{pid}/fd"));
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let is_denied = |errno: Errno| matches!(errno, Errno::ACCESS | Errno::PERM);
-    let folder = match openat(CWD, &path, flags, Mode::empty()) {
-        Ok(folder) => folder,
-        Err(errno) => return (1, is_denied(errno)),
-    };
-    let entries = match Dir::read_from(&folder) {
-        Ok(entries) => entries,
-        Err(errno) => return (1, is_denied(errno)),
-    };
-    let (mut count, mut read, mut denied) = (1, false, false);
-    for entry in entries.filter_map(Result::ok).take(MOST_DESCRIPTORS) {
-        count += 1;
-        let mut room = [std::mem::MaybeUninit::uninit(); 128];
-        let target = match readlinkat_raw(&folder, entry.file_name(), &mut room) {
-            Ok((target, _)) => target,
-            Err(errno) => {
-                denied |= is_denied(errno);
-                continue;
-            }
-        };
-        read = true;
-        let Some(target) = std::str::from_utf8(target).ok().filter(|link| is_channel(link) && wanted(link)) else {
-            continue;
-        };
-        let (reads, writes) = if target.starts_with("pipe:") {
-            let mode = statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
-            mode.map_or((true, true), |stat| (stat.st_mode & 0o400 != 0, stat.st_mode & 0o200 != 0))
-        } else {
-            (true, true)
-        };
-        found(target, reads, writes);
-    }
-    (count, denied && !read)
 }
 
 /// The descriptors of an epoll set with whether they are waited for to be written (proc(5), `fdinfo`):

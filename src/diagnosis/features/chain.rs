@@ -62,13 +62,16 @@ pub(in crate::diagnosis) struct Chain {
     pub peers: Vec<Peer>,
 }
 
+/// Threads on a way, its end, and its name.
+type Key<'a> = (&'a [Hop], &'a End, &'a Option<Arc<str>>);
+
 impl Chain {
     pub(super) fn of(span: &Span<'_>) -> Option<Self> {
         let last =
             span.frames.iter().rev().find_map(|frame| span.trainers(frame).find_map(|one| one.chain.as_ref()))?;
         let mut chain =
             Self { process: last.process, tid: last.tid, exact: true, peers: last.peers.clone(), ..Self::default() };
-        let mut sums: HashMap<(&[Hop], &End, &Option<Arc<str>>), (f64, f64)> = HashMap::new();
+        let mut sums: HashMap<Key<'_>, (f64, f64)> = HashMap::new();
         let mut seconds = 0.0;
         for one in span.frames.iter().flat_map(|frame| span.trainers(frame)).filter_map(|one| one.chain.as_ref()) {
             // A loop that moved to another thread, and the other ranks, have chains of their own.

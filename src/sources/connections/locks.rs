@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{MOST_DESCRIPTORS, read_link};
+use super::{MOST_FILES, read_link};
 use crate::sample::LockWait;
 use crate::sources::fields::{Fields, lines, number};
+use crate::sources::files::read_once;
 
 /// Who waits for a lock that whom holds (`/proc/locks`; fs/locks.c, `lock_get_status`): the lines of the waiters come after
 /// the holder's, under the same number and with an arrow.
@@ -23,20 +24,24 @@ pub(super) fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = (LockWait, O
             return None;
         }
         let holder = holder.filter(|(of, _)| *of == at).and_then(|(_, pid)| pid);
-        // DEVICE:INODE is MAJOR:MINOR:INODE.
+        // MAJOR:MINOR:INODE.
         let inode = fields.next().and_then(|field| number(field.rsplit(|byte| *byte == b':').next()?));
         Some((LockWait { waiter: pid?, holder: holder.unwrap_or(0), path: None }, inode))
     })
 }
 
-/// The name of a file that a process has open.
+/// The name of a file that a process has open. Nothing is asked of the file itself, which may be on a file server that does
+/// not answer: `fdinfo` names the inode (since Linux 5.14).
 pub(super) fn open_file(proc_root: &Path, pid: u32, inode: u64) -> Option<Arc<str>> {
-    let path = proc_root.join(format!("{pid}/fd"));
-    let entries = std::fs::read_dir(&path).ok()?.filter_map(Result::ok).take(MOST_DESCRIPTORS);
-    let found = entries.map(|entry| entry.path()).find(|link| {
-        let is_file = |target: &Path| target.is_absolute();
-        std::fs::read_link(link).is_ok_and(|target| is_file(&target))
-            && rustix::fs::stat(link).is_ok_and(|stat| stat.st_ino == inode)
-    })?;
-    read_link(&found, &mut BTreeSet::new())
+    let entries = std::fs::read_dir(proc_root.join(format!("{pid}/fd"))).ok()?.filter_map(Result::ok);
+    let is_it = |(fd, _): &(std::ffi::OsString, Arc<str>)| {
+        let info = read_once(proc_root.join(format!("{pid}/fdinfo")).join(fd), 4096).unwrap_or_default();
+        lines(&info)
+            .any(|line| line.strip_prefix(b"ino:").is_some_and(|rest| Fields::of(rest).number() == Some(inode)))
+    };
+    let mut files = entries.take(MOST_FILES).filter_map(|entry| {
+        let target = read_link(&entry.path(), &mut BTreeSet::new()).filter(|target| target.starts_with('/'))?;
+        Some((entry.file_name(), target))
+    });
+    files.find(is_it).map(|(_, target)| target)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::each_end;
+use super::ends::each_end;
 use crate::sources::fields::number;
 
 /// Processes looked into at one tick …

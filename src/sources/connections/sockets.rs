@@ -42,7 +42,8 @@ pub(super) enum Far {
     /// A unix socket: the link of its peer.
     Unix(Arc<str>),
     /// An internet socket: the remote address, and the link of the socket there where it is on this machine.
-    Inet { remote: Arc<str>, peer: Option<Arc<str>> },
+    /// `here` if the address is of this machine: where there is no peer nobody has accepted the connection yet.
+    Inet { remote: Arc<str>, peer: Option<Arc<str>>, here: bool },
 }
 
 impl Far {
@@ -92,7 +93,8 @@ impl Table {
     fn far(&self, inode: u64) -> Option<Far> {
         let own = self.by_inode.get(&inode).filter(|own| !own.remote.ip().is_unspecified())?;
         let peer = self.by_ends.get(&(own.remote, own.local)).filter(|peer| **peer != inode);
-        Some(Far::Inet { remote: own.remote.to_string().into(), peer: peer.map(|peer| named("socket", *peer)) })
+        let here = own.remote.ip().is_loopback() || own.remote.ip() == own.local.ip();
+        Some(Far::Inet { remote: own.remote.to_string().into(), peer: peer.map(|peer| named("socket", *peer)), here })
     }
 }
 
@@ -190,6 +192,7 @@ impl Sockets {
         self.table = Table::default();
         let tick = self.tick;
         self.nowhere.retain(|_, since| tick.saturating_sub(*since) < ASK_AGAIN_LATER);
+        self.known.retain(|_, far| !matches!(far, Far::Inet { peer: None, here: true, .. }));
         if self.known.len() > MOST {
             self.known.clear();
         }

@@ -97,9 +97,10 @@ fn waits_for_locks_are_read() {
         3: POSIX  ADVISORY  READ  104 08:01:13 0 10\n\
         4: -> POSIX  ADVISORY  WRITE 105 08:01:13 0 10\n\
         5: LEASE  ACTIVE    READ  106 08:01:14 0 EOF\n";
-    let found: Vec<LockWait> = waits_for_locks(text).map(|(lock, _)| lock).collect();
+    let found: Vec<(LockWait, Option<u64>)> = waits_for_locks(text).collect();
     // Number 4 has no holder: its line was cut off.
-    assert_eq!(found, [waits(101, 100), waits(102, 100), waits(103, 0), waits(105, 0)]);
+    let wanted = [(101, 100, 11), (102, 100, 11), (103, 0, 12), (105, 0, 13)];
+    assert_eq!(found, wanted.map(|(waiter, holder, inode)| (waits(waiter, holder), Some(inode))));
 }
 
 #[test]
@@ -327,6 +328,11 @@ impl Drop for Program {
     }
 }
 
+/// Both ends are found, each in one process: a child may be about to close what it has inherited.
+fn is_joined(channel: &Channel) -> bool {
+    channel.readers.len() == 1 && channel.writers.len() == 1
+}
+
 /// The channel of what is waited on, with these processes sampled, once `is_done` says so or 10 seconds are over.
 fn channel_of(pid: u32, fd: u32, sampled: &[u32], is_done: impl Fn(&Channel) -> bool) -> (Channel, Connections) {
     let mut connections = Connections::new(Path::new("/proc"));
@@ -352,11 +358,11 @@ fn the_other_end_of_a_pipe_is_found_inside_and_outside() {
          os.close(w);print(p,r,flush=True);os.read(r,1)",
     );
     let [child, fd] = program.numbers()[..] else { panic!("{}", program.ready) };
-    let (channel, connections) = channel_of(program.pid(), fd, &[program.pid(), child], |_| true);
+    let (channel, connections) = channel_of(program.pid(), fd, &[program.pid(), child], is_joined);
     assert_eq!((channel.readers, channel.writers), (vec![program.pid()], vec![child]));
     assert_eq!(connections.outside(), [] as [u32; 0]);
     // The same with the child outside of what is sampled.
-    let (channel, connections) = channel_of(program.pid(), fd, &[program.pid()], |one| !one.writers.is_empty());
+    let (channel, connections) = channel_of(program.pid(), fd, &[program.pid()], is_joined);
     assert_eq!(channel.writers, [child]);
     assert_eq!(connections.outside(), [child]);
 }
@@ -377,9 +383,9 @@ fn the_other_end_of_a_unix_socket_is_found() {
          b.close();print(p,a.fileno(),flush=True);a.recv(1)",
     );
     let [child, fd] = program.numbers()[..] else { panic!("{}", program.ready) };
-    let (channel, _) = channel_of(program.pid(), fd, &[program.pid(), child], |_| true);
+    let (channel, _) = channel_of(program.pid(), fd, &[program.pid(), child], is_joined);
     assert_eq!((channel.readers, channel.writers, channel.remote), (vec![program.pid()], vec![child], None));
-    let (channel, _) = channel_of(program.pid(), fd, &[program.pid()], |one| !one.writers.is_empty());
+    let (channel, _) = channel_of(program.pid(), fd, &[program.pid()], is_joined);
     assert_eq!(channel.writers, [child]);
 }
 
@@ -396,8 +402,7 @@ fn the_other_end_of_a_connection_and_its_address_are_found() {
              s.connect(('{host}',port));print(p,s.fileno(),port,flush=True);s.recv(1)"
         ));
         let [child, fd, port] = program.numbers()[..] else { panic!("{}", program.ready) };
-        let (channel, _) =
-            channel_of(program.pid(), fd, &[program.pid(), child], |channel| !channel.writers.is_empty());
+        let (channel, _) = channel_of(program.pid(), fd, &[program.pid(), child], is_joined);
         assert_eq!((channel.readers, channel.writers), (vec![program.pid()], vec![child]));
         let address = std::net::SocketAddr::new(host.parse().unwrap(), u16::try_from(port).unwrap());
         assert_eq!(channel.remote.as_deref(), Some(&*address.to_string()));
@@ -426,7 +431,8 @@ fn the_holder_of_a_file_lock_is_found() {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    assert_eq!(locks, [waits(waiter.pid(), holder.pid())]);
+    let path = file.path().to_str().map(Into::into);
+    assert_eq!(locks, [LockWait { path, ..waits(waiter.pid(), holder.pid()) }]);
     assert_eq!(connections.outside(), [holder.pid()]);
 }
 
@@ -460,6 +466,8 @@ fn without_calls_all_that_joins_the_processes_is_told() {
          os.close(w);b.close();print(p,r,a.fileno(),u,flush=True);a.recv(1)",
     );
     let [child, pipe, socket, own] = program.numbers()[..] else { panic!("{}", program.ready) };
+    // Until the child has closed what it has inherited.
+    std::thread::sleep(Duration::from_millis(500));
     let channels = Connections::new(Path::new("/proc")).take(&[program.pid(), child], true).channels;
     let link = |fd: u32| std::fs::read_link(format!("/proc/{}/fd/{fd}", program.pid())).unwrap();
     let of = |fd: u32| channels.iter().find(|channel| Path::new(&*channel.link) == link(fd));
@@ -499,7 +507,7 @@ fn what_may_not_be_read_is_told() {
         connections.waited.insert("pipe:[4294967295]".into());
         hidden = connections.take(&[1, std::process::id()], true).hidden;
     }
-    assert_eq!(hidden, 1);
+    assert!(hidden >= 1);
     assert_eq!(connections.outside(), [] as [u32; 0]);
 }
 

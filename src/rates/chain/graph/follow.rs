@@ -5,8 +5,8 @@ use super::{CANDIDATES, DEPTH, Graph, Thread};
 use crate::rates::wait::Wait;
 use crate::sample::Observation;
 
-/// Most threads and processes that one sample's wait is followed through; what lies beyond is unknown.
-const STEPS: u32 = 512;
+/// Most threads and processes that one sample's wait is followed through, some 1 µs each; what lies beyond is unknown.
+const STEPS: u32 = 128;
 /// Most different ways that one wait is passed on over.
 const WAYS: usize = 32;
 /// CPython's switch interval is 5 ms: a thread that waits for the interpreter lock looks again after it (Python/ceval_gil.c,
