@@ -67,7 +67,12 @@ impl ChainNode {
 pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
     let root = nodes.first()?;
     let below = |node: &&ChainNode| node.is_end() && node.node != 0 && root.name == "loop" && !is_own(node);
-    nodes.iter().filter(below).max_by(|a, b| a.share.total_cmp(&b.share))
+    // One that is reached on several ways counts with all of them.
+    let share = |end: &ChainNode| -> f64 {
+        let same = nodes.iter().filter(below).filter(|node| node.word() == end.word());
+        same.map(|node| node.share).sum()
+    };
+    nodes.iter().filter(below).max_by(|a, b| share(a).total_cmp(&share(b)).then_with(|| a.share.total_cmp(&b.share)))
 }
 
 /// The loop's own work.

@@ -42,6 +42,8 @@ const MOST_WAITED: usize = 512;
 pub(super) const MOST_POLLED: usize = 64;
 /// … and of all threads in one round of the sampler: some 2 µs each.
 const MOST_LOOKUPS: usize = 512;
+/// Most pipes that are told because of sockets made for a moment.
+const MOST_SHARED: usize = 32;
 /// Most different links remembered.
 const MOST_LINKS: usize = 4096;
 /// `/proc/locks` is read up to here, bytes …
@@ -166,6 +168,11 @@ impl Connections {
             let room = MOST_WAITED.saturating_sub(self.waited.len());
             self.waited.extend(self.joined.iter().take(room).cloned());
         }
+        let momentary =
+            self.waited.iter().any(|link| link.starts_with("socket:") && self.sockets.get(link).is_none());
+        if momentary && !all {
+            self.waited.extend(self.shared_pipes());
+        }
         let waited = std::mem::take(&mut self.waited);
         let peers = waited.iter().filter_map(|link| self.sockets.get(link)?.peer());
         let held = self.held(waited.iter().chain(peers).map(|link| &**link).collect());
@@ -257,6 +264,17 @@ impl Connections {
             .into_iter()
             .filter(|(link, (_, several, reads, writes))| *several || leads(link, *reads && *writes));
         self.joined = wanted.map(|(link, _)| link).take(MOST_WAITED).collect();
+    }
+
+    /// Pipes that several of the processes hold, at most [`MOST_SHARED`]: a socket that was made for a moment, to pass a
+    /// descriptor on, leads to one of those that share a pipe with its holder.
+    fn shared_pipes(&self) -> Vec<Arc<str>> {
+        let mut holders: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
+        for end in self.ends.values().flat_map(|ends| &ends.ends).filter(|end| end.link.starts_with("pipe:")) {
+            *holders.entry(&end.link).or_default() += 1;
+        }
+        let shared = holders.into_iter().filter(|(_, count)| *count > 1);
+        shared.map(|(link, _)| Arc::clone(link)).take(MOST_SHARED).collect()
     }
 
     /// Who holds these links: of the processes that are sampled, and of those that the scan of the host has found.

@@ -97,9 +97,17 @@ def usual(klass: str, cause: str | None, data: str, given: Mapping[str, str]) ->
 
 
 def last_node(chain: Any) -> Mapping[str, Any] | None:
-    """Of the nodes of a verdict's chain that wait for nobody, the one with the largest share."""
+    """Of the nodes of a verdict's chain that wait for nobody, the one with the largest share; one that is reached on several
+    ways counts with all of them."""
     ends = [node for node in chain or [] if not node.get("waits_for")]
-    return max(ends, key=lambda node: node.get("share") or 0.0, default=None)
+
+    def identity(node: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(node.get(key) for key in ("kind", "pid", "tid", "name"))
+
+    shares: dict[tuple[Any, ...], float] = {}
+    for node in ends:
+        shares[identity(node)] = shares.get(identity(node), 0.0) + (node.get("share") or 0.0)
+    return max(ends, key=lambda node: shares[identity(node)], default=None)
 
 
 def is_right(node: Mapping[str, Any], ends: list[End]) -> bool:

@@ -14,6 +14,10 @@ pub(super) const CAUSE: Spec = Spec {
     meaning: "the set of workers is started anew again and again",
     rule: &[LOOP_LOSES, "whole sets of workers were started twice within `restart`"],
     judge: |case| {
+        // torch's loader waits in a poll of its own, for workers: where none lives long enough to be seen, each set is short.
+        if matches!(case.loss, Loss::InProcess) && case.main.exact && case.main.waits(Wait::LoaderPoll) >= LOST_WAIT {
+            return Some(case.of(Cause::WorkerRestart, EPOCHS));
+        }
         let workers = case.slow_workers()?;
         // A whole set that is new within one window.
         let renewed = workers.count > 0 && workers.new >= workers.count.max(2);

@@ -205,6 +205,7 @@ impl Graph<'_> {
     pub(in crate::rates) fn own_wait(&self, pid: u32) -> Option<Wait> {
         let at = self.place(pid, pid)?;
         let main = self.threads.get(at).filter(|main| main.wait == Wait::Futex && main.now.is_some())?;
+        self.steps.set(STEPS);
         let ways = self.ways(at, &mut vec![at]);
         let way = ways.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
         let own = way.hops.first().is_some_and(|hop| hop.pid == main.pid && hop.by == Edge::Thread);
