@@ -30,6 +30,8 @@ pub struct ChainNode {
     pub state: String,
     /// Share of the loop's time that leads here, 0–1.
     pub share: f64,
+    /// The part of it in which the device was idle: what the wait costs. All of it where no device is known.
+    pub lost: f64,
     /// Where in the code, if stacks tell.
     pub at: Option<String>,
     /// How it is waited for by the node before: `reads`, `writes`, `network`, `thread`, `interpreter-lock`, `file-lock`, …
@@ -62,17 +64,23 @@ impl ChainNode {
     }
 }
 
-/// The end with the largest share that is not the loop's own work; `None` where it waits for nobody.
+/// The end that most of the loop's time is lost to, that is not its own work; where nothing is lost, the end of the longest
+/// wait. `None` where it waits for nobody.
 #[must_use]
 pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
     let root = nodes.first()?;
     let below = |node: &&ChainNode| node.is_end() && node.node != 0 && root.name == "loop" && !is_own(node);
     // One that is reached on several ways counts with all of them.
-    let share = |end: &ChainNode| -> f64 {
+    let sums = |end: &ChainNode| -> (f64, f64) {
         let same = nodes.iter().filter(below).filter(|node| node.word() == end.word());
-        same.map(|node| node.share).sum()
+        same.fold((0.0, 0.0), |(lost, share), node| (lost + node.lost, share + node.share))
     };
-    nodes.iter().filter(below).max_by(|a, b| share(a).total_cmp(&share(b)).then_with(|| a.share.total_cmp(&b.share)))
+    nodes.iter().filter(below).max_by(|a, b| {
+        let ((lost_a, share_a), (lost_b, share_b)) = (sums(a), sums(b));
+        // Within the rounding of three digits nothing is lost.
+        let lost = |lost: f64| if lost < SHOWN { 0.0 } else { lost };
+        lost(lost_a).total_cmp(&lost(lost_b)).then(share_a.total_cmp(&share_b)).then(a.share.total_cmp(&b.share))
+    })
 }
 
 /// The loop's own work.
@@ -125,6 +133,7 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
         name: "loop".into(),
         state: "waits".into(),
         share: round(waits, 3),
+        lost: chain.ways.iter().filter(|way| !is_loops_own(way)).map(|way| way.lost).sum(),
         at: tree.of_loop(),
         ..ChainNode::default()
     });
@@ -134,7 +143,7 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
         }
     }
     for node in &mut tree.nodes {
-        node.share = round(node.share, 3);
+        (node.share, node.lost) = (round(node.share, 3), round(node.lost, 3));
     }
     tree.nodes
 }
@@ -168,6 +177,7 @@ impl Tree<'_> {
         };
         if let Some(node) = known.and_then(|at| self.nodes.get_mut(at as usize)) {
             node.share += new.share;
+            node.lost += new.lost;
             return known;
         }
         if self.nodes.len() >= NODES {
@@ -194,7 +204,7 @@ impl Tree<'_> {
                 at,
                 ..ChainNode::default()
             };
-            self.at(None, own);
+            self.at(None, ChainNode { lost: way.lost, ..own });
             return;
         }
         let mut parent = Some(0);
@@ -203,7 +213,7 @@ impl Tree<'_> {
                 && let Some(path) = way.name.as_ref().filter(|_| hop.by == Edge::FileLock)
             {
                 let lock = resource("lock", path, way.share);
-                parent = self.at(parent, ChainNode { by: Some("file-lock".into()), ..lock });
+                parent = self.at(parent, ChainNode { by: Some("file-lock".into()), lost: way.lost, ..lock });
             }
             let Some(number) = parent else { return };
             let last = at + 1 == way.hops.len();
@@ -221,11 +231,11 @@ impl Tree<'_> {
                 by: Some(word(hop.by).into()),
                 ..ChainNode::default()
             };
-            parent = self.at(Some(number), node);
+            parent = self.at(Some(number), ChainNode { lost: way.lost, ..node });
         }
         let Some(number) = parent else { return };
         if let Some(end) = self.end(way) {
-            self.at(Some(number), end);
+            self.at(Some(number), ChainNode { lost: way.lost, ..end });
         }
     }
 

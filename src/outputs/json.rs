@@ -40,7 +40,7 @@ mod tests {
         assert_eq!(value["schema"], 1);
         let node = &value["chain"][1];
         let keys: Vec<&String> = node.as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["at", "by", "kind", "name", "node", "pid", "share", "state", "tid", "waits_for"]);
+        assert_eq!(keys, ["at", "by", "kind", "lost", "name", "node", "pid", "share", "state", "tid", "waits_for"]);
         assert_eq!(
             (&node["name"], &node["state"], &node["by"]),
             (&"data worker".into(), &"cpu".into(), &"reads".into())

@@ -97,17 +97,23 @@ def usual(klass: str, cause: str | None, data: str, given: Mapping[str, str]) ->
 
 
 def last_node(chain: Any) -> Mapping[str, Any] | None:
-    """Of the nodes of a verdict's chain that wait for nobody, the one with the largest share; one that is reached on several
-    ways counts with all of them."""
+    """Of the nodes of a verdict's chain that wait for nobody, the one that most of the loop's time is lost to (its share
+    with the device idle), or with the largest share where nothing is lost; one that is reached on several ways counts with all."""
     ends = [node for node in chain or [] if not node.get("waits_for")]
 
     def identity(node: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(node.get(key) for key in ("kind", "pid", "tid", "name"))
 
-    shares: dict[tuple[Any, ...], float] = {}
+    sums: dict[tuple[Any, ...], tuple[float, float]] = {}
     for node in ends:
-        shares[identity(node)] = shares.get(identity(node), 0.0) + (node.get("share") or 0.0)
-    return max(ends, key=lambda node: shares[identity(node)], default=None)
+        lost, share = sums.get(identity(node), (0.0, 0.0))
+        sums[identity(node)] = (lost + (node.get("lost") or 0.0), share + (node.get("share") or 0.0))
+
+    def weight(node: Mapping[str, Any]) -> tuple[float, float]:
+        lost, share = sums[identity(node)]
+        return (lost if lost >= 0.01 else 0.0, share)
+
+    return max(ends, key=weight, default=None)
 
 
 def is_right(node: Mapping[str, Any], ends: list[End]) -> bool:
