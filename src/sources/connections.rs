@@ -115,7 +115,7 @@ impl Connections {
         }
         let link = read_link(&self.proc_root.join(format!("{pid}/fd/{fd}")), &mut self.links)?;
         if link.starts_with("socket:") {
-            self.sockets.find(pid, &link, true);
+            self.sockets.find(pid, &link, Some(fd));
         }
         if is_channel(&link) && self.waited.len() < MOST_WAITED {
             self.waited.insert(Arc::clone(&link));
@@ -253,7 +253,7 @@ impl Connections {
             }
         }
         for (link, (pid, ..)) in joined.iter().filter(|(link, _)| link.starts_with("socket:")) {
-            self.sockets.find(*pid, link, false);
+            self.sockets.find(*pid, link, None);
         }
         // A pipe of which only one end is known has the other outside of the job: the reader of its output, perhaps.
         let leads = |link: &str, is_whole: bool| match link.starts_with("pipe:") {

@@ -21,7 +21,7 @@ const MOST_ASKED: usize = 64;
 /// second of it on a busy server.
 const TABLES: usize = 256 << 10;
 /// What opening and reading a table costs besides, in bytes of it.
-const OPENED: usize = 8 << 10;
+const OPENED: usize = 32 << 10;
 /// One table is read up to here, bytes: 50,000 sockets.
 const TABLE_LIMIT: usize = 8 << 20;
 /// What leads nowhere may be connected so many ticks later, if somebody waits on it …
@@ -113,9 +113,10 @@ impl Sockets {
         !self.unsettled
     }
 
-    /// Finds out where a socket of a process leads, which somebody waits on; what is too much for this tick is left for the
-    /// next.
-    pub(super) fn find(&mut self, pid: u32, link: &Arc<str>, waits: bool) {
+    /// Finds out where a socket of a process leads; `fd` is the descriptor that somebody waits on it by. What is too much for
+    /// this tick is left for the next.
+    pub(super) fn find(&mut self, pid: u32, link: &Arc<str>, fd: Option<u32>) {
+        let waits = fd.is_some();
         let again = if waits { ASK_AGAIN } else { ASK_AGAIN_LATER };
         let nowhere = self.nowhere.get(link).is_some_and(|since| self.tick.saturating_sub(*since) < again);
         if nowhere || self.known.contains_key(link) {
@@ -141,8 +142,10 @@ impl Sockets {
                 return;
             }
         }
-        // A socket that is waited on may be newer than the table.
-        if waits || !self.table.read || self.table.namespace != namespace {
+        // A socket that is waited on may be newer than the table. To read that costs the kernel a walk over all of its hash
+        // table, a millisecond or two: not for one that is no internet socket at all.
+        let elsewhere = fd.is_some_and(|fd| !self.may_be_tcp(pid, fd));
+        if !elsewhere && (waits || !self.table.read || self.table.namespace != namespace) {
             if self.debt >= TABLES {
                 self.unsettled = true;
                 return;
@@ -157,6 +160,18 @@ impl Sockets {
                 self.nowhere.insert(Arc::clone(link), self.tick);
             }
             None => {}
+        }
+    }
+
+    /// Whether a socket may be one of TCP's: the kernel names its protocol (sockfs, `system.sockprotoname`).
+    fn may_be_tcp(&self, pid: u32, fd: u32) -> bool {
+        let mut name = [0_u8; 32];
+        let path = self.proc_root.join(format!("{pid}/fd/{fd}"));
+        match rustix::fs::getxattr(&path, "system.sockprotoname", &mut name[..]) {
+            Ok(length) => {
+                name.get(..length).is_some_and(|name| name.starts_with(b"TCP") || name.starts_with(b"MPTCP"))
+            }
+            Err(_) => true,
         }
     }
 
