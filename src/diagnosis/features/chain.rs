@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Span;
-use crate::rates::chain::{AHEAD, Edge, End, Hop, Peer};
+use crate::rates::chain::AHEAD;
+use crate::rates::chain::paths::{Edge, End, Hop, Peer};
 use crate::sample::{ProcessId, ProcessRole, process::TORCH_WORKER};
 
 /// A kind of part: what would have to change for it to vanish.
