@@ -44,6 +44,13 @@ pub(super) const MOST_POLLED: usize = 64;
 const MOST_LOOKUPS: usize = 512;
 /// Most pipes that are told because of sockets made for a moment.
 const MOST_SHARED: usize = 32;
+/// A descriptor that pointed to the same three times in a row …
+const STEADY: u8 = 3;
+/// … is looked up again after so many rounds only, half a second: a pipe that is made for each step is closed before.
+const TRUSTED: u64 = 24;
+/// What is waited on in so many samples of a tick is no connection for a moment, whose holder a scan of the host comes too
+/// late to find.
+const LASTING: u32 = 3;
 /// Most different links remembered.
 const MOST_LINKS: usize = 4096;
 /// `/proc/locks` is read up to here, bytes …
@@ -84,8 +91,10 @@ pub struct Connections {
     joined: Vec<Arc<str>>,
     sockets: Sockets,
     host: HostScan,
-    /// What was waited on since the last tick.
-    waited: BTreeSet<Arc<str>>,
+    /// What was waited on since the last tick, and in how many samples.
+    waited: BTreeMap<Arc<str>, u32>,
+    /// What descriptors of processes pointed to when they were looked up last.
+    recent: HashMap<(u32, u32), Recent>,
     locks: Vec<LockWait>,
     lock_reads: usize,
     /// Who held a lock that was waited for, and when it was seen last.
@@ -93,6 +102,17 @@ pub struct Connections {
     tick: u64,
     /// Descriptors looked up in this round.
     lookups: usize,
+    rounds: u64,
+}
+
+/// What a descriptor points to.
+#[derive(Debug)]
+struct Recent {
+    link: Arc<str>,
+    /// So many times in a row.
+    times: u8,
+    /// The round in which it was looked up last.
+    round: u64,
 }
 
 impl Connections {
@@ -105,22 +125,44 @@ impl Connections {
     /// A round of the sampler begins.
     pub fn begin_round(&mut self) {
         self.lookups = 0;
+        self.rounds += 1;
     }
 
     /// What a descriptor points to at this moment; the thread that is blocked on it waits to write, or to read.
     pub fn descriptor(&mut self, pid: u32, fd: u32, writes: bool) -> Option<Descriptor> {
+        let link = self.link_of(pid, fd)?;
+        if link.starts_with("socket:") {
+            self.sockets.find(pid, &link, Some(fd));
+        }
+        if is_channel(&link) {
+            if let Some(times) = self.waited.get_mut(&link) {
+                *times = times.saturating_add(1);
+            } else if self.waited.len() < MOST_WAITED {
+                self.waited.insert(Arc::clone(&link), 1);
+            }
+        }
+        Some(Descriptor { link, writes })
+    }
+
+    fn link_of(&mut self, pid: u32, fd: u32) -> Option<Arc<str>> {
+        let round = self.rounds;
+        let is_trusted = |known: &&Recent| known.times >= STEADY && round.saturating_sub(known.round) < TRUSTED;
+        if let Some(known) = self.recent.get(&(pid, fd)).filter(is_trusted) {
+            return Some(Arc::clone(&known.link));
+        }
         self.lookups += 1;
         if self.lookups > MOST_LOOKUPS {
             return None;
         }
         let link = read_link(&self.proc_root.join(format!("{pid}/fd/{fd}")), &mut self.links)?;
-        if link.starts_with("socket:") {
-            self.sockets.find(pid, &link, Some(fd));
+        if self.recent.len() >= MOST_LINKS {
+            self.recent.clear();
         }
-        if is_channel(&link) && self.waited.len() < MOST_WAITED {
-            self.waited.insert(Arc::clone(&link));
-        }
-        Some(Descriptor { link, writes })
+        let known =
+            self.recent.entry((pid, fd)).or_insert_with(|| Recent { link: Arc::clone(&link), times: 0, round });
+        let times = if known.link == link { known.times.saturating_add(1) } else { 1 };
+        *known = Recent { link: Arc::clone(&link), times, round };
+        Some(link)
     }
 
     /// What an epoll instance waits for, at most [`MOST_POLLED`] descriptors.
@@ -166,18 +208,22 @@ impl Connections {
                 self.join();
             }
             let room = MOST_WAITED.saturating_sub(self.waited.len());
-            self.waited.extend(self.joined.iter().take(room).cloned());
+            self.waited.extend(self.joined.iter().take(room).map(|link| (Arc::clone(link), LASTING)));
         }
         let momentary =
-            self.waited.iter().any(|link| link.starts_with("socket:") && self.sockets.get(link).is_none());
+            self.waited.keys().any(|link| link.starts_with("socket:") && self.sockets.get(link).is_none());
         if momentary && !all {
-            self.waited.extend(self.shared_pipes());
+            for link in self.shared_pipes() {
+                self.waited.entry(link).or_insert(LASTING);
+            }
         }
         let waited = std::mem::take(&mut self.waited);
-        let peers = waited.iter().filter_map(|link| self.sockets.get(link)?.peer());
-        let held = self.held(waited.iter().chain(peers).map(|link| &**link).collect());
-        let channels: Vec<Channel> = waited.iter().map(|link| self.channel(link, &held)).collect();
-        let lonely: Vec<Arc<str>> = channels.iter().filter_map(|channel| self.lonely(channel)).collect();
+        let peers = waited.keys().filter_map(|link| self.sockets.get(link)?.peer());
+        let held = self.held(waited.keys().chain(peers).map(|link| &**link).collect());
+        let channels: Vec<Channel> = waited.keys().map(|link| self.channel(link, &held)).collect();
+        let lasts = |channel: &&Channel| waited.get(&channel.link).is_some_and(|times| *times >= LASTING);
+        let lonely: Vec<Arc<str>> =
+            channels.iter().filter(lasts).filter_map(|channel| self.lonely(channel)).collect();
         let denied = self.ends.values().any(|ends| ends.denied);
         let hidden =
             lonely.iter().filter(|link| self.host.looked_for(link) && (denied || self.host.denied())).count();
@@ -208,7 +254,7 @@ impl Connections {
     /// was listed.
     fn list(&mut self, processes: &[u32]) -> bool {
         let mut alone: HashSet<&str> =
-            self.waited.iter().filter(|link| link.starts_with("pipe:")).map(|link| &**link).collect();
+            self.waited.keys().filter(|link| link.starts_with("pipe:")).map(|link| &**link).collect();
         if !alone.is_empty() {
             let held: HashSet<&str> = self.ends.values().flat_map(|ends| &ends.ends).map(|end| &*end.link).collect();
             alone.retain(|link| !held.contains(link));

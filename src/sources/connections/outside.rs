@@ -13,10 +13,14 @@ const AT_ONCE: usize = 200;
 const DESCRIPTORS_AT_ONCE: usize = 4000;
 /// Most processes of one scan: beyond PID_MAX_LIMIT there are none, but a table of that size is not worth it.
 const MOST_PROCESSES: usize = 1 << 16;
-/// The same link is looked for again after this many ticks.
-const AGAIN: u64 = 15;
-/// New links come with each step of a program that connects anew: a scan for them every third tick at most.
-const HURRY: u64 = 3;
+/// What is not waited on any more for so many ticks is not looked for.
+const FORGET: u64 = 15;
+/// The same links are looked for again after so many ticks; twice as many, and so on up to the second number, once a scan
+/// has found what the one before it had found.
+const AGAIN: (u64, u64) = (15, 120);
+/// New links come with each step of a program that connects anew: a scan for them every third tick at most, and more seldom
+/// in the same way.
+const HURRY: (u64, u64) = (3, 24);
 /// Most links that are looked for.
 const MOST: usize = 64;
 /// Most holders of one link that are remembered: a socket of the system's log is held by hundreds.
@@ -40,6 +44,10 @@ pub(super) struct HostScan {
     denied: (bool, bool),
     /// When the last scan was begun.
     begun: Option<u64>,
+    /// So many scans in a row have found nothing new.
+    fruitless: u32,
+    /// The scan that goes on has found somebody new.
+    news: bool,
 }
 
 impl HostScan {
@@ -47,7 +55,7 @@ impl HostScan {
     pub(super) fn look_for(&mut self, links: Vec<Arc<str>>, tick: u64) {
         let new = links.iter().any(|link| !self.looked_for.contains(link));
         self.wanted.extend(links.into_iter().map(|link| (link, tick)));
-        self.wanted.retain(|_, last| tick.saturating_sub(*last) < AGAIN);
+        self.wanted.retain(|_, last| tick.saturating_sub(*last) < FORGET);
         if self.wanted.len() > MOST {
             let mut lasts: Vec<(u64, Arc<str>)> =
                 self.wanted.iter().map(|(link, last)| (*last, Arc::clone(link))).collect();
@@ -58,10 +66,13 @@ impl HostScan {
         }
         self.holders.retain(|link, _| self.wanted.contains_key(link));
         self.looked_for.retain(|link| self.wanted.contains_key(link));
-        let rested = |for_ticks| self.begun.is_none_or(|begun| tick.saturating_sub(begun) >= for_ticks);
+        let rested = |(first, most): (u64, u64)| {
+            let ticks = first.saturating_mul(1 << self.fruitless.min(6)).min(most);
+            self.begun.is_none_or(|begun| tick.saturating_sub(begun) >= ticks)
+        };
         if self.scan.is_none() && !self.wanted.is_empty() && (rested(AGAIN) || new && rested(HURRY)) {
             self.begun = Some(tick);
-            self.denied.1 = false;
+            (self.denied.1, self.news) = (false, false);
             self.scan = Some((self.wanted.keys().cloned().collect(), vec![u32::MAX]));
         }
     }
@@ -83,6 +94,7 @@ impl HostScan {
             let Some(pid) = left.pop() else { break };
             let mut found = |link: &str, reads: bool, writes: bool| {
                 let Some(link) = links.get(link) else { return };
+                self.news |= self.holders.get(link).is_none_or(|known| !known.contains_key(&pid));
                 for into in [&mut self.finding, &mut self.holders] {
                     let of_link = into.entry(Arc::clone(link)).or_default();
                     if of_link.len() < MOST_HOLDERS || of_link.contains_key(&pid) {
@@ -97,7 +109,10 @@ impl HostScan {
         }
         if left.is_empty() {
             self.looked_for = std::mem::take(links);
-            self.holders = std::mem::take(&mut self.finding);
+            let found = std::mem::take(&mut self.finding);
+            let same = !self.news && found == self.holders;
+            self.fruitless = if same { self.fruitless.saturating_add(1) } else { 0 };
+            self.holders = found;
             self.denied.0 = self.denied.1;
             self.scan = None;
         }

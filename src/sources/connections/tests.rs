@@ -206,16 +206,46 @@ fn a_process_with_thousands_of_descriptors_and_a_large_table_are_bounded() {
     for _ in 0..10 {
         for _ in 0..50 {
             connections.begin_round();
+            let trusted = connections.recent.values().filter(|known| known.times >= STEADY).count();
             let found = (0..2000).filter_map(|fd| connections.descriptor(7, fd, false)).count();
-            assert!(found <= MOST_LOOKUPS, "{found}");
+            assert!(found <= MOST_LOOKUPS + trusted, "{found}");
         }
         let sample = connections.take(&[7, 8], true);
         assert!(sample.channels.len() <= MOST_WAITED, "{}", sample.channels.len());
         assert!(connections.ends.values().all(|ends| ends.ends.len() <= MOST_DESCRIPTORS));
-        assert!(connections.links.len() <= MOST_LINKS);
+        assert!(connections.links.len() <= MOST_LINKS && connections.recent.len() <= MOST_LINKS);
     }
     // Unoptimised; what would be quadratic takes minutes.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_steady_descriptor_is_looked_up_seldom_and_a_new_target_seen_soon() {
+    let tree = Tree::new();
+    tree.process(7, &["pipe:[1]".into()]);
+    let mut connections = Connections::new(tree.0.path());
+    let mut round = |target: Option<&str>| {
+        if let Some(target) = target {
+            let path = tree.0.path().join("7/fd/0");
+            std::fs::remove_file(&path).unwrap();
+            std::os::unix::fs::symlink(target, path).unwrap();
+        }
+        connections.begin_round();
+        let link = connections.descriptor(7, 0, false).unwrap().link;
+        (link.to_string(), connections.lookups)
+    };
+    let first: Vec<_> = (0..6).map(|_| round(None)).collect();
+    assert!(first.iter().all(|(link, _)| link == "pipe:[1]"));
+    assert_eq!(first.iter().map(|(_, lookups)| lookups).sum::<usize>(), usize::from(STEADY));
+    let after = (0..TRUSTED).take_while(|at| round((*at == 0).then_some("pipe:[2]")).0 == "pipe:[1]").count();
+    assert!(after <= TRUSTED as usize, "{after}");
+    assert_eq!(round(None).0, "pipe:[2]");
+    // One that points elsewhere each time is looked up each time.
+    let each: Vec<_> = (3..9).map(|at| round(Some(&format!("pipe:[{at}]")))).collect();
+    assert!(
+        each.iter().zip(3..).all(|((link, lookups), at)| *link == format!("pipe:[{at}]") && *lookups == 1),
+        "{each:?}"
+    );
 }
 
 #[test]
@@ -227,7 +257,7 @@ fn every_process_has_its_turn() {
     let mut connections = Connections::new(tree.0.path());
     for _ in 0..12 {
         // A pipe that nobody is known to hold asks for new lists all the time.
-        connections.waited.insert("pipe:[77]".into());
+        connections.waited.insert("pipe:[77]".into(), LASTING);
         connections.take(&pids, false);
     }
     let oldest = connections.ends.values().map(|ends| ends.listed).min().unwrap();
@@ -236,7 +266,7 @@ fn every_process_has_its_turn() {
     // Somebody outside of them holds it, and lets go of it.
     let look = |connections: &mut Connections| {
         for _ in 0..40 {
-            connections.waited.insert("pipe:[5]".into());
+            connections.waited.insert("pipe:[5]".into(), LASTING);
             connections.take(&pids, false);
         }
         connections.outside()
@@ -338,8 +368,11 @@ fn channel_of(pid: u32, fd: u32, sampled: &[u32], is_done: impl Fn(&Channel) -> 
     let mut connections = Connections::new(Path::new("/proc"));
     let begun = Instant::now();
     loop {
-        connections.begin_round();
-        let link = connections.descriptor(pid, fd, false).unwrap().link;
+        let looks = (0..LASTING).map(|_| {
+            connections.begin_round();
+            connections.descriptor(pid, fd, false).unwrap().link
+        });
+        let link = looks.last().unwrap();
         let sample = connections.take(sampled, false);
         let channel = sample.channels.into_iter().find(|channel| channel.link == link).unwrap();
         if is_done(&channel) || begun.elapsed() > Duration::from_secs(10) {
@@ -504,7 +537,7 @@ fn what_may_not_be_read_is_told() {
     let (mut hidden, begun) = (0, Instant::now());
     while hidden == 0 && begun.elapsed() < Duration::from_secs(10) {
         // A pipe that nobody here holds.
-        connections.waited.insert("pipe:[4294967295]".into());
+        connections.waited.insert("pipe:[4294967295]".into(), LASTING);
         hidden = connections.take(&[1, std::process::id()], true).hidden;
     }
     assert!(hidden >= 1);

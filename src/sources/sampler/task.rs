@@ -173,7 +173,7 @@ fn waited_on(
         memory.is_some_and(|memory| address != 0 && memory.read_at(room, address) == Ok(room.len()))
     };
     match fd_use(Machine::OWN, number) {
-        Some(FdUse::Reads | FdUse::Accepts) => one(connections, false),
+        Some(FdUse::Reads) => one(connections, false),
         Some(FdUse::Writes) => one(connections, true),
         Some(FdUse::Locks) => {
             connections.lock(pid);
@@ -202,7 +202,8 @@ fn waited_on(
             found
         }
         Some(FdUse::Epolls) => named.map(|fd| connections.polled(pid, fd)).unwrap_or_default(),
-        None => Vec::new(),
+        // Whoever accepts connections has nothing to do until one comes.
+        Some(FdUse::Accepts) | None => Vec::new(),
     }
 }
 
