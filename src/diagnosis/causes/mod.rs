@@ -167,12 +167,6 @@ impl Cause {
         self.word()
     }
 
-    /// The cause of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|cause| cause.name() == name)
-    }
-
     /// Everything about it in a class: a cause may be of two.
     #[must_use]
     pub fn spec_in(self, class: Class) -> &'static Spec {
