@@ -34,7 +34,7 @@ pub struct ChainNode {
     pub lost: f64,
     /// Where in the code, if stacks tell.
     pub at: Option<String>,
-    /// How it is waited for by the node before: `reads`, `writes`, `network`, `thread`, `interpreter-lock`, `file-lock`, …
+    /// How it is waited for by the node before: the word of an [`Edge`]
     pub by: Option<String>,
     /// Numbers of the nodes that it waits for. Empty at the ends.
     pub waits_for: Vec<u32>,
@@ -213,7 +213,7 @@ impl Tree<'_> {
                 && let Some(path) = way.name.as_ref().filter(|_| hop.by == Edge::FileLock)
             {
                 let lock = resource("lock", path, way.share);
-                parent = self.at(parent, ChainNode { by: Some("file-lock".into()), lost: way.lost, ..lock });
+                parent = self.at(parent, ChainNode { by: Some(hop.by.word().into()), lost: way.lost, ..lock });
             }
             let Some(number) = parent else { return };
             let last = at + 1 == way.hops.len();
@@ -228,7 +228,7 @@ impl Tree<'_> {
                 state: state.into(),
                 share: way.share,
                 at: self.of_worker(hop.pid),
-                by: Some(word(hop.by).into()),
+                by: Some(hop.by.word().into()),
                 ..ChainNode::default()
             };
             parent = self.at(Some(number), ChainNode { lost: way.lost, ..node });
@@ -288,18 +288,5 @@ fn state(end: &End) -> &'static str {
         End::Asked => "asked",
         End::Loader => "unknown",
         End::Unknown => "unknown",
-    }
-}
-
-fn word(edge: Edge) -> &'static str {
-    match edge {
-        Edge::Reads => "reads",
-        Edge::Writes => "writes",
-        Edge::Network => "network",
-        Edge::Thread => "thread",
-        Edge::InterpreterLock => "interpreter-lock",
-        Edge::SharedMemory => "shared-memory",
-        Edge::Child => "child",
-        Edge::FileLock => "file-lock",
     }
 }

@@ -21,6 +21,7 @@ use super::sampled::{SampledTrainer, SampledWorker};
 use super::time_split::LoopActivity;
 use super::wait::Wait;
 use crate::sample::{JobSample, ProcessId, ProcessRole};
+use crate::text::named_enum;
 pub(super) use graph::Graph;
 pub(super) use loop_thread::LoopThread;
 
@@ -37,26 +38,26 @@ const PRIOR: (f64, f64) = (1.5, 1.2);
 /// rests while the loop works, a loader does not.
 pub const AHEAD: f64 = 0.6;
 
-/// How a thread came to wait for another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Edge {
-    /// It reads what the other writes: a pipe or a unix socket.
-    Reads,
-    /// It writes what the other reads.
-    Writes,
-    /// A connection over an internet protocol on this machine.
-    Network,
-    /// A lock or a queue within its process.
-    Thread,
-    /// The interpreter lock of its process.
-    InterpreterLock,
-    /// A lock in memory that processes share.
-    SharedMemory,
-    /// The end of a child.
-    Child,
-    /// A lock on a file.
-    FileLock,
+named_enum! {
+    /// How a thread came to wait for another.
+    pub enum Edge {
+        /// It reads what the other writes: a pipe or a unix socket.
+        Reads = "reads",
+        /// It writes what the other reads.
+        Writes = "writes",
+        /// A connection over an internet protocol on this machine.
+        Network = "network",
+        /// A lock or a queue within its process.
+        Thread = "thread",
+        /// The interpreter lock of its process.
+        InterpreterLock = "interpreter-lock",
+        /// A lock in memory that processes share.
+        SharedMemory = "shared-memory",
+        /// The end of a child.
+        Child = "child",
+        /// A lock on a file.
+        FileLock = "file-lock",
+    }
 }
 
 /// What is at the end of a chain.
