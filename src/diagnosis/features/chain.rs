@@ -1,7 +1,7 @@
 //! Whom the loop waited for over the window: the ways of all samples, and the parts that its time falls into by where they
 //! end. The parts add up to the time that was followed, so what removing one of them would bring can be told.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::Span;
@@ -154,7 +154,7 @@ impl Chain {
 
     /// Share of the time that is lost to a kind of part: with the device idle.
     pub fn lost(&self, part: Part) -> f64 {
-        self.ways.iter().filter(|way| way.part == part).map(|way| way.lost).sum()
+        self.parts().get(&part).copied().unwrap_or(0.0)
     }
 
     /// Share of the time in a kind of part.
@@ -162,24 +162,11 @@ impl Chain {
         self.ways.iter().filter(|way| way.part == part).map(|way| way.share).sum()
     }
 
-    /// The kinds by the time that is lost to them, the largest first.
-    pub fn parts(&self) -> Vec<(Part, f64)> {
-        const ALL: [Part; 11] = [
-            Part::Own,
-            Part::Loader,
-            Part::OwnThread,
-            Part::Process,
-            Part::Remote,
-            Part::Output,
-            Part::FileLock,
-            Part::InterpreterLock,
-            Part::Storage,
-            Part::Device,
-            Part::Unknown,
-        ];
-        let mut parts: Vec<(Part, f64)> = ALL.into_iter().map(|part| (part, self.lost(part))).collect();
-        parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-        parts
+    /// What is lost to each kind that there are ways of.
+    pub fn parts(&self) -> BTreeMap<Part, f64> {
+        let mut lost = BTreeMap::new();
+        self.ways.iter().for_each(|way| *lost.entry(way.part).or_default() += way.lost);
+        lost
     }
 
     /// The longest way of a part.
