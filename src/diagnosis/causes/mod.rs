@@ -72,7 +72,7 @@ use crate::text::named_enum;
 pub(super) use case::{Case, Known, Loss};
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
-pub(super) use spec::{Against, Place};
+pub(super) use spec::{Against, Followed, Place};
 pub use spec::{Confirmed, Spec};
 pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
@@ -193,6 +193,11 @@ impl fmt::Display for Cause {
 pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cause>, D::Error> {
     let name = Option::<String>::deserialize(deserializer)?;
     Ok(name.as_deref().and_then(Cause::named))
+}
+
+/// The waits that are causes of their own, in the order of decision.
+pub(super) fn followed() -> impl Iterator<Item = Followed> {
+    Cause::ALL.into_iter().filter_map(|cause| cause.spec().followed)
 }
 
 /// Everything about every cause, by class and in the order of decision; twice where it is of two classes.
