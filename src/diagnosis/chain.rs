@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::features::{Chain, Features, Way, program};
 use super::stats::round;
 use crate::rates::chain::{Edge, End};
-use crate::sample::process::TORCH_WORKER;
 
 /// Most nodes of a verdict.
 const NODES: usize = 32;
@@ -263,10 +262,7 @@ impl Tree<'_> {
 
     fn name(&self, pid: u32) -> String {
         let Some(peer) = self.chain.peer(pid) else { return "process".into() };
-        if peer.comm.starts_with(TORCH_WORKER) || self.chain.is_loader(pid) {
-            return "data worker".into();
-        }
-        program(peer)
+        if peer.loader { "data worker".into() } else { program(peer) }
     }
 }
 

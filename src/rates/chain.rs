@@ -20,7 +20,7 @@ use super::device::DeviceUse;
 use super::sampled::{SampledTrainer, SampledWorker};
 use super::time_split::LoopActivity;
 use super::wait::Wait;
-use crate::sample::{JobSample, ProcessId, ProcessRole};
+use crate::sample::{JobSample, ProcessId};
 use crate::text::named_enum;
 pub(super) use graph::Graph;
 pub(super) use loop_thread::LoopThread;
@@ -36,7 +36,7 @@ const FADE: f64 = 0.8;
 const PRIOR: (f64, f64) = (1.5, 1.2);
 /// Whoever works in this part of the loop's own time and more, 0–1, does so ahead of it and not on request: a service
 /// rests while the loop works, a loader does not.
-pub const AHEAD: f64 = 0.6;
+const AHEAD: f64 = 0.6;
 
 named_enum! {
     /// How a thread came to wait for another.
@@ -123,16 +123,15 @@ pub struct Path {
 pub struct Peer {
     /// PID.
     pub pid: u32,
-    /// Role in the job.
-    pub role: ProcessRole,
     /// Part of the job.
     pub inside: bool,
     /// Command line, raw.
     pub command: Arc<str>,
     /// Name, raw.
     pub comm: Arc<str>,
-    /// Share of the loop's own working time in which it worked too, 0–1; where little of that was seen, near 0.8.
-    pub ahead: f64,
+    /// Batches come from it: it is one of torch's workers, or a process of the job that works ahead of the loop.
+    #[serde(default)]
+    pub loader: bool,
 }
 
 /// Where the chains of one trainer's loop ended in the interval.
@@ -281,7 +280,7 @@ impl Ways {
         let mut pids: Vec<u32> = paths.iter().flat_map(|path| path.hops.iter().map(|hop| hop.pid)).collect();
         pids.sort_unstable();
         pids.dedup();
-        let peers = pids.into_iter().map(|pid| Peer { ahead: beside.process(pid), ..graph.peer(pid) }).collect();
+        let peers = pids.into_iter().map(|pid| graph.peer(pid, beside)).collect();
         let (samples, seconds) = (self.samples, self.seconds);
         ChainRates { process, tid, samples, seconds, exact: graph.exact, paths, peers }
     }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::Span;
-use crate::rates::chain::{AHEAD, Edge, End, Hop, Peer};
-use crate::sample::{ProcessId, ProcessRole, process::TORCH_WORKER};
+use crate::rates::chain::{Edge, End, Hop, Peer};
+use crate::sample::ProcessId;
 
 /// A kind of part: what would have to change for it to vanish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,7 +88,7 @@ impl Chain {
             }
             for peer in &one.peers {
                 match chain.peers.iter_mut().find(|known| known.pid == peer.pid) {
-                    Some(known) => known.ahead = peer.ahead,
+                    Some(known) => known.loader = peer.loader,
                     None => chain.peers.push(peer.clone()),
                 }
             }
@@ -140,12 +140,8 @@ impl Chain {
         }
     }
 
-    /// Batches come from this process: one of torch's workers, or a child that works ahead of the loop.
-    pub fn is_loader(&self, pid: u32) -> bool {
-        self.peer(pid).is_some_and(|peer| {
-            peer.comm.starts_with(TORCH_WORKER)
-                || peer.inside && peer.role == ProcessRole::Worker && peer.ahead >= AHEAD
-        })
+    fn is_loader(&self, pid: u32) -> bool {
+        self.peer(pid).is_some_and(|peer| peer.loader)
     }
 
     pub fn peer(&self, pid: u32) -> Option<&Peer> {

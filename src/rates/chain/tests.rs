@@ -8,8 +8,8 @@ use super::*;
 use crate::rates::Rates;
 use crate::rates::testing::*;
 use crate::sample::{
-    Access, Channel, ConnectionsSample, Descriptor, GpuDevice, GpuSample, LockWait, Observation, ProcessSample,
-    Sample, SampledProcess, SampledThread, SamplerSample, ThreadRole, ThreadSample,
+    Access, Channel, ConnectionsSample, Descriptor, GpuDevice, GpuSample, LockWait, Observation, ProcessRole,
+    ProcessSample, Sample, SampledProcess, SampledThread, SamplerSample, ThreadRole, ThreadSample,
 };
 
 /// Rounds of a tick, of which every third is followed.
@@ -35,6 +35,8 @@ struct Scene {
     channels: Vec<Channel>,
     locks: Vec<LockWait>,
     no_syscall: bool,
+    /// The workers are not torch's.
+    own_workers: bool,
     device_pct: Option<u32>,
 }
 
@@ -133,7 +135,11 @@ impl Scene {
         let process_of = |pid: u32| ProcessSample {
             role: role(pid),
             parent: if pid == TRAINER { 1 } else { TRAINER },
-            comm: if self.workers.contains(&pid) { "pt_data_worker".into() } else { "python".into() },
+            comm: if self.workers.contains(&pid) && !self.own_workers {
+                "pt_data_worker".into()
+            } else {
+                "python".into()
+            },
             threads: of(pid)
                 .map(|actor| ThreadSample {
                     tid: actor.tid,
@@ -245,6 +251,19 @@ fn fed() -> Scene {
 }
 
 #[test]
+fn a_loader_works_ahead_of_the_loop() {
+    for (own_workers, works_ahead, loader) in [(true, true, true), (true, false, false), (false, false, true)] {
+        let worker =
+            if works_ahead { [running(), running(), running()] } else { [futex(None), futex(None), running()] };
+        let scene = Scene { own_workers, ..Scene::default() }
+            .main(TRAINER, &[running(), running(), reads(PIPE)])
+            .worker(11, &worker)
+            .channel(pipe(PIPE, &[TRAINER], &[11]));
+        assert_eq!(scene.chain().peers[0].loader, loader, "{own_workers} {works_ahead}");
+    }
+}
+
+#[test]
 fn waits_end_where_somebody_works() {
     let two = Scene::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER], &[11, 12]));
     let to_child = Scene::default()
@@ -335,7 +354,7 @@ fn locks_end_at_their_holder() {
     let chain = locked(30).outside(30, &[running()]).chain();
     assert_eq!((chain.paths[0].end.clone(), chain.paths[0].name.as_deref()), (End::Cpu, Some(file)));
     assert_eq!(chain.paths[0].hops, [Hop { by: Edge::FileLock, pid: 30, tid: 30 }]);
-    assert!(!chain.peers[0].inside);
+    assert!(!chain.peers[0].inside && !chain.peers[0].loader);
     // Of an open file description, in another PID namespace, or its own.
     for holder in [0, TRAINER] {
         assert_eq!(locked(holder).ways(), [format!("Lock({file:?}) 100")]);
