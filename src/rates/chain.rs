@@ -153,14 +153,6 @@ pub struct ChainRates {
     pub peers: Vec<Peer>,
 }
 
-impl ChainRates {
-    /// The loop does not run on the process's main thread.
-    #[must_use]
-    pub fn is_aside(&self) -> bool {
-        self.tid != self.process.pid
-    }
-}
-
 /// Who works beside the loop: what spans ticks.
 #[derive(Debug, Default)]
 pub(super) struct Beside {

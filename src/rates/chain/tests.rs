@@ -416,7 +416,7 @@ fn the_loop_runs_in_another_thread() {
             still.actors[0].wakes = 0;
         }
         let chain = still.chain();
-        assert_eq!((chain.tid, chain.is_aside()), (20, true), "{main:?}");
+        assert_eq!((chain.process.pid, chain.tid), (TRAINER, 20), "{main:?}");
         let ends: Vec<_> = chain.paths.iter().map(|path| (path.hops.len(), &path.end)).collect();
         assert_eq!(ends, [(0, &End::Cpu), (1, &End::Cpu)], "{main:?}");
     }
