@@ -23,7 +23,7 @@ pub struct ChainNode {
     pub pid: Option<u32>,
     /// Thread, of a thread or process.
     pub tid: Option<u32>,
-    /// What it is: `loop`, `data worker`, the name of a program, an address, a path.
+    /// What it is: `loop`, `data worker`, the name of a program, an address, a path, the numbers of the devices that the loop uses.
     pub name: String,
     /// `cpu`, `waits`, `disk`, `flush`, `memory`, `device`, `sleeps`, `asked`, `stopped`, `unknown`.
     pub state: String,
@@ -46,7 +46,7 @@ impl ChainNode {
         self.waits_for.is_empty()
     }
 
-    /// The end in a word: `cpu:1301`, `disk:nvme0n1`, `net:10.0.3.7:443`, `gpu:0`, `lock:/path`.
+    /// The end in a word: `cpu:1301`, `disk:nvme0n1`, `net:10.0.3.7:443`, `gpu:0` (of several `gpu:0,1`), `lock:/path`.
     #[must_use]
     pub fn word(&self) -> String {
         let kind = match (self.kind.as_str(), self.state.as_str()) {
@@ -247,7 +247,11 @@ impl Tree<'_> {
                 let disk = self.window.io.disk.as_deref().unwrap_or_default();
                 Some(ChainNode { state: state(&way.end).into(), ..resource("disk", disk, way.share) })
             }
-            End::Device => Some(resource("device", "0", way.share)),
+            End::Device => {
+                let of_loop = self.window.gpu.iter().flat_map(|gpu| gpu.indexes_of(self.chain.process.pid));
+                let indexes = of_loop.map(|index| index.to_string());
+                Some(resource("device", &indexes.collect::<Vec<_>>().join(","), way.share))
+            }
             _ if !way.hops.is_empty() => None,
             End::Loader => Some(ChainNode {
                 name: "data worker".into(),
