@@ -83,7 +83,7 @@ pub struct Rates {
     previous: Option<Arc<Sample>>,
     previous_interval_ns: Option<u64>,
     carries: HashMap<ProcessId, Carry>,
-    loops: HashMap<ProcessId, chain::LoopThread>,
+    chains: chain::Chains,
     recent_stacks: Recent,
 }
 
@@ -150,27 +150,34 @@ impl Rates {
             frame.alive = job.alive;
             frame.state = job::state(job);
             let waits = sampled::waits(&job.sampler);
-            let mut graph = chain::Graph::new(job, before_job, &waits);
-            let loops = &mut self.loops;
-            let mut trainers = sampled::trainers(job, &waits, |process| {
-                loops.entry(process.id).or_default().of(process, &job.sampler, &graph)
+            let mut graph = chain::Graph::of(job, before_job, &waits);
+            let chains = &mut self.chains;
+            let mut trainers = sampled::trainers(job, &waits, |process| match &graph {
+                Some(graph) if !stale => chains.loop_of(process, &job.sampler, graph),
+                _ => chains.loop_tid(process.id).unwrap_or(process.id.pid),
             });
-            loops.retain(|id, _| trainers.iter().any(|trainer| trainer.id == *id));
+            chains.retain(&trainers);
             let mut workers = sampled::workers(job, &waits);
-            chain::look_into_workers(&mut graph, job, &mut workers);
-            let of_sampler = (trainers.as_mut_slice(), workers.as_slice(), &mut graph);
-            frame.trainers = trainer::fold(&mut self.carries, job, of_sampler, &folded, &gpu, stale);
+            let mut followed = Vec::new();
+            if let Some(graph) = &mut graph {
+                chain::look_into_workers(graph, job, &mut workers);
+                if folded.seconds.is_some() {
+                    followed = chains.follow(graph, job, &mut trainers, |pid| gpu.devices_of(pid));
+                } else if !stale {
+                    chains.rebase(&trainers);
+                }
+            }
+            frame.trainers = trainer::fold(&mut self.carries, job, &trainers, &workers, &folded, &gpu, stale);
+            frame.trainers.iter_mut().zip(followed).for_each(|(trainer, chain)| trainer.chain = chain);
             frame.workers = workers::fold(before_job, job, &workers, &folded, stale);
             frame.job = folded.job;
             frame.processes = folded.processes;
             (frame.threads, frame.thread_roles) = folded.threads.finish();
         } else {
             self.carries.clear();
-            self.loops.clear();
+            self.chains = chain::Chains::default();
         }
-        frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref(), |id| {
-            self.loops.get(&id).and_then(chain::LoopThread::tid)
-        });
+        frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref(), |id| self.chains.loop_tid(id));
         self.recent_stacks.take(frame.monotonic_ns, &frame.stacks);
         frame.trainers.iter_mut().for_each(|trainer| trainer.correct(&self.recent_stacks.of(trainer.id)));
         frame.host = host::fold(before, sample, frame.job.cpu_pct);

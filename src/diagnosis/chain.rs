@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::features::{Chain, Features, Way, program};
 use super::stats::round;
-use crate::rates::chain::{Edge, End};
+use crate::rates::chain::paths::{Edge, End};
 
 /// Most nodes of a verdict.
 const NODES: usize = 32;

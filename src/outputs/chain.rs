@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::diagnosis::Verdict;
 use crate::diagnosis::chain::{ChainNode, children, own, waits_for};
-use crate::rates::chain::Edge;
+use crate::rates::chain::paths::Edge;
 use crate::text::format::whole_percent as percent;
 use crate::text::{fit, sanitise};
 

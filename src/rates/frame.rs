@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::addresses::ThreadCode;
-use super::chain::ChainRates;
+use super::chain::paths::ChainRates;
 use super::neighbours::Neighbours;
 use super::stacks::ProcessStacks;
 use super::threads::{ThreadRates, ThreadRoleRates};

@@ -29,6 +29,15 @@ pub(super) struct GpuFold {
     pub memory_by_pid: HashMap<u32, u64>,
 }
 
+impl GpuFold {
+    /// The attached devices of one process: a rank has its own, where NVML's processes tell which; else any that the job
+    /// uses.
+    pub(super) fn devices_of(&self, pid: u32) -> Vec<&DeviceUse> {
+        let own: Vec<&DeviceUse> = self.attached.iter().filter(|device| device.pids.contains(&pid)).collect();
+        if own.is_empty() { self.attached.iter().collect() } else { own }
+    }
+}
+
 pub(super) fn fold(
     choices: &[GpuChoice],
     before: Option<&Sample>,

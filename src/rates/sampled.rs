@@ -1,12 +1,38 @@
 //! The sampler's observations as rates use them: what each sample of a trainer's threads means, in time order, and a
 //! worker's samples counted.
 
+use std::collections::HashSet;
+
 use super::time_split::LoopActivity;
 use super::wait::{Wait, is_for_pinned};
 use crate::sample::{
     Access, JobSample, ProcessId, ProcessRole, ProcessSample, SampledProcess, SampledThread, SamplerSample,
     ThreadRole,
 };
+
+/// A sample stands for at most this much time; when the sampler itself was starved for longer, the rest was not seen.
+const SAMPLE_NS: u64 = 250_000_000;
+
+/// How long each sample of a thread stands for: the time since the one before it, also over the end of a tick.
+#[derive(Debug, Default)]
+pub(super) struct SampleClock {
+    last_ns: Option<u64>,
+}
+
+impl SampleClock {
+    /// Goes on from this sample and counts nothing.
+    pub(super) fn rebase(&mut self, at_ns: Option<u64>) {
+        self.last_ns = at_ns;
+    }
+
+    /// Seconds that a sample stands for. The first, and those out of order, stand for nothing.
+    pub(super) fn seconds(&mut self, at_ns: u64) -> f64 {
+        let last_ns = *self.last_ns.get_or_insert(at_ns);
+        let Some(ns) = at_ns.checked_sub(last_ns) else { return 0.0 };
+        self.last_ns = Some(at_ns);
+        ns.min(SAMPLE_NS) as f64 / 1e9
+    }
+}
 
 /// One sample of the thread that runs a trainer's loop, with what was seen of its other threads in the same round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,7 +92,7 @@ pub(super) fn waits(sampler: &SamplerSample) -> Vec<Wait> {
     sampler.seen.iter().map(|seen| Wait::of(seen, sampler.machine)).collect()
 }
 
-/// The trainers of a tick; `loop_of` tells which thread of a process runs the loop.
+/// The trainers of a tick, each once, the target first; `loop_of` tells which thread of a process runs the loop.
 pub(super) fn trainers(
     job: &JobSample,
     waits: &[Wait],
@@ -74,8 +100,13 @@ pub(super) fn trainers(
 ) -> Vec<SampledTrainer> {
     let sampler = &job.sampler;
     let times: Vec<u64> = sampler.times().collect();
+    let mut seen = HashSet::new();
     let trainers = sampler.processes.iter().filter(|process| process.role == ProcessRole::Trainer);
-    trainers.map(|process| SampledTrainer::of(process, loop_of(process), sampler, waits, &times)).collect()
+    let once = trainers.filter(|process| seen.insert(process.id));
+    let mut trainers: Vec<SampledTrainer> =
+        once.map(|process| SampledTrainer::of(process, loop_of(process), sampler, waits, &times)).collect();
+    trainers.sort_by_key(|trainer| trainer.id != job.target);
+    trainers
 }
 
 /// The workers of a tick.

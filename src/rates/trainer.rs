@@ -3,16 +3,15 @@
 //! A sample stands for the time since the one before it, also over the end of a tick. What each means is decided by
 //! [`kind`](super::kind::kind); this file adds the times up.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use super::chain::{self, ChainRates, Graph};
 use super::delta::{Earlier, Scheduled, copied};
 use super::device::{DeviceUse, Overlap};
 use super::frame::{Stall, TrainerRates};
 use super::gpu::GpuFold;
 use super::job::{JobFold, ProcessDelta};
 use super::kind::{Context, kind};
-use super::sampled::{Point, SampledTrainer, SampledWorker};
+use super::sampled::{Point, SampleClock, SampledTrainer, SampledWorker};
 use super::stacks::Activities;
 use super::stacks::correction::{Measured, correct};
 use super::steps::StepCounter;
@@ -20,9 +19,6 @@ use super::time_split::{LoopActivity, TimeSplit};
 use super::wait::Wait;
 use super::workers;
 use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample};
-
-/// A sample stands for at most this much time; when the sampler itself was starved for longer, the rest was not seen.
-const SAMPLE_NS: u64 = 250_000_000;
 
 /// The main thread writing at least this much between two readings is saving state: logs and metrics write far less.
 const CHECKPOINT_BYTES: u64 = 1 << 20;
@@ -78,12 +74,11 @@ impl TrainerRates {
 /// What spans two ticks, for one trainer.
 #[derive(Debug, Default)]
 pub(super) struct Carry {
-    last_at_ns: Option<u64>,
+    clock: SampleClock,
     written: Option<u64>,
     waited_s: f64,
     fetch: Fetch,
     steps: StepCounter,
-    chain: chain::Carry,
 }
 
 /// The main thread between its wait for a batch and the step: it receives and unpickles the batch, then hands out the
@@ -120,11 +115,12 @@ struct Surroundings<'a> {
     devices: Vec<&'a DeviceUse>,
 }
 
-/// The trainers: those that were sampled, the target first; without any, the target by its counters alone.
+/// The trainers: those that were sampled, in their order; without any, the target by its counters alone.
 pub(super) fn fold(
     carries: &mut HashMap<ProcessId, Carry>,
     job: &JobSample,
-    (trainers, workers, graph): (&mut [SampledTrainer], &[SampledWorker], &mut Graph<'_>),
+    trainers: &[SampledTrainer],
+    workers: &[SampledWorker],
     folded: &JobFold,
     gpu: &GpuFold,
     stale: bool,
@@ -134,22 +130,14 @@ pub(super) fn fold(
         let position = processes.position(id).map(|(at, _)| at);
         position.and_then(|at| folded.deltas.get(at)).copied().unwrap_or_default()
     };
-    let mut seen = HashSet::new();
-    let mut trainers: Vec<&mut SampledTrainer> =
-        trainers.iter_mut().filter(|trainer| seen.insert(trainer.id)).collect();
-    trainers.sort_by_key(|trainer| trainer.id != job.target);
-    carries.retain(|id, _| seen.contains(id));
+    carries.retain(|id, _| trainers.iter().any(|trainer| trainer.id == *id));
     if trainers.is_empty() {
         let target = job.processes.iter().find(|process| process.id == job.target);
         return target.map(|target| by_counters(target.id, &counters(target.id))).into_iter().collect();
     }
-    let mut chains = follow(carries, job, &mut trainers, gpu, graph).into_iter();
-    let rates = trainers.into_iter().map(|trainer| {
-        let chain = chains.next().filter(|chain| chain.samples > 0);
-        let trainer = &*trainer;
+    let rates = trainers.iter().map(|trainer| {
         let mut rates = by_counters(trainer.id, &counters(trainer.id));
         rates.exact = trainer.exact;
-        rates.chain = chain;
         let carry = carries.entry(trainer.id).or_default();
         if folded.seconds.is_some() {
             go_through(trainer, carry, &surroundings(trainer, job, workers, gpu), &mut rates);
@@ -159,37 +147,6 @@ pub(super) fn fold(
         rates
     });
     rates.collect()
-}
-
-/// The wait chains of all trainers, in their order.
-fn follow(
-    carries: &mut HashMap<ProcessId, Carry>,
-    job: &JobSample,
-    trainers: &mut [&mut SampledTrainer],
-    gpu: &GpuFold,
-    graph: &mut Graph<'_>,
-) -> Vec<ChainRates> {
-    let mut own: Vec<chain::Carry> =
-        trainers.iter().map(|trainer| std::mem::take(&mut carries.entry(trainer.id).or_default().chain)).collect();
-    let mut with: Vec<_> = trainers
-        .iter_mut()
-        .zip(&mut own)
-        .map(|(trainer, carry)| {
-            let devices = devices_of(trainer.id.pid, gpu);
-            (&mut **trainer, carry, devices)
-        })
-        .collect();
-    let chains = chain::fold(graph, job, &mut with);
-    for (trainer, carry) in trainers.iter().zip(own) {
-        carries.entry(trainer.id).or_default().chain = carry;
-    }
-    chains
-}
-
-/// A rank has its own device, where NVML's processes tell which; else any that the job uses.
-fn devices_of(pid: u32, gpu: &GpuFold) -> Vec<&DeviceUse> {
-    let own: Vec<&DeviceUse> = gpu.attached.iter().filter(|device| device.pids.contains(&pid)).collect();
-    if own.is_empty() { gpu.attached.iter().collect() } else { own }
 }
 
 fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
@@ -209,7 +166,7 @@ fn surroundings<'a>(
         || trainer.feeders > 0
         || job.processes.iter().any(|process| process.role == ProcessRole::Worker && process.parent == pid);
     let loader_ahead = own_workers.peek().is_some() && own_workers.all(workers::had_nothing_to_do);
-    let devices = devices_of(pid, gpu);
+    let devices = gpu.devices_of(pid);
     let training = job.library.is_some() || !devices.is_empty();
     let context = Context { exact: trainer.exact, workers, loader_ahead, training, device: None, writing: false };
     Surroundings { context, devices }
@@ -218,21 +175,10 @@ fn surroundings<'a>(
 impl Carry {
     /// Takes the last readings as the ones to go on from, and counts nothing.
     fn rebase(&mut self, trainer: &SampledTrainer) {
-        self.last_at_ns = trainer.points.last().map(|point| point.at_ns);
+        self.clock.rebase(trainer.points.last().map(|point| point.at_ns));
         self.written = trainer.points.iter().rev().find_map(|point| point.written_chars);
         self.waited_s = 0.0;
         self.steps.rebase(trainer.feeders, &readings(&trainer.points));
-    }
-
-    /// Seconds that a sample stands for. Samples out of order stand for nothing.
-    fn seconds(&mut self, at_ns: u64) -> f64 {
-        let Some(last) = self.last_at_ns else {
-            self.last_at_ns = Some(at_ns);
-            return 0.0;
-        };
-        let Some(ns) = at_ns.checked_sub(last) else { return 0.0 };
-        self.last_at_ns = Some(at_ns);
-        ns.min(SAMPLE_NS) as f64 / 1e9
     }
 }
 
@@ -247,7 +193,7 @@ fn go_through(trainer: &SampledTrainer, carry: &mut Carry, around: &Surroundings
     let mut by_wait = [0.0; Wait::COUNT];
     let mut requested = carry.steps.last.map(|(_, count)| count);
     for (point, writing) in trainer.points.iter().zip(writing) {
-        let seconds = carry.seconds(point.at_ns);
+        let seconds = carry.clock.seconds(point.at_ns);
         let device = around.devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
         let by_wait_alone = || kind(point, &Context { device, writing, ..around.context });
         let kind = point.by_chain.filter(|_| !writing).unwrap_or_else(by_wait_alone);

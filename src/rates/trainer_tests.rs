@@ -10,7 +10,7 @@ use crate::sample::{GpuDevice, GpuSample, Sample, UtilizationPoint};
 
 /// Samples of the trainer with this PID.
 fn of_trainer(pid: u32, points: Vec<Point>) -> SampledTrainer {
-    SampledTrainer { id: id(pid), tid: pid, exact: true, feeders: 0, points }
+    SampledTrainer { id: id(pid), tid: pid, exact: true, points, ..SampledTrainer::default() }
 }
 
 /// A tick with one trainer (PID 10) whose samples are these.

@@ -132,6 +132,19 @@ impl SamplerSample {
             Some(*at)
         })
     }
+
+    /// How many rounds lie between two in which all threads were sampled; at least 1.
+    #[must_use]
+    pub fn followed_every(&self) -> usize {
+        self.followed.map_or(1, |(_, every)| every.max(1) as usize)
+    }
+
+    /// The rounds in which all threads were sampled, in order.
+    pub fn followed_rounds(&self) -> impl Iterator<Item = u32> + use<> {
+        let count = u32::try_from(self.gaps_us.len()).unwrap_or(u32::MAX);
+        let first = self.followed.map_or(count, |(first, _)| first);
+        (first..count).step_by(self.followed_every())
+    }
 }
 
 impl SampledThread {

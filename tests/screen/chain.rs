@@ -4,7 +4,7 @@ use crate::app::*;
 use crossterm::event::KeyCode;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::chain::ChainNode;
-use trainmon::rates::chain::{ChainRates, Edge, End, Hop, Path};
+use trainmon::rates::chain::paths::{ChainRates, Edge, End, Hop, Path};
 use trainmon::tui::App;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];

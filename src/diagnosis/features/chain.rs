@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::Span;
-use crate::rates::chain::{Edge, End, Hop, Peer};
+use crate::rates::chain::paths::{Edge, End, Hop, Peer};
 use crate::sample::ProcessId;
 
 /// A kind of part: what would have to change for it to vanish.

@@ -1,7 +1,7 @@
 //! The drawn values of one frame, or the means of several.
 
 use crate::diagnosis::verdict::Class;
-use crate::rates::chain::{End, Path};
+use crate::rates::chain::paths::{End, Path};
 use crate::rates::frame::GpuRates;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::rates::{Frame, mean};

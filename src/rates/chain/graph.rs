@@ -6,7 +6,8 @@ mod follow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{AHEAD, Beside, Hop, Peer};
+use super::paths::{Hop, Peer};
+use super::{AHEAD, Beside};
 use crate::rates::wait::Wait;
 use crate::sample::{
     Access, Channel, JobSample, LockWait, Observation, ProcessId, ProcessRole, ProcessSample, ThreadRole,
@@ -91,12 +92,13 @@ fn paces(job: &JobSample, before: Option<&JobSample>) -> HashMap<(u32, u32), (f6
 }
 
 impl<'a> Graph<'a> {
-    /// The graph of a tick. `waits` are the meanings of the sampler's observations, in their order.
-    pub(in crate::rates) fn new(job: &'a JobSample, before: Option<&JobSample>, waits: &'a [Wait]) -> Self {
+    /// The graph of a tick; none where it was not read what joins the processes. `waits` are the meanings of the sampler's
+    /// observations, in their order.
+    pub(in crate::rates) fn of(job: &'a JobSample, before: Option<&JobSample>, waits: &'a [Wait]) -> Option<Self> {
         let sampler = &job.sampler;
+        let connections = job.connections.as_deref()?;
         let paces = paces(job, before);
-        let connections = job.connections.as_deref();
-        let outside = connections.map(|connections| connections.outside.as_slice()).unwrap_or_default();
+        let outside = connections.outside.as_slice();
         let processes: HashMap<u32, &ProcessSample> =
             job.processes.iter().chain(outside).map(|process| (process.id.pid, process)).collect();
         let mut threads = Vec::new();
@@ -125,7 +127,7 @@ impl<'a> Graph<'a> {
                 });
             }
         }
-        Self {
+        Some(Self {
             exact: sampler.syscall == Access::Ok,
             machine: sampler.machine,
             moving: threads.iter().filter(|thread| thread.active).map(|thread| thread.pid).collect(),
@@ -135,17 +137,11 @@ impl<'a> Graph<'a> {
             by_process,
             inside_pids: job.processes.iter().map(|process| process.id.pid).collect(),
             processes,
-            channels: connections
-                .iter()
-                .flat_map(|connections| connections.channels.iter().map(|channel| (&*channel.link, channel)))
-                .collect(),
-            locks: connections
-                .iter()
-                .flat_map(|connections| connections.locks.iter().map(|lock| (lock.waiter, lock)))
-                .collect(),
+            channels: connections.channels.iter().map(|channel| (&*channel.link, channel)).collect(),
+            locks: connections.locks.iter().map(|lock| (lock.waiter, lock)).collect(),
             target: job.target,
             steps: std::cell::Cell::new(0),
-        }
+        })
     }
 
     /// Share of the time on a CPU and wake-ups a second of a thread of a process.
@@ -166,7 +162,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Moves on to a round: what each thread was doing as of then. Rounds come in order.
-    pub(in crate::rates) fn go_to(&mut self, round: u32) {
+    pub(in crate::rates::chain) fn go_to(&mut self, round: u32) {
         let (seen, waits) = (self.seen, self.waits);
         for thread in &mut self.threads {
             while let Some((at, place)) = thread.samples.get(thread.cursor).filter(|(at, _)| *at <= round) {
@@ -185,13 +181,13 @@ impl<'a> Graph<'a> {
     }
 
     /// Threads that run at this round, but for those of the loop itself.
-    pub(in crate::rates) fn running(&self, but: (u32, u32)) -> Vec<(u32, u32)> {
+    pub(in crate::rates::chain) fn running(&self, but: (u32, u32)) -> Vec<(u32, u32)> {
         let runs = |thread: &&Thread<'_>| thread.wait == Wait::Running && (thread.pid, thread.tid) != but;
         self.threads.iter().filter(runs).map(|thread| (thread.pid, thread.tid)).collect()
     }
 
     /// Begins again at the first round.
-    pub(in crate::rates) fn rewind(&mut self) {
+    pub(in crate::rates::chain) fn rewind(&mut self) {
         for thread in &mut self.threads {
             (thread.cursor, thread.now, thread.wait) = (0, None, Wait::Unknown);
         }
@@ -216,8 +212,18 @@ impl<'a> Graph<'a> {
         places.filter(|at| !path.contains(at) && self.threads.get(*at).is_some_and(|one| one.active)).collect()
     }
 
-    fn is_child_of_trainer(&self, pid: u32) -> bool {
-        self.inside_pids.contains(&pid) && pid != self.target.pid
+    /// Threads of these that run at this round.
+    fn running_of(&self, of: &[usize]) -> Vec<usize> {
+        let runs = |at: &usize| self.threads.get(*at).is_some_and(|one| one.wait == Wait::Running);
+        of.iter().copied().filter(runs).collect()
+    }
+
+    /// Processes of the job but the target, by PID.
+    fn others_of_job(&self) -> Vec<u32> {
+        let mut pids: Vec<u32> = self.by_process.keys().copied().collect();
+        pids.retain(|pid| self.inside_pids.contains(pid) && *pid != self.target.pid);
+        pids.sort_unstable();
+        pids
     }
 
     /// Batches come from this process: it is one of torch's workers, or a process of the job that works ahead of the loop.

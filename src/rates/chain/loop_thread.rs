@@ -17,19 +17,19 @@ const TICKS: u32 = 2;
 
 /// The loop's thread of one trainer, followed over ticks.
 #[derive(Debug, Default)]
-pub(in crate::rates) struct LoopThread {
+pub(in crate::rates::chain) struct LoopThread {
     tid: Option<u32>,
     rival: Option<(u32, u32)>,
 }
 
 impl LoopThread {
     /// The thread, as far as it is known.
-    pub(in crate::rates) fn tid(&self) -> Option<u32> {
+    pub(in crate::rates::chain) fn tid(&self) -> Option<u32> {
         self.tid
     }
 
     /// The thread of this tick.
-    pub(in crate::rates) fn of(
+    pub(in crate::rates::chain) fn of(
         &mut self,
         process: &SampledProcess,
         sampler: &SamplerSample,

@@ -1,9 +1,12 @@
 //! Made-up jobs whose chain is known, through the whole fold; and arbitrary ones, whose shares must add up.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
+use super::paths::*;
+use super::ways::PATHS;
 use super::*;
 use crate::rates::Rates;
 use crate::rates::testing::*;
@@ -434,15 +437,33 @@ fn the_loops_thread_is_followed_when_it_changes() {
     let mut at = 0;
     let mut next = |scene: &Scene| {
         at += 1;
-        rates.next(Arc::new(scene.sample(at))).trainers[0].chain.as_ref().unwrap().tid
+        let frame = rates.next(Arc::new(scene.sample(at)));
+        frame.trainers[0].chain.as_ref().map(|chain| chain.tid)
     };
     let first = scene(20, 21);
-    assert_eq!((0..5).map(|_| next(&first)).last(), Some(20));
+    assert_eq!((0..5).map(|_| next(&first)).last(), Some(Some(20)));
     // A thread that begins is no rival of the one that went on before until its counters have moved.
     let second = Scene { actors: scene(21, 20).actors, ..Scene::default() };
-    let tids: Vec<u32> = (0..6).map(|_| next(&second)).collect();
+    let tids: Vec<u32> = (0..6).filter_map(|_| next(&second)).collect();
     assert_eq!(tids.last(), Some(&21), "{tids:?}");
     assert_eq!(tids.first(), Some(&20), "one tick is no change: {tids:?}");
+}
+
+#[test]
+fn no_time_counts_twice_or_backwards() {
+    let scene = fed().worker(11, &[running()]);
+    let mut rates = Rates::default();
+    let mut seconds = |at: u64, sequence: u64| {
+        let sample = scene.sample(at);
+        let frame = rates.next(Arc::new(Sample { job: sample.job, ..tick(sequence, (sequence + 1) * 1000) }));
+        frame.trainers[0].chain.as_ref().map_or(0.0, |chain| chain.seconds)
+    };
+    assert_eq!(seconds(1, 1), 0.0, "the first sample has none before it");
+    assert!((seconds(2, 2) - 1.0).abs() < 0.07);
+    assert_eq!(seconds(2, 3), 0.0, "the job was not read anew");
+    assert!((seconds(3, 4) - 1.0).abs() < 0.07);
+    assert_eq!(seconds(4, 9), 0.0, "ticks are missing");
+    assert!((seconds(5, 10) - 1.0).abs() < 0.07);
 }
 
 #[test]

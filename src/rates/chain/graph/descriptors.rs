@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::{Edge, End, Way};
-use super::{CANDIDATES, DEPTH, Graph, Thread};
+use super::super::paths::{Edge, End};
+use super::super::ways::Way;
+use super::{CANDIDATES, Graph, Thread};
 use crate::rates::wait::Wait;
 use crate::sample::syscall::{FdUse, fd_use, waits_for_lock};
 use crate::sample::{Channel, Descriptor, Observation, ProcessRole};
@@ -94,18 +95,8 @@ impl Graph<'_> {
         }
         if pids.is_empty() && within {
             let companions = self.companions(at, path);
-            return companions
-                .into_iter()
-                .take(CANDIDATES)
-                .map(|other| {
-                    path.push(other);
-                    let ways = self.to_threads(&[other], Edge::Thread, |at| {
-                        if path.len() < DEPTH { self.ways(at, path) } else { vec![Way::end(End::Unknown)] }
-                    });
-                    path.pop();
-                    ways
-                })
-                .collect();
+            let companions = companions.into_iter().take(CANDIDATES);
+            return companions.map(|other| self.through(other, Edge::Thread, path)).collect();
         }
         let pids = self.likeliest(pid, pids);
         let by = match &remote {

@@ -1,6 +1,7 @@
 //! From a blocked thread to whoever would let it go on.
 
-use super::super::{Edge, End, Hop, Way};
+use super::super::paths::{Edge, End, Hop};
+use super::super::ways::Way;
 use super::{CANDIDATES, DEPTH, Graph, Thread};
 use crate::rates::wait::Wait;
 use crate::sample::Observation;
@@ -19,10 +20,9 @@ const HOLDS_CPU: f64 = 0.05;
 
 impl Graph<'_> {
     /// Where the wait of a thread leads at this round; `device` is the device's use around it, 0–1.
-    pub(in crate::rates) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> Vec<Way> {
+    pub(in crate::rates::chain) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> Vec<Way> {
         let Some(at) = self.place(pid, tid) else { return vec![Way::end(End::Unknown)] };
-        self.steps.set(STEPS);
-        let ways = self.ways(at, &mut vec![at]);
+        let ways = self.ways_from(at);
         let Some(thread) = self.threads.get(at) else { return ways };
         let busy = device.filter(|busy| *busy >= crate::rates::kind::DEVICE_BUSY);
         match (thread.wait, busy) {
@@ -43,6 +43,11 @@ impl Graph<'_> {
             }
             _ => ways,
         }
+    }
+
+    fn ways_from(&self, at: usize) -> Vec<Way> {
+        self.steps.set(STEPS);
+        self.ways(at, &mut vec![at])
     }
 
     /// The ways from a thread on; `path` are the threads that lead here, itself included. The shares add up to 1.
@@ -76,7 +81,12 @@ impl Graph<'_> {
         let named = named.filter(|pid| self.by_process.contains_key(pid));
         let children: Vec<u32> = match named {
             Some(pid) => vec![pid],
-            None => self.processes.values().filter(|one| one.parent == thread.pid).map(|one| one.id.pid).collect(),
+            None => {
+                let children = self.processes.values().filter(|one| one.parent == thread.pid);
+                let mut pids: Vec<u32> = children.map(|one| one.id.pid).collect();
+                pids.sort_unstable();
+                pids
+            }
         };
         self.best(
             children.into_iter().take(CANDIDATES).map(|pid| self.of_process_way(pid, Edge::Child, path)).collect(),
@@ -86,13 +96,7 @@ impl Graph<'_> {
     fn of_futex(&self, at: usize, thread: &Thread<'_>, seen: &Observation, path: &mut Vec<usize>) -> Vec<Way> {
         const PRIVATE: u32 = 128;
         let others = self.companions(at, path);
-        let running = |of: &[usize]| -> Vec<usize> {
-            of.iter()
-                .copied()
-                .filter(|at| self.threads.get(*at).is_some_and(|one| one.wait == Wait::Running))
-                .collect()
-        };
-        let run = running(&others);
+        let run = self.running_of(&others);
         // A lock that other processes share: whoever of them runs.
         let shared = seen.operation.is_some_and(|operation| operation & PRIVATE == 0);
         let short = seen.deadline_ms.is_some_and(|ahead| ahead <= SWITCH_MS);
@@ -117,17 +121,13 @@ impl Graph<'_> {
                 .get(other)
                 .is_some_and(|one| !matches!(one.wait, Wait::Futex | Wait::Unknown) && path.len() < DEPTH);
             if blocked_outside {
-                path.push(other);
-                let ways = self.to_threads(&[other], Edge::Thread, |at| self.ways(at, path));
-                path.pop();
-                alternatives.push(ways);
+                alternatives.push(self.through(other, Edge::Thread, path));
             }
         }
         if shared {
-            let pids: Vec<u32> = self.by_process.keys().copied().filter(|pid| *pid != thread.pid).collect();
-            for pid in pids.into_iter().filter(|pid| self.is_child_of_trainer(*pid)).take(CANDIDATES) {
-                let at: Vec<usize> = self.active_of(pid, path);
-                let run = running(&at);
+            let others = self.others_of_job().into_iter().filter(|pid| *pid != thread.pid);
+            for pid in others.take(CANDIDATES) {
+                let run = self.running_of(&self.active_of(pid, path));
                 if !run.is_empty() {
                     alternatives.push(self.to_threads(&run, Edge::SharedMemory, |_| vec![Way::end(End::Cpu)]));
                 }
@@ -165,6 +165,17 @@ impl Graph<'_> {
         ways
     }
 
+    /// Ways over one thread and on from it.
+    pub(super) fn through(&self, other: usize, by: Edge, path: &mut Vec<usize>) -> Vec<Way> {
+        path.push(other);
+        let ways = self.to_threads(&[other], by, |at| match path.len() > DEPTH {
+            true => vec![Way::end(End::Unknown)],
+            false => self.ways(at, path),
+        });
+        path.pop();
+        ways
+    }
+
     /// What a process does that is waited for: whoever of its threads runs, else what its main thread waits for, or the
     /// most active one where that rests.
     pub(super) fn of_process_way(&self, pid: u32, by: Edge, path: &mut Vec<usize>) -> Vec<Way> {
@@ -175,11 +186,7 @@ impl Graph<'_> {
             return vec![Way::end(End::Unknown)];
         }
         let active = self.active_of(pid, path);
-        let run: Vec<usize> = active
-            .iter()
-            .copied()
-            .filter(|at| self.threads.get(*at).is_some_and(|one| one.wait == Wait::Running))
-            .collect();
+        let run = self.running_of(&active);
         if !run.is_empty() {
             return self.to_threads(&run, by, |_| vec![Way::end(End::Cpu)]);
         }
@@ -195,18 +202,14 @@ impl Graph<'_> {
         if path.len() >= DEPTH {
             return vec![Way::end(End::Unknown)];
         }
-        path.push(at);
-        let ways = self.to_threads(&[at], by, |at| self.ways(at, path));
-        path.pop();
-        ways
+        self.through(at, by, path)
     }
 
     /// What a data worker's main thread waits for where that is a thread of its own process: the kind of wait at its end.
-    pub(in crate::rates) fn own_wait(&self, pid: u32) -> Option<Wait> {
+    pub(in crate::rates::chain) fn own_wait(&self, pid: u32) -> Option<Wait> {
         let at = self.place(pid, pid)?;
         let main = self.threads.get(at).filter(|main| main.wait == Wait::Futex && main.now.is_some())?;
-        self.steps.set(STEPS);
-        let ways = self.ways(at, &mut vec![at]);
+        let ways = self.ways_from(at);
         let way = ways.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
         let own = way.hops.first().is_some_and(|hop| hop.pid == main.pid && hop.by == Edge::Thread);
         Some(match way.end {

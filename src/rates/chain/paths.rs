@@ -1,0 +1,123 @@
+//! The ways from a trainer's loop to what ends its waits, as frames hold them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sample::ProcessId;
+use crate::text::named_enum;
+
+named_enum! {
+    /// How a thread came to wait for another.
+    pub enum Edge {
+        /// It reads what the other writes: a pipe or a unix socket.
+        Reads = "reads",
+        /// It writes what the other reads.
+        Writes = "writes",
+        /// A connection over an internet protocol on this machine.
+        Network = "network",
+        /// A lock or a queue within its process.
+        Thread = "thread",
+        /// The interpreter lock of its process.
+        InterpreterLock = "interpreter-lock",
+        /// A lock in memory that processes share.
+        SharedMemory = "shared-memory",
+        /// The end of a child.
+        Child = "child",
+        /// A lock on a file.
+        FileLock = "file-lock",
+    }
+}
+
+/// What is at the end of a chain.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// Running, or ready to run.
+    Cpu,
+    /// Waiting to read from a disk.
+    Disk,
+    /// Waiting for written data to reach a disk.
+    Flush,
+    /// Waiting for memory.
+    Memory,
+    /// The device.
+    Device,
+    /// An address, with its port.
+    Net(Arc<str>),
+    /// A timer: it sleeps, or polls.
+    Timer,
+    /// A lock on this file, whose holder is not known.
+    Lock(Arc<str>),
+    /// Stopped by a signal.
+    Stopped,
+    /// Somebody types at a terminal.
+    Terminal,
+    /// A data worker that was not seen.
+    Loader,
+    /// It waits for the one that waits for it: nothing to do.
+    Asked,
+    /// Not known.
+    Unknown,
+}
+
+/// One thread on the way.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Hop {
+    /// How it is waited for.
+    pub by: Edge,
+    /// Its process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+}
+
+/// A way from the loop to an end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Path {
+    /// Threads that are waited for, the nearest first; none where it is the loop itself.
+    pub hops: Vec<Hop>,
+    /// What the last of them does.
+    pub end: End,
+    /// Of a lock, or a connection: which.
+    pub name: Option<Arc<str>>,
+    /// Seconds of the loop's time.
+    pub seconds: f32,
+    /// Of them with the device idle; all of them where no device is known.
+    pub idle_s: f32,
+}
+
+/// A process that something of the job waits for, or was seen beside it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Peer {
+    /// PID.
+    pub pid: u32,
+    /// Part of the job.
+    pub inside: bool,
+    /// Command line, raw.
+    pub command: Arc<str>,
+    /// Name, raw.
+    pub comm: Arc<str>,
+    /// Batches come from it: it is one of torch's workers, or a process of the job that works ahead of the loop.
+    #[serde(default)]
+    pub loader: bool,
+}
+
+/// Where the chains of one trainer's loop ended in the interval.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChainRates {
+    /// Process of the loop.
+    pub process: ProcessId,
+    /// Thread of the loop.
+    pub tid: u32,
+    /// Samples that were followed.
+    pub samples: u32,
+    /// Seconds that they stand for.
+    pub seconds: f64,
+    /// Calls and descriptors were seen; else chains rest on kernel functions and open descriptors alone.
+    pub exact: bool,
+    /// The ways, the longest time first.
+    pub paths: Vec<Path>,
+    /// Who is on them.
+    pub peers: Vec<Peer>,
+}
