@@ -236,7 +236,7 @@ pub enum Bottleneck {
 
 fn parse_class(text: &str) -> Result<Class, String> {
     let text = text.trim();
-    Class::ALL.into_iter().find(|class| class.word() == text).ok_or_else(|| {
+    Class::named(text).ok_or_else(|| {
         let words: Vec<_> = Class::ALL.iter().map(|class| class.word()).collect();
         format!("the classes are {}", words.join(", "))
     })

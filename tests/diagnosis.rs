@@ -14,8 +14,8 @@
 //! Frames are a second long. The base frame is a job that keeps its device busy (`busy_device`). A patch is merged onto
 //! it: objects field by field; an object onto every entry of a list; a list entry by entry, where entries that the base
 //! does not have begin as its first; a number gives a list that many entries; `by_wait_s` takes names of waits.
-//! An expectation names `class`, `cause` (null for none), `phase`, `confidence` (least, most), and `others`, causes among
-//! the other findings.
+//! An expectation names `class`, `cause` (null for none), `phase`, `confidence` (least, most), `others`, causes among
+//! the other findings, and `waits_for`, the end of the wait chain in a word.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -25,6 +25,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use trainmon::diagnosis::causes::{Cause, Confirmed};
+use trainmon::diagnosis::chain::{ChainNode, waits_for};
 use trainmon::diagnosis::verdict::{Class, Verdict};
 use trainmon::diagnosis::{Context, Diagnosis, causes};
 use trainmon::rates::Frame;
@@ -72,6 +73,7 @@ struct Expect {
     confidence: Option<(f64, f64)>,
     #[serde(default)]
     others: Vec<String>,
+    waits_for: Option<String>,
 }
 
 /// A null that is written is not the same as nothing written.
@@ -93,6 +95,10 @@ impl Expect {
         }
         if let Some((least, most)) = self.confidence {
             assert!((least..=most).contains(&verdict.confidence), "{}", shown());
+        }
+        if let Some(word) = &self.waits_for {
+            let end = waits_for(&verdict.chain).map(ChainNode::word);
+            assert_eq!(end.as_ref(), Some(word), "{}", shown());
         }
         for other in &self.others {
             let found =

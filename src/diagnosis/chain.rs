@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::features::{Chain, Features, Way, program};
 use super::stats::round;
 use crate::rates::chain::paths::{Edge, End};
-use crate::sample::process::TORCH_WORKER;
 
 /// Most nodes of a verdict.
 const NODES: usize = 32;
@@ -24,7 +23,7 @@ pub struct ChainNode {
     pub pid: Option<u32>,
     /// Thread, of a thread or process.
     pub tid: Option<u32>,
-    /// What it is: `loop`, `data worker`, the name of a program, an address, a path.
+    /// What it is: `loop`, `data worker`, the name of a program, an address, a path, the numbers of the devices that the loop uses.
     pub name: String,
     /// `cpu`, `waits`, `disk`, `flush`, `memory`, `device`, `sleeps`, `asked`, `stopped`, `unknown`.
     pub state: String,
@@ -34,7 +33,7 @@ pub struct ChainNode {
     pub lost: f64,
     /// Where in the code, if stacks tell.
     pub at: Option<String>,
-    /// How it is waited for by the node before: `reads`, `writes`, `network`, `thread`, `interpreter-lock`, `file-lock`, …
+    /// How it is waited for by the node before: the word of an [`Edge`]
     pub by: Option<String>,
     /// Numbers of the nodes that it waits for. Empty at the ends.
     pub waits_for: Vec<u32>,
@@ -47,7 +46,7 @@ impl ChainNode {
         self.waits_for.is_empty()
     }
 
-    /// The end in a word: `cpu:1301`, `disk:nvme0n1`, `net:10.0.3.7:443`, `gpu:0`, `lock:/path`.
+    /// The end in a word: `cpu:1301`, `disk:nvme0n1`, `net:10.0.3.7:443`, `gpu:0` (of several `gpu:0,1`), `lock:/path`.
     #[must_use]
     pub fn word(&self) -> String {
         let kind = match (self.kind.as_str(), self.state.as_str()) {
@@ -213,7 +212,7 @@ impl Tree<'_> {
                 && let Some(path) = way.name.as_ref().filter(|_| hop.by == Edge::FileLock)
             {
                 let lock = resource("lock", path, way.share);
-                parent = self.at(parent, ChainNode { by: Some("file-lock".into()), lost: way.lost, ..lock });
+                parent = self.at(parent, ChainNode { by: Some(hop.by.word().into()), lost: way.lost, ..lock });
             }
             let Some(number) = parent else { return };
             let last = at + 1 == way.hops.len();
@@ -228,7 +227,7 @@ impl Tree<'_> {
                 state: state.into(),
                 share: way.share,
                 at: self.of_worker(hop.pid),
-                by: Some(word(hop.by).into()),
+                by: Some(hop.by.word().into()),
                 ..ChainNode::default()
             };
             parent = self.at(Some(number), ChainNode { lost: way.lost, ..node });
@@ -248,7 +247,11 @@ impl Tree<'_> {
                 let disk = self.window.io.disk.as_deref().unwrap_or_default();
                 Some(ChainNode { state: state(&way.end).into(), ..resource("disk", disk, way.share) })
             }
-            End::Device => Some(resource("device", "0", way.share)),
+            End::Device => {
+                let of_loop = self.window.gpu.iter().flat_map(|gpu| gpu.indexes_of(self.chain.process.pid));
+                let indexes = of_loop.map(|index| index.to_string());
+                Some(resource("device", &indexes.collect::<Vec<_>>().join(","), way.share))
+            }
             _ if !way.hops.is_empty() => None,
             End::Loader => Some(ChainNode {
                 name: "data worker".into(),
@@ -263,10 +266,7 @@ impl Tree<'_> {
 
     fn name(&self, pid: u32) -> String {
         let Some(peer) = self.chain.peer(pid) else { return "process".into() };
-        if peer.comm.starts_with(TORCH_WORKER) || self.chain.is_loader(pid) {
-            return "data worker".into();
-        }
-        program(peer)
+        if peer.loader { "data worker".into() } else { program(peer) }
     }
 }
 
@@ -288,18 +288,5 @@ fn state(end: &End) -> &'static str {
         End::Asked => "asked",
         End::Loader => "unknown",
         End::Unknown => "unknown",
-    }
-}
-
-fn word(edge: Edge) -> &'static str {
-    match edge {
-        Edge::Reads => "reads",
-        Edge::Writes => "writes",
-        Edge::Network => "network",
-        Edge::Thread => "thread",
-        Edge::InterpreterLock => "interpreter-lock",
-        Edge::SharedMemory => "shared-memory",
-        Edge::Child => "child",
-        Edge::FileLock => "file-lock",
     }
 }

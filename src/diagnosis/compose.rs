@@ -5,7 +5,7 @@ use crate::sample::Sample;
 use super::causes::{Cause, Judgement, Place, Spec};
 use super::class::{Class, Phase};
 use super::evidence::evidence;
-use super::features::{Features, Part};
+use super::features::Features;
 use super::stalls;
 use super::stats::{percent, round};
 use super::thresholds::*;
@@ -130,7 +130,7 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
             None => "The GPU is busy".into(),
         },
     };
-    if let Some(text) = elsewhere(judgement, window) {
+    if let Some(text) = elsewhere(spec, window) {
         return text;
     }
     let mut text = match spec {
@@ -150,32 +150,12 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
     text + "."
 }
 
-/// The part of the loop's time that a cause of a followed wait stands for.
-fn part_of(cause: Cause) -> Option<Part> {
-    Some(match cause {
-        Cause::WaitsForProcess => Part::Process,
-        Cause::RemoteService => Part::Remote,
-        Cause::OutputBlocked => Part::Output,
-        Cause::Lock => Part::FileLock,
-        Cause::GilContention => Part::InterpreterLock,
-        _ => return None,
-    })
-}
-
 /// The sentence on a wait that was followed: for whom.
-fn elsewhere(judgement: &Judgement, window: &Features) -> Option<String> {
-    let cause = judgement.cause?;
-    let part = part_of(cause)?;
+fn elsewhere(spec: Option<&Spec>, window: &Features) -> Option<String> {
+    let wait = spec?.followed?;
     let chain = window.chain.as_ref()?;
-    let share = percent(chain.share(part));
-    let who = chain.who(part)?;
-    Some(match part {
-        Part::Process => format!("The loop waits {share} of the time for {who}, which works on request only."),
-        Part::Remote => format!("The loop waits {share} of the time for an answer from {who}."),
-        Part::Output => format!("The loop waits {share} of the time to write: {who} reads its output too slowly."),
-        Part::FileLock => format!("The loop waits {share} of the time for a lock on {who}."),
-        _ => format!("The loop waits {share} of the time for the interpreter lock, which {who} holds."),
-    })
+    let (share, who) = (percent(chain.share(wait.part)), chain.who(wait.part)?);
+    Some(format!("The loop waits {share} of the time {}.", (wait.words)(&who)))
 }
 
 fn waits(window: &Features) -> String {

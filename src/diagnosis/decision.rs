@@ -127,7 +127,7 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         judgement.others.push(Finding::of(cause, confidence.value, text));
     };
     if let Some(gpu) = &window.gpu {
-        if gpu.spread > UNEVEN && gpu.count > 1 {
+        if gpu.spread > UNEVEN && gpu.users.len() > 1 {
             let text = format!("use differs by {:.0} points between the job's devices", gpu.spread * 100.0);
             other(Cause::Communication, UNEVEN_TOO, text);
         }

@@ -8,9 +8,9 @@ use super::causes::copy_bound::PCIE_BUSY;
 use super::causes::memory_bandwidth::MEMORY_BUSY;
 use super::causes::shared_gpu::SHARED_GPU;
 use super::causes::throttled::GPU_THROTTLED;
-use super::causes::{Judgement, Spec};
+use super::causes::{self, Judgement, Spec};
 use super::class::Class;
-use super::features::{Cpus, Device, Features, LoopThread, Part, Storage, Workers};
+use super::features::{Cpus, Device, Features, LoopThread, Storage, Workers};
 use super::parts::Evidence;
 use super::signals::Signal::{self, *};
 use super::stalls;
@@ -96,14 +96,8 @@ impl Lines<'_> {
             }
         }
         if let Some(chain) = &window.chain {
-            for (signal, part) in [
-                (WaitsForProcess, Part::Process),
-                (WaitsForRemote, Part::Remote),
-                (WaitsForReader, Part::Output),
-                (WaitsForLock, Part::FileLock),
-                (WaitsForInterpreter, Part::InterpreterLock),
-            ] {
-                self.add_some(signal, chain.share(part), Some(LOST_WAIT));
+            for wait in causes::followed() {
+                self.add_some(wait.signal, chain.share(wait.part), Some(LOST_WAIT));
             }
         }
         self.add_asked(FutexWait, main.waits(Wait::Futex), None);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::diagnosis::Verdict;
 use crate::diagnosis::chain::{ChainNode, children, own, waits_for};
+use crate::rates::chain::paths::Edge;
 use crate::text::format::whole_percent as percent;
 use crate::text::{fit, sanitise};
 
@@ -82,15 +83,15 @@ fn described(node: &ChainNode) -> String {
         return format!("{} {does}{at}", loop_name(node));
     }
     let who = who(node);
-    let who = match node.by.as_deref() {
-        Some("reads") => format!("reads from {who}"),
-        Some("writes") => format!("writes to {who}"),
-        Some("network") => format!("asks {who} over the network"),
-        Some("thread") => format!("own {who}"),
-        Some("interpreter-lock") => format!("interpreter lock, held by {who}"),
-        Some("shared-memory") => format!("shares memory with {who}"),
-        Some("child") => format!("end of its child {who}"),
-        Some("file-lock") if node.kind != "lock" => format!("held by {who}"),
+    let who = match edge(node) {
+        Some(Edge::Reads) => format!("reads from {who}"),
+        Some(Edge::Writes) => format!("writes to {who}"),
+        Some(Edge::Network) => format!("asks {who} over the network"),
+        Some(Edge::Thread) => format!("own {who}"),
+        Some(Edge::InterpreterLock) => format!("interpreter lock, held by {who}"),
+        Some(Edge::SharedMemory) => format!("shares memory with {who}"),
+        Some(Edge::Child) => format!("end of its child {who}"),
+        Some(Edge::FileLock) if node.kind != "lock" => format!("held by {who}"),
         _ => who,
     };
     let state = match (node.kind.as_str(), node.state.as_str()) {
@@ -99,6 +100,11 @@ fn described(node: &ChainNode) -> String {
         _ => "",
     };
     if state.is_empty() { format!("{who}{at}") } else { format!("{who}: {state}{at}") }
+}
+
+/// How a node is waited for.
+fn edge(node: &ChainNode) -> Option<Edge> {
+    node.by.as_deref().and_then(Edge::named)
 }
 
 /// The loop, and its thread where that is not the main one.
@@ -289,12 +295,12 @@ fn hop(alike: &[&ChainNode], first: &ChainNode, workers: usize, is_first: bool, 
         ("timer", _) => "a timer".to_owned(),
         _ => who(first),
     };
-    match first.by.as_deref() {
-        Some("interpreter-lock") => vec!["interpreter lock".to_owned(), who],
-        Some("writes") if is_first && first.kind == "process" && !is_worker => {
+    match edge(first) {
+        Some(Edge::InterpreterLock) => vec!["interpreter lock".to_owned(), who],
+        Some(Edge::Writes) if is_first && first.kind == "process" && !is_worker => {
             vec![format!("reader of its output: {who}")]
         }
-        Some("network") => vec![format!("{who} (network)")],
+        Some(Edge::Network) => vec![format!("{who} (network)")],
         _ => vec![who],
     }
 }

@@ -106,7 +106,7 @@ fn shares(out: &mut String, verdict: &Verdict) {
         line(out, "| Share | Doing |\n| ---: | :--- |");
         for (activity, share) in shares.iter() {
             let share = if share.is_finite() { format!("{} %", percent(share)) } else { "–".to_owned() };
-            line(out, &format!("| {share} | {} |", activity.label()));
+            line(out, &format!("| {share} | {} |", activity.word()));
         }
     }
     if let Some(idle) = verdict.gpu_idle.filter(|idle| idle.total.is_finite()) {

@@ -170,7 +170,7 @@ impl Page {
     fn time(&mut self, verdict: &Verdict) {
         if let Some(shares) = &verdict.shares {
             self.title("Where the main thread's time goes");
-            shares.iter().for_each(|(activity, share)| self.bar(activity.label(), share));
+            shares.iter().for_each(|(activity, share)| self.bar(activity.word(), share));
         }
         if let Some(idle) = &verdict.gpu_idle {
             let GpuIdle { total, while_input_wait, while_host_busy, while_sync, while_other } = *idle;

@@ -3,6 +3,10 @@
 //!
 //! The clock behind the samples counts a thread's time on a CPU and drops what falls into the kernel, so the number of
 //! samples is the time that the thread computed outside of it.
+//!
+//! Nothing is decided by them yet; samples, frames and recordings hold them. What they are to tell is a host that waits
+//! for the device by spinning, which looks like work: of such a thread's samples libcuda had 36 % and the vdso, whose clock it
+//! asks in between, 57 %.
 
 use std::collections::BTreeMap;
 
@@ -124,14 +128,6 @@ const FOLDERS: &[(LibraryKind, &str)] = &[
     (LibraryKind::Python, "/lib-dynload/"),
 ];
 
-/// Fewer samples say nothing about where a thread was.
-const FEW: u32 = 8;
-/// A thread that spins stays out of the kernel for this share of its time on a CPU: it makes no calls.
-const NEARLY_ALL: f64 = 0.8;
-/// The driver's own share of a wait for the device, at the least: vdso alone is somebody else's polling. Measured of a host
-/// that spins: libcuda 36 %, vdso 57 %.
-const DRIVERS_PART: f64 = 0.05;
-
 impl LibraryKind {
     /// Of a file as `/proc/PID/maps` names it.
     #[must_use]
@@ -158,49 +154,6 @@ pub struct ThreadCode {
     pub cpu: Option<f64>,
     /// Shares of the samples, 0–1; kinds without one are left out.
     pub shares: BTreeMap<LibraryKind, f64>,
-}
-
-/// A thread that waits for the device by asking it again and again: what there is to say about it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct DeviceSpin {
-    /// Its process.
-    pub process: ProcessId,
-    /// TID.
-    pub tid: u32,
-    /// Samples that this rests on.
-    pub samples: u32,
-    /// Share of them in the driver and the vdso, 0–1.
-    pub share: f64,
-    /// Share of them in the driver alone, 0–1.
-    pub of_driver: f64,
-    /// Share of the interval that the thread computed outside of the kernel, 0–1.
-    pub user: f64,
-}
-
-impl ThreadCode {
-    /// Share of the samples in one kind of library, 0–1.
-    #[must_use]
-    pub fn share(&self, kind: LibraryKind) -> f64 {
-        self.shares.get(&kind).copied().unwrap_or(0.0)
-    }
-
-    /// The thread as one that waits for the device by spinning; `None` where it does not, or too little is known.
-    #[must_use]
-    pub fn device_spin(&self) -> Option<DeviceSpin> {
-        let of_driver = self.share(LibraryKind::CudaDriver);
-        let stays_outside = self.cpu.is_some_and(|cpu| cpu > 0.0 && self.user >= cpu * NEARLY_ALL);
-        let spins = self.samples >= FEW && of_driver >= DRIVERS_PART && stays_outside;
-        let share = of_driver + self.share(LibraryKind::Vdso);
-        let &Self { process, tid, samples, user, .. } = self;
-        spins.then_some(DeviceSpin { process, tid, samples, share, of_driver, user })
-    }
-}
-
-/// Share of a thread's time on a CPU that it spins for the device, 0–1; `None` where it does not, or too little is known.
-/// A thread that launches work spends some of its time in the driver too: only a large share is a wait.
-#[must_use]
-pub fn spins_for_device(thread: &ThreadCode) -> Option<f64> {
-    thread.device_spin().map(|spin| spin.share)
 }
 
 /// The threads of a window, those without a sample left out; `threads` says how long each was on a CPU. Nothing where the
@@ -299,23 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_spins_for_the_device() {
+    fn samples_are_shared_out_by_library() {
         let spinning =
             thread(&[("[vdso]", 28), ("/lib/libcuda.so.1", 18), ("/usr/bin/python3.11", 3)], 98.0).unwrap();
-        assert_eq!((spinning.samples, spinning.user, spinning.share(LibraryKind::Vdso)), (49, 0.98, 28.0 / 49.0));
-        let spin = spinning.device_spin().unwrap();
-        assert!((spin.share - 46.0 / 49.0).abs() < 1e-9 && (spin.of_driver - 18.0 / 49.0).abs() < 1e-9);
-        assert_eq!(spins_for_device(&spinning), Some(spin.share));
-        let half = thread(&[("[vdso]", 14), ("/lib/libcuda.so.1", 8), ("/usr/bin/python3.11", 25)], 95.0).unwrap();
-        assert!(spins_for_device(&half).is_some_and(|share| (0.4..0.5).contains(&share)));
-        for (files, cpu_pct, why) in [
-            (&[("[vdso]", 40), ("/usr/bin/python3.11", 9)][..], 98.0, "no driver"),
-            (&[("[vdso]", 20), ("/lib/libcuda.so.1", 10)], 98.0, "in the kernel half of the time"),
-            (&[("[vdso]", 3), ("/lib/libcuda.so.1", 4)], 14.0, "too few"),
-            (&[("[vdso]", 28), ("/lib/libcuda.so.1", 18)], 0.0, "no CPU time known"),
-        ] {
-            assert_eq!(spins_for_device(&thread(files, cpu_pct).unwrap()), None, "{why}");
-        }
+        assert_eq!((spinning.samples, spinning.user), (49, 0.98));
+        assert!(spinning.cpu.is_some_and(|cpu| (cpu - 0.98).abs() < 1e-6));
+        let shares = [(LibraryKind::CudaDriver, 18.0), (LibraryKind::Vdso, 28.0), (LibraryKind::Python, 3.0)];
+        assert_eq!(spinning.shares, shares.map(|(kind, samples)| (kind, samples / 49.0)).into());
         assert_eq!(thread(&[], 50.0), None);
     }
 

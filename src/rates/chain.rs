@@ -22,7 +22,7 @@ use super::wait::Wait;
 use crate::sample::{JobSample, ProcessId, SampledProcess, SamplerSample};
 pub(super) use graph::Graph;
 use loop_thread::LoopThread;
-use paths::{ChainRates, Edge, End, Peer};
+use paths::{ChainRates, Edge, End};
 use ways::{Way, Ways};
 
 /// Most processes and threads of which is kept whether they work beside the loop.
@@ -34,7 +34,7 @@ const FADE: f64 = 0.8;
 const PRIOR: (f64, f64) = (1.5, 1.2);
 /// Whoever works in this part of the loop's own time and more, 0–1, does so ahead of it and not on request: a service
 /// rests while the loop works, a loader does not.
-pub const AHEAD: f64 = 0.6;
+const AHEAD: f64 = 0.6;
 
 /// Who works beside the loop: what spans ticks.
 #[derive(Debug, Default)]
@@ -223,7 +223,7 @@ impl Followed<'_> {
     fn finish(self, graph: &Graph<'_>) -> Option<ChainRates> {
         let Self { trainer, carry, ways, .. } = self;
         let thread = (trainer.id, trainer.tid);
-        let peer = |pid| Peer { ahead: carry.beside.process(pid), ..graph.peer(pid) };
+        let peer = |pid| graph.peer(pid, &carry.beside);
         Some(ways.finish(thread, graph.exact, peer)).filter(|chain| chain.samples > 0)
     }
 }

@@ -5,22 +5,14 @@ use std::ops::{AddAssign, Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::named_enum;
+
 /// Makes [`LoopActivity`] and [`TimeSplit`] of the list of the kinds: variant, field, and what the loop does, for a person.
 macro_rules! loop_activities {
     ($($(#[$doc:meta])+ $Activity:ident $field:ident $label:literal)+) => {
-        /// One of the five kinds of time.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum LoopActivity { $($(#[$doc])+ $Activity,)+ }
-
-        impl LoopActivity {
-            /// All of them, in the order in which they are shown and logged.
-            pub const ALL: [Self; [$($label),+].len()] = [$(Self::$Activity),+];
-
-            /// What the loop does, for a person.
-            #[must_use]
-            pub fn label(self) -> &'static str {
-                match self { $(Self::$Activity => $label),+ }
-            }
+        named_enum! {
+            /// One of the five kinds of time, in the order in which they are shown and logged, with what the loop does.
+            pub enum LoopActivity { $($(#[$doc])+ $Activity = $label,)+ }
         }
 
         /// A number for each kind of time: seconds of an interval, or shares of it.
@@ -61,17 +53,6 @@ loop_activities! {
     Checkpoint checkpoint "saves state"
     /// Anything else.
     Other other "anything else"
-}
-
-impl LoopActivity {
-    /// How many there are.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// Place in [`Self::ALL`].
-    #[must_use]
-    pub fn index(self) -> usize {
-        self as usize
-    }
 }
 
 impl TimeSplit {

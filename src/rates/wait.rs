@@ -82,20 +82,11 @@ const SYMBOLS: [(Wait, &str); 11] = [
 ];
 
 impl Wait {
-    /// How many kinds there are.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// Place in arrays by kind.
-    #[must_use]
-    pub fn index(self) -> usize {
-        self as usize
-    }
-
     /// The wait that an observation means, its call being numbered as on `machine`.
     #[must_use]
     pub fn of(seen: &Observation, machine: Machine) -> Self {
         if let Some(word) = seen.judged.as_deref() {
-            return Self::ALL.into_iter().find(|wait| wait.word() == word).unwrap_or_default();
+            return Self::named(word).unwrap_or_default();
         }
         let kind = seen.call.and_then(|number| syscall::kind(machine, number));
         match kind {

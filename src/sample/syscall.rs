@@ -1,4 +1,5 @@
-//! The system calls in which threads are seen waiting, by number and machine, and what each waits for by definition.
+//! The system calls in which threads are seen waiting, by number and machine, and what each waits for by definition; and
+//! the kernel functions that stand for one of them where calls may not be read.
 //!
 //! That a call with this number is a poll is the kernel's interface (arch/x86/entry/syscalls/syscall_64.tbl,
 //! include/uapi/asm-generic/unistd.h); what a poll means for a training loop is judged in `rates`.
@@ -107,4 +108,10 @@ pub fn fd_use(machine: Machine, number: i32) -> Option<FdUse> {
         Machine::Aarch64 => arm.contains(&number),
     };
     FD_USES.iter().find(is_it).map(|(fd_use, ..)| *fd_use)
+}
+
+/// Whether a kernel function, as `wchan` names it, is one in which threads wait for file locks (fs/locks.c).
+#[must_use]
+pub fn waits_for_lock(symbol: &str) -> bool {
+    ["lock_inode_wait", "lock_file_wait", "fcntl_setlk"].iter().any(|part| symbol.contains(part))
 }

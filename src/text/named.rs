@@ -1,6 +1,6 @@
 //! Enums whose variants have fixed names: those of the JSON, the CSV and the screen stand once, beside the variants.
 
-/// Declares such an enum, with `ALL` in the order of the lines and `word()`; serde uses the same names.
+/// Declares such an enum, with `ALL` in the order of the lines, places in arrays and `word()`; serde uses the same names.
 macro_rules! named_enum {
     ($(#[$meta:meta])* $vis:vis enum $Enum:ident { $($(#[$of_variant:meta])* $Variant:ident = $name:literal,)+ }) => {
         $(#[$meta])*
@@ -9,14 +9,30 @@ macro_rules! named_enum {
             $($(#[$of_variant])* #[serde(rename = $name)] $Variant,)+
         }
 
+        #[allow(dead_code, reason = "not every enum is counted, or looked up by its word")]
         impl $Enum {
             /// All of them, in order.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$Variant),+];
+
+            /// How many there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// Place in [`Self::ALL`], and in arrays by it.
+            #[must_use]
+            pub fn index(self) -> usize {
+                self as usize
+            }
 
             /// The exact word of the JSON, the CSV and the screen.
             #[must_use]
             pub fn word(self) -> &'static str {
                 match self { $(Self::$Variant => $name),+ }
+            }
+
+            /// The one of this word; `None` where no such is known to this version.
+            #[must_use]
+            pub fn named(word: &str) -> Option<Self> {
+                match word { $($name => Some(Self::$Variant),)+ _ => None }
             }
         }
     };

@@ -214,7 +214,14 @@ fn pages() {
 #[test]
 fn all_of_the_findings_at_eighty_columns() {
     let size = (80, 120);
-    let mut app = at(PLAIN, size, FINDINGS, full, judged());
+    let mut verdict = judged();
+    verdict.seen.insert("connections".into(), "denied".into());
+    verdict.not_seen.push(NotSeen {
+        what: "connections".into(),
+        why: "the other end of 2 pipes is not known".into(),
+        mend: Some("sudo trainmon --pid 7".into()),
+    });
+    let mut app = at(PLAIN, size, FINDINGS, full, verdict);
     tell_sources(
         &mut app,
         sources(status(SourceState::Hung, None, None), status(SourceState::Stale, Some("a read takes long"), None)),

@@ -65,15 +65,15 @@ const BY_LEAD: Sureness = Sureness { least: NO_LEAD.value, most: 1.0, from: NO_L
 /// The parts add up to the loop's time, so the largest is what to change first.
 fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> {
     let chain = window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED)?;
-    let elsewhere = [Part::Process, Part::Remote, Part::Output, Part::FileLock, Part::InterpreterLock]
-        .map(|part| (part, chain.lost(part)));
-    let (part, lost) = elsewhere.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let parts = chain.parts();
+    let elsewhere = super::followed().map(|wait| (wait.part, parts.get(&wait.part).copied().unwrap_or(0.0)));
+    let (part, lost) = elsewhere.max_by(|a, b| a.1.total_cmp(&b.1))?;
     // A loop that streams its data itself waits for batches.
     let loads = main.stacks.as_ref().is_some_and(|stacks| stacks.loading() > LARGER_HALF.value * lost);
     if lost < LOST_WAIT || part == Part::Remote && loads {
         return None;
     }
-    let next = chain.parts().into_iter().filter(|(other, _)| *other != part).map(|(other, lost)| match other {
+    let next = parts.into_iter().filter(|(other, _)| *other != part).map(|(other, lost)| match other {
         Part::Own if part == Part::InterpreterLock => lost * BESIDE_OWN.value,
         // What the stacks call a wait for batches is no work of the loop's.
         Part::Own => lost.min(main.shares.host_busy.max(main.shares.checkpoint)),

@@ -20,6 +20,11 @@ pub(super) const CAUSE: Spec = Spec {
         "Hold the lock for a shorter time, or take it once for many steps" => "each step waits for the holder";
     ],
     evidence: &[Signal::WaitsForLock],
+    followed: Some(Followed {
+        part: Part::FileLock,
+        signal: Signal::WaitsForLock,
+        words: |who| format!("for a lock on {who}"),
+    }),
     bound: |window| bound_of(window, Part::FileLock),
     ..Spec::of(Class::Io)
 };

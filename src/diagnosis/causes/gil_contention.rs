@@ -57,6 +57,11 @@ pub(super) const CAUSE: Spec = Spec {
             => "Python code between them holds it";
     ],
     evidence: &[Signal::WaitsForInterpreter, Signal::FutexWait, Signal::OtherThread],
+    followed: Some(Followed {
+        part: Part::InterpreterLock,
+        signal: Signal::WaitsForInterpreter,
+        words: |who| format!("for the interpreter lock, which {who} holds"),
+    }),
     against: &[WAITS_FOR_BATCHES],
     bound: |window| Some(window.without(window.main.as_ref()?.waits(Wait::Futex))),
     ..Spec::of(Class::Cpu)

@@ -72,7 +72,7 @@ use crate::text::named_enum;
 pub(super) use case::{Case, Known, Loss};
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
-pub(super) use spec::{Against, Place};
+pub(super) use spec::{Against, Followed, Place};
 pub use spec::{Confirmed, Spec};
 pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
@@ -167,12 +167,6 @@ impl Cause {
         self.word()
     }
 
-    /// The cause of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|cause| cause.name() == name)
-    }
-
     /// Everything about it in a class: a cause may be of two.
     #[must_use]
     pub fn spec_in(self, class: Class) -> &'static Spec {
@@ -199,6 +193,11 @@ impl fmt::Display for Cause {
 pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cause>, D::Error> {
     let name = Option::<String>::deserialize(deserializer)?;
     Ok(name.as_deref().and_then(Cause::named))
+}
+
+/// The waits that are causes of their own, in the order of decision.
+pub(super) fn followed() -> impl Iterator<Item = Followed> {
+    Cause::ALL.into_iter().filter_map(|cause| cause.spec().followed)
 }
 
 /// Everything about every cause, by class and in the order of decision; twice where it is of two classes.

@@ -20,6 +20,11 @@ pub(super) const CAUSE: Spec = Spec {
             => "the loop goes on only when it reads";
     ],
     evidence: &[Signal::WaitsForReader],
+    followed: Some(Followed {
+        part: Part::Output,
+        signal: Signal::WaitsForReader,
+        words: |who| format!("to write: {who} reads its output too slowly"),
+    }),
     bound: |window| bound_of(window, Part::Output),
     ..Spec::of(Class::Io)
 };

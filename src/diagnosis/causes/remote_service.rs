@@ -26,6 +26,11 @@ pub(super) const CAUSE: Spec = Spec {
         "Move the service nearer, or keep its answers" => "each step pays for one round trip";
     ],
     evidence: &[Signal::WaitsForRemote],
+    followed: Some(Followed {
+        part: Part::Remote,
+        signal: Signal::WaitsForRemote,
+        words: |who| format!("for an answer from {who}"),
+    }),
     bound: |window| bound_of(window, Part::Remote),
     ..Spec::of(Class::Io)
 };

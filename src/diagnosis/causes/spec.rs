@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Case, Judgement};
 use crate::diagnosis::class::Class;
-use crate::diagnosis::features::{Features, LoopThread};
+use crate::diagnosis::features::{Features, LoopThread, Part};
 use crate::diagnosis::parts::Advice;
 use crate::diagnosis::signals::{Side, Signal};
 use crate::diagnosis::thresholds::{LOST_WAIT, Threshold};
@@ -69,6 +69,8 @@ pub struct Spec {
     pub(in crate::diagnosis) evidence: &'static [Signal],
     /// What speaks against it, besides what speaks against its whole class.
     pub(in crate::diagnosis) against: &'static [&'static [Against]],
+    /// The wait that it is, where it is one that was followed to somebody who is no loader and no device.
+    pub(in crate::diagnosis) followed: Option<Followed>,
     /// Which line of code is named.
     pub(in crate::diagnosis) place: Place,
     /// How many times faster the loop can get at most without it; `None` where that cannot be said.
@@ -83,6 +85,17 @@ pub struct Spec {
 
 /// A signal on the wrong side of its threshold, and what that means.
 pub(in crate::diagnosis) type Against = (Signal, Side, &'static str);
+
+/// A wait of the loop's that was followed.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::diagnosis) struct Followed {
+    /// The part of the loop's time that it is.
+    pub part: Part,
+    /// The signal that tells of that part.
+    pub signal: Signal,
+    /// What the loop waits for, given who it is: "The loop waits 40 % of the time <words>."
+    pub words: fn(&str) -> String,
+}
 
 /// The line of code that a verdict names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +128,7 @@ impl Spec {
             judge: |_| None,
             evidence: &[],
             against: &[],
+            followed: None,
             place: Place::Nowhere,
             bound: match class {
                 Class::DataLoader | Class::Io => |window| Some(window.without(window.lost_wait())),

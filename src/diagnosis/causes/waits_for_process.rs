@@ -28,6 +28,11 @@ pub(super) const CAUSE: Spec = Spec {
         "Profile that process with `py-spy top --pid`" => "its time is the loop's time";
     ],
     evidence: &[Signal::WaitsForProcess],
+    followed: Some(Followed {
+        part: Part::Process,
+        signal: Signal::WaitsForProcess,
+        words: |who| format!("for {who}, which works on request only"),
+    }),
     bound: |window| bound_of(window, Part::Process),
     ..Spec::of(Class::Cpu)
 };

@@ -1,13 +1,12 @@
 //! Whom the loop waited for over the window: the ways of all samples, and the parts that its time falls into by where they
 //! end. The parts add up to the time that was followed, so what removing one of them would bring can be told.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::Span;
-use crate::rates::chain::AHEAD;
 use crate::rates::chain::paths::{Edge, End, Hop, Peer};
-use crate::sample::{ProcessId, ProcessRole, process::TORCH_WORKER};
+use crate::sample::ProcessId;
 
 /// A kind of part: what would have to change for it to vanish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,7 +88,7 @@ impl Chain {
             }
             for peer in &one.peers {
                 match chain.peers.iter_mut().find(|known| known.pid == peer.pid) {
-                    Some(known) => known.ahead = peer.ahead,
+                    Some(known) => known.loader = peer.loader,
                     None => chain.peers.push(peer.clone()),
                 }
             }
@@ -141,12 +140,8 @@ impl Chain {
         }
     }
 
-    /// Batches come from this process: one of torch's workers, or a child that works ahead of the loop.
-    pub fn is_loader(&self, pid: u32) -> bool {
-        self.peer(pid).is_some_and(|peer| {
-            peer.comm.starts_with(TORCH_WORKER)
-                || peer.inside && peer.role == ProcessRole::Worker && peer.ahead >= AHEAD
-        })
+    fn is_loader(&self, pid: u32) -> bool {
+        self.peer(pid).is_some_and(|peer| peer.loader)
     }
 
     pub fn peer(&self, pid: u32) -> Option<&Peer> {
@@ -155,7 +150,7 @@ impl Chain {
 
     /// Share of the time that is lost to a kind of part: with the device idle.
     pub fn lost(&self, part: Part) -> f64 {
-        self.ways.iter().filter(|way| way.part == part).map(|way| way.lost).sum()
+        self.parts().get(&part).copied().unwrap_or(0.0)
     }
 
     /// Share of the time in a kind of part.
@@ -163,24 +158,11 @@ impl Chain {
         self.ways.iter().filter(|way| way.part == part).map(|way| way.share).sum()
     }
 
-    /// The kinds by the time that is lost to them, the largest first.
-    pub fn parts(&self) -> Vec<(Part, f64)> {
-        const ALL: [Part; 11] = [
-            Part::Own,
-            Part::Loader,
-            Part::OwnThread,
-            Part::Process,
-            Part::Remote,
-            Part::Output,
-            Part::FileLock,
-            Part::InterpreterLock,
-            Part::Storage,
-            Part::Device,
-            Part::Unknown,
-        ];
-        let mut parts: Vec<(Part, f64)> = ALL.into_iter().map(|part| (part, self.lost(part))).collect();
-        parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-        parts
+    /// What is lost to each kind that there are ways of.
+    pub fn parts(&self) -> BTreeMap<Part, f64> {
+        let mut lost = BTreeMap::new();
+        self.ways.iter().for_each(|way| *lost.entry(way.part).or_default() += way.lost);
+        lost
     }
 
     /// The longest way of a part.

@@ -17,8 +17,8 @@ const THROTTLING: u64 = POWER_CAP | 0x8 | 0x20 | 0x40 | 0x80;
 /// Means over the devices.
 #[derive(Debug, Clone, Default)]
 pub(in crate::diagnosis) struct Device {
-    /// How many.
-    pub count: usize,
+    /// Which, by NVML's numbers, and the processes of the job that are known to use each.
+    pub users: Vec<(u32, Vec<u32>)>,
     /// Use, 0–1.
     pub busy: f64,
     /// The job's own part, 0–1.
@@ -78,7 +78,7 @@ impl Device {
         let masks: Vec<u64> = readings().filter_map(|(gpu, _)| Some(gpu.clock_event_reasons? & THROTTLING)).collect();
         let throttled = masks.iter().filter(|reasons| **reasons != 0).count();
         Some(Self {
-            count: attached.len(),
+            users: attached.iter().map(|gpu| (gpu.index, gpu.job_pids.clone())).collect(),
             busy,
             job_busy,
             idle: idle(span, 1.0 - job_busy),
@@ -95,6 +95,13 @@ impl Device {
             spread: ((most - least) / 100.0).max(0.0),
             lost: attached.iter().any(|gpu| gpu.lost),
         })
+    }
+
+    /// The numbers of those that a process uses; of all, where that is not known.
+    pub fn indexes_of(&self, pid: u32) -> Vec<u32> {
+        let known = self.users.iter().any(|(_, pids)| pids.contains(&pid));
+        let used = self.users.iter().filter(|(_, pids)| !known || pids.contains(&pid));
+        used.map(|(index, _)| *index).collect()
     }
 
     /// It is known to draw little.

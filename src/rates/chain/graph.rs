@@ -242,15 +242,14 @@ impl<'a> Graph<'a> {
             && !self.processes.values().any(|process| process.is_torch_worker() && process.parent == hop.pid)
     }
 
-    pub(super) fn peer(&self, pid: u32) -> Peer {
+    pub(super) fn peer(&self, pid: u32, beside: &Beside) -> Peer {
         let known = self.processes.get(&pid);
         Peer {
             pid,
-            role: known.map(|process| process.role).unwrap_or_default(),
             inside: self.inside_pids.contains(&pid),
             command: known.map(|process| Arc::clone(&process.command)).unwrap_or_default(),
             comm: known.map(|process| Arc::clone(&process.comm)).unwrap_or_default(),
-            ahead: 0.0,
+            loader: self.is_loader(pid, beside),
         }
     }
 }

@@ -4,28 +4,29 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sample::{ProcessId, ProcessRole};
+use crate::sample::ProcessId;
+use crate::text::named_enum;
 
-/// How a thread came to wait for another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Edge {
-    /// It reads what the other writes: a pipe or a unix socket.
-    Reads,
-    /// It writes what the other reads.
-    Writes,
-    /// A connection over an internet protocol on this machine.
-    Network,
-    /// A lock or a queue within its process.
-    Thread,
-    /// The interpreter lock of its process.
-    InterpreterLock,
-    /// A lock in memory that processes share.
-    SharedMemory,
-    /// The end of a child.
-    Child,
-    /// A lock on a file.
-    FileLock,
+named_enum! {
+    /// How a thread came to wait for another.
+    pub enum Edge {
+        /// It reads what the other writes: a pipe or a unix socket.
+        Reads = "reads",
+        /// It writes what the other reads.
+        Writes = "writes",
+        /// A connection over an internet protocol on this machine.
+        Network = "network",
+        /// A lock or a queue within its process.
+        Thread = "thread",
+        /// The interpreter lock of its process.
+        InterpreterLock = "interpreter-lock",
+        /// A lock in memory that processes share.
+        SharedMemory = "shared-memory",
+        /// The end of a child.
+        Child = "child",
+        /// A lock on a file.
+        FileLock = "file-lock",
+    }
 }
 
 /// What is at the end of a chain.
@@ -91,16 +92,15 @@ pub struct Path {
 pub struct Peer {
     /// PID.
     pub pid: u32,
-    /// Role in the job.
-    pub role: ProcessRole,
     /// Part of the job.
     pub inside: bool,
     /// Command line, raw.
     pub command: Arc<str>,
     /// Name, raw.
     pub comm: Arc<str>,
-    /// Share of the loop's own working time in which it worked too, 0–1; where little of that was seen, near 0.8.
-    pub ahead: f64,
+    /// Batches come from it: it is one of torch's workers, or a process of the job that works ahead of the loop.
+    #[serde(default)]
+    pub loader: bool,
 }
 
 /// Where the chains of one trainer's loop ended in the interval.
@@ -120,12 +120,4 @@ pub struct ChainRates {
     pub paths: Vec<Path>,
     /// Who is on them.
     pub peers: Vec<Peer>,
-}
-
-impl ChainRates {
-    /// The loop does not run on the process's main thread.
-    #[must_use]
-    pub fn is_aside(&self) -> bool {
-        self.tid != self.process.pid
-    }
 }

@@ -38,6 +38,8 @@ struct Scene {
     channels: Vec<Channel>,
     locks: Vec<LockWait>,
     no_syscall: bool,
+    /// The workers are not torch's.
+    own_workers: bool,
     device_pct: Option<u32>,
 }
 
@@ -136,7 +138,11 @@ impl Scene {
         let process_of = |pid: u32| ProcessSample {
             role: role(pid),
             parent: if pid == TRAINER { 1 } else { TRAINER },
-            comm: if self.workers.contains(&pid) { "pt_data_worker".into() } else { "python".into() },
+            comm: if self.workers.contains(&pid) && !self.own_workers {
+                "pt_data_worker".into()
+            } else {
+                "python".into()
+            },
             threads: of(pid)
                 .map(|actor| ThreadSample {
                     tid: actor.tid,
@@ -248,6 +254,19 @@ fn fed() -> Scene {
 }
 
 #[test]
+fn a_loader_works_ahead_of_the_loop() {
+    for (own_workers, works_ahead, loader) in [(true, true, true), (true, false, false), (false, false, true)] {
+        let worker =
+            if works_ahead { [running(), running(), running()] } else { [futex(None), futex(None), running()] };
+        let scene = Scene { own_workers, ..Scene::default() }
+            .main(TRAINER, &[running(), running(), reads(PIPE)])
+            .worker(11, &worker)
+            .channel(pipe(PIPE, &[TRAINER], &[11]));
+        assert_eq!(scene.chain().peers[0].loader, loader, "{own_workers} {works_ahead}");
+    }
+}
+
+#[test]
 fn waits_end_where_somebody_works() {
     let two = Scene::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER], &[11, 12]));
     let to_child = Scene::default()
@@ -338,7 +357,7 @@ fn locks_end_at_their_holder() {
     let chain = locked(30).outside(30, &[running()]).chain();
     assert_eq!((chain.paths[0].end.clone(), chain.paths[0].name.as_deref()), (End::Cpu, Some(file)));
     assert_eq!(chain.paths[0].hops, [Hop { by: Edge::FileLock, pid: 30, tid: 30 }]);
-    assert!(!chain.peers[0].inside);
+    assert!(!chain.peers[0].inside && !chain.peers[0].loader);
     // Of an open file description, in another PID namespace, or its own.
     for holder in [0, TRAINER] {
         assert_eq!(locked(holder).ways(), [format!("Lock({file:?}) 100")]);
@@ -400,7 +419,7 @@ fn the_loop_runs_in_another_thread() {
             still.actors[0].wakes = 0;
         }
         let chain = still.chain();
-        assert_eq!((chain.tid, chain.is_aside()), (20, true), "{main:?}");
+        assert_eq!((chain.process.pid, chain.tid), (TRAINER, 20), "{main:?}");
         let ends: Vec<_> = chain.paths.iter().map(|path| (path.hops.len(), &path.end)).collect();
         assert_eq!(ends, [(0, &End::Cpu), (1, &End::Cpu)], "{main:?}");
     }

@@ -55,15 +55,6 @@ named_enum! {
 }
 
 impl Activity {
-    /// How many there are.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// Position in arrays by activity.
-    #[must_use]
-    pub fn index(self) -> usize {
-        self as usize
-    }
-
     /// Making a batch: loading it in this very process, when it is a trainer's.
     #[must_use]
     pub fn is_loading(self) -> bool {

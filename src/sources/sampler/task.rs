@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::ThreadPlan;
-use crate::sample::syscall::{CallKind, FdUse, Machine, fd_use, kind};
+use crate::sample::syscall::{CallKind, FdUse, Machine, fd_use, kind, waits_for_lock};
 use crate::sample::{Descriptor, Observation, SampledThread};
 use crate::sources::connections::{Connections, MOST_POLLED};
 use crate::sources::fields::text;
@@ -109,13 +109,14 @@ impl Task {
             None => Observation::default(),
         };
         if let Some(Ok(symbol)) = self.wchan.as_ref().map(|file| file.read_line(&mut room)) {
-            let symbol = symbol.trim_ascii();
+            let symbol = seen.symbol(symbol.trim_ascii());
             // Where the call may not be read its kernel function still tells that it waits for a file lock.
-            if let Some((pid, connections)) = connections.filter(|_| self.syscall.is_none() && waits_for_lock(symbol))
+            if let Some((pid, connections)) =
+                connections.filter(|_| self.syscall.is_none() && waits_for_lock(&symbol))
             {
                 connections.lock(pid);
             }
-            found.wchan = Some(seen.symbol(symbol));
+            found.wchan = Some(symbol);
         }
         // `wchan` reads `0` for a running thread and for one that we may not see into: the state letter tells them apart.
         if matches!(found.wchan.as_deref(), None | Some("" | "0")) {
@@ -124,13 +125,6 @@ impl Task {
         }
         found
     }
-}
-
-/// Whether a kernel function is one in which threads wait for file locks (fs/locks.c).
-fn waits_for_lock(symbol: &[u8]) -> bool {
-    [&b"lock_inode_wait"[..], b"lock_file_wait", b"fcntl_setlk"]
-        .iter()
-        .any(|part| symbol.windows(part.len()).any(|window| window == *part))
 }
 
 /// What a call and its arguments say, and whether that is all there is to know.

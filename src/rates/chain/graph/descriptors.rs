@@ -6,7 +6,7 @@ use super::super::paths::{Edge, End};
 use super::super::ways::Way;
 use super::{CANDIDATES, Graph, Thread};
 use crate::rates::wait::Wait;
-use crate::sample::syscall::{FdUse, fd_use};
+use crate::sample::syscall::{FdUse, fd_use, waits_for_lock};
 use crate::sample::{Channel, Descriptor, Observation, ProcessRole};
 
 impl Graph<'_> {
@@ -27,7 +27,9 @@ impl Graph<'_> {
         let used = seen.call.and_then(|number| fd_use(self.machine, number));
         match used {
             Some(FdUse::Locks) => return self.of_lock(thread.pid, descriptors.first(), path),
-            None if seen.call.is_none() && waits_for_lock(seen) => return self.of_lock(thread.pid, None, path),
+            None if seen.call.is_none() && seen.wchan.as_deref().is_some_and(waits_for_lock) => {
+                return self.of_lock(thread.pid, None, path);
+            }
             Some(FdUse::Accepts) => return vec![Way::end(End::Asked)],
             _ => {}
         }
@@ -173,10 +175,4 @@ impl Graph<'_> {
         found.sort_unstable_by(|a, b| a.link.cmp(&b.link));
         found
     }
-}
-
-/// The kernel's function is one in which threads wait for file locks (fs/locks.c).
-fn waits_for_lock(seen: &Observation) -> bool {
-    let symbol = seen.wchan.as_deref().unwrap_or_default();
-    ["lock_inode_wait", "lock_file_wait", "fcntl_setlk"].iter().any(|part| symbol.contains(part))
 }

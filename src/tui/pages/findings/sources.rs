@@ -6,21 +6,25 @@ use ratatui::style::Style;
 
 use super::hanging;
 use crate::diagnosis::verdict::Verdict;
-use crate::sample::{SourceState, SourceStatus};
+use crate::sample::{SourceState, SourceStatus, Sources};
 use crate::text::sanitise;
 use crate::tui::format;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::text::Text;
 
-/// Names of the sources, with what the verdict's `seen` calls them.
-fn all<'s>(scene: &Scene<'s>) -> [(&'static str, &'static str, &'s SourceStatus); 5] {
-    let s = scene.sources();
+/// What joins the processes, as verdicts call it.
+const CONNECTIONS: &str = "connections";
+
+/// Every source with its name, and what the verdict's `seen` calls it.
+fn all<'s>(scene: &Scene<'s>) -> [(&'static str, &'static str, &'s SourceStatus); 6] {
+    let Sources { job, host, storage, gpu, stacks, addresses } = scene.sources();
     [
-        ("processes", "", &s.job),
-        ("host", "", &s.host),
-        ("disks", "disks", &s.storage),
-        ("GPU", "nvml", &s.gpu),
-        ("stacks", "stacks", &s.stacks),
+        ("processes", "", job),
+        ("host", "", host),
+        ("disks", "disks", storage),
+        ("GPU", "nvml", gpu),
+        ("stacks", "stacks", stacks),
+        ("addresses", "addresses", addresses),
     ]
 }
 
@@ -50,19 +54,28 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     page.heading("Sources");
     if scene.job.is_live() {
         for (name, _, status) in all(scene) {
-            let start = format!("  {name:<11}{:<9}", status.state.seen());
-            let fine = matches!(status.state, SourceState::Fresh | SourceState::Pending);
-            let style = if fine { Style::new() } else { page.theme.strong() };
-            let text = if status.state == SourceState::Fresh { String::new() } else { why(status) };
-            hanging(page, [(start, style)], 22, 20, &text);
-            if let Some(mend) = &status.mend {
-                page.wrapped("             → ", 15, mend, page.theme.advice());
-            }
+            let why = if status.state == SourceState::Fresh { String::new() } else { why(status) };
+            row(page, name, status.state.seen(), &why, status.mend.as_deref());
+        }
+        // Read with the processes: what is known of them is the verdict's.
+        if let Some(state) = verdict.seen.get(CONNECTIONS) {
+            let missing = scene.not_seen(CONNECTIONS);
+            let why = missing.map(|missing| sanitise(&missing.why)).unwrap_or_default();
+            row(page, CONNECTIONS, &sanitise(state), &why, missing.and_then(|missing| missing.mend.as_deref()));
         }
     }
     let seen = verdict.seen.iter().take(super::MOST);
     let seen: Vec<String> = seen.map(|(source, state)| format!("{} {}", sanitise(source), sanitise(state))).collect();
     if !seen.is_empty() {
         page.wrapped("  read for the verdict: ", 24, &seen.join(", "), page.theme.dim());
+    }
+}
+
+fn row(page: &mut Text, name: &str, state: &str, why: &str, mend: Option<&str>) {
+    let fine = [SourceState::Fresh, SourceState::Pending].iter().any(|fine| fine.seen() == state);
+    let style = if fine { Style::new() } else { page.theme.strong() };
+    hanging(page, [(format!("  {name:<12}{state:<9}"), style)], 23, 20, why);
+    if let Some(mend) = mend {
+        page.wrapped("              → ", 16, mend, page.theme.advice());
     }
 }
