@@ -260,7 +260,10 @@ impl Tree<'_> {
             }),
             End::Timer => Some(resource("timer", "", way.share)),
             End::Terminal => Some(resource("terminal", "", way.share)),
-            end => Some(ChainNode { state: state(end).into(), ..resource("unknown", "", way.share) }),
+            end => {
+                let name = way.name.as_deref().unwrap_or_default();
+                Some(ChainNode { state: state(end).into(), ..resource("unknown", name, way.share) })
+            }
         }
     }
 

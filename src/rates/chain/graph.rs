@@ -244,12 +244,17 @@ impl<'a> Graph<'a> {
 
     pub(super) fn peer(&self, pid: u32, beside: &Beside) -> Peer {
         let known = self.processes.get(&pid);
+        let reached = self.channels.values().filter(|channel| channel.writers.contains(&pid));
+        let mut addresses: Vec<Arc<str>> = reached.filter_map(|channel| channel.remote.clone()).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
         Peer {
             pid,
             inside: self.inside_pids.contains(&pid),
             command: known.map(|process| Arc::clone(&process.command)).unwrap_or_default(),
             comm: known.map(|process| Arc::clone(&process.comm)).unwrap_or_default(),
             loader: self.is_loader(pid, beside),
+            addresses,
         }
     }
 }

@@ -95,7 +95,7 @@ fn without_call(seen: &Observation) -> Observation {
 }
 
 fn pipe(link: &str, readers: &[u32], writers: &[u32]) -> Channel {
-    Channel { link: link.into(), readers: readers.into(), writers: writers.into(), remote: None }
+    Channel { link: link.into(), readers: readers.into(), writers: writers.into(), ..Channel::default() }
 }
 
 impl Scene {
@@ -340,6 +340,12 @@ fn sockets_end_at_a_process_or_an_address() {
             asks().channel(pipe(SOCKET, &[TRAINER], &[30])).outside(30, &[running()]),
             vec!["reads 30 Cpu 100"],
         ),
+        (
+            "whoever is there was not looked for",
+            asks().channel(Channel { unsought: true, ..remote(&[]) }),
+            vec!["Unknown 100"],
+        ),
+        ("whoever is there is not sampled yet", asks().channel(remote(&[30])), vec!["Unknown 100"]),
         ("its peer is gone", asks().channel(pipe(SOCKET, &[TRAINER], &[])), vec!["Unknown 100"]),
         ("nothing is known of it", asks(), vec!["Unknown 100"]),
     ] {

@@ -219,6 +219,7 @@ impl Graph<'_> {
             End::Memory => Wait::Memory,
             End::Flush => Wait::DiskWrite,
             End::Net(_) => Wait::Socket,
+            End::Unknown if way.name.is_some() => Wait::Socket,
             End::Timer => Wait::Sleep,
             _ => return None,
         })
