@@ -217,6 +217,7 @@ impl Process {
             state: stat.state,
             user_ticks: stat.user_ticks,
             system_ticks: stat.system_ticks,
+            children_ticks: Some(stat.children_ticks),
             minor_faults: stat.minor_faults,
             major_faults: stat.major_faults,
             rss_bytes: stat.rss_pages.saturating_mul(rustix::param::page_size() as u64),

@@ -153,6 +153,7 @@ impl Chain {
                 End::Disk | End::Flush | End::Memory => Part::Storage,
                 End::Device => Part::Device,
                 End::Net(_) => Part::Remote,
+                End::Children => Part::Process,
                 End::Lock(_) => Part::FileLock,
                 End::Loader => Part::Loader,
                 End::Timer | End::Stopped | End::Terminal | End::Asked | End::Unknown => Part::Unknown,
@@ -170,6 +171,7 @@ impl Chain {
             Some(_) if matches!(end, End::Asked | End::Unknown) => Part::Unknown,
             Some(_) => Part::Process,
             None if matches!(end, End::Net(_)) => Part::Remote,
+            None if *end == End::Children => Part::Process,
             None if matches!(end, End::Asked | End::Unknown | End::Timer) => Part::Unknown,
             None => Part::OwnThread,
         }
@@ -212,6 +214,7 @@ impl Chain {
         let last = way.hops.last();
         Some(match (&way.end, &way.name) {
             (End::Net(address), _) => address.to_string(),
+            (End::Children, _) => "a command that is started anew each time".to_owned(),
             (End::Lock(path), _) => crate::text::sanitise(path).into_owned(),
             (_, Some(path)) => format!("{}, held by {}", crate::text::sanitise(path), name(last?.pid)),
             _ if last?.pid == self.process.pid => format!("thread {}", last?.tid),

@@ -35,6 +35,8 @@ named_enum! {
 pub enum End {
     /// Running, or ready to run.
     Cpu,
+    /// Children of its process that live for a moment each: a command that is started anew for each step. They compute.
+    Children,
     /// Waiting to read from a disk.
     Disk,
     /// Waiting for written data to reach a disk.
