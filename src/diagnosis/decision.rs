@@ -124,7 +124,13 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         judgement.doubts.push(why.to_owned());
     };
     if !main.exact {
-        less_sure(NO_SYSCALL, "/proc/PID/syscall may not be read: any poll counts as a wait for a batch");
+        let why = match case.loss {
+            Loss::Wait(_) => {
+                "/proc/PID/syscall may not be read: whom a thread waits for is guessed from its open descriptors"
+            }
+            _ => "/proc/PID/syscall may not be read: any poll counts as a wait for a batch",
+        };
+        less_sure(NO_SYSCALL, why);
     }
     if judgement.phase == Phase::Training && !is_proven(window, case.known) {
         let why = "neither steps nor data workers, a device in use or frames of a model were seen: it may be setting itself up";
