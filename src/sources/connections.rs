@@ -97,6 +97,8 @@ pub struct Connections {
     waited: BTreeMap<Arc<str>, u32>,
     /// What descriptors of processes pointed to when they were looked up last.
     recent: HashMap<(u32, u32), Recent>,
+    /// Processes that wait to read a pipe that is not known: their calls may not be seen.
+    pipe_readers: BTreeSet<u32>,
     locks: Vec<LockWait>,
     lock_reads: usize,
     /// Who held a lock that was waited for, and when it was seen last.
@@ -178,6 +180,11 @@ impl Connections {
         targets.filter_map(|(fd, writes)| self.descriptor(pid, fd, writes)).collect()
     }
 
+    /// Notes that a process waits to read a pipe, where its call may not be seen.
+    pub fn reads_a_pipe(&mut self, pid: u32) {
+        self.pipe_readers.insert(pid);
+    }
+
     /// Notes who holds the locks that a process waits for.
     pub fn lock(&mut self, pid: u32) {
         if self.locks.iter().any(|lock| lock.waiter == pid)
@@ -222,6 +229,9 @@ impl Connections {
         let waited = std::mem::take(&mut self.waited);
         let far = |link: &Arc<str>| self.sockets.get(link).into_iter().flat_map(Far::links);
         let held = self.held(waited.keys().chain(waited.keys().flat_map(far)).map(|link| &**link).collect());
+        let listeners = waited.keys().filter_map(|link| self.sockets.get(link)?.listener());
+        let accept: Vec<u32> = listeners.filter_map(|link| held.get(link)).flatten().map(|(pid, ..)| *pid).collect();
+        accept.into_iter().for_each(|pid| self.sockets.accepts(pid));
         let mut channels: Vec<Channel> = waited.keys().map(|link| self.channel(link, &held)).collect();
         let lasts = |channel: &&Channel| waited.get(&channel.link).is_some_and(|times| *times >= LASTING);
         let mut lonely: Vec<Arc<str>> =
@@ -271,10 +281,14 @@ impl Connections {
             alone.retain(|link| !held.contains(link));
         }
         let unknown = !alone.is_empty();
+        // A pipe that was made since the last listing, where nobody writes into those that are known.
+        let mut readers = std::mem::take(&mut self.pipe_readers);
+        readers.retain(|pid| !self.reads_from_another(*pid));
         let mut due: Vec<(u64, u32)> = processes
             .iter()
             .map(|pid| (self.ends.get(pid).map_or(0, |ends| ends.listed), *pid))
-            .filter(|(listed, _)| {
+            .filter(|(listed, pid)| {
+                let unknown = unknown || readers.contains(pid);
                 *listed == 0 || self.tick.saturating_sub(*listed) >= LIST_EVERY || unknown && listed + 1 < self.tick
             })
             .collect();

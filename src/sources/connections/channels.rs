@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::sockets::Far;
-use super::{Connections, Holders, LASTING};
+use super::{Connections, End, Holders, LASTING};
 use crate::sample::Channel;
 
 impl Connections {
@@ -28,6 +28,15 @@ impl Connections {
             }
         }
         held
+    }
+
+    /// Another of the processes that are sampled can write into a pipe that this one can read.
+    pub(super) fn reads_from_another(&self, pid: u32) -> bool {
+        let is_pipe = |end: &&End| end.link.starts_with("pipe:");
+        let own = self.ends.get(&pid).into_iter().flat_map(|ends| &ends.ends).filter(is_pipe);
+        let own: HashSet<&str> = own.filter(|end| end.reads).map(|end| &*end.link).collect();
+        let others = self.ends.iter().filter(|(other, _)| **other != pid).flat_map(|(_, ends)| &ends.ends);
+        others.filter(is_pipe).any(|end| end.writes && own.contains(&*end.link))
     }
 
     pub(super) fn channel(&self, link: &Arc<str>, held: &Holders) -> Channel {

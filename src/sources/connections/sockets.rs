@@ -194,6 +194,7 @@ impl Sockets {
         match self.table.far(inode) {
             Some(far) => self.learn(pid, link, inode, far),
             None if self.table.listens(inode) => {
+                self.accepts(pid);
                 self.listening.insert(Arc::clone(link));
             }
             // Closed by now.
@@ -205,6 +206,13 @@ impl Sockets {
         }
     }
 
+    /// A process holds a socket that listens: what it waits on comes from whoever connects to it.
+    pub(super) fn accepts(&mut self, pid: u32) {
+        if self.last.len() < MOST_NAMESPACES {
+            self.last.entry(pid).or_default();
+        }
+    }
+
     fn learn(&mut self, pid: u32, link: &Arc<str>, inode: u64, far: Far) {
         if let Far::Inet { remote, here, listener, .. } = &far {
             if self.last.len() >= MOST_NAMESPACES {
@@ -213,7 +221,7 @@ impl Sockets {
             let (remote, listener) = (Arc::clone(remote), listener.clone());
             let last = Far::Inet { remote, peer: None, here: *here, listener };
             if self.table.was_accepted(inode) {
-                self.last.entry(pid).or_default();
+                self.accepts(pid);
             } else {
                 self.last.insert(pid, Some(last));
             }

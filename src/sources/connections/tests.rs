@@ -374,6 +374,28 @@ fn a_connection_that_is_gone_before_the_table_is_read_leads_where_the_last_one_l
 }
 
 #[test]
+fn without_calls_a_pipe_that_is_new_is_found_soon() {
+    let tree = Tree::new();
+    tree.process(7, &["pipe:[1]".into()]);
+    let mut connections = Connections::new(tree.0.path());
+    connections.take(&[7], true);
+    tree.process(8, &["/dev/null".into(), "pipe:[2]".into()]);
+    symlink("pipe:[2]", tree.0.path().join("7/fd/9")).unwrap();
+    let mut tick = |reads: bool| {
+        if reads {
+            connections.reads_a_pipe(7);
+        }
+        let channels = connections.take(&[7, 8], true).channels;
+        channels.iter().find(|channel| &*channel.link == "pipe:[2]").is_some_and(|found| found.readers.contains(&7))
+    };
+    let ticks = (0..3).map(|_| tick(true)).position(|found| found);
+    assert!(ticks.is_some_and(|ticks| ticks < 3), "{ticks:?}");
+    // From then on it is listed as seldom as others.
+    std::fs::remove_file(tree.0.path().join("7/fd/9")).unwrap();
+    assert!((0..5).all(|_| tick(true)));
+}
+
+#[test]
 fn the_host_is_scanned_in_parts() {
     let tree = Tree::new();
     (1..2000).for_each(|pid| tree.process(pid, &[]));
