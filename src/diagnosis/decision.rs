@@ -5,14 +5,13 @@
 //! 3. which cause: the first in the order of [`Cause::ALL`] whose rule holds;
 //! 4. what could not be seen, or contradicts.
 
-use crate::rates::chain::paths::End;
 use crate::rates::stacks::Activity;
 
 use super::causes::starvation::others_hold;
 use super::causes::throttled::is_held_down;
 use super::causes::{Case, Cause, Finding, Judgement, Known, Loss};
 use super::class::{Class, Phase};
-use super::features::{Features, Workers};
+use super::features::{Chain, Features, Workers};
 use super::phases::{is_proven, not_training};
 use super::stats::percent;
 use super::thresholds::*;
@@ -95,8 +94,7 @@ fn without_cause(case: &Case<'_>) -> Judgement {
 
 /// Share of the loop's time in a timer of its own.
 fn sleeps(case: &Case<'_>) -> f64 {
-    let ways = case.window.chain.iter().flat_map(|chain| &chain.ways);
-    ways.filter(|way| way.hops.is_empty() && way.end == End::Timer).map(|way| way.share).sum()
+    case.window.chain.as_ref().map_or(0.0, Chain::sleeps)
 }
 
 /// What else there is to say where workers are blamed for being slow: they may be waiting for their source all the same.

@@ -162,6 +162,12 @@ impl Chain {
         self.ways.iter().filter(|way| way.part == part).map(|way| way.share).sum()
     }
 
+    /// Share of the time in a timer of the loop's own.
+    pub fn sleeps(&self) -> f64 {
+        let own = self.ways.iter().filter(|way| way.hops.is_empty() && way.end == End::Timer);
+        own.map(|way| way.share).sum()
+    }
+
     /// What is lost to each kind that there are ways of.
     pub fn parts(&self) -> BTreeMap<Part, f64> {
         let mut lost = BTreeMap::new();
