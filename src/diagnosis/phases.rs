@@ -72,12 +72,13 @@ pub(super) fn is_proven(window: &Features, known: Known) -> bool {
 }
 
 /// Somebody who is known ends most of the loop's waits, and it goes on after them again and again: a loop, however little it
-/// computes itself. A rank that waits for the others in a collective has threads for that, and goes on seldom.
+/// computes itself. A rank waits for the others in a collective: that they compute must have been seen.
 fn waits_in_turn(window: &Features) -> bool {
     let setting_up =
         window.age_s.is_none_or(|age| age < STARTING) && window.growth_s.is_some_and(|rate| rate >= GROWING);
     let renewed = window.chain.as_ref().is_some_and(|chain| chain.renewed >= ALL_ALONG);
-    renewed && waits_for_somebody(window) && !setting_up && !window.communicates
+    let works = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Process) >= LARGER_HALF);
+    renewed && waits_for_somebody(window) && !setting_up && (works || !window.communicates)
 }
 
 /// Most of the loop's time ends at somebody who is known.
