@@ -118,7 +118,7 @@ impl LoopThread {
     pub(super) fn of(span: &Span<'_>) -> Option<Self> {
         let mut measured = Measured::default();
         let mut main = Self { exact: true, ..Self::default() };
-        let mut seen = 0.0;
+        let (mut seen, mut able_to_work) = (0.0, 0.0);
         let (mut delay, mut cpu, mut read) = (Mean::default(), Mean::default(), Mean::default());
         for frame in &span.frames {
             let mut reads = false;
@@ -126,6 +126,7 @@ impl LoopThread {
                 seen += trainer.seconds_seen;
                 measured.split += trainer.measured();
                 measured.polled += trainer.polled_s();
+                able_to_work += trainer.able_to_work_s();
                 main.running += trainer.running_s;
                 main.by_wait.iter_mut().zip(trainer.by_wait_s).for_each(|(sum, wait)| *sum += f64::from(wait));
                 main.exact &= trainer.exact || trainer.samples == 0;
@@ -146,6 +147,7 @@ impl LoopThread {
             split: measured.split.map(|seconds| seconds / seen),
             polled: measured.polled / seen,
             disk_write: main.waits(Wait::DiskWrite),
+            able_to_work: able_to_work / seen,
             run_delay: delay.get(),
         };
         main.reading /= span.frames.len().max(1) as f64;
