@@ -59,7 +59,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer};
 
 use super::class::{Class, Phase};
-use super::features::{Device, Features, LoopStacks, LoopThread, Part, Workers};
+use super::features::{Device, Features, LoopStacks, LoopThread, OwnThreads, Part, Workers};
 use super::parts::Advice;
 use super::signals::{Side, Signal};
 use super::stats::{percent, quantile, round};
@@ -72,7 +72,7 @@ use crate::text::named_enum;
 pub(super) use case::{Case, Known, Loss};
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
-pub(super) use spec::{Against, Followed, Place};
+pub(super) use spec::{Against, Followed, Instead, Place};
 pub use spec::{Confirmed, Spec};
 pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;

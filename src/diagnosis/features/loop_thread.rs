@@ -89,6 +89,8 @@ pub(in crate::diagnosis) struct LoopStacks {
     pub shares: LoopShares,
     /// Share in validation loops.
     pub validation: f64,
+    /// torch's loader makes batches in this thread.
+    pub in_fetch: bool,
     /// Samples that this rests on.
     pub samples: u32,
     /// Functions, largest share first.
@@ -168,6 +170,7 @@ impl LoopThread {
         let share = |samples: u32| corrected.share(samples);
         self.stacks = Some(LoopStacks {
             validation: (f64::from(sum.validation) / total as f64).min(1.0),
+            in_fetch: sum.in_fetch > 0,
             samples: u32::try_from(total).unwrap_or(u32::MAX),
             hottest: hottest_functions(&sum, share),
             sync_lines: sync_lines(&sum, share, measured.split.device_sync),
