@@ -2,7 +2,7 @@
 
 use crate::sample::Sample;
 
-use super::causes::{Cause, Judgement, Place, Spec};
+use super::causes::{Cause, Judgement, Place, Spec, own_work_leads};
 use super::class::{Class, Phase};
 use super::evidence::evidence;
 use super::features::Features;
@@ -86,7 +86,7 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
     let main = window.main.as_ref()?;
     let lost = window.lost_wait();
     let waits = matches!(judgement.class, Class::DataLoader | Class::Io | Class::Cpu);
-    if !waits || lost < LOST_WAIT || lost > NOTHING_LEFT {
+    if !waits || lost < LOST_WAIT || lost > NOTHING_LEFT || own_work_leads(window) {
         return None;
     }
     let of_rest = |share: f64| share / (1.0 - lost);
@@ -121,7 +121,7 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
             .into();
         }
         Class::Balanced => "Nothing costs the loop more than a few percent".to_owned(),
-        Class::Cpu if window.lost_wait() < LOST_WAIT => {
+        Class::Cpu if window.lost_wait() < LOST_WAIT || own_work_leads(window) => {
             idle(window).unwrap_or_else(|| "The loop runs on the CPU".into())
         }
         Class::DataLoader | Class::Io | Class::Cpu => waits(window),

@@ -69,7 +69,7 @@ use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::TimeSplit;
 use crate::text::named_enum;
-pub(super) use case::{Case, Known, Loss};
+pub(super) use case::{Case, Known, Loss, own_work_leads};
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
 pub(super) use spec::{Against, Followed, Instead, Place};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Case, Judgement};
+use super::{Case, Judgement, own_work_leads};
 use crate::diagnosis::class::Class;
 use crate::diagnosis::features::{Features, LoopThread, Part};
 use crate::diagnosis::parts::Advice;
@@ -169,7 +169,7 @@ impl Spec {
 fn on_the_host(window: &Features) -> Option<f64> {
     let lost = window.lost_wait();
     match &window.gpu {
-        _ if lost >= LOST_WAIT => Some(window.without(lost)),
+        _ if lost >= LOST_WAIT && !own_work_leads(window) => Some(window.without(lost)),
         gpu => gpu.as_ref().map(|gpu| window.without(1.0 - gpu.job_busy)),
     }
 }
