@@ -62,6 +62,7 @@ thresholds! {
     NO_LEAD = 0.55, "of the confidence", "the next part is as large: it may be that one as well";
     GUESSED = 0.80, "of the confidence", "whom a thread waits for was told from kernel functions and open descriptors, not from the call itself";
     LEAD = 0.30, "share", "so far ahead of the next part no window's error reaches";
+    AHEAD_OF_WAITS = 0.20, "share", "100 stacks know the difference of two shares of a half and a quarter to within 17 points (two standard errors)";
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
 
@@ -104,7 +105,7 @@ pub(in crate::diagnosis) fn own_work_leads(window: &Features) -> bool {
         Some(_) => main.shares.host_busy.min(window.device_idle()),
         None => main.shares.host_busy - stacks.shares.of_model(),
     };
-    own - window.lost_wait() >= LEAD.value
+    own - window.lost_wait() >= AHEAD_OF_WAITS.value
 }
 
 impl<'a> Case<'a> {

@@ -16,15 +16,15 @@ pub(super) const CAUSE: Spec = Spec {
     rule: &[
         LOOP_LOSES,
         "whole sets of workers were started twice within `restart`",
-        "or no worker lives long enough to be seen, the loop is in torch's poll for workers at least `a_poll`, and this \
-         with the starting of workers is at least `larger_half` of what is lost",
+        "or no worker lives long enough to be seen, and the loop is in torch's poll for workers at least `a_poll`, while less \
+         than `larger_half` of what is lost is loading in this process or a wait of another kind",
     ],
     judge: |case| {
         // torch's loader waits in a poll of its own, for workers: where none lives long enough to be seen, each set is short.
-        // Starting them is a part of what that costs.
+        // Only batches that are seen being made in this process, or waits of another kind, speak for another loader.
         let polled = case.main.waits(Wait::LoaderPoll);
-        let for_workers = polled + case.main.share(Activity::LoaderStart);
-        let short_sets = polled >= A_POLL && for_workers >= LARGER_HALF.value * case.lost;
+        let elsewhere = case.main.stacks.as_ref().map_or(case.lost - polled, LoopStacks::loading);
+        let short_sets = polled >= A_POLL && elsewhere < LARGER_HALF.value * case.lost;
         if matches!(case.loss, Loss::InProcess) && case.main.exact && short_sets {
             return Some(case.of(Cause::WorkerRestart, EPOCHS));
         }
