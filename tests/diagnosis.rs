@@ -15,7 +15,7 @@
 //! it: objects field by field; an object onto every entry of a list; a list entry by entry, where entries that the base
 //! does not have begin as its first; a number gives a list that many entries; `by_wait_s` takes names of waits.
 //! An expectation names `class`, `cause` (null for none), `phase`, `confidence` (least, most), `others`, causes among
-//! the other findings, `waits_for`, the end of the wait chain in a word, and `summary`, a part of it.
+//! the other findings, `waits_for`, the end of the wait chain in a word, and `summary`, words of it.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -74,6 +74,7 @@ struct Expect {
     #[serde(default)]
     others: Vec<String>,
     waits_for: Option<String>,
+    /// Words of the summary.
     summary: Option<String>,
 }
 
@@ -85,6 +86,9 @@ fn given<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Option<Str
 impl Expect {
     fn check(&self, verdict: &Verdict, whence: &str) {
         let shown = || format!("{whence}: {}", serde_json::to_string_pretty(verdict).unwrap());
+        if let Some(words) = &self.summary {
+            assert!(verdict.summary.contains(words), "{}", shown());
+        }
         if let Some(class) = self.class {
             assert_eq!(verdict.class, class, "{}", shown());
         }

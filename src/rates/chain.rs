@@ -217,14 +217,15 @@ impl Followed<'_> {
         for later in trainer.points.iter_mut().skip(*next).take(every) {
             later.by_chain = carry.said.get(later.main.index()).copied().flatten();
         }
-        ways.add(found, carry.clock.seconds(point.at_ns), 1.0 - device.unwrap_or(0.0));
+        ways.add(found, carry.clock.seconds(point.at_ns));
     }
 
     fn finish(self, graph: &Graph<'_>) -> Option<ChainRates> {
         let Self { trainer, carry, ways, .. } = self;
         let thread = (trainer.id, trainer.tid);
         let peer = |pid| graph.peer(pid, &carry.beside);
-        Some(ways.finish(thread, graph.exact, peer)).filter(|chain| chain.samples > 0)
+        let wakes_s = graph.wakes_s(trainer.id.pid, trainer.tid);
+        Some(ways.finish(thread, graph.exact, wakes_s, peer)).filter(|chain| chain.samples > 0)
     }
 }
 
