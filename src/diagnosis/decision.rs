@@ -36,6 +36,7 @@ thresholds! {
     NEIGHBOURS_TOO = 0.40, "confidence", "the smaller part of what the loop loses";
     STEAL = 0.10, "share", "a tenth of the CPU time is what a person would fix";
     STEAL_TOO = 0.50, "confidence", "who takes it is not seen";
+    SMALLER_PART = 0.50, "of the confidence", "it is a cause, and not the first to change";
     AT_REST = 0.90, "share", "workers that have nothing to do nearly all the time";
     TOO_MANY_TOO = 0.30, "confidence", "they cost memory, and little else";
 }
@@ -55,6 +56,12 @@ pub(super) fn judge(window: &Features, known: Known) -> Judgement {
         (Some(judgement), Loss::Workers(workers)) => of_workers(judgement, &case, workers),
         (judgement, _) => judgement.unwrap_or_else(|| without_cause(&case)),
     };
+    if let Some(less) = case.beside().and_then(|beside| Cause::ALL.iter().find_map(|cause| cause.judge(&beside)))
+        && let Some(cause) = less.cause.filter(|cause| judgement.cause != Some(*cause))
+    {
+        let text = format!("the loop waits for batches too, {} of the time", percent(case.lost));
+        judgement.others.push(Finding::of(cause, less.confidence * SMALLER_PART.value, text));
+    }
     qualify(&case, &mut judgement);
     judgement
 }
