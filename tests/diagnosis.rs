@@ -15,7 +15,7 @@
 //! it: objects field by field; an object onto every entry of a list; a list entry by entry, where entries that the base
 //! does not have begin as its first; a number gives a list that many entries; `by_wait_s` takes names of waits.
 //! An expectation names `class`, `cause` (null for none), `phase`, `confidence` (least, most), `others`, causes among
-//! the other findings, and `waits_for`, the end of the wait chain in a word.
+//! the other findings, `waits_for`, the end of the wait chain in a word, and `says`, words of the summary.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -74,6 +74,7 @@ struct Expect {
     #[serde(default)]
     others: Vec<String>,
     waits_for: Option<String>,
+    says: Option<String>,
 }
 
 /// A null that is written is not the same as nothing written.
@@ -99,6 +100,9 @@ impl Expect {
         if let Some(word) = &self.waits_for {
             let end = waits_for(&verdict.chain).map(ChainNode::word);
             assert_eq!(end.as_ref(), Some(word), "{}", shown());
+        }
+        if let Some(words) = &self.says {
+            assert!(verdict.summary.contains(words), "{}", shown());
         }
         for other in &self.others {
             let found =

@@ -116,6 +116,8 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
                 Phase::Hung => "The job hangs: nothing that the loop waits for moves.",
                 Phase::Finished => "The process has ended.",
                 Phase::Init => "The job is starting: it does not step yet.",
+                Phase::Compile => "The model is being compiled: no steps are taken meanwhile.",
+                Phase::Validation => "The job validates: no steps are taken meanwhile.",
                 _ => "The job is alive, but neither computes nor waits for data: done, hung or waiting for input.",
             }
             .into();
@@ -134,7 +136,10 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
         return text;
     }
     let mut text = match spec {
-        Some(spec) => format!("{training}: {}", spec.meaning),
+        Some(spec) => {
+            let alone = spec.without_workers.filter(|_| window.workers.is_none());
+            format!("{training}: {}", judgement.meaning.as_deref().or(alone).unwrap_or(spec.meaning))
+        }
         None => training,
     };
     if let (Some(workers), Class::DataLoader | Class::Io) = (&window.workers, judgement.class) {

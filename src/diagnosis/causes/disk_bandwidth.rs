@@ -8,6 +8,7 @@ pub(super) const CAUSE: Spec = Spec {
     headline: "the disk is at its limit",
     brief: "the disk is saturated",
     meaning: "the workers wait for the disk",
+    without_workers: Some("the process that trains waits for the disk"),
     rule: &[
         LOOP_LOSES,
         SOURCE_IS_SLOW,

@@ -11,6 +11,7 @@ pub(super) const CAUSE: Spec = Spec {
     headline: "the data comes over the network",
     brief: "data comes over the network",
     meaning: "the workers wait for data that comes from elsewhere",
+    without_workers: Some("the process that trains waits for data that comes from elsewhere"),
     rule: &[
         LOOP_LOSES,
         SOURCE_IS_SLOW,

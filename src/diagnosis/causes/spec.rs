@@ -51,6 +51,8 @@ pub struct Spec {
     pub brief: &'static str,
     /// What it means, for a sentence: "… because <meaning>".
     pub meaning: &'static str,
+    /// The same where there are no workers, if `meaning` speaks of them.
+    pub without_workers: Option<&'static str>,
     /// What has to be the case, in the order in which it is looked at. Names of thresholds stand in backticks.
     pub rule: &'static [&'static str],
     /// Where the numbers come from.
@@ -119,6 +121,7 @@ impl Spec {
             headline: "",
             brief: "",
             meaning: "",
+            without_workers: None,
             rule: &[],
             signals: &[],
             source: "",
