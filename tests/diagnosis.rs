@@ -15,7 +15,7 @@
 //! it: objects field by field; an object onto every entry of a list; a list entry by entry, where entries that the base
 //! does not have begin as its first; a number gives a list that many entries; `by_wait_s` takes names of waits.
 //! An expectation names `class`, `cause` (null for none), `phase`, `confidence` (least, most), `others`, causes among
-//! the other findings, `waits_for`, the end of the wait chain in a word, and `says`, words of the summary.
+//! the other findings, `waits_for`, the end of the wait chain in a word, and `summary`, words of it.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -74,7 +74,8 @@ struct Expect {
     #[serde(default)]
     others: Vec<String>,
     waits_for: Option<String>,
-    says: Option<String>,
+    /// Words of the summary.
+    summary: Option<String>,
 }
 
 /// A null that is written is not the same as nothing written.
@@ -85,6 +86,9 @@ fn given<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Option<Str
 impl Expect {
     fn check(&self, verdict: &Verdict, whence: &str) {
         let shown = || format!("{whence}: {}", serde_json::to_string_pretty(verdict).unwrap());
+        if let Some(words) = &self.summary {
+            assert!(verdict.summary.contains(words), "{}", shown());
+        }
         if let Some(class) = self.class {
             assert_eq!(verdict.class, class, "{}", shown());
         }
@@ -100,9 +104,6 @@ impl Expect {
         if let Some(word) = &self.waits_for {
             let end = waits_for(&verdict.chain).map(ChainNode::word);
             assert_eq!(end.as_ref(), Some(word), "{}", shown());
-        }
-        if let Some(words) = &self.says {
-            assert!(verdict.summary.contains(words), "{}", shown());
         }
         for other in &self.others {
             let found =

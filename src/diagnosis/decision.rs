@@ -5,6 +5,7 @@
 //! 3. which cause: the first in the order of [`Cause::ALL`] whose rule holds;
 //! 4. what could not be seen, or contradicts.
 
+use crate::rates::chain::paths::End;
 use crate::rates::stacks::Activity;
 
 use super::causes::starvation::{main_queues, others_hold};
@@ -12,7 +13,7 @@ use super::causes::throttled::is_held_down;
 use super::causes::{Case, Cause, Finding, Judgement, Known, Loss};
 use super::class::{Class, Phase};
 use super::features::{Features, Workers};
-use super::phases::not_training;
+use super::phases::{is_proven, not_training};
 use super::stats::percent;
 use super::thresholds::*;
 
@@ -25,6 +26,7 @@ thresholds! {
     AT_SOURCE = 0.30, "share of active time", "a wait for the source that is a good part of the workers' time, and not the larger";
     IDLE_OR_SLOW = 0.80, "share", "workers that poll nearly all the time";
     ONE_POLL = 0.60, "of the confidence", "wchan does not tell a worker's wait for an index from that for a slow source";
+    UNPROVEN = 0.70, "of the confidence", "loading a model or a data set reads, computes and waits as a loop does";
     NO_SYSCALL = 0.85, "of the confidence", "any poll counts as a wait for a batch";
     ONE_CALL = 0.70, "of the confidence", "stacks cannot tell the waits of a compiled step from its work";
     SAMPLES = 15.0, "samples", "n samples know a share to within 0.5 / sqrt(n): 25 samples 10 points, 250 samples 3";
@@ -65,6 +67,14 @@ fn without_cause(case: &Case<'_>) -> Judgement {
         Loss::Dry(gpu) if case.device_kept_idle().is_none() => {
             training(Class::Balanced, BALANCED.at(1.0 - gpu.job_busy))
         }
+        Loss::Dry(_) | Loss::NoDevice if sleeps(case) >= LARGER_HALF => training(
+            Class::Unknown,
+            SOME_KNOWLEDGE.value,
+        )
+        .doubt(format!(
+            "the loop's thread sleeps {} of the time (a timer, as of time.sleep): see which line of the loop does",
+            percent(sleeps(case))
+        )),
         Loss::Dry(_) if case.main.shares.other >= SOMETHING_ELSE => training(Class::Unknown, SOME_KNOWLEDGE.value)
             .doubt("the main thread waits for something that is neither a batch nor the device"),
         Loss::NoDevice if case.computes_on_cpu() => Judgement::state(
@@ -81,6 +91,12 @@ fn without_cause(case: &Case<'_>) -> Judgement {
             .doubt("the main thread neither computes nor waits for batches, and no device of the job can be seen"),
         _ => training(Class::Balanced, PLAINLY_BALANCED.value),
     }
+}
+
+/// Share of the loop's time in a timer of its own.
+fn sleeps(case: &Case<'_>) -> f64 {
+    let ways = case.window.chain.iter().flat_map(|chain| &chain.ways);
+    ways.filter(|way| way.hops.is_empty() && way.end == End::Timer).map(|way| way.share).sum()
 }
 
 /// What else there is to say where workers are blamed for being slow: they may be waiting for their source all the same.
@@ -112,7 +128,17 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         judgement.doubts.push(why.to_owned());
     };
     if !main.exact {
-        less_sure(NO_SYSCALL, "/proc/PID/syscall may not be read: any poll counts as a wait for a batch");
+        let why = match case.loss {
+            Loss::Wait(_) => {
+                "/proc/PID/syscall may not be read: whom a thread waits for is guessed from its open descriptors"
+            }
+            _ => "/proc/PID/syscall may not be read: any poll counts as a wait for a batch",
+        };
+        less_sure(NO_SYSCALL, why);
+    }
+    if judgement.phase == Phase::Training && !is_proven(window, case.known) {
+        let why = "neither steps nor data workers, a device in use or frames of a model were seen: it may be setting itself up";
+        less_sure(UNPROVEN, why);
     }
     if main.share(Activity::Graph) >= PHASE {
         let why =

@@ -14,7 +14,7 @@ use crate::rates::frame::{Stall, TrainerRates, WorkerRates};
 use crate::rates::stacks::Activity;
 use crate::rates::stacks::sums::StackSums;
 use crate::rates::{Frame, Wait};
-use crate::sample::{MountKind, ProcessId};
+use crate::sample::{MountKind, ProcessId, ThreadRole};
 
 use super::stats;
 use super::thresholds::DEVICE_UNUSED;
@@ -80,6 +80,8 @@ numbers! {
     has_library: bool = last.job.library.is_some();
     /// Age of the target at the end, seconds.
     age_s: Option<f64> = last.job.age_s;
+    /// It has threads that exchange data with other ranks.
+    communicates: bool = last.thread_roles.iter().any(|role| role.thread_role == ThreadRole::Communication);
     /// Number of trainers.
     trainers: usize = last.trainers.len();
     /// Growth of the job's resident memory, bytes/s.

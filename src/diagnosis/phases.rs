@@ -3,9 +3,9 @@
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 
-use super::causes::{Judgement, Known};
+use super::causes::{Judgement, Known, followed};
 use super::class::{Class, Phase};
-use super::features::{Features, LoopStacks, LoopThread, Part};
+use super::features::{Chain, Features, LoopStacks, LoopThread, Part};
 use super::thresholds::*;
 
 thresholds! {
@@ -14,6 +14,7 @@ thresholds! {
     BY_STATE = 0.99, "confidence", "the kernel says so";
     BY_STACKS = 0.85, "confidence", "frames of importing, compiling or validating on most samples";
     BY_QUIET = 0.90, "confidence", "a loop that waits for a long time is as quiet";
+    BY_LONG_WAIT = 0.50, "confidence", "it waits for somebody who is known: a step that takes longer than the window looks the same";
     BY_SILENCE = 0.80, "confidence", "a loop that trains would use the device that is there";
     BY_AGE = 0.60, "confidence", "young, busy and without a sign of a loop: it may be one that shows none";
 }
@@ -52,6 +53,39 @@ fn by_stacks(window: &Features, stacks: &LoopStacks) -> Option<Phase> {
     }
 }
 
+/// Something was seen that only a loop does.
+pub(super) fn is_proven(window: &Features, known: Known) -> bool {
+    let stacks = window.main.as_ref().and_then(|main| main.stacks.as_ref());
+    let model = stacks.is_some_and(|stacks| {
+        let shares =
+            [Activity::Forward, Activity::Backward, Activity::Optimizer].map(|activity| stacks.shares.get(activity));
+        stacks.loading() + shares.iter().sum::<f64>() >= HARDLY
+    });
+    let device = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
+    known.has_stepped
+        || window.steps.per_s.is_some_and(|rate| rate > 0.0)
+        || window.workers.is_some()
+        || device
+        || window.communicates
+        || model
+        || waits_in_turn(window)
+}
+
+/// Somebody who is known ends most of the loop's waits, and it goes on after them again and again: a loop, however little it
+/// computes itself. A rank that waits for the others in a collective has threads for that, and goes on seldom.
+fn waits_in_turn(window: &Features) -> bool {
+    let setting_up =
+        window.age_s.is_none_or(|age| age < STARTING) && window.growth_s.is_some_and(|rate| rate >= GROWING);
+    let renewed = window.chain.as_ref().is_some_and(|chain| chain.renewed >= ALL_ALONG);
+    renewed && waits_for_somebody(window) && !setting_up && !window.communicates
+}
+
+/// Most of the loop's time ends at somebody who is known.
+fn waits_for_somebody(window: &Features) -> bool {
+    let known = |chain: &Chain| followed().map(|wait| chain.share(wait.part)).sum::<f64>();
+    window.chain.as_ref().is_some_and(|chain| known(chain) >= LARGER_HALF)
+}
+
 /// A phase that the counters tell, and how surely.
 fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Phase, Threshold)> {
     let stepping = window.steps.per_s.is_some_and(|rate| rate > 0.0);
@@ -61,15 +95,18 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     let fed = window.workers.as_ref().is_some_and(|workers| workers.busy + workers.io_wait > AT_WORK)
         && main.shares.input_wait > LARGER_HALF;
     let quiet = window.cpu.job.unwrap_or(0.0) * 100.0 < INACTIVE && main.running < HARDLY && unused != Some(false);
-    if quiet && !stepping && !fed {
+    let collective = main.share(Activity::Collective) >= PHASE;
+    let waits_in_turn = waits_in_turn(window);
+    if quiet && !stepping && !fed && (collective || !waits_in_turn) {
         // Nothing that the loop waits for could be found, so nothing moves; or it stands in a collective that others left out.
         let still = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Unknown) >= STILL);
         let phase = match () {
-            () if main.share(Activity::Collective) >= PHASE || still && known.has_stepped => Phase::Hung,
+            () if collective || still && known.has_stepped => Phase::Hung,
             () if old || known.has_stepped || still => Phase::Idle,
             () => Phase::Init,
         };
-        return Some((phase, BY_QUIET));
+        let long_wait = phase != Phase::Hung && waits_for_somebody(window);
+        return Some((phase, if long_wait { BY_LONG_WAIT } else { BY_QUIET }));
     }
     if known.has_stepped || stepping {
         return None;
@@ -83,7 +120,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     // Imports read files too, but memory grows with them; a loop's stays as it is.
     let growing = window.growth_s.is_some_and(|rate| rate >= GROWING);
     let reads = main.reading >= LARGER_HALF && !(young && growing);
-    if loads < NO_LOADING && window.workers.is_none() && !loop_seen && !reads {
+    if loads < NO_LOADING && window.workers.is_none() && !loop_seen && !reads && !waits_in_turn {
         match unused {
             Some(true) => return Some((Phase::Init, BY_SILENCE)),
             None if young => return Some((Phase::Init, BY_AGE)),

@@ -254,14 +254,15 @@ impl Followed<'_> {
             ways.add_set(set, seconds);
         }
         carry.waited_at = set.or(carry.waited_at.take());
-        ways.add(found, seconds, 1.0 - device.unwrap_or(0.0));
+        ways.add(found, seconds);
     }
 
     fn finish(self, graph: &Graph<'_>) -> Option<ChainRates> {
         let Self { trainer, carry, ways, .. } = self;
         let thread = (trainer.id, trainer.tid);
         let peer = |pid| graph.peer(pid, &carry.beside);
-        Some(ways.finish(thread, graph.exact, peer)).filter(|chain| chain.samples > 0)
+        let wakes_s = graph.wakes_s(trainer.id.pid, trainer.tid);
+        Some(ways.finish(thread, graph.exact, wakes_s, peer)).filter(|chain| chain.samples > 0)
     }
 }
 

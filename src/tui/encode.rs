@@ -6,7 +6,7 @@
 //! once, for the VT100 cannot do it one by one.
 //!
 //! ratatui's own backend would do but for that form, which is the only one it has for the 16. It sends 7 to 16 % more
-//! bytes (tests/tui_bytes.rs): of the 6,144 a second that a page may take it needs 6,079, this 5,286.
+//! bytes (tests/screen/bytes.rs): of the 6,144 a second that a page may take it needs 6,079, this 5,286.
 
 use ratatui::buffer::Cell;
 use ratatui::style::{Color, Modifier};

@@ -308,7 +308,10 @@ fn a_running_process_is_left_running() {
     watcher.kill().unwrap();
     watcher.wait().unwrap();
     seen.extend(state(target.id()));
-    assert!(seen.iter().all(|state| *state == 'R'), "{seen:?}");
+    assert!(!seen.iter().any(|state| matches!(state, 'T' | 't')), "{seen:?}");
+    // A page fault on a full machine shows as `D` now and then.
+    let runs = seen.iter().filter(|state| **state == 'R').count();
+    assert!(runs * 10 >= seen.len() * 9, "{seen:?}");
     let status = fs::read_to_string(format!("/proc/{}/status", target.id())).unwrap();
     assert!(status.lines().any(|line| line.starts_with("TracerPid:") && line.ends_with("\t0")), "{status}");
 }

@@ -35,7 +35,8 @@ USUAL: dict[str, tuple[str, ...]] = {
     "cpu/cpu-training": ("loop",),
     "cpu/host-device-sync": ("loop", "device"),
     "cpu/cores-saturated": ("workers", "loop"),
-    "cpu/cgroup-throttled": ("workers",),
+    # The quota stops all threads of the job alike.
+    "cpu/cgroup-throttled": ("workers", "loop"),
     "cpu/noisy-neighbour": ("workers",),
     "cpu/thread-oversubscription": ("workers",),
     "gpu": ("device",),

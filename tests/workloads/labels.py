@@ -714,6 +714,16 @@ LABELS: tuple[Label, ...] = (
         "peer_cases:environments_vector", wait=FED, lost=LOST, busy=IDLE_DEVICE, wait_scored=False, held_out=True,
     ),
     Label(
+        "simulator-over-stdio", "cpu", "waits-for-process",
+        "no device; a simulator that reads actions from its standard input and prints what it observes",
+        "peer_cases:simulator_over_stdio", wait=FED, lost=(0.5, 1.0),
+    ),
+    Label(
+        "quiet-loop", "io", "remote-service",
+        "no device, and hardly any work: each step waits for a service in a child that answers after 80 ms",
+        "peer_cases:quiet_loop", wait=FED, lost=(0.5, 1.0),
+    ),
+    Label(
         "file-lock", "io", "lock",
         "each step appends to a journal under a lock that another job holds most of the time",
         "peer_cases:file_lock", wait=FED, lost=LOST, busy=IDLE_DEVICE, companions=("journal-holder",),

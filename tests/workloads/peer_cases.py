@@ -9,6 +9,8 @@ import multiprocessing
 import os
 import random
 import socket
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Iterator
@@ -139,6 +141,75 @@ def environments_vector(job: Job) -> None:
         with job.losing():
             for pipe in pipes:
                 pipe.recv_bytes()
+
+
+SIMULATOR = '''
+import json, random, sys
+
+for line in sys.stdin:
+    total = 0
+    for number in range(250_000):
+        total += number * number % 7
+    print(json.dumps({"observed": [random.random() for _ in range(64)], "reward": total % 3}), flush=True)
+'''
+
+
+class SmallPolicy:
+    """A model on the CPU that learns from one observation."""
+
+    def __init__(self) -> None:
+        self.net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4))
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def learn(self, observed: Any, reward: float) -> None:
+        loss = self.net(torch.as_tensor(observed, dtype=torch.float32)).square().sum() * reward
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+def simulator_over_stdio(job: Job) -> None:
+    """A simulator in a program of its own that reads actions from its input and prints what it observes."""
+    one_thread()
+    policy = SmallPolicy()
+    command = [sys.executable, "-c", SIMULATOR]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as simulator:
+        job.culprit(culprits.process(simulator.pid))
+        for batch in job.batches(random_batches(1)):
+            with job.losing():
+                simulator.stdin.write(json.dumps(batch[0].tolist()) + "\n")
+                simulator.stdin.flush()
+                answer = json.loads(simulator.stdout.readline())
+            policy.learn(answer["observed"], answer["reward"])
+
+
+def serve_slowly(listener: socket.socket, trainer: int) -> None:
+    """Answers after 80 ms in which nothing is computed: a service that has to ask elsewhere itself."""
+    die_with_parent(trainer)
+    connection, _address = listener.accept()
+    while connection.recv(64):
+        time.sleep(0.08)
+        connection.sendall(os.urandom(512))
+
+
+def quiet_loop(job: Job) -> None:
+    """Hardly computes at all: what it learns from comes out of a service, twelve times a second at most."""
+    one_thread()
+    policy = SmallPolicy()
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    service = multiprocessing.Process(target=serve_slowly, args=(listener, os.getpid()), daemon=True)
+    service.start()
+    connection = socket.create_connection(("127.0.0.1", port))
+    listener.close()
+    job.culprit(culprits.address(port), culprits.process(service.pid))
+    for number, _batch in enumerate(job.batches(random_batches(1))):
+        with job.losing():
+            connection.sendall(number.to_bytes(8, "little"))
+            answer = bytearray()
+            while len(answer) < 512:
+                answer += connection.recv(512 - len(answer))
+        policy.learn(numpy.frombuffer(answer, dtype=numpy.uint8)[:64] / 255.0, 0.5)
 
 
 # --- locks -----------------------------------------------------------------------------------------------------------

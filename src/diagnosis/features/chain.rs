@@ -58,6 +58,8 @@ pub(in crate::diagnosis) struct Chain {
     /// Calls and descriptors were seen.
     pub exact: bool,
     pub samples: u32,
+    /// Share of the time, by seconds, in which the loop's thread went on after a wait at least once.
+    pub renewed: f64,
     pub ways: Vec<Way>,
     pub peers: Vec<Peer>,
 }
@@ -72,13 +74,14 @@ impl Chain {
         let mut chain =
             Self { process: last.process, tid: last.tid, exact: true, peers: last.peers.clone(), ..Self::default() };
         let mut sums: HashMap<Key<'_>, (f64, f64)> = HashMap::new();
-        let mut seconds = 0.0;
+        let (mut seconds, mut renewed) = (0.0, 0.0);
         for one in span.frames.iter().flat_map(|frame| span.trainers(frame)).filter_map(|one| one.chain.as_ref()) {
             // A loop that moved to another thread, and the other ranks, have chains of their own.
             if (one.process, one.tid) != (chain.process, chain.tid) {
                 continue;
             }
             seconds += one.seconds;
+            renewed += if one.wakes_s.is_some_and(|wakes| wakes >= 1.0) { one.seconds } else { 0.0 };
             chain.samples = chain.samples.saturating_add(one.samples);
             chain.exact &= one.exact;
             for path in &one.paths {
@@ -107,6 +110,7 @@ impl Chain {
         let mut ways: Vec<Way> = ways.collect();
         ways.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.hops.cmp(&b.hops)));
         chain.ways = ways;
+        chain.renewed = renewed / seconds;
         Some(chain)
     }
 

@@ -37,6 +37,8 @@ struct Thread<'a> {
     active: bool,
     cpu: f64,
     wakes_s: f64,
+    /// Its counters stand in the tick before, too: its pace is known.
+    paced: bool,
     samples: Vec<(u32, u32)>,
     cursor: usize,
     now: Option<&'a Observation>,
@@ -121,6 +123,7 @@ impl<'a> Graph<'a> {
                     active: !background && (thread.aside && moves || cpu > MOVES_CPU || wakes_s > MOVES_S),
                     cpu,
                     wakes_s,
+                    paced: pace.is_some(),
                     samples: thread.samples().collect(),
                     cursor: 0,
                     now: None,
@@ -149,6 +152,12 @@ impl<'a> Graph<'a> {
     pub(super) fn pace(&self, pid: u32, tid: u32) -> Option<(f64, f64)> {
         let at = self.place(pid, tid)?;
         self.threads.get(at).map(|thread| (thread.cpu, thread.wakes_s))
+    }
+
+    /// Wake-ups a second of a thread, where its counters could be compared.
+    pub(super) fn wakes_s(&self, pid: u32, tid: u32) -> Option<f64> {
+        let thread = self.threads.get(self.place(pid, tid)?)?;
+        thread.paced.then_some(thread.wakes_s)
     }
 
     /// Threads of a process with their roles, and whether they are active.

@@ -196,7 +196,12 @@ impl Scene {
             processes,
             ..SamplerSample::default()
         };
-        let job = JobSample { sampler, connections: Some(Arc::new(connections)), ..job((at + 1) * 1000, inside) };
+        let job = JobSample {
+            sampler,
+            connections: Some(Arc::new(connections)),
+            cuda_visible_devices: self.device_pct.map(|_| "0".into()),
+            ..job((at + 1) * 1000, inside)
+        };
         let device = self.device_pct.map(|pct| GpuDevice { utilization_pct: Some(pct), ..GpuDevice::default() });
         let gpus = device.map(|device| {
             let monotonic_ns = (at + 1) * 1000 * MS;
@@ -346,6 +351,17 @@ fn waits_end_where_somebody_works() {
         ),
     ] {
         assert_eq!(scene.ways(), ways, "{name}");
+    }
+}
+
+#[test]
+fn who_sleeps_waits_for_the_device_while_that_works() {
+    for (pct, ways) in [(1, vec!["Timer 100"]), (20, vec!["Timer 80", "Device 20"]), (100, vec!["Device 100"])] {
+        let scene = Scene { device_pct: Some(pct), ..Scene::default() }.main(TRAINER, &[sleeps()]);
+        assert_eq!(scene.ways(), ways, "{pct} %");
+        let chain = scene.chain();
+        let lost: f64 = chain.paths.iter().map(|path| f64::from(path.idle_s)).sum();
+        assert!((lost / chain.seconds - (1.0 - f64::from(pct) / 100.0)).abs() < 0.02, "{pct} %: {lost}");
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Way {
     pub end: End,
     pub name: Option<Arc<str>>,
     pub share: f64,
+    /// Part of it in which the device idles, 0–1.
+    pub idle: f64,
 }
 
 /// Threads on a way, its end, and its name.
@@ -31,19 +33,18 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    /// Adds a sample that stands for so many seconds, `idle` being the device's idle share around it.
-    pub(super) fn add(&mut self, ways: Vec<Way>, seconds: f64, idle: f64) {
+    /// Adds a sample that stands for so many seconds.
+    pub(super) fn add(&mut self, ways: Vec<Way>, seconds: f64) {
         self.samples = self.samples.saturating_add(1);
         self.seconds += seconds;
         for way in ways {
-            let idle = if way.end == End::Device && way.hops.is_empty() { 0.0 } else { idle };
             let mut key = (way.hops, way.end, way.name);
             if self.sums.len() >= PATHS * 8 && !self.sums.contains_key(&key) {
                 key = (Vec::new(), End::Unknown, None);
             }
             let sum = self.sums.entry(key).or_default();
             sum.0 += way.share * seconds;
-            sum.1 += way.share * seconds * idle;
+            sum.1 += way.share * seconds * way.idle;
         }
     }
 
@@ -62,6 +63,7 @@ impl Ways {
         self,
         (process, tid): (ProcessId, u32),
         exact: bool,
+        wakes_s: Option<f64>,
         peer: impl Fn(u32) -> Peer,
     ) -> ChainRates {
         let paths = self.sums.into_iter().map(|((hops, end, name), (seconds, idle_s))| Path {
@@ -85,6 +87,7 @@ impl Ways {
         pids.dedup();
         let peers = pids.into_iter().map(peer).collect();
         let (samples, seconds) = (self.samples, self.seconds);
-        ChainRates { process, tid, samples, seconds, exact, paths, peers, sets: self.sets.into_values().collect() }
+        let sets = self.sets.into_values().collect();
+        ChainRates { process, tid, samples, seconds, exact, wakes_s, paths, peers, sets }
     }
 }

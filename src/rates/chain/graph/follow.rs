@@ -21,13 +21,30 @@ const HOLDS_CPU: f64 = 0.05;
 impl Graph<'_> {
     /// Where the wait of a thread leads at this round; `device` is the device's use around it, 0–1.
     pub(in crate::rates::chain) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> Vec<Way> {
+        let idle = 1.0 - device.unwrap_or(0.0);
+        let mut ways = self.ways_beside(pid, tid, device);
+        let is_shared = ways.len() > 1 && ways.iter().any(Way::is_device);
+        for way in &mut ways {
+            way.idle = match () {
+                () if way.is_device() => 0.0,
+                // The device has its own part of the time.
+                () if is_shared => 1.0,
+                () => idle,
+            };
+        }
+        ways
+    }
+
+    fn ways_beside(&self, pid: u32, tid: u32, device: Option<f64>) -> Vec<Way> {
         let Some(at) = self.place(pid, tid) else { return vec![Way::end(End::Unknown)] };
         let ways = self.ways_from(at);
         let Some(thread) = self.threads.get(at) else { return ways };
         let busy = device.filter(|busy| *busy >= crate::rates::kind::DEVICE_BUSY);
         match (thread.wait, busy) {
             // The wait has no name of its own: the device may be what is waited for.
-            (Wait::Sleep | Wait::Device, Some(_)) => vec![Way::end(End::Device)],
+            (Wait::Device, Some(_)) => vec![Way::end(End::Device)],
+            // Who sleeps waits for the device at most while that works.
+            (Wait::Sleep, Some(busy)) => beside_device(ways, busy),
             (Wait::Futex | Wait::Poll | Wait::Other, Some(busy)) if !self.has_channel(thread) => {
                 let leads = ways.iter().any(Way::leads);
                 if !leads {
@@ -38,8 +55,7 @@ impl Graph<'_> {
                 if by_lock || computes {
                     return ways;
                 }
-                let rest = ways.into_iter().map(|way| Way { share: way.share * (1.0 - busy), ..way });
-                rest.chain([Way { share: busy, ..Way::end(End::Device) }]).collect()
+                beside_device(ways, busy)
             }
             _ => ways,
         }
@@ -236,6 +252,12 @@ impl Graph<'_> {
     }
 }
 
+/// As much of the wait as the device works is for it.
+fn beside_device(ways: Vec<Way>, busy: f64) -> Vec<Way> {
+    let rest = ways.into_iter().map(|way| Way { share: way.share * (1.0 - busy), ..way });
+    rest.filter(|way| way.share > 0.0).chain([Way { share: busy, ..Way::end(End::Device) }]).collect()
+}
+
 /// Equal ways as one, and what is beyond [`WAYS`] of them as one with an unknown end.
 fn few(ways: impl Iterator<Item = Way>) -> Vec<Way> {
     let mut kept: Vec<Way> = Vec::new();
@@ -265,7 +287,12 @@ impl Way {
     }
 
     pub(super) fn end(end: End) -> Self {
-        Self { hops: Vec::new(), end, name: None, share: 1.0 }
+        Self { hops: Vec::new(), end, name: None, share: 1.0, idle: 1.0 }
+    }
+
+    /// The loop itself waits for the device.
+    fn is_device(&self) -> bool {
+        self.end == End::Device && self.hops.is_empty()
     }
 
     /// The same, one thread later.
