@@ -151,6 +151,12 @@ LABELS: tuple[Label, ...] = (
         hottest=("burn",), fixed="loader_cases:slow_samples_fixed",
     ),
     Label(
+        "slow-samples-one-worker", "data-loader", "slow-samples",
+        "one worker; every eighth batch costs 0.4 s instead of 4 ms",
+        "loader_cases:slow_batches_of_one_worker", wait=STARVED, duration=15,
+        hottest=("burn",), stall_every=8, fixed="loader_cases:slow_batches_of_one_worker_fixed",
+    ),
+    Label(
         "worker-imbalance", "data-loader", "worker-imbalance",
         "two workers over shards: one shard costs 6 ms a batch, the other 110 ms",
         "loader_cases:worker_imbalance", wait=STARVED,
@@ -194,6 +200,11 @@ LABELS: tuple[Label, ...] = (
         "two workers read big files past the page cache as fast as the disk gives them",
         "storage_cases:disk_bandwidth", wait=STARVED, needs=("real-disk",),
         hottest=("__getitem__",), fixed="storage_cases:disk_bandwidth",
+    ),
+    Label(
+        "thread-reads-ahead", "io", "disk-bandwidth",
+        "a thread of the trainer reads big files past the page cache into a short queue; no workers",
+        "storage_cases:thread_reads_ahead", wait=STARVED, needs=("real-disk",),
     ),
     Label(
         "mmap-cold", "io", "page-cache-miss",
@@ -632,6 +643,11 @@ LABELS: tuple[Label, ...] = (
         "one slow worker beside the kept workers of a validation loader",
         "chain_cases:kept_second_loader", also_causes=("transform",), wait=STARVED, busy=IDLE_DEVICE,
         held_out=True,
+    ),
+    Label(
+        "worker-between-validations", "data-loader", "too-few-workers",
+        "one slow worker, and every few seconds the two kept workers of a validation loader make a few batches",
+        "chain_cases:two_loaders_in_turn", also_causes=("transform",), wait=STARVED, busy=IDLE_DEVICE,
     ),
     Label(
         "short-epochs", "data-loader", "worker-restart",

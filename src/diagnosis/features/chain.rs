@@ -64,6 +64,33 @@ pub(in crate::diagnosis) struct Chain {
     pub peers: Vec<Peer>,
 }
 
+/// The threads of the loop's own process that it waits for, and what they do meanwhile: shares of the loop's time, as far as
+/// the device was idle.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::diagnosis) struct OwnThreads {
+    /// They run.
+    pub cpu: f64,
+    /// They wait for a disk or for memory.
+    pub disk: f64,
+    /// For an answer from elsewhere.
+    pub net: f64,
+    /// For something that could not be followed.
+    pub unknown: f64,
+}
+
+impl OwnThreads {
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.cpu + self.disk + self.net + self.unknown
+    }
+
+    /// The part of what is known in which they wait for what batches are made of.
+    pub fn at_source(&self) -> f64 {
+        let source = self.disk + self.net;
+        if source > 0.0 { source / (source + self.cpu) } else { 0.0 }
+    }
+}
+
 /// Threads on a way, its end, and its name.
 type Key<'a> = (&'a [Hop], &'a End, &'a Option<Arc<str>>);
 
@@ -181,6 +208,24 @@ impl Chain {
         }
     }
 
+    /// The threads of its process that the loop waits for: not by the interpreter lock, and not for other processes.
+    pub fn own_threads(&self) -> OwnThreads {
+        let mut threads = OwnThreads::default();
+        for way in &self.ways {
+            let own = way.hops.iter().all(|hop| hop.pid == self.process.pid);
+            if !own || way.hops.first().is_none_or(|hop| hop.by != Edge::Thread) {
+                continue;
+            }
+            *match way.end {
+                End::Cpu => &mut threads.cpu,
+                End::Disk | End::Memory => &mut threads.disk,
+                End::Net(_) => &mut threads.net,
+                _ => &mut threads.unknown,
+            } += way.lost;
+        }
+        threads
+    }
+
     fn is_loader(&self, pid: u32) -> bool {
         self.peer(pid).is_some_and(|peer| peer.loader)
     }
@@ -197,6 +242,12 @@ impl Chain {
     /// Share of the time in a kind of part.
     pub fn share(&self, part: Part) -> f64 {
         self.ways.iter().filter(|way| way.part == part).map(|way| way.share).sum()
+    }
+
+    /// Share of the time in a timer of the loop's own.
+    pub fn sleeps(&self) -> f64 {
+        let own = self.ways.iter().filter(|way| way.hops.is_empty() && way.end == End::Timer);
+        own.map(|way| way.share).sum()
     }
 
     /// What is lost to each kind that there are ways of.

@@ -1,6 +1,6 @@
 //! The loop's thread: where its time goes, by the sampler and by its stacks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Mean, Span};
 use crate::diagnosis::code::{hottest_functions, sync_lines};
@@ -39,6 +39,8 @@ pub(in crate::diagnosis) struct LoopThread {
     pub waits_s: Vec<f64>,
     /// The trainer's other threads.
     pub other_threads: OtherThreads,
+    /// Of each thread of the job: seconds in which it ran or queued, and those of queueing.
+    scheduled: HashMap<(u32, u32), (f64, f64)>,
     /// What the stacks say, where there are enough.
     pub stacks: Option<LoopStacks>,
 }
@@ -89,6 +91,8 @@ pub(in crate::diagnosis) struct LoopStacks {
     pub shares: LoopShares,
     /// Share in validation loops.
     pub validation: f64,
+    /// torch's loader makes batches in this thread.
+    pub in_fetch: bool,
     /// Samples that this rests on.
     pub samples: u32,
     /// Functions, largest share first.
@@ -118,7 +122,7 @@ impl LoopThread {
     pub(super) fn of(span: &Span<'_>) -> Option<Self> {
         let mut measured = Measured::default();
         let mut main = Self { exact: true, ..Self::default() };
-        let mut seen = 0.0;
+        let (mut seen, mut able_to_work) = (0.0, 0.0);
         let (mut delay, mut cpu, mut read) = (Mean::default(), Mean::default(), Mean::default());
         for frame in &span.frames {
             let mut reads = false;
@@ -126,6 +130,7 @@ impl LoopThread {
                 seen += trainer.seconds_seen;
                 measured.split += trainer.measured();
                 measured.polled += trainer.polled_s();
+                able_to_work += trainer.able_to_work_s();
                 main.running += trainer.running_s;
                 main.by_wait.iter_mut().zip(trainer.by_wait_s).for_each(|(sum, wait)| *sum += f64::from(wait));
                 main.exact &= trainer.exact || trainer.samples == 0;
@@ -136,6 +141,12 @@ impl LoopThread {
                 reads |= reaches(trainer.read_chars_s, INLINE_READ);
             }
             main.reading += f64::from(u8::from(reads));
+            for thread in &frame.threads {
+                let (ran, queued) = (f64::from(thread.cpu_pct), f64::from(thread.run_delay_pct));
+                let sums = main.scheduled.entry((thread.process.pid, thread.tid)).or_default();
+                sums.0 += (ran + queued) / 100.0 * frame.seconds;
+                sums.1 += queued / 100.0 * frame.seconds;
+            }
         }
         if seen <= 0.0 {
             return None;
@@ -146,6 +157,7 @@ impl LoopThread {
             split: measured.split.map(|seconds| seconds / seen),
             polled: measured.polled / seen,
             disk_write: main.waits(Wait::DiskWrite),
+            able_to_work: able_to_work / seen,
             run_delay: delay.get(),
         };
         main.reading /= span.frames.len().max(1) as f64;
@@ -166,6 +178,7 @@ impl LoopThread {
         let share = |samples: u32| corrected.share(samples);
         self.stacks = Some(LoopStacks {
             validation: (f64::from(sum.validation) / total as f64).min(1.0),
+            in_fetch: sum.in_fetch > 0,
             samples: u32::try_from(total).unwrap_or(u32::MAX),
             hottest: hottest_functions(&sum, share),
             sync_lines: sync_lines(&sum, share, measured.split.device_sync),
@@ -176,6 +189,12 @@ impl LoopThread {
     /// Share of a kind of wait.
     pub fn waits(&self, wait: Wait) -> f64 {
         self.by_wait.get(wait.index()).copied().unwrap_or(0.0)
+    }
+
+    /// Share of the time in which a thread of the job wanted a CPU that it queued for one.
+    pub fn run_delay_of(&self, pid: u32, tid: u32) -> f64 {
+        let sums = self.scheduled.get(&(pid, tid)).filter(|(runnable, _)| *runnable > 0.0);
+        sums.map_or(0.0, |(runnable, queued)| queued / runnable)
     }
 
     /// Waiting to read, or for what was read to be in memory.

@@ -108,6 +108,17 @@ pub struct Peer {
     pub addresses: Vec<Arc<str>>,
 }
 
+/// Data workers that share the pipe over which the loop gets their batches: one loader.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitedSet {
+    /// The pipe, as the kernel names it.
+    pub pipe: Arc<str>,
+    /// PIDs of those that can write to it. Workers that were forked later hold the pipes of earlier loaders as well.
+    pub workers: Vec<u32>,
+    /// Seconds in which the loop waited at it.
+    pub seconds: f32,
+}
+
 /// Where the chains of one trainer's loop ended in the interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChainRates {
@@ -127,4 +138,17 @@ pub struct ChainRates {
     pub paths: Vec<Path>,
     /// Who is on them.
     pub peers: Vec<Peer>,
+    /// Which loaders were waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<WaitedSet>,
+}
+
+impl ChainRates {
+    /// Seconds of waits that lead to a loader.
+    #[must_use]
+    pub fn loader_s(&self) -> f64 {
+        let loader = |pid: u32| self.peers.iter().any(|peer| peer.pid == pid && peer.loader);
+        let leads = |path: &&Path| path.end == End::Loader || path.hops.iter().any(|hop| loader(hop.pid));
+        self.paths.iter().filter(leads).map(|path| f64::from(path.seconds)).sum()
+    }
 }

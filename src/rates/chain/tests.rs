@@ -278,6 +278,37 @@ fn a_loader_works_ahead_of_the_loop() {
 }
 
 #[test]
+fn who_waits_for_requests_is_no_loader() {
+    // Two environments: one works while the loop sends to the other, so it runs in most of the loop's own time.
+    let environment = |asked: bool| {
+        let scene = Scene { own_workers: true, ..Scene::default() }
+            .main(TRAINER, &[running(), reads(PIPE), reads(PIPE), reads(PIPE)])
+            .worker(11, &[running(), running(), reads(OTHER), reads(OTHER)])
+            .channel(pipe(PIPE, &[TRAINER], &[11]));
+        scene.channel(pipe(OTHER, &[11], if asked { &[TRAINER] } else { &[12] }))
+    };
+    assert!(!environment(true).chain().peers[0].loader);
+    assert!(environment(false).chain().peers[0].loader, "it waits for a source of its own");
+}
+
+#[test]
+fn loaders_are_known_by_the_pipe_that_is_waited_at() {
+    let scene = Scene::default()
+        .main(TRAINER, &[reads(PIPE), reads(PIPE), reads(PIPE), reads(OTHER), receives(SOCKET)])
+        .worker(11, &[running()])
+        .worker(12, &[running()])
+        .channel(pipe(PIPE, &[TRAINER], &[12, TRAINER]))
+        .channel(pipe(OTHER, &[TRAINER], &[11, 12, TRAINER]))
+        .channel(pipe(SOCKET, &[TRAINER], &[11]));
+    let chain = scene.chain();
+    let sets: Vec<_> = chain.sets.iter().map(|set| (&*set.pipe, set.workers.clone())).collect();
+    assert_eq!(sets, [(PIPE, vec![12]), (OTHER, vec![11, 12])]);
+    let share = |at: usize| f64::from(chain.sets[at].seconds) / chain.seconds;
+    assert!((share(0) - 0.6).abs() < 0.1 && (share(1) - 0.4).abs() < 0.1, "{:?}", chain.sets);
+    assert!((chain.loader_s() - chain.seconds).abs() < 0.01 * chain.seconds);
+}
+
+#[test]
 fn waits_end_where_somebody_works() {
     let two = Scene::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER], &[11, 12]));
     let to_child = Scene::default()
