@@ -116,6 +116,8 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
                 Phase::Hung => "The job hangs: nothing that the loop waits for moves.",
                 Phase::Finished => "The process has ended.",
                 Phase::Init => "The job is starting: it does not step yet.",
+                Phase::Compile => "The model is being compiled: no steps are taken meanwhile.",
+                Phase::Validation => "The job validates: no steps are taken meanwhile.",
                 _ => "The job is alive, but neither computes nor waits for data: done, hung or waiting for input.",
             }
             .into();
@@ -135,8 +137,8 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
     }
     let mut text = match spec {
         Some(spec) => {
-            let instead = (spec.instead)(window);
-            format!("{training}: {}", instead.map_or(spec.meaning, |instead| instead.meaning))
+            let instead = (spec.instead)(window).map(|instead| instead.meaning);
+            format!("{training}: {}", judgement.meaning.as_deref().or(instead).unwrap_or(spec.meaning))
         }
         None => training,
     };

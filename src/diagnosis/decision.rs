@@ -5,14 +5,13 @@
 //! 3. which cause: the first in the order of [`Cause::ALL`] whose rule holds;
 //! 4. what could not be seen, or contradicts.
 
-use crate::rates::chain::paths::End;
 use crate::rates::stacks::Activity;
 
-use super::causes::starvation::others_hold;
+use super::causes::starvation::{main_queues, others_hold};
 use super::causes::throttled::is_held_down;
 use super::causes::{Case, Cause, Finding, Judgement, Known, Loss};
 use super::class::{Class, Phase};
-use super::features::{Features, Workers};
+use super::features::{Chain, Features, Workers};
 use super::phases::{is_proven, not_training};
 use super::stats::percent;
 use super::thresholds::*;
@@ -102,13 +101,16 @@ fn without_cause(case: &Case<'_>) -> Judgement {
 
 /// Share of the loop's time in a timer of its own.
 fn sleeps(case: &Case<'_>) -> f64 {
-    let ways = case.window.chain.iter().flat_map(|chain| &chain.ways);
-    ways.filter(|way| way.hops.is_empty() && way.end == End::Timer).map(|way| way.share).sum()
+    case.window.chain.as_ref().map_or(0.0, Chain::sleeps)
 }
 
 /// What else there is to say where workers are blamed for being slow: they may be waiting for their source all the same.
 fn of_workers(judgement: Judgement, case: &Case<'_>, workers: &Workers) -> Judgement {
     if judgement.class != Class::DataLoader || judgement.cause == Some(Cause::TooManyWorkers) {
+        return judgement;
+    }
+    // It says itself what the slow ones do.
+    if judgement.cause == Some(Cause::SlowSamples) && judgement.meaning.is_some() {
         return judgement;
     }
     let restarts = judgement.cause == Some(Cause::WorkerRestart);
@@ -172,12 +174,14 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         let text = "the hypervisor takes more than a tenth of the CPU time (steal)";
         other(Cause::NoisyNeighbour, STEAL_TOO, text.into());
     }
-    let queues = main.run_delay.is_some_and(|delay| delay >= MAIN_RUN_DELAY);
     let named = judgement.cause == Some(Cause::NoisyNeighbour)
         || judgement.others.iter().any(|known| known.cause == Some(Cause::NoisyNeighbour));
-    if queues && !named && matches!(class, Class::Cpu | Class::DataLoader | Class::Io) && others_hold(case) {
-        let delay = percent(main.run_delay.unwrap_or(0.0));
-        let text = format!("other processes hold CPUs: the loop's thread queues {delay} of its runnable time");
+    let loses = matches!(class, Class::Cpu | Class::DataLoader | Class::Io);
+    if let Some(queues) = main_queues(case).filter(|_| !named && loses && others_hold(case)) {
+        let queues = percent(queues);
+        let text = format!(
+            "other processes hold CPUs: the loop, or whom it waits for, queues {queues} of the runnable time"
+        );
         judgement.others.push(Finding::of(Cause::NoisyNeighbour, NEIGHBOURS_TOO.value, text));
     }
     let mut other = |cause: Cause, confidence: Threshold, text: String| {

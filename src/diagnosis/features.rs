@@ -7,6 +7,7 @@ mod device;
 mod loop_thread;
 mod workers;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::rates::frame::{Stall, TrainerRates, WorkerRates};
@@ -27,6 +28,8 @@ pub(super) use workers::Workers;
 const QUICK_SETS: f64 = 0.6;
 /// Shortest stretch over which growth of memory is told, seconds.
 const GROWTH_S: f64 = 0.5;
+/// A thread is active that runs or queues for a tenth of the time, as where a job's active threads are counted.
+const ACTIVE_PCT: f64 = 10.0;
 /// Bytes of a page, the unit of refaults.
 const PAGE: f64 = 4096.0;
 
@@ -107,8 +110,21 @@ numbers! {
     throttled: Option<f64> = span.mean(|frame| frame.job.throttled_share);
     /// Threads of the job that were active.
     active_threads: Option<f64> = span.mean(|frame| frame.job.active_threads.map(f64::from));
+    /// Of the processes with such threads: how many each has.
+    threads_each: Option<f64> = span.mean(threads_each);
     /// Taken by the hypervisor, 0–1.
     steal: Option<f64> = span.share(|frame| frame.host.steal_pct);
+}
+
+/// Active threads for each process that has any.
+fn threads_each(frame: &Frame) -> Option<f64> {
+    let active = frame.threads.iter().filter(|thread| f64::from(thread.cpu_pct + thread.run_delay_pct) >= ACTIVE_PCT);
+    let (mut threads, mut processes) = (0_u32, BTreeSet::new());
+    for thread in active {
+        threads = threads.saturating_add(1);
+        processes.insert(thread.process);
+    }
+    (threads > 0).then(|| f64::from(threads) / processes.len() as f64)
 }
 
 fn allowed(last: &Frame) -> Option<f64> {

@@ -14,6 +14,7 @@ pub mod paths;
 mod ways;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use super::device::DeviceUse;
 use super::sampled::{SampleClock, SampledTrainer, SampledWorker};
@@ -35,12 +36,18 @@ const PRIOR: (f64, f64) = (1.5, 1.2);
 /// Whoever works in this part of the loop's own time and more, 0–1, does so ahead of it and not on request: a service
 /// rests while the loop works, a loader does not.
 const AHEAD: f64 = 0.6;
+/// Whoever rests until it is asked for this part of the loop's own time and more, 0–1, works on request: a loader that is too
+/// slow never rests, and one that is not is not waited for. Loaders were measured at 0.00, environments at 0.1 and more …
+const ASKED: f64 = 0.05;
+/// … but for so many samples of it, which may be chance.
+const ASKED_BY_CHANCE: f64 = 1.5;
 
 /// Who works beside the loop: what spans ticks.
 #[derive(Debug, Default)]
 struct Beside {
     working: f64,
     ran: HashMap<(u32, u32), f64>,
+    asked: HashMap<u32, f64>,
 }
 
 impl Beside {
@@ -50,6 +57,25 @@ impl Beside {
             *ran *= FADE;
             *ran > 0.01
         });
+        self.asked.retain(|_, asked| {
+            *asked *= FADE;
+            *asked > 0.01
+        });
+    }
+
+    /// Notes who rests until it is asked for something.
+    fn rest(&mut self, resting: impl Iterator<Item = u32>) {
+        for pid in resting {
+            if self.asked.len() < BESIDE || self.asked.contains_key(&pid) {
+                *self.asked.entry(pid).or_default() += 1.0;
+            }
+        }
+    }
+
+    /// Whether a process works ahead of the loop, and not on request.
+    fn is_ahead(&self, pid: u32) -> bool {
+        let asked = self.asked.get(&pid).copied().unwrap_or(0.0);
+        self.process(pid) >= AHEAD && asked < (ASKED * self.working).max(ASKED_BY_CHANCE)
     }
 
     fn add(&mut self, running: impl Iterator<Item = (u32, u32)>) {
@@ -78,7 +104,8 @@ fn activity(ways: &[Way], graph: &Graph<'_>, beside: &Beside, main: Wait) -> Opt
     for way in ways {
         let of = match (way.hops.first(), &way.end) {
             (None, End::Device) => LoopActivity::DeviceSync,
-            (None, End::Net(_)) => LoopActivity::Other,
+            (None, End::Net(_) | End::Children) => LoopActivity::Other,
+            (None, End::Unknown) if way.name.is_some() => LoopActivity::Other,
             (None, _) => return None,
             (Some(hop), _) => match hop.by {
                 _ if graph.is_loader(hop.pid, beside) => LoopActivity::InputWait,
@@ -134,6 +161,8 @@ struct Carry {
     clock: SampleClock,
     /// What the latest followed wait of each kind was for.
     said: [Option<LoopActivity>; Wait::COUNT],
+    /// The pipe of data workers that was waited at last, and who writes to it.
+    waited_at: Option<(Arc<str>, Vec<u32>)>,
 }
 
 /// One trainer whose chain is followed through a tick.
@@ -209,6 +238,7 @@ impl Followed<'_> {
         if found.iter().all(|way| way.hops.is_empty() && matches!(way.end, End::Cpu | End::Device | End::Timer)) {
             carry.beside.add(graph.running((pid, tid)).into_iter());
         }
+        carry.beside.rest(graph.asked(pid));
         let said = activity(&found, graph, &carry.beside, point.main);
         if let Some(known) = carry.said.get_mut(point.main.index()) {
             *known = said;
@@ -217,7 +247,15 @@ impl Followed<'_> {
         for later in trainer.points.iter_mut().skip(*next).take(every) {
             later.by_chain = carry.said.get(later.main.index()).copied().flatten();
         }
-        ways.add(found, carry.clock.seconds(point.at_ns));
+        let seconds = carry.clock.seconds(point.at_ns);
+        // Tensors are fetched over sockets once their batch has come out of a pipe: of the one that was waited at last.
+        let set = graph.waited_set((pid, tid), &found);
+        let fetches = point.main == Wait::Socket && said == Some(LoopActivity::InputWait);
+        if let Some(set) = set.as_ref().or(carry.waited_at.as_ref().filter(|_| fetches)) {
+            ways.add_set(set, seconds);
+        }
+        carry.waited_at = set.or(carry.waited_at.take());
+        ways.add(found, seconds);
     }
 
     fn finish(self, graph: &Graph<'_>) -> Option<ChainRates> {

@@ -253,6 +253,23 @@ def kept_second_loader(job: Job) -> None:
         trainer.step(batch)
 
 
+def two_loaders_in_turn(job: Job) -> None:
+    """Epochs of a few seconds with a validation after each; the workers of both loaders stay."""
+    one_thread()
+    trainer = Trainer(job.take_gpu(), 0.012)
+    held_back = DataLoader(Molecules(10, length=64), batch_size=8, num_workers=2, persistent_workers=True)
+    for batch in held_back:
+        trainer.step(batch)
+    before = set(culprits.workers())
+    feed = DataLoader(Molecules(125, length=8 * 30), batch_size=8, num_workers=1, persistent_workers=True)
+    job.culprit(*(culprits.process(pid) for pid in loader_workers(feed) - before))
+    for number, batch in enumerate(job.batches(feed), 1):
+        trainer.step(batch)
+        if number % 30 == 0:
+            for held in held_back:
+                trainer.step(held)
+
+
 def loader_workers(feed: DataLoader) -> set[int]:
     """Starts the loader's workers, which stay, and gives the processes that there are then."""
     iter(feed)

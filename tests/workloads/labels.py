@@ -151,6 +151,12 @@ LABELS: tuple[Label, ...] = (
         hottest=("burn",), fixed="loader_cases:slow_samples_fixed",
     ),
     Label(
+        "slow-samples-one-worker", "data-loader", "slow-samples",
+        "one worker; every eighth batch costs 0.4 s instead of 4 ms",
+        "loader_cases:slow_batches_of_one_worker", wait=STARVED, duration=15,
+        hottest=("burn",), stall_every=8, fixed="loader_cases:slow_batches_of_one_worker_fixed",
+    ),
+    Label(
         "worker-imbalance", "data-loader", "worker-imbalance",
         "two workers over shards: one shard costs 6 ms a batch, the other 110 ms",
         "loader_cases:worker_imbalance", wait=STARVED,
@@ -637,6 +643,11 @@ LABELS: tuple[Label, ...] = (
         "one slow worker beside the kept workers of a validation loader",
         "chain_cases:kept_second_loader", also_causes=("transform",), wait=STARVED, busy=IDLE_DEVICE,
         held_out=True,
+    ),
+    Label(
+        "worker-between-validations", "data-loader", "too-few-workers",
+        "one slow worker, and every few seconds the two kept workers of a validation loader make a few batches",
+        "chain_cases:two_loaders_in_turn", also_causes=("transform",), wait=STARVED, busy=IDLE_DEVICE,
     ),
     Label(
         "short-epochs", "data-loader", "worker-restart",

@@ -1,8 +1,11 @@
 //! The allowed CPUs are full with the job's own work.
 
+use super::starvation::Crowd;
 use super::*;
 
 thresholds! {}
+
+const MORE_PROCESSES: &str = "the job has more processes at work than CPUs, and they queue for them";
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "all allowed cores are full",
@@ -12,16 +15,19 @@ pub(super) const CAUSE: Spec = Spec {
         SHORT_OF_CPU,
         "the allowed CPUs are in use `cores_full`, or the workers queue at least `run_delay` of their runnable time",
         "other processes use less than `neighbour`, and there are fewer than `too_many_workers`",
+        "without a device and workers: `oversubscribed` threads are active, fewer than `own_threads` in each process",
     ],
     judge: |case| {
         let queueing = starvation::queueing(case)?;
+        let crowd = queueing.crowded == Some(Crowd::Processes);
         let saturated = match case.loss {
             Loss::Workers(_) => true,
-            // Full cores are what training on the CPU looks like.
-            Loss::NoDevice => false,
+            // Full cores are what training on the CPU looks like, but not with many processes.
+            Loss::NoDevice => queueing.full && crowd,
             _ => queueing.full,
         };
-        saturated.then(|| Judgement::of(Cause::CoresSaturated, queueing.confidence))
+        let judgement = saturated.then(|| Judgement::of(Cause::CoresSaturated, queueing.confidence))?;
+        Some(if crowd && case.slow_workers().is_none() { judgement.meaning(MORE_PROCESSES) } else { judgement })
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
     source: "kernel Documentation/scheduler/sched-stats.rst: the second field of schedstat is time spent waiting on \

@@ -17,7 +17,8 @@ pub(super) const CAUSE: Spec = Spec {
     rule: &[
         LOOP_LOSES,
         "the workers are idle at least `workers_idle` of their time: they wait while the loop waits",
-        "neither one worker (imbalance) nor single long batches (slow-samples) explain it",
+        "neither one worker (imbalance) nor single long batches (slow-samples) explain it, and no worker is at work in \
+         most of the loop's waits",
         "with stacks, instead: taking batches over, as far as the main thread runs meanwhile, holds at least \
          `receiving` of the wait, or the workers' sending threads are busy at least `busy` of the time and more than \
          the workers themselves",
@@ -26,6 +27,9 @@ pub(super) const CAUSE: Spec = Spec {
         let workers = case.slow_workers()?;
         if is_seen(case, workers) {
             return Some(case.of(Cause::HandOver, BY_STACKS));
+        }
+        if stages::works_meanwhile(case) {
+            return None;
         }
         let resting = if workers.active() < AT_REST { RESTING } else { HALF_RESTING };
         (workers.idle >= WORKERS_IDLE).then(|| case.of(Cause::HandOver, resting))

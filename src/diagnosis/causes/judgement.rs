@@ -15,6 +15,8 @@ pub(in crate::diagnosis) struct Judgement {
     pub cause: Option<Cause>,
     /// 0–1.
     pub confidence: f64,
+    /// What it is, where that can be said more closely than for the cause in general.
+    pub meaning: Option<String>,
     /// What was missing or contradicts, in words.
     pub doubts: Vec<String>,
     /// What else was found.
@@ -53,6 +55,12 @@ impl Judgement {
     pub fn of(cause: Cause, confidence: impl Into<f64>) -> Self {
         let confidence = confidence.into().clamp(0.0, CERTAIN.value);
         Self { cause: Some(cause), ..Self::state(Phase::Training, cause.spec().class, confidence) }
+    }
+
+    /// Says it more closely.
+    pub fn meaning(mut self, text: impl Into<String>) -> Self {
+        self.meaning = Some(text.into());
+        self
     }
 
     /// Says what was missing.

@@ -33,7 +33,9 @@ pub(super) const CAUSE: Spec = Spec {
         let alone = case.trainer_cores() < COMPUTE_THREADS && !cpu_training::may_be_set_up(case);
         (case.computes_on_cpu() && python && alone).then(|| {
             let words = "no device is in use";
-            Judgement::of(Cause::MainThread, ON_ONE_CPU).other(Cause::CpuTraining, TRAINING_INSTEAD, words)
+            let judgement =
+                Judgement::of(Cause::MainThread, ON_ONE_CPU).meaning("Python work takes most of its time");
+            judgement.other(Cause::CpuTraining, TRAINING_INSTEAD, words)
         })
     },
     signals: &[MAIN_WAIT, MAIN_TIME, MAIN_STACKS, DEVICE],

@@ -1,11 +1,14 @@
 //! A few batches take many times as long as the others.
 
 use super::*;
+use crate::diagnosis::stalls;
 
 thresholds! {
     LONG_WAIT = 4.0, "steps", "a queue of two batches for each worker (prefetch_factor) bridges shorter ones";
     SOME_WORK = 0.10, "share", "workers that are active less have next to nothing to do, slow samples or not";
     FEW_SEEN = 0.85, "of the confidence", "rare batches are seen a few times in a watch";
+    SEEN_AGAIN = 0.95, "of the confidence", "what comes back after the same number of batches is no chance";
+    OF_ALL_WAITS = 0.50, "share of input wait", "the larger half names the cause";
 }
 
 pub(super) const CAUSE: Spec = Spec {
@@ -14,11 +17,20 @@ pub(super) const CAUSE: Spec = Spec {
     meaning: "a few batches take many times as long as the others",
     rule: &[
         LOOP_LOSES,
-        "the workers are idle at least `workers_idle` of their time in between",
         "the longest wait lasts `long_wait` and more",
+        "the workers are idle at least `workers_idle` of their time in between; or such waits come back after the same \
+         number of batches, more than there are workers, and make at least `of_all_waits` of the waiting",
     ],
     judge: |case| {
-        let workers = case.slow_workers().filter(|workers| workers.idle >= WORKERS_IDLE && workers.count >= 2)?;
+        let workers = case.slow_workers()?;
+        if let Some(period) = by_period(case) {
+            return Some(case.of(Cause::SlowSamples, SEEN_AGAIN).meaning(words(period.every, workers)));
+        }
+        // One worker that rests may do so because the loop is slow to take its batches over: but not while it is waited for.
+        let known = workers.count >= 2 || stages::works_meanwhile(case);
+        if workers.idle < WORKERS_IDLE || !known {
+            return None;
+        }
         let longest = quantile(&case.main.waits_s, 1.0).unwrap_or(0.0);
         let step = case.window.step_without_wait_s().unwrap_or(f64::INFINITY);
         // A long wait now and then, with idle workers in between: single batches are slow, not all of them.
@@ -40,3 +52,23 @@ pub(super) const CAUSE: Spec = Spec {
     place: Place::Workers,
     ..Spec::of(Class::DataLoader)
 };
+
+/// Long waits that come back after the same number of batches. A set whose workers are too slow makes the loop wait at every
+/// batch, or at each round of the workers: what comes back later than that lies in the batches.
+pub(super) fn by_period(case: &Case<'_>) -> Option<stalls::Period> {
+    let workers = case.slow_workers()?;
+    let period =
+        stalls::period(&case.window.stalls).filter(|period| f64::from(period.every) > workers.count as f64)?;
+    let rate = case.window.steps.per_s?;
+    let share = period.stall_s * rate / f64::from(period.every);
+    let long = period.stall_s >= LONG_WAIT.value * case.window.step_without_wait_s()?;
+    (long && share >= OF_ALL_WAITS.value * case.main.shares.input_wait).then_some(period)
+}
+
+fn words(every: u32, workers: &Workers) -> String {
+    let how = match () {
+        () if workers.io_wait > workers.busy + workers.runnable => "a worker waits for its source",
+        () => "a worker computes",
+    };
+    format!("about one batch in {every} takes many times as long as the others: {how} meanwhile")
+}

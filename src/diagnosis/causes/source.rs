@@ -1,7 +1,7 @@
 //! Batches wait for their source: how surely, for all causes of that alike.
 
 use super::case::{Case, FOLLOWED, Loss};
-use super::{Cause, Features, Judgement, OwnThreads};
+use super::{Cause, Features, Judgement, OwnThreads, slow_samples};
 use crate::diagnosis::thresholds::*;
 
 thresholds! {
@@ -25,6 +25,7 @@ const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to
 /// itself.
 fn waited_for(case: &Case<'_>) -> Option<f64> {
     match case.loss {
+        Loss::Workers(_) if slow_samples::by_period(case).is_some() => None,
         Loss::Workers(workers) => {
             let part = workers.io_wait / workers.active();
             (workers.active() > HARDLY && part >= WORKERS_IO).then(|| case.sure * FACTOR.at(part))

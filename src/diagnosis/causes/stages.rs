@@ -2,10 +2,11 @@
 //! that blames their number.
 
 use super::{Case, Cause, Judgement};
-use crate::diagnosis::features::{Features, Workers};
+use crate::diagnosis::features::{Features, Part, Way, Workers};
 use crate::diagnosis::parts::{Advice, Stages};
 use crate::diagnosis::thresholds::*;
 use crate::diagnosis::what_if::Loop;
+use crate::rates::chain::paths::End;
 
 thresholds! {
     HALF_ACTIVE = 0.40, "share", "workers that are active less keep up on the whole";
@@ -69,6 +70,19 @@ pub(super) fn judge(case: &Case<'_>, cause: Cause) -> Option<Judgement> {
         let words = "more workers would help a little";
         case.of(cause, sureness(workers)).other(Cause::TooFewWorkers, SOME_HELP, words)
     })
+}
+
+/// The workers are at work while the loop waits for them, as far as its waits were followed.
+pub(super) fn works_meanwhile(case: &Case<'_>) -> bool {
+    let ways = || case.window.chain.iter().flat_map(|chain| &chain.ways).filter(|way| way.part == Part::Loader);
+    // A sending thread at work is the hand-over.
+    let works = |way: &&Way| {
+        let own = way.hops.last().is_some_and(|last| last.pid == last.tid);
+        own && !matches!(way.end, End::Asked | End::Unknown | End::Loader | End::Stopped)
+    };
+    let waited: f64 = ways().map(|way| way.share).sum();
+    let at_work: f64 = ways().filter(works).map(|way| way.share).sum();
+    waited >= LOST_WAIT && at_work >= LARGER_HALF.value * waited
 }
 
 /// The bound of what a cheaper stage brings.

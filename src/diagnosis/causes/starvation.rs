@@ -2,22 +2,30 @@
 //! how surely, is the same for all of them.
 
 use super::case::{Case, Loss};
-use super::{Cause, Judgement};
-use crate::diagnosis::features::Features;
+use super::{Cause, Judgement, slow_samples};
+use crate::diagnosis::features::{Features, Part};
 use crate::diagnosis::thresholds::*;
+use crate::rates::Wait;
+use crate::rates::chain::paths::End;
 
 thresholds! {
     QUEUES_LONG = 0.35, "share", "a thread that queues this much takes half as long again for its work";
     QUEUES_NOT = 0.30, "of the strength of queueing", "full cores without queueing: the work just fits, and who would gain from free cores is less clear";
-    AT_WORK = 0.30, "share", "workers below this have no work of their own to speak of: full cores are then somebody else's affair";
+    AT_WORK = 0.30, "share", "whoever makes the batches and wants a CPU for less has no work to speak of: full cores are then somebody else's affair";
     OF_THE_JOB = 0.50, "of the job's use", "others that take less than half of what the job has leave it the larger part";
-    OWN_THREADS = 2.0, "threads per worker", "one is the worker's own";
-    MAIN_WORKS = 0.30, "share", "a main thread that runs less hardly feels its queueing";
+    OWN_THREADS = 2.0, "threads per process", "one is its own; fewer than two on average make a crowd of processes";
     ALONE = 0.70, "of the confidence", "queueing without full cores has an affinity mask or other threads on the same core behind it";
 }
 
 /// A factor of the case's own.
 const QUEUEING: Sureness = Sureness { least: 0.65, most: 1.0, from: HARDLY, to: QUEUES_LONG };
+
+/// What there is too much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Crowd {
+    Threads,
+    Processes,
+}
 
 /// Threads of the job queue for a CPU, or would as soon as they wanted more.
 #[derive(Debug, Clone, Copy)]
@@ -25,8 +33,8 @@ pub(super) struct Queueing {
     pub confidence: f64,
     /// Other processes hold the CPUs.
     pub neighbours: bool,
-    /// The job's threads are far more than the CPUs.
-    pub crowded: bool,
+    /// The job's threads are far more than the CPUs: by the threads of single processes, or by the number of these.
+    pub crowded: Option<Crowd>,
     /// The allowed CPUs are full.
     pub full: bool,
 }
@@ -38,16 +46,61 @@ pub(super) fn may_be(case: &Case<'_>) -> bool {
         Loss::Busy(_) | Loss::Wait(_) => false,
         Loss::Dry(_) | Loss::NoDevice => {
             let (cpu, io) = (&case.window.cpu, &case.window.io);
-            main_queues(case)
+            main_queues(case).is_some()
                 || cpu.throttled.is_some_and(|share| share >= CGROUP_THROTTLED)
                 || io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE)
         }
     }
 }
 
-/// The main thread itself does not get the CPU it wants.
-fn main_queues(case: &Case<'_>) -> bool {
-    case.main.run_delay.is_some_and(|delay| delay >= MAIN_RUN_DELAY) && case.main.running > MAIN_WORKS
+/// Time in which somebody that counts wants a CPU, as a share of all time, and the part of it spent queueing: half of hardly
+/// any time is hardly any time.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    runnable: f64,
+    queued: f64,
+    /// Time in which something else is waited for: no CPU would help then.
+    elsewhere: f64,
+}
+
+impl Wanted {
+    /// That of the loop: its own thread, and whoever runs while it waits for him.
+    fn by_loop(case: &Case<'_>) -> Self {
+        let main = case.main;
+        let runnable = main.running.max(main.waits(Wait::Running));
+        let mut wanted = Self { runnable, queued: runnable * main.run_delay.unwrap_or(0.0), elsewhere: 0.0 };
+        let Some(chain) = &case.window.chain else { return Self { elsewhere: main.disk(), ..wanted } };
+        for way in chain.ways.iter().filter(|way| way.part != Part::Own && way.part != Part::Device) {
+            match way.hops.last().filter(|_| way.end == End::Cpu) {
+                Some(last) => {
+                    wanted.runnable += way.lost;
+                    wanted.queued += way.lost * main.run_delay_of(last.pid, last.tid);
+                }
+                None => wanted.elsewhere += way.lost,
+            }
+        }
+        wanted
+    }
+
+    /// Queueing, of the time in which a CPU is wanted.
+    fn share(&self) -> f64 {
+        if self.runnable > HARDLY { (self.queued / self.runnable).min(1.0) } else { 0.0 }
+    }
+
+    /// More than half of what it takes is queueing.
+    fn is_mostly_queueing(&self) -> bool {
+        self.queued >= LARGER_HALF.value * (self.runnable + self.elsewhere)
+    }
+
+    /// It queues at least so much of that time, and it costs what a person would mend.
+    fn reaches(&self, share: Threshold) -> bool {
+        self.share() >= share && self.queued >= LOST_WAIT
+    }
+}
+
+/// The loop itself does not get the CPU it wants: the share of its runnable time that it queues.
+pub(in crate::diagnosis) fn main_queues(case: &Case<'_>) -> Option<f64> {
+    Some(Wanted::by_loop(case)).filter(|wanted| wanted.reaches(MAIN_RUN_DELAY)).map(|wanted| wanted.share())
 }
 
 /// Whether threads queue, and how surely.
@@ -55,18 +108,21 @@ pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
     let cpu = &case.window.cpu;
     let workers = case.slow_workers();
     let wanted = match workers {
-        None => case.main.run_delay.unwrap_or(0.0),
+        None => Wanted::by_loop(case),
         Some(workers) => {
-            let runnable = workers.busy + workers.runnable;
-            if runnable < workers.io_wait {
-                return None;
-            }
-            if runnable > HARDLY { workers.runnable / runnable } else { 0.0 }
+            Wanted { runnable: workers.busy + workers.runnable, queued: workers.runnable, elsewhere: workers.io_wait }
         }
     };
+    if workers.is_some_and(|workers| wanted.runnable < workers.io_wait) {
+        return None;
+    }
+    // Single batches that are slow by themselves, and less by queueing.
+    if slow_samples::by_period(case).is_some() && !wanted.is_mostly_queueing() {
+        return None;
+    }
     let full = cpu.full.is_some_and(|full| full >= CORES_FULL);
-    let queues = wanted >= RUN_DELAY;
-    let rest = workers.is_some_and(|workers| workers.busy + workers.runnable < AT_WORK);
+    let queues = wanted.reaches(RUN_DELAY);
+    let rest = wanted.runnable < AT_WORK;
     if case.undisturbed || !may_be(case) || !(queues || full && !rest) {
         return None;
     }
@@ -74,13 +130,17 @@ pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
     let others = cpu.others.unwrap_or(0.0);
     let neighbours = others_hold(case) && others >= OF_THE_JOB.value * cpu.job.unwrap_or(0.0);
     // They take what the job leaves: nothing of it waits for a CPU. Or its own work is the larger part.
-    if neighbours && (!queues || workers.is_none() && wanted < LARGER_HALF) {
+    if neighbours && (!queues || workers.is_none() && !wanted.is_mostly_queueing()) {
         return None;
     }
-    let strength = QUEUEING.part(wanted).max(if full { QUEUES_NOT.value } else { 0.0 });
-    let crowded = cpu.active_threads.unwrap_or(0.0) >= OVERSUBSCRIBED.value * cores
-        && workers.is_none_or(|workers| workers.active_threads >= OWN_THREADS);
-    Some(Queueing { confidence: case.sure * QUEUEING.between(strength), neighbours, crowded, full })
+    let strength = QUEUEING.part(wanted.share()).max(if full { QUEUES_NOT.value } else { 0.0 });
+    let each = workers.map(|workers| workers.active_threads).or(cpu.threads_each);
+    let by = if each.is_none_or(|each| each >= OWN_THREADS) { Crowd::Threads } else { Crowd::Processes };
+    let crowded = Some(by).filter(|_| cpu.active_threads.unwrap_or(0.0) >= OVERSUBSCRIBED.value * cores);
+    // Without workers the loop loses no more than what it queues.
+    let sure =
+        if queues && workers.is_none() { super::case::LOST.at(wanted.queued).min(case.sure) } else { case.sure };
+    Some(Queueing { confidence: sure * QUEUEING.between(strength), neighbours, crowded, full })
 }
 
 /// Others use a good part of the CPUs.
@@ -90,8 +150,9 @@ pub(in crate::diagnosis) fn others_hold(case: &Case<'_>) -> bool {
 
 /// A main thread that queues although nobody is known to hold the CPUs.
 pub(super) fn queues_alone(case: &Case<'_>, cause: Cause) -> Option<Judgement> {
-    let explained = queueing(case).is_some_and(|queueing| queueing.neighbours || queueing.crowded || queueing.full);
-    let alone = matches!(case.loss, Loss::Dry(_) | Loss::NoDevice) && main_queues(case) && !explained;
+    let explained =
+        queueing(case).is_some_and(|queueing| queueing.neighbours || queueing.crowded.is_some() || queueing.full);
+    let alone = matches!(case.loss, Loss::Dry(_) | Loss::NoDevice) && main_queues(case).is_some() && !explained;
     alone.then(|| case.of(cause, ALONE))
 }
 

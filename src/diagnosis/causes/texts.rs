@@ -12,7 +12,7 @@ pub(super) const SOURCE_IS_SLOW: &str = "waiting for their source is at least `w
     for are at their source at least `workers_io` of the time";
 /// The loop loses time, or the main thread itself queues.
 pub(super) const SHORT_OF_CPU: &str = "the loop loses at least `lost_wait` of its time waiting for batches, or its \
-    main thread queues for a CPU at least `main_run_delay` of its runnable time";
+    own thread, or one that it waits for, queues for a CPU at least `main_run_delay` of its runnable time and `lost_wait` of all the time";
 /// Causes of a wait that was followed begin with this.
 pub(super) const WAIT_IS_FOLLOWED: &str = "of all that the loop loses time to while the device is idle, the largest part, and at least `lost_wait`, are waits at \
      whose end this stands:";

@@ -1,5 +1,6 @@
 //! Many more threads want to run than there are CPUs.
 
+use super::starvation::Crowd;
 use super::*;
 
 thresholds! {}
@@ -12,10 +13,10 @@ pub(super) const CAUSE: Spec = Spec {
         SHORT_OF_CPU,
         "threads queue for a CPU at least `run_delay` of their runnable time, or the allowed CPUs are in use \
          `cores_full`",
-        "at least `oversubscribed` are active, and `own_threads` and more in each worker",
+        "at least `oversubscribed` are active, and `own_threads` and more in each process that has any",
     ],
     judge: |case| {
-        let crowded = starvation::queueing(case).filter(|queueing| queueing.crowded);
+        let crowded = starvation::queueing(case).filter(|queueing| queueing.crowded == Some(Crowd::Threads));
         crowded
             .map(|queueing| Judgement::of(Cause::ThreadOversubscription, queueing.confidence))
             .or_else(|| starvation::queues_alone(case, Cause::ThreadOversubscription))

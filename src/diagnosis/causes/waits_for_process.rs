@@ -1,4 +1,4 @@
-//! The loop waits for another process that works on request: environments, actors, a reward model, a compiler.
+//! The loop waits for another process: environments, actors, a reward model, a compiler, a program that unpacks a stream.
 
 use super::*;
 
@@ -6,8 +6,8 @@ thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "another process works while the loop waits",
-    brief: "the loop asks another process and waits for it",
-    meaning: "the loop asks another process, which is no data loader, and waits for it to answer",
+    brief: "the loop waits for another process",
+    meaning: "the loop waits for what another process, which is no data worker, does for it",
     rule: &[
         WAIT_IS_FOLLOWED,
         "there is a process with a pipe, a socket or a lock in common with the loop, and not one that works ahead of it: \
@@ -31,7 +31,7 @@ pub(super) const CAUSE: Spec = Spec {
     followed: Some(Followed {
         part: Part::Process,
         signal: Signal::WaitsForProcess,
-        words: |who| format!("for {who}, which works on request only"),
+        words: |who| format!("for the work of {who}, another process"),
     }),
     bound: |window| bound_of(window, Part::Process),
     ..Spec::of(Class::Cpu)

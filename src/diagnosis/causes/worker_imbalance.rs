@@ -21,7 +21,7 @@ pub(super) const CAUSE: Spec = Spec {
         let workers = case.slow_workers()?;
         let (busiest, median) = workers.busiest;
         let uneven = workers.count >= 2 && busiest - median >= IMBALANCE && busiest >= BUSY;
-        uneven.then(|| case.of(Cause::WorkerImbalance, FOR_GOOD))
+        (uneven && slow_samples::by_period(case).is_none()).then(|| case.of(Cause::WorkerImbalance, FOR_GOOD))
     },
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_BATCHES],
     source: "torch.utils.data takes batches from the workers in turn (in_order=True), so a slow one holds up all",

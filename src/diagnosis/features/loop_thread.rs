@@ -1,6 +1,6 @@
 //! The loop's thread: where its time goes, by the sampler and by its stacks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Mean, Span};
 use crate::diagnosis::code::{hottest_functions, sync_lines};
@@ -39,6 +39,8 @@ pub(in crate::diagnosis) struct LoopThread {
     pub waits_s: Vec<f64>,
     /// The trainer's other threads.
     pub other_threads: OtherThreads,
+    /// Of each thread of the job: seconds in which it ran or queued, and those of queueing.
+    scheduled: HashMap<(u32, u32), (f64, f64)>,
     /// What the stacks say, where there are enough.
     pub stacks: Option<LoopStacks>,
 }
@@ -139,6 +141,12 @@ impl LoopThread {
                 reads |= reaches(trainer.read_chars_s, INLINE_READ);
             }
             main.reading += f64::from(u8::from(reads));
+            for thread in &frame.threads {
+                let (ran, queued) = (f64::from(thread.cpu_pct), f64::from(thread.run_delay_pct));
+                let sums = main.scheduled.entry((thread.process.pid, thread.tid)).or_default();
+                sums.0 += (ran + queued) / 100.0 * frame.seconds;
+                sums.1 += queued / 100.0 * frame.seconds;
+            }
         }
         if seen <= 0.0 {
             return None;
@@ -181,6 +189,12 @@ impl LoopThread {
     /// Share of a kind of wait.
     pub fn waits(&self, wait: Wait) -> f64 {
         self.by_wait.get(wait.index()).copied().unwrap_or(0.0)
+    }
+
+    /// Share of the time in which a thread of the job wanted a CPU that it queued for one.
+    pub fn run_delay_of(&self, pid: u32, tid: u32) -> f64 {
+        let sums = self.scheduled.get(&(pid, tid)).filter(|(runnable, _)| *runnable > 0.0);
+        sums.map_or(0.0, |(runnable, queued)| queued / runnable)
     }
 
     /// Waiting to read, or for what was read to be in memory.

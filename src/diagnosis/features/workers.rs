@@ -14,6 +14,8 @@ use crate::sample::ProcessId;
 const RESTS: f64 = 0.005;
 /// … while another uses more than this.
 const WORKS: f64 = 0.05;
+/// Where so much of the loop's wait for loaders is at one pipe, 0–1, a worker that holds none that is waited at was not waited for.
+const MOST_WAITS: f64 = 0.5;
 
 /// Shares are means over the set.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +77,8 @@ impl Workers {
         // A set that is just being rebuilt may be missing from the last frame.
         let sets = span.frames.iter().rev().map(|frame| span.workers(frame).collect::<Vec<_>>());
         let alive = sets.into_iter().find(|workers| !workers.is_empty())?;
-        let resting = resting(span);
+        let mut resting = resting(span);
+        resting.extend(of_other_loaders(span, &alive));
         let alive: Vec<_> = alive.into_iter().filter(|worker| !resting.contains(&worker.id)).collect();
         let (mut all, mut threads, mut new) = (Means::default(), Mean::default(), 0);
         let mut by_worker: BTreeMap<ProcessId, Means> = BTreeMap::new();
@@ -159,6 +162,43 @@ fn resting(span: &Span<'_>) -> BTreeSet<ProcessId> {
     let rests = |(made, busy): &(bool, f64)| !made && *busy < RESTS * seconds;
     let some_work = moved.values().any(|(_, busy)| *busy > WORKS * seconds);
     moved.into_iter().filter(|(_, sums)| some_work && rests(sums)).map(|(id, _)| id).collect()
+}
+
+/// Workers of another loader than the one that was waited for most. Each of torch's loaders has a pipe of its own for its
+/// batches, and which of them the loop waits at is known. A worker that was forked later holds the pipes of earlier loaders
+/// too: its own is the one that the fewest hold. Whoever holds none of them is of a loader that was not waited for, where these
+/// are most of the waits.
+fn of_other_loaders(span: &Span<'_>, alive: &[&WorkerRates]) -> BTreeSet<ProcessId> {
+    let mut others = BTreeSet::new();
+    let trainers: BTreeSet<u32> = alive.iter().map(|worker| worker.trainer).collect();
+    for trainer in trainers {
+        let of_trainer = |worker: &&&WorkerRates| worker.trainer == trainer;
+        let (mut pipes, mut waited_for): (BTreeMap<&str, (BTreeSet<u32>, f64)>, f64) = (BTreeMap::new(), 0.0);
+        let chains = span.frames.iter().flat_map(|frame| span.trainers(frame)).filter_map(|one| one.chain.as_ref());
+        for chain in chains.filter(|chain| chain.process.pid == trainer) {
+            waited_for += chain.loader_s();
+            for set in &chain.sets {
+                let (workers, seconds) = pipes.entry(&set.pipe).or_default();
+                *seconds += f64::from(set.seconds);
+                // Who holds it is known better later, when all workers have been started.
+                let known = alive.iter().filter(of_trainer).map(|worker| worker.id.pid);
+                *workers = known.filter(|pid| set.workers.contains(pid)).collect();
+            }
+        }
+        pipes.retain(|_, (workers, _)| !workers.is_empty());
+        let own = |pid: u32| {
+            let holding = pipes.iter().filter(|(_, (workers, _))| workers.contains(&pid));
+            holding.min_by_key(|(_, (workers, _))| workers.len()).map(|(pipe, _)| *pipe)
+        };
+        let loaders: Vec<(ProcessId, Option<&str>)> =
+            alive.iter().filter(of_trainer).map(|worker| (worker.id, own(worker.id.pid))).collect();
+        let waited = |pipe: &str| pipes.get(pipe).map_or(0.0, |(_, seconds)| *seconds);
+        let most = loaders.iter().filter_map(|(_, pipe)| *pipe).max_by(|a, b| waited(a).total_cmp(&waited(b)));
+        let all_known = most.is_some_and(|most| waited(most) >= MOST_WAITS * waited_for);
+        let other = loaders.into_iter().filter(|(_, pipe)| pipe.map_or(all_known, |_| *pipe != most));
+        others.extend(other.map(|(id, _)| id));
+    }
+    others
 }
 
 /// Share of its time in which a worker waits for its source.

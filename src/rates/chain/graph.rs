@@ -1,13 +1,16 @@
 //! The wait-for graph of one tick, and how a wait is followed through it.
 
+mod children;
 mod descriptors;
 mod follow;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::Beside;
 use super::paths::{Hop, Peer};
-use super::{AHEAD, Beside};
+use super::ways::Way;
+use crate::rates::children::short_lived;
 use crate::rates::wait::Wait;
 use crate::sample::{
     Access, Channel, JobSample, LockWait, Observation, ProcessId, ProcessRole, ProcessSample, ThreadRole,
@@ -42,6 +45,8 @@ struct Thread<'a> {
     cursor: usize,
     now: Option<&'a Observation>,
     wait: Wait,
+    /// The part of its waits that is for short-lived children of its process, where nobody else is known, 0–1.
+    for_children: f64,
 }
 
 /// The threads of one tick and what joins their processes.
@@ -103,6 +108,7 @@ impl<'a> Graph<'a> {
         let outside = connections.outside.as_slice();
         let processes: HashMap<u32, &ProcessSample> =
             job.processes.iter().chain(outside).map(|process| (process.id.pid, process)).collect();
+        let children = short_lived(before, job);
         let mut threads = Vec::new();
         let mut by_process: HashMap<u32, Vec<usize>> = HashMap::new();
         for process in &sampler.processes {
@@ -127,6 +133,11 @@ impl<'a> Graph<'a> {
                     cursor: 0,
                     now: None,
                     wait: Wait::Unknown,
+                    for_children: children::part_of(
+                        pid,
+                        &children,
+                        thread.samples().filter_map(|(_, place)| waits.get(place as usize).copied()),
+                    ),
                 });
             }
         }
@@ -241,7 +252,38 @@ impl<'a> Graph<'a> {
         self.is_torch_worker(pid)
             || inside
                 && self.processes.get(&pid).is_some_and(|process| process.role == ProcessRole::Worker)
-                && beside.process(pid) >= AHEAD
+                && beside.is_ahead(pid)
+    }
+
+    /// Processes of the job, but torch's workers, that rest at this round until a trainer asks them for something: they wait to
+    /// read what it writes.
+    pub(super) fn asked(&self, trainer: u32) -> impl Iterator<Item = u32> + '_ {
+        let rests = move |thread: &&Thread<'_>| {
+            let Some(seen) = thread.now else { return false };
+            let known = |channel: &&Channel| channel.writers.contains(&trainer);
+            let mut reads = seen.descriptors.iter().filter(|descriptor| !descriptor.writes);
+            let by_trainer = reads.any(|read| self.channels.get(&*read.link).is_some_and(|channel| known(&channel)));
+            matches!(thread.wait, Wait::Pipe | Wait::Socket | Wait::Poll) && (by_trainer || !self.exact)
+        };
+        let mains = self.threads.iter().filter(move |thread| thread.tid == thread.pid && thread.pid != trainer);
+        mains.filter(|thread| !self.is_torch_worker(thread.pid)).filter(rests).map(|thread| thread.pid)
+    }
+
+    /// The pipe of torch's data workers that a trainer's loop waits at, itself or by a thread of its process, and who writes to
+    /// it: each of torch's loaders has one (`_worker_result_queue`). Others may have one for each worker.
+    pub(super) fn waited_set(&self, (pid, tid): (u32, u32), ways: &[Way]) -> Option<(Arc<str>, Vec<u32>)> {
+        let within = ways.iter().flat_map(|way| way.hops.iter().take_while(|hop| hop.pid == pid));
+        let own = std::iter::once(tid).chain(within.map(|hop| hop.tid));
+        let threads = own.filter_map(|tid| self.threads.get(self.place(pid, tid)?));
+        let reading = threads.filter(|thread| matches!(thread.wait, Wait::LoaderPoll | Wait::Poll | Wait::Pipe));
+        let mut reads = reading.flat_map(|thread| thread.now.into_iter().flat_map(|seen| &seen.descriptors));
+        reads.find_map(|read| {
+            let channel =
+                self.channels.get(&*read.link).filter(|_| !read.writes && read.link.starts_with("pipe:"))?;
+            let workers: Vec<u32> =
+                channel.writers.iter().copied().filter(|pid| self.is_torch_worker(*pid)).collect();
+            (!workers.is_empty()).then(|| (Arc::clone(&channel.link), workers))
+        })
     }
 
     /// A thread of the trainer that is not torch's, where no data workers are.
@@ -253,12 +295,17 @@ impl<'a> Graph<'a> {
 
     pub(super) fn peer(&self, pid: u32, beside: &Beside) -> Peer {
         let known = self.processes.get(&pid);
+        let reached = self.channels.values().filter(|channel| channel.writers.contains(&pid));
+        let mut addresses: Vec<Arc<str>> = reached.filter_map(|channel| channel.remote.clone()).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
         Peer {
             pid,
             inside: self.inside_pids.contains(&pid),
             command: known.map(|process| Arc::clone(&process.command)).unwrap_or_default(),
             comm: known.map(|process| Arc::clone(&process.comm)).unwrap_or_default(),
             loader: self.is_loader(pid, beside),
+            addresses,
         }
     }
 }

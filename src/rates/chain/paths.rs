@@ -35,6 +35,8 @@ named_enum! {
 pub enum End {
     /// Running, or ready to run.
     Cpu,
+    /// Children of its process that live for a moment each: a command that is started anew for each step. They compute.
+    Children,
     /// Waiting to read from a disk.
     Disk,
     /// Waiting for written data to reach a disk.
@@ -79,7 +81,7 @@ pub struct Path {
     pub hops: Vec<Hop>,
     /// What the last of them does.
     pub end: End,
-    /// Of a lock, or a connection: which.
+    /// Of a lock: which file. Of an unknown end: an address of this machine whose holder was not looked for yet.
     pub name: Option<Arc<str>>,
     /// Seconds of the loop's time.
     pub seconds: f32,
@@ -101,6 +103,20 @@ pub struct Peer {
     /// Batches come from it: it is one of torch's workers, or a process of the job that works ahead of the loop.
     #[serde(default)]
     pub loader: bool,
+    /// Addresses that it is reached at over connections of this machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<Arc<str>>,
+}
+
+/// Data workers that share the pipe over which the loop gets their batches: one loader.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitedSet {
+    /// The pipe, as the kernel names it.
+    pub pipe: Arc<str>,
+    /// PIDs of those that can write to it. Workers that were forked later hold the pipes of earlier loaders as well.
+    pub workers: Vec<u32>,
+    /// Seconds in which the loop waited at it.
+    pub seconds: f32,
 }
 
 /// Where the chains of one trainer's loop ended in the interval.
@@ -122,4 +138,17 @@ pub struct ChainRates {
     pub paths: Vec<Path>,
     /// Who is on them.
     pub peers: Vec<Peer>,
+    /// Which loaders were waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<WaitedSet>,
+}
+
+impl ChainRates {
+    /// Seconds of waits that lead to a loader.
+    #[must_use]
+    pub fn loader_s(&self) -> f64 {
+        let loader = |pid: u32| self.peers.iter().any(|peer| peer.pid == pid && peer.loader);
+        let leads = |path: &&Path| path.end == End::Loader || path.hops.iter().any(|hop| loader(hop.pid));
+        self.paths.iter().filter(leads).map(|path| f64::from(path.seconds)).sum()
+    }
 }

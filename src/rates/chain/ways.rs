@@ -1,9 +1,9 @@
 //! The ways of single samples, and those of an interval's samples added up.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::paths::{ChainRates, End, Hop, Path, Peer};
+use super::paths::{ChainRates, End, Hop, Path, Peer, WaitedSet};
 use crate::sample::ProcessId;
 
 /// Most different paths kept of one interval; the rest is put together under an unknown end.
@@ -27,6 +27,7 @@ type Key = (Vec<Hop>, End, Option<Arc<str>>);
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     sums: HashMap<Key, (f64, f64)>,
+    sets: BTreeMap<Arc<str>, WaitedSet>,
     samples: u32,
     seconds: f64,
 }
@@ -45,6 +46,16 @@ impl Ways {
             sum.0 += way.share * seconds;
             sum.1 += way.share * seconds * way.idle;
         }
+    }
+
+    /// Notes the pipe that a sample of so many seconds waited at, and who writes to it.
+    pub(super) fn add_set(&mut self, (pipe, workers): &(Arc<str>, Vec<u32>), seconds: f64) {
+        if self.sets.len() >= PATHS && !self.sets.contains_key(pipe) {
+            return;
+        }
+        let set = self.sets.entry(Arc::clone(pipe)).or_default();
+        (set.pipe, set.workers) = (Arc::clone(pipe), workers.clone());
+        set.seconds += seconds as f32;
     }
 
     /// The interval's chain.
@@ -76,6 +87,7 @@ impl Ways {
         pids.dedup();
         let peers = pids.into_iter().map(peer).collect();
         let (samples, seconds) = (self.samples, self.seconds);
-        ChainRates { process, tid, samples, seconds, exact, wakes_s, paths, peers }
+        let sets = self.sets.into_values().collect();
+        ChainRates { process, tid, samples, seconds, exact, wakes_s, paths, peers, sets }
     }
 }
