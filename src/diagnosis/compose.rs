@@ -189,7 +189,7 @@ fn place(spec: &Spec, window: &Features) -> Option<String> {
             window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());
         each.max_by(|a, b| a.share.total_cmp(&b.share).then_with(|| b.line.cmp(&a.line)))
     };
-    let (words, found) = match spec.place {
+    let (words, found) = match (spec.instead)(window).map_or(spec.place, |instead| instead.place) {
         Place::Nowhere => return None,
         Place::Sync => ("it waits in", seen.and_then(|seen| seen.sync_lines.first())),
         Place::Loop => ("most of it in", of_loop()),

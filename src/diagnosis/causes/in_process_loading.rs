@@ -62,6 +62,7 @@ const NOT_SEEN: &str = "it is not seen whom the loop waits for most of the time:
 
 /// Threads of the program's own make the batches.
 const BY_THREADS: Instead = Instead {
+    place: Place::Nowhere,
     meaning: "threads of its own process make the batches and do not keep up",
     advice: advice![
         "Make the batches in processes instead of threads, or in more of them"
@@ -74,6 +75,7 @@ const BY_THREADS: Instead = Instead {
 
 /// The loop's own thread makes them, and torch's loader is not seen in it.
 const WITHOUT_LOADER: Instead = Instead {
+    place: Place::Loop,
     meaning: "the loop's own thread makes the batches itself",
     advice: advice![
         "Make the batches ahead of the loop, in processes of their own (the workers of a DataLoader, or a pool)"

@@ -54,7 +54,7 @@ pub(super) const CAUSE: Spec = Spec {
     against: &[WAIT_FOR_SOURCE],
     instead: |window| {
         let meaning = "threads of its own process wait for data that comes from elsewhere";
-        source::makers(window).map(|_| Instead { meaning, advice: ADVICE })
+        source::makers(window).map(|_| Instead { place: Place::Nowhere, meaning, advice: ADVICE })
     },
     ..Spec::of(Class::Io)
 };

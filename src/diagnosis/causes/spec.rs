@@ -88,6 +88,8 @@ pub struct Spec {
 /// A meaning and advice for a case of its own kind; see [`Spec`].
 #[derive(Debug, Clone, Copy)]
 pub(in crate::diagnosis) struct Instead {
+    /// See [`Spec::place`].
+    pub place: Place,
     /// See [`Spec::meaning`].
     pub meaning: &'static str,
     /// See [`Spec::advice`].

@@ -84,10 +84,10 @@ impl OwnThreads {
         self.cpu + self.disk + self.net + self.unknown
     }
 
-    /// The part of what is known in which they wait for what batches are made of.
+    /// The part in which they are seen to wait for what batches are made of.
     pub fn at_source(&self) -> f64 {
         let source = self.disk + self.net;
-        if source > 0.0 { source / (source + self.cpu) } else { 0.0 }
+        if source > 0.0 { source / self.total() } else { 0.0 }
     }
 }
 
