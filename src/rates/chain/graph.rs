@@ -252,7 +252,7 @@ impl<'a> Graph<'a> {
             let Some(seen) = thread.now else { return false };
             let known = |channel: &&Channel| channel.writers.contains(&trainer);
             let mut reads = seen.descriptors.iter().filter(|descriptor| !descriptor.writes);
-            let by_trainer = reads.any(|read| self.channels.get(&*read.link).is_some_and(|channel| known(&channel)));
+            let by_trainer = reads.any(|read| self.channels.get(&*read.link).is_some_and(known));
             matches!(thread.wait, Wait::Pipe | Wait::Socket | Wait::Poll) && (by_trainer || !self.exact)
         };
         let mains = self.threads.iter().filter(move |thread| thread.tid == thread.pid && thread.pid != trainer);
