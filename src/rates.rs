@@ -13,6 +13,7 @@
 
 pub mod addresses;
 pub mod chain;
+mod children;
 mod delta;
 mod device;
 pub mod frame;

@@ -243,6 +243,10 @@ impl Tree<'_> {
         match &way.end {
             End::Net(address) => Some(resource("net", address, way.share)),
             End::Lock(path) => Some(resource("lock", path, way.share)),
+            End::Children => {
+                let children = resource("process", "short-lived children", way.share);
+                Some(ChainNode { state: "cpu".into(), by: Some(Edge::Child.word().into()), ..children })
+            }
             End::Disk | End::Flush => {
                 let disk = self.window.io.disk.as_deref().unwrap_or_default();
                 Some(ChainNode { state: state(&way.end).into(), ..resource("disk", disk, way.share) })
@@ -260,7 +264,10 @@ impl Tree<'_> {
             }),
             End::Timer => Some(resource("timer", "", way.share)),
             End::Terminal => Some(resource("terminal", "", way.share)),
-            end => Some(ChainNode { state: state(end).into(), ..resource("unknown", "", way.share) }),
+            end => {
+                let name = way.name.as_deref().unwrap_or_default();
+                Some(ChainNode { state: state(end).into(), ..resource("unknown", name, way.share) })
+            }
         }
     }
 
@@ -281,7 +288,7 @@ fn state(end: &End) -> &'static str {
         End::Flush => "flush",
         End::Memory => "memory",
         End::Device => "device",
-        End::Net(_) | End::Lock(_) => "waits",
+        End::Net(_) | End::Lock(_) | End::Children => "waits",
         End::Timer => "sleeps",
         End::Stopped => "stopped",
         End::Terminal => "terminal",

@@ -40,7 +40,12 @@ pub(super) fn sync_lines(stacks: &StackSum, share: impl Fn(u32) -> f64, device_s
         }
         let candidate = matches!(
             place.activity,
-            Activity::Python | Activity::Forward | Activity::Optimizer | Activity::Copy | Activity::Report
+            Activity::Python
+                | Activity::Forward
+                | Activity::Optimizer
+                | Activity::Copy
+                | Activity::Report
+                | Activity::OtherWait
         );
         if !(candidate && place.user) {
             return 0;

@@ -2,7 +2,7 @@
 
 use crate::sample::Sample;
 
-use super::causes::{Cause, Judgement, Place, Spec};
+use super::causes::{Cause, Judgement, Place, Spec, own_work_leads};
 use super::class::{Class, Phase};
 use super::evidence::evidence;
 use super::features::Features;
@@ -41,7 +41,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         cause: judgement.cause,
         confidence: round(judgement.confidence, 2),
         summary: summary(judgement, spec, window),
-        shares: main.map(|main| spec.map_or(main.shares, |spec| (spec.shares)(main))),
+        shares: main.map(|main| spec.map_or(main.shares, |spec| (spec.shares)(window, main))),
         gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
         steps: steps(window),
         main_thread: main.and_then(|main| main.stacks.as_ref()).map(|stacks| MainThread {
@@ -86,7 +86,7 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
     let main = window.main.as_ref()?;
     let lost = window.lost_wait();
     let waits = matches!(judgement.class, Class::DataLoader | Class::Io | Class::Cpu);
-    if !waits || lost < LOST_WAIT || lost > NOTHING_LEFT {
+    if !waits || lost < LOST_WAIT || lost > NOTHING_LEFT || own_work_leads(window) {
         return None;
     }
     let of_rest = |share: f64| share / (1.0 - lost);
@@ -123,7 +123,7 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
             .into();
         }
         Class::Balanced => "Nothing costs the loop more than a few percent".to_owned(),
-        Class::Cpu if window.lost_wait() < LOST_WAIT => {
+        Class::Cpu if window.lost_wait() < LOST_WAIT || own_work_leads(window) => {
             idle(window).unwrap_or_else(|| "The loop runs on the CPU".into())
         }
         Class::DataLoader | Class::Io | Class::Cpu => waits(window),
@@ -137,8 +137,8 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
     }
     let mut text = match spec {
         Some(spec) => {
-            let alone = spec.without_workers.filter(|_| window.workers.is_none());
-            format!("{training}: {}", judgement.meaning.as_deref().or(alone).unwrap_or(spec.meaning))
+            let instead = (spec.instead)(window).map(|instead| instead.meaning);
+            format!("{training}: {}", judgement.meaning.as_deref().or(instead).unwrap_or(spec.meaning))
         }
         None => training,
     };
@@ -228,8 +228,9 @@ fn advice(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<
     };
     let Some(known) = known else { return Vec::new() };
     let bound = window.main.as_ref().and_then(|_| (known.bound)(window)).filter(|bound| *bound > 1.0);
-    let mut advice: Vec<Advice> = known
-        .advice
+    let instead = (known.instead)(window);
+    let mut advice: Vec<Advice> = instead
+        .map_or(known.advice, |instead| instead.advice)
         .iter()
         .map(|(title, why)| Advice {
             title: (*title).into(),
@@ -238,7 +239,7 @@ fn advice(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<
             predicted_step_ms: None,
         })
         .collect();
-    if let Some(first) = advice.first_mut() {
+    if let Some(first) = advice.first_mut().filter(|_| instead.is_none()) {
         (known.sharpen)(first, window);
     }
     advice

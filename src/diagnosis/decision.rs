@@ -5,14 +5,13 @@
 //! 3. which cause: the first in the order of [`Cause::ALL`] whose rule holds;
 //! 4. what could not be seen, or contradicts.
 
-use crate::rates::chain::paths::End;
 use crate::rates::stacks::Activity;
 
 use super::causes::starvation::{main_queues, others_hold};
 use super::causes::throttled::is_held_down;
 use super::causes::{Case, Cause, Finding, Judgement, Known, Loss};
 use super::class::{Class, Phase};
-use super::features::{Features, Workers};
+use super::features::{Chain, Features, Workers};
 use super::phases::{is_proven, not_training};
 use super::stats::percent;
 use super::thresholds::*;
@@ -37,6 +36,7 @@ thresholds! {
     NEIGHBOURS_TOO = 0.40, "confidence", "the smaller part of what the loop loses";
     STEAL = 0.10, "share", "a tenth of the CPU time is what a person would fix";
     STEAL_TOO = 0.50, "confidence", "who takes it is not seen";
+    SMALLER_PART = 0.50, "of the confidence", "it is a cause, and not the first to change";
     AT_REST = 0.90, "share", "workers that have nothing to do nearly all the time";
     TOO_MANY_TOO = 0.30, "confidence", "they cost memory, and little else";
 }
@@ -56,6 +56,12 @@ pub(super) fn judge(window: &Features, known: Known) -> Judgement {
         (Some(judgement), Loss::Workers(workers)) => of_workers(judgement, &case, workers),
         (judgement, _) => judgement.unwrap_or_else(|| without_cause(&case)),
     };
+    if let Some(less) = case.beside().and_then(|beside| Cause::ALL.iter().find_map(|cause| cause.judge(&beside)))
+        && let Some(cause) = less.cause.filter(|cause| judgement.cause != Some(*cause))
+    {
+        let text = format!("the loop waits for batches too, {} of the time", percent(case.lost));
+        judgement.others.push(Finding::of(cause, less.confidence * SMALLER_PART.value, text));
+    }
     qualify(&case, &mut judgement);
     judgement
 }
@@ -95,8 +101,7 @@ fn without_cause(case: &Case<'_>) -> Judgement {
 
 /// Share of the loop's time in a timer of its own.
 fn sleeps(case: &Case<'_>) -> f64 {
-    let ways = case.window.chain.iter().flat_map(|chain| &chain.ways);
-    ways.filter(|way| way.hops.is_empty() && way.end == End::Timer).map(|way| way.share).sum()
+    case.window.chain.as_ref().map_or(0.0, Chain::sleeps)
 }
 
 /// What else there is to say where workers are blamed for being slow: they may be waiting for their source all the same.

@@ -18,7 +18,7 @@ use crate::sample::{MountKind, ProcessId, ThreadRole};
 
 use super::stats;
 use super::thresholds::DEVICE_UNUSED;
-pub(super) use chain::{Chain, Part, Way, program};
+pub(super) use chain::{Chain, OwnThreads, Part, Way, program};
 pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
 pub(super) use workers::Workers;

@@ -14,7 +14,7 @@ thresholds! {
     BY_STATE = 0.99, "confidence", "the kernel says so";
     BY_STACKS = 0.85, "confidence", "frames of importing, compiling or validating on most samples";
     BY_QUIET = 0.90, "confidence", "a loop that waits for a long time is as quiet";
-    BY_LONG_WAIT = 0.50, "confidence", "it waits for somebody who is known: a step that takes longer than the window looks the same";
+    BY_LONG_WAIT = 0.50, "confidence", "it waits for somebody who is known, or sleeps and looks again: a step that takes longer than the window looks the same";
     BY_SILENCE = 0.80, "confidence", "a loop that trains would use the device that is there";
     BY_AGE = 0.60, "confidence", "young, busy and without a sign of a loop: it may be one that shows none";
 }
@@ -72,12 +72,13 @@ pub(super) fn is_proven(window: &Features, known: Known) -> bool {
 }
 
 /// Somebody who is known ends most of the loop's waits, and it goes on after them again and again: a loop, however little it
-/// computes itself. A rank that waits for the others in a collective has threads for that, and goes on seldom.
+/// computes itself. A rank waits for the others in a collective: that they compute must have been seen.
 fn waits_in_turn(window: &Features) -> bool {
     let setting_up =
         window.age_s.is_none_or(|age| age < STARTING) && window.growth_s.is_some_and(|rate| rate >= GROWING);
     let renewed = window.chain.as_ref().is_some_and(|chain| chain.renewed >= ALL_ALONG);
-    renewed && waits_for_somebody(window) && !setting_up && !window.communicates
+    let works = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Process) >= LARGER_HALF);
+    renewed && waits_for_somebody(window) && !setting_up && (works || !window.communicates)
 }
 
 /// Most of the loop's time ends at somebody who is known.
@@ -105,7 +106,10 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
             () if old || known.has_stepped || still => Phase::Idle,
             () => Phase::Init,
         };
-        let long_wait = phase != Phase::Hung && waits_for_somebody(window);
+        // Who sleeps and looks again may be retrying in the middle of a step, as under a lock.
+        let looks_again =
+            window.chain.as_ref().is_some_and(|chain| chain.renewed >= ALL_ALONG && chain.sleeps() >= LARGER_HALF);
+        let long_wait = phase != Phase::Hung && (waits_for_somebody(window) || looks_again);
         return Some((phase, if long_wait { BY_LONG_WAIT } else { BY_QUIET }));
     }
     if known.has_stepped || stepping {

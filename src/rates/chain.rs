@@ -104,7 +104,8 @@ fn activity(ways: &[Way], graph: &Graph<'_>, beside: &Beside, main: Wait) -> Opt
     for way in ways {
         let of = match (way.hops.first(), &way.end) {
             (None, End::Device) => LoopActivity::DeviceSync,
-            (None, End::Net(_)) => LoopActivity::Other,
+            (None, End::Net(_) | End::Children) => LoopActivity::Other,
+            (None, End::Unknown) if way.name.is_some() => LoopActivity::Other,
             (None, _) => return None,
             (Some(hop), _) => match hop.by {
                 _ if graph.is_loader(hop.pid, beside) => LoopActivity::InputWait,

@@ -59,6 +59,8 @@ pub struct ProcessStacks {
     pub main: Activities,
     /// Of them, in a validation loop.
     pub validation: u32,
+    /// Of them, in torch's `fetch`: its loader makes batches in this very thread.
+    pub in_fetch: u32,
     /// Samples of the thread that sends batches, and of them those in which it was sending.
     pub feeder: (u32, u32),
     /// Places of the main thread, the most frequent first, at most 32.
@@ -107,6 +109,9 @@ fn process_stacks(window: &StackWindow, role: ProcessRole, tid: Option<u32>) -> 
         out.main.add(activity, stack.samples);
         if role == ProcessRole::Trainer && is_validation(&seen) {
             out.validation = out.validation.saturating_add(stack.samples);
+        }
+        if seen.iter().any(|seen| seen.pattern == Pattern::Fetch) {
+            out.in_fetch = out.in_fetch.saturating_add(stack.samples);
         }
         if let Some((place, leaf)) = place(&seen) {
             let blocked = seen.first().is_some_and(|first| first.pattern == Pattern::Wait);

@@ -119,6 +119,24 @@ fn steps_of_the_loop() {
 }
 
 #[test]
+fn waits_for_somebody() {
+    let mine = "/home/me/t.py:9 main";
+    let future = ["P/threading.py:331 Condition.wait", "P/concurrent/futures/_base.py:451 Future.result", mine];
+    assert_eq!(trainer(&future), Activity::OtherWait);
+    let pipe = ["P/multiprocessing/connection.py:384 Connection._recv", mine];
+    assert_eq!(trainer(&pipe), Activity::OtherWait);
+    assert_eq!(
+        trainer(&["P/selectors.py:468 select", "P/asyncio/base_events.py:1894 _run_once", mine]),
+        Activity::OtherWait
+    );
+    // What is known further out says what the wait belongs to.
+    let logs = ["P/threading.py:331 wait", "S/site-packages/wandb/sdk/run.py:5 log", mine];
+    assert_eq!(trainer(&logs), Activity::Report);
+    let named = ["P/threading.py:331 wait", "P/concurrent/futures/_base.py:451 result", "/home/me/t.py:5 next_batch"];
+    assert_eq!(trainer(&named), Activity::QueueWait, "no loading: it waits");
+}
+
+#[test]
 fn loaders_of_the_users_own() {
     let count = |frames: &[&str]| {
         let stacks = process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, None);

@@ -55,6 +55,13 @@ impl TrainerRates {
         if self.exact { self.waited_s(Wait::LoaderPoll) } else { self.measured().input_wait }
     }
 
+    /// Seconds in which the thread ran or queued for a CPU, its process' compute threads ran for it, or it is not known.
+    #[must_use]
+    pub fn able_to_work_s(&self) -> f64 {
+        let compute_threads = (self.measured().host_busy - self.running_s).max(0.0);
+        self.waited_s(Wait::Running) + self.waited_s(Wait::Unknown) + compute_threads
+    }
+
     /// Corrects the split by samples of the same thread's stacks.
     pub(super) fn correct(&mut self, stacks: &Activities) {
         let Some(split) = self.split_s.shares_of(self.seconds_seen) else { return };
@@ -62,6 +69,7 @@ impl TrainerRates {
             split,
             polled: self.polled_s() / self.seconds_seen,
             disk_write: self.waited_s(Wait::DiskWrite) / self.seconds_seen,
+            able_to_work: self.able_to_work_s() / self.seconds_seen,
             run_delay: self.run_delay_share,
         };
         if let Some(corrected) = correct(&measured, stacks) {

@@ -1,5 +1,6 @@
 //! The workers' time budget: what the scheduler counted exactly, with the rest split by what the sampler saw.
 
+use super::children::{WAITS, explained};
 use super::delta::{Earlier, copied, rate};
 use super::frame::WorkerRates;
 use super::job::{JobFold, ProcessDelta};
@@ -42,7 +43,8 @@ pub(super) fn fold(
         rates.batches_s = rate(seen.and_then(|seen| seen.batches), batches_before, folded.seconds);
         if let Some((busy, runnable)) = scheduled(delta, seen, folded.seconds) {
             let (busy, runnable) = with_own_threads(busy, runnable, seen);
-            split(&mut rates, busy, runnable, seen);
+            let children = folded.children.get(&process.id.pid).copied().unwrap_or(0.0);
+            split(&mut rates, busy, runnable, seen, children);
         }
         rates
     });
@@ -85,12 +87,15 @@ fn with_own_threads(busy: f64, runnable: f64, sampled: Option<&SampledWorker>) -
 }
 
 /// Splits what is left beside `busy` and `runnable` between idle and I/O wait as the samples that saw the worker blocked do.
-/// Without samples the split stays unknown.
-fn split(rates: &mut WorkerRates, busy: f64, runnable: f64, sampled: Option<&SampledWorker>) {
+/// Without samples the split stays unknown. What is waited for from short-lived children, which compute for `children` cores,
+/// is work of the worker's.
+fn split(rates: &mut WorkerRates, busy: f64, runnable: f64, sampled: Option<&SampledWorker>, children: f64) {
+    let (seen, for_children) = sampled.map(|worker| Seen::with_children(worker, children)).unwrap_or_default();
+    let rest = (1.0 - busy - runnable).max(0.0);
+    let busy = busy + for_children.min(rest);
     rates.busy = Some(busy);
     rates.runnable = Some(runnable);
     let rest = (1.0 - busy - runnable).max(0.0);
-    let seen = sampled.map(Seen::of).unwrap_or_default();
     if seen.all() <= 0.0 {
         return;
     }
@@ -147,6 +152,25 @@ impl Seen {
             *weight += f64::from(count);
         }
         seen
+    }
+
+    /// The same without the waits for short-lived children, and the share of all that was those.
+    fn with_children(worker: &SampledWorker, cores: f64) -> (Self, f64) {
+        let mut seen = Self::of(worker);
+        let all = seen.all();
+        // Where calls cannot be read any poll may be torch's.
+        let may_be = |wait: Wait| WAITS.contains(&wait) && (wait != Wait::Poll || !worker.torch || worker.exact);
+        let counts = Wait::ALL.into_iter().zip(worker.counts);
+        let waits = counts.filter(|(wait, _)| may_be(*wait));
+        let waits: f64 = waits.map(|(_, count)| f64::from(count)).sum();
+        if cores <= 0.0 || waits <= 0.0 {
+            return (seen, 0.0);
+        }
+        let gone = waits * explained(cores, waits / all);
+        let elsewhere = gone.min(seen.elsewhere);
+        seen.elsewhere -= elsewhere;
+        seen.idle = (seen.idle - (gone - elsewhere)).max(0.0);
+        (seen, gone / all)
     }
 
     fn all(&self) -> f64 {
@@ -221,6 +245,17 @@ mod tests {
         let polls = [(Wait::Poll, 10), (Wait::Socket, 10)];
         assert!(close(idle(&polls, true, false), 0.5) && close(idle(&polls, true, true), 0.0));
         assert!(close(idle(&polls, false, false), 0.0));
+    }
+
+    #[test]
+    fn waits_for_short_lived_children_are_work() {
+        let with = |ticks| ProcessSample { children_ticks: Some(ticks), ..worker(20, 0, 0) };
+        let seen = seen(20, &[(Wait::Pipe, 12), (Wait::Child, 4), (Wait::LoaderPoll, 4)]);
+        for (ticks, busy, elsewhere) in [(70, 0.8, 0.0), (40, 0.4, 0.4), (0, 0.0, 0.8)] {
+            let rates = one(with(0), with(ticks), vec![seen.clone()]);
+            assert!(close(rates.busy, busy) && close(rates.io_wait, elsewhere), "{ticks}: {rates:?}");
+            assert!(close(rates.idle, 0.2), "{ticks}: {rates:?}");
+        }
     }
 
     #[test]

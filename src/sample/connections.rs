@@ -37,6 +37,9 @@ pub struct Channel {
     /// Of an internet socket: the remote address with its port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<Arc<str>>,
+    /// The other end is on this machine, and whoever holds it has not been looked for yet.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unsought: bool,
 }
 
 /// A process that waits for a lock on a file (`/proc/locks`).

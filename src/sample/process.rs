@@ -41,6 +41,10 @@ pub struct ProcessSample {
     pub user_ticks: u64,
     /// CPU time in kernel mode, clock ticks, all threads.
     pub system_ticks: u64,
+    /// CPU time of its children that have ended and were waited for, and of theirs, clock ticks (`/proc/PID/stat` fields 16
+    /// and 17); `None` in recordings that do not hold it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub children_ticks: Option<u64>,
     /// Page faults that needed no read from disk, since start.
     pub minor_faults: u64,
     /// Page faults that needed a read from disk, since start.

@@ -220,14 +220,22 @@ impl Connections {
         let waited = std::mem::take(&mut self.waited);
         let peers = waited.keys().filter_map(|link| self.sockets.get(link)?.peer());
         let held = self.held(waited.keys().chain(peers).map(|link| &**link).collect());
-        let channels: Vec<Channel> = waited.keys().map(|link| self.channel(link, &held)).collect();
+        let mut channels: Vec<Channel> = waited.keys().map(|link| self.channel(link, &held)).collect();
         let lasts = |channel: &&Channel| waited.get(&channel.link).is_some_and(|times| *times >= LASTING);
-        let lonely: Vec<Arc<str>> =
+        let mut lonely: Vec<Arc<str>> =
             channels.iter().filter(lasts).filter_map(|channel| self.lonely(channel)).collect();
         let denied = self.ends.values().any(|ends| ends.denied);
         let hidden =
             lonely.iter().filter(|link| self.host.looked_for(link) && (denied || self.host.denied())).count();
+        // Whose holder was found is still wanted: without that it is forgotten, and found anew.
+        let found = |link: &&Arc<str>| self.host.holders(link).next().is_some();
+        let peers = waited.keys().filter_map(|link| self.sockets.get(link)?.peer());
+        lonely.extend(waited.keys().chain(peers).filter(found).cloned());
         self.host.look_for(lonely, self.tick);
+        for channel in channels.iter_mut().filter(|channel| channel.remote.is_some() && channel.writers.is_empty()) {
+            let peer = self.sockets.get(&channel.link).and_then(Far::peer);
+            channel.unsought = peer.is_some_and(|peer| self.host.is_due(peer));
+        }
         self.host.go_on(&self.proc_root, &inside);
         let tick = self.tick;
         self.holders.retain(|_, seen| tick.saturating_sub(*seen) < LIST_EVERY);

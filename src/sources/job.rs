@@ -284,6 +284,8 @@ impl JobReader {
                 command: &process.command,
                 executable: process.executable.as_deref().and_then(Path::to_str),
                 library: process.library.is_some(),
+                rank: process.is_rank(),
+                works: process.works(),
                 device: !process.gpu_minors.is_empty() || self.gpu_pids.contains(pid),
             })
             .collect();

@@ -16,6 +16,9 @@ const MOST_THREADS: usize = 2048;
 const THREAD_FILE_MOST: usize = 64 << 10;
 /// Longest command line kept, bytes.
 const LONGEST_COMMAND: usize = 4096;
+/// A process that starts ranks and looks after them computes for less than this share of the time: torchrun looks every
+/// 0.1 s, and takes 0.01.
+const WORKS: f64 = 0.05;
 /// A thread's name is read again this many times after it was first seen: names are set after the start.
 const NAME_READS: u8 = 4;
 
@@ -217,6 +220,7 @@ impl Process {
             state: stat.state,
             user_ticks: stat.user_ticks,
             system_ticks: stat.system_ticks,
+            children_ticks: Some(stat.children_ticks),
             minor_faults: stat.minor_faults,
             major_faults: stat.major_faults,
             rss_bytes: stat.rss_pages.saturating_mul(rustix::param::page_size() as u64),
@@ -235,6 +239,18 @@ impl Process {
                 })
                 .collect(),
         }
+    }
+
+    /// It has threads that only a process that trains has: of collectives, or of autograd. torch's store of addresses has one
+    /// too (`pt_tcpstore_uv`), in a launcher as well.
+    pub fn is_rank(&self) -> bool {
+        let trains = |thread: &Thread| matches!(thread.role, ThreadRole::Communication | ThreadRole::Autograd);
+        self.threads.iter().any(trains)
+    }
+
+    /// Its main thread computes: it does more than to wait for others.
+    pub fn works(&self) -> bool {
+        self.threads.iter().any(|thread| thread.role == ThreadRole::Main && thread.pace.cpu >= WORKS)
     }
 
     /// I/O counters of one thread, read afresh.
@@ -329,7 +345,7 @@ fn role_of_name(name: &[u8]) -> ThreadRole {
         ThreadRole::Pin
     } else if name.starts_with(b"pt_autograd") {
         ThreadRole::Autograd
-    } else if name.starts_with(b"pt_nccl") || name.starts_with(b"pt_gloo") || name.starts_with(b"NCCL") {
+    } else if [b"pt_nccl".as_slice(), b"NCCL", b"pt_gloo", b"gloo_"].iter().any(|part| name.starts_with(part)) {
         ThreadRole::Communication
     } else {
         ThreadRole::Other

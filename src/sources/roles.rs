@@ -2,8 +2,9 @@
 //!
 //! torch's workers are known by their name (`pt_data_worker`, set with prctl by every start method). Other loaders'
 //! workers are known by their kinship: forks or re-executions of the trainer's own program, or `multiprocessing`
-//! children. A trainer is the process that such workers serve, or that holds a device, or that has a
-//! machine-learning library mapped; with none of these it is the target itself.
+//! children. A trainer is the process that such workers serve, or that holds a device, or that has threads of collectives or
+//! autograd: a rank, however it was started; or that has a machine-learning library mapped. With none of these it is the target
+//! itself.
 
 use std::collections::BTreeMap;
 use std::iter::successors;
@@ -28,6 +29,10 @@ pub struct Facts<'a> {
     pub library: bool,
     /// A GPU device file is open, or NVML lists the process.
     pub device: bool,
+    /// It has threads of collectives or of autograd.
+    pub rank: bool,
+    /// Its main thread computes.
+    pub works: bool,
 }
 
 /// Ancestors that are looked at: a reused PID could close a ring.
@@ -125,6 +130,14 @@ fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>
             found.push(fact.pid);
         }
     }
+    // Ranks take part in collectives, whoever started them and though they run its program (torch.multiprocessing.spawn).
+    let ranks = facts.iter().filter(|fact| fact.rank && !is_torch_worker(fact) && !is_helper(fact, by_pid));
+    let ranks: Vec<u32> = ranks.map(|fact| fact.pid).collect();
+    found.extend(&ranks);
+    // Whoever started them trains only if it computes itself.
+    let starts_ranks = |fact: &Facts<'_>| ranks.iter().any(|rank| is_below(*rank, fact.pid, by_pid));
+    let at_work = facts.iter().filter(|fact| fact.library && fact.works && !fact.rank && starts_ranks(fact));
+    found.extend(at_work.map(|fact| fact.pid));
     if found.is_empty() {
         // The topmost process with a library; where such a process runs other programs that have one too, it is a
         // launcher (torchrun) and those are the ranks.
@@ -262,6 +275,28 @@ mod tests {
         assert_eq!(roles[&10], ProcessRole::Launcher);
         let without_workers = assign(10, &facts[..3]);
         assert_eq!(words(&without_workers), ["launcher", "trainer", "trainer"]);
+    }
+
+    #[test]
+    fn spawned_ranks_are_trainers_and_whoever_only_waits_for_them_is_not() {
+        let spawned = "python -c from multiprocessing.spawn import spawn_main; spawn_main(7) --multiprocessing-fork";
+        let rank = |pid| Facts { library: true, rank: true, ..fact(pid, 10, "python", spawned) };
+        let mut facts = [
+            Facts { library: true, ..fact(10, 1, "python", "python train.py") },
+            fact(11, 10, "python", "python -c from multiprocessing.resource_tracker import main;main(5)"),
+            rank(12),
+            rank(13),
+            // Of a pool of the first rank's own.
+            Facts { library: true, ..fact(14, 12, "python", spawned) },
+            fact(15, 13, "pt_data_worker", spawned),
+        ];
+        let roles = ["launcher", "helper", "trainer", "trainer", "worker", "worker"];
+        assert_eq!(words(&assign(10, &facts)), roles);
+        facts[0].works = true;
+        assert_eq!(words(&assign(10, &facts))[0], "trainer");
+        // Without collectives they work for the one that started them.
+        facts.iter_mut().for_each(|fact| fact.rank = false);
+        assert_eq!(words(&assign(10, &facts[..4])), ["trainer", "helper", "worker", "worker"]);
     }
 
     #[test]

@@ -202,6 +202,11 @@ LABELS: tuple[Label, ...] = (
         hottest=("__getitem__",), fixed="storage_cases:disk_bandwidth",
     ),
     Label(
+        "thread-reads-ahead", "io", "disk-bandwidth",
+        "a thread of the trainer reads big files past the page cache into a short queue; no workers",
+        "storage_cases:thread_reads_ahead", wait=STARVED, needs=("real-disk",),
+    ),
+    Label(
         "mmap-cold", "io", "page-cache-miss",
         "random pages of mapped files that are never in memory, each access a major fault, on a busy disk",
         "storage_cases:mmap_cold", also_causes=("disk-bandwidth", "small-files"), wait=STARVED,

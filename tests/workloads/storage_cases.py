@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import mmap
 import os
+import queue
 import random
 import socket
+import threading
+from typing import Iterator
 
 import torch
 from torch.utils.data import IterableDataset
@@ -190,6 +193,32 @@ def disk_bandwidth(job: Job) -> None:
     one_thread()
     dataset = DirectFiles(dataset_files.shards(job.data), 8 * PIECE, 4)
     job.train(loader(dataset, batch_size=4, num_workers=job.workers(2)), gpu_step(job.take_gpu(), 0.015))
+
+
+class ReadAhead(threading.Thread):
+    """Reads samples ahead of the loop, in a thread of the trainer; the queue holds two batches."""
+
+    def __init__(self, dataset: DirectFiles, batch_size: int):
+        super().__init__(daemon=True)
+        self.dataset, self.batch_size = dataset, batch_size
+        self.ready: queue.Queue = queue.Queue(2)
+
+    def run(self) -> None:
+        while True:
+            self.ready.put(torch.stack([self.dataset[index] for index in range(self.batch_size)]))
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        while True:
+            yield self.ready.get()
+
+
+def thread_reads_ahead(job: Job) -> None:
+    one_thread()
+    feed = ReadAhead(DirectFiles(dataset_files.shards(job.data), 8 * PIECE, 4), batch_size=4)
+    feed.start()
+    step = gpu_step(job.take_gpu(), 0.015)
+    for number, batch in enumerate(job.batches(feed)):
+        step(number, batch)
 
 
 def mmap_cold(job: Job) -> None:

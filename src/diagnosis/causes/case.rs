@@ -30,6 +30,12 @@ pub(in crate::diagnosis) enum Loss<'a> {
     Wait(Part),
 }
 
+impl<'a> Loss<'a> {
+    fn of_batches(workers: Option<&'a Workers>) -> Self {
+        workers.map_or(Self::InProcess, Self::Workers)
+    }
+}
+
 /// What a rule looks at.
 #[derive(Debug, Clone)]
 pub(in crate::diagnosis) struct Case<'a> {
@@ -56,6 +62,7 @@ thresholds! {
     NO_LEAD = 0.55, "of the confidence", "the next part is as large: it may be that one as well";
     GUESSED = 0.80, "of the confidence", "whom a thread waits for was told from kernel functions and open descriptors, not from the call itself";
     LEAD = 0.30, "share", "so far ahead of the next part no window's error reaches";
+    AHEAD_OF_WAITS = 0.20, "share", "100 stacks know the difference of two shares of a half and a quarter to within 17 points (two standard errors)";
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
 
@@ -87,20 +94,41 @@ fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> 
     Some((part, LOST.at(lost) * BY_LEAD.at(lost - next) * seen))
 }
 
+/// The loop's own work costs it so much more than its waits for batches that no window's error reaches: that is what to change
+/// first. Without a device in use the model's part of it is no loss, it is the training. Stacks are needed: without them taking
+/// batches over, and loading them in this process, look like work.
+pub(in crate::diagnosis) fn own_work_leads(window: &Features) -> bool {
+    let Some((main, stacks)) = window.main.as_ref().and_then(|main| Some((main, main.stacks.as_ref()?))) else {
+        return false;
+    };
+    let own = match &window.gpu {
+        Some(_) => main.shares.host_busy.min(window.device_idle()),
+        None => main.shares.host_busy - stacks.shares.of_model(),
+    };
+    own - window.lost_wait() >= AHEAD_OF_WAITS.value
+}
+
 impl<'a> Case<'a> {
     pub fn new(window: &'a Features, main: &'a LoopThread, known: Known) -> Self {
         if let Some((part, sure)) = waits_elsewhere(window, main) {
             return Self { window, main, known, lost: 0.0, loss: Loss::Wait(part), sure, undisturbed: false };
         }
         let lost = window.lost_wait();
+        let batches = lost >= LOST_WAIT && !own_work_leads(window);
         let (loss, sure) = match (&window.gpu, &window.workers) {
-            (_, Some(workers)) if lost >= LOST_WAIT => (Loss::Workers(workers), LOST.at(lost)),
-            (_, None) if lost >= LOST_WAIT => (Loss::InProcess, LOST.at(lost)),
+            (_, workers) if batches => (Loss::of_batches(workers.as_ref()), LOST.at(lost)),
             (Some(gpu), _) if gpu.job_busy >= DEVICE_BUSY => (Loss::Busy(gpu), BUSY_DEVICE.at(gpu.job_busy)),
             (Some(gpu), _) => (Loss::Dry(gpu), DRY_DEVICE.at(1.0 - gpu.job_busy)),
             (None, _) => (Loss::NoDevice, NO_DEVICE.value),
         };
         Self { window, main, known, lost, loss, sure, undisturbed: false }
+    }
+
+    /// The waits for batches, where there are some and something else costs the loop more.
+    pub fn beside(&self) -> Option<Self> {
+        let other = matches!(self.loss, Loss::Dry(_) | Loss::NoDevice) && self.lost >= LOST_WAIT;
+        let loss = Loss::of_batches(self.window.workers.as_ref());
+        other.then(|| Self { loss, sure: LOST.at(self.lost), ..self.clone() })
     }
 
     /// A judgement on the case's own loss; `factor` below 1 where a sign is missing.

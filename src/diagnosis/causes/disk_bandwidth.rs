@@ -7,8 +7,7 @@ thresholds! {}
 pub(super) const CAUSE: Spec = Spec {
     headline: "the disk is at its limit",
     brief: "the disk is saturated",
-    meaning: "the workers wait for the disk",
-    without_workers: Some("the process that trains waits for the disk"),
+    meaning: "the batches wait for the disk",
     rule: &[
         LOOP_LOSES,
         SOURCE_IS_SLOW,
@@ -27,7 +26,7 @@ pub(super) const CAUSE: Spec = Spec {
         "Copy the data set to a faster local disk (NVMe instance store) before training"
             => "the disk is what the workers wait for";
         "Store the data smaller: compressed, cropped or resized once" => "fewer bytes per sample";
-        "Raise num_workers or prefetch_factor while the disk is not fully used"
+        "Raise num_workers or prefetch_factor, or let more threads read, while the disk is not fully used"
             => "more reads in flight give an SSD more to do at once";
     ],
     against: &[WAIT_FOR_SOURCE, &[(Signal::DiskBusy, Side::Under, "the disk has idle time")]],

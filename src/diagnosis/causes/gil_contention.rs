@@ -31,8 +31,14 @@ pub(super) const CAUSE: Spec = Spec {
         let main = case.main;
         let trains_on_cpu = case.computes_on_cpu() && !cpu_training::may_be_set_up(case);
         let idle = case.device_kept_idle().is_some() || trains_on_cpu;
-        let others_waits =
-            [Activity::Waiting, Activity::QueueWait, Activity::Collective, Activity::Sync, Activity::Graph];
+        let others_waits = [
+            Activity::Waiting,
+            Activity::QueueWait,
+            Activity::OtherWait,
+            Activity::Collective,
+            Activity::Sync,
+            Activity::Graph,
+        ];
         let other_wait = others_waits.map(|activity| main.share(activity)).iter().sum::<f64>() >= HARDLY;
         let takes_turns = main.waits(Wait::Running) >= TAKES_TURNS && case.trainer_cores() < COMPUTE_THREADS;
         let contends = main.other_threads.busy == 1 && main.waits(Wait::Futex) >= LOCK_WAITS && takes_turns;

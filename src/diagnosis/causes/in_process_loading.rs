@@ -1,5 +1,6 @@
-//! The main thread makes the batches itself.
+//! The loop's process makes the batches itself: its main thread, or threads of the program's own.
 
+use super::case::FOLLOWED;
 use super::*;
 
 thresholds! {
@@ -7,6 +8,7 @@ thresholds! {
     BY_READS = 0.85, "of the confidence", "without stacks the loop's own work cannot be told from loading";
     ON_ONE_CPU = 0.60, "confidence", "a small model that trains on the CPU looks much the same";
     TRAINING_INSTEAD = 0.40, "confidence", "nothing but the CPU is in use";
+    NOT_FOLLOWED = 0.60, "of the confidence", "whom the loop waits for most of the time could not be seen, and it may be no loading";
 }
 
 pub(super) const CAUSE: Spec = Spec {
@@ -18,11 +20,16 @@ pub(super) const CAUSE: Spec = Spec {
         "with stacks: at least `lost_wait` of the main thread's time lies below torch's _SingleProcessDataLoaderIter",
         "without stacks: the main thread waits for a disk, a pipe or a socket, or reads at least `inline_read` in \
          `mostly_reading`, while the device idles at least `dry`",
+        "or the loop waits for threads of its own process, which compute more than they wait for what they read",
+        "less sure where at least `larger_half` of the wait leads to somebody who could not be followed",
     ],
     judge: |case| {
         let by_reads = if case.main.stacks.is_some() { 1.0 } else { BY_READS.value };
         match case.loss {
-            Loss::InProcess => Some(case.of(Cause::InProcessLoading, by_reads)),
+            Loss::InProcess => {
+                let judgement = case.of(Cause::InProcessLoading, by_reads);
+                Some(if is_followed(case) { judgement } else { judgement.less_sure(NOT_FOLLOWED, NOT_SEEN) })
+            }
             Loss::Dry(_) if reads(case) => Some(case.of(Cause::InProcessLoading, by_reads)),
             Loss::NoDevice if case.computes_on_cpu() && reads(case) && case.trainer_cores() < COMPUTE_THREADS => {
                 let words = "no device is in use";
@@ -47,8 +54,51 @@ pub(super) const CAUSE: Spec = Spec {
     bound,
     shares,
     sharpen,
+    instead,
     ..Spec::of(Class::DataLoader)
 };
+
+const NOT_SEEN: &str = "it is not seen whom the loop waits for most of the time: it may be no batch";
+
+/// Threads of the program's own make the batches.
+const BY_THREADS: Instead = Instead {
+    meaning: "threads of its own process make the batches and do not keep up",
+    advice: advice![
+        "Make the batches in processes instead of threads, or in more of them"
+            => "Python code of one process runs in one thread at a time";
+        "Make what they do for a batch cheaper, or do it once and keep the result"
+            => "the loop waits for it in each step";
+        "Find it with `py-spy top --pid`" => "it names the lines of these threads";
+    ],
+};
+
+/// The loop's own thread makes them, and torch's loader is not seen in it.
+const WITHOUT_LOADER: Instead = Instead {
+    meaning: "the loop's own thread makes the batches itself",
+    advice: advice![
+        "Make the batches ahead of the loop, in processes of their own (the workers of a DataLoader, or a pool)"
+            => "loading then overlaps the training step";
+        "Make a batch cheaper, or make it once and keep the result" => "the loop waits for it in each step";
+        "Keep a data set that fits in memory as tensors on the device"
+            => "tiny samples cost more to send between processes than to make";
+    ],
+};
+
+fn instead(window: &Features) -> Option<Instead> {
+    if source::makers(window).is_some() {
+        return Some(BY_THREADS);
+    }
+    let stacks = window.main.as_ref()?.stacks.as_ref()?;
+    (!stacks.in_fetch).then_some(WITHOUT_LOADER)
+}
+
+/// The chain does not say otherwise: the larger part of what is lost does not lead to somebody unknown.
+fn is_followed(case: &Case<'_>) -> bool {
+    let Some(chain) = case.window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED) else {
+        return true;
+    };
+    chain.lost(Part::Unknown) < LARGER_HALF.value * case.lost
+}
 
 /// No workers, and the trainer reads data all the time. Stacks know better where there are some.
 fn reads(case: &Case<'_>) -> bool {
@@ -58,6 +108,9 @@ fn reads(case: &Case<'_>) -> bool {
 /// With stacks, what loading beside the step leaves of it.
 fn bound(window: &Features) -> Option<f64> {
     let main = window.main.as_ref()?;
+    if source::makers(window).is_some() {
+        return Some(window.without(window.lost_wait()));
+    }
     let Some(stacks) = &main.stacks else {
         return window.gpu.as_ref().map(|gpu| window.without(1.0 - gpu.job_busy));
     };
@@ -68,10 +121,10 @@ fn bound(window: &Features) -> Option<f64> {
 }
 
 /// A main thread that loads the batches itself waits for them while it works: without stacks its own work cannot be told
-/// from loading, so all of it counts as loading.
-fn shares(main: &LoopThread) -> TimeSplit {
+/// from loading, so all of it counts as loading where it reads.
+fn shares(window: &Features, main: &LoopThread) -> TimeSplit {
     let mut shares = main.shares;
-    if main.stacks.is_none() {
+    if main.stacks.is_none() && main.reading >= MOSTLY_READING && source::makers(window).is_none() {
         shares.input_wait += main.running;
         shares.host_busy -= main.running;
     }

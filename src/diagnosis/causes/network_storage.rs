@@ -7,11 +7,16 @@ thresholds! {
     BY_FUSE = 0.80, "of the confidence", "what is behind a user-space file system is not seen";
 }
 
+const ADVICE: &[(&str, &str)] = advice![
+    "Copy or cache the data set on a local disk" => "each sample waits for a round trip";
+    "Raise num_workers or read ahead asynchronously" => "more requests in flight hide the latency";
+    "Pack samples into shards of 100 MB and more, and stream them" => "one request then brings many samples";
+];
+
 pub(super) const CAUSE: Spec = Spec {
     headline: "the data comes over the network",
     brief: "data comes over the network",
     meaning: "the workers wait for data that comes from elsewhere",
-    without_workers: Some("the process that trains waits for data that comes from elsewhere"),
     rule: &[
         LOOP_LOSES,
         SOURCE_IS_SLOW,
@@ -33,6 +38,10 @@ pub(super) const CAUSE: Spec = Spec {
                 return of(NO_DISK.value).map(|judgement| judgement.doubt(words));
             }
         }
+        // Threads of the loop's own process that make the batches.
+        if source::makers(case.window).is_some_and(|threads| threads.net > threads.disk) {
+            return of(1.0);
+        }
         of(BY_FUSE.value).filter(|_| io.fuse)
     },
     signals: &[WORKER_WAIT, MOUNTS, "/proc/PID/mountstats of NFS mounts", MAIN_WAIT],
@@ -41,11 +50,11 @@ pub(super) const CAUSE: Spec = Spec {
     confirmed: Confirmed::LabelledWorkloads,
     limits: "a slow pipe, a local service or a sleep in the data set look like it; a remote volume that shows up as \
              a block device (EBS, iSCSI) counts as a disk",
-    advice: advice![
-        "Copy or cache the data set on a local disk" => "each sample waits for a round trip";
-        "Raise num_workers or read ahead asynchronously" => "more requests in flight hide the latency";
-        "Pack samples into shards of 100 MB and more, and stream them" => "one request then brings many samples";
-    ],
+    advice: ADVICE,
     against: &[WAIT_FOR_SOURCE],
+    instead: |window| {
+        let meaning = "threads of its own process wait for data that comes from elsewhere";
+        source::makers(window).map(|_| Instead { meaning, advice: ADVICE })
+    },
     ..Spec::of(Class::Io)
 };

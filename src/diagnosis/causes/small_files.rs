@@ -7,8 +7,7 @@ thresholds! {}
 pub(super) const CAUSE: Spec = Spec {
     headline: "many small reads",
     brief: "many small reads: latency, not bandwidth",
-    meaning: "many small reads keep the workers waiting",
-    without_workers: Some("many small reads keep the process that trains waiting"),
+    meaning: "many small reads keep the batches waiting",
     rule: &[
         LOOP_LOSES,
         SOURCE_IS_SLOW,

@@ -1,7 +1,7 @@
 //! Batches wait for their source: how surely, for all causes of that alike.
 
-use super::case::{Case, Loss};
-use super::{Cause, Judgement, slow_samples};
+use super::case::{Case, FOLLOWED, Loss};
+use super::{Cause, Features, Judgement, OwnThreads, slow_samples};
 use crate::diagnosis::thresholds::*;
 
 thresholds! {
@@ -11,15 +11,28 @@ thresholds! {
     DISK_NOT_BUSY = 0.85, "of the confidence", "a disk that is not busy may be slow by its latency alone, or by what is in front of it";
 }
 
+/// The threads of the process that make the batches, where the loop waits for such most of what it loses and has no workers.
+pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
+    let followed = window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED);
+    let threads = followed.filter(|_| window.workers.is_none())?.own_threads();
+    let lost = window.lost_wait();
+    (lost >= LOST_WAIT && threads.total() >= LARGER_HALF.value * lost).then_some(threads)
+}
+
 const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to: MOSTLY_IO };
 
-/// How sure it is that the source is waited for, by the workers or by a main thread that loads itself.
+/// How sure it is that the source is waited for, by the workers, by threads that make batches, or by a main thread that loads
+/// itself.
 fn waited_for(case: &Case<'_>) -> Option<f64> {
     match case.loss {
         Loss::Workers(_) if slow_samples::by_period(case).is_some() => None,
         Loss::Workers(workers) => {
             let part = workers.io_wait / workers.active();
             (workers.active() > HARDLY && part >= WORKERS_IO).then(|| case.sure * FACTOR.at(part))
+        }
+        Loss::InProcess if let Some(threads) = makers(case.window) => {
+            let part = threads.at_source();
+            (part >= WORKERS_IO).then(|| case.sure * FACTOR.at(part))
         }
         Loss::InProcess => {
             let main = case.main;
@@ -37,7 +50,10 @@ pub(super) fn judgement(case: &Case<'_>, cause: Cause, factor: f64) -> Option<Ju
     let judgement = Judgement::of(cause, waited_for(case)? * factor);
     Some(match case.loss {
         Loss::InProcess => {
-            let words = "the main thread reads the batches itself: workers would read ahead";
+            let words = match makers(case.window) {
+                Some(_) => "a thread of the process reads the batches: more of them would have more reads in flight",
+                None => "the main thread reads the batches itself: workers would read ahead",
+            };
             judgement.other(Cause::InProcessLoading, READS_ITSELF, words)
         }
         _ => judgement,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Case, Judgement};
+use super::{Case, Judgement, own_work_leads};
 use crate::diagnosis::class::Class;
 use crate::diagnosis::features::{Features, LoopThread, Part};
 use crate::diagnosis::parts::Advice;
@@ -51,8 +51,6 @@ pub struct Spec {
     pub brief: &'static str,
     /// What it means, for a sentence: "… because <meaning>".
     pub meaning: &'static str,
-    /// The same where there are no workers, if `meaning` speaks of them.
-    pub without_workers: Option<&'static str>,
     /// What has to be the case, in the order in which it is looked at. Names of thresholds stand in backticks.
     pub rule: &'static [&'static str],
     /// Where the numbers come from.
@@ -78,11 +76,22 @@ pub struct Spec {
     /// How many times faster the loop can get at most without it; `None` where that cannot be said.
     pub(in crate::diagnosis) bound: fn(&Features) -> Option<f64>,
     /// Where the loop's time goes, when it is this that holds it back.
-    pub(in crate::diagnosis) shares: fn(&LoopThread) -> TimeSplit,
+    pub(in crate::diagnosis) shares: fn(&Features, &LoopThread) -> TimeSplit,
+    /// What stands in place of its meaning and its advice in a case of its own kind.
+    pub(in crate::diagnosis) instead: fn(&Features) -> Option<Instead>,
     /// Gives the first advice the numbers of this run.
     pub(in crate::diagnosis) sharpen: fn(&mut Advice, &Features),
     /// The same cause in another class.
     pub(super) elsewhere: Option<&'static Spec>,
+}
+
+/// A meaning and advice for a case of its own kind; see [`Spec`].
+#[derive(Debug, Clone, Copy)]
+pub(in crate::diagnosis) struct Instead {
+    /// See [`Spec::meaning`].
+    pub meaning: &'static str,
+    /// See [`Spec::advice`].
+    pub advice: &'static [(&'static str, &'static str)],
 }
 
 /// A signal on the wrong side of its threshold, and what that means.
@@ -121,7 +130,6 @@ impl Spec {
             headline: "",
             brief: "",
             meaning: "",
-            without_workers: None,
             rule: &[],
             signals: &[],
             source: "",
@@ -138,7 +146,8 @@ impl Spec {
                 Class::Cpu => on_the_host,
                 _ => |_| None,
             },
-            shares: |main| main.shares,
+            shares: |_, main| main.shares,
+            instead: |_| None,
             sharpen: |_, _| {},
             elsewhere: None,
         }
@@ -160,7 +169,7 @@ impl Spec {
 fn on_the_host(window: &Features) -> Option<f64> {
     let lost = window.lost_wait();
     match &window.gpu {
-        _ if lost >= LOST_WAIT => Some(window.without(lost)),
+        _ if lost >= LOST_WAIT && !own_work_leads(window) => Some(window.without(lost)),
         gpu => gpu.as_ref().map(|gpu| window.without(1.0 - gpu.job_busy)),
     }
 }

@@ -8,7 +8,8 @@ pub(super) const LOOP_LOSES: &str =
     "the loop loses at least `lost_wait` of its time waiting for batches while the device is idle";
 /// The workers, or the main thread where there are none, wait for their source.
 pub(super) const SOURCE_IS_SLOW: &str = "waiting for their source is at least `workers_io` of the workers' active \
-    time; without workers, the main thread waits for a disk more than it runs";
+    time; without workers, the main thread waits for a disk more than it runs, or threads of its own process that it waits \
+    for are at their source at least `workers_io` of the time";
 /// The loop loses time, or the main thread itself queues.
 pub(super) const SHORT_OF_CPU: &str = "the loop loses at least `lost_wait` of its time waiting for batches, or its \
     own thread, or one that it waits for, queues for a CPU at least `main_run_delay` of its runnable time and `lost_wait` of all the time";

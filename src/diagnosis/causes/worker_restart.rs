@@ -5,6 +5,7 @@ use super::*;
 thresholds! {
     RESTART = 20.0, "s", "starting a spawned worker takes 2 to 6 s of imports: a tenth of the loop and more at this distance";
     ONE_SET = 2.0, "s", "workers that are new within this time belong to one set: they are started one after the other";
+    A_POLL = 0.02, "share", "8 of the 400 samples of 8 s: torch waits in this poll for workers and for nothing else";
     EPOCHS = 0.90, "of the confidence", "the distance of two starts says what the epochs are like only so far";
 }
 
@@ -12,10 +13,19 @@ pub(super) const CAUSE: Spec = Spec {
     headline: "workers are restarted at each epoch",
     brief: "workers are rebuilt at each epoch",
     meaning: "the set of workers is started anew again and again",
-    rule: &[LOOP_LOSES, "whole sets of workers were started twice within `restart`"],
+    rule: &[
+        LOOP_LOSES,
+        "whole sets of workers were started twice within `restart`",
+        "or no worker lives long enough to be seen, and the loop is in torch's poll for workers at least `a_poll`, while less \
+         than `larger_half` of what is lost is loading in this process or a wait of another kind",
+    ],
     judge: |case| {
         // torch's loader waits in a poll of its own, for workers: where none lives long enough to be seen, each set is short.
-        if matches!(case.loss, Loss::InProcess) && case.main.exact && case.main.waits(Wait::LoaderPoll) >= LOST_WAIT {
+        // Only batches that are seen being made in this process, or waits of another kind, speak for another loader.
+        let polled = case.main.waits(Wait::LoaderPoll);
+        let elsewhere = case.main.stacks.as_ref().map_or(case.lost - polled, LoopStacks::loading);
+        let short_sets = polled >= A_POLL && elsewhere < LARGER_HALF.value * case.lost;
+        if matches!(case.loss, Loss::InProcess) && case.main.exact && short_sets {
             return Some(case.of(Cause::WorkerRestart, EPOCHS));
         }
         let workers = case.slow_workers()?;

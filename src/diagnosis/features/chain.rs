@@ -40,7 +40,7 @@ pub(in crate::diagnosis) enum Part {
 pub(in crate::diagnosis) struct Way {
     pub hops: Vec<Hop>,
     pub end: End,
-    /// Of a lock: which file.
+    /// Of a lock: which file. Of an unknown end: an address of this machine.
     pub name: Option<Arc<str>>,
     /// Share of the loop's time.
     pub share: f64,
@@ -64,8 +64,66 @@ pub(in crate::diagnosis) struct Chain {
     pub peers: Vec<Peer>,
 }
 
+/// The threads of the loop's own process that it waits for, and what they do meanwhile: shares of the loop's time, as far as
+/// the device was idle.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::diagnosis) struct OwnThreads {
+    /// They run.
+    pub cpu: f64,
+    /// They wait for a disk or for memory.
+    pub disk: f64,
+    /// For an answer from elsewhere.
+    pub net: f64,
+    /// For something that could not be followed.
+    pub unknown: f64,
+}
+
+impl OwnThreads {
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.cpu + self.disk + self.net + self.unknown
+    }
+
+    /// The part of what is known in which they wait for what batches are made of.
+    pub fn at_source(&self) -> f64 {
+        let source = self.disk + self.net;
+        if source > 0.0 { source / (source + self.cpu) } else { 0.0 }
+    }
+}
+
 /// Threads on a way, its end, and its name.
 type Key<'a> = (&'a [Hop], &'a End, &'a Option<Arc<str>>);
+
+/// Ways of earlier ticks that ended at an address of this machine whose holder was not looked for yet: once it is known where
+/// that leads, they led there too, in the same parts as the others.
+fn settle(sums: &mut HashMap<Key<'_>, (f64, f64)>, peers: &[Peer]) {
+    let unsettled = sums.keys().filter_map(|key| match key {
+        (hops, End::Unknown, Some(address)) => Some((*key, *hops, address)),
+        _ => None,
+    });
+    let unsettled: Vec<_> = unsettled.collect();
+    let is_at = |hop: &Hop, address: &Arc<str>| {
+        peers.iter().any(|peer| peer.pid == hop.pid && peer.addresses.contains(address))
+    };
+    for (key, hops, address) in unsettled {
+        let leads_on = |(way, end, _): &Key<'_>| match way.strip_prefix(hops) {
+            Some([]) => matches!(end, End::Net(net) if net == address),
+            Some([next, ..]) => is_at(next, address),
+            None => false,
+        };
+        let settled: Vec<_> = sums.iter().filter(|(way, _)| leads_on(way)).map(|(way, sum)| (*way, sum.0)).collect();
+        let all: f64 = settled.iter().map(|(_, seconds)| seconds).sum();
+        if all <= 0.0 {
+            continue;
+        }
+        let (seconds, lost) = sums.remove(&key).unwrap_or_default();
+        for (way, of_way) in settled {
+            let sum = sums.entry(way).or_default();
+            sum.0 += seconds * of_way / all;
+            sum.1 += lost * of_way / all;
+        }
+    }
+}
 
 impl Chain {
     pub(super) fn of(span: &Span<'_>) -> Option<Self> {
@@ -91,7 +149,10 @@ impl Chain {
             }
             for peer in &one.peers {
                 match chain.peers.iter_mut().find(|known| known.pid == peer.pid) {
-                    Some(known) => known.loader = peer.loader,
+                    Some(known) => {
+                        known.loader = peer.loader;
+                        known.addresses.extend(peer.addresses.iter().cloned());
+                    }
                     None => chain.peers.push(peer.clone()),
                 }
             }
@@ -99,6 +160,7 @@ impl Chain {
         if seconds <= 0.0 {
             return None;
         }
+        settle(&mut sums, &chain.peers);
         let ways = sums.into_iter().map(|((hops, end, name), (sum, lost))| Way {
             part: chain.part(hops, end),
             hops: hops.to_vec(),
@@ -122,6 +184,7 @@ impl Chain {
                 End::Disk | End::Flush | End::Memory => Part::Storage,
                 End::Device => Part::Device,
                 End::Net(_) => Part::Remote,
+                End::Children => Part::Process,
                 End::Lock(_) => Part::FileLock,
                 End::Loader => Part::Loader,
                 End::Timer | End::Stopped | End::Terminal | End::Asked | End::Unknown => Part::Unknown,
@@ -139,9 +202,28 @@ impl Chain {
             Some(_) if matches!(end, End::Asked | End::Unknown) => Part::Unknown,
             Some(_) => Part::Process,
             None if matches!(end, End::Net(_)) => Part::Remote,
+            None if *end == End::Children => Part::Process,
             None if matches!(end, End::Asked | End::Unknown | End::Timer) => Part::Unknown,
             None => Part::OwnThread,
         }
+    }
+
+    /// The threads of its process that the loop waits for: not by the interpreter lock, and not for other processes.
+    pub fn own_threads(&self) -> OwnThreads {
+        let mut threads = OwnThreads::default();
+        for way in &self.ways {
+            let own = way.hops.iter().all(|hop| hop.pid == self.process.pid);
+            if !own || way.hops.first().is_none_or(|hop| hop.by != Edge::Thread) {
+                continue;
+            }
+            *match way.end {
+                End::Cpu => &mut threads.cpu,
+                End::Disk | End::Memory => &mut threads.disk,
+                End::Net(_) => &mut threads.net,
+                _ => &mut threads.unknown,
+            } += way.lost;
+        }
+        threads
     }
 
     fn is_loader(&self, pid: u32) -> bool {
@@ -160,6 +242,12 @@ impl Chain {
     /// Share of the time in a kind of part.
     pub fn share(&self, part: Part) -> f64 {
         self.ways.iter().filter(|way| way.part == part).map(|way| way.share).sum()
+    }
+
+    /// Share of the time in a timer of the loop's own.
+    pub fn sleeps(&self) -> f64 {
+        let own = self.ways.iter().filter(|way| way.hops.is_empty() && way.end == End::Timer);
+        own.map(|way| way.share).sum()
     }
 
     /// What is lost to each kind that there are ways of.
@@ -181,6 +269,7 @@ impl Chain {
         let last = way.hops.last();
         Some(match (&way.end, &way.name) {
             (End::Net(address), _) => address.to_string(),
+            (End::Children, _) => "a command that is started anew each time".to_owned(),
             (End::Lock(path), _) => crate::text::sanitise(path).into_owned(),
             (_, Some(path)) => format!("{}, held by {}", crate::text::sanitise(path), name(last?.pid)),
             _ if last?.pid == self.process.pid => format!("thread {}", last?.tid),
@@ -203,4 +292,36 @@ pub(in crate::diagnosis) fn program(peer: &Peer) -> String {
     let name = script.filter(|_| is_python).map_or_else(|| peer.comm.to_string(), base);
     let name = if name.is_empty() { "process".to_owned() } else { name };
     crate::text::sanitise(&name).into_owned()
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_to_an_address_whose_holder_is_known_by_now_lead_there() {
+        let (address, none): (Option<Arc<str>>, _) = (Some("127.0.0.1:80".into()), None);
+        let network = |pid| Hop { by: Edge::Network, pid, tid: pid };
+        let own = [Hop { by: Edge::Thread, pid: 1, tid: 2 }];
+        let (to_8, to_9) = ([own[0].clone(), network(8)], [own[0].clone(), network(9)]);
+        let peer = |pid, address: &str| Peer { pid, addresses: vec![address.into()], ..Peer::default() };
+        let peers = [peer(8, "127.0.0.1:80"), peer(9, "127.0.0.1:81")];
+        let ends = [End::Cpu, End::Disk, End::Unknown];
+        let early: Key<'_> = (&own, &ends[2], &address);
+        let later: [Key<'_>; 3] = [(&to_8, &ends[0], &none), (&to_8, &ends[1], &none), (&to_9, &ends[0], &none)];
+        let mut sums = HashMap::from([
+            (early, (4.0, 2.0)),
+            (later[0], (3.0, 3.0)),
+            (later[1], (1.0, 0.0)),
+            (later[2], (7.0, 7.0)),
+        ]);
+        settle(&mut sums, &peers);
+        assert_eq!(later.map(|way| sums[&way]), [(6.0, 4.5), (2.0, 0.5), (7.0, 7.0)]);
+        assert_eq!(sums.len(), 3);
+        // Nobody is known there: it stays unknown.
+        let mut alone = HashMap::from([(early, (4.0, 2.0)), (later[2], (7.0, 7.0))]);
+        settle(&mut alone, &peers);
+        assert_eq!((alone[&early], alone[&later[2]]), ((4.0, 2.0), (7.0, 7.0)));
+    }
 }

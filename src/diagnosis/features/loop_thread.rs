@@ -91,6 +91,8 @@ pub(in crate::diagnosis) struct LoopStacks {
     pub shares: LoopShares,
     /// Share in validation loops.
     pub validation: f64,
+    /// torch's loader makes batches in this thread.
+    pub in_fetch: bool,
     /// Samples that this rests on.
     pub samples: u32,
     /// Functions, largest share first.
@@ -120,7 +122,7 @@ impl LoopThread {
     pub(super) fn of(span: &Span<'_>) -> Option<Self> {
         let mut measured = Measured::default();
         let mut main = Self { exact: true, ..Self::default() };
-        let mut seen = 0.0;
+        let (mut seen, mut able_to_work) = (0.0, 0.0);
         let (mut delay, mut cpu, mut read) = (Mean::default(), Mean::default(), Mean::default());
         for frame in &span.frames {
             let mut reads = false;
@@ -128,6 +130,7 @@ impl LoopThread {
                 seen += trainer.seconds_seen;
                 measured.split += trainer.measured();
                 measured.polled += trainer.polled_s();
+                able_to_work += trainer.able_to_work_s();
                 main.running += trainer.running_s;
                 main.by_wait.iter_mut().zip(trainer.by_wait_s).for_each(|(sum, wait)| *sum += f64::from(wait));
                 main.exact &= trainer.exact || trainer.samples == 0;
@@ -154,6 +157,7 @@ impl LoopThread {
             split: measured.split.map(|seconds| seconds / seen),
             polled: measured.polled / seen,
             disk_write: main.waits(Wait::DiskWrite),
+            able_to_work: able_to_work / seen,
             run_delay: delay.get(),
         };
         main.reading /= span.frames.len().max(1) as f64;
@@ -174,6 +178,7 @@ impl LoopThread {
         let share = |samples: u32| corrected.share(samples);
         self.stacks = Some(LoopStacks {
             validation: (f64::from(sum.validation) / total as f64).min(1.0),
+            in_fetch: sum.in_fetch > 0,
             samples: u32::try_from(total).unwrap_or(u32::MAX),
             hottest: hottest_functions(&sum, share),
             sync_lines: sync_lines(&sum, share, measured.split.device_sync),

@@ -1,5 +1,6 @@
 //! The wait-for graph of one tick, and how a wait is followed through it.
 
+mod children;
 mod descriptors;
 mod follow;
 
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use super::Beside;
 use super::paths::{Hop, Peer};
 use super::ways::Way;
+use crate::rates::children::short_lived;
 use crate::rates::wait::Wait;
 use crate::sample::{
     Access, Channel, JobSample, LockWait, Observation, ProcessId, ProcessRole, ProcessSample, ThreadRole,
@@ -43,6 +45,8 @@ struct Thread<'a> {
     cursor: usize,
     now: Option<&'a Observation>,
     wait: Wait,
+    /// The part of its waits that is for short-lived children of its process, where nobody else is known, 0–1.
+    for_children: f64,
 }
 
 /// The threads of one tick and what joins their processes.
@@ -104,6 +108,7 @@ impl<'a> Graph<'a> {
         let outside = connections.outside.as_slice();
         let processes: HashMap<u32, &ProcessSample> =
             job.processes.iter().chain(outside).map(|process| (process.id.pid, process)).collect();
+        let children = short_lived(before, job);
         let mut threads = Vec::new();
         let mut by_process: HashMap<u32, Vec<usize>> = HashMap::new();
         for process in &sampler.processes {
@@ -128,6 +133,11 @@ impl<'a> Graph<'a> {
                     cursor: 0,
                     now: None,
                     wait: Wait::Unknown,
+                    for_children: children::part_of(
+                        pid,
+                        &children,
+                        thread.samples().filter_map(|(_, place)| waits.get(place as usize).copied()),
+                    ),
                 });
             }
         }
@@ -285,12 +295,17 @@ impl<'a> Graph<'a> {
 
     pub(super) fn peer(&self, pid: u32, beside: &Beside) -> Peer {
         let known = self.processes.get(&pid);
+        let reached = self.channels.values().filter(|channel| channel.writers.contains(&pid));
+        let mut addresses: Vec<Arc<str>> = reached.filter_map(|channel| channel.remote.clone()).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
         Peer {
             pid,
             inside: self.inside_pids.contains(&pid),
             command: known.map(|process| Arc::clone(&process.command)).unwrap_or_default(),
             comm: known.map(|process| Arc::clone(&process.comm)).unwrap_or_default(),
             loader: self.is_loader(pid, beside),
+            addresses,
         }
     }
 }

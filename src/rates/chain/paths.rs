@@ -35,6 +35,8 @@ named_enum! {
 pub enum End {
     /// Running, or ready to run.
     Cpu,
+    /// Children of its process that live for a moment each: a command that is started anew for each step. They compute.
+    Children,
     /// Waiting to read from a disk.
     Disk,
     /// Waiting for written data to reach a disk.
@@ -79,7 +81,7 @@ pub struct Path {
     pub hops: Vec<Hop>,
     /// What the last of them does.
     pub end: End,
-    /// Of a lock, or a connection: which.
+    /// Of a lock: which file. Of an unknown end: an address of this machine whose holder was not looked for yet.
     pub name: Option<Arc<str>>,
     /// Seconds of the loop's time.
     pub seconds: f32,
@@ -101,6 +103,9 @@ pub struct Peer {
     /// Batches come from it: it is one of torch's workers, or a process of the job that works ahead of the loop.
     #[serde(default)]
     pub loader: bool,
+    /// Addresses that it is reached at over connections of this machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<Arc<str>>,
 }
 
 /// Data workers that share the pipe over which the loop gets their batches: one loader.

@@ -41,6 +41,8 @@ struct Scene {
     /// The workers are not torch's.
     own_workers: bool,
     device_pct: Option<u32>,
+    /// CPU use of children of this process that were never seen, cores.
+    children: Option<(u32, f64)>,
 }
 
 fn running() -> Observation {
@@ -95,7 +97,7 @@ fn without_call(seen: &Observation) -> Observation {
 }
 
 fn pipe(link: &str, readers: &[u32], writers: &[u32]) -> Channel {
-    Channel { link: link.into(), readers: readers.into(), writers: writers.into(), remote: None }
+    Channel { link: link.into(), readers: readers.into(), writers: writers.into(), ..Channel::default() }
 }
 
 impl Scene {
@@ -143,6 +145,10 @@ impl Scene {
             } else {
                 "python".into()
             },
+            children_ticks: self
+                .children
+                .filter(|(of, _)| *of == pid)
+                .map(|(_, cores)| (at as f64 * cores * 100.0).round() as u64),
             threads: of(pid)
                 .map(|actor| ThreadSample {
                     tid: actor.tid,
@@ -387,10 +393,50 @@ fn sockets_end_at_a_process_or_an_address() {
             asks().channel(pipe(SOCKET, &[TRAINER], &[30])).outside(30, &[running()]),
             vec!["reads 30 Cpu 100"],
         ),
+        (
+            "whoever is there was not looked for",
+            asks().channel(Channel { unsought: true, ..remote(&[]) }),
+            vec!["Unknown 100"],
+        ),
+        ("whoever is there is not sampled yet", asks().channel(remote(&[30])), vec!["Unknown 100"]),
         ("its peer is gone", asks().channel(pipe(SOCKET, &[TRAINER], &[])), vec!["Unknown 100"]),
         ("nothing is known of it", asks(), vec!["Unknown 100"]),
     ] {
         assert_eq!(scene.ways(), ways, "{name}");
+    }
+}
+
+#[test]
+fn children_that_live_for_a_moment_are_told_by_what_they_compute() {
+    const GONE: u64 = 4000;
+    let waits = |seen: &Observation, cores: f64| {
+        let does = [seen.clone(), running()];
+        Scene { children: Some((TRAINER, cores)), ..Scene::default() }.main(TRAINER, &does)
+    };
+    let ends = Observation { argument: Some(GONE), ..call(61) };
+    for (name, scene, ways) in [
+        ("what it writes", waits(&reads(PIPE), 0.45), vec!["Cpu 48", "Children 52"]),
+        ("its end", waits(&ends, 0.45), vec!["Cpu 48", "Children 52"]),
+        ("beside another child", waits(&ends, 0.45).main(11, &[running()]), vec!["Cpu 48", "Children 52"]),
+        ("they explain a part", waits(&reads(PIPE), 0.2), vec!["Cpu 48", "Unknown 32", "Children 20"]),
+        ("they hardly compute", waits(&reads(PIPE), 0.01), vec!["Cpu 48", "Unknown 52"]),
+        ("no wait for a child", waits(&futex(None), 0.45), vec!["Cpu 48", "Unknown 52"]),
+        (
+            "somebody is known",
+            waits(&reads(PIPE), 0.45).main(11, &[disk()]).channel(pipe(PIPE, &[TRAINER], &[11])),
+            vec!["Cpu 48", "reads 11 Disk 52"],
+        ),
+        (
+            "a worker's children",
+            Scene { children: Some((11, 0.9)), ..fed() }.worker(11, &[reads(OTHER)]),
+            vec!["reads 11 Children 100"],
+        ),
+    ] {
+        let mut found = scene.ways();
+        found.sort();
+        let mut ways = ways;
+        ways.sort();
+        assert_eq!(found, ways, "{name}");
     }
 }
 

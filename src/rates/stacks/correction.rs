@@ -34,6 +34,8 @@ pub struct Measured {
     pub polled: f64,
     /// Waiting for written data to reach a disk.
     pub disk_write: f64,
+    /// Running or queueing for a CPU, its own compute threads running for it, or not known: the most that can be work.
+    pub able_to_work: f64,
     /// Share of its runnable time spent queueing for a CPU.
     pub run_delay: Option<f64>,
 }
@@ -69,10 +71,10 @@ impl LoopShares {
             .sum()
     }
 
-    /// Share outside of getting batches.
+    /// Share outside of getting batches and of waiting for somebody.
     #[must_use]
     pub fn outside(&self) -> f64 {
-        1.0 - self.of(Activity::is_input)
+        1.0 - self.of(|activity| activity.is_input() || activity == Activity::OtherWait)
     }
 }
 
@@ -100,7 +102,8 @@ impl Corrected {
 ///
 /// With Lp the share in the loader's poll, the rest 1 − Lp is split by the samples that are no waits for a batch. What
 /// the loader's `next()` has of them (receiving, loading in the process itself) is input wait too; the sampler's own estimate
-/// counts like [`PRIOR`] samples.
+/// counts like [`PRIOR`] samples. Samples in a wait for nobody known say nothing of what it is for: as much of the time stays
+/// what the sampler took it for.
 #[must_use]
 pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let total = stacks.total();
@@ -117,17 +120,24 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
         if waiting - polled > UNKNOWN_WAIT { waiting } else { polled + queues * (waiting - polled).max(0.0) };
     let rest = 1.0 - polled;
     let active = total.saturating_sub(stacks.get(Activity::Waiting).into()) as f64;
-    let weigh = |samples: u64, prior: f64| rest * (samples as f64 + PRIOR * prior) / (active + PRIOR);
-    let of_rest = |share: f64| if rest > 0.0 { (share / rest).max(0.0) } else { 0.0 };
+    let part_of_rest = |samples: f64| if active > 0.0 { rest * samples / active } else { 0.0 };
     // Making the iterator lies outside of its `next()`.
     let in_next =
-        |activity: Activity| activity.is_input() && !matches!(activity, Activity::Waiting | Activity::LoaderStart);
-    let input = polled + weigh(stacks.of(in_next), of_rest(split.input_wait - polled));
+        stacks.of(|activity| activity.is_input() && !matches!(activity, Activity::Waiting | Activity::LoaderStart));
+    let unnamed = f64::from(stacks.get(Activity::OtherWait));
+    let guessed = (split.input_wait - polled).max(0.0);
+    let kept = (guessed - part_of_rest(in_next as f64)).clamp(0.0, part_of_rest(unnamed));
+    let named = rest - part_of_rest(unnamed);
+    let weigh = |samples: u64, prior: f64| named * (samples as f64 + PRIOR * prior) / (active - unnamed + PRIOR);
+    let of_named = |share: f64| if named > 0.0 { (share / named).clamp(0.0, 1.0) } else { 0.0 };
+    let input = polled + kept + weigh(in_next, of_named(guessed - kept));
     // The sampler takes a thread that writes a lot for one that saves state; stacks know a heavy log from that.
     let saving = stacks.get(Activity::Checkpoint);
     let written = measured.disk_write.min(split.checkpoint);
-    let checkpoint = if saving > 0 { weigh(saving.into(), of_rest(split.checkpoint)).max(written) } else { written };
-    shift(&mut split, input, checkpoint);
+    let checkpoint = if saving > 0 { weigh(saving.into(), of_named(split.checkpoint)).max(written) } else { written };
+    let elsewhere = part_of_rest(stacks.of(waits_by_name) as f64);
+    let host_most = measured.able_to_work.max(split.host_busy);
+    shift(&mut split, input, checkpoint, host_most, elsewhere);
 
     let mut corrected = Corrected { split, rest: (rest, active), ..Corrected::default() };
     let share = |activity: Activity| corrected.share(stacks.get(activity));
@@ -138,12 +148,30 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     Some(corrected)
 }
 
+/// Blocked inside of these is a wait for something that is no batch.
+fn waits_by_name(activity: Activity) -> bool {
+    matches!(
+        activity,
+        Activity::Sync | Activity::Collective | Activity::Checkpoint | Activity::Report | Activity::Import
+    )
+}
+
 /// Moves the shares to the given input wait and checkpoint: what is more is taken from the host's work first, then from
-/// what is not known; what is less goes to the host's work.
-fn shift(shares: &mut TimeSplit, input: f64, checkpoint: f64) {
+/// what is not known. What is less goes to the host's work up to `host_most`: a thread that was blocked did not work, wherever
+/// its code stood. What is beyond that stays the wait for a batch that it was taken for, but for the share `elsewhere` in which
+/// the code names another wait.
+fn shift(shares: &mut TimeSplit, input: f64, checkpoint: f64, host_most: f64, elsewhere: f64) {
+    let less_input = (shares.input_wait - input).max(0.0);
     let mut wanted = (input - shares.input_wait) + (checkpoint - shares.checkpoint);
     shares.input_wait = input;
     shares.checkpoint = checkpoint;
+    let blocked = -wanted - (host_most - shares.host_busy).max(0.0);
+    if blocked > 0.0 {
+        let stays = (blocked - elsewhere).clamp(0.0, less_input);
+        shares.input_wait += stays;
+        shares.other += blocked - stays;
+        wanted += blocked;
+    }
     for from in [&mut shares.host_busy, &mut shares.other, &mut shares.device_sync] {
         let taken = wanted.min(*from);
         *from -= taken;
@@ -202,7 +230,38 @@ mod tests {
 
     fn measured(input_wait: f64, polled: f64, host_busy: f64) -> Measured {
         let split = TimeSplit { input_wait, host_busy, other: 1.0 - input_wait - host_busy, ..TimeSplit::default() };
-        Measured { split, polled, ..Measured::default() }
+        Measured { split, polled, able_to_work: host_busy, ..Measured::default() }
+    }
+
+    #[test]
+    fn blocked_time_never_becomes_work() {
+        // The kernel saw it blocked in a pipe to whoever makes the batches; the code stands in a call of the user's own.
+        let blocked = measured(0.85, 0.0, 0.12);
+        for activity in [Activity::Python, Activity::Forward, Activity::OtherWait] {
+            let split = correct(&blocked, &samples(&[(activity, 200)])).unwrap().split;
+            assert!((split.input_wait - 0.85).abs() < 0.01 && split.host_busy < 0.13, "{activity:?} {split:?}");
+        }
+        // Work that the sampler took for receiving a batch is work again, and no more than that.
+        let ran = Measured { able_to_work: 0.5, ..blocked };
+        let split = correct(&ran, &samples(&[(Activity::Python, 200)])).unwrap().split;
+        assert!((split.host_busy - 0.5).abs() < 0.01 && (split.input_wait - 0.47).abs() < 0.01, "{split:?}");
+    }
+
+    #[test]
+    fn a_wait_that_the_code_names_is_no_wait_for_a_batch() {
+        let stacks = samples(&[(Activity::Collective, 180), (Activity::Forward, 20)]);
+        let split = correct(&measured(0.85, 0.0, 0.12), &stacks).unwrap().split;
+        assert!(split.other > 0.8 && split.input_wait < 0.05 && split.host_busy < 0.13, "{split:?}");
+    }
+
+    #[test]
+    fn waits_for_nobody_known_stay_what_they_were() {
+        // A tenth receives batches; the futures that are waited for were found to be another process' batches.
+        let stacks = samples(&[(Activity::OtherWait, 140), (Activity::Receiving, 20), (Activity::Forward, 40)]);
+        let split = correct(&measured(0.70, 0.0, 0.30), &stacks).unwrap().split;
+        assert!((split.input_wait - 0.70).abs() < 0.03, "{split:?}");
+        let nobody = correct(&measured(0.0, 0.0, 0.30), &samples(&[(Activity::OtherWait, 140)])).unwrap().split;
+        assert!(nobody.other > 0.69 && nobody.input_wait < 0.01, "{nobody:?}");
     }
 
     #[test]

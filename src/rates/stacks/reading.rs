@@ -23,7 +23,8 @@ impl Seen<'_> {
 ///
 /// Inside the loader the leaf tells waiting from receiving, and a `fetch` in this process means that it loads itself.
 /// Elsewhere the innermost known frame decides: an optimizer of a framework calls the whole step as a closure, so the
-/// outermost would always be the optimizer.
+/// outermost would always be the optimizer. A wait of the standard library without any is for somebody that the code does
+/// not name: a future's result, an answer over a pipe, the next event, the end of a child.
 pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
     let has = |wanted: Pattern| stack.iter().any(|seen| seen.pattern == wanted);
     if let Some(fetch) = stack.iter().position(|seen| seen.pattern == Pattern::Fetch) {
@@ -39,11 +40,11 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
     if has(Pattern::Is(Activity::Import)) {
         return Activity::Import;
     }
-    // A queue that the program itself reads batches from: a thread of its own fills it.
+    // A queue that the program itself reads batches from, or a wait in a function named for getting them.
     let takes = stack
         .first()
         .is_some_and(|leaf| matches!(leaf.pattern, Pattern::Wait | Pattern::Connection | Pattern::QueueGet));
-    if takes && has(Pattern::QueueGet) {
+    if takes && (has(Pattern::QueueGet) || makes_batches(stack)) {
         return Activity::QueueWait;
     }
     let known = stack.iter().find_map(|seen| match seen.pattern {
@@ -56,6 +57,7 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         Some(activity) => activity,
         None if makes_batches(stack) => sample_stage(stack),
         None if near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function))) => Activity::Sync,
+        None if takes => Activity::OtherWait,
         None if near_leaf(stack).any(|seen| copies_to_device(seen.frame)) => Activity::Copy,
         None => Activity::Python,
     }

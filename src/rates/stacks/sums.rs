@@ -13,6 +13,8 @@ pub struct StackSum {
     pub main: Activities,
     /// Of them, in a validation loop.
     pub validation: u32,
+    /// Of them, in torch's `fetch`.
+    pub in_fetch: u32,
     /// Samples of the sending threads, and those in which they sent.
     pub feeder: (u32, u32),
     places: BTreeMap<(Arc<str>, u32, Activity), Place>,
@@ -22,12 +24,13 @@ impl StackSum {
     fn add<'a>(
         &mut self,
         main: &Activities,
-        validation: u32,
+        (validation, in_fetch): (u32, u32),
         feeder: (u32, u32),
         places: impl IntoIterator<Item = &'a Place>,
     ) {
         self.main.merge(main);
         self.validation = self.validation.saturating_add(validation);
+        self.in_fetch = self.in_fetch.saturating_add(in_fetch);
         self.feeder = (self.feeder.0.saturating_add(feeder.0), self.feeder.1.saturating_add(feeder.1));
         for place in places {
             let known = self
@@ -42,7 +45,7 @@ impl StackSum {
 
     fn of_all<'a>(sums: impl Iterator<Item = &'a Self>) -> Self {
         let mut all = Self::default();
-        sums.for_each(|sum| all.add(&sum.main, sum.validation, sum.feeder, sum.places.values()));
+        sums.for_each(|sum| all.add(&sum.main, (sum.validation, sum.in_fetch), sum.feeder, sum.places.values()));
         all
     }
 
@@ -55,7 +58,7 @@ impl StackSum {
 impl From<&ProcessStacks> for StackSum {
     fn from(stacks: &ProcessStacks) -> Self {
         let mut sum = Self::default();
-        sum.add(&stacks.main, stacks.validation, stacks.feeder, &stacks.places);
+        sum.add(&stacks.main, (stacks.validation, stacks.in_fetch), stacks.feeder, &stacks.places);
         sum
     }
 }
@@ -91,8 +94,8 @@ impl StackSums {
     fn add(&mut self, stacks: &ProcessStacks, more: bool) {
         let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers };
         if more || !sums.contains_key(&stacks.id) {
-            let ProcessStacks { main, validation, feeder, places, .. } = stacks;
-            sums.entry(stacks.id).or_default().add(main, *validation, *feeder, places);
+            let ProcessStacks { main, validation, in_fetch, feeder, places, .. } = stacks;
+            sums.entry(stacks.id).or_default().add(main, (*validation, *in_fetch), *feeder, places);
         }
     }
 

@@ -11,6 +11,8 @@ use crate::sources::fields::number;
 const AT_ONCE: usize = 200;
 /// … and descriptors of theirs, but for the last one's: some 2 µs each.
 const DESCRIPTORS_AT_ONCE: usize = 4000;
+/// A scan for a socket that was never looked for goes so many times faster: whom the loop waits for is not known before.
+const HURRIED: usize = 4;
 /// Most processes of one scan: beyond PID_MAX_LIMIT there are none, but a table of that size is not worth it.
 const MOST_PROCESSES: usize = 1 << 16;
 /// What is not waited on any more for so many ticks is not looked for.
@@ -83,12 +85,17 @@ impl HostScan {
         if left.first() == Some(&u32::MAX) {
             let entries = std::fs::read_dir(proc_root).into_iter().flatten().filter_map(Result::ok);
             let pids = entries.filter_map(|entry| number(entry.file_name().as_encoded_bytes()));
-            let pids = pids.filter_map(|pid| u32::try_from(pid).ok()).filter(|pid| !inside.contains(pid));
+            // Whoever was found is sampled by now; it may have let go meanwhile.
+            let found: HashSet<u32> = self.holders.values().flat_map(BTreeMap::keys).copied().collect();
+            let is_due = |pid: &u32| !inside.contains(pid) || found.contains(pid);
+            let pids = pids.filter_map(|pid| u32::try_from(pid).ok()).filter(is_due);
             *left = pids.take(MOST_PROCESSES).collect();
         }
+        let is_new = |link: &Arc<str>| link.starts_with("socket:") && !self.looked_for.contains(link);
+        let times = if links.iter().any(is_new) { HURRIED } else { 1 };
         let mut looked = 0;
-        for _ in 0..AT_ONCE {
-            if looked >= DESCRIPTORS_AT_ONCE {
+        for _ in 0..AT_ONCE * times {
+            if looked >= DESCRIPTORS_AT_ONCE * times {
                 break;
             }
             let Some(pid) = left.pop() else { break };
@@ -127,6 +134,11 @@ impl HostScan {
     pub(super) fn found(&self) -> Vec<u32> {
         let all: BTreeSet<u32> = self.holders.values().flat_map(BTreeMap::keys).copied().collect();
         all.into_iter().collect()
+    }
+
+    /// It is to be looked for, and no whole scan was for it yet.
+    pub(super) fn is_due(&self, link: &str) -> bool {
+        self.wanted.contains_key(link) && !self.looked_for(link)
     }
 
     /// A whole scan was for this link too.

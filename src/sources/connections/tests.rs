@@ -277,6 +277,35 @@ fn every_process_has_its_turn() {
 }
 
 #[test]
+fn whoever_is_found_outside_stays_known_while_it_is_sampled() {
+    let tree = Tree::new();
+    let tail = "01 0:0 0:0 0 0 0";
+    tree.table(
+        7,
+        &format!("head\n 0: 0100007F:0010 0100007F:0020 {tail} 51\n 1: 0100007F:0020 0100007F:0010 {tail} 52\n"),
+    );
+    tree.process(7, &["socket:[51]".into()]);
+    tree.process(8, &["socket:[52]".into()]);
+    let mut connections = Connections::new(tree.0.path());
+    let mut tick = || {
+        let sampled: Vec<u32> = [7].into_iter().chain(connections.outside()).collect();
+        for _ in 0..LASTING {
+            connections.begin_round();
+            connections.descriptor(7, 0, false).unwrap();
+        }
+        let channels = connections.take(&sampled, false).channels;
+        (channels[0].unsought, channels[0].writers.clone(), connections.outside())
+    };
+    assert_eq!(tick(), (true, Vec::new(), vec![8]), "it is looked for in this tick");
+    for at in 0..60 {
+        assert_eq!(tick(), (false, vec![8], vec![8]), "{at}");
+    }
+    std::fs::remove_file(tree.0.path().join("8/fd/0")).unwrap();
+    let last = (0..150).map(|_| tick()).last();
+    assert_eq!(last, Some((false, Vec::new(), Vec::new())), "it has let go");
+}
+
+#[test]
 fn the_host_is_scanned_in_parts() {
     let tree = Tree::new();
     (1..2000).for_each(|pid| tree.process(pid, &[]));

@@ -98,6 +98,8 @@ impl Graph<'_> {
             let companions = companions.into_iter().take(CANDIDATES);
             return companions.map(|other| self.through(other, Edge::Thread, path)).collect();
         }
+        let holders = pids.len();
+        let followed = pids.iter().filter(|pid| self.by_process.contains_key(pid)).count();
         let pids = self.likeliest(pid, pids);
         let by = match &remote {
             _ if descriptor.writes => Edge::Writes,
@@ -114,8 +116,13 @@ impl Graph<'_> {
             }
             // A server here that computes or reads is the end; one that sleeps, or is not seen, is an address.
             found.retain(|ways| ways.iter().any(|way| way.end.rank() < End::Timer.rank()));
+            // Whoever holds the other end on this machine is not known, or not followed yet: that is not elsewhere.
+            let unsought = channel.is_some_and(|channel| channel.unsought) || holders > 0 && followed == 0;
             if found.is_empty() {
-                found.push(vec![Way::end(End::Net(remote))]);
+                found.push(vec![match unsought {
+                    true => Way { name: Some(remote), ..Way::end(End::Unknown) },
+                    false => Way::end(End::Net(remote)),
+                }]);
             }
         }
         found

@@ -73,7 +73,7 @@ impl Graph<'_> {
         if !self.may_go_on() {
             return vec![Way::end(End::Unknown)];
         }
-        match thread.wait {
+        let ways = match thread.wait {
             Wait::Running => vec![Way::end(End::Cpu)],
             Wait::DiskRead => vec![Way::end(End::Disk)],
             Wait::DiskWrite => vec![Way::end(End::Flush)],
@@ -88,24 +88,17 @@ impl Graph<'_> {
             Wait::LoaderPoll | Wait::Poll | Wait::Pipe | Wait::Socket | Wait::Other => {
                 self.of_descriptors(at, thread, seen, path)
             }
-        }
+        };
+        self.or_children(thread, ways)
     }
 
     fn of_child(&self, thread: &Thread<'_>, seen: &Observation, path: &mut Vec<usize>) -> Vec<Way> {
-        // wait4 names the child first; waitid after the kind of what is named, so its first argument is small.
-        let named = seen.argument.and_then(|pid| u32::try_from(pid).ok());
-        let named = named.filter(|pid| self.by_process.contains_key(pid));
-        let children: Vec<u32> = match named {
-            Some(pid) => vec![pid],
-            None => {
-                let children = self.processes.values().filter(|one| one.parent == thread.pid);
-                let mut pids: Vec<u32> = children.map(|one| one.id.pid).collect();
-                pids.sort_unstable();
-                pids
-            }
-        };
         self.best(
-            children.into_iter().take(CANDIDATES).map(|pid| self.of_process_way(pid, Edge::Child, path)).collect(),
+            self.waited_children(thread.pid, seen)
+                .into_iter()
+                .take(CANDIDATES)
+                .map(|pid| self.of_process_way(pid, Edge::Child, path))
+                .collect(),
         )
     }
 
@@ -230,11 +223,12 @@ impl Graph<'_> {
         let own = way.hops.first().is_some_and(|hop| hop.pid == main.pid && hop.by == Edge::Thread);
         Some(match way.end {
             _ if !own => return None,
-            End::Cpu => Wait::Running,
+            End::Cpu | End::Children => Wait::Running,
             End::Disk => Wait::DiskRead,
             End::Memory => Wait::Memory,
             End::Flush => Wait::DiskWrite,
             End::Net(_) => Wait::Socket,
+            End::Unknown if way.name.is_some() => Wait::Socket,
             End::Timer => Wait::Sleep,
             _ => return None,
         })
@@ -307,7 +301,7 @@ impl End {
     /// Where several ways are possible: the likelier to be what the others wait for, the smaller.
     pub(super) fn rank(&self) -> u8 {
         match self {
-            Self::Cpu => 0,
+            Self::Cpu | Self::Children => 0,
             Self::Disk | Self::Flush | Self::Memory => 1,
             Self::Net(_) | Self::Device | Self::Lock(_) => 2,
             Self::Timer | Self::Stopped | Self::Terminal => 3,

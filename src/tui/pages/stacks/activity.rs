@@ -24,6 +24,7 @@ pub const ORDER: [(Activity, char); Activity::COUNT] = [
     (Activity::Graph, 'g'),
     (Activity::Sync, 's'),
     (Activity::Collective, 'a'),
+    (Activity::OtherWait, 'e'),
     (Activity::Checkpoint, 'k'),
     (Activity::Report, 'p'),
     (Activity::Compile, 'm'),
@@ -36,6 +37,7 @@ pub fn word(activity: Activity) -> &'static str {
     match activity {
         Activity::LoaderStart => "new workers",
         Activity::QueueWait => "queue wait",
+        Activity::OtherWait => "other wait",
         Activity::HandOver => "hand over",
         Activity::Sync => "GPU wait",
         Activity::Python => "other code",
@@ -56,7 +58,9 @@ pub fn style(theme: Theme, activity: Activity) -> Style {
             LoopActivity::HostBusy
         }
         Activity::Checkpoint => LoopActivity::Checkpoint,
-        Activity::Report | Activity::Compile | Activity::Import | Activity::Python => LoopActivity::Other,
+        Activity::OtherWait | Activity::Report | Activity::Compile | Activity::Import | Activity::Python => {
+            LoopActivity::Other
+        }
     })
 }
 
