@@ -116,8 +116,10 @@ fn job(size: Size, tick: u64, waits: Waits) -> JobSample {
     }
     let workers = all.iter().filter_map(|(pid, trainer)| Some((*pid, (*trainer)?)));
     let channels = workers.flat_map(|(pid, trainer)| {
-        let answers = Channel { link: pipe(pid), readers: vec![trainer], writers: vec![pid, trainer], remote: None };
-        let asks = Channel { link: pipe(pid + 100_000), readers: vec![pid], writers: vec![trainer], remote: None };
+        let answers =
+            Channel { link: pipe(pid), readers: vec![trainer], writers: vec![pid, trainer], ..Channel::default() };
+        let asks =
+            Channel { link: pipe(pid + 100_000), readers: vec![pid], writers: vec![trainer], ..Channel::default() };
         [answers, asks]
     });
     let connections = ConnectionsSample { channels: channels.collect(), ..ConnectionsSample::default() };

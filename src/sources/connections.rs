@@ -6,9 +6,11 @@
 //! opens what a descriptor points to. Everything that is read is bounded, for each round or each tick: what is left over is
 //! not known, or known later.
 
+mod channels;
 mod ends;
 mod locks;
 mod outside;
+mod sock_diag;
 mod sockets;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -95,6 +97,8 @@ pub struct Connections {
     waited: BTreeMap<Arc<str>, u32>,
     /// What descriptors of processes pointed to when they were looked up last.
     recent: HashMap<(u32, u32), Recent>,
+    /// Processes that wait to read a pipe that is not known: their calls may not be seen.
+    pipe_readers: BTreeSet<u32>,
     locks: Vec<LockWait>,
     lock_reads: usize,
     /// Who held a lock that was waited for, and when it was seen last.
@@ -176,6 +180,11 @@ impl Connections {
         targets.filter_map(|(fd, writes)| self.descriptor(pid, fd, writes)).collect()
     }
 
+    /// Notes that a process waits to read a pipe, where its call may not be seen.
+    pub fn reads_a_pipe(&mut self, pid: u32) {
+        self.pipe_readers.insert(pid);
+    }
+
     /// Notes who holds the locks that a process waits for.
     pub fn lock(&mut self, pid: u32) {
         if self.locks.iter().any(|lock| lock.waiter == pid)
@@ -218,23 +227,27 @@ impl Connections {
             }
         }
         let waited = std::mem::take(&mut self.waited);
-        let peers = waited.keys().filter_map(|link| self.sockets.get(link)?.peer());
-        let held = self.held(waited.keys().chain(peers).map(|link| &**link).collect());
+        let far = |link: &Arc<str>| self.sockets.get(link).into_iter().flat_map(Far::links);
+        let held = self.held(waited.keys().chain(waited.keys().flat_map(far)).map(|link| &**link).collect());
+        let listeners = waited.keys().filter_map(|link| self.sockets.get(link)?.listener());
+        let accept: Vec<u32> = listeners.filter_map(|link| held.get(link)).flatten().map(|(pid, ..)| *pid).collect();
+        accept.into_iter().for_each(|pid| self.sockets.accepts(pid));
         let mut channels: Vec<Channel> = waited.keys().map(|link| self.channel(link, &held)).collect();
         let lasts = |channel: &&Channel| waited.get(&channel.link).is_some_and(|times| *times >= LASTING);
         let mut lonely: Vec<Arc<str>> =
             channels.iter().filter(lasts).filter_map(|channel| self.lonely(channel)).collect();
+        lonely.extend(self.lonely_listeners(&channels, &waited));
         let denied = self.ends.values().any(|ends| ends.denied);
         let hidden =
             lonely.iter().filter(|link| self.host.looked_for(link) && (denied || self.host.denied())).count();
         // Whose holder was found is still wanted: without that it is forgotten, and found anew.
         let found = |link: &&Arc<str>| self.host.holders(link).next().is_some();
-        let peers = waited.keys().filter_map(|link| self.sockets.get(link)?.peer());
-        lonely.extend(waited.keys().chain(peers).filter(found).cloned());
+        let far = |link: &Arc<str>| self.sockets.get(link).into_iter().flat_map(Far::links);
+        lonely.extend(waited.keys().chain(waited.keys().flat_map(far)).filter(found).cloned());
         self.host.look_for(lonely, self.tick);
         for channel in channels.iter_mut().filter(|channel| channel.remote.is_some() && channel.writers.is_empty()) {
-            let peer = self.sockets.get(&channel.link).and_then(Far::peer);
-            channel.unsought = peer.is_some_and(|peer| self.host.is_due(peer));
+            let mut links = self.sockets.get(&channel.link).into_iter().flat_map(Far::links);
+            channel.unsought = links.any(|link| self.host.is_due(link));
         }
         self.host.go_on(&self.proc_root, &inside);
         let tick = self.tick;
@@ -268,10 +281,14 @@ impl Connections {
             alone.retain(|link| !held.contains(link));
         }
         let unknown = !alone.is_empty();
+        // A pipe that was made since the last listing, where nobody writes into those that are known.
+        let mut readers = std::mem::take(&mut self.pipe_readers);
+        readers.retain(|pid| !self.reads_from_another(*pid));
         let mut due: Vec<(u64, u32)> = processes
             .iter()
             .map(|pid| (self.ends.get(pid).map_or(0, |ends| ends.listed), *pid))
-            .filter(|(listed, _)| {
+            .filter(|(listed, pid)| {
+                let unknown = unknown || readers.contains(pid);
                 *listed == 0 || self.tick.saturating_sub(*listed) >= LIST_EVERY || unknown && listed + 1 < self.tick
             })
             .collect();
@@ -329,63 +346,6 @@ impl Connections {
         }
         let shared = holders.into_iter().filter(|(_, count)| *count > 1);
         shared.map(|(link, _)| Arc::clone(link)).take(MOST_SHARED).collect()
-    }
-
-    /// Who holds these links: of the processes that are sampled, and of those that the scan of the host has found.
-    fn held(&self, links: HashSet<&str>) -> Holders {
-        let mut held = Holders::new();
-        if links.is_empty() {
-            return held;
-        }
-        for (pid, ends) in &self.ends {
-            for end in ends.ends.iter().filter(|end| links.contains(&*end.link)) {
-                held.entry(Arc::clone(&end.link)).or_default().push((*pid, end.reads, end.writes));
-            }
-        }
-        for link in links {
-            for (pid, (reads, writes)) in self.host.holders(link) {
-                let of_link = held.entry(link.into()).or_default();
-                if of_link.iter().all(|(known, ..)| *known != pid) {
-                    of_link.push((pid, reads, writes));
-                }
-            }
-        }
-        held
-    }
-
-    fn channel(&self, link: &Arc<str>, held: &Holders) -> Channel {
-        let who = |link: &str, wanted: fn(bool, bool) -> bool| -> Vec<u32> {
-            let all = held.get(link).into_iter().flatten();
-            let mut pids: Vec<u32> =
-                all.filter(|(_, reads, writes)| wanted(*reads, *writes)).map(|(pid, ..)| *pid).collect();
-            pids.sort_unstable();
-            pids
-        };
-        let mut channel = Channel { link: Arc::clone(link), ..Channel::default() };
-        if link.starts_with("pipe:") {
-            channel.readers = who(link, |reads, _| reads);
-            channel.writers = who(link, |_, writes| writes);
-            return channel;
-        }
-        let far = self.sockets.get(link);
-        channel.readers = who(link, |_, _| true);
-        channel.writers = far.and_then(Far::peer).map(|peer| who(peer, |_, _| true)).unwrap_or_default();
-        channel.remote = far.and_then(Far::remote);
-        channel
-    }
-
-    /// The link whose holder is to be looked for on the whole host: only one side of the channel is known.
-    fn lonely(&self, channel: &Channel) -> Option<Arc<str>> {
-        if channel.link.starts_with("pipe:") {
-            let is_whole = match (channel.readers.as_slice(), channel.writers.as_slice()) {
-                ([], _) | (_, []) => false,
-                // Its own both ends, as of a pipe that wakes a loop of events; somebody may still have inherited it.
-                ([reader], [writer]) => reader != writer,
-                _ => true,
-            };
-            return (!is_whole).then(|| Arc::clone(&channel.link));
-        }
-        self.sockets.get(&channel.link).filter(|_| channel.writers.is_empty())?.peer().cloned()
     }
 }
 

@@ -16,7 +16,7 @@ const ADVICE: &[(&str, &str)] = advice![
 pub(super) const CAUSE: Spec = Spec {
     headline: "the data comes over the network",
     brief: "data comes over the network",
-    meaning: "the workers wait for data that comes from elsewhere",
+    meaning: "the batches wait for data that comes from elsewhere",
     rule: &[
         LOOP_LOSES,
         SOURCE_IS_SLOW,

@@ -1,6 +1,6 @@
 //! Where a socket leads: the other end on this machine, or an address elsewhere.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use rustix::fs::readlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
 
 use super::named;
+use super::sock_diag::{peer_in, peer_request};
 use crate::sources::fields::{Fields, lines, number, text};
 use crate::sources::files::read_once;
 
@@ -19,7 +20,7 @@ const MOST: usize = 2048;
 const MOST_ASKED: usize = 64;
 /// So much of the tables of internet sockets is read in each tick, bytes; a larger one more seldom. The kernel makes 4 MB a
 /// second of it on a busy server.
-const TABLES: usize = 256 << 10;
+pub(super) const TABLES: usize = 256 << 10;
 /// What opening and reading a table costs besides, in bytes of it.
 const OPENED: usize = 32 << 10;
 /// One table is read up to here, bytes: 50,000 sockets.
@@ -28,13 +29,12 @@ const TABLE_LIMIT: usize = 8 << 20;
 const ASK_AGAIN: u64 = 3;
 /// … or if nobody is known to.
 const ASK_AGAIN_LATER: u64 = 30;
+/// The address of a connection that was too short to be found, where nothing is known of its process's connections.
+const SOMEWHERE: &str = "network";
 /// Network namespaces of processes are read again after so many ticks.
 const NAMESPACES_FOR: u64 = 30;
 /// Most processes whose namespace is remembered.
 const MOST_NAMESPACES: usize = 1024;
-
-/// `SOCK_DIAG_BY_FAMILY` of linux/sock_diag.h.
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
 
 /// The far side of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +42,9 @@ pub(super) enum Far {
     /// A unix socket: the link of its peer.
     Unix(Arc<str>),
     /// An internet socket: the remote address, and the link of the socket there where it is on this machine.
-    /// `here` if the address is of this machine: where there is no peer nobody has accepted the connection yet.
-    Inet { remote: Arc<str>, peer: Option<Arc<str>>, here: bool },
+    /// `here` if the address is of this machine: where there is no peer nobody has accepted the connection yet. Whoever holds
+    /// the `listener` there accepts such connections.
+    Inet { remote: Arc<str>, peer: Option<Arc<str>>, here: bool, listener: Option<Arc<str>> },
 }
 
 impl Far {
@@ -52,6 +53,15 @@ impl Far {
             Self::Unix(peer) => Some(peer),
             Self::Inet { peer, .. } => peer.as_ref(),
         }
+    }
+
+    /// The links that its holders are known by: of its peer, and of whoever accepts such connections.
+    pub(super) fn links(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.peer().into_iter().chain(self.listener())
+    }
+
+    pub(super) fn listener(&self) -> Option<&Arc<str>> {
+        if let Self::Inet { listener, .. } = self { listener.as_ref() } else { None }
     }
 
     pub(super) fn remote(&self) -> Option<Arc<str>> {
@@ -66,13 +76,19 @@ pub(super) struct Sockets {
     known: HashMap<Arc<str>, Far>,
     /// What leads nowhere, and since when.
     nowhere: HashMap<Arc<str>, u64>,
+    /// Sockets that listen: they are connected to nobody, ever.
+    listening: HashSet<Arc<str>>,
+    /// Where the last connection led that a process made and whose remote address is known; `None` if it only accepts them.
+    pub(super) last: HashMap<u32, Option<Far>>,
+    /// What was taken to lead there in this tick.
+    pub(super) guessed: Vec<Arc<str>>,
     /// Some are still to be asked for.
     unsettled: bool,
     tick: u64,
     /// Unix sockets asked for in this tick.
     asked: usize,
     /// Bytes of tables that were read and not yet paid for.
-    debt: usize,
+    pub(super) debt: usize,
     table: Table,
     own_namespace: Option<Arc<str>>,
     namespaces: HashMap<u32, Option<Arc<str>>>,
@@ -94,7 +110,27 @@ impl Table {
         let own = self.by_inode.get(&inode).filter(|own| !own.remote.ip().is_unspecified())?;
         let peer = self.by_ends.get(&(own.remote, own.local)).filter(|peer| **peer != inode);
         let here = own.remote.ip().is_loopback() || own.remote.ip() == own.local.ip();
-        Some(Far::Inet { remote: own.remote.to_string().into(), peer: peer.map(|peer| named("socket", *peer)), here })
+        let listener = self.listener(own.remote).filter(|_| here);
+        let link = |inode: u64| named("socket", inode);
+        let remote = own.remote.to_string().into();
+        Some(Far::Inet { remote, peer: peer.copied().map(link), here, listener: listener.map(link) })
+    }
+
+    /// The socket that accepts connections to an address.
+    fn listener(&self, at: SocketAddr) -> Option<u64> {
+        let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+        let locals = [at.ip()].into_iter().chain(any);
+        let mut ends = locals.flat_map(|local| any.map(|remote| (local, remote)));
+        let of = |(local, remote)| (SocketAddr::new(local, at.port()), SocketAddr::new(remote, 0));
+        ends.find_map(|end| self.by_ends.get(&of(end)).copied())
+    }
+
+    fn was_accepted(&self, inode: u64) -> bool {
+        self.by_inode.get(&inode).is_some_and(|own| self.listener(own.local).is_some())
+    }
+
+    fn listens(&self, inode: u64) -> bool {
+        self.by_inode.get(&inode).is_some_and(|own| own.remote.ip().is_unspecified())
     }
 }
 
@@ -119,7 +155,7 @@ impl Sockets {
         let waits = fd.is_some();
         let again = if waits { ASK_AGAIN } else { ASK_AGAIN_LATER };
         let nowhere = self.nowhere.get(link).is_some_and(|since| self.tick.saturating_sub(*since) < again);
-        if nowhere || self.known.contains_key(link) {
+        if nowhere || self.known.contains_key(link) || self.listening.contains(link) {
             return;
         }
         let Some(inode) = inode(link) else { return };
@@ -127,11 +163,12 @@ impl Sockets {
         if self.table.namespace == namespace
             && let Some(far) = self.table.far(inode)
         {
-            self.known.insert(Arc::clone(link), far);
+            self.learn(pid, link, inode, far);
             return;
         }
+        let is_tcp = fd.and_then(|fd| self.is_tcp(pid, fd));
         // The kernel answers for our own network namespace only.
-        if namespace.is_some() && namespace == self.own_namespace {
+        if is_tcp != Some(true) && namespace.is_some() && namespace == self.own_namespace {
             if self.asked >= MOST_ASKED {
                 self.unsettled = true;
                 return;
@@ -144,18 +181,24 @@ impl Sockets {
         }
         // A socket that is waited on may be newer than the table. To read that costs the kernel a walk over all of its hash
         // table, a millisecond or two: not for one that is no internet socket at all.
-        let elsewhere = fd.is_some_and(|fd| !self.may_be_tcp(pid, fd));
-        if !elsewhere && (waits || !self.table.read || self.table.namespace != namespace) {
+        if is_tcp != Some(false) && (waits || !self.table.read || self.table.namespace != namespace) {
             if self.debt >= TABLES {
                 self.unsettled = true;
+                if is_tcp == Some(true) {
+                    self.guess(pid, link);
+                }
                 return;
             }
             self.read_table(pid, namespace);
         }
         match self.table.far(inode) {
-            Some(far) => {
-                self.known.insert(Arc::clone(link), far);
+            Some(far) => self.learn(pid, link, inode, far),
+            None if self.table.listens(inode) => {
+                self.accepts(pid);
+                self.listening.insert(Arc::clone(link));
             }
+            // Closed by now.
+            None if is_tcp == Some(true) => self.guess(pid, link),
             None if self.nowhere.len() < MOST => {
                 self.nowhere.insert(Arc::clone(link), self.tick);
             }
@@ -163,15 +206,47 @@ impl Sockets {
         }
     }
 
-    /// Whether a socket may be one of TCP's: the kernel names its protocol (sockfs, `system.sockprotoname`).
-    fn may_be_tcp(&self, pid: u32, fd: u32) -> bool {
+    /// A process holds a socket that listens: what it waits on comes from whoever connects to it.
+    pub(super) fn accepts(&mut self, pid: u32) {
+        if self.last.len() < MOST_NAMESPACES {
+            self.last.entry(pid).or_default();
+        }
+    }
+
+    fn learn(&mut self, pid: u32, link: &Arc<str>, inode: u64, far: Far) {
+        if let Far::Inet { remote, here, listener, .. } = &far {
+            if self.last.len() >= MOST_NAMESPACES {
+                self.last.clear();
+            }
+            let (remote, listener) = (Arc::clone(remote), listener.clone());
+            let last = Far::Inet { remote, peer: None, here: *here, listener };
+            if self.table.was_accepted(inode) {
+                self.accepts(pid);
+            } else {
+                self.last.insert(pid, Some(last));
+            }
+        }
+        self.known.insert(Arc::clone(link), far);
+    }
+
+    /// A connection that is made for one request is gone before the table is read again: it leads where the process's last one
+    /// led, until the end of the tick. Of one that only accepts connections nothing is guessed.
+    fn guess(&mut self, pid: u32, link: &Arc<str>) {
+        let elsewhere = || Far::Inet { remote: SOMEWHERE.into(), peer: None, here: false, listener: None };
+        let Some(far) = self.last.get(&pid).cloned().unwrap_or_else(|| Some(elsewhere())) else { return };
+        if self.guessed.len() < MOST {
+            self.guessed.push(Arc::clone(link));
+            self.known.insert(Arc::clone(link), far);
+        }
+    }
+
+    /// Whether a socket is one of TCP's, if the kernel names its protocol (sockfs, `system.sockprotoname`).
+    fn is_tcp(&self, pid: u32, fd: u32) -> Option<bool> {
         let mut name = [0_u8; 32];
         let path = self.proc_root.join(format!("{pid}/fd/{fd}"));
         match rustix::fs::getxattr(&path, "system.sockprotoname", &mut name[..]) {
-            Ok(length) => {
-                name.get(..length).is_some_and(|name| name.starts_with(b"TCP") || name.starts_with(b"MPTCP"))
-            }
-            Err(_) => true,
+            Ok(length) => Some(name.get(..length)?.starts_with(b"TCP") || name.starts_with(b"MPTCP")),
+            Err(_) => None,
         }
     }
 
@@ -207,12 +282,16 @@ impl Sockets {
         self.table = Table::default();
         let tick = self.tick;
         self.nowhere.retain(|_, since| tick.saturating_sub(*since) < ASK_AGAIN_LATER);
+        for link in self.guessed.drain(..) {
+            self.known.remove(&link);
+        }
         self.known.retain(|_, far| !matches!(far, Far::Inet { peer: None, here: true, .. }));
         if self.known.len() > MOST {
             self.known.clear();
         }
         if tick.is_multiple_of(NAMESPACES_FOR) {
             self.namespaces.clear();
+            self.listening.clear();
         }
     }
 
@@ -287,46 +366,4 @@ fn address(field: &[u8]) -> Option<SocketAddr> {
         _ => return None,
     };
     Some(SocketAddr::new(host, port))
-}
-
-/// A question of sock_diag for the peer of the unix socket with this inode.
-fn peer_request(inode: u32, number: u32) -> Vec<u8> {
-    const REQUEST: u16 = 1;
-    const SHOW_PEER: u32 = 4;
-    const NO_COOKIE: u32 = u32::MAX;
-    let mut request = Vec::with_capacity(40);
-    request.extend(40_u32.to_ne_bytes());
-    request.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    request.extend(REQUEST.to_ne_bytes());
-    request.extend(number.to_ne_bytes());
-    request.extend([0_u8; 4]);
-    // struct unix_diag_req: family, protocol, padding, states, inode, what to show, cookie.
-    request.extend([1, 0, 0, 0]);
-    request.extend(u32::MAX.to_ne_bytes());
-    request.extend(inode.to_ne_bytes());
-    request.extend(SHOW_PEER.to_ne_bytes());
-    request.extend(NO_COOKIE.to_ne_bytes());
-    request.extend(NO_COOKIE.to_ne_bytes());
-    request
-}
-
-/// The peer in an answer of sock_diag: a netlink header of 16 bytes, `struct unix_diag_msg` of 16, then attributes.
-pub(super) fn peer_in(answer: &[u8]) -> Option<u64> {
-    const PEER: u16 = 2;
-    let half = |at: usize| Some(u16::from_ne_bytes(answer.get(at..at + 2)?.try_into().ok()?));
-    if half(4)? != SOCK_DIAG_BY_FAMILY {
-        return None;
-    }
-    let mut at = 32;
-    loop {
-        let (length, kind) = (usize::from(half(at)?), half(at + 2)?);
-        if kind == PEER && length >= 8 {
-            let peer = u32::from_ne_bytes(answer.get(at + 4..at + 8)?.try_into().ok()?);
-            return (peer > 0).then_some(peer.into());
-        }
-        if length < 4 {
-            return None;
-        }
-        at += length.next_multiple_of(4);
-    }
 }

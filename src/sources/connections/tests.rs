@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::sockets::{internet_socket, peer_in};
+use super::sock_diag::peer_in;
+use super::sockets::{TABLES, internet_socket};
 use super::*;
 
 // Parsers.
@@ -303,6 +304,95 @@ fn whoever_is_found_outside_stays_known_while_it_is_sampled() {
     std::fs::remove_file(tree.0.path().join("8/fd/0")).unwrap();
     let last = (0..150).map(|_| tick()).last();
     assert_eq!(last, Some((false, Vec::new(), Vec::new())), "it has let go");
+}
+
+#[test]
+fn whoever_accepts_short_connections_is_at_their_other_end() {
+    let tree = Tree::new();
+    let tail = "01 0:0 0:0 0 0 0";
+    let connections: String = (0..9)
+        .map(|at| format!(" {at}: 0100007F:003{at} 0100007F:0050 {tail} 5{at}\n"))
+        .chain([format!(" 9: 00000000:0050 00000000:0000 {tail} 40\n")])
+        .collect();
+    tree.table(7, &format!("head\n{connections}"));
+    tree.process(7, &(0..9).map(|at| format!("socket:[5{at}]")).collect::<Vec<_>>());
+    tree.process(8, &["socket:[40]".into()]);
+    let mut connections = Connections::new(tree.0.path());
+    let mut tick = |at: u32| {
+        let sampled: Vec<u32> = [7].into_iter().chain(connections.outside()).collect();
+        // Three new connections in each tick; nobody has accepted them yet.
+        for fd in at * 3..at * 3 + 3 {
+            connections.begin_round();
+            connections.descriptor(7, fd, false).unwrap();
+        }
+        let channels = connections.take(&sampled, false).channels;
+        assert!(channels.iter().all(|channel| channel.remote.as_deref() == Some("127.0.0.1:80")));
+        (channels[0].unsought, channels[0].writers.clone(), connections.outside())
+    };
+    assert_eq!(tick(0), (true, vec![], vec![8]));
+    assert_eq!(tick(1), (false, vec![8], vec![8]));
+    assert_eq!(tick(2), (false, vec![8], vec![8]));
+}
+
+#[test]
+fn a_connection_that_is_gone_before_the_table_is_read_leads_where_the_last_one_led() {
+    use std::net::{TcpListener, TcpStream};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let own = std::process::id();
+    let mut sockets = Sockets::new(Path::new("/proc"));
+    let far = |sockets: &mut Sockets, socket: &dyn std::os::fd::AsRawFd| {
+        let fd = u32::try_from(socket.as_raw_fd()).unwrap();
+        let target = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap();
+        let link: Arc<str> = target.to_str().unwrap().into();
+        sockets.find(own, &link, Some(fd));
+        sockets.get(&link).and_then(Far::remote)
+    };
+    for _ in 0..3 {
+        // More new connections than tables are read for in one tick.
+        for _ in 0..12 {
+            let socket = TcpStream::connect(&address).unwrap();
+            assert_eq!(far(&mut sockets, &socket).as_deref(), Some(&*address));
+        }
+        assert!(!sockets.guessed.is_empty() && !sockets.is_settled());
+        sockets.debt = 0;
+        sockets.forget_old();
+        assert!(sockets.guessed.is_empty());
+    }
+    assert_eq!(far(&mut sockets, &listener), None, "it listens");
+    // Nothing is known of this process's connections.
+    sockets.last.clear();
+    sockets.debt = TABLES;
+    let socket = TcpStream::connect(&address).unwrap();
+    assert_eq!(far(&mut sockets, &socket).as_deref(), Some("network"));
+    // A server's connections come from somebody, who waits for it.
+    sockets.forget_old();
+    sockets.debt = 0;
+    let accepted: Vec<_> = listener.incoming().take(20).collect();
+    let found: Vec<_> = accepted.iter().map(|socket| far(&mut sockets, socket.as_ref().unwrap())).collect();
+    assert!(sockets.guessed.is_empty() && sockets.last.values().all(Option::is_none), "{found:?}");
+}
+
+#[test]
+fn without_calls_a_pipe_that_is_new_is_found_soon() {
+    let tree = Tree::new();
+    tree.process(7, &["pipe:[1]".into()]);
+    let mut connections = Connections::new(tree.0.path());
+    connections.take(&[7], true);
+    tree.process(8, &["/dev/null".into(), "pipe:[2]".into()]);
+    symlink("pipe:[2]", tree.0.path().join("7/fd/9")).unwrap();
+    let mut tick = |reads: bool| {
+        if reads {
+            connections.reads_a_pipe(7);
+        }
+        let channels = connections.take(&[7, 8], true).channels;
+        channels.iter().find(|channel| &*channel.link == "pipe:[2]").is_some_and(|found| found.readers.contains(&7))
+    };
+    let ticks = (0..3).map(|_| tick(true)).position(|found| found);
+    assert!(ticks.is_some_and(|ticks| ticks < 3), "{ticks:?}");
+    // From then on it is listed as seldom as others.
+    std::fs::remove_file(tree.0.path().join("7/fd/9")).unwrap();
+    assert!((0..5).all(|_| tick(true)));
 }
 
 #[test]

@@ -110,11 +110,13 @@ impl Task {
         };
         if let Some(Ok(symbol)) = self.wchan.as_ref().map(|file| file.read_line(&mut room)) {
             let symbol = seen.symbol(symbol.trim_ascii());
-            // Where the call may not be read its kernel function still tells that it waits for a file lock.
-            if let Some((pid, connections)) =
-                connections.filter(|_| self.syscall.is_none() && waits_for_lock(&symbol))
-            {
-                connections.lock(pid);
+            // Where the call may not be read its kernel function still tells that it waits for a file lock, or for a pipe.
+            if let Some((pid, connections)) = connections.filter(|_| self.syscall.is_none()) {
+                if waits_for_lock(&symbol) {
+                    connections.lock(pid);
+                } else if symbol.contains("pipe_read") {
+                    connections.reads_a_pipe(pid);
+                }
             }
             found.wchan = Some(symbol);
         }

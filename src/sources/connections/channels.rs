@@ -1,0 +1,91 @@
+//! The channels that were waited on: who holds which end, and whose holder is to be looked for.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use super::sockets::Far;
+use super::{Connections, End, Holders, LASTING};
+use crate::sample::Channel;
+
+impl Connections {
+    /// Who holds these links: of the processes that are sampled, and of those that the scan of the host has found.
+    pub(super) fn held(&self, links: HashSet<&str>) -> Holders {
+        let mut held = Holders::new();
+        if links.is_empty() {
+            return held;
+        }
+        for (pid, ends) in &self.ends {
+            for end in ends.ends.iter().filter(|end| links.contains(&*end.link)) {
+                held.entry(Arc::clone(&end.link)).or_default().push((*pid, end.reads, end.writes));
+            }
+        }
+        for link in links {
+            for (pid, (reads, writes)) in self.host.holders(link) {
+                let of_link = held.entry(link.into()).or_default();
+                if of_link.iter().all(|(known, ..)| *known != pid) {
+                    of_link.push((pid, reads, writes));
+                }
+            }
+        }
+        held
+    }
+
+    /// Another of the processes that are sampled can write into a pipe that this one can read.
+    pub(super) fn reads_from_another(&self, pid: u32) -> bool {
+        let is_pipe = |end: &&End| end.link.starts_with("pipe:");
+        let own = self.ends.get(&pid).into_iter().flat_map(|ends| &ends.ends).filter(is_pipe);
+        let own: HashSet<&str> = own.filter(|end| end.reads).map(|end| &*end.link).collect();
+        let others = self.ends.iter().filter(|(other, _)| **other != pid).flat_map(|(_, ends)| &ends.ends);
+        others.filter(is_pipe).any(|end| end.writes && own.contains(&*end.link))
+    }
+
+    pub(super) fn channel(&self, link: &Arc<str>, held: &Holders) -> Channel {
+        let who = |link: &str, wanted: fn(bool, bool) -> bool| -> Vec<u32> {
+            let all = held.get(link).into_iter().flatten();
+            let mut pids: Vec<u32> =
+                all.filter(|(_, reads, writes)| wanted(*reads, *writes)).map(|(pid, ..)| *pid).collect();
+            pids.sort_unstable();
+            pids
+        };
+        let mut channel = Channel { link: Arc::clone(link), ..Channel::default() };
+        if link.starts_with("pipe:") {
+            channel.readers = who(link, |reads, _| reads);
+            channel.writers = who(link, |_, writes| writes);
+            return channel;
+        }
+        let far = self.sockets.get(link);
+        channel.readers = who(link, |_, _| true);
+        // Of a connection that is too short for its peer to be found whoever accepts such connections.
+        let mut holders = far.into_iter().flat_map(Far::links).map(|link| who(link, |_, _| true));
+        channel.writers = holders.find(|pids| !pids.is_empty()).unwrap_or_default();
+        channel.remote = far.and_then(Far::remote);
+        channel
+    }
+
+    /// Sockets that accept the connections that were waited on, and whose holders are to be looked for.
+    pub(super) fn lonely_listeners(&self, channels: &[Channel], waited: &BTreeMap<Arc<str>, u32>) -> Vec<Arc<str>> {
+        let mut times: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
+        for channel in channels.iter().filter(|channel| channel.writers.is_empty()) {
+            let listener = self.sockets.get(&channel.link).and_then(Far::listener);
+            if let (Some(listener), Some(more)) = (listener, waited.get(&channel.link)) {
+                let sum = times.entry(listener).or_default();
+                *sum = sum.saturating_add(*more);
+            }
+        }
+        times.into_iter().filter(|(_, times)| *times >= LASTING).map(|(link, _)| Arc::clone(link)).collect()
+    }
+
+    /// The link whose holder is to be looked for on the whole host: only one side of the channel is known.
+    pub(super) fn lonely(&self, channel: &Channel) -> Option<Arc<str>> {
+        if channel.link.starts_with("pipe:") {
+            let is_whole = match (channel.readers.as_slice(), channel.writers.as_slice()) {
+                ([], _) | (_, []) => false,
+                // Its own both ends, as of a pipe that wakes a loop of events; somebody may still have inherited it.
+                ([reader], [writer]) => reader != writer,
+                _ => true,
+            };
+            return (!is_whole).then(|| Arc::clone(&channel.link));
+        }
+        self.sockets.get(&channel.link).filter(|_| channel.writers.is_empty())?.peer().cloned()
+    }
+}
