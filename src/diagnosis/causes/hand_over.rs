@@ -18,7 +18,7 @@ pub(super) const CAUSE: Spec = Spec {
         LOOP_LOSES,
         "the workers are idle at least `workers_idle` of their time: they wait while the loop waits",
         "neither one worker (imbalance) nor single long batches (slow-samples) explain it, and no worker is at work in \
-         most of the loop's waits",
+         `meanwhile` of the loop's waits",
         "with stacks, instead: taking batches over, as far as the main thread runs meanwhile, holds at least \
          `receiving` of the wait, or the workers' sending threads are busy at least `busy` of the time and more than \
          the workers themselves",

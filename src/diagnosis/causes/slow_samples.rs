@@ -26,9 +26,7 @@ pub(super) const CAUSE: Spec = Spec {
         if let Some(period) = by_period(case) {
             return Some(case.of(Cause::SlowSamples, SEEN_AGAIN).meaning(words(period.every, workers)));
         }
-        // One worker that rests may do so because the loop is slow to take its batches over: but not while it is waited for.
-        let known = workers.count >= 2 || stages::works_meanwhile(case);
-        if workers.idle < WORKERS_IDLE || !known {
+        if workers.idle < WORKERS_IDLE || workers.count < 2 {
             return None;
         }
         let longest = quantile(&case.main.waits_s, 1.0).unwrap_or(0.0);

@@ -10,6 +10,7 @@ use crate::rates::chain::paths::End;
 
 thresholds! {
     HALF_ACTIVE = 0.40, "share", "workers that are active less keep up on the whole";
+    MEANWHILE = 0.70, "share of input wait", "where batches are slow to make it was measured at 0.9 and more, where they are slow to hand over at 0.5";
     SOME_HELP = 0.40, "confidence", "more workers would help a little, as far as the CPUs carry them";
 }
 
@@ -72,7 +73,8 @@ pub(super) fn judge(case: &Case<'_>, cause: Cause) -> Option<Judgement> {
     })
 }
 
-/// The workers are at work while the loop waits for them, as far as its waits were followed.
+/// The workers are at work in most of the time that the loop waits for batches, as far as its waits were followed. What is left
+/// may be taking batches over.
 pub(super) fn works_meanwhile(case: &Case<'_>) -> bool {
     let ways = || case.window.chain.iter().flat_map(|chain| &chain.ways).filter(|way| way.part == Part::Loader);
     // A sending thread at work is the hand-over.
@@ -80,9 +82,8 @@ pub(super) fn works_meanwhile(case: &Case<'_>) -> bool {
         let own = way.hops.last().is_some_and(|last| last.pid == last.tid);
         own && !matches!(way.end, End::Asked | End::Unknown | End::Loader | End::Stopped)
     };
-    let waited: f64 = ways().map(|way| way.share).sum();
     let at_work: f64 = ways().filter(works).map(|way| way.share).sum();
-    waited >= LOST_WAIT && at_work >= LARGER_HALF.value * waited
+    at_work >= LOST_WAIT && at_work >= MEANWHILE.value * case.main.shares.input_wait
 }
 
 /// The bound of what a cheaper stage brings.
