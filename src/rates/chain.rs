@@ -128,15 +128,18 @@ fn activity(ways: &[Way], graph: &Graph<'_>, beside: &Beside, main: Wait) -> Opt
 /// A worker's main thread that waits for threads of its own waits for what they wait for: the sampled waits of such workers
 /// are put down to that.
 pub(super) fn look_into_workers(graph: &mut Graph<'_>, job: &JobSample, workers: &mut [SampledWorker]) {
-    let blocked = |worker: &SampledWorker| worker.counts.get(Wait::Futex.index()).is_some_and(|count| *count > 0);
+    let waits = |worker: &SampledWorker, wait: Wait| worker.counts.get(wait.index()).is_some_and(|count| *count > 0);
+    let blocked = |worker: &SampledWorker| waits(worker, Wait::Futex) || waits(worker, Wait::Pipe);
     if !workers.iter().any(blocked) {
         return;
     }
     for round in job.sampler.followed_rounds() {
         graph.go_to(round);
         for worker in workers.iter_mut().filter(|worker| blocked(worker)) {
-            let Some(wait) = graph.own_wait(worker.id.pid) else { continue };
-            for (place, by) in [(Wait::Futex, -1), (wait, 1)] {
+            let Some((from, wait)) = graph.own_wait(worker.id.pid).filter(|(from, _)| waits(worker, *from)) else {
+                continue;
+            };
+            for (place, by) in [(from, -1), (wait, 1)] {
                 if let Some(count) = worker.counts.get_mut(place.index()) {
                     *count = count.saturating_add_signed(by);
                 }

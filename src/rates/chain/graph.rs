@@ -246,6 +246,12 @@ impl<'a> Graph<'a> {
         pids
     }
 
+    /// The one process was started by the other, or by one that it has started.
+    fn is_child_of(&self, pid: u32, of: u32) -> bool {
+        let parent = |pid: &u32| self.processes.get(pid).map(|process| process.parent);
+        std::iter::successors(Some(pid), parent).skip(1).take(DEPTH).any(|parent| parent == of)
+    }
+
     /// Batches come from this process: it is one of torch's workers, or a process of the job that works ahead of the loop.
     pub(super) fn is_loader(&self, pid: u32, beside: &Beside) -> bool {
         let inside = self.inside_pids.contains(&pid);

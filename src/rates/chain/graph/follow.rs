@@ -214,14 +214,22 @@ impl Graph<'_> {
         self.through(at, by, path)
     }
 
-    /// What a data worker's main thread waits for where that is a thread of its own process: the kind of wait at its end.
-    pub(in crate::rates::chain) fn own_wait(&self, pid: u32) -> Option<Wait> {
+    /// What a data worker's main thread waits for where that is a thread of its own process, or a child of its own (a decoder
+    /// at the other end of a pipe): the kind of its wait, and that of the wait at the end.
+    pub(in crate::rates::chain) fn own_wait(&self, pid: u32) -> Option<(Wait, Wait)> {
         let at = self.place(pid, pid)?;
-        let main = self.threads.get(at).filter(|main| main.wait == Wait::Futex && main.now.is_some())?;
+        let main = self.threads.get(at).filter(|main| main.now.is_some())?;
+        if !matches!(main.wait, Wait::Futex | Wait::Pipe) {
+            return None;
+        }
         let ways = self.ways_from(at);
         let way = ways.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
-        let own = way.hops.first().is_some_and(|hop| hop.pid == main.pid && hop.by == Edge::Thread);
-        Some(match way.end {
+        let first = way.hops.first()?;
+        let own = match main.wait {
+            Wait::Futex => first.pid == pid && first.by == Edge::Thread,
+            _ => first.by == Edge::Reads && self.is_child_of(first.pid, pid),
+        };
+        let end = match way.end {
             _ if !own => return None,
             End::Cpu | End::Children => Wait::Running,
             End::Disk => Wait::DiskRead,
@@ -231,7 +239,8 @@ impl Graph<'_> {
             End::Unknown if way.name.is_some() => Wait::Socket,
             End::Timer => Wait::Sleep,
             _ => return None,
-        })
+        };
+        Some((main.wait, end))
     }
 
     /// The alternatives that end best, in equal parts: whoever works is why the others wait.
