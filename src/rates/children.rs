@@ -14,8 +14,8 @@ use crate::sample::{JobSample, ProcessSample};
 pub(super) const WAITS: [Wait; 3] = [Wait::Pipe, Wait::Child, Wait::Poll];
 
 /// Children that compute for this part of a wait and more are what all of it is for: the rest is their start, and their
-/// queueing for a CPU. Of a decoder that is started for each sample 0.98 were measured, of a command of 50 ms 0.9, beside a
-/// compiler on the same CPUs 0.75.
+/// queueing for a CPU. Decoders that are started for each sample computed for 0.98 of their waits; the number leaves room for a
+/// busy machine.
 const EXPLAINS: f64 = 0.7;
 /// Less than this is not worth a word, cores: a process that now and then asks for the name of its host.
 const HARDLY: f64 = 0.02;
