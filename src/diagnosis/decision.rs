@@ -56,14 +56,30 @@ pub(super) fn judge(window: &Features, known: Known) -> Judgement {
         (Some(judgement), Loss::Workers(workers)) => of_workers(judgement, &case, workers),
         (judgement, _) => judgement.unwrap_or_else(|| without_cause(&case)),
     };
-    if let Some(less) = case.beside().and_then(|beside| Cause::ALL.iter().find_map(|cause| cause.judge(&beside)))
-        && let Some(cause) = less.cause.filter(|cause| judgement.cause != Some(*cause))
-    {
-        let text = format!("the loop waits for batches too, {} of the time", percent(case.lost));
-        judgement.others.push(Finding::of(cause, less.confidence * SMALLER_PART.value, text));
-    }
+    smaller_parts(&case, &mut judgement);
     qualify(&case, &mut judgement);
     judgement
+}
+
+/// The further parts of what the loop loses, each with its share: two bottlenecks at once show as two.
+fn smaller_parts(case: &Case<'_>, judgement: &mut Judgement) {
+    let mut add = |cause: Cause, sure: f64, text: String| {
+        let is_new =
+            judgement.cause != Some(cause) && judgement.others.iter().all(|other| other.cause != Some(cause));
+        if is_new {
+            judgement.others.push(Finding::of(cause, sure * SMALLER_PART.value, text));
+        }
+    };
+    let batches = case.beside();
+    if let Some(less) = batches.as_ref().and_then(|beside| Cause::ALL.iter().find_map(|cause| cause.judge(beside)))
+        && let Some(cause) = less.cause
+    {
+        let share = percent(case.window.lost_wait());
+        add(cause, less.confidence, format!("the loop waits for batches too, {share} of the time"));
+    }
+    for (cause, sure, words) in case.waits_beside() {
+        add(cause, sure, format!("the loop waits {words} too"));
+    }
 }
 
 /// What is left where no cause's rule holds.

@@ -99,20 +99,23 @@ def usual(klass: str, cause: str | None, data: str, given: Mapping[str, str]) ->
 
 def last_node(chain: Any) -> Mapping[str, Any] | None:
     """Of the nodes of a verdict's chain that wait for nobody, the one that most of the loop's time is lost to (its share
-    with the device idle), or with the largest share where nothing is lost; one that is reached on several ways counts with all."""
+    with the device idle), or with the largest share where nothing is lost; one that is reached on several ways counts with all,
+    and the workers of a loader count together: of them the one that most of it is lost to."""
     ends = [node for node in chain or [] if not node.get("waits_for")]
 
     def identity(node: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(node.get(key) for key in ("kind", "pid", "tid", "name"))
+        keys = ("kind", "name") if node.get("name") == "data worker" else ("kind", "pid", "tid", "name")
+        return tuple(node.get(key) for key in keys)
 
     sums: dict[tuple[Any, ...], tuple[float, float]] = {}
     for node in ends:
         lost, share = sums.get(identity(node), (0.0, 0.0))
         sums[identity(node)] = (lost + (node.get("lost") or 0.0), share + (node.get("share") or 0.0))
 
-    def weight(node: Mapping[str, Any]) -> tuple[float, float]:
+    def weight(node: Mapping[str, Any]) -> tuple[float, ...]:
         lost, share = sums[identity(node)]
-        return (lost if lost >= 0.01 else 0.0, share)
+        # One that was seen before one that was not.
+        return (lost if lost >= 0.01 else 0.0, share, node.get("pid") is not None, node.get("lost") or node.get("share") or 0.0)
 
     return max(ends, key=weight, default=None)
 

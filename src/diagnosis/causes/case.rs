@@ -2,6 +2,7 @@
 
 use super::{Cause, Judgement};
 use crate::diagnosis::features::{Device, Features, LoopThread, Part, Workers};
+use crate::diagnosis::stats::percent;
 use crate::diagnosis::thresholds::*;
 
 /// What is known besides the window.
@@ -126,9 +127,24 @@ impl<'a> Case<'a> {
 
     /// The waits for batches, where there are some and something else costs the loop more.
     pub fn beside(&self) -> Option<Self> {
-        let other = matches!(self.loss, Loss::Dry(_) | Loss::NoDevice) && self.lost >= LOST_WAIT;
+        let lost = self.window.lost_wait();
+        let other = matches!(self.loss, Loss::Dry(_) | Loss::NoDevice | Loss::Wait(_)) && lost >= LOST_WAIT;
         let loss = Loss::of_batches(self.window.workers.as_ref());
-        other.then(|| Self { loss, sure: LOST.at(self.lost), ..self.clone() })
+        other.then(|| Self { loss, lost, sure: LOST.at(lost), ..self.clone() })
+    }
+
+    /// The followed waits that are not the largest part and are worth a cause: which, how surely, and for how long for whom.
+    pub fn waits_beside(&self) -> Vec<(Cause, f64, String)> {
+        let Some(chain) = self.window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED) else {
+            return Vec::new();
+        };
+        let waits = Cause::ALL.into_iter().filter_map(|cause| {
+            let wait = cause.spec().followed.filter(|wait| !self.waits_for(wait.part))?;
+            let lost = chain.lost(wait.part);
+            let words = format!("{} of the time {}", percent(lost), (wait.words)(&chain.who(wait.part)?));
+            (lost >= LOST_WAIT).then(|| (cause, LOST.at(lost), words))
+        });
+        waits.collect()
     }
 
     /// A judgement on the case's own loss; `factor` below 1 where a sign is missing.
