@@ -239,7 +239,7 @@ impl Followed<'_> {
         let (pid, tid) = (trainer.id.pid, trainer.tid);
         let found = graph.ways_of(pid, tid, device);
         if found.iter().all(|way| way.hops.is_empty() && matches!(way.end, End::Cpu | End::Device | End::Timer)) {
-            carry.beside.add(graph.running((pid, tid)).into_iter());
+            carry.beside.add(graph.at_work((pid, tid)).into_iter());
         }
         carry.beside.rest(graph.asked(pid));
         let said = activity(&found, graph, &carry.beside, point.main);

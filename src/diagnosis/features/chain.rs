@@ -200,6 +200,8 @@ impl Chain {
         match foreign {
             Some(hop) if self.is_loader(hop.pid) => Part::Loader,
             Some(_) if matches!(end, End::Asked | End::Unknown) => Part::Unknown,
+            // The resource at the end names the part, whoever asks for it.
+            Some(_) if matches!(end, End::Net(_)) => Part::Remote,
             Some(_) => Part::Process,
             None if matches!(end, End::Net(_)) => Part::Remote,
             None if *end == End::Children => Part::Process,

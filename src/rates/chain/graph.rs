@@ -200,10 +200,20 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Threads that run at this round, but for those of the loop itself.
-    pub(in crate::rates::chain) fn running(&self, but: (u32, u32)) -> Vec<(u32, u32)> {
-        let runs = |thread: &&Thread<'_>| thread.wait == Wait::Running && (thread.pid, thread.tid) != but;
-        self.threads.iter().filter(runs).map(|thread| (thread.pid, thread.tid)).collect()
+    /// Threads that are at work at this round, but for the loop's own: they run, or wait for a disk or for an answer from
+    /// elsewhere, as whoever fetches ahead does.
+    pub(in crate::rates::chain) fn at_work(&self, (trainer, tid): (u32, u32)) -> Vec<(u32, u32)> {
+        let fetches = |thread: &Thread<'_>| {
+            let reads = thread.now.into_iter().flat_map(|seen| &seen.descriptors);
+            let mut channels = reads.filter_map(|read| self.channels.get(&*read.link));
+            channels.any(|channel| channel.remote.is_some() && !channel.writers.contains(&trainer))
+        };
+        let works = |thread: &&Thread<'_>| match thread.wait {
+            Wait::Running | Wait::DiskRead | Wait::Memory => (thread.pid, thread.tid) != (trainer, tid),
+            Wait::Socket => thread.pid != trainer && fetches(thread),
+            _ => false,
+        };
+        self.threads.iter().filter(works).map(|thread| (thread.pid, thread.tid)).collect()
     }
 
     /// Begins again at the first round.
