@@ -8,7 +8,8 @@ mod process;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 use rustix::process::Signal;
 use trainmon::cli::Bottleneck;
@@ -44,9 +45,9 @@ fn utilisation(bottleneck: Bottleneck) -> u32 {
     sample.devices[0].utilization_pct.unwrap()
 }
 
-/// One after the other in one test: the machine may be small.
 #[test]
 fn each_bottleneck_shows_on_the_device() {
+    let _turn = TURN.lock();
     for (bottleneck, least, most) in [
         (Bottleneck::DataLoader, 5, 45),
         (Bottleneck::Cpu, 3, 30),
@@ -61,6 +62,41 @@ fn each_bottleneck_shows_on_the_device() {
             seen.push(utilisation(bottleneck));
         }
         println!("{bottleneck:?}: {seen:?} %");
+    }
+}
+
+/// Measurements take turns: the machine may be small.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Class and cause in the last row of a log of the demo, watched for some seconds, without stacks.
+fn verdict(bottleneck: &str) -> String {
+    let arguments = ["demo", "--bottleneck", bottleneck, "--log", "-", "--duration", "5s", "--no-stacks"];
+    let out = Command::new(PROGRAM).args(arguments).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8(out.stdout).unwrap();
+    let (header, last) = (text.lines().next().unwrap(), text.lines().last().unwrap());
+    let field = |name: &str| {
+        let at = header.split(',').position(|column| column == name).unwrap();
+        last.split(',').nth(at).unwrap()
+    };
+    format!("{}/{}", field("class"), field("cause"))
+}
+
+#[test]
+fn each_bottleneck_is_named() {
+    let _turn = TURN.lock();
+    for (bottleneck, named) in [
+        ("data-loader", "data-loader/too-few-workers"),
+        ("cpu", "cpu/main-thread"),
+        ("io", "io/network-storage"),
+        ("gpu", "gpu/compute-bound"),
+        ("balanced", "balanced/"),
+    ] {
+        let mut seen = Vec::new();
+        while !seen.iter().any(|one| one == named) {
+            assert!(seen.len() < 3, "{bottleneck}: {seen:?}");
+            seen.push(verdict(bottleneck));
+        }
     }
 }
 
