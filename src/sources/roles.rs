@@ -124,8 +124,11 @@ fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>
         .filter_map(|fact| ancestors(fact, by_pid).find(|above| !is_torch_worker(above) && !is_helper(above, by_pid)))
         .map(|fact| fact.pid)
         .collect();
-    // Holds a device, and is not a mere fork of a process that does: forks inherit the open device file.
-    for fact in facts.iter().filter(|fact| fact.device && !is_torch_worker(fact) && !is_helper(fact, by_pid)) {
+    // Holds a device, and is not a mere fork of a process that does: forks inherit the open device file. A monitor opens it as
+    // well to read its counters (NVML), so who has a library comes first.
+    let holders = facts.iter().filter(|fact| fact.device && !is_torch_worker(fact) && !is_helper(fact, by_pid));
+    let trains = holders.clone().any(|fact| fact.library);
+    for fact in holders.filter(|fact| fact.library || !trains) {
         if !ancestors(fact, by_pid).any(|above| above.device && is_kin(fact, above)) {
             found.push(fact.pid);
         }
@@ -148,7 +151,10 @@ fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>
                 is_below(other.pid, fact.pid, by_pid) && !is_kin(other, fact) && is_python_program(other)
             });
             let below_kin = ancestors(fact, by_pid).any(|above| above.library && is_kin(fact, above));
-            if !runs_others && !below_kin {
+            // Who computes itself starts others to help.
+            let launches = runs_others && !fact.works;
+            let helps = ancestors(fact, by_pid).any(|above| above.library && above.works);
+            if !launches && !below_kin && !helps {
                 found.push(fact.pid);
             }
         }
@@ -297,6 +303,18 @@ mod tests {
         // Without collectives they work for the one that started them.
         facts.iter_mut().for_each(|fact| fact.rank = false);
         assert_eq!(words(&assign(10, &facts[..4])), ["trainer", "helper", "worker", "worker"]);
+    }
+
+    #[test]
+    fn helpers_with_a_library_or_an_open_device_are_no_ranks() {
+        let trainer = Facts { library: true, works: true, ..fact(10, 1, "python", "python train.py") };
+        let tokenizer = Facts { library: true, works: true, ..fact(11, 10, "python", "python tokenize.py") };
+        assert_eq!(words(&assign(10, &[trainer, tokenizer])), ["trainer", "other"]);
+        let monitor =
+            Facts { device: true, executable: Some("/x/wandb-core"), ..fact(12, 10, "wandb-core", "wandb-core") };
+        let facts = [Facts { device: true, ..trainer }, monitor];
+        assert_eq!(words(&assign(10, &facts)), ["trainer", "other"]);
+        assert_eq!(words(&assign(10, &[fact(10, 1, "own", "./own"), monitor])), ["launcher", "trainer"]);
     }
 
     #[test]
