@@ -16,10 +16,12 @@ pub(super) const CAUSE: Spec = Spec {
         "the loop loses at least `lost_wait` of its time waiting for batches, or the device is idle and the main \
          thread short of CPU time",
         "the job's control group was throttled in at least `cgroup_throttled`",
+        "whoever is waited for queues for a CPU, which such pauses count as, no less than it waits for anything else",
     ],
     judge: |case| {
         let throttled = case.window.cpu.throttled.filter(|share| *share >= CGROUP_THROTTLED)?;
-        starvation::may_be(case).then(|| case.of(Cause::CgroupThrottled, FACTOR.at(throttled)))
+        let pauses = starvation::may_be(case) && starvation::queues_rather_than_waits(case);
+        pauses.then(|| case.of(Cause::CgroupThrottled, FACTOR.at(throttled)))
     },
     signals: &[QUOTA, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
     source: "kernel Documentation/scheduler/sched-bwc.rst: once the quota of a period is used up, all threads of the \

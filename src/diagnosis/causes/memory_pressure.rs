@@ -14,12 +14,13 @@ pub(super) const CAUSE: Spec = Spec {
     rule: &[
         LOOP_LOSES,
         "some task waits for memory at least `memory_pressure` of the time, or at least `swap_in` are swapped in",
+        "the job feels it: whoever is waited for waits for memory or a disk at least `hardly` of the time",
     ],
     judge: |case| {
         let io = &case.window.io;
         let short = io.swap_in.is_some_and(|pages| pages >= SWAP_IN)
             || io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE);
-        (short && starvation::may_be(case)).then(|| case.of(Cause::MemoryPressure, MACHINE_WIDE))
+        (short && starvation::may_be(case) && feels_it(case)).then(|| case.of(Cause::MemoryPressure, MACHINE_WIDE))
     },
     signals: &[MEMORY, MAIN_WAIT, WORKER_TIME],
     source: "kernel Documentation/accounting/psi.rst: `some` is the share of time in which a task waits for memory",
@@ -33,3 +34,9 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     ..Spec::of(Class::Io)
 };
+
+/// Somebody else's swapping is nothing to a job that never waits for memory or a disk.
+fn feels_it(case: &Case<'_>) -> bool {
+    let threads = case.window.chain.as_ref().map_or(0.0, |chain| chain.own_threads().disk);
+    case.slow_workers().map_or(case.main.disk() + threads, |workers| workers.disk_wait) >= HARDLY
+}

@@ -64,6 +64,18 @@ struct Wanted {
 }
 
 impl Wanted {
+    /// That of the workers who are waited for, or of the loop.
+    fn of(case: &Case<'_>) -> Self {
+        match case.slow_workers() {
+            None => Self::by_loop(case),
+            Some(workers) => Self {
+                runnable: workers.busy + workers.runnable,
+                queued: workers.runnable,
+                elsewhere: workers.io_wait,
+            },
+        }
+    }
+
     /// That of the loop: its own thread, and whoever runs while it waits for him.
     fn by_loop(case: &Case<'_>) -> Self {
         let main = case.main;
@@ -107,12 +119,7 @@ pub(in crate::diagnosis) fn main_queues(case: &Case<'_>) -> Option<f64> {
 pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
     let cpu = &case.window.cpu;
     let workers = case.slow_workers();
-    let wanted = match workers {
-        None => Wanted::by_loop(case),
-        Some(workers) => {
-            Wanted { runnable: workers.busy + workers.runnable, queued: workers.runnable, elsewhere: workers.io_wait }
-        }
-    };
+    let wanted = Wanted::of(case);
     if workers.is_some_and(|workers| wanted.runnable < workers.io_wait) {
         return None;
     }
@@ -143,9 +150,18 @@ pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
     Some(Queueing { confidence: sure * QUEUEING.between(strength), neighbours, crowded, full })
 }
 
-/// Others use a good part of the CPUs.
+/// Others use a good part of the CPUs; under a quota that is smaller than these, only where they leave none free.
 pub(in crate::diagnosis) fn others_hold(case: &Case<'_>) -> bool {
-    case.window.cpu.others.unwrap_or(0.0) >= NEIGHBOUR.value * case.window.cpu.usable()
+    let cpu = &case.window.cpu;
+    let quota = cpu.allowed.filter(|allowed| cpu.usable() < *allowed);
+    let room = quota.is_some() && cpu.full.is_some_and(|full| full < CORES_FULL);
+    !room && cpu.others.unwrap_or(0.0) >= NEIGHBOUR.value * quota.unwrap_or(cpu.usable())
+}
+
+/// Whoever is waited for loses more to queueing for a CPU, pauses by a quota among it, than to other waits of its own.
+pub(super) fn queues_rather_than_waits(case: &Case<'_>) -> bool {
+    let wanted = Wanted::of(case);
+    wanted.queued >= wanted.elsewhere
 }
 
 /// A main thread that queues although nobody is known to hold the CPUs.
