@@ -763,7 +763,11 @@ LABELS: tuple[Label, ...] = (
 
 
 def by_name(name: str) -> Label:
-    """The label with this name; raises KeyError with the names there are."""
+    """The label with this name, `random-SEED` included; raises KeyError with the names there are."""
+    if name.startswith("random-") and name[7:].isdigit():
+        import random_plans
+
+        return random_plans.label(name)
     for label in LABELS:
         if label.name == name:
             return label

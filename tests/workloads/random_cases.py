@@ -1,0 +1,388 @@
+"""The programs of random_plans.py: a loop that is fed, steps and waits as its plan says."""
+
+from __future__ import annotations
+
+import collections
+import fcntl
+import http.client
+import io
+import itertools
+import json
+import mmap
+import multiprocessing
+import os
+import queue
+import random
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any, Callable, Iterator
+
+import numpy
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+import culprits
+import random_plans
+from common import Job, one_thread
+from dataset_files import shards
+from launch import die_with_parent
+from random_plans import BY_PROCESSES, BY_THE_LOOP, BY_THREADS, BY_TORCH, Plan
+
+#: Pieces of a file that are read past the page cache.
+PIECE = 1 << 18
+
+
+# --- making samples --------------------------------------------------------------------------------------------------
+
+
+def tokens(seconds: float) -> numpy.ndarray:
+    """Counts words in Python."""
+    counts: collections.Counter[str] = collections.Counter()
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        counts.update(word.strip(".") for word in "the cat sat on the mat. the dog saw it.".split())
+    return numpy.array(sorted(counts.values())[:8], dtype=numpy.float32)
+
+
+def filtered(seconds: float) -> numpy.ndarray:
+    """Filters a signal in numpy."""
+    signal = numpy.random.default_rng(1).random(16_384, dtype=numpy.float32)
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        signal = numpy.convolve(signal, (0.25, 0.5, 0.25), "same").astype(numpy.float32)
+    return signal[:8].copy()
+
+
+class Unpacker:
+    """Unpacks a compressed record: outside the interpreter lock."""
+
+    def __init__(self) -> None:
+        self.record = zlib.compress(numpy.random.default_rng(2).integers(0, 60, 120_000).astype(numpy.float32).tobytes(), 1)
+
+    def __call__(self, seconds: float) -> numpy.ndarray:
+        until = time.thread_time() + seconds
+        values = numpy.zeros(8, dtype=numpy.float32)
+        while time.thread_time() < until:
+            values = numpy.frombuffer(zlib.decompress(self.record), dtype=numpy.float32)[:8].copy()
+        return values
+
+
+class Decoder:
+    """Decodes a picture with Pillow."""
+
+    def __init__(self) -> None:
+        from PIL import Image
+
+        pixels = numpy.random.default_rng(3).integers(0, 255, (96, 128, 3), dtype=numpy.uint8)
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "JPEG", quality=92)
+        self.file, self.open = file.getvalue(), Image.open
+
+    def __call__(self, seconds: float) -> numpy.ndarray:
+        until = time.thread_time() + seconds
+        pixels = numpy.zeros((1, 8), dtype=numpy.float32)
+        while time.thread_time() < until:
+            pixels = numpy.asarray(self.open(io.BytesIO(self.file)).convert("RGB"), dtype=numpy.float32)[0, :8, 0:1].T
+        return pixels.reshape(-1)[:8].copy()
+
+
+class Remote:
+    """Asks a server for each sample."""
+
+    def __init__(self, port: int):
+        self.connection = socket.create_connection(("127.0.0.1", port))
+
+    def __call__(self, _seconds: float) -> numpy.ndarray:
+        self.connection.sendall(b"12345678")
+        left = 8 + struct.unpack("<q", self.connection.recv(8, socket.MSG_WAITALL))[0] - 8
+        last = b""
+        while left > 0:
+            last = self.connection.recv(min(left, 65_536))
+            left -= len(last)
+        return numpy.frombuffer(last[:8].ljust(8, b"\0"), dtype=numpy.uint8).astype(numpy.float32)
+
+
+class Disk:
+    """Reads pieces of files past the page cache for so long."""
+
+    def __init__(self, files: list[str]):
+        self.descriptors = [os.open(path, os.O_RDONLY | os.O_DIRECT) for path in files]
+        self.pieces = os.path.getsize(files[0]) // PIECE
+        # An anonymous mapping is aligned to a page, as O_DIRECT wants it.
+        self.piece = mmap.mmap(-1, PIECE)
+
+    def __call__(self, seconds: float) -> numpy.ndarray:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            os.preadv(random.choice(self.descriptors), [self.piece], random.randrange(self.pieces) * PIECE)
+        return numpy.frombuffer(self.piece[:8], dtype=numpy.uint8).astype(numpy.float32)
+
+
+class Source:
+    """Makes samples and batches as a plan says; goes to other processes, and to threads."""
+
+    def __init__(self, of: Plan, port: int, files: list[str]):
+        self.of, self.port, self.files = of, port, files
+        self.own: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "own": None}
+
+    def _make(self) -> Callable[[float], numpy.ndarray]:
+        # A connection or file for each process and thread.
+        whose = (os.getpid(), threading.get_ident())
+        if self.own is None:
+            self.own = {}
+        if whose not in self.own:
+            made = {
+                "python": lambda: tokens,
+                "numpy": lambda: filtered,
+                "unpack": Unpacker,
+                "decode": Decoder,
+                "remote": lambda: Remote(self.port),
+                "disk": lambda: Disk(self.files),
+            }
+            self.own[whose] = made[self.of.work]()
+        return self.own[whose]
+
+    def sample(self) -> numpy.ndarray:
+        return self._make()(self.of.sample_s)
+
+    def batch(self, _number: int = 0) -> numpy.ndarray:
+        return numpy.stack([self.sample() for _ in range(self.of.batch_size)])
+
+
+class MapStyle(Dataset):
+    def __init__(self, source: Source):
+        self.source = source
+
+    def __len__(self) -> int:
+        return 10_000_000
+
+    def __getitem__(self, _index: int) -> torch.Tensor:
+        return torch.from_numpy(self.source.sample())
+
+
+class Streamed(IterableDataset):
+    def __init__(self, source: Source):
+        self.source = source
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        while True:
+            yield torch.from_numpy(self.source.sample())
+
+
+# --- handing batches over --------------------------------------------------------------------------------------------
+
+_SOURCE: Source | None = None
+
+
+def _begin(source: Source, trainer: int, start: str) -> None:
+    global _SOURCE
+    _SOURCE = source
+    if start != "forkserver":
+        die_with_parent(trainer)
+
+
+def _one(number: int) -> numpy.ndarray:
+    assert _SOURCE is not None
+    return _SOURCE.batch(number)
+
+
+def _fill(ready: Any, source: Source) -> None:
+    while True:
+        ready.put(source.batch())
+
+
+def _taken(ready: Any) -> Iterator[numpy.ndarray]:
+    while True:
+        yield ready.get()
+
+
+def _pending(submit: Callable[[], Any], ahead: int) -> Iterator[Any]:
+    futures = collections.deque(submit() for _ in range(ahead))
+    while True:
+        futures.append(submit())
+        yield futures.popleft().result()
+
+
+def _printed(source: Source) -> Iterator[numpy.ndarray]:
+    """What another program prints, one batch after the other."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import random_cases; random_cases.print_batches(*sys.argv[2:])"
+    command = [sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__)), str(source.of.seed), str(source.port)]
+    program = subprocess.Popen([*command, *source.files], stdout=subprocess.PIPE)
+    assert program.stdout is not None
+    while head := program.stdout.read(8):
+        yield numpy.frombuffer(program.stdout.read(struct.unpack("<q", head)[0]), dtype=numpy.float32)
+
+
+def print_batches(seed: str, port: str, *files: str) -> None:
+    """The other program."""
+    source = Source(random_plans.plan(int(seed)), int(port), list(files))
+    while True:
+        batch = source.batch().tobytes()
+        sys.stdout.buffer.write(struct.pack("<q", len(batch)) + batch)
+        sys.stdout.buffer.flush()
+
+
+def supply(of: Plan, source: Source) -> Any:
+    """Something to iterate over that gives batches."""
+    context = multiprocessing.get_context(of.start)
+    if of.supply in BY_TORCH or of.supply == "torch-inline":
+        dataset = Streamed(source) if of.supply == "torch-iterable" else MapStyle(source)
+        options = {"num_workers": of.feeders, "multiprocessing_context": context, "persistent_workers": True}
+        return DataLoader(dataset, batch_size=of.batch_size, **options if of.feeders else {})
+    if of.supply == "generator":
+        return (source.batch() for _ in itertools.count())
+    if of.supply == "thread-pool":
+        pool = ThreadPoolExecutor(of.feeders)
+        return _pending(lambda: pool.submit(source.batch), of.feeders + 1)
+    if of.supply in BY_THREADS:
+        ready: Any = queue.Queue(2)
+        for _ in range(of.feeders):
+            threading.Thread(target=_fill, args=(ready, source), daemon=True).start()
+        return _taken(ready)
+    words = (source, os.getpid(), of.start)
+    if of.supply == "process-pool":
+        executor = ProcessPoolExecutor(of.feeders, mp_context=context, initializer=_begin, initargs=words)
+        return _pending(lambda: executor.submit(_one, 0), of.feeders + 1)
+    if of.supply == "pool-imap":
+        return context.Pool(of.feeders, _begin, words).imap(_one, range(200_000))
+    if of.supply == "processes":
+        ready = context.Queue(2)
+        for _ in range(of.feeders):
+            context.Process(target=_fill, args=(ready, source), daemon=True).start()
+        return _taken(ready)
+    return _printed(source)
+
+
+# --- the step --------------------------------------------------------------------------------------------------------
+
+
+def simulate(connection: Any, seconds: float, trainer: int) -> None:
+    """An environment: computes for each action that it is sent."""
+    die_with_parent(trainer)
+    while True:
+        connection.recv()
+        connection.send(float(tokens(seconds).sum()))
+
+
+class Elsewhere:
+    """What the step waits for besides the device."""
+
+    def __init__(self, job: Job, of: Plan):
+        self.ask: Callable[[int], Any] = lambda _number: None
+        if of.elsewhere == "environment":
+            ours, its = multiprocessing.Pipe()
+            one = multiprocessing.Process(target=simulate, args=(its, of.elsewhere_s, os.getpid()), daemon=True)
+            one.start()
+            its.close()
+            job.culprit(culprits.process(one.pid))
+            self.ask = lambda number: (ours.send(number), ours.recv())
+        elif of.elsewhere == "metrics":
+            job.culprit(*culprits.server(job.given, "metrics-server"))
+            connection = http.client.HTTPConnection("127.0.0.1", int(job.given["metrics-server"]))
+
+            def post(number: int) -> None:
+                connection.request("POST", "/log", json.dumps({"step": number}))
+                connection.getresponse().read()
+
+            self.ask = post
+        elif of.elsewhere == "journal":
+            path = job.given["journal-holder"]
+            job.culprit(culprits.lock(path), culprits.process(job.given["journal-holder.pid"]))
+            journal = open(path, "a", encoding="utf-8")
+
+            def note(number: int) -> None:
+                fcntl.flock(journal, fcntl.LOCK_EX)
+                journal.write(f"{number}\n")
+                journal.flush()
+                fcntl.flock(journal, fcntl.LOCK_UN)
+
+            self.ask = note
+
+
+def beside(of: Plan) -> list[Any]:
+    """Others that are there and are not waited for."""
+    there: list[Any] = []
+    if "idle-pool" in of.beside:
+        pool = multiprocessing.Pool(3)
+        pool.map(abs, range(3))
+        there.append(pool)
+    if "kept-loader" in of.beside:
+        held_back = DataLoader(list(range(64)), batch_size=8, num_workers=2, persistent_workers=True)
+        for _batch in held_back:
+            pass
+        there.append(held_back)
+    if "ticker" in of.beside:
+
+        def tick() -> None:
+            while True:
+                time.sleep(0.1)
+
+        threading.Thread(target=tick, daemon=True).start()
+    if "log-queue" in of.beside:
+        lines: queue.Queue = queue.Queue()
+
+        def write() -> None:
+            with open(os.devnull, "w", encoding="utf-8") as log:
+                while True:
+                    log.write(lines.get())
+
+        threading.Thread(target=write, daemon=True).start()
+        there.append(lines)
+    return there
+
+
+def loop(job: Job, of: Plan) -> None:
+    """Trains until the time is up."""
+    there = beside(of)
+    gpu = job.take_gpu(sync=of.sync) if of.device_s else None
+    elsewhere = Elsewhere(job, of)
+    files = shards(job.data) if of.work == "disk" else []
+    feed = supply(of, Source(of, int(job.given.get("slow-server", 0)), files))
+    # Which end is the true one is only known for sure where the label's words say it, or the step does.
+    usual = of.longest != "supply" or of.supply in BY_TORCH + BY_PROCESSES[:3] or of.work in random_plans.WAITS
+    job.names_culprit |= not usual or of.supply in BY_THE_LOOP
+    matrix = torch.rand(160, 160)
+    log = next((one for one in there if isinstance(one, queue.Queue)), None)
+    for number, _batch in enumerate(job.batches(feed)):
+        began, synced = time.monotonic(), gpu.synced_s if gpu else 0.0
+        if of.host_s:
+            tokens(of.host_s)
+        if gpu:
+            for _ in range(of.kernels):
+                gpu.launch(of.device_s / of.kernels)
+            if number % of.sync_every == 0:
+                gpu.synchronize()
+        until = time.thread_time() + of.compute_s
+        while time.thread_time() < until:
+            matrix = torch.nn.functional.normalize(matrix @ matrix)
+        if of.longest == "host":
+            job.lost_s += time.monotonic() - began - ((gpu.synced_s if gpu else 0.0) - synced)
+        if of.elsewhere:
+            with job.losing():
+                elsewhere.ask(number)
+        if log is not None:
+            log.put(f"{number}\n")
+
+
+def run(job: Job) -> None:
+    one_thread()
+    of = random_plans.plan(random_seed(job.label.name))
+    if of.loop == "main":
+        loop(job, of)
+        return
+    thread = threading.Thread(target=loop, args=(job, of))
+    thread.start()
+    thread.join()
+
+
+def random_seed(name: str) -> int:
+    return int(name.removeprefix(random_plans.PREFIX))
