@@ -12,6 +12,7 @@
 //! - A break in the series (see [`Rates::next`]) gives one frame with `gap: true` and without rates.
 
 pub mod addresses;
+mod batches;
 pub mod chain;
 mod children;
 mod delta;
@@ -85,6 +86,7 @@ pub struct Rates {
     previous_interval_ns: Option<u64>,
     carries: HashMap<ProcessId, Carry>,
     chains: chain::Chains,
+    writes: batches::WritesPerBatch,
     recent_stacks: Recent,
 }
 
@@ -151,7 +153,7 @@ impl Rates {
             frame.alive = job.alive;
             frame.state = job::state(job);
             let waits = sampled::waits(&job.sampler);
-            let mut graph = chain::Graph::of(job, before_job, &waits);
+            let mut graph = chain::Graph::of(job, before_job, &waits, &folded.children);
             let chains = &mut self.chains;
             let mut trainers = sampled::trainers(job, &waits, |process| match &graph {
                 Some(graph) if !stale => chains.loop_of(process, &job.sampler, graph),
@@ -171,12 +173,14 @@ impl Rates {
             frame.trainers = trainer::fold(&mut self.carries, job, &trainers, &workers, &folded, &gpu, stale);
             frame.trainers.iter_mut().zip(followed).for_each(|(trainer, chain)| trainer.chain = chain);
             frame.workers = workers::fold(before_job, job, &workers, &folded, stale);
+            self.writes.correct(&frame.trainers, &mut frame.workers, folded.seconds.filter(|_| !stale));
             frame.job = folded.job;
             frame.processes = folded.processes;
             (frame.threads, frame.thread_roles) = folded.threads.finish();
         } else {
             self.carries.clear();
             self.chains = chain::Chains::default();
+            self.writes = batches::WritesPerBatch::default();
         }
         frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref(), |id| self.chains.loop_tid(id));
         self.recent_stacks.take(frame.monotonic_ns, &frame.stacks);

@@ -74,11 +74,19 @@ pub(super) fn is_proven(window: &Features, known: Known) -> bool {
 /// Somebody who is known ends most of the loop's waits, and it goes on after them again and again: a loop, however little it
 /// computes itself. A rank waits for the others in a collective: that they compute must have been seen.
 fn waits_in_turn(window: &Features) -> bool {
-    let setting_up =
-        window.age_s.is_none_or(|age| age < STARTING) && window.growth_s.is_some_and(|rate| rate >= GROWING);
-    let renewed = window.chain.as_ref().is_some_and(|chain| chain.renewed >= ALL_ALONG);
+    let setting_up = window.age_s.is_none_or(|age| age < STARTING) && is_growing(window);
     let works = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Process) >= LARGER_HALF);
-    renewed && waits_for_somebody(window) && !setting_up && (works || !window.communicates)
+    goes_on(window).is_some() && waits_for_somebody(window) && !setting_up && (works || !window.communicates)
+}
+
+/// The loop goes on after its waits again and again: its chain.
+fn goes_on(window: &Features) -> Option<&Chain> {
+    window.chain.as_ref().filter(|chain| chain.renewed >= ALL_ALONG)
+}
+
+/// Its memory grows, as while a program imports or loads what it needs; a loop's stays as it is.
+fn is_growing(window: &Features) -> bool {
+    window.growth_s.is_some_and(|rate| rate >= GROWING)
 }
 
 /// Most of the loop's time ends at somebody who is known.
@@ -107,8 +115,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
             () => Phase::Init,
         };
         // Who sleeps and looks again may be retrying in the middle of a step, as under a lock.
-        let looks_again =
-            window.chain.as_ref().is_some_and(|chain| chain.renewed >= ALL_ALONG && chain.sleeps() >= LARGER_HALF);
+        let looks_again = goes_on(window).is_some_and(|chain| chain.sleeps() >= LARGER_HALF);
         let long_wait = phase != Phase::Hung && (waits_for_somebody(window) || looks_again);
         return Some((phase, if long_wait { BY_LONG_WAIT } else { BY_QUIET }));
     }
@@ -121,9 +128,8 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     let loop_seen = main.stacks.as_ref().is_some_and(|stacks| {
         stacks.loading() + main.share(Activity::Backward) + main.share(Activity::Optimizer) >= LOST_WAIT
     });
-    // Imports read files too, but memory grows with them; a loop's stays as it is.
-    let growing = window.growth_s.is_some_and(|rate| rate >= GROWING);
-    let reads = main.reading >= LARGER_HALF && !(young && growing);
+    // Imports read files too, but memory grows with them.
+    let reads = main.reading >= LARGER_HALF && !(young && is_growing(window));
     if loads < NO_LOADING && window.workers.is_none() && !loop_seen && !reads && !waits_in_turn {
         match unused {
             Some(true) => return Some((Phase::Init, BY_SILENCE)),

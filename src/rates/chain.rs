@@ -50,26 +50,33 @@ struct Beside {
     asked: HashMap<u32, f64>,
 }
 
+/// Lets counts fade by a tick, and forgets those that hardly count any more.
+fn fade<K>(counts: &mut HashMap<K, f64>) {
+    counts.retain(|_, count| {
+        *count *= FADE;
+        *count > 0.01
+    });
+}
+
+/// Counts each of these once more; no more than [`BESIDE`] of them are known.
+fn count<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, f64>, seen: impl Iterator<Item = K>) {
+    for one in seen {
+        if counts.len() < BESIDE || counts.contains_key(&one) {
+            *counts.entry(one).or_default() += 1.0;
+        }
+    }
+}
+
 impl Beside {
     fn fade(&mut self) {
         self.working *= FADE;
-        self.ran.retain(|_, ran| {
-            *ran *= FADE;
-            *ran > 0.01
-        });
-        self.asked.retain(|_, asked| {
-            *asked *= FADE;
-            *asked > 0.01
-        });
+        fade(&mut self.ran);
+        fade(&mut self.asked);
     }
 
     /// Notes who rests until it is asked for something.
     fn rest(&mut self, resting: impl Iterator<Item = u32>) {
-        for pid in resting {
-            if self.asked.len() < BESIDE || self.asked.contains_key(&pid) {
-                *self.asked.entry(pid).or_default() += 1.0;
-            }
-        }
+        count(&mut self.asked, resting);
     }
 
     /// Whether a process works ahead of the loop, and not on request.
@@ -80,11 +87,7 @@ impl Beside {
 
     fn add(&mut self, running: impl Iterator<Item = (u32, u32)>) {
         self.working += 1.0;
-        for thread in running {
-            if self.ran.len() < BESIDE || self.ran.contains_key(&thread) {
-                *self.ran.entry(thread).or_default() += 1.0;
-            }
-        }
+        count(&mut self.ran, running);
     }
 
     /// The part of the loop's working time in which some thread of a process ran.
@@ -96,9 +99,17 @@ impl Beside {
 }
 
 /// What one sample's chain says about the loop's activity, where the wait itself does not.
-fn activity(ways: &[Way], graph: &Graph<'_>, beside: &Beside, main: Wait) -> Option<LoopActivity> {
-    if matches!(main, Wait::Running | Wait::LoaderPoll | Wait::DiskRead | Wait::DiskWrite | Wait::Memory) {
-        return None;
+fn activity(
+    ways: &[Way],
+    graph: &Graph<'_>,
+    beside: &Beside,
+    (pid, tid, main): (u32, u32, Wait),
+) -> Option<LoopActivity> {
+    match main {
+        Wait::Running | Wait::DiskRead | Wait::DiskWrite | Wait::Memory => return None,
+        // A socket with a time limit of 5 s is polled in the same way as the pipe of torch's loader.
+        Wait::LoaderPoll if !graph.waits_on_sockets(pid, tid) => return None,
+        _ => {}
     }
     let mut shares: BTreeMap<LoopActivity, f64> = BTreeMap::new();
     for way in ways {
@@ -242,7 +253,7 @@ impl Followed<'_> {
             carry.beside.add(graph.at_work((pid, tid)).into_iter());
         }
         carry.beside.rest(graph.asked(pid));
-        let said = activity(&found, graph, &carry.beside, point.main);
+        let said = activity(&found, graph, &carry.beside, (pid, tid, point.main));
         if let Some(known) = carry.said.get_mut(point.main.index()) {
             *known = said;
         }

@@ -25,7 +25,7 @@ use crate::sample::{Channel, ConnectionsSample, Descriptor, LockWait};
 use ends::open_ends;
 use locks::{open_file, waits_for_locks};
 use outside::HostScan;
-use sockets::{Far, Sockets};
+use sockets::Sockets;
 
 /// The open ends of a process are listed anew after this many ticks; earlier where something is waited on whose other end
 /// is not known.
@@ -219,16 +219,22 @@ impl Connections {
             let room = MOST_WAITED.saturating_sub(self.waited.len());
             self.waited.extend(self.joined.iter().take(room).map(|link| (Arc::clone(link), LASTING)));
         }
-        let momentary =
-            self.waited.keys().any(|link| link.starts_with("socket:") && self.sockets.get(link).is_none());
-        if momentary && !all {
-            for link in self.shared_pipes() {
-                self.waited.entry(link).or_insert(LASTING);
+        let mut waited = std::mem::take(&mut self.waited);
+        let far = |link: &Arc<str>| self.sockets.links(link);
+        let mut held = self.held(waited.keys().chain(waited.keys().flat_map(far)).map(|link| &**link).collect());
+        // Of a socket that was made for a moment the peer is not known, or nobody is found to hold that.
+        let is_held = |link: &Arc<str>| held.contains_key(link);
+        let elsewhere = |link: &str| self.sockets.get(link).is_some_and(|far| far.remote().is_some());
+        let momentary = |link: &Arc<str>| {
+            link.starts_with("socket:") && !elsewhere(link) && !self.sockets.links(link).any(is_held)
+        };
+        if !all && waited.keys().any(momentary) {
+            let pipes = self.shared_pipes();
+            held.extend(self.held(pipes.iter().map(|link| &**link).collect()));
+            for link in pipes {
+                waited.entry(link).or_insert(LASTING);
             }
         }
-        let waited = std::mem::take(&mut self.waited);
-        let far = |link: &Arc<str>| self.sockets.get(link).into_iter().flat_map(Far::links);
-        let held = self.held(waited.keys().chain(waited.keys().flat_map(far)).map(|link| &**link).collect());
         let listeners = waited.keys().filter_map(|link| self.sockets.get(link)?.listener());
         let accept: Vec<u32> = listeners.filter_map(|link| held.get(link)).flatten().map(|(pid, ..)| *pid).collect();
         accept.into_iter().for_each(|pid| self.sockets.accepts(pid));
@@ -242,11 +248,11 @@ impl Connections {
             lonely.iter().filter(|link| self.host.looked_for(link) && (denied || self.host.denied())).count();
         // Whose holder was found is still wanted: without that it is forgotten, and found anew.
         let found = |link: &&Arc<str>| self.host.holders(link).next().is_some();
-        let far = |link: &Arc<str>| self.sockets.get(link).into_iter().flat_map(Far::links);
+        let far = |link: &Arc<str>| self.sockets.links(link);
         lonely.extend(waited.keys().chain(waited.keys().flat_map(far)).filter(found).cloned());
         self.host.look_for(lonely, self.tick);
         for channel in channels.iter_mut().filter(|channel| channel.remote.is_some() && channel.writers.is_empty()) {
-            let mut links = self.sockets.get(&channel.link).into_iter().flat_map(Far::links);
+            let mut links = self.sockets.links(&channel.link);
             channel.unsought = links.any(|link| self.host.is_due(link));
         }
         self.host.go_on(&self.proc_root, &inside);

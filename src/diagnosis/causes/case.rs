@@ -1,7 +1,7 @@
 //! What the rules look at: a window, and where in it the loop loses its time.
 
 use super::{Cause, Judgement};
-use crate::diagnosis::features::{Device, Features, LoopThread, Part, Workers};
+use crate::diagnosis::features::{Chain, Device, Features, LoopThread, Part, Workers};
 use crate::diagnosis::stats::percent;
 use crate::diagnosis::thresholds::*;
 
@@ -69,10 +69,15 @@ thresholds! {
 
 const BY_LEAD: Sureness = Sureness { least: NO_LEAD.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LEAD };
 
+/// Whom the loop waits for, where that was followed long enough.
+pub(super) fn followed_chain(window: &Features) -> Option<&Chain> {
+    window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED)
+}
+
 /// The part that the loop loses most of its time to, where that is no batch, no device and no work of its own; and how sure.
 /// The parts add up to the loop's time, so the largest is what to change first.
 fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> {
-    let chain = window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED)?;
+    let chain = followed_chain(window)?;
     let parts = chain.parts();
     let elsewhere = super::followed().map(|wait| (wait.part, parts.get(&wait.part).copied().unwrap_or(0.0)));
     let (part, lost) = elsewhere.max_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -135,7 +140,7 @@ impl<'a> Case<'a> {
 
     /// The followed waits that are not the largest part and are worth a cause: which, how surely, and for how long for whom.
     pub fn waits_beside(&self) -> Vec<(Cause, f64, String)> {
-        let Some(chain) = self.window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED) else {
+        let Some(chain) = followed_chain(self.window) else {
             return Vec::new();
         };
         let waits = Cause::ALL.into_iter().filter_map(|cause| {

@@ -1,6 +1,6 @@
 //! Another Python thread of the process holds the interpreter lock that the loop's thread waits for.
 
-use super::case::FOLLOWED;
+use super::case::followed_chain;
 use super::*;
 
 thresholds! {
@@ -25,7 +25,7 @@ pub(super) const CAUSE: Spec = Spec {
         "no autograd or communication thread works meanwhile, and stacks show no other wait",
     ],
     judge: |case| {
-        if case.window.chain.as_ref().is_some_and(|chain| f64::from(chain.samples) >= FOLLOWED) {
+        if followed_chain(case.window).is_some() {
             return case.waits_for(Part::InterpreterLock).then(|| case.of(Cause::GilContention, 1.0));
         }
         let main = case.main;

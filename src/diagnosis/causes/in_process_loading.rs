@@ -1,6 +1,6 @@
 //! The loop's process makes the batches itself: its main thread, or threads of the program's own.
 
-use super::case::FOLLOWED;
+use super::case::followed_chain;
 use super::*;
 
 thresholds! {
@@ -96,7 +96,7 @@ fn instead(window: &Features) -> Option<Instead> {
 
 /// The chain does not say otherwise: the larger part of what is lost does not lead to somebody unknown.
 fn is_followed(case: &Case<'_>) -> bool {
-    let Some(chain) = case.window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED) else {
+    let Some(chain) = followed_chain(case.window) else {
         return true;
     };
     chain.lost(Part::Unknown) < LARGER_HALF.value * case.lost

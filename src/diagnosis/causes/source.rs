@@ -1,6 +1,6 @@
 //! Batches wait for their source: how surely, for all causes of that alike.
 
-use super::case::{Case, FOLLOWED, Loss};
+use super::case::{Case, Loss, followed_chain};
 use super::{Cause, Features, Judgement, OwnThreads, slow_samples};
 use crate::diagnosis::thresholds::*;
 
@@ -13,8 +13,7 @@ thresholds! {
 
 /// The threads of the process that make the batches, where the loop waits for such most of what it loses and has no workers.
 pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
-    let followed = window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED);
-    let threads = followed.filter(|_| window.workers.is_none())?.own_threads();
+    let threads = followed_chain(window).filter(|_| window.workers.is_none())?.own_threads();
     let lost = window.lost_wait();
     (lost >= LOST_WAIT && threads.total() >= LARGER_HALF.value * lost).then_some(threads)
 }

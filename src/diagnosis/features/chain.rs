@@ -1,7 +1,7 @@
 //! Whom the loop waited for over the window: the ways of all samples, and the parts that its time falls into by where they
 //! end. The parts add up to the time that was followed, so what removing one of them would bring can be told.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Span;
@@ -93,10 +93,12 @@ impl OwnThreads {
 
 /// Threads on a way, its end, and its name.
 type Key<'a> = (&'a [Hop], &'a End, &'a Option<Arc<str>>);
+/// Seconds of each way, and those of them with the device idle. In order, so that equal samples have equal sums.
+type Sums<'a> = BTreeMap<Key<'a>, (f64, f64)>;
 
 /// Ways of earlier ticks that ended at an address of this machine whose holder was not looked for yet: once it is known where
 /// that leads, they led there too, in the same parts as the others.
-fn settle(sums: &mut HashMap<Key<'_>, (f64, f64)>, peers: &[Peer]) {
+fn settle(sums: &mut Sums<'_>, peers: &[Peer]) {
     let unsettled = sums.keys().filter_map(|key| match key {
         (hops, End::Unknown, Some(address)) => Some((*key, *hops, address)),
         _ => None,
@@ -131,7 +133,7 @@ impl Chain {
             span.frames.iter().rev().find_map(|frame| span.trainers(frame).find_map(|one| one.chain.as_ref()))?;
         let mut chain =
             Self { process: last.process, tid: last.tid, exact: true, peers: last.peers.clone(), ..Self::default() };
-        let mut sums: HashMap<Key<'_>, (f64, f64)> = HashMap::new();
+        let mut sums = Sums::new();
         let (mut seconds, mut renewed) = (0.0, 0.0);
         for one in span.frames.iter().flat_map(|frame| span.trainers(frame)).filter_map(|one| one.chain.as_ref()) {
             // A loop that moved to another thread, and the other ranks, have chains of their own.
@@ -151,7 +153,9 @@ impl Chain {
                 match chain.peers.iter_mut().find(|known| known.pid == peer.pid) {
                     Some(known) => {
                         known.loader = peer.loader;
-                        known.addresses.extend(peer.addresses.iter().cloned());
+                        let new = peer.addresses.iter().filter(|address| !known.addresses.contains(address));
+                        let new: Vec<_> = new.cloned().collect();
+                        known.addresses.extend(new);
                     }
                     None => chain.peers.push(peer.clone()),
                 }
@@ -170,7 +174,8 @@ impl Chain {
             lost: lost / seconds,
         });
         let mut ways: Vec<Way> = ways.collect();
-        ways.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.hops.cmp(&b.hops)));
+        // Stable: equal ones stay in the order of the sums.
+        ways.sort_by(|a, b| b.share.total_cmp(&a.share));
         chain.ways = ways;
         chain.renewed = renewed / seconds;
         Some(chain)
@@ -201,9 +206,8 @@ impl Chain {
             Some(hop) if self.is_loader(hop.pid) => Part::Loader,
             Some(_) if matches!(end, End::Asked | End::Unknown) => Part::Unknown,
             // The resource at the end names the part, whoever asks for it.
-            Some(_) if matches!(end, End::Net(_)) => Part::Remote,
+            _ if matches!(end, End::Net(_)) => Part::Remote,
             Some(_) => Part::Process,
-            None if matches!(end, End::Net(_)) => Part::Remote,
             None if *end == End::Children => Part::Process,
             None if matches!(end, End::Asked | End::Unknown | End::Timer) => Part::Unknown,
             None => Part::OwnThread,
@@ -238,7 +242,7 @@ impl Chain {
 
     /// Share of the time that is lost to a kind of part: with the device idle.
     pub fn lost(&self, part: Part) -> f64 {
-        self.parts().get(&part).copied().unwrap_or(0.0)
+        self.ways.iter().filter(|way| way.part == part).map(|way| way.lost).sum()
     }
 
     /// Share of the time in a kind of part.
@@ -312,17 +316,13 @@ mod tests {
         let ends = [End::Cpu, End::Disk, End::Unknown];
         let early: Key<'_> = (&own, &ends[2], &address);
         let later: [Key<'_>; 3] = [(&to_8, &ends[0], &none), (&to_8, &ends[1], &none), (&to_9, &ends[0], &none)];
-        let mut sums = HashMap::from([
-            (early, (4.0, 2.0)),
-            (later[0], (3.0, 3.0)),
-            (later[1], (1.0, 0.0)),
-            (later[2], (7.0, 7.0)),
-        ]);
+        let mut sums =
+            Sums::from([(early, (4.0, 2.0)), (later[0], (3.0, 3.0)), (later[1], (1.0, 0.0)), (later[2], (7.0, 7.0))]);
         settle(&mut sums, &peers);
         assert_eq!(later.map(|way| sums[&way]), [(6.0, 4.5), (2.0, 0.5), (7.0, 7.0)]);
         assert_eq!(sums.len(), 3);
         // Nobody is known there: it stays unknown.
-        let mut alone = HashMap::from([(early, (4.0, 2.0)), (later[2], (7.0, 7.0))]);
+        let mut alone = Sums::from([(early, (4.0, 2.0)), (later[2], (7.0, 7.0))]);
         settle(&mut alone, &peers);
         assert_eq!((alone[&early], alone[&later[2]]), ((4.0, 2.0), (7.0, 7.0)));
     }

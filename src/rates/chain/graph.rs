@@ -10,10 +10,9 @@ use std::sync::Arc;
 use super::Beside;
 use super::paths::{Hop, Peer};
 use super::ways::Way;
-use crate::rates::children::short_lived;
 use crate::rates::wait::Wait;
 use crate::sample::{
-    Access, Channel, JobSample, LockWait, Observation, ProcessId, ProcessRole, ProcessSample, ThreadRole,
+    Access, Channel, Descriptor, JobSample, LockWait, Observation, ProcessId, ProcessRole, ProcessSample, ThreadRole,
 };
 
 /// A sample of a thread speaks for so many rounds after it: others are sampled in every third, many of them in turns.
@@ -100,15 +99,20 @@ fn paces(job: &JobSample, before: Option<&JobSample>) -> HashMap<(u32, u32), (f6
 
 impl<'a> Graph<'a> {
     /// The graph of a tick; none where it was not read what joins the processes. `waits` are the meanings of the sampler's
-    /// observations, in their order.
-    pub(in crate::rates) fn of(job: &'a JobSample, before: Option<&JobSample>, waits: &'a [Wait]) -> Option<Self> {
+    /// observations, in their order; `children` is what short-lived children use of the CPUs, in cores, by the PID of
+    /// their parent.
+    pub(in crate::rates) fn of(
+        job: &'a JobSample,
+        before: Option<&JobSample>,
+        waits: &'a [Wait],
+        children: &HashMap<u32, f64>,
+    ) -> Option<Self> {
         let sampler = &job.sampler;
         let connections = job.connections.as_deref()?;
         let paces = paces(job, before);
         let outside = connections.outside.as_slice();
         let processes: HashMap<u32, &ProcessSample> =
             job.processes.iter().chain(outside).map(|process| (process.id.pid, process)).collect();
-        let children = short_lived(before, job);
         let mut threads = Vec::new();
         let mut by_process: HashMap<u32, Vec<usize>> = HashMap::new();
         for process in &sampler.processes {
@@ -135,7 +139,7 @@ impl<'a> Graph<'a> {
                     wait: Wait::Unknown,
                     for_children: children::part_of(
                         pid,
-                        &children,
+                        children,
                         thread.samples().filter_map(|(_, place)| waits.get(place as usize).copied()),
                     ),
                 });
@@ -204,9 +208,8 @@ impl<'a> Graph<'a> {
     /// elsewhere, as whoever fetches ahead does.
     pub(in crate::rates::chain) fn at_work(&self, (trainer, tid): (u32, u32)) -> Vec<(u32, u32)> {
         let fetches = |thread: &Thread<'_>| {
-            let reads = thread.now.into_iter().flat_map(|seen| &seen.descriptors);
-            let mut channels = reads.filter_map(|read| self.channels.get(&*read.link));
-            channels.any(|channel| channel.remote.is_some() && !channel.writers.contains(&trainer))
+            let elsewhere = |channel: &Channel| channel.remote.is_some() && !channel.writers.contains(&trainer);
+            self.waits_on(thread).any(|(_, channel)| elsewhere(channel))
         };
         let works = |thread: &&Thread<'_>| match thread.wait {
             Wait::Running | Wait::DiskRead | Wait::Memory => (thread.pid, thread.tid) != (trainer, tid),
@@ -221,6 +224,19 @@ impl<'a> Graph<'a> {
         for thread in &mut self.threads {
             (thread.cursor, thread.now, thread.wait) = (0, None, Wait::Unknown);
         }
+    }
+
+    /// The descriptors that a thread waits on at this round, as far as it is known where they lead.
+    fn waits_on(&self, thread: &Thread<'a>) -> impl Iterator<Item = (&'a Descriptor, &'a Channel)> + '_ {
+        let descriptors = thread.now.into_iter().flat_map(|seen| &seen.descriptors);
+        descriptors.filter_map(|descriptor| Some((descriptor, *self.channels.get(&*descriptor.link)?)))
+    }
+
+    /// A thread waits on sockets, and on nothing else, at this round.
+    pub(super) fn waits_on_sockets(&self, pid: u32, tid: u32) -> bool {
+        let thread = self.place(pid, tid).and_then(|at| self.threads.get(at));
+        let links = thread.and_then(|thread| thread.now).map_or(&[][..], |seen| &seen.descriptors);
+        !links.is_empty() && links.iter().all(|descriptor| descriptor.link.starts_with("socket:"))
     }
 
     fn is_torch_worker(&self, pid: u32) -> bool {
@@ -275,10 +291,8 @@ impl<'a> Graph<'a> {
     /// read what it writes.
     pub(super) fn asked(&self, trainer: u32) -> impl Iterator<Item = u32> + '_ {
         let rests = move |thread: &&Thread<'_>| {
-            let Some(seen) = thread.now else { return false };
-            let known = |channel: &&Channel| channel.writers.contains(&trainer);
-            let mut reads = seen.descriptors.iter().filter(|descriptor| !descriptor.writes);
-            let by_trainer = reads.any(|read| self.channels.get(&*read.link).is_some_and(known));
+            let mut reads = self.waits_on(thread).filter(|(descriptor, _)| !descriptor.writes);
+            let by_trainer = reads.any(|(_, channel)| channel.writers.contains(&trainer));
             matches!(thread.wait, Wait::Pipe | Wait::Socket | Wait::Poll) && (by_trainer || !self.exact)
         };
         let mains = self.threads.iter().filter(move |thread| thread.tid == thread.pid && thread.pid != trainer);
@@ -292,10 +306,9 @@ impl<'a> Graph<'a> {
         let own = std::iter::once(tid).chain(within.map(|hop| hop.tid));
         let threads = own.filter_map(|tid| self.threads.get(self.place(pid, tid)?));
         let reading = threads.filter(|thread| matches!(thread.wait, Wait::LoaderPoll | Wait::Poll | Wait::Pipe));
-        let mut reads = reading.flat_map(|thread| thread.now.into_iter().flat_map(|seen| &seen.descriptors));
-        reads.find_map(|read| {
-            let channel =
-                self.channels.get(&*read.link).filter(|_| !read.writes && read.link.starts_with("pipe:"))?;
+        let reads = reading.flat_map(|thread| self.waits_on(thread)).filter(|(descriptor, _)| !descriptor.writes);
+        let mut pipes = reads.filter(|(_, channel)| channel.link.starts_with("pipe:"));
+        pipes.find_map(|(_, channel)| {
             let workers: Vec<u32> =
                 channel.writers.iter().copied().filter(|pid| self.is_torch_worker(*pid)).collect();
             (!workers.is_empty()).then(|| (Arc::clone(&channel.link), workers))

@@ -278,6 +278,50 @@ fn a_loader_works_ahead_of_the_loop() {
 }
 
 #[test]
+fn who_fetches_from_elsewhere_while_the_loop_works_does_so_ahead_of_it() {
+    let fetches_when = |place: &str, moments: [Observation; 3]| {
+        let remote = Some("10.0.0.1:80".into()).filter(|_| place == "elsewhere");
+        let writers = if place == "trainer" { vec![TRAINER] } else { Vec::new() };
+        Scene { own_workers: true, ..Scene::default() }
+            .main(TRAINER, &[running(), running(), reads(PIPE)])
+            .worker(11, &moments)
+            .channel(pipe(PIPE, &[TRAINER], &[11]))
+            .channel(Channel { link: SOCKET.into(), readers: vec![11], writers, remote, ..Channel::default() })
+    };
+    let always = || [receives(SOCKET), receives(SOCKET), receives(SOCKET)];
+    let is_loader = |scene: Scene| scene.chain().peers[0].loader;
+    assert!(is_loader(fetches_when("elsewhere", always())));
+    assert!(!is_loader(fetches_when("trainer", always())), "it is asked over the socket");
+    assert!(
+        !is_loader(fetches_when("elsewhere", [futex(None), futex(None), receives(SOCKET)])),
+        "it fetches on request"
+    );
+}
+
+#[test]
+fn a_socket_with_a_time_limit_is_no_loader() {
+    let polls = |link: &str| Observation { nfds: Some(1), timeout_ms: Some(5000), ..on(7, "do_poll", link, false) };
+    let input_wait = |scene: &Scene| {
+        let mut rates = Rates::default();
+        let frames = (1..6).map(|at| rates.next(Arc::new(scene.sample(at))));
+        frames.last().unwrap().trainers[0].split_s.input_wait
+    };
+    let server = Channel {
+        link: SOCKET.into(),
+        readers: vec![TRAINER],
+        remote: Some("10.0.0.1:80".into()),
+        ..Channel::default()
+    };
+    let asks = Scene::default().main(TRAINER, &[running(), polls(SOCKET), polls(SOCKET)]).channel(server);
+    assert_eq!(input_wait(&asks), 0.0);
+    let fed = Scene::default()
+        .main(TRAINER, &[running(), polls(PIPE), polls(PIPE)])
+        .worker(11, &[running()])
+        .channel(pipe(PIPE, &[TRAINER], &[11]));
+    assert!(input_wait(&fed) > 0.6);
+}
+
+#[test]
 fn who_waits_for_requests_is_no_loader() {
     // Two environments: one works while the loop sends to the other, so it runs in most of the loop's own time.
     let environment = |asked: bool| {

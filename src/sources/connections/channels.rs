@@ -56,7 +56,7 @@ impl Connections {
         let far = self.sockets.get(link);
         channel.readers = who(link, |_, _| true);
         // Of a connection that is too short for its peer to be found whoever accepts such connections.
-        let mut holders = far.into_iter().flat_map(Far::links).map(|link| who(link, |_, _| true));
+        let mut holders = self.sockets.links(link).map(|link| who(link, |_, _| true));
         channel.writers = holders.find(|pids| !pids.is_empty()).unwrap_or_default();
         channel.remote = far.and_then(Far::remote);
         channel

@@ -56,7 +56,7 @@ impl Far {
     }
 
     /// The links that its holders are known by: of its peer, and of whoever accepts such connections.
-    pub(super) fn links(&self) -> impl Iterator<Item = &Arc<str>> {
+    fn links(&self) -> impl Iterator<Item = &Arc<str>> {
         self.peer().into_iter().chain(self.listener())
     }
 
@@ -142,6 +142,11 @@ impl Sockets {
 
     pub(super) fn get(&self, link: &str) -> Option<&Far> {
         self.known.get(link)
+    }
+
+    /// The links that the holders of a socket's far side are known by.
+    pub(super) fn links(&self, link: &str) -> impl Iterator<Item = &Arc<str>> + use<'_> {
+        self.get(link).into_iter().flat_map(Far::links)
     }
 
     /// All that were asked for in this tick are known, or lead nowhere.

@@ -4,7 +4,7 @@ use super::super::paths::{Edge, End, Hop};
 use super::super::ways::Way;
 use super::{CANDIDATES, DEPTH, Graph, Thread};
 use crate::rates::wait::Wait;
-use crate::sample::Observation;
+use crate::sample::{Channel, Observation};
 
 /// Most threads and processes that one sample's wait is followed through, some 1 µs each; what lies beyond is unknown.
 const STEPS: u32 = 128;
@@ -147,12 +147,8 @@ impl Graph<'_> {
 
     /// It waits on a pipe or socket that leads somewhere.
     fn has_channel(&self, thread: &Thread<'_>) -> bool {
-        let descriptors = thread.now.map(|seen| seen.descriptors.as_slice()).unwrap_or_default();
-        descriptors.iter().any(|descriptor| {
-            self.channels
-                .get(&*descriptor.link)
-                .is_some_and(|channel| channel.remote.is_some() || self.others(channel, thread.pid).next().is_some())
-        })
+        let leads = |channel: &Channel| channel.remote.is_some() || self.others(channel, thread.pid).next().is_some();
+        self.waits_on(thread).any(|(_, channel)| leads(channel))
     }
 
     /// Counts a step; false once there were too many.
