@@ -239,30 +239,29 @@ def worker_beside_pool(job: Job) -> None:
             trainer.step(batch)
 
 
-def kept_second_loader(job: Job) -> None:
-    """A validation loader whose two workers are kept from one validation to the next, which is far away."""
+def after_validation(job: Job, length: int = 10_000_000) -> tuple[Trainer, DataLoader, DataLoader]:
+    """A validation loader that was gone through once and keeps its two workers, and one for training with a slow worker."""
     one_thread()
     trainer = Trainer(job.take_gpu(), 0.012)
     held_back = DataLoader(Molecules(10, length=64), batch_size=8, num_workers=2, persistent_workers=True)
     for batch in held_back:
         trainer.step(batch)
     before = set(culprits.workers())
-    feed = DataLoader(Molecules(125), batch_size=8, num_workers=1, persistent_workers=True)
+    feed = DataLoader(Molecules(125, length=length), batch_size=8, num_workers=1, persistent_workers=True)
     job.culprit(*(culprits.process(pid) for pid in loader_workers(feed) - before))
+    return trainer, held_back, feed
+
+
+def kept_second_loader(job: Job) -> None:
+    """A validation loader whose two workers are kept from one validation to the next, which is far away."""
+    trainer, _held_back, feed = after_validation(job)
     for batch in job.batches(feed):
         trainer.step(batch)
 
 
 def two_loaders_in_turn(job: Job) -> None:
     """Epochs of a few seconds with a validation after each; the workers of both loaders stay."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
-    held_back = DataLoader(Molecules(10, length=64), batch_size=8, num_workers=2, persistent_workers=True)
-    for batch in held_back:
-        trainer.step(batch)
-    before = set(culprits.workers())
-    feed = DataLoader(Molecules(125, length=8 * 30), batch_size=8, num_workers=1, persistent_workers=True)
-    job.culprit(*(culprits.process(pid) for pid in loader_workers(feed) - before))
+    trainer, held_back, feed = after_validation(job, 8 * 30)
     for number, batch in enumerate(job.batches(feed), 1):
         trainer.step(batch)
         if number % 30 == 0:
