@@ -155,11 +155,17 @@ impl Rates {
             let waits = sampled::waits(&job.sampler);
             let mut graph = chain::Graph::of(job, before_job, &waits, &folded.children);
             let chains = &mut self.chains;
+            if let Some(stacks) = sample.stacks.as_deref() {
+                chains.take_stacks(stacks);
+            }
             let mut trainers = sampled::trainers(job, &waits, |process| match &graph {
-                Some(graph) if !stale => chains.loop_of(process, &job.sampler, graph),
+                Some(graph) if !stale => {
+                    chains.loop_of(process, &job.sampler, graph, &gpu.devices_of(process.id.pid))
+                }
                 _ => chains.loop_tid(process.id).unwrap_or(process.id.pid),
             });
             chains.retain(&trainers);
+            chains.moved().for_each(|trainer| self.recent_stacks.forget(trainer));
             let mut workers = sampled::workers(job, &waits);
             let mut followed = Vec::new();
             if let Some(graph) = &mut graph {

@@ -279,6 +279,7 @@ class Scoring(unittest.TestCase):
         worker = {"node": "a", "kind": "process", "pid": 7, "tid": None, "share": 0.5, "waits_for": []}
         server = {"node": "b", "kind": "net", "pid": None, "name": "127.0.0.1:4321", "share": 0.3, "waits_for": []}
         helper = {"node": "c", "kind": "thread", "pid": 1, "tid": 5, "share": 0.6, "waits_for": []}
+        device = {"node": "d", "kind": "device", "pid": None, "share": 0.2, "lost": 0.0, "waits_for": []}
         for chain, begin, end, right in (
             ([loop, worker, server], 10.0, 11.0, True),
             ([loop, {**worker, "share": 0.2}, server], 10.0, 11.0, False),
@@ -287,6 +288,9 @@ class Scoring(unittest.TestCase):
             ([loop, {**worker, "share": None}, server], 13.0, 20.0, True),
             ([loop, worker, helper], 13.0, 20.0, True),
             ([{**loop, "waits_for": []}], 13.0, 20.0, False),
+            # The device, where hardly anything is lost.
+            ([loop, {**worker, "lost": 0.3}, device], 10.0, 11.0, True),
+            ([loop, {**worker, "lost": 0.05}, device], 10.0, 11.0, False),
             ([loop, worker], 5.0, 8.0, None),
             ([], 10.0, 11.0, None),
             (None, 10.0, 11.0, None),

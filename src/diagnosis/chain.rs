@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::features::{Chain, Features, Way, program};
 use super::stats::round;
+use super::thresholds::LOST_WAIT;
 use crate::rates::chain::paths::{Edge, End};
 
 /// Most nodes of a verdict.
@@ -63,12 +64,18 @@ impl ChainNode {
     }
 }
 
-/// The end that most of the loop's time is lost to, that is not its own work; where nothing is lost, the end of the longest
-/// wait. `None` where it waits for nobody.
+/// The end that most of the loop's time is lost to, that is not its own work. Where hardly anything is lost, its device: that is
+/// busy all the while, whoever else is waited for meanwhile; without one, the end of the longest wait. `None` where it waits for
+/// nobody.
 #[must_use]
 pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
     let root = nodes.first()?;
     let below = |node: &&ChainNode| node.is_end() && node.node != 0 && root.name == "loop" && !is_own(node);
+    let lost = root.lost + own(nodes).map_or(0.0, |own| own.lost);
+    let device = nodes.iter().filter(below).find(|node| node.kind == "device");
+    if let Some(device) = device.filter(|_| lost < LOST_WAIT) {
+        return Some(device);
+    }
     // One that is reached on several ways counts with all of them.
     let sums = |end: &ChainNode| -> (f64, f64) {
         let same = nodes.iter().filter(below).filter(|node| node.word() == end.word());

@@ -17,7 +17,7 @@ use crate::rates::{Frame, Wait};
 use crate::sample::{MountKind, ProcessId, ThreadRole};
 
 use super::stats;
-use super::thresholds::DEVICE_UNUSED;
+use super::thresholds::{DEVICE_UNUSED, LARGER_HALF};
 pub(super) use chain::{Chain, OwnThreads, Part, Way, program};
 pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
@@ -269,7 +269,7 @@ impl<'a> Span<'a> {
     }
 
     fn steps(&self) -> Steps {
-        let (mut count, mut seconds) = (None, 0.0);
+        let (mut count, mut seconds, mut polled) = (None, 0.0, 0.0);
         let mut lengths_s = Vec::new();
         for frame in &self.frames {
             // Ranks step together: the first trainer speaks for all.
@@ -279,10 +279,16 @@ impl<'a> Span<'a> {
                 count = Some(count.unwrap_or(0_u64).saturating_add(trainer.steps.unwrap_or(0)));
                 seconds += frame.seconds;
             }
+            let polls = [Wait::LoaderPoll, Wait::Poll, Wait::Futex].into_iter();
+            polled +=
+                polls.filter_map(|wait| trainer.by_wait_s.get(wait.index())).map(|s| f64::from(*s)).sum::<f64>();
             lengths_s.extend(trainer.step_lengths_s.iter().map(|length| f64::from(*length)));
         }
         let new = self.frames.iter().filter(|frame| self.workers(frame).any(|worker| worker.new)).count();
         let followed = (new as f64) < QUICK_SETS * self.frames.len() as f64;
+        // A loader that nothing is asked of, while the loop goes on without waiting, is not the one that feeds it.
+        let other = count == Some(0) && polled < LARGER_HALF.value * seconds;
+        let count = count.filter(|_| !other);
         Steps {
             per_s: count.filter(|_| followed && seconds > 0.0).map(|steps| steps as f64 / seconds),
             count,

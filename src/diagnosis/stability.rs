@@ -4,11 +4,13 @@
 //! change. A new class or cause takes over when it has been seen for long enough without a break; from then on the
 //! long window begins where the change did, so that the two regimes are not mixed.
 
+use std::collections::BTreeMap;
+
 use crate::rates::frame::WorkerRates;
 use crate::rates::stacks::sums::StackSums;
 use crate::rates::time_split::LoopActivity;
 use crate::rates::{Frame, mean};
-use crate::sample::Sample;
+use crate::sample::{ProcessId, Sample};
 
 use super::causes::worker_restart::{ONE_SET, RESTART};
 use super::causes::{Cause, Judgement, Known};
@@ -286,7 +288,14 @@ impl Diagnosis {
     ) -> Vec<&'a Frame> {
         let from_ns = last.monotonic_ns.saturating_sub((seconds * 1e9) as u64);
         let mut frames: Vec<&Frame> = Vec::new();
+        let mut loops: BTreeMap<ProcessId, u32> = BTreeMap::new();
         for frame in recent.rev() {
+            // What was seen of another thread than the loop's says nothing about the loop.
+            let chains = frame.trainers.iter().filter_map(|trainer| trainer.chain.as_ref());
+            let moved = chains.filter(|chain| *loops.entry(chain.process).or_insert(chain.tid) != chain.tid).count();
+            if moved > 0 && !frames.is_empty() {
+                break;
+            }
             let begins_ns = frame.monotonic_ns.saturating_sub((frame.seconds * 1e9) as u64);
             let begins_ns = begins_ns.saturating_add(1_000_000);
             let outside = begins_ns < from_ns || begins_ns < self.regime_ns;

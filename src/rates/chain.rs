@@ -18,9 +18,10 @@ use std::sync::Arc;
 
 use super::device::DeviceUse;
 use super::sampled::{SampleClock, SampledTrainer, SampledWorker};
+use super::stacks::python_threads;
 use super::time_split::LoopActivity;
 use super::wait::Wait;
-use crate::sample::{JobSample, ProcessId, SampledProcess, SamplerSample};
+use crate::sample::{JobSample, ProcessId, SampledProcess, SamplerSample, StacksSample};
 pub(super) use graph::Graph;
 use loop_thread::LoopThread;
 use paths::{ChainRates, Edge, End};
@@ -195,9 +196,29 @@ impl Chains {
         self.carries.get(&trainer)?.loop_thread.tid()
     }
 
+    /// Takes the stacks of trainers whose chain was followed before: they tell which threads run Python, and which train.
+    pub(super) fn take_stacks(&mut self, stacks: &StacksSample) {
+        for window in &stacks.windows {
+            if let Some(carry) = self.carries.get_mut(&window.process) {
+                carry.loop_thread.take_stacks(python_threads(window));
+            }
+        }
+    }
+
     /// The thread that runs a trainer's loop in this tick.
-    pub(super) fn loop_of(&mut self, process: &SampledProcess, sampler: &SamplerSample, graph: &Graph<'_>) -> u32 {
-        self.carries.entry(process.id).or_default().loop_thread.of(process, sampler, graph)
+    pub(super) fn loop_of(
+        &mut self,
+        process: &SampledProcess,
+        sampler: &SamplerSample,
+        graph: &Graph<'_>,
+        devices: &[&DeviceUse],
+    ) -> u32 {
+        self.carries.entry(process.id).or_default().loop_thread.of(process, sampler, graph, devices)
+    }
+
+    /// Trainers whose loop runs in another thread since this tick than in the one before.
+    pub(super) fn moved(&self) -> impl Iterator<Item = ProcessId> + '_ {
+        self.carries.iter().filter(|(_, carry)| carry.loop_thread.has_moved()).map(|(id, _)| *id)
     }
 
     /// Forgets all trainers but these.
@@ -277,7 +298,8 @@ impl Followed<'_> {
         let thread = (trainer.id, trainer.tid);
         let peer = |pid| graph.peer(pid, &carry.beside);
         let wakes_s = graph.wakes_s(trainer.id.pid, trainer.tid);
-        Some(ways.finish(thread, graph.exact, wakes_s, peer)).filter(|chain| chain.samples > 0)
+        let exact = graph.exact && !carry.loop_thread.is_guessed(trainer.id.pid);
+        Some(ways.finish(thread, exact, wakes_s, peer)).filter(|chain| chain.samples > 0)
     }
 }
 

@@ -8,6 +8,7 @@ pub mod correction;
 mod patterns;
 mod reading;
 pub mod sums;
+mod threads;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::sample::{JobSample, ProcessId, ProcessRole, StackWindow, StacksSample
 pub use activity::{Activities, Activity};
 use patterns::{Pattern, pattern};
 use reading::{Seen, is_validation, of_trainer, of_worker};
+pub(super) use threads::{PythonThread, python_threads};
 
 /// Most places kept of one window.
 const PLACES: usize = 32;

@@ -44,6 +44,10 @@ USUAL: dict[str, tuple[str, ...]] = {
 }
 
 
+#: Less than a tenth of the loop's time is nothing that a person would mend.
+HARDLY_LOST = 0.1
+
+
 def process(pid: int | str) -> End:
     return {"kind": "process", "pid": int(pid)}
 
@@ -99,9 +103,13 @@ def usual(klass: str, cause: str | None, data: str, given: Mapping[str, str]) ->
 
 def last_node(chain: Any) -> Mapping[str, Any] | None:
     """Of the nodes of a verdict's chain that wait for nobody, the one that most of the loop's time is lost to (its share
-    with the device idle), or with the largest share where nothing is lost; one that is reached on several ways counts with all,
-    and the workers of a loader count together: of them the one that most of it is lost to."""
+    with the device idle), or with the largest share where nothing is lost; the device where hardly anything is, for it is busy
+    all the while. One that is reached on several ways counts with all, and the workers of a loader count together: of them the
+    one that most of it is lost to."""
     ends = [node for node in chain or [] if not node.get("waits_for")]
+    device = next((node for node in ends if node.get("kind") == "device"), None)
+    if device is not None and sum(node.get("lost") or 0.0 for node in ends) < HARDLY_LOST:
+        return device
 
     def identity(node: Mapping[str, Any]) -> tuple[Any, ...]:
         keys = ("kind", "name") if node.get("name") == "data worker" else ("kind", "pid", "tid", "name")

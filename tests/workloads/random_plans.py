@@ -134,9 +134,9 @@ def answers(of: Plan, cpus: int) -> list[Answer]:
         return [("io", "disk-bandwidth"), ("io", "small-files"), ("io", "page-cache-miss")]
     if of.supply in BY_THE_LOOP:
         return [("data-loader", "in-process-loading"), ("cpu", "main-thread")]
-    found: list[Answer] = [("data-loader", None)]
+    found: list[Answer] = [("data-loader", cause) for cause in ("too-few-workers", "transform", "decode")]
     if of.supply in BY_THREADS:
-        found.append(("cpu", "gil-contention"))
+        found += [("data-loader", "in-process-loading"), ("cpu", "gil-contention")]
     if of.supply == "program":
         found.append(("cpu", "waits-for-process"))
     if of.feeders >= cpus or of.feeders > 1 and of.device_s and of.sync == "spin" or of.compute_s:

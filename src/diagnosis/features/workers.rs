@@ -6,6 +6,7 @@ use super::{Mean, Span};
 use crate::diagnosis::code::worker_stages;
 use crate::diagnosis::parts::{Stages, WorkerVerdict};
 use crate::diagnosis::stats::{self, round};
+use crate::diagnosis::thresholds::LARGER_HALF;
 use crate::rates::frame::WorkerRates;
 use crate::rates::mean;
 use crate::sample::ProcessId;
@@ -147,8 +148,9 @@ impl Workers {
     }
 }
 
-/// Workers that made nothing and did nothing over the whole window while others of the same trainer worked: they are of
-/// another loader that nobody asks now (validation), or of a pool that is no loader at all.
+/// Workers that made nothing and did nothing over the whole window while others of the same trainer worked, or while the loop's
+/// waits led to somebody else: they are of another loader that nobody asks now (validation), or of a pool that is no loader at
+/// all.
 fn resting(span: &Span<'_>) -> BTreeSet<ProcessId> {
     let mut moved: BTreeMap<ProcessId, (bool, f64)> = BTreeMap::new();
     for frame in &span.frames {
@@ -161,7 +163,15 @@ fn resting(span: &Span<'_>) -> BTreeSet<ProcessId> {
     let seconds: f64 = span.frames.iter().map(|frame| frame.seconds).sum();
     let rests = |(made, busy): &(bool, f64)| !made && *busy < RESTS * seconds;
     let some_work = moved.values().any(|(_, busy)| *busy > WORKS * seconds);
-    moved.into_iter().filter(|(_, sums)| some_work && rests(sums)).map(|(id, _)| id).collect()
+    let chains = || span.frames.iter().flat_map(|frame| span.trainers(frame)).filter_map(|one| one.chain.as_ref());
+    let followed: f64 = chains().map(|chain| chain.seconds).sum();
+    let leads_to = |pid: u32| {
+        let ways = chains().flat_map(|chain| &chain.paths).filter(|way| way.hops.iter().any(|hop| hop.pid == pid));
+        ways.map(|way| f64::from(way.seconds)).sum::<f64>()
+    };
+    let unasked = |pid: u32| followed >= LARGER_HALF.value * seconds && leads_to(pid) < RESTS * followed;
+    let resting = moved.into_iter().filter(|(id, sums)| rests(sums) && (some_work || unasked(id.pid)));
+    resting.map(|(id, _)| id).collect()
 }
 
 /// Workers of another loader than the one that was waited for most. Each of torch's loaders has a pipe of its own for its

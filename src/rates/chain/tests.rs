@@ -12,7 +12,8 @@ use crate::rates::Rates;
 use crate::rates::testing::*;
 use crate::sample::{
     Access, Channel, ConnectionsSample, Descriptor, GpuDevice, GpuSample, LockWait, Observation, ProcessRole,
-    ProcessSample, Sample, SampledProcess, SampledThread, SamplerSample, ThreadRole, ThreadSample,
+    ProcessSample, Sample, SampledProcess, SampledThread, SamplerSample, StackCount, StackFrame, StackWindow,
+    StacksSample, ThreadRole, ThreadSample, ThreadStacks,
 };
 
 /// Rounds of a tick, of which every third is followed.
@@ -559,6 +560,53 @@ fn the_loop_runs_in_another_thread() {
         assert_eq!((chain.process.pid, chain.tid), (TRAINER, 20), "{main:?}");
         let ends: Vec<_> = chain.paths.iter().map(|path| (path.hops.len(), &path.end)).collect();
         assert_eq!(ends, [(0, &End::Cpu), (1, &End::Cpu)], "{main:?}");
+    }
+}
+
+#[test]
+fn who_computes_for_others_runs_no_loop() {
+    let scene = |theirs: Observation| {
+        Scene::default()
+            .thread(TRAINER, TRAINER, 0.0, 0, &[futex(None)])
+            .thread(TRAINER, 20, 0.3, 50, &[running(), futex(None)])
+            .thread(TRAINER, 21, 0.7, 200, &[running(), running(), theirs])
+    };
+    // OpenMP's threads wait in another way than Python's.
+    let of_pool = Observation { operation: Some(128), ..futex(None) };
+    assert_eq!(scene(of_pool.clone()).chain().tid, 20);
+    // Neither of two that look alike: the one that does more.
+    assert_eq!(scene(futex(None)).chain().tid, 21);
+    // The stacks know.
+    let stacks = |threads: &[(u32, &str)]| {
+        let frames = threads.iter().map(|(_, function)| StackFrame {
+            function: (*function).into(),
+            file: "/home/me/job.py".into(),
+            ..StackFrame::default()
+        });
+        let threads = threads.iter().zip(0..).map(|((tid, _), at)| ThreadStacks {
+            tid: Some(*tid),
+            stacks: vec![StackCount { frames: vec![at], samples: 10 }],
+            ..ThreadStacks::default()
+        });
+        let (frames, threads) = (frames.collect(), threads.collect());
+        StacksSample {
+            windows: vec![StackWindow { process: id(TRAINER), frames, threads, ..StackWindow::default() }],
+        }
+    };
+    for (seen, tid) in [
+        (stacks(&[(TRAINER, "main"), (20, "run")]), 20),
+        (stacks(&[(TRAINER, "main"), (20, "train_epoch"), (21, "fill")]), 20),
+        (stacks(&[(TRAINER, "main"), (20, "fill"), (21, "fit")]), 21),
+        (stacks(&[(TRAINER, "main")]), 21),
+    ] {
+        let mut rates = Rates::default();
+        let scene = scene(futex(None));
+        let mut frame = rates.next(Arc::new(scene.sample(0)));
+        for at in 1..6 {
+            let stacks = Some(Arc::new(seen.clone())).filter(|_| at == 2);
+            frame = rates.next(Arc::new(Sample { stacks, ..scene.sample(at) }));
+        }
+        assert_eq!(frame.trainers[0].chain.as_ref().unwrap().tid, tid, "{seen:?}");
     }
 }
 

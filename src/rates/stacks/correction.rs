@@ -204,6 +204,11 @@ impl Recent {
         self.0.extend(of_trainers.map(|stacks| (now_ns, stacks.id, stacks.main)));
     }
 
+    /// Forgets one trainer's: they are of another thread than the one that runs its loop.
+    pub(in crate::rates) fn forget(&mut self, trainer: ProcessId) {
+        self.0.retain(|(_, id, _)| *id != trainer);
+    }
+
     /// The newest of one trainer, added up.
     pub(in crate::rates) fn of(&self, trainer: ProcessId) -> Activities {
         let mut sum = Activities::default();

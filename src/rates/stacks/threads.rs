@@ -1,0 +1,108 @@
+//! Which threads of a process run Python, and which of them train: their stacks say so.
+
+use super::activity::Activity;
+use super::patterns::{Pattern, last_part, pattern};
+use crate::sample::StackWindow;
+use crate::sample::stacks::is_user_code;
+
+/// A thread with Python frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::rates) struct PythonThread {
+    pub tid: u32,
+    pub samples: u32,
+    /// Of them: in what only a training loop does, or in a function that is named for training.
+    pub trains: u32,
+    /// Of them: waiting for what somebody else makes, in a queue or elsewhere in the standard library, and not for room.
+    pub takes: u32,
+}
+
+/// The threads of a window, as far as their IDs are known.
+pub(in crate::rates) fn python_threads(window: &StackWindow) -> Vec<PythonThread> {
+    let is_sign: Vec<bool> = window
+        .frames
+        .iter()
+        .map(|frame| {
+            let of_loop = match pattern(frame) {
+                Pattern::LoaderNext => true,
+                // Others may only predict.
+                Pattern::Is(activity) => {
+                    matches!(activity, Activity::Backward | Activity::Optimizer | Activity::Collective)
+                }
+                _ => false,
+            };
+            of_loop || is_user_code(&frame.file) && named_for_training(last_part(&frame.function))
+        })
+        .collect();
+    let patterns: Vec<Pattern> = window.frames.iter().map(pattern).collect();
+    let trains = |at: &u32| usize::try_from(*at).ok().and_then(|at| is_sign.get(at)).copied().unwrap_or(false);
+    let is = |at: &u32, wanted: Pattern| usize::try_from(*at).is_ok_and(|at| patterns.get(at) == Some(&wanted));
+    let takes = |frames: &[u32]| {
+        let waits = frames.first().is_some_and(|leaf| is(leaf, Pattern::Wait) || is(leaf, Pattern::QueueGet));
+        waits && !frames.iter().any(|at| is(at, Pattern::QueuePut))
+    };
+    let threads = window.threads.iter().filter_map(|thread| {
+        let mut found = PythonThread { tid: thread.tid?, samples: 0, trains: 0, takes: 0 };
+        for stack in &thread.stacks {
+            found.samples = found.samples.saturating_add(stack.samples);
+            if stack.frames.iter().any(trains) {
+                found.trains = found.trains.saturating_add(stack.samples);
+            }
+            if takes(&stack.frames) {
+                found.takes = found.takes.saturating_add(stack.samples);
+            }
+        }
+        Some(found)
+    });
+    threads.collect()
+}
+
+fn named_for_training(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.split('_').any(|word| matches!(word, "train" | "training" | "fit" | "epoch" | "epochs"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{StackCount, StackFrame, ThreadStacks};
+
+    #[test]
+    fn who_trains_is_known_by_torch_or_by_name() {
+        let frame = |function: &str, file: &str| StackFrame {
+            function: function.into(),
+            file: file.into(),
+            ..StackFrame::default()
+        };
+        let frames = vec![
+            frame("train_one_epoch", "/home/me/job.py"),
+            frame("fill", "/home/me/job.py"),
+            frame("backward", "/usr/lib/python3/site-packages/torch/_tensor.py"),
+            frame("inner", "/home/me/job.py"),
+            // A library's own function of that name says nothing.
+            frame("train", "/usr/lib/python3/site-packages/other/runner.py"),
+            frame("wait", "/usr/lib/python3.11/threading.py"),
+            frame("Queue.get", "/usr/lib/python3.11/queue.py"),
+            frame("Queue.put", "/usr/lib/python3.11/queue.py"),
+        ];
+        let thread = |tid, stacks: &[(&[u32], u32)]| ThreadStacks {
+            tid,
+            stacks: stacks
+                .iter()
+                .map(|(at, samples)| StackCount { frames: at.to_vec(), samples: *samples })
+                .collect(),
+            ..ThreadStacks::default()
+        };
+        let threads = vec![
+            thread(Some(2), &[(&[1], 40), (&[4, 1], 10)]),
+            thread(Some(3), &[(&[3, 0], 20), (&[3], 5)]),
+            thread(Some(4), &[(&[2, 3], 7)]),
+            // Waits for what is in a queue, and for room in one.
+            thread(Some(5), &[(&[5, 6, 3], 8), (&[5, 7, 1], 4), (&[3], 2)]),
+            thread(None, &[(&[0], 9)]),
+        ];
+        let seen = python_threads(&StackWindow { frames, threads, ..StackWindow::default() });
+        let seen: Vec<_> =
+            seen.iter().map(|thread| (thread.tid, thread.samples, thread.trains, thread.takes)).collect();
+        assert_eq!(seen, [(2, 50, 0, 0), (3, 25, 20, 0), (4, 7, 7, 0), (5, 14, 0, 8)]);
+    }
+}
