@@ -15,6 +15,7 @@ sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
 from evaluation import keeping  # noqa: E402
 import culprits  # noqa: E402
+import random_plans  # noqa: E402
 import simulated_gpu  # noqa: E402
 import stages  # noqa: E402
 from evaluation import recordings, scoring, slowdown, whatif  # noqa: E402
@@ -298,6 +299,34 @@ class Scoring(unittest.TestCase):
             result = scoring.Result("w", 1, "io", "remote-service")
             scoring.judge_details(result, {"chain": chain}, by_name("remote-metrics"), truth, begin, end)
             self.assertEqual(result.culprit_right, right, (chain, begin, end))
+
+    def test_calibration(self):
+        def result(confidence, right, cause="right", seen="io"):
+            return scoring.Result("w", 1, "io", "lock", seen, "lock", confidence, class_right=right, cause=cause)
+
+        results = [result(0.9, True), result(0.8, True), result(0.8, False, "wrong"), result(0.6, True, "wrong")]
+        # What claims nothing is not counted.
+        others = [result(0.2, False, "wrong", "unknown"), result(None, False, "wrong", scoring.NO_VERDICT)]
+        self.assertEqual(scoring.claims(results + others), [(0.9, True), (0.8, True), (0.8, False), (0.6, False)])
+        self.assertAlmostEqual(scoring.brier(results + others), (0.01 + 0.04 + 0.64 + 0.36) / 4)
+        self.assertAlmostEqual(scoring.calibration_error(results), (0.1 + 0.6 + 0.6) / 4)
+        self.assertRegex(scoring.reliability(results), r"0\.8–0\.9 +2 +0\.80 +50%\n0\.9–1\.0 +1 +0\.90 +100%")
+        self.assertIsNone(scoring.brier([]))
+        self.assertIsNone(scoring.calibration_error([]))
+
+    def test_random_programs(self):
+        for seed in range(1, 400):
+            plan = random_plans.plan(seed, 2)
+            self.assertEqual(plan, random_plans.plan(seed, 2))
+            label = by_name(f"random-{seed}")
+            self.assertEqual(label.name, f"random-{seed}")
+            self.assertTrue(label.about and len(label.acceptable()) >= 1)
+            self.assertEqual(plan.feeders == 0, plan.supply in random_plans.BY_THE_LOOP)
+            parts = {"host": plan.host_s, "device": plan.device_s + plan.compute_s, "elsewhere": plan.elsewhere_s}
+            if plan.longest != "supply":
+                self.assertGreaterEqual(parts[plan.longest], max(parts.values()) - 1e-9, label.about)
+        with self.assertRaises(KeyError):
+            by_name("random-x")
 
     def test_kinds_of_ends(self):
         for node, end, right in (

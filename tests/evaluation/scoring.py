@@ -257,12 +257,57 @@ def summarise(results: list[Result]) -> dict[str, Any]:
         "stall_false": sum(result.stall_true == 0 and result.stall_seen is not None for result in results),
         "culprit_right": sum(result.culprit_right is True for result in results),
         "culprit_scored": sum(result.culprit_right is not None for result in results),
+        "brier": brier(results),
+        "calibration_error": calibration_error(results),
+        "calibration_scored": len(claims(results)),
         "first_right_median_s": statistics.median(first_right_s) if first_right_s else None,
         "first_right_p90_s": percentile(first_right_s, 0.9),
         "first_right_scored": len(first_right_s),
         "first_verdict_median_s": statistics.median(firsts) if firsts else None,
         "first_verdict_p90_s": percentile(firsts, 0.9),
     }
+
+
+def claims(results: list[Result]) -> list[tuple[float, bool]]:
+    """(confidence, whether it is right) of each verdict that claims something: class, and cause where one is asked for."""
+    return [
+        (result.confidence, result.class_right and result.cause != "wrong")
+        for result in results
+        if result.confidence is not None and result.seen_class not in ("unknown", NO_VERDICT)
+    ]
+
+
+def by_tenth(results: list[Result]) -> dict[int, list[tuple[float, bool]]]:
+    """Claims by the tenth that their confidence lies in, 0 to 9."""
+    tenths: dict[int, list[tuple[float, bool]]] = {}
+    for confidence, right in claims(results):
+        tenths.setdefault(min(9, max(0, int(confidence * 10 + 1e-9))), []).append((confidence, right))
+    return dict(sorted(tenths.items()))
+
+
+def brier(results: list[Result]) -> float | None:
+    """Mean squared distance of confidence from being right (1) or not (0): 0 is perfect (Brier, 1950)."""
+    return mean([(confidence - right) ** 2 for confidence, right in claims(results)])
+
+
+def calibration_error(results: list[Result]) -> float | None:
+    """Expected calibration error: how far the part that is right is from the mean confidence, over tenths."""
+    total = len(claims(results))
+    off = [
+        abs(sum(confidence for confidence, _ in tenth) - sum(right for _, right in tenth))
+        for tenth in by_tenth(results).values()
+    ]
+    return sum(off) / total if total else None
+
+
+def reliability(results: list[Result]) -> str:
+    """The reliability table: of the verdicts of each tenth of confidence, how many are right."""
+    lines = ["", f"{'confidence':13}{'verdicts':>9}{'mean':>8}{'right':>8}"]
+    for tenth, found in by_tenth(results).items():
+        sure = sum(confidence for confidence, _ in found) / len(found)
+        right = sum(right for _, right in found) / len(found)
+        lines.append(f"{tenth / 10:.1f}–{(tenth + 1) / 10:.1f}{len(found):>15}{sure:>8.2f}{right:>8.0%}")
+    return "\n".join(lines)
 
 
 def show(value: float | None, form: str = ".2f") -> str:
@@ -318,6 +363,7 @@ def tables(results: list[Result]) -> str:
     for name, shown in SUMS:
         cells = ("-" if total is None else shown(total) for total in sums)
         lines.append(f"{name:32}" + "".join(f"{cell:>32}" for cell in cells))
+    lines.append(reliability(results))
     return "\n".join(lines)
 
 
@@ -360,6 +406,8 @@ SUMS = (
         lambda t: f"{show(t['hottest_accuracy'], '.0%')} of {t['hottest_scored']}{_unscored(t['hottest_missing'])}",
     ),
     ("chain's end is the true culprit", lambda t: f"{t['culprit_right']} of {t['culprit_scored']}"),
+    ("Brier score", lambda t: f"{show(t['brier'], '.3f')} of {t['calibration_scored']}"),
+    ("expected calibration error", lambda t: show(t["calibration_error"], ".3f")),
     ("first right class, median", lambda t: f"{show(t['first_right_median_s'], '.1f')} s of {t['first_right_scored']}"),
     ("… 90th percentile", lambda t: f"{show(t['first_right_p90_s'], '.1f')} s"),
 )

@@ -169,5 +169,5 @@ def label(name: str) -> Label:
         wait=(0.3, 1.0) if of.longest == "supply" else (0.0, 0.25),
         busy=(0.6, 1.0) if of.longest == "device" and of.device_s else IDLE_DEVICE if of.device_s else None,
         lost=LOST if of.longest in ("elsewhere", "host") else None,
-        needs=needs, companions=companions,
+        needs=needs, companions=companions, held_out=of.seed % 3 == 0,
     )  # fmt: skip
