@@ -27,6 +27,8 @@ thresholds! {
     ONE_POLL = 0.60, "of the confidence", "wchan does not tell a worker's wait for an index from that for a slow source";
     UNPROVEN = 0.70, "of the confidence", "loading a model or a data set reads, computes and waits as a loop does";
     NO_SYSCALL = 0.85, "of the confidence", "any poll counts as a wait for a batch";
+    NOTHING_DONE = 0.02, "share", "a step that trains takes more of the loop than this, however slow its batches are";
+    ONLY_FETCHES = 0.70, "of the confidence", "such a run has no steps to speak of yet";
     ONE_CALL = 0.70, "of the confidence", "stacks cannot tell the waits of a compiled step from its work";
     SAMPLES = 15.0, "samples", "n samples know a share to within 0.5 / sqrt(n): 25 samples 10 points, 250 samples 3";
     DEVICE_LOST = 0.50, "of the confidence", "half of what is known may be about a device that does not answer";
@@ -115,6 +117,15 @@ fn without_cause(case: &Case<'_>) -> Judgement {
     }
 }
 
+/// Batches come, and neither the host nor a device does anything with them.
+fn only_fetches(case: &Case<'_>) -> bool {
+    let shares = &case.main.shares;
+    let device = case.window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
+    case.window.steps.per_s.is_some_and(|rate| rate > 0.0)
+        && !device
+        && shares.host_busy + shares.device_sync < NOTHING_DONE
+}
+
 /// Share of the loop's time in a timer of its own.
 fn sleeps(case: &Case<'_>) -> f64 {
     case.window.chain.as_ref().map_or(0.0, Chain::sleeps)
@@ -160,6 +171,11 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
     if judgement.phase == Phase::Training && !is_proven(window, case.known) {
         let why = "neither steps nor data workers, a device in use or frames of a model were seen: it may be setting itself up";
         less_sure(UNPROVEN, why);
+    }
+    if matches!(judgement.class, Class::DataLoader | Class::Io) && only_fetches(case) {
+        let why = "batches are taken and hardly anything is done with them: a run that skips what it had before it was stopped \
+                   looks the same, and goes on when it is there";
+        less_sure(ONLY_FETCHES, why);
     }
     if main.share(Activity::Graph) >= PHASE {
         let why =

@@ -279,9 +279,11 @@ impl<'a> Span<'a> {
                 count = Some(count.unwrap_or(0_u64).saturating_add(trainer.steps.unwrap_or(0)));
                 seconds += frame.seconds;
             }
-            let polls = [Wait::LoaderPoll, Wait::Poll, Wait::Futex].into_iter();
-            polled +=
-                polls.filter_map(|wait| trainer.by_wait_s.get(wait.index())).map(|s| f64::from(*s)).sum::<f64>();
+            // Where calls may not be seen any of these may be a wait for torch's loader.
+            let may_be: &[Wait] =
+                if trainer.exact { &[Wait::LoaderPoll] } else { &[Wait::LoaderPoll, Wait::Poll, Wait::Futex] };
+            let waits = may_be.iter().filter_map(|wait| trainer.by_wait_s.get(wait.index()));
+            polled += waits.map(|seconds| f64::from(*seconds)).sum::<f64>();
             lengths_s.extend(trainer.step_lengths_s.iter().map(|length| f64::from(*length)));
         }
         let new = self.frames.iter().filter(|frame| self.workers(frame).any(|worker| worker.new)).count();

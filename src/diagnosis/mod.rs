@@ -17,6 +17,7 @@ mod features;
 mod parts;
 mod phases;
 mod ranks;
+mod rhythm;
 mod signals;
 mod stability;
 mod stalls;

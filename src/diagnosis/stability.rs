@@ -18,7 +18,7 @@ use super::class::Class;
 use super::features::Features;
 use super::stats::round;
 use super::verdict::{Context, Verdict};
-use super::{compose, decision, ranks};
+use super::{compose, decision, ranks, rhythm};
 
 /// Length of the long window, seconds.
 const LONG_S: f64 = 12.0;
@@ -28,6 +28,8 @@ const SHORT_S: f64 = 4.0;
 const STEPS: f64 = 6.0;
 /// … and at most to this, seconds.
 const LONGEST_S: f64 = 60.0;
+/// A loop that goes by turns of the device is judged by so many of them.
+const TURNS: f64 = 2.0;
 /// Stacks reach back this far, seconds: they are taken seldom while nothing changes.
 const STACKS_S: f64 = 60.0;
 /// Frames that ended longer ago than this are not looked at, seconds: the longest of these.
@@ -163,7 +165,13 @@ impl Diagnosis {
         let long = Features::of(&long_frames, &stacks, only);
         // Steps longer than the windows need longer windows.
         let stretch = long.steps.quantile_ms(0.95).map_or(0.0, |ms| ms / 1000.0 * STEPS);
-        let (long, short_s) = if stretch > SHORT_S {
+        let turn_s = rhythm::turn_s(recent.clone()).filter(|turn| *turn > stretch);
+        let (long, short_s) = if let Some(turn_s) = turn_s {
+            // Whole turns, whatever the verdict was meanwhile: their halves are no regimes.
+            self.regime_ns = 0;
+            let frames = self.frames(recent.clone(), last, (TURNS * turn_s).clamp(LONG_S, LONGEST_S));
+            (Features::of(&frames, &stacks, only), turn_s)
+        } else if stretch > SHORT_S {
             let frames = of_last(stretch.clamp(LONG_S, LONGEST_S));
             (Features::of(&frames, &stacks, only), stretch.min(LONGEST_S / 3.0))
         } else {
@@ -172,7 +180,7 @@ impl Diagnosis {
         let judged = decision::judge(&long, self.known);
         // Not before the first verdict, and not for what needs no second look.
         let short = (self.standing.is_some() && !judged.is_certain()).then(|| {
-            let frames = of_last(short_s);
+            let frames = self.frames(recent.clone(), last, short_s);
             let newest = newest_stacks(&stack_frames, &frames, last);
             decision::judge(&Features::of(&frames, &newest, only), self.known)
         });

@@ -346,13 +346,18 @@ def loop(job: Job, of: Plan) -> None:
     gpu = job.take_gpu(sync=of.sync) if of.device_s else None
     elsewhere = Elsewhere(job, of)
     files = shards(job.data) if of.work == "disk" else []
+    others = set(culprits.workers())
     feed = supply(of, Source(of, int(job.given.get("slow-server", 0)), files))
     # Which end is the true one is only known for sure where the label's words say it, or the step does.
-    usual = of.longest != "supply" or of.supply in BY_TORCH + BY_PROCESSES[:3] or of.work in random_plans.WAITS
+    by_processes = of.supply in BY_TORCH + BY_PROCESSES[:3] and of.work not in random_plans.WAITS
+    usual = of.longest != "supply" or of.work in random_plans.WAITS
     job.names_culprit |= not usual or of.supply in BY_THE_LOOP
     matrix = torch.rand(160, 160)
     log = next((one for one in there if isinstance(one, queue.Queue)), None)
     for number, _batch in enumerate(job.batches(feed)):
+        # Pools start their processes when the first work comes.
+        if number == 2 and of.longest == "supply" and by_processes:
+            job.culprit(*(culprits.process(pid) for pid in culprits.workers() if pid not in others))
         began, synced = time.monotonic(), gpu.synced_s if gpu else 0.0
         if of.host_s:
             tokens(of.host_s)
