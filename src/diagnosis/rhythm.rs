@@ -74,7 +74,7 @@ mod tests {
         let turns = [(8, rest), (1, half), (11, work), (1, half), (7, rest), (12, work), (3, rest)];
         assert_eq!(turn_of(&turns), Some(19.0));
         // Changes at other distances, or two of them.
-        assert_eq!(turn_of(&[(8, work), (12, rest), (20, work), (3, rest), (5, work)]), None);
+        assert_eq!(turn_of(&[(8, work), (3, rest), (8, work), (20, rest), (5, work)]), None);
         assert_eq!(turn_of(&[(8, work), (12, rest), (8, work), (3, rest)]), None);
         // One change is no rhythm, short turns need no longer window, and one that is over is none.
         assert_eq!(turn_of(&[(20, work), (20, rest)]), None);
