@@ -304,3 +304,35 @@ fn state(end: &End) -> &'static str {
         End::Unknown => "unknown",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_hardly_anything_is_lost_the_device_is_waited_for() {
+        let node = |node: u32, kind: &str, name: &str, (share, lost): (f64, f64)| ChainNode {
+            node,
+            kind: kind.into(),
+            name: name.into(),
+            share,
+            lost,
+            ..ChainNode::default()
+        };
+        let chain = |lost: f64| {
+            vec![
+                ChainNode { waits_for: vec![1, 2], ..node(0, "thread", "loop", (0.98, lost)) },
+                node(1, "process", "data worker", (0.67, lost)),
+                node(2, "device", "0", (0.31, 0.0)),
+            ]
+        };
+        // A worker that works ahead is waited for while the device still has work.
+        let end = |lost: f64| waits_for(&chain(lost)).map(|node| node.kind.clone());
+        assert_eq!(end(0.02).as_deref(), Some("device"));
+        assert_eq!(end(0.3).as_deref(), Some("process"));
+        // Without a device whoever is waited for longest.
+        let mut without = chain(0.0);
+        without.truncate(2);
+        assert_eq!(waits_for(&without).map(|node| node.node), Some(1));
+    }
+}

@@ -12,7 +12,7 @@ thresholds! {
 }
 
 pub(super) const CAUSE: Spec = Spec {
-    headline: "batches are loaded in the main thread",
+    headline: "batches are made in the loop's own process",
     brief: "the main thread loads the batches itself",
     meaning: "the main thread makes the batches itself (num_workers=0)",
     rule: &[

@@ -25,6 +25,8 @@ const MAKES: f64 = 0.05;
 const NOTES_CPU: f64 = 0.005;
 /// A thread trains where that is seen in this share of its stacks: it waits for the rest.
 const TRAINS: f64 = 0.1;
+/// Taking batches from torch's loader counts like so much of that: it may be done ahead of the loop.
+const TAKES_BATCHES: f64 = 0.01;
 /// While a loop's thread works the device is busy more by this much, 0–1, than while it waits for a lock: batches come late.
 const CONTRAST: f64 = 0.2;
 /// Fewer samples of both kinds than this say nothing, and so many count at most.
@@ -167,9 +169,11 @@ impl LoopThread {
                 self.pool.insert(*tid);
             }
         }
-        let trains = |tid: u32| python.iter().find(|thread| thread.tid == tid).filter(|thread| thread.trains > 0);
+        let of = |tid: u32| python.iter().find(|thread| thread.tid == tid);
         let share = |thread: &PythonThread| f64::from(thread.trains) / f64::from(thread.samples.max(1));
-        let most = others.iter().filter_map(|(tid, _)| trains(*tid)).max_by(|a, b| share(a).total_cmp(&share(b)));
+        let signs = |thread: &PythonThread| share(thread) + TAKES_BATCHES * f64::from(u32::from(thread.iterates > 0));
+        let most = others.iter().filter_map(|(tid, _)| of(*tid)).max_by(|a, b| signs(a).total_cmp(&signs(b)));
+        let most = most.filter(|thread| signs(thread) > 0.0);
         match most.map(|thread| thread.tid) {
             Some(tid) => others.retain(|(other, _)| *other == tid),
             // Threads of a library's pool compute for whoever waits for them.
@@ -178,7 +182,7 @@ impl LoopThread {
             }
             None => {}
         }
-        let takes = |tid: u32| python.iter().find(|thread| thread.tid == tid).map(takes);
+        let takes = |tid: u32| of(tid).map(takes);
         let makes = |(tid, _): &(u32, (f64, f64))| takes(*tid).is_some_and(|share| share < MAKES);
         let consumes = |(tid, (cpu, _)): &(u32, (f64, f64))| {
             *cpu >= NOTES_CPU && takes(*tid).is_some_and(|share| share >= TAKES)
@@ -205,7 +209,7 @@ impl LoopThread {
         let main_cpu = graph.pace(pid, main).map_or(0.0, |(cpu, _)| cpu);
         let watches = main_cpu < WATCHES_CPU && other_cpu >= LOOP_CPU && only_watches(process, sampler, main);
         // A main thread that works, and not at training, while another one trains.
-        let share = |tid: u32| python.iter().find(|thread| thread.tid == tid).map(share);
+        let share = |tid: u32| of(tid).map(share);
         let serves = share(main) == Some(0.0) && share(other).is_some_and(|trains| trains >= TRAINS);
         if rests || watches || serves { other } else { main }
     }

@@ -12,6 +12,8 @@ pub(in crate::rates) struct PythonThread {
     pub samples: u32,
     /// Of them: in what only a training loop does, or in a function that is named for training.
     pub trains: u32,
+    /// Of them: taking batches from torch's loader, as a thread that fetches ahead does too.
+    pub iterates: u32,
     /// Of them: waiting for what somebody else makes, in a queue or elsewhere in the standard library, and not for room.
     pub takes: u32,
 }
@@ -23,7 +25,6 @@ pub(in crate::rates) fn python_threads(window: &StackWindow) -> Vec<PythonThread
         .iter()
         .map(|frame| {
             let of_loop = match pattern(frame) {
-                Pattern::LoaderNext => true,
                 // Others may only predict.
                 Pattern::Is(activity) => {
                     matches!(activity, Activity::Backward | Activity::Optimizer | Activity::Collective)
@@ -41,11 +42,14 @@ pub(in crate::rates) fn python_threads(window: &StackWindow) -> Vec<PythonThread
         waits && !frames.iter().any(|at| is(at, Pattern::QueuePut))
     };
     let threads = window.threads.iter().filter_map(|thread| {
-        let mut found = PythonThread { tid: thread.tid?, samples: 0, trains: 0, takes: 0 };
+        let mut found = PythonThread { tid: thread.tid?, samples: 0, trains: 0, iterates: 0, takes: 0 };
         for stack in &thread.stacks {
             found.samples = found.samples.saturating_add(stack.samples);
             if stack.frames.iter().any(trains) {
                 found.trains = found.trains.saturating_add(stack.samples);
+            }
+            if stack.frames.iter().any(|at| is(at, Pattern::LoaderNext)) {
+                found.iterates = found.iterates.saturating_add(stack.samples);
             }
             if takes(&stack.frames) {
                 found.takes = found.takes.saturating_add(stack.samples);
@@ -83,6 +87,7 @@ mod tests {
             frame("wait", "/usr/lib/python3.11/threading.py"),
             frame("Queue.get", "/usr/lib/python3.11/queue.py"),
             frame("Queue.put", "/usr/lib/python3.11/queue.py"),
+            frame("__next__", "/usr/lib/python3/site-packages/torch/utils/data/dataloader.py"),
         ];
         let thread = |tid, stacks: &[(&[u32], u32)]| ThreadStacks {
             tid,
@@ -98,11 +103,13 @@ mod tests {
             thread(Some(4), &[(&[2, 3], 7)]),
             // Waits for what is in a queue, and for room in one.
             thread(Some(5), &[(&[5, 6, 3], 8), (&[5, 7, 1], 4), (&[3], 2)]),
+            thread(Some(6), &[(&[8, 3], 6), (&[3], 1)]),
             thread(None, &[(&[0], 9)]),
         ];
         let seen = python_threads(&StackWindow { frames, threads, ..StackWindow::default() });
-        let seen: Vec<_> =
-            seen.iter().map(|thread| (thread.tid, thread.samples, thread.trains, thread.takes)).collect();
-        assert_eq!(seen, [(2, 50, 0, 0), (3, 25, 20, 0), (4, 7, 7, 0), (5, 14, 0, 8)]);
+        let seen =
+            seen.iter().map(|thread| (thread.tid, thread.samples, thread.trains, thread.iterates, thread.takes));
+        let seen: Vec<_> = seen.collect();
+        assert_eq!(seen, [(2, 50, 0, 0, 0), (3, 25, 20, 0, 0), (4, 7, 7, 0, 0), (5, 14, 0, 0, 8), (6, 7, 0, 6, 0)]);
     }
 }
