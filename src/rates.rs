@@ -160,7 +160,8 @@ impl Rates {
             }
             let mut trainers = sampled::trainers(job, &waits, |process| match &graph {
                 Some(graph) if !stale => {
-                    chains.loop_of(process, &job.sampler, graph, &gpu.devices_of(process.id.pid))
+                    let (sampler, devices) = (&job.sampler, gpu.devices_of(process.id.pid));
+                    chains.loop_of(&chain::ProcessTick { process, sampler, waits: &waits, graph, devices })
                 }
                 _ => chains.loop_tid(process.id).unwrap_or(process.id.pid),
             });

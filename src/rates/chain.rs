@@ -21,9 +21,10 @@ use super::sampled::{SampleClock, SampledTrainer, SampledWorker};
 use super::stacks::python_threads;
 use super::time_split::LoopActivity;
 use super::wait::Wait;
-use crate::sample::{JobSample, ProcessId, SampledProcess, SamplerSample, StacksSample};
+use crate::sample::{JobSample, ProcessId, StacksSample};
 pub(super) use graph::Graph;
 use loop_thread::LoopThread;
+pub(super) use loop_thread::ProcessTick;
 use paths::{ChainRates, Edge, End};
 use ways::{Way, Ways};
 
@@ -206,14 +207,8 @@ impl Chains {
     }
 
     /// The thread that runs a trainer's loop in this tick.
-    pub(super) fn loop_of(
-        &mut self,
-        process: &SampledProcess,
-        sampler: &SamplerSample,
-        graph: &Graph<'_>,
-        devices: &[&DeviceUse],
-    ) -> u32 {
-        self.carries.entry(process.id).or_default().loop_thread.of(process, sampler, graph, devices)
+    pub(super) fn loop_of(&mut self, tick: &ProcessTick<'_>) -> u32 {
+        self.carries.entry(tick.process.id).or_default().loop_thread.of(tick)
     }
 
     /// Trainers whose loop runs in another thread since this tick than in the one before.

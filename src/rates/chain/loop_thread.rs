@@ -7,7 +7,7 @@ use super::Graph;
 use crate::rates::device::DeviceUse;
 use crate::rates::stacks::PythonThread;
 use crate::rates::wait::Wait;
-use crate::sample::{Observation, SampledProcess, SamplerSample, ThreadRole};
+use crate::sample::{Observation, SampledProcess, SampledThread, SamplerSample, ThreadRole};
 
 /// A main thread that hardly runs only watches another one …
 const WATCHES_CPU: f64 = 0.01;
@@ -15,23 +15,28 @@ const WATCHES_CPU: f64 = 0.01;
 const LOOP_CPU: f64 = 0.05;
 /// A wait that ends by itself within this time is one of a thread that looks after something now and then, milliseconds.
 const WATCH_MS: i32 = 2000;
+/// A thread only watches where this share of its waits are such, 0–1.
+const MOSTLY: f64 = 0.9;
 /// Waking once a second counts like so much CPU time, where the busiest thread is chosen.
 const WAKE: f64 = 1e-4;
-/// A thread takes what others make where it waits for that in this share of its stacks and more …
+// Shares of a thread's stacks: a window holds some 35 of them, which know a share of 0.2 to within 14 points (two standard errors).
+/// A thread takes what others make where it waits for that in this share and more: a smaller wait costs the loop little …
 const TAKES: f64 = 0.2;
-/// … one that makes it does not do so in this share …
+/// … one that makes it does not do so: no more than one stack of a window by chance …
 const MAKES: f64 = 0.05;
-/// … and one that only notes what it is given computes less of the time than this.
+/// … and one that only notes what it is given computes less of the time than this. Loops that starved computed 0.009 and more,
+/// threads that slept or waited for requests 0.0006 and less.
 const NOTES_CPU: f64 = 0.005;
-/// A thread trains where that is seen in this share of its stacks: it waits for the rest.
+/// A thread trains where that is seen in this share: it waits for the rest.
 const TRAINS: f64 = 0.1;
-/// Taking batches from torch's loader counts like so much of that: it may be done ahead of the loop.
+/// Taking batches from torch's loader counts like so much of that, less than a single stack: it may be done ahead of the loop.
 const TAKES_BATCHES: f64 = 0.01;
 /// While a loop's thread works the device is busy more by this much, 0–1, than while it waits for a lock: batches come late.
+/// Loops that starved were seen at 0.20 to 0.25, with a device whose use is known by the sixth of a second.
 const CONTRAST: f64 = 0.2;
-/// Fewer samples of both kinds than this say nothing, and so many count at most.
+/// Fewer samples of both kinds than this say nothing: half a second of them. So many, ten seconds, count at most.
 const SAMPLES: (f64, f64) = (8.0, 200.0);
-/// Most threads of which the device's use beside them is kept.
+/// Most threads of one process that are looked at beside the device.
 const BESIDE: usize = 64;
 /// Another thread takes over when it was the likelier for this many ticks.
 const TICKS: u32 = 2;
@@ -52,20 +57,91 @@ pub(in crate::rates::chain) struct LoopThread {
     beside: HashMap<u32, [Mean; 2]>,
 }
 
+/// One trainer's process in one tick.
+pub(in crate::rates) struct ProcessTick<'a> {
+    pub process: &'a SampledProcess,
+    pub sampler: &'a SamplerSample,
+    /// What the sampler's observations mean, in their order.
+    pub waits: &'a [Wait],
+    pub graph: &'a Graph<'a>,
+    /// Use of the devices that it uses.
+    pub devices: Vec<&'a DeviceUse>,
+}
+
+impl ProcessTick<'_> {
+    fn main(&self) -> u32 {
+        let main = self.process.threads.iter().find(|thread| thread.role == ThreadRole::Main);
+        main.map_or(self.process.id.pid, |thread| thread.tid)
+    }
+
+    /// What a thread was seen doing: number of the round, observation, and what that means.
+    fn seen(&self, tid: u32) -> impl Iterator<Item = (u32, &Observation, Wait)> {
+        let thread = self.process.threads.iter().find(|thread| thread.tid == tid);
+        thread.into_iter().flat_map(SampledThread::samples).filter_map(|(round, place)| {
+            let place = place as usize;
+            Some((round, self.sampler.seen.get(place)?, *self.waits.get(place)?))
+        })
+    }
+
+    /// The share of a thread's waits that fit; `None` where it did not wait.
+    fn waits_that(&self, tid: u32, fits: impl Fn(&Observation, Wait) -> bool) -> Option<f64> {
+        let waits = self.seen(tid).filter(|(.., wait)| *wait != Wait::Running);
+        let (all, fit) = waits.fold((0_u32, 0_u32), |(all, fit), (_, seen, wait)| {
+            (all.saturating_add(1), fit.saturating_add(u32::from(fits(seen, wait))))
+        });
+        (all > 0).then(|| f64::from(fit) / f64::from(all))
+    }
+}
+
+/// A thread other than the main one that may run the loop.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    tid: u32,
+    /// Share of the time on a CPU.
+    cpu: f64,
+    wakes_s: f64,
+    /// By the last stacks.
+    python: Option<PythonThread>,
+}
+
+impl Candidate {
+    fn weight(&self) -> f64 {
+        self.cpu + self.wakes_s * WAKE
+    }
+
+    /// Signs of a training loop in its stacks.
+    fn signs(&self) -> f64 {
+        self.python.map_or(0.0, |one| one.share(one.trains) + if one.iterates > 0 { TAKES_BATCHES } else { 0.0 })
+    }
+
+    fn makes(&self) -> bool {
+        self.python.is_some_and(|one| one.share(one.takes) < MAKES)
+    }
+
+    fn consumes(&self) -> bool {
+        self.cpu >= NOTES_CPU && self.python.is_some_and(|one| one.share(one.takes) >= TAKES)
+    }
+}
+
 /// Samples and the sum of the device's use at them.
 #[derive(Debug, Default, Clone, Copy)]
-struct Mean(f64, f64);
+struct Mean {
+    samples: f64,
+    sum: f64,
+}
 
 impl Mean {
     fn add(&mut self, busy: f64) {
-        if self.0 >= SAMPLES.1 {
-            (self.0, self.1) = (self.0 / 2.0, self.1 / 2.0);
+        if self.samples >= SAMPLES.1 {
+            self.samples /= 2.0;
+            self.sum /= 2.0;
         }
-        (self.0, self.1) = (self.0 + 1.0, self.1 + busy);
+        self.samples += 1.0;
+        self.sum += busy;
     }
 
     fn get(self) -> Option<f64> {
-        (self.0 >= SAMPLES.0).then(|| self.1 / self.0)
+        (self.samples >= SAMPLES.0).then(|| self.sum / self.samples)
     }
 }
 
@@ -91,14 +167,8 @@ impl LoopThread {
     }
 
     /// The thread of this tick.
-    pub(in crate::rates::chain) fn of(
-        &mut self,
-        process: &SampledProcess,
-        sampler: &SamplerSample,
-        graph: &Graph<'_>,
-        devices: &[&DeviceUse],
-    ) -> u32 {
-        let likeliest = self.likeliest(process, sampler, graph, devices);
+    pub(in crate::rates::chain) fn of(&mut self, tick: &ProcessTick<'_>) -> u32 {
+        let likeliest = self.likeliest(tick);
         self.moved = false;
         let Some(current) = self.tid else {
             self.tid = Some(likeliest);
@@ -109,7 +179,7 @@ impl LoopThread {
             return current;
         }
         let held = self.rival.filter(|(rival, _)| *rival == likeliest).map_or(1, |(_, ticks)| ticks + 1);
-        let gone = process.threads.iter().all(|thread| thread.tid != current);
+        let gone = tick.process.threads.iter().all(|thread| thread.tid != current);
         if held >= TICKS || gone {
             (self.tid, self.rival, self.moved) = (Some(likeliest), None, true);
             return likeliest;
@@ -117,139 +187,110 @@ impl LoopThread {
         self.rival = Some((likeliest, held));
         current
     }
-}
 
-impl LoopThread {
+    fn likeliest(&mut self, tick: &ProcessTick<'_>) -> u32 {
+        let (pid, main) = (tick.process.id.pid, tick.main());
+        let rests = tick.graph.of_process(pid).any(|(tid, _, active)| tid == main && !active);
+        let hardly_runs = tick.graph.pace(pid, main).is_none_or(|(cpu, _)| cpu < WATCHES_CPU);
+        let at_something_else = self.trains(main) == Some(0.0);
+        // Nearly always it is at work, at training, or not known to be at anything else.
+        if !(rests || hardly_runs || at_something_else) {
+            return main;
+        }
+        let Some(other) = self.likeliest_other(tick) else { return main };
+        let watches =
+            || other.cpu >= LOOP_CPU && tick.waits_that(main, is_watch).is_some_and(|share| share >= MOSTLY);
+        let serves = || at_something_else && self.trains(other.tid).is_some_and(|share| share >= TRAINS);
+        if rests || hardly_runs && watches() || serves() { other.tid } else { main }
+    }
+
+    /// Share of a thread's stacks in which it trains.
+    fn trains(&self, tid: u32) -> Option<f64> {
+        self.python.iter().find(|one| one.tid == tid).map(|one| one.share(one.trains))
+    }
+
+    fn likeliest_other(&mut self, tick: &ProcessTick<'_>) -> Option<Candidate> {
+        let mut others = self.candidates(tick);
+        self.note_pool(tick, &others);
+        self.guessed = false;
+        let by_signs = others.iter().copied().max_by(|a, b| a.signs().total_cmp(&b.signs()));
+        if let Some(trains) = by_signs.filter(|one| one.signs() > 0.0) {
+            return Some(trains);
+        }
+        // Threads of a library's pool compute for whoever waits for them.
+        if others.iter().any(|one| !self.pool.contains(&one.tid)) {
+            others.retain(|one| !self.pool.contains(&one.tid));
+        }
+        // Those that do hardly anything are no rivals.
+        let most = others.iter().map(|one| one.cpu).fold(0.0, f64::max);
+        if others.iter().filter(|one| one.cpu >= NOTES_CPU.min(most)).count() > 1 {
+            self.look_beside(tick, &others);
+            let fed = others.iter().filter_map(|one| Some((*one, self.contrast(one.tid)?)));
+            let fed = fed.filter(|(_, contrast)| *contrast >= CONTRAST).max_by(|a, b| a.1.total_cmp(&b.1));
+            if let Some((fed, _)) = fed {
+                return Some(fed);
+            }
+            self.guessed = true;
+            if others.iter().any(Candidate::makes) && others.iter().any(Candidate::consumes) {
+                others.retain(Candidate::consumes);
+            }
+        }
+        others.into_iter().max_by(|a, b| a.weight().total_cmp(&b.weight()))
+    }
+
+    fn candidates(&self, tick: &ProcessTick<'_>) -> Vec<Candidate> {
+        let (pid, main) = (tick.process.id.pid, tick.main());
+        let is_known = |tid: u32| self.python.iter().any(|one| one.tid == tid);
+        let knows_others = self.python.iter().any(|one| one.tid != main);
+        let others = tick.graph.of_process(pid).filter(|(tid, role, active)| {
+            *active && *role == ThreadRole::Other && *tid != main && (!knows_others || is_known(*tid))
+        });
+        let others = others.filter_map(|(tid, ..)| {
+            let (cpu, wakes_s) = tick.graph.pace(pid, tid)?;
+            Some(Candidate { tid, cpu, wakes_s, python: self.python.iter().find(|one| one.tid == tid).copied() })
+        });
+        others.collect()
+    }
+
+    /// Notes which of these wait for work as threads of a library's pool do.
+    fn note_pool(&mut self, tick: &ProcessTick<'_>, others: &[Candidate]) {
+        self.pool.retain(|tid| others.iter().any(|other| other.tid == *tid));
+        let of_pool = others.iter().take(BESIDE).map(|one| one.tid);
+        self.pool.extend(of_pool.filter(|tid| tick.waits_that(*tid, is_of_pool) == Some(1.0)));
+    }
+
     /// Notes the device's use beside what these threads do.
-    fn look_beside(&mut self, process: &SampledProcess, sampler: &SamplerSample, devices: &[&DeviceUse], of: &[u32]) {
-        self.beside.retain(|tid, _| of.contains(tid));
-        let times: Vec<u64> = sampler.times().collect();
-        for thread in process.threads.iter().filter(|thread| of.contains(&thread.tid)).take(BESIDE) {
-            let means = self.beside.entry(thread.tid).or_default();
-            for (round, place) in thread.samples() {
-                let (Some(at_ns), Some(seen)) = (times.get(round as usize), sampler.seen.get(place as usize)) else {
-                    continue;
+    fn look_beside(&mut self, tick: &ProcessTick<'_>, others: &[Candidate]) {
+        self.beside.retain(|tid, _| others.iter().any(|other| other.tid == *tid));
+        let times: Vec<u64> = tick.sampler.times().collect();
+        for tid in others.iter().take(BESIDE).map(|one| one.tid) {
+            let [waiting, working] = self.beside.entry(tid).or_default();
+            for (round, seen, wait) in tick.seen(tid) {
+                let Some(at_ns) = times.get(round as usize) else { continue };
+                let Some(busy) = tick.devices.iter().map(|device| device.busy(*at_ns)).reduce(f64::max) else {
+                    break;
                 };
-                let waits = Wait::of(seen, sampler.machine) == Wait::Futex && seen.deadline_ms.is_none();
-                let Some(busy) = devices.iter().map(|device| device.busy(*at_ns)).reduce(f64::max) else { continue };
-                if let Some(mean) = means.get_mut(usize::from(!waits)) {
-                    mean.add(busy);
-                }
+                let waits = wait == Wait::Futex && seen.deadline_ms.is_none();
+                if waits { waiting.add(busy) } else { working.add(busy) }
             }
         }
     }
 
     /// How much more the device is busy while a thread does not wait for a lock.
     fn contrast(&self, tid: u32) -> Option<f64> {
-        let [waits, works] = self.beside.get(&tid)?;
-        Some(works.get()? - waits.get()?)
-    }
-
-    fn likeliest(
-        &mut self,
-        process: &SampledProcess,
-        sampler: &SamplerSample,
-        graph: &Graph<'_>,
-        devices: &[&DeviceUse],
-    ) -> u32 {
-        let python = self.python.clone();
-        let pid = process.id.pid;
-        let main =
-            process.threads.iter().find(|thread| thread.role == ThreadRole::Main).map_or(pid, |thread| thread.tid);
-        let others = graph.of_process(pid).filter(|(tid, role, active)| {
-            let runs_python =
-                python.iter().all(|thread| thread.tid == main) || python.iter().any(|one| one.tid == *tid);
-            *active && *role == ThreadRole::Other && *tid != main && runs_python
-        });
-        let mut others: Vec<(u32, (f64, f64))> =
-            others.filter_map(|(tid, ..)| Some((tid, graph.pace(pid, tid)?))).collect();
-        self.pool.retain(|tid| others.iter().any(|(other, _)| other == tid));
-        for (tid, _) in others.iter().take(BESIDE) {
-            if is_of_pool(process, sampler, *tid) {
-                self.pool.insert(*tid);
-            }
-        }
-        let of = |tid: u32| python.iter().find(|thread| thread.tid == tid);
-        let share = |thread: &PythonThread| f64::from(thread.trains) / f64::from(thread.samples.max(1));
-        let signs = |thread: &PythonThread| share(thread) + TAKES_BATCHES * f64::from(u32::from(thread.iterates > 0));
-        let most = others.iter().filter_map(|(tid, _)| of(*tid)).max_by(|a, b| signs(a).total_cmp(&signs(b)));
-        let most = most.filter(|thread| signs(thread) > 0.0);
-        match most.map(|thread| thread.tid) {
-            Some(tid) => others.retain(|(other, _)| *other == tid),
-            // Threads of a library's pool compute for whoever waits for them.
-            None if others.iter().any(|(tid, _)| !self.pool.contains(tid)) => {
-                others.retain(|(tid, _)| !self.pool.contains(tid));
-            }
-            None => {}
-        }
-        let takes = |tid: u32| of(tid).map(takes);
-        let makes = |(tid, _): &(u32, (f64, f64))| takes(*tid).is_some_and(|share| share < MAKES);
-        let consumes = |(tid, (cpu, _)): &(u32, (f64, f64))| {
-            *cpu >= NOTES_CPU && takes(*tid).is_some_and(|share| share >= TAKES)
-        };
-        // Those that do hardly anything are no rivals.
-        let most = others.iter().map(|(_, (cpu, _))| *cpu).fold(0.0, f64::max);
-        self.guessed = false;
-        if others.iter().filter(|(_, (cpu, _))| *cpu >= NOTES_CPU.min(most)).count() > 1 {
-            let tids: Vec<u32> = others.iter().map(|(tid, _)| *tid).collect();
-            self.look_beside(process, sampler, devices, &tids);
-            let feeds = |tid: u32| self.contrast(tid).filter(|contrast| *contrast >= CONTRAST);
-            let fed =
-                tids.iter().copied().filter_map(|tid| Some((tid, feeds(tid)?))).max_by(|a, b| a.1.total_cmp(&b.1));
-            self.guessed = fed.is_none();
-            if let Some((fed, _)) = fed {
-                others.retain(|(tid, _)| *tid == fed);
-            } else if others.iter().any(makes) && others.iter().any(consumes) {
-                others.retain(consumes);
-            }
-        }
-        let busiest = others.into_iter().max_by(|a, b| (a.1.0 + a.1.1 * WAKE).total_cmp(&(b.1.0 + b.1.1 * WAKE)));
-        let Some((other, (other_cpu, _))) = busiest else { return main };
-        let rests = graph.of_process(pid).any(|(tid, _, active)| tid == main && !active);
-        let main_cpu = graph.pace(pid, main).map_or(0.0, |(cpu, _)| cpu);
-        let watches = main_cpu < WATCHES_CPU && other_cpu >= LOOP_CPU && only_watches(process, sampler, main);
-        // A main thread that works, and not at training, while another one trains.
-        let share = |tid: u32| of(tid).map(share);
-        let serves = share(main) == Some(0.0) && share(other).is_some_and(|trains| trains >= TRAINS);
-        if rests || watches || serves { other } else { main }
+        let [waiting, working] = self.beside.get(&tid)?;
+        Some(working.get()? - waiting.get()?)
     }
 }
 
-/// Share of a thread's stacks in which it waits for what others make.
-fn takes(thread: &PythonThread) -> f64 {
-    f64::from(thread.takes) / f64::from(thread.samples.max(1))
-}
-
-/// The thread waits for work as OpenMP's do (libgomp, config/linux/wait.h): in a bare FUTEX_WAIT without a time limit. CPython's
-/// locks and glibc's conditions take FUTEX_WAIT_BITSET; see futex(2).
-fn is_of_pool(process: &SampledProcess, sampler: &SamplerSample, tid: u32) -> bool {
+/// The wait is one for work as OpenMP's threads wait (libgomp, config/linux/wait.h): a bare FUTEX_WAIT without a time limit.
+/// CPython's locks and glibc's conditions take FUTEX_WAIT_BITSET; see futex(2).
+fn is_of_pool(seen: &Observation, _wait: Wait) -> bool {
     const COMMAND: u32 = 127;
-    let Some(thread) = process.threads.iter().find(|thread| thread.tid == tid) else { return false };
-    let seen = thread.samples().filter_map(|(_, place)| sampler.seen.get(place as usize));
-    let waits: Vec<bool> = seen
-        .filter(|seen| Wait::of(seen, sampler.machine) != Wait::Running)
-        .map(|seen| seen.deadline_ms.is_none() && seen.operation.is_some_and(|operation| operation & COMMAND == 0))
-        .collect();
-    !waits.is_empty() && waits.iter().all(|of_pool| *of_pool)
+    seen.deadline_ms.is_none() && seen.operation.is_some_and(|operation| operation & COMMAND == 0)
 }
 
-/// Every wait of the thread ends by itself within a second or two, or is for events.
-fn only_watches(process: &SampledProcess, sampler: &SamplerSample, tid: u32) -> bool {
-    let Some(thread) = process.threads.iter().find(|thread| thread.tid == tid) else { return false };
-    let mut waits = 0_u32;
-    let mut watches = 0_u32;
-    for (_, place) in thread.samples() {
-        let Some(seen) = sampler.seen.get(place as usize) else { continue };
-        let wait = Wait::of(seen, sampler.machine);
-        if wait == Wait::Running {
-            continue;
-        }
-        waits += 1;
-        watches += u32::from(is_watch(seen, wait));
-    }
-    waits > 0 && watches * 10 >= waits * 9
-}
-
+/// The wait ends by itself within a second or two, or is for events.
 fn is_watch(seen: &Observation, wait: Wait) -> bool {
     let ends = [seen.timeout_ms, seen.deadline_ms].into_iter().flatten().any(|ms| (0..=WATCH_MS).contains(&ms));
     match wait {

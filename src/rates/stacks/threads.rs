@@ -2,8 +2,8 @@
 
 use super::activity::Activity;
 use super::patterns::{Pattern, last_part, pattern};
-use crate::sample::StackWindow;
 use crate::sample::stacks::is_user_code;
+use crate::sample::{StackFrame, StackWindow};
 
 /// A thread with Python frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,24 +18,19 @@ pub(in crate::rates) struct PythonThread {
     pub takes: u32,
 }
 
+impl PythonThread {
+    /// So many of its samples, as a share.
+    pub(in crate::rates) fn share(&self, samples: u32) -> f64 {
+        f64::from(samples) / f64::from(self.samples.max(1))
+    }
+}
+
 /// The threads of a window, as far as their IDs are known.
 pub(in crate::rates) fn python_threads(window: &StackWindow) -> Vec<PythonThread> {
-    let is_sign: Vec<bool> = window
-        .frames
-        .iter()
-        .map(|frame| {
-            let of_loop = match pattern(frame) {
-                // Others may only predict.
-                Pattern::Is(activity) => {
-                    matches!(activity, Activity::Backward | Activity::Optimizer | Activity::Collective)
-                }
-                _ => false,
-            };
-            of_loop || is_user_code(&frame.file) && named_for_training(last_part(&frame.function))
-        })
-        .collect();
     let patterns: Vec<Pattern> = window.frames.iter().map(pattern).collect();
-    let trains = |at: &u32| usize::try_from(*at).ok().and_then(|at| is_sign.get(at)).copied().unwrap_or(false);
+    let frames = window.frames.iter().zip(&patterns);
+    let signs: Vec<bool> = frames.map(|(frame, pattern)| is_sign(frame, *pattern)).collect();
+    let trains = |at: &u32| usize::try_from(*at).is_ok_and(|at| signs.get(at) == Some(&true));
     let is = |at: &u32, wanted: Pattern| usize::try_from(*at).is_ok_and(|at| patterns.get(at) == Some(&wanted));
     let takes = |frames: &[u32]| {
         let waits = frames.first().is_some_and(|leaf| is(leaf, Pattern::Wait) || is(leaf, Pattern::QueueGet));
@@ -60,6 +55,13 @@ pub(in crate::rates) fn python_threads(window: &StackWindow) -> Vec<PythonThread
     threads.collect()
 }
 
+/// Only a training loop does this, or a function of the user's that is named for training. To go forward is no sign: others may
+/// predict.
+fn is_sign(frame: &StackFrame, pattern: Pattern) -> bool {
+    matches!(pattern, Pattern::Is(Activity::Backward | Activity::Optimizer | Activity::Collective))
+        || is_user_code(&frame.file) && named_for_training(last_part(&frame.function))
+}
+
 fn named_for_training(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.split('_').any(|word| matches!(word, "train" | "training" | "fit" | "epoch" | "epochs"))
@@ -68,7 +70,7 @@ fn named_for_training(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{StackCount, StackFrame, ThreadStacks};
+    use crate::sample::{StackCount, ThreadStacks};
 
     #[test]
     fn who_trains_is_known_by_torch_or_by_name() {
