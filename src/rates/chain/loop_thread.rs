@@ -241,7 +241,8 @@ impl LoopThread {
     fn candidates(&self, tick: &ProcessTick<'_>) -> Vec<Candidate> {
         let (pid, main) = (tick.process.id.pid, tick.main());
         let is_known = |tid: u32| self.python.iter().any(|one| one.tid == tid);
-        let knows_others = self.python.iter().any(|one| one.tid != main);
+        // Stacks of a process in another PID namespace have its own numbers of threads, the main one's among them.
+        let knows_others = is_known(main) && self.python.len() > 1;
         let others = tick.graph.of_process(pid).filter(|(tid, role, active)| {
             *active && *role == ThreadRole::Other && *tid != main && (!knows_others || is_known(*tid))
         });

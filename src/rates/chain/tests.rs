@@ -598,6 +598,8 @@ fn who_computes_for_others_runs_no_loop() {
         (stacks(&[(TRAINER, "main"), (20, "train_epoch"), (21, "fill")]), 20),
         (stacks(&[(TRAINER, "main"), (20, "fill"), (21, "fit")]), 21),
         (stacks(&[(TRAINER, "main")]), 21),
+        // Numbers of another PID namespace say nothing.
+        (stacks(&[(1, "main"), (2, "run")]), 21),
     ] {
         let mut rates = Rates::default();
         let scene = scene(futex(None));
