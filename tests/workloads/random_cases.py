@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import collections
 import fcntl
-import http.client
 import io
 import itertools
-import json
 import mmap
 import multiprocessing
 import os
@@ -33,6 +31,8 @@ from common import Job, one_thread
 from dataset_files import shards
 from launch import die_with_parent
 from random_plans import BY_PROCESSES, BY_THE_LOOP, BY_THREADS, BY_TORCH, Plan
+from storage_cases import ask
+from waiting_cases import Tracker
 
 #: Pieces of a file that are read past the page cache.
 PIECE = 1 << 18
@@ -99,13 +99,7 @@ class Remote:
         self.connection = socket.create_connection(("127.0.0.1", port))
 
     def __call__(self, _seconds: float) -> numpy.ndarray:
-        self.connection.sendall(b"12345678")
-        left = 8 + struct.unpack("<q", self.connection.recv(8, socket.MSG_WAITALL))[0] - 8
-        last = b""
-        while left > 0:
-            last = self.connection.recv(min(left, 65_536))
-            left -= len(last)
-        return numpy.frombuffer(last[:8].ljust(8, b"\0"), dtype=numpy.uint8).astype(numpy.float32)
+        return numpy.frombuffer(ask(self.connection, 0)[:8], dtype=numpy.uint8).astype(numpy.float32)
 
 
 class Disk:
@@ -287,13 +281,7 @@ class Elsewhere:
             self.ask = lambda number: (ours.send(number), ours.recv())
         elif of.elsewhere == "metrics":
             job.culprit(*culprits.server(job.given, "metrics-server"))
-            connection = http.client.HTTPConnection("127.0.0.1", int(job.given["metrics-server"]))
-
-            def post(number: int) -> None:
-                connection.request("POST", "/log", json.dumps({"step": number}))
-                connection.getresponse().read()
-
-            self.ask = post
+            self.ask = Tracker(int(job.given["metrics-server"])).log
         elif of.elsewhere == "journal":
             path = job.given["journal-holder"]
             job.culprit(culprits.lock(path), culprits.process(job.given["journal-holder.pid"]))
@@ -380,14 +368,10 @@ def loop(job: Job, of: Plan) -> None:
 
 def run(job: Job) -> None:
     one_thread()
-    of = random_plans.plan(random_seed(job.label.name))
+    of = random_plans.plan(random_plans.seed_of(job.label.name))
     if of.loop == "main":
         loop(job, of)
         return
     thread = threading.Thread(target=loop, args=(job, of))
     thread.start()
     thread.join()
-
-
-def random_seed(name: str) -> int:
-    return int(name.removeprefix(random_plans.PREFIX))

@@ -156,10 +156,15 @@ def about(of: Plan) -> str:
     return f"{of.longest}: {', '.join(parts + list(of.beside))}"
 
 
+def seed_of(name: str) -> int:
+    """The seed that a program is named for; raises ValueError where it is none."""
+    return int(name.removeprefix(PREFIX))
+
+
 def label(name: str) -> Label:
     """The label of the program with this name, `random-SEED`; raises ValueError where that is none."""
     cpus = len(os.sched_getaffinity(0))
-    of = plan(int(name.removeprefix(PREFIX)), cpus)
+    of = plan(seed_of(name), cpus)
     (klass, cause), *others = answers(of, cpus)
     needs = ("real-disk",) if of.work == "disk" else ()
     companions = ("slow-server",) if of.work == "remote" else ()

@@ -140,19 +140,24 @@ class FromServer:
         with stages.LOAD:
             if self.connection is None:
                 self.connection = socket.create_connection(("127.0.0.1", self.port))
-            self.connection.sendall(index.to_bytes(8, "little"))
-            left = int.from_bytes(self._read(8), "little")
-            return torch.frombuffer(bytearray(self._read(left)), dtype=torch.uint8)
+            return torch.frombuffer(bytearray(ask(self.connection, index)), dtype=torch.uint8)
 
-    def _read(self, count: int) -> bytes:
-        parts = []
-        while count:
-            part = self.connection.recv(count)
-            if not part:
-                raise ConnectionError("the sample server closed the connection")
-            parts.append(part)
-            count -= len(part)
-        return b"".join(parts)
+
+def ask(connection: socket.socket, index: int) -> bytes:
+    """A sample of the slow server's."""
+    connection.sendall(index.to_bytes(8, "little"))
+    return _read(connection, int.from_bytes(_read(connection, 8), "little"))
+
+
+def _read(connection: socket.socket, count: int) -> bytes:
+    parts = []
+    while count:
+        part = connection.recv(count)
+        if not part:
+            raise ConnectionError("the sample server closed the connection")
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
 
 
 class FromPipe(IterableDataset):
