@@ -3,6 +3,7 @@
     python tests/evaluate.py                       every workload three times: the full table
     python tests/evaluate.py --quick               eight of them once, some two minutes
     python tests/evaluate.py --random 50 --seed 7  programs made at random, each of another seed
+    python tests/evaluate.py --changing 30         the same, but what holds them back changes on the way
     python tests/evaluate.py --what-if             run what the first advice says, and compare with what it predicts
     python tests/evaluate.py --no-ptrace           as an ordinary user under Yama sees it
     python tests/evaluate.py --slowdown            steps per second of the target, watched and alone
@@ -50,6 +51,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--held-out", choices=("with", "without", "only"), default="with", help="the held-out third")
     parser.add_argument("--quick", action="store_true", help="eight workloads, one short run each")
     parser.add_argument("--random", type=int, metavar="N", help="so many programs made at random")
+    parser.add_argument("--changing", type=int, metavar="N", help="so many made at random whose bottleneck moves")
     parser.add_argument("--seed", type=int, default=1, help="of the first of them (default: %(default)s)")
     parser.add_argument("--no-stacks", action="store_true", help="passed on to trainmon")
     parser.add_argument("--no-ptrace", action="store_true", help="passed on to trainmon")
@@ -71,8 +73,9 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen(args: argparse.Namespace) -> list[Label]:
-    if args.random:
-        return [by_name(f"random-{seed}") for seed in range(args.seed, args.seed + args.random)]
+    if args.random or args.changing:
+        kind = "random" if args.random else "changing"
+        return [by_name(f"{kind}-{seed}") for seed in range(args.seed, args.seed + (args.random or args.changing))]
     if args.only:
         return [by_name(name) for name in args.only.split(",")]
     wanted = {"with": (False, True), "without": (False,), "only": (True,)}[args.held_out]
@@ -105,7 +108,8 @@ def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
         print("no workload was run")
         return 130 if interrupted else 1
     print(scoring.tables(results))
-    for name in dict.fromkeys(result.workload for result in results if args.random and not result.class_right):
+    made = [result.workload for result in results if not result.class_right and (args.random or args.changing)]
+    for name in dict.fromkeys(made):
         print(f"wrong: {about[name]}\n       python tests/evaluate.py --only {name}")
     if skipped:
         print(f"skipped               {', '.join(skipped)}")

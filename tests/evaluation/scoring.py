@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 CONFIDENT = 0.8
 CLASSES = ("data-loader", "io", "cpu", "gpu", "balanced", "idle", "unknown")
 NO_VERDICT = "none"
+#: A bottleneck that has moved is to be named within so many seconds.
+FOLLOWED_WITHIN_S = 8.0
 #: Steps a second are right within this part of the truth.
 STEPS_WITHIN = 0.03
 
@@ -69,6 +71,9 @@ class Result:
     #: where they differ.
     stall_true: int | None = None
     stall_seen: int | None = None
+    #: For a program that changes: whether the class was right up to then, and seconds until it was again and stayed so.
+    right_before: bool | None = None
+    followed_s: float | None = None
     #: Whether the chain of waits ends where it does in truth; None where the verdict has no chain, or the truth no end.
     culprit_right: bool | None = None
 
@@ -139,6 +144,15 @@ def first_right(right: Iterable[str], classes: Iterable[tuple[float, str]], atta
         elif since is None:
             since = moment - attached
     return since
+
+
+def judge_change(result: Result, label: Label, classes: Iterable[tuple[float, str]], changed: float) -> None:
+    """Holds what was said around the moment of a change against what was true before and after it."""
+    said = list(classes)
+    until = [klass for moment, klass in said if moment <= changed]
+    result.right_before = bool(until) and until[-1] in {klass for klass, _cause in label.before}
+    after = [(moment, klass) for moment, klass in said if moment > changed]
+    result.followed_s = first_right([klass for klass, _cause in label.acceptable()], after, changed)
 
 
 def judge_details(
@@ -222,6 +236,8 @@ def summarise(results: list[Result]) -> dict[str, Any]:
     functions = [right for result in results for _function, right in result.hottest]
     rhythms = [result for result in results if result.stall_true]
     first_right_s = [result.first_right_s for result in results if result.first_right_s is not None]
+    changes = [result for result in results if result.right_before is not None]
+    followed_s = [result.followed_s for result in changes if result.followed_s is not None]
     idles = [
         abs(r.gpu_idle_seen - (1.0 - r.busy_true))
         for r in results
@@ -257,6 +273,10 @@ def summarise(results: list[Result]) -> dict[str, Any]:
         "stall_false": sum(result.stall_true == 0 and result.stall_seen is not None for result in results),
         "culprit_right": sum(result.culprit_right is True for result in results),
         "culprit_scored": sum(result.culprit_right is not None for result in results),
+        "changes_scored": len(changes),
+        "changes_right_before": sum(bool(result.right_before) for result in changes),
+        "changes_followed": sum(followed <= FOLLOWED_WITHIN_S for followed in followed_s),
+        "followed_median_s": statistics.median(followed_s) if followed_s else None,
         "brier": brier(results),
         "calibration_error": calibration_error(results),
         "calibration_scored": len(claims(results)),
@@ -327,6 +347,9 @@ def row(result: Result) -> str:
         right += f", stalls every {result.stall_seen} instead of {result.stall_true}"
     if result.culprit_right is False:
         right += ", chain's end wrong"
+    if result.right_before is not None:
+        followed = "not followed" if result.followed_s is None else f"followed after {result.followed_s:.1f} s"
+        right += f", {followed}" + ("" if result.right_before else ", wrong before")
     if not result.label_held:
         right += ", truth outside the label's bounds"
     if result.error is not None:
@@ -406,6 +429,11 @@ SUMS = (
         lambda t: f"{show(t['hottest_accuracy'], '.0%')} of {t['hottest_scored']}{_unscored(t['hottest_missing'])}",
     ),
     ("chain's end is the true culprit", lambda t: f"{t['culprit_right']} of {t['culprit_scored']}"),
+    (
+        f"a change followed within {FOLLOWED_WITHIN_S:.0f} s",
+        lambda t: f"{t['changes_followed']} of {t['changes_scored']}, median {show(t['followed_median_s'], '.1f')} s",
+    ),
+    ("… right before it", lambda t: f"{t['changes_right_before']} of {t['changes_scored']}"),
     ("Brier score", lambda t: f"{show(t['brier'], '.3f')} of {t['calibration_scored']}"),
     ("expected calibration error", lambda t: show(t["calibration_error"], ".3f")),
     ("first right class, median", lambda t: f"{show(t['first_right_median_s'], '.1f')} s of {t['first_right_scored']}"),

@@ -15,7 +15,7 @@ from launch import Launched, WorkloadFailed
 
 from . import keeping, recordings
 from .monitor import Monitor, MonitorFailed
-from .scoring import Result, judge, judge_details
+from .scoring import Result, judge, judge_change, judge_details
 
 #: Steps settle for so long before watching begins: the first batches come out of empty queues.
 SETTLE_S = 1.0
@@ -52,9 +52,11 @@ def one_run(
             used = {pid: now - before[pid] for pid, now in after.items() if pid in before}
             result.cores_of_others = (2 * used[0] - sum(used.values())) / (end - began)
             truth = job.whole_truth_until(end, steps=label.wait_scored)
-            seen = recordings.watched(monitor, job.device, path, every=label.settled)
+            seen = recordings.watched(monitor, job.device, path, every=label.settled or bool(label.before))
             judge(result, seen.verdict, label.acceptable(), seen.classes if label.settled else [], began)
             judge_details(result, seen.verdict, label, truth, seen.begin, seen.end)
+            if label.before and "change" in truth.events:
+                judge_change(result, label, seen.classes, truth.events["change"]["t"])
             if kept and number == 1 and not label.held_out:
                 try:
                     keeping.keep(label, path, seen.verdict, result.wait_true, watched, kept)

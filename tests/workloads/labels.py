@@ -66,6 +66,8 @@ class Label:
     fixed_without: tuple[str, ...] = ()
     #: Whether the label is true from the beginning; else the time to the first right class is not scored.
     settled: bool = True
+    #: For a program that changes, at its event "change": what is right up to then.
+    before: tuple[tuple[str, str | None], ...] = ()
 
     def holds(self, wait: float | None, busy: float | None, lost: float | None = None) -> bool:
         """Whether measured shares lie within the bounds; a share that was not measured does not speak against it."""
@@ -763,8 +765,9 @@ LABELS: tuple[Label, ...] = (
 
 
 def by_name(name: str) -> Label:
-    """The label with this name, `random-SEED` included; raises KeyError with the names there are."""
-    if name.startswith("random-") and name[7:].isdigit():
+    """The label with this name, `random-SEED` and `changing-SEED` included; raises KeyError with the names there are."""
+    kind, _, seed = name.partition("-")
+    if kind in ("random", "changing") and seed.isdigit():
         import random_plans
 
         return random_plans.label(name)

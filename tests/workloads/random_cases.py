@@ -6,6 +6,7 @@ import collections
 import fcntl
 import io
 import itertools
+import math
 import mmap
 import multiprocessing
 import os
@@ -118,11 +119,16 @@ class Disk:
         return numpy.frombuffer(self.piece[:8], dtype=numpy.uint8).astype(numpy.float32)
 
 
+def plan_now(of: Plan, changed: str) -> Plan:
+    """The plan, or what it has turned into: in every process at once, for the file `changed` is there from then on."""
+    return of.then if of.then and os.path.exists(changed) else of
+
+
 class Source:
     """Makes samples and batches as a plan says; goes to other processes, and to threads."""
 
-    def __init__(self, of: Plan, port: int, files: list[str]):
-        self.of, self.port, self.files = of, port, files
+    def __init__(self, of: Plan, port: int, files: list[str], changed: str):
+        self.of, self.port, self.files, self.changed = of, port, files, changed
         self.own: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -146,7 +152,7 @@ class Source:
         return self.own[whose]
 
     def sample(self) -> numpy.ndarray:
-        return self._make()(self.of.sample_s)
+        return self._make()(plan_now(self.of, self.changed).sample_s)
 
     def batch(self, _number: int = 0) -> numpy.ndarray:
         return numpy.stack([self.sample() for _ in range(self.of.batch_size)])
@@ -209,16 +215,16 @@ def _pending(submit: Callable[[], Any], ahead: int) -> Iterator[Any]:
 def _printed(source: Source) -> Iterator[numpy.ndarray]:
     """What another program prints, one batch after the other."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); import random_cases; random_cases.print_batches(*sys.argv[2:])"
-    command = [sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__)), str(source.of.seed), str(source.port)]
+    command = [sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__)), source.of.name, str(source.port), source.changed]
     program = subprocess.Popen([*command, *source.files], stdout=subprocess.PIPE)
     assert program.stdout is not None
     while head := program.stdout.read(8):
         yield numpy.frombuffer(program.stdout.read(struct.unpack("<q", head)[0]), dtype=numpy.float32)
 
 
-def print_batches(seed: str, port: str, *files: str) -> None:
+def print_batches(name: str, port: str, changed: str, *files: str) -> None:
     """The other program."""
-    source = Source(random_plans.plan(int(seed)), int(port), list(files))
+    source = Source(random_plans.of_name(name), int(port), list(files), changed)
     while True:
         batch = source.batch().tobytes()
         sys.stdout.buffer.write(struct.pack("<q", len(batch)) + batch)
@@ -272,19 +278,21 @@ class Elsewhere:
 
     def __init__(self, job: Job, of: Plan):
         self.ask: Callable[[int], Any] = lambda _number: None
+        #: Who stands at its other end.
+        self.ends: list[culprits.End] = []
         if of.elsewhere == "environment":
             ours, its = multiprocessing.Pipe()
             one = multiprocessing.Process(target=simulate, args=(its, of.elsewhere_s, os.getpid()), daemon=True)
             one.start()
             its.close()
-            job.culprit(culprits.process(one.pid))
+            self.ends = [culprits.process(one.pid)]
             self.ask = lambda number: (ours.send(number), ours.recv())
         elif of.elsewhere == "metrics":
-            job.culprit(*culprits.server(job.given, "metrics-server"))
+            self.ends = culprits.server(job.given, "metrics-server")
             self.ask = Tracker(int(job.given["metrics-server"])).log
         elif of.elsewhere == "journal":
             path = job.given["journal-holder"]
-            job.culprit(culprits.lock(path), culprits.process(job.given["journal-holder.pid"]))
+            self.ends = [culprits.lock(path), culprits.process(job.given["journal-holder.pid"])]
             journal = open(path, "a", encoding="utf-8")
 
             def note(number: int) -> None:
@@ -332,43 +340,55 @@ def loop(job: Job, of: Plan) -> None:
     """Trains until the time is up."""
     there = beside(of)
     gpu = job.take_gpu(sync=of.sync) if of.device_s else None
-    elsewhere = Elsewhere(job, of)
+    elsewhere = {one.elsewhere: Elsewhere(job, one) for one in {of, of.then or of}}
+    if of.elsewhere and not of.then:
+        job.culprit(*elsewhere[of.elsewhere].ends)
     files = shards(job.data) if of.work == "disk" else []
     others = set(culprits.workers())
-    feed = supply(of, Source(of, int(job.given.get("slow-server", 0)), files))
+    changed = os.path.join(os.path.dirname(job.device), "changed")
+    feed = supply(of, Source(of, int(job.given.get("slow-server", 0)), files, changed))
     # Which end is the true one is only known for sure where the label's words say it, or the step does.
     by_processes = of.supply in BY_TORCH + BY_PROCESSES[:3] and of.work not in random_plans.WAITS
     usual = of.longest != "supply" or of.work in random_plans.WAITS
-    job.names_culprit |= not usual or of.supply in BY_THE_LOOP
+    job.names_culprit |= not usual or of.supply in BY_THE_LOOP or of.then is not None
     matrix = torch.rand(160, 160)
     log = next((one for one in there if isinstance(one, queue.Queue)), None)
+    turns_at = time.monotonic() + of.after_s if of.then else math.inf
+    now = of
     for number, _batch in enumerate(job.batches(feed)):
         # Pools start their processes when the first work comes.
-        if number == 2 and of.longest == "supply" and by_processes:
+        if number == 2 and of.longest == "supply" and by_processes and not of.then:
             job.culprit(*(culprits.process(pid) for pid in culprits.workers() if pid not in others))
+        if number == 2 and of.then:
+            turns_at = time.monotonic() + of.after_s
         began, synced = time.monotonic(), gpu.synced_s if gpu else 0.0
-        if of.host_s:
-            tokens(of.host_s)
+        if began >= turns_at:
+            turns_at = math.inf
+            with open(changed, "w", encoding="utf-8"):
+                job.truth.event("change")
+            now = plan_now(of, changed)
+        if now.host_s:
+            tokens(now.host_s)
         if gpu:
-            for _ in range(of.kernels):
-                gpu.launch(of.device_s / of.kernels)
-            if number % of.sync_every == 0:
+            for _ in range(now.kernels):
+                gpu.launch(now.device_s / now.kernels)
+            if number % now.sync_every == 0:
                 gpu.synchronize()
-        until = time.thread_time() + of.compute_s
+        until = time.thread_time() + now.compute_s
         while time.thread_time() < until:
             matrix = torch.nn.functional.normalize(matrix @ matrix)
-        if of.longest == "host":
+        if now.longest == "host":
             job.lost_s += time.monotonic() - began - ((gpu.synced_s if gpu else 0.0) - synced)
-        if of.elsewhere:
+        if now.elsewhere:
             with job.losing():
-                elsewhere.ask(number)
+                elsewhere[now.elsewhere].ask(number)
         if log is not None:
             log.put(f"{number}\n")
 
 
 def run(job: Job) -> None:
     one_thread()
-    of = random_plans.plan(random_plans.seed_of(job.label.name))
+    of = random_plans.of_name(job.label.name)
     if of.loop == "main":
         loop(job, of)
         return

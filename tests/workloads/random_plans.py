@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from labels import IDLE_DEVICE, LOST, Label
 
 PREFIX = "random-"
+#: Programs that turn into another one while they run: changing-SEED.
+CHANGING = "changing-"
 
 #: Who makes the batches.
 BY_TORCH = ("torch", "torch-iterable")
@@ -25,6 +28,10 @@ WORKS = ("python", "numpy", "unpack", "decode", "remote", "disk")
 WAITS = ("remote", "disk")
 #: What a step may wait for besides.
 ELSEWHERE = ("metrics", "environment", "journal")
+#: Who stands at the other end of it: companions.py.
+SERVERS = {"metrics": "metrics-server", "journal": "journal-holder"}
+#: A program that changes is watched for so long after that, seconds.
+FOLLOWED_S = 14.0
 #: What the slow server takes for a sample, the metrics' server for a post, and how long the journal is held: companions.py.
 SAMPLE_S, POST_S, HELD_S = 0.025, 0.04, 0.04
 
@@ -57,6 +64,13 @@ class Plan:
     loop: str
     #: Others that are there: "idle-pool", "kept-loader", "ticker", "log-queue".
     beside: tuple[str, ...]
+    #: What it turns into `after_s` seconds after its first step: only times and `elsewhere` differ.
+    then: Plan | None = None
+    after_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"{CHANGING if self.then else PREFIX}{self.seed}"
 
 
 def plan(seed: int, cpus: int | None = None) -> Plan:
@@ -72,6 +86,25 @@ def plan(seed: int, cpus: int | None = None) -> Plan:
     elif supply in ("thread", "program"):
         feeders = 1
     sync = draw.choices(("block", "spin"), (3, 1))[0]
+    times, batch_s = _times(draw, longest, supply, feeders, work, cpus)
+    batch_size = draw.choice((1, 2, 4, 8))
+    if work == "remote":
+        if longest == "supply":
+            batch_size = max(1, round(batch_s / SAMPLE_S))
+        else:
+            work = "python"
+    beside = tuple(one for one in ("idle-pool", "kept-loader", "ticker", "log-queue") if draw.random() < 0.2)
+    return Plan(
+        seed=seed, longest=longest, supply=supply, feeders=feeders, work=work, sample_s=batch_s / batch_size,
+        batch_size=batch_size, **times, kernels=draw.choice((1, 3, 12)), start=draw.choice(("fork", "spawn", "forkserver")),
+        sync=sync, sync_every=draw.choice((1, 1, 4)), loop=draw.choices(("main", "other"), (4, 1))[0], beside=beside,
+    )  # fmt: skip
+
+
+def _times(
+    draw: random.Random, longest: str, supply: str, feeders: int, work: str, cpus: int
+) -> tuple[dict[str, Any], float]:
+    """What the step spends its time with, one part of it much the longest, and the seconds that a batch costs to make."""
     device_s = draw.uniform(0.008, 0.03)
     compute_s = 0.0
     if draw.random() < 0.15 and longest != "elsewhere":
@@ -95,20 +128,25 @@ def plan(seed: int, cpus: int | None = None) -> Plan:
     if work not in WAITS:
         abreast = 1 if supply in BY_THREADS and work == "python" else min(abreast, cpus)
     period = draw.uniform(2.0, 6.0) * step_s if longest == "supply" else draw.uniform(0.05, 0.2) * step_s
-    batch_s = period * abreast
-    batch_size = draw.choice((1, 2, 4, 8))
-    if work == "remote":
-        if longest == "supply":
-            batch_size = max(1, round(batch_s / SAMPLE_S))
-        else:
-            work = "python"
-    sample_s = batch_s / batch_size
-    beside = tuple(one for one in ("idle-pool", "kept-loader", "ticker", "log-queue") if draw.random() < 0.2)
-    return Plan(
-        seed, longest, supply, feeders, work, sample_s, batch_size, host_s, device_s, compute_s,
-        draw.choice((1, 3, 12)), elsewhere, elsewhere_s, draw.choice(("fork", "spawn", "forkserver")),
-        sync, draw.choice((1, 1, 4)), draw.choices(("main", "other"), (4, 1))[0], beside,
-    )  # fmt: skip
+    times = {
+        "host_s": host_s, "device_s": device_s, "compute_s": compute_s, "elsewhere": elsewhere, "elsewhere_s": elsewhere_s,
+    }  # fmt: skip
+    return times, period * abreast
+
+
+def changing(seed: int, cpus: int | None = None) -> Plan:
+    """What a seed of a program that changes means: it has a device, and something else is longest from then on."""
+    cpus = cpus or len(os.sched_getaffinity(0))
+    draw = random.Random(f"changing {seed}")
+    first = plan(draw.randrange(1 << 30), cpus)
+    while first.work in WAITS or not first.device_s:
+        first = plan(draw.randrange(1 << 30), cpus)
+    longest = draw.choice([part for part in ("supply", "host", "device", "elsewhere") if part != first.longest])
+    times, batch_s = _times(draw, longest, first.supply, first.feeders, first.work, cpus)
+    while not times["device_s"]:
+        times, batch_s = _times(draw, longest, first.supply, first.feeders, first.work, cpus)
+    then = replace(first, longest=longest, sample_s=batch_s / first.batch_size, **times)
+    return replace(first, seed=seed, then=then, after_s=draw.uniform(9.0, 16.0))
 
 
 Answer = tuple[str, "str | None"]
@@ -156,19 +194,29 @@ def about(of: Plan) -> str:
     return f"{of.longest}: {', '.join(parts + list(of.beside))}"
 
 
-def seed_of(name: str) -> int:
-    """The seed that a program is named for; raises ValueError where it is none."""
-    return int(name.removeprefix(PREFIX))
+def of_name(name: str) -> Plan:
+    """The plan of the program with this name, `random-SEED` or `changing-SEED`; raises ValueError where that is none."""
+    if name.startswith(CHANGING):
+        return changing(int(name.removeprefix(CHANGING)))
+    return plan(int(name.removeprefix(PREFIX)))
 
 
 def label(name: str) -> Label:
-    """The label of the program with this name, `random-SEED`; raises ValueError where that is none."""
+    """The label of the program with this name; raises ValueError where that is none."""
     cpus = len(os.sched_getaffinity(0))
-    of = plan(seed_of(name), cpus)
-    (klass, cause), *others = answers(of, cpus)
+    of = of_name(name)
+    last = of.then or of
+    (klass, cause), *others = answers(last, cpus)
     needs = ("real-disk",) if of.work == "disk" else ()
     companions = ("slow-server",) if of.work == "remote" else ()
-    companions += {"metrics": ("metrics-server",), "journal": ("journal-holder",)}.get(str(of.elsewhere), ())
+    asked = {of.elsewhere, last.elsewhere}
+    companions += tuple(server for part, server in SERVERS.items() if part in asked)
+    if of.then:
+        return Label(
+            name, klass, cause, f"{about(of)}; after {of.after_s:.0f} s {about(of.then)}", "random_cases:run", also=tuple(others),
+            before=tuple(answers(of, cpus)), duration=of.after_s + FOLLOWED_S, wait_scored=False, settled=False,
+            companions=companions, held_out=of.seed % 3 == 0,
+        )  # fmt: skip
     return Label(
         name, klass, cause, about(of), "random_cases:run", also=tuple(others),
         wait=(0.3, 1.0) if of.longest == "supply" else (0.0, 0.25),
