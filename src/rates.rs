@@ -87,6 +87,7 @@ pub struct Rates {
     carries: HashMap<ProcessId, Carry>,
     chains: chain::Chains,
     writes: batches::WritesPerBatch,
+    loaders: batches::LoadersPerStep,
     recent_stacks: Recent,
 }
 
@@ -180,7 +181,9 @@ impl Rates {
             frame.trainers = trainer::fold(&mut self.carries, job, &trainers, &workers, &folded, &gpu, stale);
             frame.trainers.iter_mut().zip(followed).for_each(|(trainer, chain)| trainer.chain = chain);
             frame.workers = workers::fold(before_job, job, &workers, &folded, stale);
-            self.writes.correct(&frame.trainers, &mut frame.workers, folded.seconds.filter(|_| !stale));
+            let seconds = folded.seconds.filter(|_| !stale);
+            self.writes.correct(&frame.trainers, &mut frame.workers, seconds);
+            self.loaders.correct(&mut frame.trainers, &frame.workers, seconds);
             frame.job = folded.job;
             frame.processes = folded.processes;
             (frame.threads, frame.thread_roles) = folded.threads.finish();
@@ -188,6 +191,7 @@ impl Rates {
             self.carries.clear();
             self.chains = chain::Chains::default();
             self.writes = batches::WritesPerBatch::default();
+            self.loaders = batches::LoadersPerStep::default();
         }
         frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref(), |id| self.chains.loop_tid(id));
         self.recent_stacks.take(frame.monotonic_ns, &frame.stacks);

@@ -1,4 +1,4 @@
-//! Writes of workers' queue feeders → batches.
+//! Writes of workers' queue feeders → batches, and indices that the trainer's feeders hand out → steps.
 //!
 //! A worker of torch's writes once for each batch, and once more for each tensor that collate did not put into shared memory:
 //! batches of images and labels were seen to take two. The trainer's own feeders write exactly once for each index that they
@@ -12,6 +12,8 @@ use super::frame::{TrainerRates, WorkerRates};
 const STEPS: f64 = 10.0;
 /// What older ticks count against the newest.
 const FADE: f64 = 0.9;
+/// More loaders than this are not taken from at each step.
+const MOST: f64 = 7.0;
 /// A ratio that is further from a whole number than this, as a part of it, is none.
 const OFF: f64 = 0.15;
 
@@ -48,10 +50,85 @@ fn per_batch((writes, steps): (f64, f64)) -> f64 {
     if (ratio - whole).abs() <= OFF * whole { whole } else { 1.0 }
 }
 
+/// Loops that take from several loaders at each step, as adversarial and semi-supervised training does: the trainer's feeders
+/// hand out an index for each of them, so that what they count is a multiple of the steps. The loader that is waited for gives
+/// one batch a step; the others' workers give a whole multiple of that.
+#[derive(Debug, Default)]
+pub(super) struct LoadersPerStep(HashMap<u32, Loaders>);
+
+/// The loaders of one trainer.
+#[derive(Debug, Default)]
+struct Loaders {
+    /// The workers of the loader that was waited for last.
+    waited: Vec<u32>,
+    /// Batches of that one and of the others over the last ticks.
+    batches: (f64, f64),
+    /// Indices and lengths of the step that has not ended.
+    rest: (u64, Vec<f32>),
+}
+
+impl LoadersPerStep {
+    /// Takes a tick of so many seconds, and turns counts of indices into counts of steps.
+    pub(super) fn correct(&mut self, trainers: &mut [TrainerRates], workers: &[WorkerRates], seconds: Option<f64>) {
+        self.0.retain(|pid, _| trainers.iter().any(|trainer| trainer.id.pid == *pid));
+        for trainer in trainers {
+            let loaders = self.0.entry(trainer.id.pid).or_default();
+            let sets = trainer.chain.iter().flat_map(|chain| &chain.sets);
+            if let Some(set) = sets.max_by(|a, b| a.seconds.total_cmp(&b.seconds)) {
+                loaders.waited.clone_from(&set.workers);
+            }
+            if let Some(seconds) = seconds {
+                let of_trainer = workers.iter().filter(|worker| worker.trainer == trainer.id.pid);
+                let batches = of_trainer.filter_map(|worker| Some((worker.id.pid, worker.batches_s? * seconds)));
+                loaders.batches = (loaders.batches.0 * FADE, loaders.batches.1 * FADE);
+                for (pid, batches) in batches {
+                    let of = &mut loaders.batches;
+                    *if loaders.waited.contains(&pid) { &mut of.0 } else { &mut of.1 } += batches;
+                }
+            }
+            loaders.regroup(trainer);
+        }
+    }
+}
+
+impl Loaders {
+    /// Loaders that a step takes from; one where that cannot be told.
+    fn each_step(&self) -> u64 {
+        let (waited, others) = self.batches;
+        if waited < STEPS || others <= 0.0 {
+            return 1;
+        }
+        let ratio = others / waited;
+        let whole = ratio.round();
+        if (1.0..=MOST).contains(&whole) && (ratio - whole).abs() <= OFF * whole { 1 + whole as u64 } else { 1 }
+    }
+
+    fn regroup(&mut self, trainer: &mut TrainerRates) {
+        let each = self.each_step();
+        if each == 1 {
+            self.rest = (0, Vec::new());
+            return;
+        }
+        if let Some(indices) = trainer.steps {
+            let indices = indices.saturating_add(self.rest.0);
+            trainer.steps = Some(indices / each);
+            self.rest.0 = indices % each;
+        }
+        let group = usize::try_from(each).unwrap_or(1);
+        self.rest.1.append(&mut trainer.step_lengths_s);
+        let whole = self.rest.1.len() / group * group;
+        let left = self.rest.1.split_off(whole);
+        trainer.step_lengths_s = self.rest.1.chunks(group).map(|parts| parts.iter().sum()).collect();
+        self.rest.1 = left;
+        trainer.stalls.iter_mut().for_each(|stall| stall.count /= each);
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::rates::chain::paths::{ChainRates, WaitedSet};
     use crate::rates::testing::{close, id};
 
     /// Batches a second of two workers after some ticks in which they write so often a second each, at so many steps.
@@ -81,5 +158,37 @@ mod tests {
             assert!(close(seen[0], right[0]) && close(seen[1], right[1]), "{writes_s:?} {steps:?}: {seen:?}");
         }
         assert_eq!(batches([None, Some(36.0)], Some(18)), [None, Some(18.0)]);
+    }
+
+    #[test]
+    fn several_loaders_are_one_step() {
+        let set = WaitedSet { workers: vec![20], seconds: 0.8, ..WaitedSet::default() };
+        let chain = Some(ChainRates { sets: vec![set], ..ChainRates::default() });
+        // The waited loader's batches a second, the others', indices in a tick, and steps after ten ticks of that.
+        for (waited, others, indices, steps) in [
+            (8.0, [8.1, 0.0], 16, 8),
+            (8.0, [0.0, 0.0], 8, 8),
+            (8.0, [8.0, 8.3], 24, 8),
+            // Validation now and then, and a loader that is asked every third step.
+            (24.0, [8.0, 0.0], 32, 32),
+        ] {
+            let mut trainer = TrainerRates { id: id(10), chain: chain.clone(), ..TrainerRates::default() };
+            let worker = |pid, batches_s| WorkerRates {
+                id: id(pid),
+                trainer: 10,
+                batches_s: Some(batches_s),
+                ..WorkerRates::default()
+            };
+            let workers = [worker(20, waited), worker(21, others[0]), worker(22, others[1])];
+            let mut loaders = LoadersPerStep::default();
+            for _ in 0..10 {
+                let lengths = vec![1.0 / indices as f32; indices];
+                (trainer.steps, trainer.step_lengths_s) = (Some(indices as u64), lengths);
+                loaders.correct(std::slice::from_mut(&mut trainer), &workers, Some(1.0));
+            }
+            assert_eq!(trainer.steps, Some(steps), "{waited} {others:?}");
+            let length: f32 = trainer.step_lengths_s.iter().sum();
+            assert!(trainer.step_lengths_s.len() as u64 == steps && (length - 1.0).abs() < 1e-3);
+        }
     }
 }
