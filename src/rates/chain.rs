@@ -10,6 +10,7 @@
 
 mod graph;
 mod loop_thread;
+mod native;
 pub mod paths;
 mod ways;
 
@@ -21,10 +22,12 @@ use super::sampled::{SampleClock, SampledTrainer, SampledWorker};
 use super::stacks::python_threads;
 use super::time_split::LoopActivity;
 use super::wait::Wait;
+use crate::sample::stacks::THREADS;
 use crate::sample::{JobSample, ProcessId, StacksSample};
 pub(super) use graph::Graph;
 use loop_thread::LoopThread;
 pub(super) use loop_thread::ProcessTick;
+use native::NativeThreads;
 use paths::{ChainRates, Edge, End};
 use ways::{Way, Ways};
 
@@ -138,26 +141,37 @@ fn activity(
     shares.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(activity, _)| activity)
 }
 
-/// A worker's main thread that waits for threads of its own waits for what they wait for: the sampled waits of such workers
-/// are put down to that.
+/// Whether a way leads straight out of the process, to somebody who was found.
+fn leaves(way: &Way, pid: u32) -> bool {
+    match way.hops.first() {
+        Some(hop) => hop.pid != pid,
+        None => matches!(way.end, End::Net(_) | End::Children),
+    }
+}
+
+/// What a worker's main thread waits for is not always what its call says. One that waits for threads of its own waits for
+/// what they wait for; one that waits to read what the trainer writes, in whatever call, has nothing to do. The sampled waits
+/// of such workers are put down to that.
 pub(super) fn look_into_workers(graph: &mut Graph<'_>, job: &JobSample, workers: &mut [SampledWorker]) {
-    let waits = |worker: &SampledWorker, wait: Wait| worker.counts.get(wait.index()).is_some_and(|count| *count > 0);
-    let blocked = |worker: &SampledWorker| waits(worker, Wait::Futex) || waits(worker, Wait::Pipe);
+    const MAY_BE: [Wait; 4] = [Wait::Futex, Wait::Pipe, Wait::Poll, Wait::Socket];
+    let count = |worker: &SampledWorker, wait: Wait| worker.counts.get(wait.index()).copied().unwrap_or(0);
+    let blocked = |worker: &SampledWorker| MAY_BE.iter().any(|wait| count(worker, *wait) > 0);
     if !workers.iter().any(blocked) {
         return;
     }
+    let every = u32::try_from(job.sampler.followed_every()).unwrap_or(u32::MAX);
     for round in job.sampler.followed_rounds() {
         graph.go_to(round);
         for worker in workers.iter_mut().filter(|worker| blocked(worker)) {
-            let Some((from, wait)) = graph.own_wait(worker.id.pid).filter(|(from, _)| waits(worker, *from)) else {
-                continue;
-            };
-            for (place, by) in [(from, -1), (wait, 1)] {
+            let is = graph.own_wait(worker.id.pid).or_else(|| graph.rest(worker.id.pid, worker.trainer));
+            let Some((from, to)) = is else { continue };
+            let moved = count(worker, from).min(every);
+            for (place, change) in [(from, -i64::from(moved)), (to, i64::from(moved))] {
                 if let Some(count) = worker.counts.get_mut(place.index()) {
-                    *count = count.saturating_add_signed(by);
+                    *count = u32::try_from(i64::from(*count) + change).unwrap_or(0);
                 }
             }
-            worker.by_own_threads += u32::from(wait == Wait::Running);
+            worker.by_own_threads += if to == Wait::Running { moved } else { 0 };
         }
     }
     graph.rewind();
@@ -173,10 +187,11 @@ pub(super) struct Chains {
 #[derive(Debug, Default)]
 struct Carry {
     loop_thread: LoopThread,
+    native: NativeThreads,
     beside: Beside,
     clock: SampleClock,
-    /// What the latest followed wait of each kind was for.
-    said: [Option<LoopActivity>; Wait::COUNT],
+    /// What the latest followed wait of each kind was for, and whether it led straight out of the process.
+    said: [(Option<LoopActivity>, bool); Wait::COUNT],
     /// The pipe of data workers that was waited at last, and who writes to it.
     waited_at: Option<(Arc<str>, Vec<u32>)>,
 }
@@ -201,6 +216,9 @@ impl Chains {
     pub(super) fn take_stacks(&mut self, stacks: &StacksSample) {
         for window in &stacks.windows {
             if let Some(carry) = self.carries.get_mut(&window.process) {
+                let all = window.threads.len() < THREADS;
+                let tids: Option<Vec<u32>> = window.threads.iter().map(|thread| thread.tid).collect();
+                carry.native.take(tids.filter(|_| all));
                 carry.loop_thread.take_stacks(python_threads(window));
             }
         }
@@ -243,6 +261,8 @@ impl Chains {
         let followed = trainers.iter_mut().map(|trainer| {
             let carry = carries.remove(&trainer.id)?;
             carry.beside.fade();
+            carry.native.note(trainer.id.pid, graph);
+            graph.set_native(trainer.id.pid, carry.native.tids());
             let devices = devices_of(trainer.id.pid);
             Some(Followed { trainer, carry, devices, ways: Ways::default(), next: 0 })
         });
@@ -270,12 +290,13 @@ impl Followed<'_> {
         }
         carry.beside.rest(graph.asked(pid));
         let said = activity(&found, graph, &carry.beside, (pid, tid, point.main));
+        let leaves: f64 = found.iter().filter(|way| leaves(way, pid)).map(|way| way.share).sum();
         if let Some(known) = carry.said.get_mut(point.main.index()) {
-            *known = said;
+            *known = (said, leaves > 0.5);
         }
         // The samples up to the next followed one are of waits like those that were followed last.
         for later in trainer.points.iter_mut().skip(*next).take(every) {
-            later.by_chain = carry.said.get(later.main.index()).copied().flatten();
+            (later.by_chain, later.leaves) = carry.said.get(later.main.index()).copied().unwrap_or_default();
         }
         let seconds = carry.clock.seconds(point.at_ns);
         // Tensors are fetched over sockets once their batch has come out of a pipe: of the one that was waited at last.

@@ -133,6 +133,8 @@ pub struct TrainerRates {
     pub measured_s: Option<TimeSplit>,
     /// Of the measured [`TimeSplit::host_busy`]: seconds in which the main thread itself was running or queueing.
     pub running_s: f64,
+    /// Of the measured [`TimeSplit::other`]: seconds in waits that lead straight to another process, which makes no batches.
+    pub elsewhere_s: f64,
     /// Seconds by raw kind of wait, in the order of [`Wait::ALL`].
     pub by_wait_s: [f32; Wait::COUNT],
     /// Whom it waited for, where that could be followed.

@@ -45,6 +45,8 @@ pub(super) struct Point {
     pub main: Wait,
     /// What its wait was for, by whom it leads to; `None` where that says no more than the wait itself.
     pub by_chain: Option<LoopActivity>,
+    /// The wait leads straight out of the process, to somebody who was found.
+    pub leaves: bool,
     /// What the pin-memory thread was doing, where there is one.
     pub pin: Option<Wait>,
     /// Another thread of the process, neither a feeder nor the pin thread, was running: autograd or compute threads.

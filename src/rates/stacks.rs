@@ -166,7 +166,8 @@ fn ranked(window: &StackWindow, places: HashMap<(usize, Activity), [u32; 3]>) ->
         .collect();
     // Equal counts in the order of their names: the same samples must give the same verdict.
     ranked.sort_by(|a, b| {
-        b.samples.cmp(&a.samples).then_with(|| (&a.file, a.line, a.activity).cmp(&(&b.file, b.line, b.activity)))
+        let name = |place: &Place| (Arc::clone(&place.file), place.line, Arc::clone(&place.function), place.activity);
+        b.samples.cmp(&a.samples).then_with(|| name(a).cmp(&name(b)))
     });
     ranked.truncate(PLACES);
     ranked

@@ -70,6 +70,7 @@ impl TrainerRates {
             polled: self.polled_s() / self.seconds_seen,
             disk_write: self.waited_s(Wait::DiskWrite) / self.seconds_seen,
             able_to_work: self.able_to_work_s() / self.seconds_seen,
+            elsewhere: self.elsewhere_s / self.seconds_seen,
             run_delay: self.run_delay_share,
         };
         if let Some(corrected) = correct(&measured, stacks) {
@@ -212,6 +213,9 @@ fn go_through(trainer: &SampledTrainer, carry: &mut Carry, around: &Surroundings
         }
         if point.main == Wait::Running && kind == LoopActivity::HostBusy {
             rates.running_s += seconds;
+        }
+        if point.leaves && kind == LoopActivity::Other {
+            rates.elsewhere_s += seconds;
         }
         for overlap in &mut overlaps {
             overlap.add(point.at_ns, kind, seconds);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Span;
+use super::{Mean, Span};
 use crate::rates::chain::paths::{Edge, End, Hop, Peer};
 use crate::sample::ProcessId;
 
@@ -60,6 +60,8 @@ pub(in crate::diagnosis) struct Chain {
     pub samples: u32,
     /// Share of the time, by seconds, in which the loop's thread went on after a wait at least once.
     pub renewed: f64,
+    /// How often the loop's thread was put on a CPU, a second: after each wait, and after queueing.
+    pub runs_s: Option<f64>,
     pub ways: Vec<Way>,
     pub peers: Vec<Peer>,
 }
@@ -135,6 +137,7 @@ impl Chain {
             Self { process: last.process, tid: last.tid, exact: true, peers: last.peers.clone(), ..Self::default() };
         let mut sums = Sums::new();
         let (mut seconds, mut renewed) = (0.0, 0.0);
+        let mut runs = Mean::default();
         for one in span.frames.iter().flat_map(|frame| span.trainers(frame)).filter_map(|one| one.chain.as_ref()) {
             // A loop that moved to another thread, and the other ranks, have chains of their own.
             if (one.process, one.tid) != (chain.process, chain.tid) {
@@ -142,6 +145,7 @@ impl Chain {
             }
             seconds += one.seconds;
             renewed += if one.wakes_s.is_some_and(|wakes| wakes >= 1.0) { one.seconds } else { 0.0 };
+            runs.add(one.wakes_s, one.seconds);
             chain.samples = chain.samples.saturating_add(one.samples);
             chain.exact &= one.exact;
             for path in &one.paths {
@@ -178,6 +182,7 @@ impl Chain {
         ways.sort_by(|a, b| b.share.total_cmp(&a.share));
         chain.ways = ways;
         chain.renewed = renewed / seconds;
+        chain.runs_s = runs.get();
         Some(chain)
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{Mean, Span};
 use crate::diagnosis::code::{hottest_functions, sync_lines};
 use crate::diagnosis::parts::Hottest;
-use crate::diagnosis::thresholds::{BUSY, INLINE_READ, Threshold};
+use crate::diagnosis::thresholds::{BUSY, INLINE_READ, LARGER_HALF, Threshold};
 use crate::rates::Frame;
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
@@ -102,6 +102,15 @@ pub(in crate::diagnosis) struct LoopStacks {
 }
 
 impl LoopStacks {
+    /// The function that it is in most of the time, but for those that mostly stand at a line that waits for the device.
+    pub fn hottest_beside_sync(&self) -> Option<&Hottest> {
+        let same = |sync: &&Hottest, place: &Hottest| (&sync.file, &sync.function) == (&place.file, &place.function);
+        self.hottest.iter().find(|place| {
+            let waits: f64 = self.sync_lines.iter().filter(|sync| same(sync, place)).map(|sync| sync.share).sum();
+            waits < LARGER_HALF.value * place.share
+        })
+    }
+
     /// Share loading batches in the training process.
     pub fn loading(&self) -> f64 {
         self.shares.of(Activity::is_loading).min(1.0)
@@ -122,7 +131,7 @@ impl LoopThread {
     pub(super) fn of(span: &Span<'_>) -> Option<Self> {
         let mut measured = Measured::default();
         let mut main = Self { exact: true, ..Self::default() };
-        let (mut seen, mut able_to_work) = (0.0, 0.0);
+        let (mut seen, mut able_to_work, mut elsewhere) = (0.0, 0.0, 0.0);
         let (mut delay, mut cpu, mut read) = (Mean::default(), Mean::default(), Mean::default());
         for frame in &span.frames {
             let mut reads = false;
@@ -131,6 +140,7 @@ impl LoopThread {
                 measured.split += trainer.measured();
                 measured.polled += trainer.polled_s();
                 able_to_work += trainer.able_to_work_s();
+                elsewhere += trainer.elsewhere_s;
                 main.running += trainer.running_s;
                 main.by_wait.iter_mut().zip(trainer.by_wait_s).for_each(|(sum, wait)| *sum += f64::from(wait));
                 main.exact &= trainer.exact || trainer.samples == 0;
@@ -158,6 +168,7 @@ impl LoopThread {
             polled: measured.polled / seen,
             disk_write: main.waits(Wait::DiskWrite),
             able_to_work: able_to_work / seen,
+            elsewhere: elsewhere / seen,
             run_delay: delay.get(),
         };
         main.reading /= span.frames.len().max(1) as f64;

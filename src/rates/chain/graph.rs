@@ -64,6 +64,8 @@ pub(in crate::rates) struct Graph<'a> {
     inside_pids: HashSet<u32>,
     /// Processes with an active thread.
     moving: HashSet<u32>,
+    /// Threads that run no Python, by process and thread.
+    native: HashSet<(u32, u32)>,
     /// Threads that the wait at hand may still be followed through.
     steps: std::cell::Cell<u32>,
 }
@@ -158,6 +160,7 @@ impl<'a> Graph<'a> {
             channels: connections.channels.iter().map(|channel| (&*channel.link, channel)).collect(),
             locks: connections.locks.iter().map(|lock| (lock.waiter, lock)).collect(),
             target: job.target,
+            native: HashSet::new(),
             steps: std::cell::Cell::new(0),
         })
     }
@@ -178,6 +181,21 @@ impl<'a> Graph<'a> {
     pub(super) fn of_process(&self, pid: u32) -> impl Iterator<Item = (u32, ThreadRole, bool)> + '_ {
         let places = self.by_process.get(&pid).into_iter().flatten();
         places.filter_map(|at| self.threads.get(*at)).map(|thread| (thread.tid, thread.role, thread.active))
+    }
+
+    /// Threads of a process that stand in the tick before as well.
+    pub(super) fn paced_of(&self, pid: u32) -> impl Iterator<Item = u32> + '_ {
+        let places = self.by_process.get(&pid).into_iter().flatten();
+        places.filter_map(|at| self.threads.get(*at)).filter(|thread| thread.paced).map(|thread| thread.tid)
+    }
+
+    /// Notes the threads of a process that run no Python.
+    pub(super) fn set_native(&mut self, pid: u32, tids: impl Iterator<Item = u32>) {
+        self.native.extend(tids.map(|tid| (pid, tid)));
+    }
+
+    fn is_native(&self, at: usize) -> bool {
+        self.threads.get(at).is_some_and(|thread| self.native.contains(&(thread.pid, thread.tid)))
     }
 
     fn place(&self, pid: u32, tid: u32) -> Option<usize> {
@@ -291,12 +309,25 @@ impl<'a> Graph<'a> {
     /// read what it writes.
     pub(super) fn asked(&self, trainer: u32) -> impl Iterator<Item = u32> + '_ {
         let rests = move |thread: &&Thread<'_>| {
-            let mut reads = self.waits_on(thread).filter(|(descriptor, _)| !descriptor.writes);
-            let by_trainer = reads.any(|(_, channel)| channel.writers.contains(&trainer));
-            matches!(thread.wait, Wait::Pipe | Wait::Socket | Wait::Poll) && (by_trainer || !self.exact)
+            let waits = matches!(thread.wait, Wait::Pipe | Wait::Socket | Wait::Poll);
+            waits && (!self.exact || self.reads_from(thread, trainer))
         };
         let mains = self.threads.iter().filter(move |thread| thread.tid == thread.pid && thread.pid != trainer);
         mains.filter(|thread| !self.is_torch_worker(thread.pid)).filter(rests).map(|thread| thread.pid)
+    }
+
+    /// A worker's main thread that is seen to rest at this round until its trainer asks it for something: the wait that its
+    /// call looks like, and the one in which it has nothing to do.
+    pub(super) fn rest(&self, pid: u32, trainer: u32) -> Option<(Wait, Wait)> {
+        let main = self.threads.get(self.place(pid, pid)?)?;
+        let hidden = matches!(main.wait, Wait::Socket | Wait::Poll) && !self.is_torch_worker(pid);
+        (hidden && self.exact && self.reads_from(main, trainer)).then_some((main.wait, Wait::Pipe))
+    }
+
+    /// A thread waits at this round to read what a process writes.
+    fn reads_from(&self, thread: &Thread<'a>, writer: u32) -> bool {
+        let mut reads = self.waits_on(thread).filter(|(descriptor, _)| !descriptor.writes);
+        reads.any(|(_, channel)| channel.writers.contains(&writer))
     }
 
     /// The pipe of torch's data workers that a trainer's loop waits at, itself or by a thread of its process, and who writes to
@@ -315,9 +346,10 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// A thread of the trainer that is not torch's, where no data workers are.
+    /// A thread of the trainer that is not torch's, where no data workers are. One that runs no Python computes for whoever
+    /// called it; that the call is for a batch, only the loop's stacks tell.
     pub(super) fn makes_batches(&self, hop: &Hop) -> bool {
-        let other = self.place(hop.pid, hop.tid).and_then(|at| self.threads.get(at));
+        let other = self.place(hop.pid, hop.tid).filter(|at| !self.is_native(*at)).and_then(|at| self.threads.get(at));
         other.is_some_and(|thread| thread.role == ThreadRole::Other)
             && !self.processes.values().any(|process| process.is_torch_worker() && process.parent == hop.pid)
     }

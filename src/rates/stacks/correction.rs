@@ -36,6 +36,8 @@ pub struct Measured {
     pub disk_write: f64,
     /// Running or queueing for a CPU, its own compute threads running for it, or not known: the most that can be work.
     pub able_to_work: f64,
+    /// Waiting for another process, which was found and makes no batches.
+    pub elsewhere: f64,
     /// Share of its runnable time spent queueing for a CPU.
     pub run_delay: Option<f64>,
 }
@@ -103,7 +105,8 @@ impl Corrected {
 /// With Lp the share in the loader's poll, the rest 1 − Lp is split by the samples that are no waits for a batch. What
 /// the loader's `next()` has of them (receiving, loading in the process itself) is input wait too; the sampler's own estimate
 /// counts like [`PRIOR`] samples. Samples in a wait for nobody known say nothing of what it is for: as much of the time stays
-/// what the sampler took it for.
+/// what the sampler took it for. So do those at a queue of the program's own, as far as the waits were seen to be for another
+/// process that makes no batches: answers come through queues too.
 #[must_use]
 pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let total = stacks.total();
@@ -124,17 +127,19 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     // Making the iterator lies outside of its `next()`.
     let in_next =
         stacks.of(|activity| activity.is_input() && !matches!(activity, Activity::Waiting | Activity::LoaderStart));
-    let unnamed = f64::from(stacks.get(Activity::OtherWait));
+    let other_waits = f64::from(stacks.get(Activity::OtherWait));
+    let answers = (measured.elsewhere * total as f64 - other_waits).max(0.0).min(stacks.get(Activity::QueueWait).into());
+    let (in_next, unnamed) = (in_next as f64 - answers, other_waits + answers);
     let guessed = (split.input_wait - polled).max(0.0);
-    let kept = (guessed - part_of_rest(in_next as f64)).clamp(0.0, part_of_rest(unnamed));
+    let kept = (guessed - part_of_rest(in_next)).clamp(0.0, part_of_rest(unnamed));
     let named = rest - part_of_rest(unnamed);
-    let weigh = |samples: u64, prior: f64| named * (samples as f64 + PRIOR * prior) / (active - unnamed + PRIOR);
+    let weigh = |samples: f64, prior: f64| named * (samples + PRIOR * prior) / (active - unnamed + PRIOR);
     let of_named = |share: f64| if named > 0.0 { (share / named).clamp(0.0, 1.0) } else { 0.0 };
     let input = polled + kept + weigh(in_next, of_named(guessed - kept));
     // The sampler takes a thread that writes a lot for one that saves state; stacks know a heavy log from that.
     let saving = stacks.get(Activity::Checkpoint);
     let written = measured.disk_write.min(split.checkpoint);
-    let checkpoint = if saving > 0 { weigh(saving.into(), of_named(split.checkpoint)).max(written) } else { written };
+    let checkpoint = if saving > 0 { weigh(f64::from(saving), of_named(split.checkpoint)).max(written) } else { written };
     let elsewhere = part_of_rest(stacks.of(waits_by_name) as f64);
     let host_most = measured.able_to_work.max(split.host_busy);
     shift(&mut split, input, checkpoint, host_most, elsewhere);
@@ -265,6 +270,14 @@ mod tests {
         let stacks = samples(&[(Activity::OtherWait, 140), (Activity::Receiving, 20), (Activity::Forward, 40)]);
         let split = correct(&measured(0.70, 0.0, 0.30), &stacks).unwrap().split;
         assert!((split.input_wait - 0.70).abs() < 0.03, "{split:?}");
+        // An answer that comes through a queue is no batch, where it was seen who gives it.
+        let asks = Measured { elsewhere: 0.6, ..measured(0.0, 0.0, 0.4) };
+        for (elsewhere, input_wait, host_busy) in [(0.6, 0.0, 0.4), (0.1, 0.15, 0.25), (0.0, 0.25, 0.15)] {
+            let stacks = samples(&[(Activity::Python, 150), (Activity::QueueWait, 50)]);
+            let split = correct(&Measured { elsewhere, ..asks }, &stacks).unwrap().split;
+            assert!((split.input_wait - input_wait).abs() < 0.02, "{elsewhere}: {split:?}");
+            assert!((split.host_busy - host_busy).abs() < 0.02, "{elsewhere}: {split:?}");
+        }
         let nobody = correct(&measured(0.0, 0.0, 0.30), &samples(&[(Activity::OtherWait, 140)])).unwrap().split;
         assert!(nobody.other > 0.69 && nobody.input_wait < 0.01, "{nobody:?}");
     }

@@ -17,7 +17,8 @@ pub struct StackSum {
     pub in_fetch: u32,
     /// Samples of the sending threads, and those in which they sent.
     pub feeder: (u32, u32),
-    places: BTreeMap<(Arc<str>, u32, Activity), Place>,
+    /// By file, line, function (a comprehension stands on its function's line), and activity.
+    places: BTreeMap<(Arc<str>, u32, Arc<str>, Activity), Place>,
 }
 
 impl StackSum {
@@ -35,7 +36,7 @@ impl StackSum {
         for place in places {
             let known = self
                 .places
-                .entry((Arc::clone(&place.file), place.line, place.activity))
+                .entry((Arc::clone(&place.file), place.line, Arc::clone(&place.function), place.activity))
                 .or_insert_with(|| Place { samples: 0, leaf: 0, blocked: 0, ..place.clone() });
             known.samples = known.samples.saturating_add(place.samples);
             known.leaf = known.leaf.saturating_add(place.leaf);

@@ -112,10 +112,9 @@ impl Graph<'_> {
         let switches = !self.exact && thread.wakes_s > SWITCHES_S && !run.is_empty();
         if short || switches {
             let computes = |at: &usize| self.threads.get(*at).is_some_and(|one| one.cpu >= HOLDS_CPU);
-            let holders: Vec<usize> = match run.is_empty() {
-                false => run.clone(),
-                true => others.iter().copied().filter(computes).collect(),
-            };
+            let of = if run.is_empty() { &others } else { &run };
+            let holders = of.iter().copied().filter(|at| !self.is_native(*at));
+            let holders: Vec<usize> = holders.filter(|at| !run.is_empty() || computes(at)).collect();
             if !holders.is_empty() {
                 return self.to_threads(&holders, Edge::InterpreterLock, |_| vec![Way::end(End::Cpu)]);
             }
