@@ -79,7 +79,7 @@ fn functions<'a>(places: impl Iterator<Item = &'a Place>, share: impl Fn(u32) ->
     // The samples of each, and the place with most of them.
     let mut by_function: BTreeMap<(bool, &str, &str), (u32, &Place)> = BTreeMap::new();
     for place in places {
-        let key = (!place.user, &*place.file, &*place.function);
+        let key = (!place.user, &*place.file, enclosing(&place.function));
         let (samples, most) = by_function.entry(key).or_insert((0, place));
         *samples = samples.saturating_add(place.samples);
         if place.samples > most.samples {
@@ -93,9 +93,18 @@ fn functions<'a>(places: impl Iterator<Item = &'a Place>, share: impl Fn(u32) ->
     named.filter(|function| function.share >= LEAST).collect()
 }
 
+/// The function that a comprehension stands in: before CPython 3.12 it has a frame of its own (PEP 709).
+fn enclosing(function: &str) -> &str {
+    const OWN: [&str; 4] = ["<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"];
+    match function.rsplit_once(".<locals>.") {
+        Some((outer, inner)) if OWN.contains(&inner) => enclosing(outer),
+        _ => function,
+    }
+}
+
 fn hottest(place: &Place, share: f64) -> Hottest {
     Hottest {
-        function: sanitise(&place.function).into_owned(),
+        function: sanitise(enclosing(&place.function)).into_owned(),
         file: sanitise(place.file.rsplit('/').next().unwrap_or_default()).into_owned(),
         line: place.line,
         share: round(share, 3),

@@ -96,8 +96,9 @@ fn without_cause(case: &Case<'_>) -> Judgement {
             SOME_KNOWLEDGE.value,
         )
         .doubt(format!(
-            "the loop's thread sleeps {} of the time (a timer, as of time.sleep): see which line of the loop does",
-            percent(sleeps(case))
+            "the loop's thread sleeps {} of the time (a timer, as of time.sleep): {}",
+            percent(sleeps(case)),
+            stands_at(case).unwrap_or_else(|| "see which line of the loop does".into())
         )),
         Loss::Dry(_) if case.main.shares.other >= SOMETHING_ELSE => training(Class::Unknown, SOME_KNOWLEDGE.value)
             .doubt("the main thread waits for something that is neither a batch nor the device"),
@@ -115,6 +116,12 @@ fn without_cause(case: &Case<'_>) -> Judgement {
             .doubt("the main thread neither computes nor waits for batches, and no device of the job can be seen"),
         _ => training(Class::Balanced, PLAINLY_BALANCED.value),
     }
+}
+
+/// Where the loop's thread stands most of its time outside of waits for the device, in words.
+fn stands_at(case: &Case<'_>) -> Option<String> {
+    let place = case.main.stacks.as_ref()?.hottest_beside_sync()?;
+    Some(format!("most of its time it stands in {} ({}:{})", place.function, place.file, place.line))
 }
 
 /// Batches come, and neither the host nor a device does anything with them.

@@ -186,6 +186,12 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// The device, where it idles for what the host does: not where the loop waits most of the time for something that could
+    /// not be told. That is then to be found first.
+    pub fn device_idle_by_host(&self) -> Option<&'a Device> {
+        self.device_kept_idle().filter(|_| self.main.shares.other < LARGER_HALF.value)
+    }
+
     /// No device is in use, and the main thread computes.
     pub fn computes_on_cpu(&self) -> bool {
         matches!(self.loss, Loss::NoDevice) && self.main.shares.host_busy >= BUSY

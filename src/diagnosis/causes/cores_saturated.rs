@@ -27,7 +27,7 @@ pub(super) const CAUSE: Spec = Spec {
             _ => queueing.full,
         };
         let judgement = saturated.then(|| Judgement::of(Cause::CoresSaturated, queueing.confidence))?;
-        Some(if crowd && case.slow_workers().is_none() { judgement.meaning(MORE_PROCESSES) } else { judgement })
+        Some(if crowd && case.slow_workers().is_none() && source::makers(case.window).is_none() { judgement.meaning(MORE_PROCESSES) } else { judgement })
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
     source: "kernel Documentation/scheduler/sched-stats.rst: the second field of schedstat is time spent waiting on \
@@ -43,5 +43,17 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     against: &[&[(Signal::CpuFull, Side::Under, "some CPU time is left over")]],
     place: Place::Workers,
+    instead,
     ..Spec::of(Class::Cpu)
 };
+
+/// Threads of the loop's own process make the batches.
+const BY_THREADS: Instead = Instead {
+    place: Place::Nowhere,
+    meaning: "the allowed CPUs are full with the threads of the program's own that make the batches",
+    advice: CAUSE.advice,
+};
+
+fn instead(window: &Features) -> Option<Instead> {
+    source::makers(window).map(|_| BY_THREADS)
+}

@@ -4,6 +4,7 @@ use super::*;
 
 thresholds! {
     SOME_HOST_WORK = 0.30, "share", "a host that works this much beside its waits keeps the device idle meanwhile";
+    PIECE_OF_WORK = 0.005, "seconds", "the time of some 500 launches: who works this long between two waits does something else than launching";
 }
 
 const FACTOR: Sureness = Sureness { least: 0.75, most: 0.95, from: HARDLY, to: SOME_HOST_WORK };
@@ -16,10 +17,11 @@ pub(super) const CAUSE: Spec = Spec {
         RUNS_DRY,
         "the main thread waits for the device at least `sync` of its time",
         "the host works no longer than the device does: without the waits the two would overlap",
+        "where it works `some_host_work`: for less than `piece_of_work` between two waits that block",
         "with stacks: one line of the user's code is the innermost again and again",
     ],
     judge: |case| {
-        let gpu = case.device_kept_idle()?;
+        let gpu = case.device_idle_by_host()?;
         let shares = &case.main.shares;
         // Without the syncs host and device would overlap, and the longer of the two would set the pace. A wait that spins
         // looks like work; the stacks then show one line that reads a value back.
@@ -27,7 +29,7 @@ pub(super) const CAUSE: Spec = Spec {
         let sync = shares.device_sync.max(lines);
         // What of it was blocked is no work already.
         let working = (shares.host_busy - (sync - shares.device_sync)).max(0.0);
-        let waits = sync >= SYNC && gpu.job_busy >= working;
+        let waits = sync >= SYNC && gpu.job_busy >= working && !works_in_long_pieces(case);
         waits.then(|| case.of(Cause::HostDeviceSync, FACTOR.at(shares.host_busy)))
     },
     signals: &[MAIN_WAIT, MAIN_STACKS, DEVICE, STEPS],
@@ -51,6 +53,15 @@ pub(super) const CAUSE: Spec = Spec {
     elsewhere: Some(&BESIDE_A_BUSY_DEVICE),
     ..Spec::of(Class::Cpu)
 };
+
+/// The device runs dry for what the host does between the waits, rather than for the waits. A wait that spins leaves no
+/// trace: nothing is known of its pieces.
+pub(super) fn works_in_long_pieces(case: &Case<'_>) -> bool {
+    let shares = &case.main.shares;
+    let runs_s = case.window.chain.as_ref().and_then(|chain| chain.runs_s).filter(|runs_s| *runs_s > 0.0);
+    let piece = runs_s.map_or(0.0, |runs_s| shares.host_busy / runs_s);
+    shares.device_sync >= SYNC && shares.host_busy >= SOME_HOST_WORK.value && piece >= PIECE_OF_WORK.value
+}
 
 /// While the device is busy all the same.
 const BESIDE_A_BUSY_DEVICE: Spec = Spec {

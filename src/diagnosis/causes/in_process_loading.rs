@@ -91,7 +91,9 @@ fn instead(window: &Features) -> Option<Instead> {
         return Some(BY_THREADS);
     }
     let stacks = window.main.as_ref()?.stacks.as_ref()?;
-    (!stacks.in_fetch).then_some(WITHOUT_LOADER)
+    // Its stacks stand at a queue rather than in making anything.
+    let itself = stacks.loading() >= LARGER_HALF.value * window.lost_wait();
+    (!stacks.in_fetch).then_some(if itself { WITHOUT_LOADER } else { BY_THREADS })
 }
 
 /// The chain does not say otherwise: the larger part of what is lost does not lead to somebody unknown.

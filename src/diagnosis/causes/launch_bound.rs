@@ -21,7 +21,7 @@ pub(super) const CAUSE: Spec = Spec {
         "with stacks, instead: the model's own calls are `mostly_model` and more",
     ],
     judge: |case| {
-        let gpu = case.device_kept_idle()?;
+        let gpu = case.device_idle_by_host()?;
         let launches = match &case.main.stacks {
             Some(stacks) => stacks.shares.of_model() >= MOSTLY_MODEL.value * stacks.shares.outside(),
             None => {

@@ -6,7 +6,7 @@ thresholds! {
     MOSTLY_HOST = 0.80, "share", "nearly all of the loop is the host's work";
     LOADING_ALIKE = 0.80, "of the confidence", "without stacks, loading in the main thread looks the same";
     LOADING_INSTEAD = 0.40, "confidence", "most jobs have workers";
-    HARDLY_MODEL = 0.30, "of the time outside of the loader", "a loop whose stacks hardly ever stand in the model does something else";
+    AHEAD_OF_MODEL = 0.20, "share", "so much more of the loop in other code than in the model: 100 stacks may be wrong by 17 points (two standard errors)";
     ON_ONE_CPU = 0.60, "confidence", "a model of a few operations has hardly any frames of its own";
     TRAINING_INSTEAD = 0.40, "confidence", "nothing but the CPU is in use";
 }
@@ -19,17 +19,20 @@ pub(super) const CAUSE: Spec = Spec {
     meaning: "Python work in the training loop keeps the device waiting",
     rule: &[
         RUNS_DRY,
-        "the main thread works on the host at least `host_work` of its time and waits for the device less than `sync`",
+        "the main thread works on the host at least `host_work` of its time, or `some_host_work` in pieces of \
+         `piece_of_work` and more between two waits for the device",
         "with stacks: the time spreads over many lines, and no single line is a wait for the device",
     ],
     judge: |case| {
         let host = case.main.shares.host_busy;
-        if case.device_kept_idle().is_some() && host >= HOST_WORK {
+        let works = host >= HOST_WORK || host_device_sync::works_in_long_pieces(case);
+        if case.device_idle_by_host().is_some() && works {
             return Some(or_loading(case, case.of(Cause::MainThread, FACTOR.at(host))));
         }
         // Without a device: a loop of a single thread whose stacks hardly ever stand in the model is Python's own work.
         let shares = &case.main.stacks.as_ref()?.shares;
-        let python = shares.outside() >= BUSY && shares.of_model() < HARDLY_MODEL.value * shares.outside();
+        let (outside, model) = (shares.outside(), shares.of_model());
+        let python = outside >= BUSY && (outside - model) - model >= AHEAD_OF_MODEL.value;
         let alone = case.trainer_cores() < COMPUTE_THREADS && !cpu_training::may_be_set_up(case);
         (case.computes_on_cpu() && python && alone).then(|| {
             let words = "no device is in use";

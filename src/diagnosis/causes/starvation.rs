@@ -142,7 +142,9 @@ pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
     }
     let strength = QUEUEING.part(wanted.share()).max(if full { QUEUES_NOT.value } else { 0.0 });
     let each = workers.map(|workers| workers.active_threads).or(cpu.threads_each);
-    let by = if each.is_none_or(|each| each >= OWN_THREADS) { Crowd::Threads } else { Crowd::Processes };
+    // Threads that make batches each for itself do not wait for each other: fewer of them would do no more.
+    let own = super::source::makers(case.window).is_none() && each.is_none_or(|each| each >= OWN_THREADS);
+    let by = if own { Crowd::Threads } else { Crowd::Processes };
     let crowded = Some(by).filter(|_| cpu.active_threads.unwrap_or(0.0) >= OVERSUBSCRIBED.value * cores);
     // Without workers the loop loses no more than what it queues.
     let sure =

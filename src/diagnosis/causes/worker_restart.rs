@@ -6,6 +6,7 @@ thresholds! {
     RESTART = 20.0, "s", "starting a spawned worker takes 2 to 6 s of imports: a tenth of the loop and more at this distance";
     ONE_SET = 2.0, "s", "workers that are new within this time belong to one set: they are started one after the other";
     A_POLL = 0.02, "share", "8 of the 400 samples of 8 s: torch waits in this poll for workers and for nothing else";
+    A_START = 0.03, "s", "forking a worker and making its first batch takes this long at least, spawning one seconds";
     EPOCHS = 0.90, "of the confidence", "the distance of two starts says what the epochs are like only so far";
 }
 
@@ -15,7 +16,8 @@ pub(super) const CAUSE: Spec = Spec {
     meaning: "the set of workers is started anew again and again",
     rule: &[
         LOOP_LOSES,
-        "whole sets of workers were started twice within `restart`",
+        "whole sets of workers were started twice within `restart`, and waits of `a_start` and more make at least \
+         `larger_half` of the waiting",
         "or no worker lives long enough to be seen, and the loop is in torch's poll for workers at least `a_poll`, while less \
          than `larger_half` of what is lost is loading in this process or a wait of another kind",
     ],
@@ -31,7 +33,8 @@ pub(super) const CAUSE: Spec = Spec {
         let workers = case.slow_workers()?;
         // A whole set that is new within one window.
         let renewed = workers.count > 0 && workers.new >= workers.count.max(2);
-        (case.known.restarts || renewed).then(|| case.of(Cause::WorkerRestart, EPOCHS))
+        let restarts = case.known.restarts || renewed;
+        (restarts && waits_long(case)).then(|| case.of(Cause::WorkerRestart, EPOCHS))
     },
     signals: &[MAIN_WAIT, "start times of the worker processes (/proc/PID/stat)"],
     source: "torch.utils.data documentation: with persistent_workers=False the workers end with each epoch; a \
@@ -46,3 +49,10 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     ..Spec::of(Class::DataLoader)
 };
+
+/// The loop waits as for a set that starts: once for long, rather than for a little at each batch.
+fn waits_long(case: &Case<'_>) -> bool {
+    let all: f64 = case.main.waits_s.iter().sum();
+    let long: f64 = case.main.waits_s.iter().filter(|wait| **wait >= A_START.value).sum();
+    all <= 0.0 || long >= LARGER_HALF.value * all
+}
