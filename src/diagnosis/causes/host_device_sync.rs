@@ -4,7 +4,7 @@ use super::*;
 
 thresholds! {
     SOME_HOST_WORK = 0.30, "share", "a host that works this much beside its waits keeps the device idle meanwhile";
-    PIECE_OF_WORK = 0.005, "seconds", "the time of some 500 launches: who works this long between two waits does something else than launching";
+    PIECE_OF_WORK = 0.002, "seconds", "the time of some 300 launches of 6 µs: who works this long between two waits does something else than launching";
 }
 
 const FACTOR: Sureness = Sureness { least: 0.75, most: 0.95, from: HARDLY, to: SOME_HOST_WORK };

@@ -1,6 +1,7 @@
 //! The set of workers is started anew again and again.
 
 use super::*;
+use crate::rates::stacks::Activity;
 
 thresholds! {
     RESTART = 20.0, "s", "starting a spawned worker takes 2 to 6 s of imports: a tenth of the loop and more at this distance";
@@ -17,7 +18,7 @@ pub(super) const CAUSE: Spec = Spec {
     rule: &[
         LOOP_LOSES,
         "whole sets of workers were started twice within `restart`, and waits of `a_start` and more make at least \
-         `larger_half` of the waiting",
+         `larger_half` of the waiting, taking batches over less than that",
         "or no worker lives long enough to be seen, and the loop is in torch's poll for workers at least `a_poll`, while less \
          than `larger_half` of what is lost is loading in this process or a wait of another kind",
     ],
@@ -50,9 +51,10 @@ pub(super) const CAUSE: Spec = Spec {
     ..Spec::of(Class::DataLoader)
 };
 
-/// The loop waits as for a set that starts: once for long, rather than for a little at each batch.
+/// The loop waits as for a set that starts: once for long, rather than for a little at each batch, or in taking batches over.
 fn waits_long(case: &Case<'_>) -> bool {
+    let takes_over = case.main.share(Activity::Receiving) >= LARGER_HALF.value * case.lost;
     let all: f64 = case.main.waits_s.iter().sum();
     let long: f64 = case.main.waits_s.iter().filter(|wait| **wait >= A_START.value).sum();
-    all <= 0.0 || long >= LARGER_HALF.value * all
+    !takes_over && (all <= 0.0 || long >= LARGER_HALF.value * all)
 }
