@@ -203,6 +203,18 @@ mod tests {
     }
 
     #[test]
+    fn a_comprehension_is_part_of_its_function() {
+        for (function, of) in [
+            ("Texts.__iter__.<locals>.<listcomp>", "Texts.__iter__"),
+            ("encode.<locals>.<genexpr>.<locals>.<listcomp>", "encode"),
+            ("main.<locals>.next_batch", "main.<locals>.next_batch"),
+            ("<listcomp>", "<listcomp>"),
+        ] {
+            assert_eq!(enclosing(function), of);
+        }
+    }
+
+    #[test]
     fn a_blocked_worker_reads() {
         let own = sum_of(
             &[(Activity::Waiting, 20), (Activity::Transform, 70), (Activity::Collate, 10)],

@@ -91,15 +91,13 @@ fn without_cause(case: &Case<'_>) -> Judgement {
         Loss::Dry(gpu) if case.device_kept_idle().is_none() => {
             training(Class::Balanced, BALANCED.at(1.0 - gpu.job_busy))
         }
-        Loss::Dry(_) | Loss::NoDevice if sleeps(case) >= LARGER_HALF => training(
-            Class::Unknown,
-            SOME_KNOWLEDGE.value,
-        )
-        .doubt(format!(
-            "the loop's thread sleeps {} of the time (a timer, as of time.sleep): {}",
-            percent(sleeps(case)),
-            stands_at(case).unwrap_or_else(|| "see which line of the loop does".into())
-        )),
+        Loss::Dry(_) | Loss::NoDevice if sleeps(case) >= LARGER_HALF => {
+            training(Class::Unknown, SOME_KNOWLEDGE.value).doubt(format!(
+                "the loop's thread sleeps {} of the time (a timer, as of time.sleep): {}",
+                percent(sleeps(case)),
+                stands_at(case).unwrap_or_else(|| "see which line of the loop does".into())
+            ))
+        }
         Loss::Dry(_) if case.main.shares.other >= SOMETHING_ELSE => training(Class::Unknown, SOME_KNOWLEDGE.value)
             .doubt("the main thread waits for something that is neither a batch nor the device"),
         Loss::NoDevice if case.computes_on_cpu() => Judgement::state(

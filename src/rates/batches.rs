@@ -59,7 +59,7 @@ pub(super) struct LoadersPerStep(HashMap<u32, Loaders>);
 /// The loaders of one trainer.
 #[derive(Debug, Default)]
 struct Loaders {
-    /// The workers of the loader that was waited for last.
+    /// The workers of the loader that was waited for last. Sums of before it was known would count for the others.
     waited: Vec<u32>,
     /// Batches of that one and of the others over the last ticks.
     batches: (f64, f64),
@@ -74,10 +74,12 @@ impl LoadersPerStep {
         for trainer in trainers {
             let loaders = self.0.entry(trainer.id.pid).or_default();
             let sets = trainer.chain.iter().flat_map(|chain| &chain.sets);
-            if let Some(set) = sets.max_by(|a, b| a.seconds.total_cmp(&b.seconds)) {
-                loaders.waited.clone_from(&set.workers);
+            if let Some(set) = sets.max_by(|a, b| a.seconds.total_cmp(&b.seconds))
+                && loaders.waited != set.workers
+            {
+                *loaders = Loaders { waited: set.workers.clone(), ..Loaders::default() };
             }
-            if let Some(seconds) = seconds {
+            if let Some(seconds) = seconds.filter(|_| !loaders.waited.is_empty()) {
                 let of_trainer = workers.iter().filter(|worker| worker.trainer == trainer.id.pid);
                 let batches = of_trainer.filter_map(|worker| Some((worker.id.pid, worker.batches_s? * seconds)));
                 loaders.batches = (loaders.batches.0 * FADE, loaders.batches.1 * FADE);
@@ -169,6 +171,8 @@ mod tests {
             (8.0, [8.1, 0.0], 16, 8),
             (8.0, [0.0, 0.0], 8, 8),
             (8.0, [8.0, 8.3], 24, 8),
+            // Before it is known which loader is waited for, nothing counts.
+            (0.0, [8.0, 0.0], 8, 8),
             // Validation now and then, and a loader that is asked every third step.
             (24.0, [8.0, 0.0], 32, 32),
         ] {

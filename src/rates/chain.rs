@@ -31,6 +31,8 @@ use native::NativeThreads;
 use paths::{ChainRates, Edge, End};
 use ways::{Way, Ways};
 
+/// The larger part of a wait's ways says what the wait is.
+const MOSTLY: f64 = 0.5;
 /// Most processes and threads of which is kept whether they work beside the loop.
 const BESIDE: usize = 512;
 /// What older ticks count against the newest, where it is judged whether somebody works beside the loop.
@@ -163,8 +165,8 @@ pub(super) fn look_into_workers(graph: &mut Graph<'_>, job: &JobSample, workers:
     for round in job.sampler.followed_rounds() {
         graph.go_to(round);
         for worker in workers.iter_mut().filter(|worker| blocked(worker)) {
-            let is = graph.own_wait(worker.id.pid).or_else(|| graph.rest(worker.id.pid, worker.trainer));
-            let Some((from, to)) = is else { continue };
+            let seen = graph.own_wait(worker.id.pid).or_else(|| graph.rest(worker.id.pid, worker.trainer));
+            let Some((from, to)) = seen else { continue };
             let moved = count(worker, from).min(every);
             for (place, change) in [(from, -i64::from(moved)), (to, i64::from(moved))] {
                 if let Some(count) = worker.counts.get_mut(place.index()) {
@@ -292,7 +294,7 @@ impl Followed<'_> {
         let said = activity(&found, graph, &carry.beside, (pid, tid, point.main));
         let leaves: f64 = found.iter().filter(|way| leaves(way, pid)).map(|way| way.share).sum();
         if let Some(known) = carry.said.get_mut(point.main.index()) {
-            *known = (said, leaves > 0.5);
+            *known = (said, leaves >= MOSTLY);
         }
         // The samples up to the next followed one are of waits like those that were followed last.
         for later in trainer.points.iter_mut().skip(*next).take(every) {

@@ -761,6 +761,74 @@ LABELS: tuple[Label, ...] = (
         "two gloo ranks; one sleeps and never comes to the all_reduce in which the other waits",
         "rank_cases:hung_collective", start="ready", wait_scored=False,
     ),
+    # --- other libraries, other people's habits -----------------------------------------------------------------------
+    Label(
+        "torchdata-nodes-threads", "data-loader", "in-process-loading",
+        "torchdata.nodes: two threads tokenise in Python, one at a time",
+        "library_cases:torchdata_nodes_threads", also_causes=("transform", "too-few-workers"), also=(("cpu", "gil-contention"),),
+        wait=STARVED, busy=IDLE_DEVICE, needs=("package=torchdata",),
+    ),
+    Label(
+        "torchdata-nodes-process", "data-loader", "too-few-workers",
+        "torchdata.nodes: a process tokenises, threads of the trainer pump its queues",
+        "library_cases:torchdata_nodes_process", also_causes=("transform", "hand-over"), wait=STARVED, busy=IDLE_DEVICE,
+        needs=("package=torchdata",), held_out=True,
+    ),
+    Label(
+        "grain-threads", "data-loader", "in-process-loading",
+        "grain: four threads decode PNG files on all CPUs",
+        "library_cases:grain_threads", also_causes=("decode", "transform"), also=(("cpu", "cores-saturated"),),
+        wait=STARVED, busy=IDLE_DEVICE, needs=("package=grain",),
+    ),
+    Label(
+        "grain-process", "data-loader", "too-few-workers",
+        "grain: one worker process decodes PNG files",
+        "library_cases:grain_process", also_causes=("decode", "transform"), wait=STARVED, busy=IDLE_DEVICE,
+        needs=("package=grain",), held_out=True,
+    ),
+    Label(
+        "webdataset", "data-loader", "too-few-workers",
+        "webdataset: tar shards, one worker of torch's loader decodes and turns pictures",
+        "library_cases:webdataset_worker", also_causes=("decode", "transform"), wait=STARVED, busy=IDLE_DEVICE,
+        needs=("package=webdataset",),
+    ),
+    Label(
+        "two-loaders-a-step", "data-loader", "too-few-workers",
+        "a labelled and an unlabelled loader at each step; the only worker of the second is slow",
+        "library_cases:two_loaders", also_causes=("decode", "transform"), wait=STARVED, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "gymnasium-async", "cpu", "waits-for-process",
+        "gymnasium's AsyncVectorEnv: two environments in Python, and a small policy on the device",
+        "library_cases:gymnasium_async", wait=FED, lost=LOST, busy=IDLE_DEVICE, also_causes=("cores-saturated",),
+        needs=("package=gymnasium",), held_out=True,
+    ),
+    Label(
+        "reward-by-queue", "cpu", "waits-for-process",
+        "generation token by token, then the scores of a reward model in another process, through queues",
+        "library_cases:reward_by_queue", wait=FED, lost=LOST, busy=(0.0, 0.6),
+    ),
+    Label(
+        "saves-images", "cpu", "main-thread",
+        "each step ends with a PNG file, encoded by the loop itself while the device idles",
+        "library_cases:saves_images", wait=FED, lost=(0.2, 0.7), busy=(0.3, 0.8),
+    ),
+    Label(
+        "metrics-on-the-cpu", "cpu", "main-thread",
+        "a small network trains on the CPU; metrics in Python take most of each step",
+        "library_cases:metrics_on_the_cpu", also_causes=("cpu-training",), wait=FED, lost=(0.5, 1.0),
+    ),
+    Label(
+        "rate-limit", "unknown", None,
+        "a token bucket: the loop sleeps for three quarters of each step",
+        "library_cases:rate_limit", also=(("balanced", None), ("idle", None)), wait=FED, lost=LOST, busy=IDLE_DEVICE, held_out=True,
+    ),
+    Label(
+        "flax-on-the-cpu", "cpu", "cpu-training",
+        "a network of flax, compiled for the CPU: threads without Python compute",
+        "library_cases:flax_on_the_cpu", also_causes=("thread-oversubscription", "cores-saturated"), wait=(0.0, 0.3),
+        needs=("package=flax",),
+    ),
 )
 
 

@@ -27,7 +27,11 @@ pub(super) const CAUSE: Spec = Spec {
             _ => queueing.full,
         };
         let judgement = saturated.then(|| Judgement::of(Cause::CoresSaturated, queueing.confidence))?;
-        Some(if crowd && case.slow_workers().is_none() && source::makers(case.window).is_none() { judgement.meaning(MORE_PROCESSES) } else { judgement })
+        Some(if crowd && case.slow_workers().is_none() && source::makers(case.window).is_none() {
+            judgement.meaning(MORE_PROCESSES)
+        } else {
+            judgement
+        })
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
     source: "kernel Documentation/scheduler/sched-stats.rst: the second field of schedstat is time spent waiting on \

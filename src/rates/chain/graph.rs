@@ -349,7 +349,8 @@ impl<'a> Graph<'a> {
     /// A thread of the trainer that is not torch's, where no data workers are. One that runs no Python computes for whoever
     /// called it; that the call is for a batch, only the loop's stacks tell.
     pub(super) fn makes_batches(&self, hop: &Hop) -> bool {
-        let other = self.place(hop.pid, hop.tid).filter(|at| !self.is_native(*at)).and_then(|at| self.threads.get(at));
+        let other =
+            self.place(hop.pid, hop.tid).filter(|at| !self.is_native(*at)).and_then(|at| self.threads.get(at));
         other.is_some_and(|thread| thread.role == ThreadRole::Other)
             && !self.processes.values().any(|process| process.is_torch_worker() && process.parent == hop.pid)
     }

@@ -26,9 +26,12 @@ impl NativeThreads {
     pub(super) fn take(&mut self, tids: Option<Vec<u32>>) {
         let Some(tids) = tids else { return };
         self.is_new = true;
-        if self.python.len() + tids.len() <= KEPT {
-            self.python.extend(tids);
+        if self.python.len() + tids.len() > KEPT {
+            // Threads that come and go: what is known begins anew.
+            self.python.clear();
+            self.missing.clear();
         }
+        self.python.extend(tids);
     }
 
     /// Notes which threads of this tick the newest window was missing. A thread that was not there in the tick before may
@@ -37,7 +40,7 @@ impl NativeThreads {
         if !std::mem::take(&mut self.is_new) || !self.python.contains(&pid) {
             return;
         }
-        let there: Vec<u32> = graph.paced_of(pid).take(KEPT).collect();
+        let there: HashSet<u32> = graph.paced_of(pid).take(KEPT).collect();
         self.missing.retain(|tid, _| there.contains(tid));
         for tid in there.into_iter().filter(|tid| !self.python.contains(tid)) {
             let windows = self.missing.entry(tid).or_default();

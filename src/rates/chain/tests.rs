@@ -563,6 +563,67 @@ fn the_loop_runs_in_another_thread() {
     }
 }
 
+/// A window in which each of these threads stands in one function.
+fn stacks(threads: &[(u32, &str)]) -> StacksSample {
+    let frames = threads.iter().map(|(_, function)| StackFrame {
+        function: (*function).into(),
+        file: "/home/me/job.py".into(),
+        ..StackFrame::default()
+    });
+    let threads = threads.iter().zip(0..).map(|((tid, _), at)| ThreadStacks {
+        tid: Some(*tid),
+        stacks: vec![StackCount { frames: vec![at], samples: 10 }],
+        ..ThreadStacks::default()
+    });
+    let (frames, threads) = (frames.collect(), threads.collect());
+    StacksSample { windows: vec![StackWindow { process: id(TRAINER), frames, threads, ..StackWindow::default() }] }
+}
+
+#[test]
+fn threads_without_python_compute_for_whoever_calls_them() {
+    let last = |waits: Observation, python: &[(u32, &str)]| {
+        let scene = Scene::default().main(TRAINER, &[running(), waits]).thread(TRAINER, 20, 0.9, 200, &[running()]);
+        let mut rates = Rates::default();
+        let frames = (0..7).map(|at| {
+            let stacks = Some(Arc::new(stacks(python))).filter(|_| at > 1);
+            rates.next(Arc::new(Sample { stacks, ..scene.sample(at) }))
+        });
+        frames.last().unwrap().trainers.remove(0)
+    };
+    let both: &[(u32, &str)] = &[(TRAINER, "main"), (20, "fill")];
+    // What the numbers of another PID namespace are not.
+    let elsewhere: &[(u32, &str)] = &[(1, "main")];
+    for (python, makes_batches) in [(both, true), (&both[..1], false), (elsewhere, true)] {
+        let trainer = last(futex(None), python);
+        let split = trainer.measured();
+        let (input, host) = if makes_batches { (0.48, 0.52) } else { (0.0, 1.0) };
+        assert!(
+            (split.input_wait - input).abs() < 0.05 && (split.host_busy - host).abs() < 0.05,
+            "{python:?} {split:?}"
+        );
+        let lock = last(futex(Some(4)), python).chain.unwrap();
+        let holds = lock.paths.iter().any(|path| path.hops.iter().any(|hop| hop.by == Edge::InterpreterLock));
+        assert_eq!(holds, makes_batches, "{python:?}: {:?}", lock.paths);
+    }
+}
+
+#[test]
+fn a_worker_that_polls_for_what_the_trainer_writes_has_nothing_to_do() {
+    let polls = Observation { nfds: Some(1), timeout_ms: Some(1000), ..on(7, "do_poll", OTHER, false) };
+    for (writer, has_nothing_to_do) in [(TRAINER, true), (12, false)] {
+        let scene = Scene { own_workers: true, ..Scene::default() }
+            .main(TRAINER, &[reads(PIPE)])
+            .worker(11, std::slice::from_ref(&polls))
+            .channel(pipe(PIPE, &[TRAINER], &[11]))
+            .channel(pipe(OTHER, &[11], &[writer]));
+        let mut rates = Rates::default();
+        let worker = (1..6).map(|at| rates.next(Arc::new(scene.sample(at)))).last().unwrap().workers.remove(0);
+        let (rest, other) =
+            if has_nothing_to_do { (worker.idle, worker.io_wait) } else { (worker.io_wait, worker.idle) };
+        assert!(close(rest, 0.7) && close(other, 0.0), "{writer}: {worker:?}");
+    }
+}
+
 #[test]
 fn who_computes_for_others_runs_no_loop() {
     let scene = |theirs: Observation| {
@@ -577,22 +638,6 @@ fn who_computes_for_others_runs_no_loop() {
     // Neither of two that look alike: the one that does more.
     assert_eq!(scene(futex(None)).chain().tid, 21);
     // The stacks know.
-    let stacks = |threads: &[(u32, &str)]| {
-        let frames = threads.iter().map(|(_, function)| StackFrame {
-            function: (*function).into(),
-            file: "/home/me/job.py".into(),
-            ..StackFrame::default()
-        });
-        let threads = threads.iter().zip(0..).map(|((tid, _), at)| ThreadStacks {
-            tid: Some(*tid),
-            stacks: vec![StackCount { frames: vec![at], samples: 10 }],
-            ..ThreadStacks::default()
-        });
-        let (frames, threads) = (frames.collect(), threads.collect());
-        StacksSample {
-            windows: vec![StackWindow { process: id(TRAINER), frames, threads, ..StackWindow::default() }],
-        }
-    };
     for (seen, tid) in [
         (stacks(&[(TRAINER, "main"), (20, "run")]), 20),
         (stacks(&[(TRAINER, "main"), (20, "train_epoch"), (21, "fill")]), 20),

@@ -128,7 +128,8 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let in_next =
         stacks.of(|activity| activity.is_input() && !matches!(activity, Activity::Waiting | Activity::LoaderStart));
     let other_waits = f64::from(stacks.get(Activity::OtherWait));
-    let answers = (measured.elsewhere * total as f64 - other_waits).max(0.0).min(stacks.get(Activity::QueueWait).into());
+    let answers =
+        (measured.elsewhere * total as f64 - other_waits).max(0.0).min(stacks.get(Activity::QueueWait).into());
     let (in_next, unnamed) = (in_next as f64 - answers, other_waits + answers);
     let guessed = (split.input_wait - polled).max(0.0);
     let kept = (guessed - part_of_rest(in_next)).clamp(0.0, part_of_rest(unnamed));
@@ -139,7 +140,8 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     // The sampler takes a thread that writes a lot for one that saves state; stacks know a heavy log from that.
     let saving = stacks.get(Activity::Checkpoint);
     let written = measured.disk_write.min(split.checkpoint);
-    let checkpoint = if saving > 0 { weigh(f64::from(saving), of_named(split.checkpoint)).max(written) } else { written };
+    let checkpoint =
+        if saving > 0 { weigh(f64::from(saving), of_named(split.checkpoint)).max(written) } else { written };
     let elsewhere = part_of_rest(stacks.of(waits_by_name) as f64);
     let host_most = measured.able_to_work.max(split.host_busy);
     shift(&mut split, input, checkpoint, host_most, elsewhere);
