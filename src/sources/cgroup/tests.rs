@@ -260,8 +260,15 @@ fn a_real_quota_throttles() {
     let before = reader.read();
     assert_eq!(before.cpu_quota_cores, Some(0.2));
     assert!(before.path.as_deref().is_some_and(|path| path.contains("trainmon-test")));
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    let after = reader.read();
+    let mut after = before.clone();
+    // A busy machine may give the group less than its quota for a while.
+    for _ in 0..40 {
+        std::thread::sleep(std::time::Duration::from_millis(250));
+        after = reader.read();
+        if after.throttled_periods > before.throttled_periods {
+            break;
+        }
+    }
     assert!(after.periods > before.periods, "{before:?} {after:?}");
     assert!(after.throttled_periods > before.throttled_periods);
     assert!(after.throttled_us > before.throttled_us);
