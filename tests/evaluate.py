@@ -50,8 +50,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", help="names of workloads, separated by commas")
     parser.add_argument("--held-out", choices=("with", "without", "only"), default="with", help="the held-out third")
     parser.add_argument("--quick", action="store_true", help="eight workloads, one short run each")
-    parser.add_argument("--random", type=int, metavar="N", help="so many programs made at random")
-    parser.add_argument("--changing", type=int, metavar="N", help="so many made at random whose bottleneck moves")
+    made = parser.add_mutually_exclusive_group()
+    made.add_argument("--random", type=int, metavar="N", help="so many programs made at random")
+    made.add_argument("--changing", type=int, metavar="N", help="so many made at random whose bottleneck moves")
     parser.add_argument("--seed", type=int, default=1, help="of the first of them (default: %(default)s)")
     parser.add_argument("--no-stacks", action="store_true", help="passed on to trainmon")
     parser.add_argument("--no-ptrace", action="store_true", help="passed on to trainmon")
@@ -73,9 +74,9 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen(args: argparse.Namespace) -> list[Label]:
-    if args.random or args.changing:
-        kind = "random" if args.random else "changing"
-        return [by_name(f"{kind}-{seed}") for seed in range(args.seed, args.seed + (args.random or args.changing))]
+    for kind, count in (("random", args.random), ("changing", args.changing)):
+        if count:
+            return [by_name(f"{kind}-{seed}") for seed in range(args.seed, args.seed + count)]
     if args.only:
         return [by_name(name) for name in args.only.split(",")]
     wanted = {"with": (False, True), "without": (False,), "only": (True,)}[args.held_out]

@@ -168,10 +168,11 @@ pub(super) fn look_into_workers(graph: &mut Graph<'_>, job: &JobSample, workers:
             let seen = graph.own_wait(worker.id.pid).or_else(|| graph.rest(worker.id.pid, worker.trainer));
             let Some((from, to)) = seen else { continue };
             let moved = count(worker, from).min(every);
-            for (place, change) in [(from, -i64::from(moved)), (to, i64::from(moved))] {
-                if let Some(count) = worker.counts.get_mut(place.index()) {
-                    *count = u32::try_from(i64::from(*count) + change).unwrap_or(0);
-                }
+            if let Some(count) = worker.counts.get_mut(from.index()) {
+                *count -= moved;
+            }
+            if let Some(count) = worker.counts.get_mut(to.index()) {
+                *count = count.saturating_add(moved);
             }
             worker.by_own_threads += if to == Wait::Running { moved } else { 0 };
         }

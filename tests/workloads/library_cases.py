@@ -211,34 +211,32 @@ def two_loaders(job: Job) -> None:
 # --- loops that ask, write and count ---------------------------------------------------------------------------------
 
 
-class Chain:
+def swinging_chain(links: int, substeps: int) -> Any:
     """A chain of links that swings, as an environment of gymnasium."""
+    import gymnasium
 
-    def __new__(cls, links: int = 12, substeps: int = 40) -> Any:
-        import gymnasium
+    class Chain(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-10.0, 10.0, (links,), numpy.float32)
+        action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), numpy.float32)
 
-        class Environment(gymnasium.Env):
-            observation_space = gymnasium.spaces.Box(-10.0, 10.0, (links,), numpy.float32)
-            action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), numpy.float32)
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[numpy.ndarray, dict]:
+            super().reset(seed=seed)
+            self.angles, self.speeds = [0.1] * links, [0.0] * links
+            return self._seen(), {}
 
-            def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[numpy.ndarray, dict]:
-                super().reset(seed=seed)
-                self.angles, self.speeds = [0.1] * links, [0.0] * links
-                return self._seen(), {}
+        def step(self, action: numpy.ndarray) -> tuple[numpy.ndarray, float, bool, bool, dict]:
+            push = float(action[0])
+            for _ in range(substeps):
+                for link in range(links):
+                    left = self.angles[link - 1] if link else push
+                    self.speeds[link] += 0.002 * (left - 1.6 * self.angles[link]) - 0.001 * self.speeds[link]
+                self.angles = [a + 0.01 * s for a, s in zip(self.angles, self.speeds)]
+            return self._seen(), -abs(self.angles[-1]), False, False, {}
 
-            def step(self, action: numpy.ndarray) -> tuple[numpy.ndarray, float, bool, bool, dict]:
-                push = float(action[0])
-                for _ in range(substeps):
-                    for link in range(links):
-                        left = self.angles[link - 1] if link else push
-                        self.speeds[link] += 0.002 * (left - 1.6 * self.angles[link]) - 0.001 * self.speeds[link]
-                    self.angles = [a + 0.01 * s for a, s in zip(self.angles, self.speeds)]
-                return self._seen(), -abs(self.angles[-1]), False, False, {}
+        def _seen(self) -> numpy.ndarray:
+            return numpy.clip(numpy.array(self.angles, dtype=numpy.float32), -10.0, 10.0)
 
-            def _seen(self) -> numpy.ndarray:
-                return numpy.clip(numpy.array(self.angles, dtype=numpy.float32), -10.0, 10.0)
-
-        return Environment()
+    return Chain()
 
 
 def gymnasium_async(job: Job) -> None:
@@ -247,7 +245,7 @@ def gymnasium_async(job: Job) -> None:
 
     one_thread()
     gpu = job.take_gpu()
-    environments = gymnasium.vector.AsyncVectorEnv([lambda: Chain(substeps=2500), lambda: Chain(substeps=2500)])
+    environments = gymnasium.vector.AsyncVectorEnv([lambda: swinging_chain(12, substeps=2500)] * 2)
     job.culprit(*map(culprits.process, culprits.workers()))
     seen, _ = environments.reset(seed=1)
     weights = torch.randn(seen.shape[1], 2) * 0.1

@@ -353,7 +353,7 @@ def loop(job: Job, of: Plan) -> None:
     job.names_culprit |= not usual or of.supply in BY_THE_LOOP or of.then is not None
     matrix = torch.rand(160, 160)
     log = next((one for one in there if isinstance(one, queue.Queue)), None)
-    turns_at = time.monotonic() + of.after_s if of.then else math.inf
+    turns_at = math.inf
     now = of
     for number, _batch in enumerate(job.batches(feed)):
         # Pools start their processes when the first work comes.

@@ -211,16 +211,17 @@ def label(name: str) -> Label:
     companions = ("slow-server",) if of.work == "remote" else ()
     asked = {of.elsewhere, last.elsewhere}
     companions += tuple(server for part, server in SERVERS.items() if part in asked)
-    if of.then:
-        return Label(
-            name, klass, cause, f"{about(of)}; after {of.after_s:.0f} s {about(of.then)}", "random_cases:run", also=tuple(others),
-            before=tuple(answers(of, cpus)), duration=of.after_s + FOLLOWED_S, wait_scored=False, settled=False,
-            companions=companions, held_out=of.seed % 3 == 0,
-        )  # fmt: skip
-    return Label(
+    made = Label(
         name, klass, cause, about(of), "random_cases:run", also=tuple(others),
-        wait=(0.3, 1.0) if of.longest == "supply" else (0.0, 0.25),
+        needs=needs, companions=companions, held_out=of.seed % 3 == 0,
+    )  # fmt: skip
+    if of.then:
+        return replace(
+            made, about=f"{made.about}; after {of.after_s:.0f} s {about(of.then)}", before=tuple(answers(of, cpus)),
+            duration=of.after_s + FOLLOWED_S, wait_scored=False, settled=False,
+        )  # fmt: skip
+    return replace(
+        made, wait=(0.3, 1.0) if of.longest == "supply" else (0.0, 0.25),
         busy=(0.6, 1.0) if of.longest == "device" and of.device_s else IDLE_DEVICE if of.device_s else None,
         lost=LOST if of.longest in ("elsewhere", "host") else None,
-        needs=needs, companions=companions, held_out=of.seed % 3 == 0,
     )  # fmt: skip

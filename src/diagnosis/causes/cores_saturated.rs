@@ -19,19 +19,16 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     judge: |case| {
         let queueing = starvation::queueing(case)?;
-        let crowd = queueing.crowded == Some(Crowd::Processes);
+        let crowd = queueing.crowded.filter(|crowd| *crowd != Crowd::Threads);
         let saturated = match case.loss {
             Loss::Workers(_) => true,
             // Full cores are what training on the CPU looks like, but not with many processes.
-            Loss::NoDevice => queueing.full && crowd,
+            Loss::NoDevice => queueing.full && crowd.is_some(),
             _ => queueing.full,
         };
         let judgement = saturated.then(|| Judgement::of(Cause::CoresSaturated, queueing.confidence))?;
-        Some(if crowd && case.slow_workers().is_none() && source::makers(case.window).is_none() {
-            judgement.meaning(MORE_PROCESSES)
-        } else {
-            judgement
-        })
+        let more = crowd == Some(Crowd::Processes) && case.slow_workers().is_none();
+        Some(if more { judgement.meaning(MORE_PROCESSES) } else { judgement })
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
     source: "kernel Documentation/scheduler/sched-stats.rst: the second field of schedstat is time spent waiting on \

@@ -23,8 +23,11 @@ const QUEUEING: Sureness = Sureness { least: 0.65, most: 1.0, from: HARDLY, to: 
 /// What there is too much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crowd {
+    /// That compute for each other.
     Threads,
     Processes,
+    /// Threads that make batches each for itself: fewer of them would do no more.
+    Makers,
 }
 
 /// Threads of the job queue for a CPU, or would as soon as they wanted more.
@@ -142,9 +145,11 @@ pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
     }
     let strength = QUEUEING.part(wanted.share()).max(if full { QUEUES_NOT.value } else { 0.0 });
     let each = workers.map(|workers| workers.active_threads).or(cpu.threads_each);
-    // Threads that make batches each for itself do not wait for each other: fewer of them would do no more.
-    let own = super::source::makers(case.window).is_none() && each.is_none_or(|each| each >= OWN_THREADS);
-    let by = if own { Crowd::Threads } else { Crowd::Processes };
+    let by = match () {
+        () if super::source::makers(case.window).is_some() => Crowd::Makers,
+        () if each.is_none_or(|each| each >= OWN_THREADS) => Crowd::Threads,
+        () => Crowd::Processes,
+    };
     let crowded = Some(by).filter(|_| cpu.active_threads.unwrap_or(0.0) >= OVERSUBSCRIBED.value * cores);
     // Without workers the loop loses no more than what it queues.
     let sure =

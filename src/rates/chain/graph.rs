@@ -179,14 +179,17 @@ impl<'a> Graph<'a> {
 
     /// Threads of a process with their roles, and whether they are active.
     pub(super) fn of_process(&self, pid: u32) -> impl Iterator<Item = (u32, ThreadRole, bool)> + '_ {
-        let places = self.by_process.get(&pid).into_iter().flatten();
-        places.filter_map(|at| self.threads.get(*at)).map(|thread| (thread.tid, thread.role, thread.active))
+        self.threads_of(pid).map(|thread| (thread.tid, thread.role, thread.active))
     }
 
     /// Threads of a process that stand in the tick before as well.
     pub(super) fn paced_of(&self, pid: u32) -> impl Iterator<Item = u32> + '_ {
+        self.threads_of(pid).filter(|thread| thread.paced).map(|thread| thread.tid)
+    }
+
+    fn threads_of(&self, pid: u32) -> impl Iterator<Item = &Thread<'a>> + '_ {
         let places = self.by_process.get(&pid).into_iter().flatten();
-        places.filter_map(|at| self.threads.get(*at)).filter(|thread| thread.paced).map(|thread| thread.tid)
+        places.filter_map(|at| self.threads.get(*at))
     }
 
     /// Notes the threads of a process that run no Python.
