@@ -46,8 +46,9 @@ const STEPPING_PCT: f64 = 5.0;
 const MOVED: f64 = 0.2;
 /// A challenger that the long window agrees with takes over after this time, seconds.
 const AGREED_S: f64 = 1.5;
-/// One that only the short window sees takes over after this time, seconds, or half the short window where that is longer.
-const ALONE_S: f64 = 4.0;
+/// One that only the short window sees takes over after this time, seconds, or half the short window where that is longer:
+/// four looks after the first, of which none comes at quite a second after the last.
+const ALONE_S: f64 = 3.9;
 
 /// Judges frame after frame.
 #[derive(Debug, Clone, Default)]
@@ -66,11 +67,14 @@ pub struct Diagnosis {
     last_sequence: Option<u64>,
 }
 
-/// Another judgement, and since when it would take over.
+/// Another judgement than the standing one, CLOCK_MONOTONIC nanoseconds.
 #[derive(Debug, Clone)]
 struct Challenger {
     what: (Class, Option<Cause>),
+    /// Since when it has been this one.
     since_ns: u64,
+    /// Since when it has been another one than the standing one: while a window holds both regimes it may be a third.
+    contradicted_ns: u64,
 }
 
 impl Judgement {
@@ -226,19 +230,20 @@ impl Diagnosis {
         } else {
             &short
         };
-        let known = self.challenger.take().filter(|old| old.what == rival.what());
-        let since_ns = known.map_or(now_ns, |old| old.since_ns);
-        let held_s = now_ns.saturating_sub(since_ns) as f64 / 1e9;
+        let known = self.challenger.take();
+        let contradicted_ns = known.as_ref().map_or(now_ns, |old| old.contradicted_ns);
+        let since_ns = known.filter(|old| old.what == rival.what()).map_or(now_ns, |old| old.since_ns);
+        let seconds_since = |ns: u64| now_ns.saturating_sub(ns) as f64 / 1e9;
         // A short window stretched for slow steps holds several of them, so half of it again is proof enough: with the
         // whole of it the verdict would follow a change in a loop of one-second steps only after twelve seconds.
         let needed = if agreed || from_nothing { AGREED_S } else { ALONE_S.max(short_s * 0.5) };
-        if held_s >= needed {
+        if seconds_since(contradicted_ns) >= needed && seconds_since(since_ns) >= needed.min(AGREED_S) {
             // The change began about half a short window before it was first seen.
-            let began = since_ns.saturating_sub((short_s * 0.5e9) as u64);
+            let began = contradicted_ns.saturating_sub((short_s * 0.5e9) as u64);
             self.take_over(rival.clone(), began);
             return;
         }
-        self.challenger = Some(Challenger { what: rival.what(), since_ns });
+        self.challenger = Some(Challenger { what: rival.what(), since_ns, contradicted_ns });
         // Until then the standing judgement stays, with its numbers kept up to date where the long window still agrees.
         if confirmed {
             self.standing = Some(judged);
@@ -297,8 +302,14 @@ impl Diagnosis {
         let from_ns = last.monotonic_ns.saturating_sub((seconds * 1e9) as u64);
         let mut frames: Vec<&Frame> = Vec::new();
         let mut loops: BTreeMap<ProcessId, u32> = BTreeMap::new();
+        let trainer = |frame: &Frame| frame.trainers.first().map(|trainer| trainer.id);
         for frame in recent.rev() {
-            // What was seen of another thread than the loop's says nothing about the loop.
+            // What was seen of another process that was taken for the trainer says nothing about it …
+            let other = trainer(last).is_some_and(|one| trainer(frame).is_some_and(|before| before != one));
+            if other && !frames.is_empty() {
+                break;
+            }
+            // … and of another thread than the loop's nothing about the loop.
             let chains = frame.trainers.iter().filter_map(|trainer| trainer.chain.as_ref());
             let moved = chains.filter(|chain| *loops.entry(chain.process).or_insert(chain.tid) != chain.tid).count();
             if moved > 0 && !frames.is_empty() {

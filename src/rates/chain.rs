@@ -8,6 +8,7 @@
 //! The idea is that of wait-for graphs and critical paths (wPerf, OSDI 2018: while A waits for B, A's wait is what B does
 //! meanwhile).
 
+mod beside;
 mod graph;
 mod loop_thread;
 mod native;
@@ -24,87 +25,16 @@ use super::time_split::LoopActivity;
 use super::wait::Wait;
 use crate::sample::stacks::THREADS;
 use crate::sample::{JobSample, ProcessId, StacksSample};
+use beside::Beside;
 pub(super) use graph::Graph;
 use loop_thread::LoopThread;
 pub(super) use loop_thread::ProcessTick;
 use native::NativeThreads;
-use paths::{ChainRates, Edge, End};
+use paths::{ChainRates, Edge, End, Hop};
 use ways::{Way, Ways};
 
 /// The larger part of a wait's ways says what the wait is.
 const MOSTLY: f64 = 0.5;
-/// Most processes and threads of which is kept whether they work beside the loop.
-const BESIDE: usize = 512;
-/// What older ticks count against the newest, where it is judged whether somebody works beside the loop.
-const FADE: f64 = 0.8;
-/// Before anything is seen a process of the job counts as one that works ahead: so many samples of the loop at work, and in
-/// so many of them it ran.
-const PRIOR: (f64, f64) = (1.5, 1.2);
-/// Whoever works in this part of the loop's own time and more, 0–1, does so ahead of it and not on request: a service
-/// rests while the loop works, a loader does not.
-const AHEAD: f64 = 0.6;
-/// Whoever rests until it is asked for this part of the loop's own time and more, 0–1, works on request: a loader that is too
-/// slow never rests, and one that is not is not waited for. Loaders were measured at 0.00, environments at 0.1 and more …
-const ASKED: f64 = 0.05;
-/// … but for so many samples of it, which may be chance.
-const ASKED_BY_CHANCE: f64 = 1.5;
-
-/// Who works beside the loop: what spans ticks.
-#[derive(Debug, Default)]
-struct Beside {
-    working: f64,
-    ran: HashMap<(u32, u32), f64>,
-    asked: HashMap<u32, f64>,
-}
-
-/// Lets counts fade by a tick, and forgets those that hardly count any more.
-fn fade<K>(counts: &mut HashMap<K, f64>) {
-    counts.retain(|_, count| {
-        *count *= FADE;
-        *count > 0.01
-    });
-}
-
-/// Counts each of these once more; no more than [`BESIDE`] of them are known.
-fn count<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, f64>, seen: impl Iterator<Item = K>) {
-    for one in seen {
-        if counts.len() < BESIDE || counts.contains_key(&one) {
-            *counts.entry(one).or_default() += 1.0;
-        }
-    }
-}
-
-impl Beside {
-    fn fade(&mut self) {
-        self.working *= FADE;
-        fade(&mut self.ran);
-        fade(&mut self.asked);
-    }
-
-    /// Notes who rests until it is asked for something.
-    fn rest(&mut self, resting: impl Iterator<Item = u32>) {
-        count(&mut self.asked, resting);
-    }
-
-    /// Whether a process works ahead of the loop, and not on request.
-    fn is_ahead(&self, pid: u32) -> bool {
-        let asked = self.asked.get(&pid).copied().unwrap_or(0.0);
-        self.process(pid) >= AHEAD && asked < (ASKED * self.working).max(ASKED_BY_CHANCE)
-    }
-
-    fn add(&mut self, running: impl Iterator<Item = (u32, u32)>) {
-        self.working += 1.0;
-        count(&mut self.ran, running);
-    }
-
-    /// The part of the loop's working time in which some thread of a process ran.
-    fn process(&self, pid: u32) -> f64 {
-        let of_process = self.ran.iter().filter(|((of, _), _)| *of == pid).map(|(_, ran)| *ran);
-        let ran = of_process.fold(0.0, f64::max);
-        ((ran + PRIOR.1) / (self.working + PRIOR.0)).min(1.0)
-    }
-}
-
 /// What one sample's chain says about the loop's activity, where the wait itself does not.
 fn activity(
     ways: &[Way],
@@ -141,6 +71,12 @@ fn activity(
         *shares.entry(of).or_default() += way.share;
     }
     shares.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(activity, _)| activity)
+}
+
+/// The first hop of a way into each other process.
+fn foreign_hops(way: &Way, pid: u32) -> impl Iterator<Item = &Hop> {
+    let first = move |(at, hop): &(usize, &Hop)| !way.hops.iter().take(*at).any(|earlier| earlier.pid == hop.pid);
+    way.hops.iter().enumerate().filter(first).map(|(_, hop)| hop).filter(move |hop| hop.pid != pid)
 }
 
 /// Whether a way leads straight out of the process, to somebody who was found.
@@ -263,7 +199,7 @@ impl Chains {
             self.carries.iter_mut().map(|(id, carry)| (*id, carry)).collect();
         let followed = trainers.iter_mut().map(|trainer| {
             let carry = carries.remove(&trainer.id)?;
-            carry.beside.fade();
+            carry.beside.begin();
             carry.native.note(trainer.id.pid, graph);
             graph.set_native(trainer.id.pid, carry.native.tids());
             let devices = devices_of(trainer.id.pid);
@@ -288,12 +224,14 @@ impl Followed<'_> {
         let device = devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
         let (pid, tid) = (trainer.id.pid, trainer.tid);
         let found = graph.ways_of(pid, tid, device);
-        if found.iter().all(|way| way.hops.is_empty() && matches!(way.end, End::Cpu | End::Device | End::Timer)) {
-            carry.beside.add(graph.at_work((pid, tid)).into_iter());
-        }
-        carry.beside.rest(graph.asked(pid));
-        let said = activity(&found, graph, &carry.beside, (pid, tid, point.main));
+        let waits = found.iter().flat_map(|way| foreign_hops(way, pid).map(|hop| (hop.pid, way.share)));
+        let works =
+            found.iter().all(|way| way.hops.is_empty() && matches!(way.end, End::Cpu | End::Device | End::Timer));
+        // Who rests while the loop waits for a thread of its own may do so because what it made is still being handed over.
         let leaves: f64 = found.iter().filter(|way| leaves(way, pid)).map(|way| way.share).sum();
+        let resting = (works || leaves >= MOSTLY).then(|| graph.asked(pid)).into_iter().flatten();
+        carry.beside.add(waits, resting, works.then(|| graph.at_work((pid, tid))));
+        let said = activity(&found, graph, &carry.beside, (pid, tid, point.main));
         if let Some(known) = carry.said.get_mut(point.main.index()) {
             *known = (said, leaves >= MOSTLY);
         }

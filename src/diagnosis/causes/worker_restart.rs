@@ -17,8 +17,9 @@ pub(super) const CAUSE: Spec = Spec {
     meaning: "the set of workers is started anew again and again",
     rule: &[
         LOOP_LOSES,
-        "whole sets of workers were started twice within `restart`, and waits of `a_start` and more make at least \
-         `larger_half` of the waiting, taking batches over less than that",
+        "whole sets of workers were started twice within `restart`, and waits of `a_start` and more, one for each worker that \
+         was started, or any where sets come faster than workers are looked for, make at least `larger_half` of the waiting, taking batches over \
+         less than that",
         "or no worker lives long enough to be seen, and the loop is in torch's poll for workers at least `a_poll`, while less \
          than `larger_half` of what is lost is loading in this process or a wait of another kind",
     ],
@@ -35,7 +36,7 @@ pub(super) const CAUSE: Spec = Spec {
         // A whole set that is new within one window.
         let renewed = workers.count > 0 && workers.new >= workers.count.max(2);
         let restarts = case.known.restarts || renewed;
-        (restarts && waits_long(case)).then(|| case.of(Cause::WorkerRestart, EPOCHS))
+        (restarts && waits_long(case, workers)).then(|| case.of(Cause::WorkerRestart, EPOCHS))
     },
     signals: &[MAIN_WAIT, "start times of the worker processes (/proc/PID/stat)"],
     source: "torch.utils.data documentation: with persistent_workers=False the workers end with each epoch; a \
@@ -51,10 +52,16 @@ pub(super) const CAUSE: Spec = Spec {
     ..Spec::of(Class::DataLoader)
 };
 
-/// The loop waits as for a set that starts: once for long, rather than for a little at each batch, or in taking batches over.
-fn waits_long(case: &Case<'_>) -> bool {
+/// The loop waits as for a set that starts: a few times for long, rather than for as much at each batch, or in taking batches
+/// over.
+fn waits_long(case: &Case<'_>, workers: &Workers) -> bool {
     let takes_over = case.main.share(Activity::Receiving) >= LARGER_HALF.value * case.lost;
-    let all: f64 = case.main.waits_s.iter().sum();
-    let long: f64 = case.main.waits_s.iter().filter(|wait| **wait >= A_START.value).sum();
+    // Where sets come faster than they are looked for each wait may be for one; else each worker of a set keeps it waiting once.
+    let each = workers.sets.max(1).saturating_mul(workers.count.max(1));
+    let starts = if workers.in_quick_sets { usize::MAX } else { each };
+    let mut waits = case.main.waits_s.clone();
+    waits.sort_by(|a, b| b.total_cmp(a));
+    let all: f64 = waits.iter().sum();
+    let long: f64 = waits.iter().take(starts).filter(|wait| **wait >= A_START.value).sum();
     !takes_over && (all <= 0.0 || long >= LARGER_HALF.value * all)
 }

@@ -156,7 +156,10 @@ impl Chain {
             for peer in &one.peers {
                 match chain.peers.iter_mut().find(|known| known.pid == peer.pid) {
                     Some(known) => {
-                        known.loader = peer.loader;
+                        // One that has ended meanwhile is what it was.
+                        if peer.inside || !known.inside {
+                            known.loader = peer.loader;
+                        }
                         let new = peer.addresses.iter().filter(|address| !known.addresses.contains(address));
                         let new: Vec<_> = new.cloned().collect();
                         known.addresses.extend(new);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Mean, Span};
+use super::{Mean, QUICK_SETS, Span};
 use crate::diagnosis::code::worker_stages;
 use crate::diagnosis::parts::{Stages, WorkerVerdict};
 use crate::diagnosis::stats::{self, round};
@@ -37,8 +37,11 @@ pub(in crate::diagnosis) struct Workers {
     pub socket_wait: f64,
     /// Active threads per worker.
     pub active_threads: f64,
-    /// Workers that appeared during the window.
+    /// Workers that appeared during the window, and in how many frames.
     pub new: usize,
+    pub sets: usize,
+    /// Sets of them come faster than they are looked for.
+    pub in_quick_sets: bool,
     /// The busiest worker's active share, and the median worker's.
     pub busiest: (f64, f64),
     /// CPU use of the worker processes together, helper threads included, cores.
@@ -81,15 +84,17 @@ impl Workers {
         let mut resting = resting(span);
         resting.extend(of_other_loaders(span, &alive));
         let alive: Vec<_> = alive.into_iter().filter(|worker| !resting.contains(&worker.id)).collect();
-        let (mut all, mut threads, mut new) = (Means::default(), Mean::default(), 0);
+        let (mut all, mut threads, mut new, mut sets) = (Means::default(), Mean::default(), 0, 0);
         let mut by_worker: BTreeMap<ProcessId, Means> = BTreeMap::new();
         for (at, frame) in span.frames.iter().enumerate() {
+            let before = new;
             for worker in span.workers(frame).filter(|worker| !resting.contains(&worker.id)) {
                 all.add(worker, frame.seconds);
                 by_worker.entry(worker.id).or_default().add(worker, frame.seconds);
                 threads.add(Some(f64::from(worker.active_threads)), frame.seconds);
                 new += usize::from(worker.new && at > 0);
             }
+            sets += usize::from(new > before);
         }
         let [busy, io_wait, runnable, idle, disk_wait, socket_wait] = all.shares.map(Mean::get);
         let actives: Vec<f64> =
@@ -129,6 +134,8 @@ impl Workers {
             socket_wait: socket_wait.unwrap_or(0.0),
             active_threads: threads.get().unwrap_or(1.0),
             new,
+            sets,
+            in_quick_sets: sets as f64 >= QUICK_SETS * span.frames.len() as f64,
             busiest: (
                 actives.iter().copied().max_by(f64::total_cmp).unwrap_or_default(),
                 stats::quantile(&actives, 0.5).unwrap_or(0.0),

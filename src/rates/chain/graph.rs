@@ -4,10 +4,10 @@ mod children;
 mod descriptors;
 mod follow;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::Beside;
+use super::beside::Beside;
 use super::paths::{Hop, Peer};
 use super::ways::Way;
 use crate::rates::wait::Wait;
@@ -225,9 +225,9 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Threads that are at work at this round, but for the loop's own: they run, or wait for a disk or for an answer from
-    /// elsewhere, as whoever fetches ahead does.
-    pub(in crate::rates::chain) fn at_work(&self, (trainer, tid): (u32, u32)) -> Vec<(u32, u32)> {
+    /// Processes with a thread that is at work at this round, the loop's own but for it: they run, or wait for a disk or for
+    /// an answer from elsewhere, as whoever fetches ahead does.
+    pub(in crate::rates::chain) fn at_work(&self, (trainer, tid): (u32, u32)) -> BTreeSet<u32> {
         let fetches = |thread: &Thread<'_>| {
             let elsewhere = |channel: &Channel| channel.remote.is_some() && !channel.writers.contains(&trainer);
             self.waits_on(thread).any(|(_, channel)| elsewhere(channel))
@@ -237,7 +237,7 @@ impl<'a> Graph<'a> {
             Wait::Socket => thread.pid != trainer && fetches(thread),
             _ => false,
         };
-        self.threads.iter().filter(works).map(|thread| (thread.pid, thread.tid)).collect()
+        self.threads.iter().filter(works).map(|thread| thread.pid).collect()
     }
 
     /// Begins again at the first round.

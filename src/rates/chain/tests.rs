@@ -784,13 +784,6 @@ fn threads_that_come_and_go_leave_nothing_behind() {
         frame.trainers[0].chain.iter().for_each(adds_up);
     }
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
-    let mut beside = Beside::default();
-    for at in 0..2000 {
-        beside.add([(1, at)].into_iter());
-    }
-    assert!(beside.ran.len() <= BESIDE);
-    (0..60).for_each(|_| beside.fade());
-    assert_eq!(beside.ran.len(), 0);
 }
 
 /// One of everything that a thread may be seen doing.

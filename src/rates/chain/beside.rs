@@ -1,0 +1,165 @@
+//! Which processes work ahead of the loop, as loaders do, and which on request, as services do.
+//!
+//! A service rests while the loop works; a loader that is too slow works then too, and never rests. What a process does while
+//! nobody waits for it says nothing about that: a loader that has filled its queue rests like a service. So what is seen in a
+//! tick counts by how long the loop waited for the process in it.
+
+use std::collections::HashMap;
+
+/// Most processes of which is kept whether they work beside the loop.
+const BESIDE: usize = 512;
+/// What older ticks count against the newest.
+const FADE: f64 = 0.8;
+/// Before anything is seen a process of the job counts as one that works ahead: so many samples of the loop at work, and in
+/// so many of them it ran.
+const PRIOR: (f64, f64) = (1.5, 1.2);
+/// Whoever works in this part of the loop's own time and more, 0–1, does so ahead of it and not on request.
+const AHEAD: f64 = 0.6;
+/// Whoever rests until it is asked for this part of the loop's own time and more, 0–1, works on request. Loaders were measured
+/// at 0.00, environments at 0.1 and more …
+const ASKED: f64 = 0.05;
+/// … but for so many samples of it, which may be chance.
+const ASKED_BY_CHANCE: f64 = 1.5;
+
+/// What was seen of one process, in samples.
+#[derive(Debug, Default, Clone, Copy)]
+struct Counts {
+    /// The loop was at work, or its thread was.
+    working: f64,
+    /// Of these, in so many some thread of the process ran.
+    ran: f64,
+    /// It rested until it is asked for something.
+    asked: f64,
+}
+
+impl Counts {
+    /// These and others, each of which counts so much.
+    fn plus(self, other: Self, weight: f64) -> Self {
+        Self {
+            working: other.working.mul_add(weight, self.working),
+            ran: other.ran.mul_add(weight, self.ran),
+            asked: other.asked.mul_add(weight, self.asked),
+        }
+    }
+}
+
+/// What was seen of one process in the newest tick, in samples.
+#[derive(Debug, Default)]
+struct Seen {
+    ran: f64,
+    asked: f64,
+    waited: f64,
+}
+
+/// Who works beside the loop: what spans ticks.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    known: HashMap<u32, Counts>,
+    newest: HashMap<u32, Seen>,
+    /// Samples of the newest tick, and those of them in which the loop was at work.
+    samples: f64,
+    working: f64,
+}
+
+impl Beside {
+    /// Begins a tick.
+    pub(super) fn begin(&mut self) {
+        self.known.values_mut().for_each(|known| *known = Counts::default().plus(*known, FADE));
+        for pid in self.newest.keys().copied().collect::<Vec<_>>() {
+            let counts = self.counts(pid);
+            if self.known.len() < BESIDE || self.known.contains_key(&pid) {
+                self.known.insert(pid, counts);
+            }
+        }
+        // Counts never exceed what one tick adds by much, so what is below this is from long ago.
+        self.known.retain(|_, known| known.working > 0.01 || known.asked > 0.01);
+        self.newest.clear();
+        (self.samples, self.working) = (0.0, 0.0);
+    }
+
+    /// Notes a sample of the loop: whom it waits for and how much of the sample, 0–1; who rests until it is asked; and, where
+    /// the loop itself is at work, who runs beside it.
+    pub(super) fn add(
+        &mut self,
+        waits: impl Iterator<Item = (u32, f64)>,
+        resting: impl Iterator<Item = u32>,
+        running: Option<impl IntoIterator<Item = u32>>,
+    ) {
+        self.samples += 1.0;
+        waits.for_each(|(pid, share)| self.seen(pid, |seen| seen.waited += share));
+        resting.for_each(|pid| self.seen(pid, |seen| seen.asked += 1.0));
+        if let Some(running) = running {
+            self.working += 1.0;
+            running.into_iter().for_each(|pid| self.seen(pid, |seen| seen.ran += 1.0));
+        }
+    }
+
+    fn seen(&mut self, pid: u32, count: impl FnOnce(&mut Seen)) {
+        if self.newest.len() < BESIDE || self.newest.contains_key(&pid) {
+            count(self.newest.entry(pid).or_default());
+        }
+    }
+
+    /// What is known of a process, the newest tick included.
+    fn counts(&self, pid: u32) -> Counts {
+        let known = self.known.get(&pid).copied().unwrap_or_default();
+        let Some(seen) = self.newest.get(&pid).filter(|seen| seen.waited > 0.0) else { return known };
+        let newest = Counts { working: self.working, ran: seen.ran, asked: seen.asked };
+        known.plus(newest, seen.waited / self.samples)
+    }
+
+    /// Whether a process works ahead of the loop, and not on request.
+    pub(super) fn is_ahead(&self, pid: u32) -> bool {
+        let counts = self.counts(pid);
+        let works = (counts.ran + PRIOR.1) / (counts.working + PRIOR.0);
+        works >= AHEAD && counts.asked < (ASKED * counts.working).max(ASKED_BY_CHANCE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOADER: u32 = 7;
+
+    /// A tick of ten samples, in so many of which the loop waits for the process; while it works the process rests or not.
+    fn tick(beside: &mut Beside, waits: u32, rests: bool) {
+        beside.begin();
+        for sample in 0..10 {
+            let waits = (sample < waits).then_some((LOADER, 1.0));
+            let resting = (waits.is_none() && rests).then_some(LOADER);
+            let running = waits.is_none().then_some((!rests).then_some(LOADER));
+            beside.add(waits.into_iter(), resting.into_iter(), running);
+        }
+    }
+
+    #[test]
+    fn a_service_rests_while_the_loop_works_and_a_loader_does_not() {
+        let (mut loader, mut service) = (Beside::default(), Beside::default());
+        assert!(loader.is_ahead(LOADER));
+        (0..3).for_each(|_| tick(&mut loader, 6, false));
+        (0..3).for_each(|_| tick(&mut service, 6, true));
+        assert!(loader.is_ahead(LOADER));
+        assert!(!service.is_ahead(LOADER));
+    }
+
+    #[test]
+    fn what_a_loader_did_while_nobody_waited_for_it_says_nothing() {
+        let mut beside = Beside::default();
+        (0..20).for_each(|_| tick(&mut beside, 0, true));
+        tick(&mut beside, 6, false);
+        assert!(beside.is_ahead(LOADER));
+    }
+
+    #[test]
+    fn no_more_than_a_bound_is_known_and_all_of_it_is_forgotten() {
+        let mut beside = Beside::default();
+        for pid in 0..2000 {
+            beside.add(std::iter::once((pid, 1.0)), std::iter::empty(), Some([pid]));
+        }
+        beside.begin();
+        assert_eq!(beside.known.len(), BESIDE);
+        (0..60).for_each(|_| beside.begin());
+        assert_eq!(beside.known.len(), 0);
+    }
+}
