@@ -286,6 +286,7 @@ impl JobReader {
                 library: process.library.is_some(),
                 rank: process.is_rank(),
                 works: process.works(),
+                joins: process.library.is_some() && process.joins(),
                 device: !process.gpu_minors.is_empty() || self.gpu_pids.contains(pid),
             })
             .collect();

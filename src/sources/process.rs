@@ -19,6 +19,8 @@ const LONGEST_COMMAND: usize = 4096;
 /// A process that starts ranks and looks after them computes for less than this share of the time: torchrun looks every
 /// 0.1 s, and takes 0.01.
 const WORKS: f64 = 0.05;
+/// A thread that wakes less often a second than this rests: a loop wakes for each batch or answer.
+const RESTS_S: f64 = 0.1;
 /// A thread's name is read again this many times after it was first seen: names are set after the start.
 const NAME_READS: u8 = 4;
 
@@ -251,6 +253,14 @@ impl Process {
     /// Its main thread computes: it does more than to wait for others.
     pub fn works(&self) -> bool {
         self.threads.iter().any(|thread| thread.role == ThreadRole::Main && thread.pace.cpu >= WORKS)
+    }
+
+    /// Its main thread waits for the end of a child (`do_wait`, kernel/exit.c), and has not woken meanwhile.
+    pub fn joins(&self) -> bool {
+        let mut main = self.threads.iter().filter(|thread| thread.role == ThreadRole::Main);
+        let rests = |pace: Pace| pace != Pace::default() && pace.timeslices_s < RESTS_S;
+        main.any(|thread| rests(thread.pace))
+            && read_once(self.folder.join("wchan"), 64).is_ok_and(|at| at == b"do_wait")
     }
 
     /// I/O counters of one thread, read afresh.

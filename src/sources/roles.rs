@@ -4,7 +4,7 @@
 //! workers are known by their kinship: forks or re-executions of the trainer's own program, or `multiprocessing`
 //! children. A trainer is the process that such workers serve, or that holds a device, or that has threads of collectives or
 //! autograd: a rank, however it was started; or that has a machine-learning library mapped. With none of these it is the target
-//! itself.
+//! itself. One that does nothing but to wait for the end of such processes is none: they train.
 
 use std::collections::BTreeMap;
 use std::iter::successors;
@@ -33,6 +33,8 @@ pub struct Facts<'a> {
     pub rank: bool,
     /// Its main thread computes.
     pub works: bool,
+    /// Its main thread waits for the end of a child, and for nothing else.
+    pub joins: bool,
 }
 
 /// Ancestors that are looked at: a reused PID could close a ring.
@@ -162,6 +164,21 @@ fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>
     if found.is_empty() {
         found.push(end_of_chain(target, facts));
     }
+    // Who only waits for the end of such children started them to train (a model in shared memory that several train).
+    for joins in facts.iter().filter(|fact| fact.joins) {
+        let children = facts.iter().filter(|fact| {
+            fact.library
+                && !is_torch_worker(fact)
+                && !is_helper(fact, by_pid)
+                && ancestors(fact, by_pid).find(|above| above.library).is_some_and(|above| above.pid == joins.pid)
+                && is_kin(fact, joins)
+        });
+        let children: Vec<u32> = children.map(|fact| fact.pid).collect();
+        if !children.is_empty() && found.contains(&joins.pid) {
+            found.retain(|pid| *pid != joins.pid);
+            found.extend(children);
+        }
+    }
     found.sort_unstable();
     found.dedup();
     found
@@ -250,6 +267,26 @@ mod tests {
             fact(12, 10, "pt_data_worker", "python train.py"),
         ];
         assert_eq!(words(&assign(10, &facts)), ["trainer", "worker", "worker"]);
+    }
+
+    #[test]
+    fn who_only_waits_for_the_end_of_its_children_trains_nothing() {
+        let spawned = "python -c from multiprocessing.spawn import spawn_main; spawn_main(8)";
+        let library = |fact| Facts { library: true, ..fact };
+        let mut facts = [
+            library(fact(10, 1, "python", "python hogwild.py")),
+            fact(11, 10, "python", "python -c from multiprocessing.resource_tracker import main;main(5)"),
+            library(fact(12, 10, "python", spawned)),
+            library(fact(13, 10, "python", "python hogwild.py")),
+            library(fact(14, 13, "python", "python hogwild.py")),
+        ];
+        assert_eq!(words(&assign(10, &facts)), ["trainer", "helper", "worker", "worker", "worker"]);
+        facts[0].joins = true;
+        assert_eq!(words(&assign(10, &facts)), ["launcher", "helper", "trainer", "trainer", "worker"]);
+        // A command that each sample starts anew has no library.
+        facts[2].library = false;
+        facts[3].library = false;
+        assert_eq!(words(&assign(10, &facts[..4])), ["trainer", "helper", "worker", "worker"]);
     }
 
     #[test]

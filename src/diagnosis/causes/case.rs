@@ -63,6 +63,7 @@ thresholds! {
     NO_LEAD = 0.55, "of the confidence", "the next part is as large: it may be that one as well";
     GUESSED = 0.80, "of the confidence", "whom a thread waits for was told from kernel functions and open descriptors, not from the call itself";
     LEAD = 0.30, "share", "so far ahead of the next part no window's error reaches";
+    MODEL_AHEAD = 0.50, "share", "a model that computes for three quarters of the time and more, and batches for the rest at most";
     AHEAD_OF_WAITS = 0.20, "share", "100 stacks know the difference of two shares of a half and a quarter to within 17 points (two standard errors)";
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
@@ -101,8 +102,9 @@ fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> 
 }
 
 /// The loop's own work costs it so much more than its waits for batches that no window's error reaches: that is what to change
-/// first. Without a device in use the model's part of it is no loss, it is the training. Stacks are needed: without them taking
-/// batches over, and loading them in this process, look like work.
+/// first. Without a device in use the model's part of it is no loss, it is the training, unless it is nearly all that the loop does:
+/// then the missing device is what it costs. Stacks are needed: without them taking batches over, and loading them in this
+/// process, look like work.
 pub(in crate::diagnosis) fn own_work_leads(window: &Features) -> bool {
     let Some((main, stacks)) = window.main.as_ref().and_then(|main| Some((main, main.stacks.as_ref()?))) else {
         return false;
@@ -111,7 +113,9 @@ pub(in crate::diagnosis) fn own_work_leads(window: &Features) -> bool {
         Some(_) => main.shares.host_busy.min(window.device_idle()),
         None => main.shares.host_busy - stacks.shares.of_model(),
     };
-    own - window.lost_wait() >= AHEAD_OF_WAITS.value
+    let lost = window.lost_wait();
+    let model_leads = window.gpu.is_none() && stacks.shares.of_model() - lost >= MODEL_AHEAD.value;
+    own - lost >= AHEAD_OF_WAITS.value || model_leads
 }
 
 impl<'a> Case<'a> {

@@ -15,7 +15,7 @@ pub(super) const CAUSE: Spec = Spec {
         SHORT_OF_CPU,
         "the allowed CPUs are in use `cores_full`, or the workers queue at least `run_delay` of their runnable time",
         "other processes use less than `neighbour`, and there are fewer than `too_many_workers`",
-        "without a device and workers: `oversubscribed` threads are active, fewer than `own_threads` in each process",
+        "without a device in use and workers: `oversubscribed` threads are active, fewer than `own_threads` in each process",
     ],
     judge: |case| {
         let queueing = starvation::queueing(case)?;
@@ -23,8 +23,7 @@ pub(super) const CAUSE: Spec = Spec {
         let saturated = match case.loss {
             Loss::Workers(_) => true,
             // Full cores are what training on the CPU looks like, but not with many processes.
-            Loss::NoDevice => queueing.full && crowd.is_some(),
-            _ => queueing.full,
+            _ => queueing.full && (case.window.gpu.is_some() || crowd.is_some()),
         };
         let judgement = saturated.then(|| Judgement::of(Cause::CoresSaturated, queueing.confidence))?;
         let more = crowd == Some(Crowd::Processes) && case.slow_workers().is_none();
