@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::sample::{
-    AddressesSample, GpuSample, HostSample, JobSample, NeighboursSample, SourceState, SourceStatus, Sources,
-    StackWindow, StacksSample, StorageSample,
+    AddressesSample, GpuSample, HostSample, JobSample, NeighboursSample, ProcessId, SourceState, SourceStatus,
+    Sources, StackWindow, StacksSample, StorageSample,
 };
 
 /// A call that has been outstanding for longer counts as hung, nanoseconds. NVML calls on a healthy driver take
@@ -16,6 +16,8 @@ const HUNG_NS: u64 = 3_000_000_000;
 
 /// Windows of stacks kept until the next sample; with intervals of minutes the first of each are enough.
 const WINDOWS: usize = 16;
+/// Most processes of which is kept that they train.
+const TRAINING: usize = 1024;
 
 /// What is shared between the source threads and the assembler.
 #[derive(Debug, Default)]
@@ -49,6 +51,8 @@ pub struct Values {
 pub struct StacksSlot {
     /// Oldest first, at most [`WINDOWS`].
     windows: Vec<StackWindow>,
+    /// Processes that have been seen in a backward pass, at most [`TRAINING`].
+    training: Vec<ProcessId>,
     /// How the source stands.
     pub status: SourceStatus,
 }
@@ -56,10 +60,18 @@ pub struct StacksSlot {
 impl StacksSlot {
     /// A window has ended.
     pub fn add(&mut self, window: StackWindow) {
+        if window.shows_backward() && self.training.len() < TRAINING && !self.training.contains(&window.process) {
+            self.training.push(window.process);
+        }
         if self.windows.len() < WINDOWS {
             self.windows.push(window);
         }
         self.status = SourceStatus { state: SourceState::Fresh, ..SourceStatus::default() };
+    }
+
+    /// The processes that have been seen in a backward pass.
+    pub fn training(&self) -> Vec<ProcessId> {
+        self.training.clone()
     }
 
     /// What has ended since the last call.

@@ -93,6 +93,7 @@ fn watch_job(mut job: JobReader, options: &Options, latest: &Latest, stop: &Atom
                 cpus = allowed_cpus(&options.roots, options.pid);
             }
             job.set_gpu_pids(latest.values().gpu_pids());
+            job.set_training(latest.values().stacks.training());
             let mut sample = job.read(now_ns);
             sample.sampler = sampler.take();
             let outside = job.outside();

@@ -44,6 +44,17 @@ pub struct StackWindow {
     pub threads: Vec<ThreadStacks>,
 }
 
+impl StackWindow {
+    /// Whether torch's backward pass was seen (`_engine_run_backward`, torch/autograd/graph.py): only who trains runs one.
+    #[must_use]
+    pub fn shows_backward(&self) -> bool {
+        let backward = |frame: &StackFrame| {
+            &*frame.function == "_engine_run_backward" && frame.file.ends_with("torch/autograd/graph.py")
+        };
+        self.frames.iter().any(backward)
+    }
+}
+
 /// One place in the code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StackFrame {

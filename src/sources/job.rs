@@ -60,6 +60,7 @@ pub struct JobReader {
     session: (i64, i64),
     processes: BTreeMap<u32, Process>,
     gpu_pids: Vec<u32>,
+    training: Vec<ProcessId>,
     /// Processes outside of the job that something of it waits for.
     outside: BTreeMap<u32, Process>,
     access: JobAccess,
@@ -101,6 +102,7 @@ impl JobReader {
             other_namespace: other_namespace(proc_root, &folder) || target.in_other_namespace(),
             processes: BTreeMap::from([(pid, target)]),
             gpu_pids: Vec::new(),
+            training: Vec::new(),
             outside: BTreeMap::new(),
             reads: 0,
             alive: true,
@@ -123,6 +125,11 @@ impl JobReader {
     /// Tells which PIDs NVML lists, so that a trainer is known by its use of a device.
     pub fn set_gpu_pids(&mut self, pids: Vec<u32>) {
         self.gpu_pids = pids;
+    }
+
+    /// Tells which processes have been seen in a backward pass.
+    pub fn set_training(&mut self, training: Vec<ProcessId>) {
+        self.training = training;
     }
 
     /// Tells which processes outside of the job hold the other end of something that it waits for. They are read and
@@ -286,7 +293,9 @@ impl JobReader {
                 library: process.library.is_some(),
                 rank: process.is_rank(),
                 works: process.works(),
-                joins: process.library.is_some() && process.joins(),
+                rests: process.rests(),
+                joins: process.library.is_some() && process.rests() && process.joins(),
+                trains: self.training.contains(&process.id),
                 device: !process.gpu_minors.is_empty() || self.gpu_pids.contains(pid),
             })
             .collect();

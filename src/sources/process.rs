@@ -255,12 +255,19 @@ impl Process {
         self.threads.iter().any(|thread| thread.role == ThreadRole::Main && thread.pace.cpu >= WORKS)
     }
 
-    /// Its main thread waits for the end of a child (`do_wait`, kernel/exit.c), and has not woken meanwhile.
-    pub fn joins(&self) -> bool {
+    /// Its main thread has hardly woken of late: neither for batches nor for answers.
+    pub fn rests(&self) -> bool {
         let mut main = self.threads.iter().filter(|thread| thread.role == ThreadRole::Main);
-        let rests = |pace: Pace| pace != Pace::default() && pace.timeslices_s < RESTS_S;
-        main.any(|thread| rests(thread.pace))
-            && read_once(self.folder.join("wchan"), 64).is_ok_and(|at| at == b"do_wait")
+        main.any(|thread| {
+            let pace = thread.pace;
+            // Who computes without a break does not wake either.
+            pace != Pace::default() && pace.timeslices_s < RESTS_S && pace.cpu < Pace::CPU
+        })
+    }
+
+    /// Its main thread waits for the end of a child (`do_wait`, kernel/exit.c).
+    pub fn joins(&self) -> bool {
+        read_once(self.folder.join("wchan"), 64).is_ok_and(|at| at == b"do_wait")
     }
 
     /// I/O counters of one thread, read afresh.

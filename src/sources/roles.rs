@@ -33,8 +33,12 @@ pub struct Facts<'a> {
     pub rank: bool,
     /// Its main thread computes.
     pub works: bool,
-    /// Its main thread waits for the end of a child, and for nothing else.
+    /// Its main thread has hardly woken of late.
+    pub rests: bool,
+    /// It rests until a child ends.
     pub joins: bool,
+    /// Its stacks have shown a backward pass.
+    pub trains: bool,
 }
 
 /// Ancestors that are looked at: a reused PID could close a ring.
@@ -164,18 +168,22 @@ fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>
     if found.is_empty() {
         found.push(end_of_chain(target, facts));
     }
-    // Who only waits for the end of such children started them to train (a model in shared memory that several train).
-    for joins in facts.iter().filter(|fact| fact.joins) {
+    // Who only waits for the end of such children started them to train (a model in shared memory that several train). In other
+    // calls than wait4 only the stacks of one of them tell.
+    for parent in facts.iter().filter(|fact| fact.rests) {
         let children = facts.iter().filter(|fact| {
             fact.library
                 && !is_torch_worker(fact)
                 && !is_helper(fact, by_pid)
-                && ancestors(fact, by_pid).find(|above| above.library).is_some_and(|above| above.pid == joins.pid)
-                && is_kin(fact, joins)
+                && ancestors(fact, by_pid)
+                    .find(|above| above.library && !is_helper(above, by_pid))
+                    .is_some_and(|above| above.pid == parent.pid)
+                && is_kin(fact, parent)
         });
+        let train = parent.joins || children.clone().any(|child| child.trains);
         let children: Vec<u32> = children.map(|fact| fact.pid).collect();
-        if !children.is_empty() && found.contains(&joins.pid) {
-            found.retain(|pid| *pid != joins.pid);
+        if train && !children.is_empty() && found.contains(&parent.pid) {
+            found.retain(|pid| *pid != parent.pid);
             found.extend(children);
         }
     }
@@ -281,7 +289,11 @@ mod tests {
             library(fact(14, 13, "python", "python hogwild.py")),
         ];
         assert_eq!(words(&assign(10, &facts)), ["trainer", "helper", "worker", "worker", "worker"]);
-        facts[0].joins = true;
+        facts[0].rests = true;
+        assert_eq!(words(&assign(10, &facts)), ["trainer", "helper", "worker", "worker", "worker"], "or for batches");
+        facts[3].trains = true;
+        assert_eq!(words(&assign(10, &facts)), ["launcher", "helper", "trainer", "trainer", "worker"]);
+        (facts[0].joins, facts[3].trains) = (true, false);
         assert_eq!(words(&assign(10, &facts)), ["launcher", "helper", "trainer", "trainer", "worker"]);
         // A command that each sample starts anew has no library.
         facts[2].library = false;

@@ -819,6 +819,11 @@ LABELS: tuple[Label, ...] = (
         "library_cases:metrics_on_the_cpu", also_causes=("cpu-training",), wait=FED, lost=(0.5, 1.0),
     ),
     Label(
+        "shared-model", "cpu", "cpu-training",
+        "two processes train one model in shared memory on the CPU; the one that is watched only waits for their end",
+        "library_cases:shared_model", also_causes=("cores-saturated", "thread-oversubscription"), wait=FED,
+    ),
+    Label(
         "rate-limit", "unknown", None,
         "a token bucket: the loop sleeps for three quarters of each step",
         "library_cases:rate_limit", also=(("balanced", None), ("idle", None)), wait=FED, lost=LOST, busy=IDLE_DEVICE, held_out=True,

@@ -333,6 +333,31 @@ def area_under_curve(kept: list[tuple[float, bool]]) -> float:
     return right / max(1, total * (len(kept) - total))
 
 
+def shared_model(job: Job) -> None:
+    """Two processes train one model in shared memory; this one only waits for their end, as Hogwild's example does."""
+    network = torch.nn.Sequential(torch.nn.Linear(512, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 512))
+    network.share_memory()
+    context, parent = multiprocessing.get_context("fork"), os.getpid()
+    children = [context.Process(target=train_shared, args=(job, network, number == 0, parent)) for number in range(2)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+
+
+def train_shared(job: Job, network: torch.nn.Module, logs: bool, parent: int) -> None:
+    """One of the processes, on a thread of its own; the first one writes the truth."""
+    die_with_parent(parent)
+    one_thread()
+    optimizer = torch.optim.SGD(network.parameters(), 0.01)
+    feed = (torch.rand(512, 512) for _ in itertools.count())
+    for batch in job.batches(feed) if logs else itertools.takewhile(lambda _: not job.over(), feed):
+        loss = torch.nn.functional.mse_loss(network(batch), batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
 class TokenBucket:
     """So many steps a second and no more."""
 

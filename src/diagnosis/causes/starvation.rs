@@ -133,6 +133,10 @@ pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
     let full = cpu.full.is_some_and(|full| full >= CORES_FULL);
     let queues = wanted.reaches(RUN_DELAY);
     let rest = wanted.runnable < AT_WORK;
+    // Who has nothing to do for longer than he queues is not short of CPUs.
+    if !full && workers.is_some_and(|workers| workers.idle >= WORKERS_IDLE && workers.idle > wanted.queued) {
+        return None;
+    }
     if case.undisturbed || !may_be(case) || !(queues || full && !rest) {
         return None;
     }
