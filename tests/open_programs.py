@@ -191,7 +191,7 @@ def judged(name: str, program: Program, checkouts: str, monitor: Monitor, durati
         result = "unknown"
     else:
         result = "WRONG AND SURE" if verdict["confidence"] >= SURE else "wrong"
-    return f"{said[0]}/{said[1] or '-':24} {verdict['confidence']:.2f}  {result:12} {program.why}"
+    return f"{said[0] + '/' + (said[1] or '-'):31} {verdict['confidence']:.2f}  {result:14}  {program.why}"
 
 
 def main() -> int:
