@@ -28,7 +28,7 @@ ROOT = os.path.dirname(TESTS)
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
 from evaluation.monitor import Monitor, MonitorFailed  # noqa: E402
-from launch import die_with_parent  # noqa: E402
+from launch import die_with_parent, end_group  # noqa: E402
 
 #: A verdict this sure has to be right.
 SURE = 0.8
@@ -176,11 +176,7 @@ def judged(name: str, program: Program, checkouts: str, monitor: Monitor, durati
                 "", "diagnose", "--pid", str(job.pid), "--duration", f"{duration:g}s", "--json", timeout=duration + PATIENCE_S
             )
         finally:
-            try:
-                os.killpg(job.pid, 9)
-            except ProcessLookupError:
-                pass
-            job.wait()
+            end_group(job)
     verdict = json.loads(answer)
     said = (verdict["class"], verdict["cause"])
     if said in program.answers:

@@ -92,8 +92,12 @@ fn watch_job(mut job: JobReader, options: &Options, latest: &Latest, stop: &Atom
             if tick.is_multiple_of(AFFINITY_EVERY) {
                 cpus = allowed_cpus(&options.roots, options.pid);
             }
-            job.set_gpu_pids(latest.values().gpu_pids());
-            job.set_training(latest.values().stacks.training());
+            let (gpu_pids, training) = {
+                let values = latest.values();
+                (values.gpu_pids(), values.stacks.training())
+            };
+            job.set_gpu_pids(gpu_pids);
+            job.set_training(training);
             let mut sample = job.read(now_ns);
             sample.sampler = sampler.take();
             let outside = job.outside();

@@ -257,6 +257,11 @@ impl<'a> Span<'a> {
         frame.workers.iter().filter(move |worker| only.is_none_or(|only| worker.trainer == only.pid))
     }
 
+    /// Whether sets of workers come and go too fast, where so many of the frames have new ones.
+    fn is_quick(&self, frames_with_new: usize) -> bool {
+        frames_with_new as f64 >= QUICK_SETS * self.frames.len() as f64
+    }
+
     fn mean(&self, value: impl Fn(&'a Frame) -> Option<f64>) -> Option<f64> {
         let mut mean = Mean::default();
         self.frames.iter().for_each(|frame| mean.add(value(frame), frame.seconds));
@@ -287,7 +292,7 @@ impl<'a> Span<'a> {
             lengths_s.extend(trainer.step_lengths_s.iter().map(|length| f64::from(*length)));
         }
         let new = self.frames.iter().filter(|frame| self.workers(frame).any(|worker| worker.new)).count();
-        let followed = (new as f64) < QUICK_SETS * self.frames.len() as f64;
+        let followed = !self.is_quick(new);
         // A loader that nothing is asked of, while the loop goes on without waiting, is not the one that feeds it.
         let other = count == Some(0) && polled < LARGER_HALF.value * seconds;
         let count = count.filter(|_| !other);

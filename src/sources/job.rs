@@ -294,7 +294,7 @@ impl JobReader {
                 rank: process.is_rank(),
                 works: process.works(),
                 rests: process.rests(),
-                joins: process.library.is_some() && process.rests() && process.joins(),
+                joins: process.library.is_some() && process.joins(),
                 trains: self.training.contains(&process.id),
                 device: !process.gpu_minors.is_empty() || self.gpu_pids.contains(pid),
             })

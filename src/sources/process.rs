@@ -265,9 +265,9 @@ impl Process {
         })
     }
 
-    /// Its main thread waits for the end of a child (`do_wait`, kernel/exit.c).
+    /// Its main thread rests until a child ends (`do_wait`, kernel/exit.c).
     pub fn joins(&self) -> bool {
-        read_once(self.folder.join("wchan"), 64).is_ok_and(|at| at == b"do_wait")
+        self.rests() && read_once(self.folder.join("wchan"), 64).is_ok_and(|at| at == b"do_wait")
     }
 
     /// I/O counters of one thread, read afresh.

@@ -171,20 +171,18 @@ fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>
     // Who only waits for the end of such children started them to train (a model in shared memory that several train). In other
     // calls than wait4 only the stacks of one of them tell.
     for parent in facts.iter().filter(|fact| fact.rests) {
-        let children = facts.iter().filter(|fact| {
-            fact.library
-                && !is_torch_worker(fact)
-                && !is_helper(fact, by_pid)
-                && ancestors(fact, by_pid)
-                    .find(|above| above.library && !is_helper(above, by_pid))
-                    .is_some_and(|above| above.pid == parent.pid)
-                && is_kin(fact, parent)
-        });
-        let train = parent.joins || children.clone().any(|child| child.trains);
-        let children: Vec<u32> = children.map(|fact| fact.pid).collect();
-        if train && !children.is_empty() && found.contains(&parent.pid) {
+        let is_child = |fact: &Facts<'_>| {
+            let nearest = ancestors(fact, by_pid).find(|above| above.library && !is_helper(above, by_pid));
+            nearest.is_some_and(|above| above.pid == parent.pid) && is_kin(fact, parent)
+        };
+        let children: Vec<&Facts<'_>> = facts
+            .iter()
+            .filter(|fact| fact.library && !is_torch_worker(fact) && !is_helper(fact, by_pid) && is_child(fact))
+            .collect();
+        let train = !children.is_empty() && (parent.joins || children.iter().any(|child| child.trains));
+        if train && found.contains(&parent.pid) {
             found.retain(|pid| *pid != parent.pid);
-            found.extend(children);
+            found.extend(children.iter().map(|child| child.pid));
         }
     }
     found.sort_unstable();

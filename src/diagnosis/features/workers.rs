@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Mean, QUICK_SETS, Span};
+use super::{Mean, Span};
 use crate::diagnosis::code::worker_stages;
 use crate::diagnosis::parts::{Stages, WorkerVerdict};
 use crate::diagnosis::stats::{self, round};
@@ -135,7 +135,7 @@ impl Workers {
             active_threads: threads.get().unwrap_or(1.0),
             new,
             sets,
-            in_quick_sets: sets as f64 >= QUICK_SETS * span.frames.len() as f64,
+            in_quick_sets: span.is_quick(sets),
             busiest: (
                 actives.iter().copied().max_by(f64::total_cmp).unwrap_or_default(),
                 stats::quantile(&actives, 0.5).unwrap_or(0.0),

@@ -21,10 +21,10 @@ const ASKED: f64 = 0.05;
 /// … but for so many samples of it, which may be chance.
 const ASKED_BY_CHANCE: f64 = 1.5;
 
-/// What was seen of one process, in samples.
+/// What was seen of one process, in samples. Older ticks fade, so a count stays below five ticks' samples.
 #[derive(Debug, Default, Clone, Copy)]
 struct Counts {
-    /// The loop was at work, or its thread was.
+    /// The loop was at work.
     working: f64,
     /// Of these, in so many some thread of the process ran.
     ran: f64,
@@ -46,8 +46,11 @@ impl Counts {
 /// What was seen of one process in the newest tick, in samples.
 #[derive(Debug, Default)]
 struct Seen {
+    /// As in [`Counts`].
     ran: f64,
+    /// As in [`Counts`].
     asked: f64,
+    /// The loop waited for it.
     waited: f64,
 }
 
@@ -71,7 +74,7 @@ impl Beside {
                 self.known.insert(pid, counts);
             }
         }
-        // Counts never exceed what one tick adds by much, so what is below this is from long ago.
+        // A tick adds whole samples, and a fifth fades with each: what is below this was last seen some twenty ticks ago.
         self.known.retain(|_, known| known.working > 0.01 || known.asked > 0.01);
         self.newest.clear();
         (self.samples, self.working) = (0.0, 0.0);
