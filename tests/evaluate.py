@@ -5,6 +5,7 @@
     python tests/evaluate.py --random 50 --seed 7  programs made at random, each of another seed
     python tests/evaluate.py --changing 30         the same, but what holds them back changes on the way
     python tests/evaluate.py --what-if             run what the first advice says, and compare with what it predicts
+    python tests/evaluate.py --spin                every wait for the device spins, as CUDA's do
     python tests/evaluate.py --no-ptrace           as an ordinary user under Yama sees it
     python tests/evaluate.py --slowdown            steps per second of the target, watched and alone
     python tests/evaluate.py --cost                trainmon's own CPU, memory and first frame
@@ -30,7 +31,7 @@ sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 from evaluation import cost, scoring, screen, slowdown, verdicts, whatif  # noqa: E402
 from evaluation.monitor import Monitor  # noqa: E402
 from labels import LABELS, Label, by_name  # noqa: E402
-from launch import Unavailable  # noqa: E402
+from launch import Unavailable, simulated_cuda  # noqa: E402
 
 QUICK_DURATION_S = 8.0
 
@@ -54,6 +55,7 @@ def arguments() -> argparse.Namespace:
     made.add_argument("--random", type=int, metavar="N", help="so many programs made at random")
     made.add_argument("--changing", type=int, metavar="N", help="so many made at random whose bottleneck moves")
     parser.add_argument("--seed", type=int, default=1, help="of the first of them (default: %(default)s)")
+    parser.add_argument("--spin", action="store_true", help="waits for the simulated device spin in native code")
     parser.add_argument("--no-stacks", action="store_true", help="passed on to trainmon")
     parser.add_argument("--no-ptrace", action="store_true", help="passed on to trainmon")
     parser.add_argument("--min-class", type=float, help="exit with 1 when the class accuracy is lower (0 to 1)")
@@ -70,6 +72,8 @@ def arguments() -> argparse.Namespace:
     args = parser.parse_args()
     if args.runs < 1 or args.pairs < 1 or args.duration <= 0 or args.segment <= 0:
         parser.error("--runs, --pairs, --duration and --segment must be positive")
+    if args.spin and not simulated_cuda():
+        parser.error("libsimulated_cuda.so not found, which --spin needs; cargo build --release --examples")
     return args
 
 
@@ -157,6 +161,8 @@ def main() -> int:
             return failed(f"{path} not found; cargo build --release --bins --examples")
     passed_on = tuple(name for name, on in (("--no-stacks", args.no_stacks), ("--no-ptrace", args.no_ptrace)) if on)
     monitor = Monitor(os.path.abspath(args.trainmon), os.path.abspath(library) if library else None, passed_on)
+    if args.spin:
+        os.environ["TRAINMON_SIMULATED_SYNC"] = "spin"
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:

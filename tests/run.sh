@@ -49,10 +49,10 @@ step 'tests'
 VIRTUAL_ENV="$(cd "$venv" && pwd)" cargo test --quiet
 
 step 'tests of the evaluation'
+cargo build --quiet --release --bins --examples
 "$venv/bin/python" -m unittest discover -s tests -p 'test_*.py'
 
 step 'evaluation, quick part'
-cargo build --quiet --release --bins --examples
 "$venv/bin/python" tests/evaluate.py --quick --min-class 0.75
 
 step 'all passed'

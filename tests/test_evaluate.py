@@ -8,13 +8,17 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
+from unittest import mock
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
 from evaluation import keeping  # noqa: E402
 import culprits  # noqa: E402
+import launch  # noqa: E402
 import random_plans  # noqa: E402
 import simulated_gpu  # noqa: E402
 import stages  # noqa: E402
@@ -533,6 +537,46 @@ class SimulatedGpu(unittest.TestCase):
         self.gpu.synchronize()
         self.assertEqual(self.word("neighbour_enqueued_ns"), 10_000_000)
         self.assertEqual(self.word("enqueued_ns"), 10_000_000)
+
+    def test_a_spin_is_native_and_lets_other_threads_run(self):
+        library = launch.simulated_cuda()
+        self.assertIsNotNone(library, "cargo build --release --examples builds it")
+        with mock.patch.dict(os.environ, {"TRAINMON_SIMULATED_CUDA": library, "TRAINMON_SIMULATED_SYNC": "spin"}):
+            gpu = simulated_gpu.SimulatedGpu(self.path)
+        counted, waits = 0, True
+
+        def count() -> None:
+            nonlocal counted
+            while waits:
+                counted += 1
+                time.sleep(0.001)
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        for _ in range(5):
+            gpu.launch(0.03)
+        began, used = time.monotonic(), time.thread_time()
+        gpu.wait_until_ahead(0.05)
+        self.assertAlmostEqual(time.monotonic() - began, 0.1, delta=0.03)
+        gpu.synchronize()
+        took, used = time.monotonic() - began, time.thread_time() - used
+        waits = False
+        thread.join()
+        self.assertGreaterEqual(took, 0.14)
+        self.assertGreater(counted, 10)
+        self.assertGreater(used, 0.2 * took)
+        self.assertAlmostEqual(gpu.synced_s, took, delta=0.02)
+        self.assertAlmostEqual(gpu.busy_s(), 0.15, places=6)
+        self.assertEqual((self.word("enqueued_ns"), self.word("sequence") % 2), (150_000_000, 0))
+        for _ in range(simulated_gpu.MAX_QUEUED_LAUNCHES + 50):
+            gpu.launch(0.0002)
+        self.assertGreater(gpu.synced_s, took + 0.005)
+        # Taken in turns with a neighbour the host does the waiting.
+        gpu.share_with(1, 0.5)
+        gpu.launch(0.01)
+        gpu.synchronize()
+        self.assertEqual(self.word("neighbour_enqueued_ns"), 10_000_000)
+        gpu._release()
 
     def test_release_gives_the_device_back(self):
         self.gpu._release()

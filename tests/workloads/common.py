@@ -138,7 +138,7 @@ class Job:
         """How many workers the loader gets: the workload's own number, unless this run tries another one."""
         return int(self.given.get("workers", usual))
 
-    def take_gpu(self, sync: str = "block", **fields: int) -> SimulatedGpu:
+    def take_gpu(self, sync: str | None = None, **fields: int) -> SimulatedGpu:
         """Claims the simulated device."""
         self.gpu = SimulatedGpu(self.device, sync=sync, **fields)
         return self.gpu

@@ -153,7 +153,7 @@ class Launched:
             stderr=subprocess.DEVNULL if output == subprocess.PIPE else subprocess.STDOUT,
             start_new_session=True,
             preexec_fn=prepare,
-            env={**os.environ, **self.label.env},
+            env={**os.environ, "TRAINMON_SIMULATED_CUDA": simulated_cuda() or "", **self.label.env},
             cwd=HERE,
         )
 
@@ -222,6 +222,13 @@ class Launched:
             group.remove()
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def simulated_cuda() -> str | None:
+    """The device's native calls: the library that the environment names, or that of a release build of the repository."""
+    built = os.path.join(os.path.dirname(os.path.dirname(HERE)), "target/release/examples/libsimulated_cuda.so")
+    library = os.environ.get("TRAINMON_SIMULATED_CUDA", built)
+    return library if os.path.exists(library) else None
 
 
 def remove_stale(data: str) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import atexit
 import collections
+import ctypes
+import functools
 import mmap
 import os
 import threading
@@ -97,24 +99,44 @@ def create(path: str, name: str = "Simulated H200", devices: int = 1) -> None:
     os.replace(path + ".new", path)
 
 
+@functools.cache
+def native(path: str) -> ctypes.CDLL:
+    """The library of simulated_cuda.rs."""
+    library = ctypes.CDLL(path)
+    library.simulated_new.argtypes = [ctypes.c_void_p]
+    library.simulated_new.restype = ctypes.c_void_p
+    library.simulated_launch.argtypes = [ctypes.c_void_p, ctypes.c_double]
+    library.simulated_synchronize.argtypes = [ctypes.c_void_p]
+    library.simulated_wait_until_ahead.argtypes = [ctypes.c_void_p, ctypes.c_double]
+    library.simulated_wait_until.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+    library.simulated_waited.argtypes = [ctypes.c_void_p]
+    library.simulated_waited.restype = ctypes.c_double
+    for wait in (library.simulated_launch, library.simulated_synchronize, library.simulated_wait_until_ahead):
+        wait.restype = None
+    return library
+
+
 class SimulatedGpu:
     """A device of a file (the first, unless told otherwise), owned by this process.
 
     `sync` says how waiting for the device looks from outside: "block" sleeps in a futex (CUDA with blocking
-    synchronisation), "spin" burns a core (CUDA's default). Not safe to use from several threads.
+    synchronisation), "spin" burns a core (CUDA's default); without it $TRAINMON_SIMULATED_SYNC decides, else "block". Where
+    $TRAINMON_SIMULATED_CUDA names libsimulated_cuda.so, a device that spins launches and waits in native code without the
+    interpreter lock, as CUDA does. Not safe to use from several threads.
     """
 
-    def __init__(self, path: str, sync: str = "block", index: int = 0, **fields: int):
+    def __init__(self, path: str, sync: str | None = None, index: int = 0, **fields: int):
+        sync = sync or os.environ.get("TRAINMON_SIMULATED_SYNC", "block")
         if sync not in ("block", "spin"):
             raise ValueError(f"sync is {sync!r}; it must be 'block' or 'spin'")
         if not os.path.exists(path):
             create(path)
         self.sync = sync
-        self.synced_s = 0.0
-        self.launches = 0
+        self._waited_s = 0.0
         self._file = open(path, "r+b")
         self._map = mmap.mmap(self._file.fileno(), FILE_BYTES)
-        record = memoryview(self._map)[RECORD_BYTES * (1 + index) : RECORD_BYTES * (2 + index)]
+        record_at = RECORD_BYTES * (1 + index)
+        record = memoryview(self._map)[record_at : record_at + RECORD_BYTES]
         # A typed view stores eight bytes at once, which struct.pack_into does not.
         self._words = record.cast("Q")
         self._enqueued = 0
@@ -126,6 +148,20 @@ class SimulatedGpu:
         self._pid = os.getpid()
         self.set(enqueued_ns=0, free_at_ns=0, owner_pid=self._pid, **{**DEFAULTS, **fields})
         atexit.register(self._release)
+        library = os.environ.get("TRAINMON_SIMULATED_CUDA")
+        self._native = native(library) if library and sync == "spin" else None
+        if self._native is not None:
+            # Of these types a call leaves no frame of Python's.
+            address = ctypes.addressof(ctypes.c_uint64.from_buffer(self._map, record_at))
+            self._queue_of = ctypes.c_void_p(self._native.simulated_new(address))
+            self.launch = functools.partial(self._native.simulated_launch, self._queue_of)
+            self.synchronize = functools.partial(self._native.simulated_synchronize, self._queue_of)
+            self.wait_until_ahead = functools.partial(self._native.simulated_wait_until_ahead, self._queue_of)
+
+    @property
+    def synced_s(self) -> float:
+        """Seconds spent waiting for the device so far."""
+        return self._waited_s + (self._native.simulated_waited(self._queue_of) if self._native else 0.0)
 
     def set(self, **fields: int) -> None:
         """Writes fields of the record by name, as one update."""
@@ -140,12 +176,13 @@ class SimulatedGpu:
         Launches are then kept back until the next synchronisation, so the loop must synchronise at each step.
         """
         self._neighbour_share = share
+        for name in ("launch", "synchronize", "wait_until_ahead"):
+            self.__dict__.pop(name, None)
         self.set(neighbour_pid=pid, neighbour_memory_bytes=24 * GIB, memory_used_bytes=45 * GIB)
 
     def launch(self, seconds: float) -> None:
         """Queues work; returns at once unless the launch queue is full."""
         length = int(seconds * 1e9)
-        self.launches += 1
         if self._neighbour_share:
             self._pending.append(length)
             return
@@ -193,16 +230,19 @@ class SimulatedGpu:
         left = moment_ns - began
         if left <= 0:
             return
+        if self._native:
+            self._native.simulated_wait_until(self._queue_of, moment_ns)
+            return
         if self.sync == "block":
             self._never.wait(left / 1e9)
         else:
             while time.monotonic_ns() < moment_ns:
                 pass
-        self.synced_s += (time.monotonic_ns() - began) / 1e9
+        self._waited_s += (time.monotonic_ns() - began) / 1e9
 
     def busy_s(self) -> float:
         """Seconds that the device has worked for us so far."""
-        return (self._enqueued - max(0, self._free_at - time.monotonic_ns())) / 1e9
+        return (self._words[1] - max(0, self._words[2] - time.monotonic_ns())) / 1e9
 
     def _release(self) -> None:
         if os.getpid() == self._pid:
