@@ -22,7 +22,7 @@ use rustix::fs::{CWD, readlinkat_raw};
 use super::fields::{Fields, lines, text};
 use super::files::read_once;
 use crate::sample::{Channel, ConnectionsSample, Descriptor, LockWait};
-use ends::open_ends;
+use ends::{Fifos, open_ends};
 use locks::{open_file, waits_for_locks};
 use outside::HostScan;
 use sockets::Sockets;
@@ -92,6 +92,7 @@ pub struct Connections {
     /// Channels that join processes or lead elsewhere, as of the last listing.
     joined: Vec<Arc<str>>,
     sockets: Sockets,
+    fifos: Fifos,
     host: HostScan,
     /// What was waited on since the last tick, and in how many samples.
     waited: BTreeMap<Arc<str>, u32>,
@@ -158,7 +159,9 @@ impl Connections {
         if self.lookups > MOST_LOOKUPS {
             return None;
         }
-        let link = read_link(&self.proc_root.join(format!("{pid}/fd/{fd}")), &mut self.links)?;
+        let path = self.proc_root.join(format!("{pid}/fd/{fd}"));
+        let target = read_link(&path, &mut self.links)?;
+        let link = self.fifos.look_up(&path, target);
         if self.recent.len() >= MOST_LINKS {
             self.recent.clear();
         }
@@ -255,7 +258,7 @@ impl Connections {
             let mut links = self.sockets.links(&channel.link);
             channel.unsought = links.any(|link| self.host.is_due(link));
         }
-        self.host.go_on(&self.proc_root, &inside);
+        self.host.go_on(&self.proc_root, &inside, &self.fifos);
         let tick = self.tick;
         self.holders.retain(|_, seen| tick.saturating_sub(*seen) < LIST_EVERY);
         self.sockets.forget_old();
@@ -307,7 +310,7 @@ impl Connections {
                 break;
             }
             kept -= self.ends.get(&pid).map_or(0, |before| before.ends.len());
-            let (mut ends, count, denied) = open_ends(&self.proc_root, pid);
+            let (mut ends, count, denied) = open_ends(&self.proc_root, pid, &self.fifos);
             ends.truncate(MOST_ENDS.saturating_sub(kept));
             kept += ends.len();
             looked += count;

@@ -1,20 +1,55 @@
 //! The open ends of a process, as its descriptors tell.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, readlinkat_raw, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, readlinkat_raw, stat, statat};
 use rustix::io::Errno;
 
 use super::{End, MOST_DESCRIPTORS, is_channel};
 
+/// Most named pipes that are remembered.
+const MOST_FIFOS: usize = 256;
+
+/// Named pipes that were waited on, by path: a descriptor of one shows its path, as of any file (fifo(7)).
+#[derive(Debug, Default)]
+pub(super) struct Fifos(BTreeMap<Box<str>, Arc<str>>);
+
+impl Fifos {
+    /// The name of the channel that a descriptor leads to; a new one's if that is a named pipe.
+    pub(super) fn look_up(&mut self, descriptor: &Path, target: Arc<str>) -> Arc<str> {
+        if !target.starts_with('/') || target.starts_with("/dev/") {
+            return target;
+        }
+        if let Some(known) = self.0.get(&*target) {
+            return Arc::clone(known);
+        }
+        let Ok(file) = stat(descriptor) else { return target };
+        if FileType::from_raw_mode(file.st_mode) != FileType::Fifo {
+            return target;
+        }
+        if self.0.len() >= MOST_FIFOS {
+            self.0.clear();
+        }
+        let link: Arc<str> = format!("pipe:[{}:{}]", file.st_dev, file.st_ino).into();
+        self.0.insert((&*target).into(), Arc::clone(&link));
+        link
+    }
+
+    /// The name of the channel that a target of a descriptor stands for: of a pipe, a socket, or a known named pipe.
+    fn channel<'a>(&'a self, target: &'a str) -> Option<&'a str> {
+        if is_channel(target) { Some(target) } else { self.0.get(target).map(AsRef::as_ref) }
+    }
+}
+
 /// The pipes and sockets that a process holds open, how many descriptors were looked at, and whether they may not be read.
-pub(super) fn open_ends(proc_root: &Path, pid: u32) -> (Vec<End>, usize, bool) {
+pub(super) fn open_ends(proc_root: &Path, pid: u32, fifos: &Fifos) -> (Vec<End>, usize, bool) {
     let mut ends: HashMap<Arc<str>, (bool, bool)> = HashMap::new();
     let (count, denied) = each_end(
         proc_root,
         pid,
+        fifos,
         |_| true,
         |link, reads, writes| {
             let end = ends.entry(link.into()).or_default();
@@ -30,6 +65,7 @@ pub(super) fn open_ends(proc_root: &Path, pid: u32) -> (Vec<End>, usize, bool) {
 pub(super) fn each_end(
     proc_root: &Path,
     pid: u32,
+    fifos: &Fifos,
     wanted: impl Fn(&str) -> bool,
     mut found: impl FnMut(&str, bool, bool),
 ) -> (usize, bool) {
@@ -47,7 +83,7 @@ pub(super) fn each_end(
     let (mut count, mut read, mut denied) = (1, false, false);
     for entry in entries.filter_map(Result::ok).take(MOST_DESCRIPTORS) {
         count += 1;
-        let mut room = [std::mem::MaybeUninit::uninit(); 128];
+        let mut room = [std::mem::MaybeUninit::uninit(); 512];
         let target = match readlinkat_raw(&folder, entry.file_name(), &mut room) {
             Ok((target, _)) => target,
             Err(errno) => {
@@ -56,16 +92,15 @@ pub(super) fn each_end(
             }
         };
         read = true;
-        let Some(target) = std::str::from_utf8(target).ok().filter(|link| is_channel(link) && wanted(link)) else {
-            continue;
-        };
-        let (reads, writes) = if target.starts_with("pipe:") {
+        let target = std::str::from_utf8(target).ok().and_then(|target| fifos.channel(target));
+        let Some(link) = target.filter(|link| wanted(link)) else { continue };
+        let (reads, writes) = if link.starts_with("pipe:") {
             let mode = statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
             mode.map_or((true, true), |stat| (stat.st_mode & 0o400 != 0, stat.st_mode & 0o200 != 0))
         } else {
             (true, true)
         };
-        found(target, reads, writes);
+        found(link, reads, writes);
     }
     (count, denied && !read)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::ends::each_end;
+use super::ends::{Fifos, each_end};
 use crate::sources::fields::number;
 
 /// Processes looked into at one tick …
@@ -80,7 +80,7 @@ impl HostScan {
     }
 
     /// Looks into some more processes.
-    pub(super) fn go_on(&mut self, proc_root: &Path, inside: &HashSet<u32>) {
+    pub(super) fn go_on(&mut self, proc_root: &Path, inside: &HashSet<u32>, fifos: &Fifos) {
         let Some((links, left)) = &mut self.scan else { return };
         if left.first() == Some(&u32::MAX) {
             let entries = std::fs::read_dir(proc_root).into_iter().flatten().filter_map(Result::ok);
@@ -110,7 +110,7 @@ impl HostScan {
                     }
                 }
             };
-            let (count, denied) = each_end(proc_root, pid, |link| links.contains(link), &mut found);
+            let (count, denied) = each_end(proc_root, pid, fifos, |link| links.contains(link), &mut found);
             looked += count;
             self.denied.1 |= denied;
         }

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use rustix::fs::{FileType, Mode};
 
 use super::sock_diag::peer_in;
 use super::sockets::{TABLES, internet_socket};
@@ -396,6 +397,30 @@ fn without_calls_a_pipe_that_is_new_is_found_soon() {
 }
 
 #[test]
+fn named_pipes_are_pipes() {
+    let tree = Tree::new();
+    let name = |name: &str| tree.0.path().join(name).to_str().unwrap().to_owned();
+    let [fifo, file] = ["samples.fifo", "samples.txt"].map(name);
+    rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    std::fs::write(&file, "").unwrap();
+    tree.process(7, &[file.clone(), fifo.clone()]);
+    tree.process(8, std::slice::from_ref(&fifo));
+    let mut connections = Connections::new(tree.0.path());
+    // Nobody waits at it yet.
+    assert!(connections.take(&[7, 8], false).channels.is_empty());
+    assert_eq!(*connections.descriptor(7, 0, false).unwrap().link, *file);
+    let link = connections.descriptor(7, 1, false).unwrap().link;
+    assert!(link.starts_with("pipe:["), "{link}");
+    let mut ticks = (0..3).map(|_| {
+        connections.descriptor(7, 1, false);
+        connections.take(&[7, 8], false).channels
+    });
+    let found =
+        ticks.find(|channels| channels.iter().any(|channel| channel.link == link && channel.writers.len() == 2));
+    assert!(found.is_some_and(|channels| channels.len() == 1));
+}
+
+#[test]
 fn the_host_is_scanned_in_parts() {
     let tree = Tree::new();
     (1..2000).for_each(|pid| tree.process(pid, &[]));
@@ -406,7 +431,7 @@ fn the_host_is_scanned_in_parts() {
     let mut ticks = 0;
     while !scan.looked_for("pipe:[5]") {
         scan.look_for(vec!["pipe:[5]".into()], ticks);
-        scan.go_on(tree.0.path(), &inside);
+        scan.go_on(tree.0.path(), &inside, &Fifos::default());
         ticks += 1;
     }
     assert!((10..13).contains(&ticks), "{ticks}");
@@ -414,7 +439,7 @@ fn the_host_is_scanned_in_parts() {
     // New links do not make it begin anew each tick, and no more than so many are remembered.
     for at in 0..30_u64 {
         scan.look_for(vec![format!("pipe:[{}]", 100 + at).into(), "pipe:[5]".into()], ticks + at);
-        scan.go_on(tree.0.path(), &inside);
+        scan.go_on(tree.0.path(), &inside, &Fifos::default());
         assert_eq!(scan.found(), [2]);
     }
     // What is not waited on any more is forgotten.
@@ -644,7 +669,7 @@ fn what_may_not_be_read_is_told() {
         }
         return;
     }
-    let (ends, _, denied) = open_ends(Path::new("/proc"), 1);
+    let (ends, _, denied) = open_ends(Path::new("/proc"), 1, &Fifos::default());
     if !denied {
         // In a container the first process may be ours.
         return;
