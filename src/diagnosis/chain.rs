@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::features::{Chain, Features, Way, program};
+use super::features::{Chain, Features, Part, Way, program};
 use super::stats::round;
 use super::thresholds::LOST_WAIT;
 use crate::rates::chain::paths::{Edge, End};
@@ -131,7 +131,8 @@ struct Tree<'a> {
 pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
     let Some(chain) = &window.chain else { return Vec::new() };
     let mut tree = Tree { chain, window, nodes: Vec::new() };
-    let waits: f64 = chain.ways.iter().filter(|way| !is_loops_own(way)).map(|way| way.share).sum();
+    let ways = with_spins(chain);
+    let waits: f64 = ways.iter().filter(|way| !is_loops_own(way)).map(|way| way.share).sum();
     tree.nodes.push(ChainNode {
         kind: "thread".into(),
         pid: Some(chain.process.pid),
@@ -139,11 +140,11 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
         name: "loop".into(),
         state: "waits".into(),
         share: round(waits, 3),
-        lost: chain.ways.iter().filter(|way| !is_loops_own(way)).map(|way| way.lost).sum(),
+        lost: ways.iter().filter(|way| !is_loops_own(way)).map(|way| way.lost).sum(),
         at: tree.of_loop(),
         ..ChainNode::default()
     });
-    for (at, way) in chain.ways.iter().enumerate() {
+    for (at, way) in ways.iter().enumerate() {
         if way.share >= SHOWN || at == 0 {
             tree.add(way);
         }
@@ -152,6 +153,28 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
         (node.share, node.lost) = (round(node.share, 3), round(node.lost, 3));
     }
     tree.nodes
+}
+
+/// The ways, longest first. Where hardly anything of the loop is lost, its device works all the while: what the loop itself
+/// does meanwhile is a wait for the device that spins, as CUDA's do, or work that costs nothing. Either way the device sets the
+/// pace.
+fn with_spins(chain: &Chain) -> Vec<Way> {
+    let mut ways = chain.ways.clone();
+    let lost: f64 = ways.iter().map(|way| way.lost).sum();
+    if let Some(own) = ways.iter_mut().find(|way| is_loops_own(way) && lost < LOST_WAIT && way.lost < way.share) {
+        let beside = own.share - own.lost;
+        own.share = own.lost;
+        ways.push(Way {
+            part: Part::Device,
+            hops: Vec::new(),
+            end: End::Device,
+            name: None,
+            share: beside,
+            lost: 0.0,
+        });
+        ways.sort_by(|a, b| b.share.total_cmp(&a.share));
+    }
+    ways
 }
 
 fn is_loops_own(way: &Way) -> bool {
@@ -308,6 +331,20 @@ fn state(end: &End) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn beside_a_busy_device_the_loops_own_work_is_a_wait_that_spins() {
+        let spins = |lost: f64| {
+            let own = Way { part: Part::Own, hops: Vec::new(), end: End::Cpu, name: None, share: 0.9, lost };
+            let rest = Way { part: Part::Storage, end: End::Disk, share: 0.1, lost: 0.0, ..own.clone() };
+            let ways = with_spins(&Chain { ways: vec![own, rest], ..Chain::default() });
+            ways.into_iter().map(|way| (way.end, round(way.share, 2), way.lost)).collect::<Vec<_>>()
+        };
+        assert_eq!(spins(0.05), [(End::Device, 0.85, 0.0), (End::Disk, 0.1, 0.0), (End::Cpu, 0.05, 0.05)]);
+        // The device idles, or there is none.
+        assert_eq!(spins(0.4), [(End::Cpu, 0.9, 0.4), (End::Disk, 0.1, 0.0)]);
+        assert_eq!(spins(0.9), [(End::Cpu, 0.9, 0.9), (End::Disk, 0.1, 0.0)]);
+    }
 
     #[test]
     fn where_hardly_anything_is_lost_the_device_is_waited_for() {
