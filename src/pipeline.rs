@@ -24,6 +24,8 @@ pub struct Tick {
     pub verdict: Arc<Verdict>,
     /// Since when its class and cause have been the same, CLOCK_MONOTONIC nanoseconds.
     pub since_ns: u64,
+    /// What was seen last speaks for another verdict, or differs much from what was seen before.
+    pub moves: bool,
     /// What the diagnosis says of this interval: the run's verdict, or that the target has ended.
     pub judged: Arc<Verdict>,
     /// Whether the target is still there.
@@ -79,7 +81,8 @@ impl Pipeline {
             _ => (Arc::clone(&judged), frame.monotonic_ns),
         };
         self.current = Some((Arc::clone(&verdict), since_ns));
-        Arc::new(Tick { sample, frame, verdict, since_ns, judged, alive })
+        let moves = self.diagnosis.moves();
+        Arc::new(Tick { sample, frame, verdict, since_ns, moves, judged, alive })
     }
 
     /// The run's verdict after all of the samples, or at the target's end; none without samples.

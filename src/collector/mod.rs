@@ -1,7 +1,7 @@
 //! When to read what, on which thread: the only module that knows time.
 //!
 //! ```text
-//!  tm-job      samples the main thread and the workers about 50 times a second, and once a tick reads the job's
+//!  tm-job      samples the main thread and the workers 20 to 50 times a second, and once a tick reads the job's
 //!              processes, the host and the cgroup (kernel memory: these reads do not block)
 //!  tm-gpu      NVML, which may hang with the driver         } asked once a tick, one call outstanding,
 //!  tm-storage  disks, descriptors and mounts                } never waited for longer than a moment
@@ -17,6 +17,7 @@
 //! ```
 
 mod addresses;
+mod effort;
 mod latest;
 mod neighbours;
 mod stacks;
@@ -25,7 +26,7 @@ mod threads;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -35,9 +36,10 @@ use crate::sources::files::KeptFile;
 use crate::sources::job::{AttachError, JobReader};
 use crate::sources::{clock, task_files};
 
+pub use effort::Demand;
+use effort::Effort;
 use latest::Latest;
 use neighbours::Neighbours;
-pub use stacks::Demand;
 
 /// How long a finished tick waits for sources that are a little late, milliseconds: NVML's PCIe counters take 20 ms
 /// each (nvmlDeviceGetPcieThroughput's window).
@@ -78,8 +80,8 @@ pub struct Options {
 pub struct Collector {
     latest: Arc<Latest>,
     stop: Arc<AtomicBool>,
-    /// How long the stacks thread rests between two windows, milliseconds.
-    stacks_rest_ms: Arc<AtomicU64>,
+    /// How closely the source threads watch.
+    effort: Arc<Effort>,
     stacks_thread: Option<JoinHandle<()>>,
     neighbours: Neighbours,
     target: ProcessId,
@@ -102,13 +104,13 @@ impl Collector {
         let stop = Arc::new(AtomicBool::new(false));
         let interval = options.interval;
         let neighbours = Neighbours::new(&options.roots);
-        let stacks_rest_ms = Arc::new(AtomicU64::new(Demand::Often.rest_ms()));
-        let stacks_thread = threads::start(job, options, &latest, &stop, &stacks_rest_ms)
+        let effort = Arc::<Effort>::default();
+        let stacks_thread = threads::start(job, options, &latest, &stop, &effort)
             .map_err(|error| AttachError::Failed(target.pid, error))?;
         Ok(Self {
             latest,
             stop,
-            stacks_rest_ms,
+            effort,
             stacks_thread,
             neighbours,
             target,
@@ -131,9 +133,9 @@ impl Collector {
         &self.command
     }
 
-    /// Says how often stacks are wanted from now on.
-    pub fn want_stacks(&self, demand: Demand) {
-        if self.stacks_rest_ms.swap(demand.rest_ms(), Ordering::Relaxed) != demand.rest_ms() {
+    /// Says how closely the job is to be watched from now on.
+    pub fn want(&self, demand: Demand) {
+        if self.effort.set(demand) {
             self.wake_stacks();
         }
     }

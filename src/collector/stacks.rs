@@ -6,9 +6,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::effort::Effort;
 use super::latest::{Latest, status};
 use super::{Options, rest};
 use crate::sample::{JobSample, ProcessId, ProcessRole, SourceState, SourceStatus};
@@ -20,10 +21,6 @@ const WINDOW_S: u32 = 1;
 const TRAINER_HZ: u32 = 40;
 /// Samples a second of a worker.
 const WORKER_HZ: u32 = 25;
-/// Rest of a settled verdict: a run costs 25 to 35 ms of CPU, so one in five seconds is 0.6 % of a core.
-const SELDOM: Duration = Duration::from_secs(4);
-/// Rest of a doubtful one.
-const NOW_AND_THEN: Duration = Duration::from_secs(2);
 /// First rest after a failure that may pass; doubled with each further one.
 const RETRY: Duration = Duration::from_secs(2);
 /// Longest rest after failures.
@@ -35,31 +32,8 @@ const WINDOWS_A_TICK: u32 = 8;
 /// Rest where there is nothing to wait for but the next tick.
 const STEP: Duration = Duration::from_millis(50);
 
-/// How often stacks are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Demand {
-    /// One run after the other: 2 to 3 % of a core.
-    Often,
-    /// A rest of two seconds in between.
-    NowAndThen,
-    /// A rest of four seconds in between.
-    Seldom,
-}
-
-impl Demand {
-    /// The rest, milliseconds.
-    pub(super) fn rest_ms(self) -> u64 {
-        let rest = match self {
-            Self::Often => Duration::ZERO,
-            Self::NowAndThen => NOW_AND_THEN,
-            Self::Seldom => SELDOM,
-        };
-        u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)
-    }
-}
-
 /// Takes stacks until `stop`.
-pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, rest_ms: &AtomicU64) {
+pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, effort: &Effort) {
     let mut turns = Turns::default();
     let mut py_spy: Option<PySpy> = None;
     let mut failures = 0_u32;
@@ -90,9 +64,9 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
             Ok(Some(window)) => {
                 failures = 0;
                 latest.values().stacks.add(window);
-                let begun = rest_ms.load(Ordering::Relaxed);
+                let begun = effort.get().stacks_rest();
                 // More may be wanted meanwhile.
-                rest(stop, || Duration::from_millis(rest_ms.load(Ordering::Relaxed).min(begun)).max(between_ticks));
+                rest(stop, || effort.get().stacks_rest().min(begun).max(between_ticks));
             }
             Err(refusal) => {
                 let of_trainer = trainers.contains(&process);

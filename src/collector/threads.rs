@@ -2,13 +2,14 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::effort::Effort;
 use super::latest::{Latest, status};
 use super::{Options, RETRY, addresses, spawn, stacks};
 use crate::sample::{ConnectionsSample, SourceState, SourceStatus};
@@ -20,12 +21,9 @@ use crate::sources::job::JobReader;
 use crate::sources::sampler::Sampler;
 use crate::sources::storage::StorageReader;
 
-/// Mean time between two rounds of the sampler: 50 a second resolve waits of 20 ms, and ten seconds of them give the
-/// share of a wait to within 2 points; the cost is measured by `tests/evaluate.py --cost`.
-const ROUND: Duration = Duration::from_millis(20);
 /// Rounds between two ticks at most: with an interval of an hour one every 0.7 s is enough for its shares.
 const MOST_ROUNDS: u32 = 5000;
-/// Each gap between rounds is drawn evenly from half to one and a half of [`ROUND`]: a fixed beat could fall into step
+/// Each gap between rounds is drawn evenly from half to one and a half of the mean: a fixed beat could fall into step
 /// with a training loop of the same period and see only one side of it.
 const JITTER: f64 = 0.5;
 /// The affinity mask is read every so many ticks.
@@ -37,7 +35,7 @@ pub(super) fn start(
     options: Options,
     latest: &Arc<Latest>,
     stop: &Arc<AtomicBool>,
-    stacks_rest_ms: &Arc<AtomicU64>,
+    effort: &Arc<Effort>,
 ) -> io::Result<Option<JoinHandle<()>>> {
     raise_descriptor_limit();
     let options = Arc::new(options);
@@ -53,8 +51,8 @@ pub(super) fn start(
             None
         }
         None => {
-            let ((options, latest, stop), rest_ms) = (shared(), Arc::clone(stacks_rest_ms));
-            Some(spawn("tm-stacks", move || stacks::watch(&options, &latest, &stop, &rest_ms))?)
+            let ((options, latest, stop), effort) = (shared(), Arc::clone(effort));
+            Some(spawn("tm-stacks", move || stacks::watch(&options, &latest, &stop, &effort))?)
         }
     };
     let mut asked = vec![gpu_asked, storage_asked];
@@ -67,19 +65,26 @@ pub(super) fn start(
             asked.push(addresses_asked);
         }
     }
-    spawn("tm-job", move || watch_job(job, &of_job.0, &of_job.1, &of_job.2, &asked))?;
+    let effort = Arc::clone(effort);
+    spawn("tm-job", move || watch_job(job, &of_job.0, &of_job.1, &of_job.2, &effort, &asked))?;
     Ok(stacks)
 }
 
 /// The sampler and the tick. The other threads end when this one drops its senders.
-fn watch_job(mut job: JobReader, options: &Options, latest: &Latest, stop: &AtomicBool, others: &[SyncSender<u64>]) {
+fn watch_job(
+    mut job: JobReader,
+    options: &Options,
+    latest: &Latest,
+    stop: &AtomicBool,
+    effort: &Effort,
+    others: &[SyncSender<u64>],
+) {
     let mut sampler = Sampler::new(&options.roots.proc);
     let mut host = HostReader::new(&options.roots);
     let mut cgroup = CgroupReader::for_process(&options.roots, options.pid);
     let mut cpus = allowed_cpus(&options.roots, options.pid);
     let mut jitter = Jitter::new(clock::monotonic_ns());
     let interval_ns = u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX);
-    let round = ROUND.max(options.interval / MOST_ROUNDS);
     let mut due_ns = clock::monotonic_ns();
     let mut tick = 0_u64;
     while !stop.load(Ordering::Relaxed) {
@@ -123,6 +128,7 @@ fn watch_job(mut job: JobReader, options: &Options, latest: &Latest, stop: &Atom
             }
         }
         sampler.round(clock::monotonic_ns());
+        let round = effort.get().round().max(options.interval / MOST_ROUNDS);
         let until_tick = Duration::from_nanos(due_ns.saturating_sub(clock::monotonic_ns()));
         thread::sleep(round.mul_f64(jitter.next(1.0 - JITTER, 1.0 + JITTER)).min(until_tick));
     }

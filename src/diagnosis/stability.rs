@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::rates::frame::WorkerRates;
+use crate::rates::stacks::Activity;
 use crate::rates::stacks::sums::StackSums;
 use crate::rates::time_split::LoopActivity;
 use crate::rates::{Frame, mean};
@@ -17,6 +18,7 @@ use super::causes::{Cause, Judgement, Known};
 use super::class::Class;
 use super::features::Features;
 use super::stats::round;
+use super::thresholds::HARDLY;
 use super::verdict::{Context, Verdict};
 use super::{compose, decision, ranks, rhythm};
 
@@ -65,6 +67,8 @@ pub struct Diagnosis {
     set_started_ns: Option<u64>,
     first_verdict_s: Option<f64>,
     last_sequence: Option<u64>,
+    /// The cheap signals of the short window differ from those of the long one.
+    signals_moved: bool,
 }
 
 /// Another judgement than the standing one, CLOCK_MONOTONIC nanoseconds.
@@ -102,6 +106,14 @@ fn newest_stacks(all: &[&Frame], short: &[&Frame], last: &Frame) -> StackSums {
     }
     let moments = all.iter().rev().map(|frame| (frame.monotonic_ns, &*frame.stacks));
     StackSums::newest(moments, last.monotonic_ns.saturating_sub((SHORT_STACKS_S * 1e9) as u64))
+}
+
+/// The loop's stacks show that it steps: they wait for results of the device, or they show the model in a rank that others wait for.
+fn steps_by_stacks(window: &Features, late_rank: bool) -> bool {
+    let stacks = window.main.as_ref().and_then(|main| main.stacks.as_ref());
+    stacks.is_some_and(|seen| {
+        seen.shares.get(Activity::Sync) >= HARDLY.value || late_rank && seen.shares.of_model() >= HARDLY.value
+    })
 }
 
 /// What the cheap signals say of some frames: shares of the main thread as measured, of the workers, and the device's use.
@@ -146,6 +158,12 @@ impl Diagnosis {
         Self { context, ..Self::default() }
     }
 
+    /// Whether a change may have begun: another judgement than the standing one was seen last, or other signals.
+    #[must_use]
+    pub fn moves(&self) -> bool {
+        self.challenger.is_some() || self.signals_moved
+    }
+
     /// Judges the recent frames, oldest first, of which the newest comes from `sample`. Call it once for each frame.
     pub fn observe<'a>(
         &mut self,
@@ -181,11 +199,14 @@ impl Diagnosis {
         } else {
             (long, SHORT_S)
         };
+        self.known.has_stepped |= steps_by_stacks(&long, only.is_some());
         let judged = decision::judge(&long, self.known);
         // Not before the first verdict, and not for what needs no second look.
         let short = (self.standing.is_some() && !judged.is_certain()).then(|| {
             let frames = self.frames(recent.clone(), last, short_s);
             let newest = newest_stacks(&stack_frames, &frames, last);
+            let mixes = Mix::of(&long_frames).zip(Mix::of(&frames));
+            self.signals_moved = mixes.is_some_and(|(long, short)| short.distance(&long) > MOVED);
             decision::judge(&Features::of(&frames, &newest, only), self.known)
         });
         self.decide(last.monotonic_ns, long.seconds, judged, short, short_s);

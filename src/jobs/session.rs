@@ -20,6 +20,8 @@ use crate::text::sanitise;
 const YOUNG_S: f64 = 12.0;
 /// So is a verdict that has changed.
 const CHANGED_S: f64 = 6.0;
+/// A verdict that has stood for so long, seconds, is held against few stacks and samples.
+const STOOD_S: f64 = 60.0;
 /// Below this confidence a verdict is in doubt.
 const DOUBTFUL: f64 = 0.7;
 
@@ -103,7 +105,7 @@ impl Session {
         self.ended = !tick.alive;
         // The first frame has no length: it only starts the clock.
         self.intervals += u64::from(tick.frame.seconds > 0.0);
-        self.collector.want_stacks(self.demand(&tick));
+        self.collector.want(self.demand(&tick));
         tick
     }
 
@@ -141,23 +143,26 @@ impl Session {
     pub fn want(&mut self, needs: Needs, shown: bool) {
         let stacks_shown = needs.stacks && shown;
         if self.shown && !shown {
-            self.collector.want_stacks(Demand::Seldom);
+            self.collector.want(Demand::Seldom);
         } else if stacks_shown && !self.stacks_shown {
-            self.collector.want_stacks(Demand::Often);
+            self.collector.want(Demand::Often);
         }
         (self.shown, self.stacks_shown) = (shown, stacks_shown);
         self.collector.want_neighbours(needs.neighbours && shown);
     }
 
-    /// A settled verdict needs few stacks, a young or doubtful one many.
+    /// A settled verdict needs few stacks and samples, a young or doubtful one many.
     fn demand(&self, tick: &Tick) -> Demand {
         let verdict = &tick.verdict;
+        let doubtful = verdict.confidence < DOUBTFUL && verdict.phase == Phase::Training;
         let since_s = tick.frame.monotonic_ns.saturating_sub(tick.since_ns) as f64 / 1e9;
         match () {
-            () if !self.shown => Demand::Seldom,
-            () if self.stacks_shown || verdict.observed_s < YOUNG_S || since_s < CHANGED_S => Demand::Often,
-            () if verdict.confidence < DOUBTFUL && verdict.phase == Phase::Training => Demand::NowAndThen,
-            () => Demand::Seldom,
+            () if self.shown && (self.stacks_shown || verdict.observed_s < YOUNG_S || since_s < CHANGED_S) => {
+                Demand::Often
+            }
+            () if self.shown && (tick.moves || doubtful) => Demand::NowAndThen,
+            () if tick.moves || doubtful || since_s < STOOD_S => Demand::Seldom,
+            () => Demand::Rarely,
         }
     }
 }

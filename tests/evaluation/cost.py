@@ -27,6 +27,8 @@ JOB = "compute-bound-crowd"
 SCREEN = (40, 120)
 #: Until here the verdict is young; from the later moment on it is clear, and this is the steady state.
 YOUNG_UNTIL_S, STEADY_FROM_S = 15.0, 20.0
+#: What has stood for a minute is watched with less effort; told where the run goes on for half a minute from then on.
+SETTLED_FROM_S, SETTLED_LEAST_S = 80.0, 30.0
 #: Shorter runs say nothing about the steady state.
 LEAST_S = 50.0
 #: Ends a synchronised update: the frame is complete.
@@ -48,6 +50,7 @@ class Cost:
     cpu_pct: float
     young_cpu_pct: float | None
     steady_cpu_pct: float | None
+    settled_cpu_pct: float | None
     peak_rss_mib: float | None
     status: int
     first_frame_ms: float | None = None
@@ -62,6 +65,8 @@ class _Watch:
         self.peak_kib: int | None = None
         self.young: tuple[float, float] | None = None
         self.steady: tuple[float, float] | None = None
+        self.before_settled: tuple[float, float] | None = None
+        self.settled: tuple[float, float] | None = None
         self.latest: tuple[float, float] | None = None
 
     def look(self) -> None:
@@ -77,18 +82,25 @@ class _Watch:
             self.young = (now, used)
         if used is not None and now - self.began >= STEADY_FROM_S:
             self.steady = self.steady or (now, used)
+            if now - self.began >= SETTLED_FROM_S:
+                self.settled = self.settled or (now, used)
+            else:
+                self.before_settled = (now, used)
             self.latest = (now, used)
 
     def cost(self, mode: str, seconds: float, usage, status: int) -> Cost:
-        steady = None
-        if self.steady and self.latest and self.latest[0] - self.steady[0] > 1.0:
-            steady = 100 * (self.latest[1] - self.steady[1]) / (self.latest[0] - self.steady[0])
+        def between(first, last, least_s: float) -> float | None:
+            if first is None or last is None or last[0] - first[0] < least_s:
+                return None
+            return 100 * (last[1] - first[1]) / (last[0] - first[0])
+
         return Cost(
             mode=mode,
             seconds=seconds,
             cpu_pct=100 * (usage.ru_utime + usage.ru_stime) / seconds,
             young_cpu_pct=100 * self.young[1] / (self.young[0] - self.began) if self.young else None,
-            steady_cpu_pct=steady,
+            steady_cpu_pct=between(self.steady, self.before_settled, 1.0),
+            settled_cpu_pct=between(self.settled, self.latest, SETTLED_LEAST_S),
             peak_rss_mib=self.peak_kib / 1024 if self.peak_kib else None,
             status=os.waitstatus_to_exitcode(status),
         )
@@ -200,14 +212,15 @@ def measure(monitor: Monitor, seconds: float, data: str | None) -> list[Cost]:
 
 
 def report(costs: list[Cost]) -> str:
-    columns = (("CPU %", 7), ("young %", 9), ("steady %", 9), ("RSS MiB", 8), ("frame ms", 9), ("bytes/s", 8))
-    columns += (("exit", 5),)
+    columns = (("CPU %", 7), ("young %", 9), ("steady %", 9), ("settled %", 10), ("RSS MiB", 8), ("frame ms", 9))
+    columns += (("bytes/s", 8), ("exit", 5))
     lines = [f"{'mode':10} " + " ".join(f"{name:>{width}}" for name, width in columns)]
     for cost in costs:
         cells = (
             f"{cost.cpu_pct:7.2f}",
             "        -" if cost.young_cpu_pct is None else f"{cost.young_cpu_pct:9.2f}",
             "        -" if cost.steady_cpu_pct is None else f"{cost.steady_cpu_pct:9.2f}",
+            "         -" if cost.settled_cpu_pct is None else f"{cost.settled_cpu_pct:10.2f}",
             "       -" if cost.peak_rss_mib is None else f"{cost.peak_rss_mib:8.1f}",
             "        -" if cost.first_frame_ms is None else f"{cost.first_frame_ms:9.0f}",
             "       -" if cost.bytes_per_s is None else f"{cost.bytes_per_s:8.0f}",
@@ -215,8 +228,8 @@ def report(costs: list[Cost]) -> str:
         )
         lines.append(f"{cost.mode:10} " + " ".join(cells))
     lines.append(
-        f"young: the first {YOUNG_UNTIL_S:g} s; steady: from {STEADY_FROM_S:g} s on, the verdict being clear;"
-        " py-spy included where it runs"
+        f"young: the first {YOUNG_UNTIL_S:g} s; steady: from {STEADY_FROM_S:g} s on, the verdict being clear; settled: from"
+        f" {SETTLED_FROM_S:g} s on, with --duration {SETTLED_FROM_S + SETTLED_LEAST_S + 10:g} or more; py-spy included"
     )
     lines.append("CPU in percent of one core; one trainer, eight workers, three hundred other processes")
     return "\n".join(lines)

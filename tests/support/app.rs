@@ -327,6 +327,7 @@ pub fn tick(app: &App, key: JobKey, frame: Frame, verdict: impl Into<Arc<Verdict
         judged: Arc::clone(&verdict),
         verdict,
         sample: Arc::default(),
+        moves: false,
     }
 }
 

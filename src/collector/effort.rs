@@ -1,0 +1,88 @@
+//! How closely a job is watched: a young or doubtful verdict wants many stacks and samples, one that has stood for long few.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+/// Mean time between two rounds of the sampler: 50 a second resolve waits of 20 ms, and ten seconds of them give the
+/// share of a wait to within 2 points; the cost is measured by `tests/evaluate.py --cost`.
+const ROUND: Duration = Duration::from_millis(20);
+/// The same of a verdict that has stood for long: a minute of them gives a share to within 2 points, and a change is seen in
+/// the first second, after which there are as many as before.
+const SLOW_ROUND: Duration = Duration::from_millis(50);
+
+/// How closely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demand {
+    /// Stacks are taken one after the other: 2 to 3 % of a core.
+    Often,
+    /// A rest of two seconds in between.
+    NowAndThen,
+    /// A rest of four seconds in between: a run of py-spy costs 25 to 60 ms of CPU, so one in five seconds is about 1 % of a
+    /// core.
+    Seldom,
+    /// A rest of fourteen seconds in between, of a minute's stacks still four; and fewer rounds of the sampler.
+    Rarely,
+}
+
+impl Demand {
+    const ALL: [Self; 4] = [Self::Often, Self::NowAndThen, Self::Seldom, Self::Rarely];
+
+    /// Rest between two windows of stacks.
+    pub(super) fn stacks_rest(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Often => 0,
+            Self::NowAndThen => 2,
+            Self::Seldom => 4,
+            Self::Rarely => 14,
+        })
+    }
+
+    /// Mean time between two rounds of the sampler.
+    pub(super) fn round(self) -> Duration {
+        if self == Self::Rarely { SLOW_ROUND } else { ROUND }
+    }
+}
+
+/// The demand as the source threads see it.
+#[derive(Debug)]
+pub(super) struct Effort(AtomicU8);
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self(AtomicU8::new(Demand::Often as u8))
+    }
+}
+
+impl Effort {
+    /// What is wanted.
+    pub(super) fn get(&self) -> Demand {
+        let now = self.0.load(Ordering::Relaxed);
+        Demand::ALL.into_iter().find(|demand| *demand as u8 == now).unwrap_or(Demand::Often)
+    }
+
+    /// Wants something else; whether it was another demand before.
+    pub(super) fn set(&self, demand: Demand) -> bool {
+        self.0.swap(demand as u8, Ordering::Relaxed) != demand as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_demand_holds() {
+        let effort = Effort::default();
+        assert_eq!(effort.get(), Demand::Often);
+        for demand in Demand::ALL {
+            effort.set(demand);
+            assert!(effort.get() == demand && !effort.set(demand));
+        }
+        assert!(effort.set(Demand::Often));
+    }
+
+    #[test]
+    fn less_is_done_for_less_demand() {
+        assert!(Demand::ALL.is_sorted_by_key(|demand| (demand.stacks_rest(), demand.round())));
+    }
+}
