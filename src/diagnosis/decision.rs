@@ -98,8 +98,10 @@ fn without_cause(case: &Case<'_>) -> Judgement {
                 stands_at(case).unwrap_or_else(|| "see which line of the loop does".into())
             ))
         }
-        Loss::Dry(_) if case.main.shares.other >= SOMETHING_ELSE => training(Class::Unknown, SOME_KNOWLEDGE.value)
-            .doubt("the main thread waits for something that is neither a batch nor the device"),
+        Loss::Dry(_) if case.main.shares.other >= SOMETHING_ELSE => {
+            let words = "the main thread waits for something that is neither a batch nor the device";
+            training(Class::Unknown, SOME_KNOWLEDGE.value).doubt(format!("{words}{}", seen_in(case)))
+        }
         Loss::NoDevice if case.computes_on_cpu() => Judgement::state(
             Phase::Unknown,
             Class::Unknown,
@@ -120,6 +122,14 @@ fn without_cause(case: &Case<'_>) -> Judgement {
 fn stands_at(case: &Case<'_>) -> Option<String> {
     let place = case.main.stacks.as_ref()?.hottest_beside_sync()?;
     Some(format!("most of its time it stands in {} ({}:{})", place.function, place.file, place.line))
+}
+
+/// Where the loop's thread is seen most, in words: one of the places may be the wait. Nothing without stacks.
+fn seen_in(case: &Case<'_>) -> String {
+    let places = case.main.stacks.iter().flat_map(|stacks| &stacks.hottest).take(2);
+    let places: Vec<String> =
+        places.map(|at| format!("{} ({}:{}, {})", at.function, at.file, at.line, percent(at.share))).collect();
+    if places.is_empty() { String::new() } else { format!("; it is mostly in {}", places.join(" and in ")) }
 }
 
 /// Batches come, and neither the host nor a device does anything with them.

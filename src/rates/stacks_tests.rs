@@ -90,6 +90,12 @@ fn loading_in_process() {
     assert_eq!(trainer(&stack), Activity::Decode);
     let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Trainer, None);
     assert_eq!((stacks.main.of(Activity::is_loading), stacks.places[0].function.as_ref()), (7, "Set.__getitem__"));
+    // Without a loader, in a function that is named for nothing; but not what a metric or the model decodes.
+    assert_eq!(trainer(&[stack[0], "/home/me/train.py:30 main"]), Activity::Decode);
+    assert_eq!(
+        trainer(&[stack[0], "T/utils/tensorboard/writer.py:9 add_image", "/home/me/train.py:30 main"]),
+        Activity::Report
+    );
 }
 
 #[test]

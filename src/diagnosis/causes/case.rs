@@ -190,10 +190,15 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The device, where it idles for what the host does: not where the loop waits most of the time for something that could
-    /// not be told. That is then to be found first.
+    /// The device, where it idles for what the host does: not where the loop waits most of the time, or most of the device's
+    /// idle time, for something that could not be told. That is then to be found first.
     pub fn device_idle_by_host(&self) -> Option<&'a Device> {
-        self.device_kept_idle().filter(|_| self.main.shares.other < LARGER_HALF.value)
+        let shares = &self.main.shares;
+        self.device_kept_idle().filter(|gpu| {
+            // The idle time was split before stacks had their say.
+            let untold = gpu.idle.while_other.min(shares.other);
+            shares.other < LARGER_HALF.value && untold < LARGER_HALF.value * gpu.idle.total
+        })
     }
 
     /// No device is in use, and the main thread computes.

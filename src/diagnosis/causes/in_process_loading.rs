@@ -27,7 +27,10 @@ pub(super) const CAUSE: Spec = Spec {
         let by_reads = if case.main.stacks.is_some() { 1.0 } else { BY_READS.value };
         match case.loss {
             Loss::InProcess => {
-                let judgement = case.of(Cause::InProcessLoading, by_reads);
+                let mut judgement = case.of(Cause::InProcessLoading, by_reads);
+                if source::may_be_a_lock(case) {
+                    judgement = judgement.less_sure(source::PERHAPS_A_LOCK, source::NOT_TAKEN);
+                }
                 Some(if is_followed(case) { judgement } else { judgement.less_sure(NOT_FOLLOWED, NOT_SEEN) })
             }
             Loss::Dry(_) if reads(case) => Some(case.of(Cause::InProcessLoading, by_reads)),
@@ -125,12 +128,14 @@ fn bound(window: &Features) -> Option<f64> {
 }
 
 /// A main thread that loads the batches itself waits for them while it works: without stacks its own work cannot be told
-/// from loading, so all of it counts as loading where it reads.
+/// from loading, so all of it counts as loading where it reads; but for what it does while a device works, which may be a wait
+/// that spins.
 fn shares(window: &Features, main: &LoopThread) -> TimeSplit {
     let mut shares = main.shares;
     if main.stacks.is_none() && main.reading >= MOSTLY_READING && source::makers(window).is_none() {
-        shares.input_wait += main.running;
-        shares.host_busy -= main.running;
+        let loads = main.running.min(window.device_idle());
+        shares.input_wait += loads;
+        shares.host_busy -= loads;
     }
     shares
 }

@@ -1,21 +1,32 @@
 //! Batches wait for their source: how surely, for all causes of that alike.
 
 use super::case::{Case, Loss, followed_chain};
-use super::{Cause, Features, Judgement, OwnThreads, slow_samples};
+use super::{Activity, Cause, Features, Judgement, OwnThreads, slow_samples};
 use crate::diagnosis::thresholds::*;
 
 thresholds! {
     MOSTLY_IO = 0.70, "share of active time", "nobody would doubt it";
     ITSELF = 0.90, "of the confidence", "a main thread that reads may also be waited for by nobody";
     READS_ITSELF = 0.60, "confidence", "workers would read ahead, but only as fast as the source delivers";
+    PERHAPS_A_LOCK = 0.60, "of the confidence", "a metrics thread that held the lock of a store was seen, and a queue in native code looks alike";
     DISK_NOT_BUSY = 0.85, "of the confidence", "a disk that is not busy may be slow by its latency alone, or by what is in front of it";
 }
+
+pub(super) const NOT_TAKEN: &str = "the loop's code is not seen taking batches while it waits for that thread: it may be a lock that the thread holds";
 
 /// The threads of the process that make the batches, where the loop waits for such most of what it loses and has no workers.
 pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
     let threads = followed_chain(window).filter(|_| window.workers.is_none())?.own_threads();
     let lost = window.lost_wait();
     (lost >= LOST_WAIT && threads.total() >= LARGER_HALF.value * lost).then_some(threads)
+}
+
+/// Threads of the process are waited for, but the loop's stacks do not stand in taking batches meanwhile: they may hold a lock
+/// that it wants. A queue that waits in native code shows no frame of its own either.
+pub(super) fn may_be_a_lock(case: &Case<'_>) -> bool {
+    let Some(stacks) = case.main.stacks.as_ref().filter(|_| makers(case.window).is_some()) else { return false };
+    let takes = stacks.shares.of(|activity| activity.is_input() || activity == Activity::OtherWait);
+    takes < LARGER_HALF.value * case.lost
 }
 
 const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to: MOSTLY_IO };
@@ -47,6 +58,7 @@ fn waited_for(case: &Case<'_>) -> Option<f64> {
 /// A judgement on the source, where it is waited for.
 pub(super) fn judgement(case: &Case<'_>, cause: Cause, factor: f64) -> Option<Judgement> {
     let judgement = Judgement::of(cause, waited_for(case)? * factor);
+    let judgement = if may_be_a_lock(case) { judgement.less_sure(PERHAPS_A_LOCK, NOT_TAKEN) } else { judgement };
     Some(match case.loss {
         Loss::InProcess => {
             let words = match makers(case.window) {

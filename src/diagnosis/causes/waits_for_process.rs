@@ -25,6 +25,8 @@ pub(super) const CAUSE: Spec = Spec {
             => "the process then works while the loop and the device do";
         "Run more of these processes, or give each a smaller part, where CPUs are free"
             => "the slowest of them sets the pace";
+        "Unpack the data once, or by more threads, where that process only sends a stream (xz, gzip, ffmpeg)"
+            => "one thread unpacks at the pace that the loop is held to";
         "Profile that process with `py-spy top --pid`" => "its time is the loop's time";
     ],
     evidence: &[Signal::WaitsForProcess],

@@ -55,7 +55,8 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
     match known {
         Some(Activity::Report) | None if saves() => Activity::Checkpoint,
         Some(activity) => activity,
-        None if makes_batches(stack) => sample_stage(stack),
+        // Whoever decodes media in the loop itself makes its batches, whatever that is called.
+        None if makes_batches(stack) || has(Pattern::Is(Activity::Decode)) => sample_stage(stack),
         None if near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function))) => Activity::Sync,
         None if takes => Activity::OtherWait,
         None if near_leaf(stack).any(|seen| copies_to_device(seen.frame)) => Activity::Copy,
