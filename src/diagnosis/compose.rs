@@ -41,7 +41,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         cause: judgement.cause,
         confidence: round(judgement.confidence, 2),
         summary: summary(judgement, spec, window),
-        shares: main.map(|main| spec.map_or(main.shares, |spec| (spec.shares)(window, main))),
+        shares: main.map(|main| spec.map_or(window.split(main), |spec| (spec.shares)(window, main))),
         gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
         steps: steps(window),
         main_thread: main.and_then(|main| main.stacks.as_ref()).map(|stacks| MainThread {
@@ -90,7 +90,7 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
         return None;
     }
     let of_rest = |share: f64| share / (1.0 - lost);
-    let host = of_rest(main.shares.host_busy);
+    let host = of_rest(window.split(main).host_busy);
     let (cause, text) = match window.gpu.as_ref().map(|gpu| of_rest(gpu.job_busy)) {
         Some(busy) if busy >= DEVICE_BUSY => {
             let busy = percent(busy.min(1.0));

@@ -77,8 +77,9 @@ impl Lines<'_> {
         if window.gpu.is_some() {
             self.add_as(LostWait, window.lost_wait(), Some(LOST_WAIT), "of it with the device idle, at most");
         }
-        self.add(HostBusy, main.shares.host_busy, None);
-        self.add_some(DeviceSync, main.shares.device_sync, Some(SYNC));
+        let split = window.split(main);
+        self.add(HostBusy, split.host_busy, None);
+        self.add_some(DeviceSync, split.device_sync, Some(SYNC));
         self.add_some(Checkpoint, main.shares.checkpoint, Some(CHECKPOINT));
         self.add(MainRunDelay, main.run_delay, Some(MAIN_RUN_DELAY));
         if let Some(stacks) = &main.stacks {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::rates::frame::{Stall, TrainerRates, WorkerRates};
 use crate::rates::stacks::Activity;
 use crate::rates::stacks::sums::StackSums;
+use crate::rates::time_split::TimeSplit;
 use crate::rates::{Frame, Wait};
 use crate::sample::{MountKind, ProcessId, ThreadRole};
 
@@ -332,6 +333,19 @@ impl Features {
         // Starting workers is no wait for a batch, but lost for the same reason.
         let wait = self.main.as_ref().map_or(0.0, |main| main.shares.input_wait + main.share(Activity::LoaderStart));
         wait.min(1.0).min(self.device_idle())
+    }
+
+    /// Where the loop's time goes. A wait for the device that spins looks like work: what the stacks see at lines that read a
+    /// value back, as far as the device works, is such a wait.
+    pub fn split(&self, main: &LoopThread) -> TimeSplit {
+        let mut split = main.shares;
+        if let Some((gpu, stacks)) = self.gpu.as_ref().zip(main.stacks.as_ref()) {
+            let waits = stacks.at_sync_lines().min(gpu.job_busy);
+            let spins = (waits - split.device_sync).clamp(0.0, split.host_busy.max(0.0));
+            split.device_sync += spins;
+            split.host_busy -= spins;
+        }
+        split
     }
 
     /// Times faster without something that takes this share of the time, at most: never more than the device's own busy time

@@ -41,6 +41,9 @@ struct Truth {
     min_confidence: f64,
     /// Bounds of the share of the main thread's time spent waiting for batches.
     input_wait: Option<(f64, f64)>,
+    /// The same of waiting for the device.
+    #[serde(default)]
+    device_sync: Option<(f64, f64)>,
     /// How it was made.
     source: String,
 }
@@ -102,15 +105,18 @@ fn verdicts_are_those_of_the_labels() {
             || verdict.cause.map(Cause::name) == truth.cause.as_deref()
             || verdict.cause.is_some_and(|cause| truth.also_causes.iter().any(|also| also == cause.name()));
         let wait = verdict.shares.map(|shares| shares.input_wait);
-        let wait_right =
-            truth.input_wait.is_none_or(|(least, most)| wait.is_some_and(|wait| (least..=most).contains(&wait)));
+        let sync = verdict.shares.map(|shares| shares.device_sync);
+        let within = |bounds: Option<(f64, f64)>, share: Option<f64>| {
+            bounds.is_none_or(|(least, most)| share.is_some_and(|share| (least..=most).contains(&share)))
+        };
+        let wait_right = within(truth.input_wait, wait) && within(truth.device_sync, sync);
         if verdict.class.word() != truth.class
             || !cause_right
             || verdict.confidence < truth.min_confidence
             || !wait_right
         {
             wrong.push(format!(
-                "{name}: {} {:?} {:.2}, input wait {wait:?}; the truth: {truth:?}",
+                "{name}: {} {:?} {:.2}, input wait {wait:?}, device sync {sync:?}; the truth: {truth:?}",
                 verdict.class.word(),
                 verdict.cause,
                 verdict.confidence

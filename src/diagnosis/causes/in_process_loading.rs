@@ -131,7 +131,7 @@ fn bound(window: &Features) -> Option<f64> {
 /// from loading, so all of it counts as loading where it reads; but for what it does while a device works, which may be a wait
 /// that spins.
 fn shares(window: &Features, main: &LoopThread) -> TimeSplit {
-    let mut shares = main.shares;
+    let mut shares = window.split(main);
     if main.stacks.is_none() && main.reading >= MOSTLY_READING && source::makers(window).is_none() {
         let loads = main.running.min(window.device_idle());
         shares.input_wait += loads;

@@ -148,7 +148,7 @@ impl Spec {
                 Class::Cpu => on_the_host,
                 _ => |_| None,
             },
-            shares: |_, main| main.shares,
+            shares: Features::split,
             instead: |_| None,
             sharpen: |_, _| {},
             elsewhere: None,
