@@ -139,14 +139,26 @@ impl Connections {
         if link.starts_with("socket:") {
             self.sockets.find(pid, &link, Some(fd));
         }
-        if is_channel(&link) {
-            if let Some(times) = self.waited.get_mut(&link) {
-                *times = times.saturating_add(1);
-            } else if self.waited.len() < MOST_WAITED {
-                self.waited.insert(Arc::clone(&link), 1);
-            }
-        }
+        self.note_wait(&link);
         Some(Descriptor { link, writes })
+    }
+
+    /// The kernel's function says that a descriptor which was looked up is a pipe: where it shows a path, a named one.
+    pub fn name_pipe(&mut self, pid: u32, fd: u32, descriptor: &mut Descriptor) {
+        if descriptor.link.starts_with('/')
+            && let Some(link) = self.fifos.name(&self.proc_root, pid, fd, &descriptor.link)
+        {
+            self.note_wait(&link);
+            descriptor.link = link;
+        }
+    }
+
+    fn note_wait(&mut self, link: &Arc<str>) {
+        if let Some(times) = self.waited.get_mut(link) {
+            *times = times.saturating_add(1);
+        } else if is_channel(link) && self.waited.len() < MOST_WAITED {
+            self.waited.insert(Arc::clone(link), 1);
+        }
     }
 
     fn link_of(&mut self, pid: u32, fd: u32) -> Option<Arc<str>> {
@@ -159,9 +171,7 @@ impl Connections {
         if self.lookups > MOST_LOOKUPS {
             return None;
         }
-        let path = self.proc_root.join(format!("{pid}/fd/{fd}"));
-        let target = read_link(&path, &mut self.links)?;
-        let link = self.fifos.look_up(&path, target);
+        let link = read_link(&self.proc_root.join(format!("{pid}/fd/{fd}")), &mut self.links)?;
         if self.recent.len() >= MOST_LINKS {
             self.recent.clear();
         }

@@ -27,10 +27,7 @@ pub(super) const CAUSE: Spec = Spec {
         let by_reads = if case.main.stacks.is_some() { 1.0 } else { BY_READS.value };
         match case.loss {
             Loss::InProcess => {
-                let mut judgement = case.of(Cause::InProcessLoading, by_reads);
-                if source::may_be_a_lock(case) {
-                    judgement = judgement.less_sure(source::PERHAPS_A_LOCK, source::NOT_TAKEN);
-                }
+                let judgement = source::less_sure_of_makers(case, case.of(Cause::InProcessLoading, by_reads));
                 Some(if is_followed(case) { judgement } else { judgement.less_sure(NOT_FOLLOWED, NOT_SEEN) })
             }
             Loss::Dry(_) if reads(case) => Some(case.of(Cause::InProcessLoading, by_reads)),

@@ -12,7 +12,7 @@ thresholds! {
     DISK_NOT_BUSY = 0.85, "of the confidence", "a disk that is not busy may be slow by its latency alone, or by what is in front of it";
 }
 
-pub(super) const NOT_TAKEN: &str = "the loop's code is not seen taking batches while it waits for that thread: it may be a lock that the thread holds";
+const NOT_TAKEN: &str = "the loop's code is not seen taking batches while it waits for that thread: it may be a lock that the thread holds";
 
 /// The threads of the process that make the batches, where the loop waits for such most of what it loses and has no workers.
 pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
@@ -23,10 +23,11 @@ pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
 
 /// Threads of the process are waited for, but the loop's stacks do not stand in taking batches meanwhile: they may hold a lock
 /// that it wants. A queue that waits in native code shows no frame of its own either.
-pub(super) fn may_be_a_lock(case: &Case<'_>) -> bool {
-    let Some(stacks) = case.main.stacks.as_ref().filter(|_| makers(case.window).is_some()) else { return false };
+pub(super) fn less_sure_of_makers(case: &Case<'_>, judgement: Judgement) -> Judgement {
+    let Some(stacks) = case.main.stacks.as_ref().filter(|_| makers(case.window).is_some()) else { return judgement };
     let takes = stacks.shares.of(|activity| activity.is_input() || activity == Activity::OtherWait);
-    takes < LARGER_HALF.value * case.lost
+    let may_be_a_lock = takes < LARGER_HALF.value * case.lost;
+    if may_be_a_lock { judgement.less_sure(PERHAPS_A_LOCK, NOT_TAKEN) } else { judgement }
 }
 
 const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to: MOSTLY_IO };
@@ -58,7 +59,7 @@ fn waited_for(case: &Case<'_>) -> Option<f64> {
 /// A judgement on the source, where it is waited for.
 pub(super) fn judgement(case: &Case<'_>, cause: Cause, factor: f64) -> Option<Judgement> {
     let judgement = Judgement::of(cause, waited_for(case)? * factor);
-    let judgement = if may_be_a_lock(case) { judgement.less_sure(PERHAPS_A_LOCK, NOT_TAKEN) } else { judgement };
+    let judgement = less_sure_of_makers(case, judgement);
     Some(match case.loss {
         Loss::InProcess => {
             let words = match makers(case.window) {

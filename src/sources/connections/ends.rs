@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, readlinkat_raw, stat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, readlinkat_raw, statat};
 use rustix::io::Errno;
 
-use super::{End, MOST_DESCRIPTORS, is_channel};
+use super::{End, Fields, MOST_DESCRIPTORS, is_channel, lines, read_once};
 
 /// Most named pipes that are remembered.
 const MOST_FIFOS: usize = 256;
@@ -17,24 +17,20 @@ const MOST_FIFOS: usize = 256;
 pub(super) struct Fifos(BTreeMap<Box<str>, Arc<str>>);
 
 impl Fifos {
-    /// The name of the channel that a descriptor leads to; a new one's if that is a named pipe.
-    pub(super) fn look_up(&mut self, descriptor: &Path, target: Arc<str>) -> Arc<str> {
-        if !target.starts_with('/') || target.starts_with("/dev/") {
-            return target;
+    /// The name of the named pipe that a descriptor shows as this path. Its file is not asked: a mount may not answer; `fdinfo`
+    /// names the inode (since Linux 5.14).
+    pub(super) fn name(&mut self, proc_root: &Path, pid: u32, fd: u32, path: &str) -> Option<Arc<str>> {
+        if let Some(known) = self.0.get(path) {
+            return Some(Arc::clone(known));
         }
-        if let Some(known) = self.0.get(&*target) {
-            return Arc::clone(known);
-        }
-        let Ok(file) = stat(descriptor) else { return target };
-        if FileType::from_raw_mode(file.st_mode) != FileType::Fifo {
-            return target;
-        }
+        let info = read_once(proc_root.join(format!("{pid}/fdinfo/{fd}")), 4096).ok()?;
+        let inode = lines(&info).find_map(|line| Fields::of(line.strip_prefix(b"ino:")?).number())?;
         if self.0.len() >= MOST_FIFOS {
             self.0.clear();
         }
-        let link: Arc<str> = format!("pipe:[{}:{}]", file.st_dev, file.st_ino).into();
-        self.0.insert((&*target).into(), Arc::clone(&link));
-        link
+        let link: Arc<str> = format!("pipe:[fifo {inode}]").into();
+        self.0.insert(path.into(), Arc::clone(&link));
+        Some(link)
     }
 
     /// The name of the channel that a target of a descriptor stands for: of a pipe, a socket, or a known named pipe.

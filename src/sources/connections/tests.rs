@@ -7,7 +7,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use rustix::fs::{FileType, Mode};
 
 use super::sock_diag::peer_in;
 use super::sockets::{TABLES, internet_socket};
@@ -401,18 +400,23 @@ fn named_pipes_are_pipes() {
     let tree = Tree::new();
     let name = |name: &str| tree.0.path().join(name).to_str().unwrap().to_owned();
     let [fifo, file] = ["samples.fifo", "samples.txt"].map(name);
-    rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    std::fs::write(&file, "").unwrap();
     tree.process(7, &[file.clone(), fifo.clone()]);
     tree.process(8, std::slice::from_ref(&fifo));
     let mut connections = Connections::new(tree.0.path());
     // Nobody waits at it yet.
     assert!(connections.take(&[7, 8], false).channels.is_empty());
     assert_eq!(*connections.descriptor(7, 0, false).unwrap().link, *file);
-    let link = connections.descriptor(7, 1, false).unwrap().link;
-    assert!(link.starts_with("pipe:["), "{link}");
+    std::fs::create_dir_all(tree.0.path().join("7/fdinfo")).unwrap();
+    std::fs::write(tree.0.path().join("7/fdinfo/1"), "pos:\t0\nflags:\t0100000\nmnt_id:\t30\nino:\t4711\n").unwrap();
+    let waits = |connections: &mut Connections| {
+        let mut descriptor = connections.descriptor(7, 1, false).unwrap();
+        connections.name_pipe(7, 1, &mut descriptor);
+        descriptor.link
+    };
+    let link = waits(&mut connections);
+    assert_eq!(*link, *"pipe:[fifo 4711]");
     let mut ticks = (0..3).map(|_| {
-        connections.descriptor(7, 1, false);
+        waits(&mut connections);
         connections.take(&[7, 8], false).channels
     });
     let found =

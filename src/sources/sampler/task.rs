@@ -111,11 +111,18 @@ impl Task {
         if let Some(Ok(symbol)) = self.wchan.as_ref().map(|file| file.read_line(&mut room)) {
             let symbol = seen.symbol(symbol.trim_ascii());
             // Where the call may not be read its kernel function still tells that it waits for a file lock, or for a pipe.
-            if let Some((pid, connections)) = connections.filter(|_| self.syscall.is_none()) {
-                if waits_for_lock(&symbol) {
+            if let Some((pid, connections)) = connections {
+                let (pipe, hidden) = (symbol.contains("pipe_read"), self.syscall.is_none());
+                if hidden && waits_for_lock(&symbol) {
                     connections.lock(pid);
-                } else if symbol.contains("pipe_read") {
+                } else if hidden && pipe {
                     connections.reads_a_pipe(pid);
+                }
+                let fd = found.argument.and_then(|fd| u32::try_from(fd).ok());
+                if let (Some(fd), [descriptor]) =
+                    (fd.filter(|_| pipe || symbol.contains("pipe_write")), &mut found.descriptors[..])
+                {
+                    connections.name_pipe(pid, fd, descriptor);
                 }
             }
             found.wchan = Some(symbol);
