@@ -7,6 +7,7 @@
 //! not known, or known later.
 
 mod channels;
+mod descriptors;
 mod ends;
 mod locks;
 mod outside;
@@ -17,11 +18,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{CWD, readlinkat_raw};
-
 use super::fields::{Fields, lines, text};
 use super::files::read_once;
 use crate::sample::{Channel, ConnectionsSample, Descriptor, LockWait};
+use descriptors::Descriptors;
 use ends::{Fifos, open_ends};
 use locks::{open_file, waits_for_locks};
 use outside::HostScan;
@@ -40,21 +40,13 @@ const MOST_DESCRIPTORS: usize = 4096;
 const MOST_ENDS: usize = 1 << 16;
 /// Most channels waited on that are remembered in one tick; more are of descriptors that live for a moment.
 const MOST_WAITED: usize = 512;
-/// Most descriptors of one poll, select or epoll set that are looked up …
+/// Most descriptors of one poll, select or epoll set that are looked up.
 pub(super) const MOST_POLLED: usize = 64;
-/// … and of all threads in one round of the sampler: some 2 µs each.
-const MOST_LOOKUPS: usize = 512;
 /// Most pipes that are told because of sockets made for a moment.
 const MOST_SHARED: usize = 32;
-/// A descriptor that pointed to the same three times in a row …
-const STEADY: u8 = 3;
-/// … is looked up again after so many rounds only, half a second: a pipe that is made for each step is closed before.
-const TRUSTED: u64 = 24;
 /// What is waited on in so many samples of a tick is no connection for a moment, whose holder a scan of the host comes too
 /// late to find.
 const LASTING: u32 = 3;
-/// Most different links remembered.
-const MOST_LINKS: usize = 4096;
 /// `/proc/locks` is read up to here, bytes …
 const LOCKS_LIMIT: usize = 256 << 10;
 /// … and so often in a tick.
@@ -87,7 +79,7 @@ type Holders = HashMap<Arc<str>, Vec<(u32, bool, bool)>>;
 #[derive(Debug, Default)]
 pub struct Connections {
     proc_root: PathBuf,
-    links: BTreeSet<Arc<str>>,
+    descriptors: Descriptors,
     ends: BTreeMap<u32, Ends>,
     /// Channels that join processes or lead elsewhere, as of the last listing.
     joined: Vec<Arc<str>>,
@@ -96,8 +88,6 @@ pub struct Connections {
     host: HostScan,
     /// What was waited on since the last tick, and in how many samples.
     waited: BTreeMap<Arc<str>, u32>,
-    /// What descriptors of processes pointed to when they were looked up last.
-    recent: HashMap<(u32, u32), Recent>,
     /// Processes that wait to read a pipe that is not known: their calls may not be seen.
     pipe_readers: BTreeSet<u32>,
     locks: Vec<LockWait>,
@@ -105,19 +95,6 @@ pub struct Connections {
     /// Who held a lock that was waited for, and when it was seen last.
     holders: BTreeMap<u32, u64>,
     tick: u64,
-    /// Descriptors looked up in this round.
-    lookups: usize,
-    rounds: u64,
-}
-
-/// What a descriptor points to.
-#[derive(Debug)]
-struct Recent {
-    link: Arc<str>,
-    /// So many times in a row.
-    times: u8,
-    /// The round in which it was looked up last.
-    round: u64,
 }
 
 impl Connections {
@@ -127,15 +104,14 @@ impl Connections {
         Self { proc_root: proc_root.to_path_buf(), sockets: Sockets::new(proc_root), ..Self::default() }
     }
 
-    /// A round of the sampler begins.
-    pub fn begin_round(&mut self) {
-        self.lookups = 0;
-        self.rounds += 1;
+    /// A round of the sampler begins, at this time in microseconds.
+    pub fn begin_round(&mut self, now_us: u64) {
+        self.descriptors.begin_round(now_us);
     }
 
     /// What a descriptor points to at this moment; the thread that is blocked on it waits to write, or to read.
     pub fn descriptor(&mut self, pid: u32, fd: u32, writes: bool) -> Option<Descriptor> {
-        let link = self.link_of(pid, fd)?;
+        let link = self.descriptors.target(&self.proc_root, pid, fd)?;
         if link.starts_with("socket:") {
             self.sockets.find(pid, &link, Some(fd));
         }
@@ -161,30 +137,9 @@ impl Connections {
         }
     }
 
-    fn link_of(&mut self, pid: u32, fd: u32) -> Option<Arc<str>> {
-        let round = self.rounds;
-        let is_trusted = |known: &&Recent| known.times >= STEADY && round.saturating_sub(known.round) < TRUSTED;
-        if let Some(known) = self.recent.get(&(pid, fd)).filter(is_trusted) {
-            return Some(Arc::clone(&known.link));
-        }
-        self.lookups += 1;
-        if self.lookups > MOST_LOOKUPS {
-            return None;
-        }
-        let link = read_link(&self.proc_root.join(format!("{pid}/fd/{fd}")), &mut self.links)?;
-        if self.recent.len() >= MOST_LINKS {
-            self.recent.clear();
-        }
-        let known =
-            self.recent.entry((pid, fd)).or_insert_with(|| Recent { link: Arc::clone(&link), times: 0, round });
-        let times = if known.link == link { known.times.saturating_add(1) } else { 1 };
-        *known = Recent { link: Arc::clone(&link), times, round };
-        Some(link)
-    }
-
     /// What an epoll instance waits for, at most [`MOST_POLLED`] descriptors.
     pub fn polled(&mut self, pid: u32, fd: u32) -> Vec<Descriptor> {
-        if self.lookups >= MOST_LOOKUPS {
+        if self.descriptors.is_spent() {
             return Vec::new();
         }
         let path = self.proc_root.join(format!("{pid}/fdinfo/{fd}"));
@@ -272,9 +227,7 @@ impl Connections {
         let tick = self.tick;
         self.holders.retain(|_, seen| tick.saturating_sub(*seen) < LIST_EVERY);
         self.sockets.forget_old();
-        if self.links.len() >= MOST_LINKS {
-            self.links.clear();
-        }
+        self.descriptors.forget_old();
         self.lock_reads = 0;
         let hidden = u32::try_from(hidden).unwrap_or(u32::MAX);
         ConnectionsSample { channels, locks: std::mem::take(&mut self.locks), hidden, outside: Vec::new() }
@@ -370,21 +323,6 @@ impl Connections {
 
 fn is_channel(link: &str) -> bool {
     link.starts_with("pipe:[") || link.starts_with("socket:[")
-}
-
-/// The target of a symbolic link of `/proc`, `None` where there is none or it is longer than any name of a channel.
-fn read_link(path: &Path, links: &mut BTreeSet<Arc<str>>) -> Option<Arc<str>> {
-    let mut room = [std::mem::MaybeUninit::uninit(); 1024];
-    let (target, rest) = readlinkat_raw(CWD, path, &mut room).ok()?;
-    let target = std::str::from_utf8(target).ok().filter(|_| !rest.is_empty())?;
-    if let Some(known) = links.get(target) {
-        return Some(Arc::clone(known));
-    }
-    let link: Arc<str> = target.into();
-    if links.len() < MOST_LINKS {
-        links.insert(Arc::clone(&link));
-    }
-    Some(link)
 }
 
 /// The descriptors of an epoll set with whether they are waited for to be written (proc(5), `fdinfo`):

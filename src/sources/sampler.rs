@@ -271,7 +271,7 @@ impl Sampler {
         self.gaps_us.push(u32::try_from(now_us.saturating_sub(self.last_us)).unwrap_or(u32::MAX));
         self.last_us = now_us;
         let everything = self.rounds.is_multiple_of(WORKERS_EVERY);
-        self.connections.begin_round();
+        self.connections.begin_round(now_us);
         self.followed = self.followed.or(everything.then_some(round));
         for process in self.processes.iter_mut().filter(|process| process.plan.role == ProcessRole::Trainer) {
             let connections = Some(&mut self.connections).filter(|_| everything);

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, readlinkat_raw, statat};
 use rustix::io::Errno;
 
-use super::{End, Fields, MOST_DESCRIPTORS, is_channel, lines, read_once};
+use super::descriptors::inode;
+use super::{End, MOST_DESCRIPTORS, is_channel};
 
 /// Most named pipes that are remembered.
 const MOST_FIFOS: usize = 256;
@@ -17,14 +18,12 @@ const MOST_FIFOS: usize = 256;
 pub(super) struct Fifos(BTreeMap<Box<str>, Arc<str>>);
 
 impl Fifos {
-    /// The name of the named pipe that a descriptor shows as this path. Its file is not asked: a mount may not answer; `fdinfo`
-    /// names the inode (since Linux 5.14).
+    /// The name of the named pipe that a descriptor shows as this path.
     pub(super) fn name(&mut self, proc_root: &Path, pid: u32, fd: u32, path: &str) -> Option<Arc<str>> {
         if let Some(known) = self.0.get(path) {
             return Some(Arc::clone(known));
         }
-        let info = read_once(proc_root.join(format!("{pid}/fdinfo/{fd}")), 4096).ok()?;
-        let inode = lines(&info).find_map(|line| Fields::of(line.strip_prefix(b"ino:")?).number())?;
+        let inode = inode(proc_root, pid, fd)?;
         if self.0.len() >= MOST_FIFOS {
             self.0.clear();
         }

@@ -8,9 +8,22 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
+use super::descriptors::{MOST_LINKS, MOST_LOOKUPS, STEADY, TRUSTED_US};
 use super::sock_diag::peer_in;
 use super::sockets::{TABLES, internet_socket};
 use super::*;
+
+/// Between two rounds, microseconds.
+const ROUND_US: u64 = 20_000;
+
+/// When the next round of this test begins, microseconds.
+fn next_round() -> u64 {
+    thread_local!(static ROUNDS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
+    ROUNDS.with(|rounds| {
+        rounds.set(rounds.get() + 1);
+        rounds.get() * ROUND_US
+    })
+}
 
 // Parsers.
 
@@ -206,15 +219,17 @@ fn a_process_with_thousands_of_descriptors_and_a_large_table_are_bounded() {
     let begun = Instant::now();
     for _ in 0..10 {
         for _ in 0..50 {
-            connections.begin_round();
-            let trusted = connections.recent.values().filter(|known| known.times >= STEADY).count();
+            connections.begin_round(next_round());
+            let trusted = connections.descriptors.recent.values().filter(|known| known.times >= STEADY).count();
             let found = (0..2000).filter_map(|fd| connections.descriptor(7, fd, false)).count();
             assert!(found <= MOST_LOOKUPS + trusted, "{found}");
         }
         let sample = connections.take(&[7, 8], true);
         assert!(sample.channels.len() <= MOST_WAITED, "{}", sample.channels.len());
         assert!(connections.ends.values().all(|ends| ends.ends.len() <= MOST_DESCRIPTORS));
-        assert!(connections.links.len() <= MOST_LINKS && connections.recent.len() <= MOST_LINKS);
+        assert!(
+            connections.descriptors.links.len() <= MOST_LINKS && connections.descriptors.recent.len() <= MOST_LINKS
+        );
     }
     // Unoptimised; what would be quadratic takes minutes.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
@@ -231,15 +246,16 @@ fn a_steady_descriptor_is_looked_up_seldom_and_a_new_target_seen_soon() {
             std::fs::remove_file(&path).unwrap();
             std::os::unix::fs::symlink(target, path).unwrap();
         }
-        connections.begin_round();
+        connections.begin_round(next_round());
         let link = connections.descriptor(7, 0, false).unwrap().link;
-        (link.to_string(), connections.lookups)
+        (link.to_string(), connections.descriptors.lookups)
     };
     let first: Vec<_> = (0..6).map(|_| round(None)).collect();
     assert!(first.iter().all(|(link, _)| link == "pipe:[1]"));
     assert_eq!(first.iter().map(|(_, lookups)| lookups).sum::<usize>(), usize::from(STEADY));
-    let after = (0..TRUSTED).take_while(|at| round((*at == 0).then_some("pipe:[2]")).0 == "pipe:[1]").count();
-    assert!(after <= TRUSTED as usize, "{after}");
+    let trusted = TRUSTED_US / ROUND_US;
+    let after = (0..=trusted).take_while(|at| round((*at == 0).then_some("pipe:[2]")).0 == "pipe:[1]").count();
+    assert!(after > 0 && after <= trusted as usize, "{after}");
     assert_eq!(round(None).0, "pipe:[2]");
     // One that points elsewhere each time is looked up each time.
     let each: Vec<_> = (3..9).map(|at| round(Some(&format!("pipe:[{at}]")))).collect();
@@ -291,7 +307,7 @@ fn whoever_is_found_outside_stays_known_while_it_is_sampled() {
     let mut tick = || {
         let sampled: Vec<u32> = [7].into_iter().chain(connections.outside()).collect();
         for _ in 0..LASTING {
-            connections.begin_round();
+            connections.begin_round(next_round());
             connections.descriptor(7, 0, false).unwrap();
         }
         let channels = connections.take(&sampled, false).channels;
@@ -322,7 +338,7 @@ fn whoever_accepts_short_connections_is_at_their_other_end() {
         let sampled: Vec<u32> = [7].into_iter().chain(connections.outside()).collect();
         // Three new connections in each tick; nobody has accepted them yet.
         for fd in at * 3..at * 3 + 3 {
-            connections.begin_round();
+            connections.begin_round(next_round());
             connections.descriptor(7, fd, false).unwrap();
         }
         let channels = connections.take(&sampled, false).channels;
@@ -517,7 +533,7 @@ fn channel_of(pid: u32, fd: u32, sampled: &[u32], is_done: impl Fn(&Channel) -> 
     let begun = Instant::now();
     loop {
         let looks = (0..LASTING).map(|_| {
-            connections.begin_round();
+            connections.begin_round(next_round());
             connections.descriptor(pid, fd, false).unwrap().link
         });
         let link = looks.last().unwrap();

@@ -102,7 +102,7 @@ fn what_a_real_thread_waits_on_is_seen() {
         let (mut seen, mut connections) = (Seen::default(), Connections::new(Path::new("/proc")));
         let begun = Instant::now();
         loop {
-            connections.begin_round();
+            connections.begin_round(u64::try_from(begun.elapsed().as_micros()).unwrap());
             let found = task.sample(0, memory.as_ref(), Some((pid, &mut connections)), &mut seen);
             let mut links: Vec<String> = found.descriptors.iter().map(|one| one.link.to_string()).collect();
             links.sort();

@@ -1,0 +1,113 @@
+//! What the descriptors of processes point to, looked up anew only where it may have changed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{CWD, readlinkat_raw};
+
+use crate::sources::fields::{Fields, lines};
+use crate::sources::files::read_once;
+
+/// Most descriptors of all threads that are looked up in one round of the sampler: some 2 µs each.
+pub(super) const MOST_LOOKUPS: usize = 512;
+/// A descriptor that pointed to the same three times in a row …
+pub(super) const STEADY: u8 = 3;
+/// … is looked up again after this time only, microseconds: a pipe that is made for each step is closed before.
+pub(super) const TRUSTED_US: u64 = 500_000;
+/// Most different targets remembered.
+pub(super) const MOST_LINKS: usize = 4096;
+
+/// Knows the targets of descriptors.
+#[derive(Debug, Default)]
+pub(super) struct Descriptors {
+    /// One text for each target, shared by all that point there.
+    pub(super) links: BTreeSet<Arc<str>>,
+    /// By process and number, what was looked up last.
+    pub(super) recent: HashMap<(u32, u32), Recent>,
+    /// Looked up in this round.
+    pub(super) lookups: usize,
+    /// When this round began, microseconds.
+    now_us: u64,
+}
+
+/// What a descriptor points to.
+#[derive(Debug)]
+pub(super) struct Recent {
+    link: Arc<str>,
+    /// So many times in a row.
+    pub(super) times: u8,
+    /// When it was looked up last, microseconds.
+    looked_us: u64,
+}
+
+impl Descriptors {
+    /// A round of the sampler begins.
+    pub(super) fn begin_round(&mut self, now_us: u64) {
+        self.lookups = 0;
+        self.now_us = now_us;
+    }
+
+    /// No more descriptors are looked up in this round.
+    pub(super) fn is_spent(&self) -> bool {
+        self.lookups >= MOST_LOOKUPS
+    }
+
+    /// What a descriptor points to.
+    pub(super) fn target(&mut self, proc_root: &Path, pid: u32, fd: u32) -> Option<Arc<str>> {
+        let now_us = self.now_us;
+        let is_trusted =
+            |known: &&Recent| known.times >= STEADY && now_us.saturating_sub(known.looked_us) < TRUSTED_US;
+        if let Some(known) = self.recent.get(&(pid, fd)).filter(is_trusted) {
+            return Some(Arc::clone(&known.link));
+        }
+        if self.is_spent() {
+            return None;
+        }
+        self.lookups += 1;
+        let link = self.read(&proc_root.join(format!("{pid}/fd/{fd}")))?;
+        if self.recent.len() >= MOST_LINKS {
+            self.recent.clear();
+        }
+        let before = self.recent.get(&(pid, fd)).filter(|known| known.link == link);
+        let times = before.map_or(1, |known| known.times.saturating_add(1));
+        self.recent.insert((pid, fd), Recent { link: Arc::clone(&link), times, looked_us: now_us });
+        Some(link)
+    }
+
+    /// The target of a symbolic link, as one text for all that point there.
+    fn read(&mut self, path: &Path) -> Option<Arc<str>> {
+        with_target(path, |target| {
+            if let Some(known) = self.links.get(target) {
+                return Arc::clone(known);
+            }
+            let link: Arc<str> = target.into();
+            if self.links.len() < MOST_LINKS {
+                self.links.insert(Arc::clone(&link));
+            }
+            link
+        })
+    }
+
+    /// Makes room for new targets.
+    pub(super) fn forget_old(&mut self) {
+        if self.links.len() >= MOST_LINKS {
+            self.links.clear();
+        }
+    }
+}
+
+/// Gives the target of a symbolic link of `/proc` to a function; `None` where there is none or it is longer than any name of a
+/// channel.
+pub(super) fn with_target<T>(path: &Path, read: impl FnOnce(&str) -> T) -> Option<T> {
+    let mut room = [std::mem::MaybeUninit::uninit(); 1024];
+    let (target, rest) = readlinkat_raw(CWD, path, &mut room).ok()?;
+    std::str::from_utf8(target).ok().filter(|_| !rest.is_empty()).map(read)
+}
+
+/// The inode of what a descriptor is open at, by its `fdinfo` (since Linux 5.14). The file itself is not asked: it may be on a
+/// mount that does not answer.
+pub(super) fn inode(proc_root: &Path, pid: u32, fd: impl std::fmt::Display) -> Option<u64> {
+    let info = read_once(proc_root.join(format!("{pid}/fdinfo/{fd}")), 4096).ok()?;
+    lines(&info).find_map(|line| Fields::of(line.strip_prefix(b"ino:")?).number())
+}
