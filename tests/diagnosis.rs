@@ -26,7 +26,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use trainmon::diagnosis::causes::{Cause, Confirmed};
 use trainmon::diagnosis::chain::{ChainNode, waits_for};
-use trainmon::diagnosis::verdict::{Class, Verdict};
+use trainmon::diagnosis::verdict::{Ceiling, Class, Limit, Verdict};
 use trainmon::diagnosis::{Context, Diagnosis, causes};
 use trainmon::rates::Frame;
 use trainmon::rates::Wait;
@@ -76,6 +76,8 @@ struct Expect {
     waits_for: Option<String>,
     /// Words of the summary.
     summary: Option<String>,
+    /// Least and most of the ceiling, and what is full then.
+    ceiling: Option<(f64, f64, Limit)>,
 }
 
 /// A null that is written is not the same as nothing written.
@@ -104,6 +106,10 @@ impl Expect {
         if let Some(word) = &self.waits_for {
             let end = waits_for(&verdict.chain).map(ChainNode::word);
             assert_eq!(end.as_ref(), Some(word), "{}", shown());
+        }
+        if let Some((least, most, limit)) = self.ceiling {
+            let right = |found: Ceiling| (least..=most).contains(&found.speedup_at_most) && found.limit == limit;
+            assert!(verdict.ceiling.is_some_and(right), "{}", shown());
         }
         for other in &self.others {
             let found =

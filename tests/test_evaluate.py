@@ -422,6 +422,11 @@ class WhatIf(unittest.TestCase):
         self.assertEqual((label.entry, given), ("cpu_cases:main_thread_fixed", {}))
         label, given = whatif.changed(by_name("cgroup-throttled"), {"title": "Raise the quota"})
         self.assertEqual((label.needs, given), ((), {}))
+        # Of a program made at random, whatever the advice says.
+        made = next(one for one in map(by_name, (f"random-{seed}" for seed in range(99))) if one.more_feeders)
+        label, given = whatif.changed(made, {"title": "Cache what is read"})
+        self.assertEqual((label.entry, given), (made.entry, {"workers": str(made.more_feeders)}))
+        self.assertEqual(whatif.changed(made, {"title": "Set num_workers to 7"})[1], {"workers": "7"})
         label, _given = whatif.changed(by_name("io-throttled"), {"title": "Lift the limit"})
         self.assertEqual(label.needs, ("real-disk",))
 
@@ -430,6 +435,8 @@ class WhatIf(unittest.TestCase):
         self.assertEqual((one.measured, one.predicted, one.right, one.bound_holds), (1.8, 2.0, True, True))
         wrong = dataclasses.replace(one, predicted_step_ms=40.0, bound=1.6)
         self.assertEqual((wrong.right, wrong.bound_holds), (False, False))
+        above = dataclasses.replace(one, bound=None, ceiling=1.6)
+        self.assertEqual((above.bound_holds, dataclasses.replace(above, ceiling=1.7).bound_holds), (False, True))
         silent = dataclasses.replace(one, predicted_step_ms=None)
         self.assertEqual((silent.right, silent.bound_holds), (None, True))
         failed = whatif.Comparison("w", True, why_not="no advice")

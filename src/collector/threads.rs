@@ -13,7 +13,7 @@ use super::effort::Effort;
 use super::latest::{Latest, status};
 use super::{Options, RETRY, addresses, spawn, stacks};
 use crate::sample::{ConnectionsSample, SourceState, SourceStatus};
-use crate::sources::cgroup::{CgroupReader, allowed_cpus};
+use crate::sources::cgroup::{CgroupReader, allowed_cpus, physical_cores};
 use crate::sources::clock;
 use crate::sources::gpu::{self, GpuError, GpuErrorKind, GpuReader};
 use crate::sources::host::HostReader;
@@ -83,6 +83,7 @@ fn watch_job(
     let mut host = HostReader::new(&options.roots);
     let mut cgroup = CgroupReader::for_process(&options.roots, options.pid);
     let mut cpus = allowed_cpus(&options.roots, options.pid);
+    let mut cores = physical_cores(&options.roots, &cpus);
     let mut jitter = Jitter::new(clock::monotonic_ns());
     let interval_ns = u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX);
     let mut due_ns = clock::monotonic_ns();
@@ -95,7 +96,11 @@ fn watch_job(
                 let _ = other.try_send(tick);
             }
             if tick.is_multiple_of(AFFINITY_EVERY) {
-                cpus = allowed_cpus(&options.roots, options.pid);
+                let now = allowed_cpus(&options.roots, options.pid);
+                if now != cpus {
+                    cores = physical_cores(&options.roots, &now);
+                    cpus = now;
+                }
             }
             let (gpu_pids, training) = {
                 let values = latest.values();
@@ -110,6 +115,7 @@ fn watch_job(
             job.set_outside(&sampler.outside());
             sample.cgroup = cgroup.read();
             sample.allowed_cpus.clone_from(&cpus);
+            sample.physical_cores = cores;
             let host_sample = host.read(now_ns).map_err(|error| unreadable("/proc/stat", &error));
             let alive = sample.alive;
             latest.write(|values| {

@@ -60,6 +60,23 @@ pub(super) fn sync_lines(stacks: &StackSum, share: impl Fn(u32) -> f64, device_s
     named.filter(|line| line.share >= LEAST).collect()
 }
 
+/// Samples of the loop's thread at lines that wait for another thread of the program. A lock that is waited for in native
+/// code leaves no frame of its own, but its line takes it; a thread that is joined is waited for in the standard library.
+pub(super) fn at_lock_lines(stacks: &StackSum) -> u32 {
+    let samples = |place: &Place| match place.text.as_deref() {
+        Some(text) if enters_a_context(text) || text.contains(".acquire(") => place.leaf,
+        Some(text) if text.contains(".join(") => place.blocked,
+        _ => 0,
+    };
+    stacks.places().filter(|place| place.user).map(samples).sum()
+}
+
+/// Nothing else happens on a line `with …:` than that it is entered: what is blocked there is a lock, a condition, a semaphore.
+fn enters_a_context(text: &str) -> bool {
+    let code = text.split_once(" #").map_or(text, |(code, _)| code);
+    code.starts_with("with ") && code.trim_end().ends_with(':')
+}
+
 /// Calls of torch and JAX that wait for the device without a Python frame of their own. `float()`, `bool()` and `print()`
 /// of a tensor do too, but of anything else they do not.
 fn reads_back(text: &str) -> bool {

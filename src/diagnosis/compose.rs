@@ -3,6 +3,7 @@
 use crate::sample::Sample;
 
 use super::causes::{Cause, Judgement, Place, Spec, own_work_leads};
+use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::evidence::evidence;
 use super::features::{Features, LoopStacks};
@@ -13,6 +14,7 @@ use super::verdict::{
     Advice, Context, Finding, Hottest, MainThread, NotSeen, OwnCost, Steps, Verdict, WorkerVerdict,
 };
 use super::visibility::Visibility;
+use super::what_if::Capacity;
 
 thresholds! {
     NAMED = 0.10, "share", "a line with less than a tenth of the time is not worth naming alone";
@@ -58,6 +60,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         workers: workers(judgement, window),
         evidence: evidence(judgement, spec, window),
         advice: advice(judgement, spec, window),
+        ceiling: Ceiling::of(window, spec, &Capacity::of(&window.cpu)).filter(|_| is_training(judgement)),
         other_findings: findings(judgement, window),
         chain: super::chain::nodes(window),
         seen,
@@ -68,6 +71,11 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         },
         ..Verdict::default()
     }
+}
+
+/// It trains, and something is known of it.
+fn is_training(judgement: &Judgement) -> bool {
+    judgement.phase == Phase::Training && !matches!(judgement.class, Class::Unknown | Class::Idle)
 }
 
 /// What else was found, what would come next, and what makes the verdict less sure.
@@ -241,6 +249,11 @@ fn advice(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<
         .collect();
     if let Some(first) = advice.first_mut().filter(|_| instead.is_none()) {
         (known.sharpen)(first, window);
+    }
+    // What others use now may be free in a minute.
+    let ceiling = Ceiling::of(window, spec, &Capacity::undisturbed(&window.cpu)).filter(|_| known.tuning_first);
+    if let Some((first, ceiling)) = advice.first_mut().zip(ceiling) {
+        first.limit(ceiling.speedup_at_most);
     }
     advice
 }

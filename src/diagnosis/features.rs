@@ -101,6 +101,8 @@ numbers! {
     cores: Option<f64> = allowed(last).into_iter().chain(last.job.cpu_quota_cores).reduce(f64::min);
     /// CPUs that it may use but for the quota.
     allowed: Option<f64> = allowed(last);
+    /// Cores that those CPUs are, where the machine tells: hardware threads of one core count once.
+    physical: Option<f64> = last.job.cores_allowed.map(f64::from);
     /// Use of the allowed CPUs, 0–1.
     full: Option<f64> = span.share(|frame| frame.host.allowed_cpu_pct);
     /// The job's use, cores.
@@ -136,6 +138,12 @@ impl Cpus {
     /// CPUs that the job may use, one at least.
     pub fn usable(&self) -> f64 {
         self.cores.unwrap_or(1.0).max(1.0)
+    }
+
+    /// CPUs that others leave to the job: one at least, or its quota where that is less.
+    pub fn left(&self) -> f64 {
+        let cores = self.cores.unwrap_or(1.0);
+        (cores - self.others.unwrap_or(0.0)).max(cores.min(1.0))
     }
 }
 

@@ -6,6 +6,7 @@
 //! ```
 
 pub mod causes;
+mod ceiling;
 pub mod chain;
 mod class;
 mod code;

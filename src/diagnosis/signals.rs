@@ -38,6 +38,7 @@ signals! {
     OtherThread = "other_thread", "share", "the busiest other thread of the trainer runs or queues";
     MainRead = "main_read", "bytes/s", "the trainer reads through read calls";
     WaitsForProcess = "waits_for_process", "share", "the loop waits for another process";
+    WaitsForThread = "waits_for_thread", "share", "the loop waits for another thread of its own";
     WaitsForRemote = "waits_for_remote", "share", "the loop waits for an answer over the network";
     WaitsForReader = "waits_for_reader", "share", "the loop waits for the reader of its output";
     WaitsForLock = "waits_for_lock", "share", "the loop waits for a file lock";

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::causes::Finding;
 use super::causes::{self, Cause};
+pub use super::ceiling::{Ceiling, Limit};
 pub use super::chain::ChainNode;
 pub use super::class::{Class, Phase};
 pub use super::parts::{Advice, Evidence, GpuIdle, Hottest, Stages, WorkerVerdict};
@@ -68,6 +69,9 @@ pub struct Verdict {
     pub evidence: Vec<Evidence>,
     /// What to do, first thing first.
     pub advice: Vec<Advice>,
+    /// The most that tuning can bring with the code as it is, while the job trains.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<Ceiling>,
     /// What else was found.
     pub other_findings: Vec<Finding>,
     /// Whom the loop waits for, and whom that one waits for: a tree from the loop to the ends. Empty where nothing of it is seen.

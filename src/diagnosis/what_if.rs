@@ -2,9 +2,51 @@
 //!
 //! With T the time one worker needs for a batch, C the loop's own time for a step and N workers, a step takes
 //! max(C, T/N). Two floors hold besides: the device's own time for a step, and the CPU time of everything over the CPUs
-//! there are. Every number here is of a steady loop, so what comes out is an upper bound of the gain, not a promise.
+//! there are, of which two hardware threads of one core are little more than one. Every number here is of a steady loop, so what comes out is an upper bound of the gain, not a promise.
 
-use super::features::Features;
+use super::features::{Cpus, Features};
+use super::thresholds::thresholds;
+
+thresholds! {
+    /// What the second hardware thread of a busy core brings.
+    SMT_YIELD = 0.25, "cores", "makers name up to 0.3; data workers raised from 4 to 8 on 4 cores with 8 threads brought 1.11 times";
+}
+
+/// CPUs as a job has them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Capacity {
+    /// CPUs that it can have.
+    pub cpus: f64,
+    /// CPUs that others use.
+    pub others: f64,
+    /// Cores that all of them are; infinite where that is not known.
+    pub physical: f64,
+}
+
+impl Capacity {
+    /// Of a window, with what others use now.
+    pub fn of(cpu: &Cpus) -> Self {
+        let physical = cpu.physical.unwrap_or(f64::INFINITY);
+        Self { cpus: cpu.left(), others: cpu.others.unwrap_or(0.0), physical }
+    }
+
+    /// The same if others used no CPU.
+    pub fn undisturbed(cpu: &Cpus) -> Self {
+        Self { cpus: cpu.usable(), others: 0.0, ..Self::of(cpu) }
+    }
+
+    /// Work a second of a job that keeps so many CPUs busy, in CPUs that have a core to themselves.
+    pub fn work(&self, busy: f64) -> f64 {
+        let all = busy + self.others;
+        let done = all.min(self.physical) + SMT_YIELD.value * (all - self.physical).max(0.0);
+        if all > 0.0 { done * busy / all } else { 0.0 }
+    }
+
+    /// Which part of its time a job that uses so many CPUs now needs at least, were all of them kept busy.
+    pub fn floor(&self, used: f64) -> f64 {
+        self.work(used.min(self.cpus)) / self.work(self.cpus)
+    }
+}
 
 /// A loop with its workers, in seconds for each step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,7 +62,7 @@ pub struct Loop {
     /// The device's time for a step; 0 where no device is known.
     pub device_s: f64,
     /// CPUs that the job can have.
-    pub cores: f64,
+    pub capacity: Capacity,
     /// Workers now.
     pub workers: usize,
 }
@@ -58,27 +100,27 @@ impl Loop {
         let step_s = 1.0 / per_s;
         let trainer_cores = main.cpu_pct.unwrap_or(0.0) / 100.0;
         let worker_cores = workers.cpu_cores.unwrap_or(workers.busy * workers.count as f64);
-        let others = window.cpu.others.unwrap_or(0.0);
         Some(Self {
             step_s,
             own_s: (1.0 - main.shares.input_wait + window.receiving()).min(1.0) * step_s,
             batch_s: (workers.busy + workers.io_wait) * workers.count as f64 / per_s,
             cpu_s: (trainer_cores + worker_cores) / per_s,
             device_s: window.gpu.as_ref().map_or(0.0, |gpu| gpu.job_busy) * step_s,
-            cores: (window.cpu.cores.unwrap_or(1.0) - others).max(1.0),
+            capacity: Capacity::of(&window.cpu),
             workers: workers.count,
         })
     }
 
     /// The same loop on CPUs that other processes leave alone.
     pub fn undisturbed(self, window: &Features) -> Self {
-        Self { cores: window.cpu.usable(), ..self }
+        Self { capacity: Capacity::undisturbed(&window.cpu), ..self }
     }
 
     /// A step with `workers` of them.
     pub fn step_with(&self, workers: usize) -> f64 {
         let fed = self.batch_s / workers.max(1) as f64;
-        self.own_s.max(fed).max(self.device_s).max(self.cpu_s / self.cores)
+        let cpu = self.capacity.floor(self.cpu_s / self.step_s.max(LEAST_S)) * self.step_s;
+        self.own_s.max(fed).max(self.device_s).max(cpu)
     }
 
     /// What a step takes at least, however it is fed: the loop's own time and the device's.
@@ -89,7 +131,7 @@ impl Loop {
     /// N*: the workers that keep up, ceil(T/C), capped at the CPUs.
     pub fn enough_workers(&self) -> Prediction {
         let needed = ((self.batch_s / self.floor_s().max(LEAST_S)) - TOLERANCE).ceil().max(1.0);
-        let cap = whole(self.cores).max(self.workers as f64);
+        let cap = whole(self.capacity.cpus).max(self.workers as f64);
         let workers = needed.min(cap) as usize;
         self.predict(workers, needed > cap)
     }
@@ -116,12 +158,12 @@ impl Loop {
 }
 
 /// Workers for a loop that loads its batches itself: with I the share of loading, ceil(I / (1 − I)), at least one, capped
-/// at the CPUs; and the speed-up at most, 1 / max(1 − I, I / N, device, CPU), where the last is the trainer's CPU use over
-/// the CPUs there are.
-pub fn workers_for_inline(loading: f64, used: f64, cores: f64, device: f64) -> (usize, f64) {
+/// at the CPUs; and the speed-up at most, 1 / max(1 − I, I / N, device, CPU), where the last is what the trainer's CPU use
+/// needs of the CPUs there are.
+pub fn workers_for_inline(loading: f64, used: f64, capacity: &Capacity, device: f64) -> (usize, f64) {
     let loading = loading.clamp(0.0, 0.99);
-    let workers = ((loading / (1.0 - loading)) - TOLERANCE).ceil().clamp(1.0, whole(cores));
-    let step = (1.0 - loading).max(loading / workers).max(device).max(used / cores.max(1.0));
+    let workers = ((loading / (1.0 - loading)) - TOLERANCE).ceil().clamp(1.0, whole(capacity.cpus));
+    let step = (1.0 - loading).max(loading / workers).max(device).max(capacity.floor(used));
     (workers as usize, (1.0 / step).max(1.0))
 }
 
@@ -129,9 +171,38 @@ pub fn workers_for_inline(loading: f64, used: f64, cores: f64, device: f64) -> (
 mod tests {
     use super::*;
 
+    /// CPUs of which each has a core to itself.
+    fn cpus(cpus: f64) -> Capacity {
+        Capacity { cpus, others: 0.0, physical: f64::INFINITY }
+    }
+
     fn fed(batch_s: f64, own_s: f64, workers: usize, cores: f64) -> Loop {
         let step_s = own_s.max(batch_s / workers as f64);
-        Loop { step_s, own_s, batch_s, cpu_s: own_s + batch_s, device_s: 0.0, cores, workers }
+        Loop { step_s, own_s, batch_s, cpu_s: own_s + batch_s, device_s: 0.0, capacity: cpus(cores), workers }
+    }
+
+    #[test]
+    fn hardware_threads_are_no_cores() {
+        // Eight CPUs on four cores, four workers busy all the time, and a loop that hardly works.
+        let threads = Capacity { cpus: 8.0, others: 0.0, physical: 4.0 };
+        let found = Loop { capacity: threads, ..fed(0.8, 0.0, 4, 8.0) }.enough_workers();
+        assert_eq!(found.workers, 8);
+        assert!((found.speedup - 1.25).abs() < 1e-9, "{found:?}");
+        // With cores of their own they would be twice as fast, and so are two workers made four.
+        assert!((fed(0.8, 0.0, 4, 8.0).enough_workers().speedup - 2.0).abs() < 1e-9);
+        let two = Loop { capacity: threads, ..fed(0.4, 0.1, 2, 8.0) }.enough_workers();
+        assert!((two.speedup - 2.0).abs() < 1e-9, "{two:?}");
+    }
+
+    #[test]
+    fn what_is_left_of_cores_that_others_use() {
+        let shared = Capacity { cpus: 6.0, others: 2.0, physical: 4.0 };
+        // Six of eight busy threads do three quarters of five cores' work.
+        assert!((shared.work(6.0) - 3.75).abs() < 1e-9);
+        assert!((shared.work(2.0) - 2.0).abs() < 1e-9 && shared.work(0.0) < 1e-9);
+        assert!((shared.floor(2.0) - 2.0 / 3.75).abs() < 1e-9);
+        assert!((shared.floor(100.0) - 1.0).abs() < 1e-9, "more than all is all");
+        assert!((cpus(4.0).floor(1.0) - 0.25).abs() < 1e-9);
     }
 
     #[test]
@@ -165,8 +236,8 @@ mod tests {
 
     #[test]
     fn loading_moved_out_of_the_loop() {
-        assert_eq!(workers_for_inline(0.75, 1.0, 8.0, 0.0), (3, 4.0));
-        let (workers, speedup) = workers_for_inline(0.75, 1.0, 2.0, 0.0);
+        assert_eq!(workers_for_inline(0.75, 1.0, &cpus(8.0), 0.0), (3, 4.0));
+        let (workers, speedup) = workers_for_inline(0.75, 1.0, &cpus(2.0), 0.0);
         assert_eq!(workers, 2);
         assert!((speedup - 2.0).abs() < 1e-9);
     }

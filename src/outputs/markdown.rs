@@ -71,6 +71,9 @@ fn advice(out: &mut String, verdict: &Verdict) {
             line(out, &format!("\n{}{}", " ".repeat(lead.len()), inline(&advice.why)));
         }
     }
+    if let Some(ceiling) = verdict.ceiling {
+        line(out, &format!("\n{}", ceiling.words()));
+    }
     if let Some(cause) = verdict.cause {
         let command = format!("trainmon explain {}/{cause}", verdict.class.word());
         line(out, &format!("\nHow this is told, and its limits: `{command}`"));

@@ -350,6 +350,9 @@ impl Page {
                 self.text("     ", &advice.why);
             }
         }
+        if let Some(ceiling) = verdict.ceiling {
+            self.text("  ", &ceiling.words());
+        }
         if let Some(cause) = verdict.cause {
             self.text(
                 "  ",

@@ -78,6 +78,8 @@ pub struct JobRates {
     pub run_delay_share: Option<f64>,
     /// CPUs the job may use: count of allowed CPUs.
     pub cpus_allowed: Option<u32>,
+    /// Cores that those CPUs are: hardware threads of one core count once.
+    pub cores_allowed: Option<u32>,
     /// CFS quota in cores, where one is set.
     pub cpu_quota_cores: Option<f64>,
     /// Share of enforcement periods in which the cgroup was throttled, 0–1.

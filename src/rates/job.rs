@@ -167,6 +167,7 @@ fn job_rates(
     let was = before.map(|before| &before.cgroup).filter(|was| was.path == group.path);
     let mut out = JobRates {
         cpus_allowed: cpus_allowed(sample, job),
+        cores_allowed: job.physical_cores.map(u32::from),
         cpu_quota_cores: group.cpu_quota_cores.filter(|cores| cores.is_finite() && *cores >= 0.0),
         memory_limit_bytes: group.memory_limit_bytes,
         memory_cgroup_bytes: group.memory_bytes,

@@ -29,6 +29,9 @@ pub struct JobSample {
     pub cgroup: CgroupSample,
     /// CPUs that the target may run on: affinity mask cut by the cpuset. Empty where unknown.
     pub allowed_cpus: Vec<u16>,
+    /// How many cores those CPUs are: hardware threads of one core count once. `None` where the machine does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub physical_cores: Option<u16>,
     /// Minors of `/dev/nvidiaN` files that the tree holds open. `None` where descriptors may not be read.
     pub nvidia_minors: Option<Vec<u32>>,
     /// `CUDA_VISIBLE_DEVICES` of the target where its environment may be read and it is set.

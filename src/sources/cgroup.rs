@@ -7,6 +7,7 @@
 mod find;
 mod limits;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::sample::CgroupSample;
@@ -156,6 +157,17 @@ pub fn allowed_cpus(roots: &Roots, pid: u32) -> Vec<u16> {
     let text = read_once(path, READ_LIMIT).unwrap_or_default();
     let list = lines(&text).find_map(|line| line.strip_prefix(b"Cpus_allowed_list:"));
     list.map(|list| cpu_list(list.trim_ascii())).unwrap_or_default()
+}
+
+/// How many cores these CPUs belong to: several hardware threads of one core are siblings
+/// (Documentation/admin-guide/cputopology.rst, `thread_siblings_list`). `None` where that is not known of each.
+pub fn physical_cores(roots: &Roots, cpus: &[u16]) -> Option<u16> {
+    let mut cores = BTreeSet::new();
+    for cpu in cpus {
+        let path = roots.sys.join(format!("devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
+        cores.insert(*cpu_list(read_once(path, READ_LIMIT).ok()?.trim_ascii()).first()?);
+    }
+    u16::try_from(cores.len()).ok().filter(|count| *count > 0)
 }
 
 /// Highest CPU number taken from a list, far above the kernel's own limit (NR_CPUS is at most 8192).

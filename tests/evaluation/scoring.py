@@ -55,6 +55,8 @@ class Result:
     summary: str = ""
     #: The verdict's own, first thing first.
     advice: list[dict[str, Any]] = field(default_factory=list)
+    #: The most that any tuning brings, times.
+    ceiling: float | None = None
     #: Why there is no verdict.
     error: str | None = None
     held_out: bool = False
@@ -115,6 +117,7 @@ def judge(
     result.first_verdict_s = verdict.get("first_verdict_s")
     result.summary = str(verdict.get("summary") or "")
     result.advice = list(verdict.get("advice") or [])
+    result.ceiling = (verdict.get("ceiling") or {}).get("speedup_at_most")
     result.wait_seen = (verdict.get("shares") or {}).get("input_wait")
     result.gpu_idle_seen = (verdict.get("gpu_idle") or {}).get("total")
     result.steps_seen = (verdict.get("steps") or {}).get("per_s")

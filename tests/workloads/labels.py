@@ -62,6 +62,8 @@ class Label:
     stall_every: int | None = None
     #: The workload without what holds it back, `file:function`; the same entry where advice gives a number of workers.
     fixed: str | None = None
+    #: How many workers or threads make the batches in the changed workload, where the advice names no number.
+    more_feeders: int | None = None
     #: What of `needs` (without the value) and `companions` the changed workload does without.
     fixed_without: tuple[str, ...] = ()
     #: Whether the label is true from the beginning; else the time to the first right class is not scored.
@@ -677,6 +679,16 @@ LABELS: tuple[Label, ...] = (
         "gil-contention-metrics", "cpu", "gil-contention",
         "two Python threads beside the loop, one aggregating metrics, one building tables",
         "waiting_cases:gil_contention_metrics", wait=(0.0, 0.2), lost=LOST, busy=IDLE_DEVICE, held_out=True,
+    ),
+    Label(
+        "thread-lock", "cpu", "waits-for-thread",
+        "a thread holds the lock of a replay store while it sorts the priorities",
+        "thread_cases:thread_lock", wait=FED, lost=LOST, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "thread-lock-table", "cpu", "waits-for-thread",
+        "a thread holds the lock of a table of embeddings while it normalises it",
+        "thread_cases:thread_lock_table", wait=FED, lost=LOST, busy=IDLE_DEVICE, held_out=True,
     ),
     Label(
         "output-blocked", "io", "output-blocked",

@@ -20,6 +20,7 @@ import threading
 import time
 import zlib
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Callable, Iterator
 
 import numpy
@@ -338,6 +339,8 @@ def beside(of: Plan) -> list[Any]:
 
 def loop(job: Job, of: Plan) -> None:
     """Trains until the time is up."""
+    if "workers" in job.given:
+        of = replace(of, feeders=job.workers(of.feeders))
     there = beside(of)
     gpu = job.take_gpu(sync=of.sync) if of.device_s else None
     elsewhere = {one.elsewhere: Elsewhere(job, one) for one in {of, of.then or of}}

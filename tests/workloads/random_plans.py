@@ -23,6 +23,8 @@ BY_TORCH = ("torch", "torch-iterable")
 BY_PROCESSES = ("process-pool", "pool-imap", "processes", "program")
 BY_THREADS = ("thread", "threads", "thread-pool")
 BY_THE_LOOP = ("torch-inline", "generator")
+#: Of which there can be more (or any at all) by a changed number.
+MORE_FEEDERS = (*BY_TORCH, "torch-inline", "process-pool", "pool-imap", "processes", "threads", "thread-pool")
 #: Work that making a sample is. Remote and disk wait; the others compute, Python under the interpreter lock.
 WORKS = ("python", "numpy", "unpack", "decode", "remote", "disk")
 WAITS = ("remote", "disk")
@@ -220,6 +222,8 @@ def label(name: str) -> Label:
             made, about=f"{made.about}; after {of.after_s:.0f} s {about(of.then)}", before=tuple(answers(of, cpus)),
             duration=of.after_s + FOLLOWED_S, wait_scored=False, settled=False,
         )  # fmt: skip
+    if of.longest == "supply" and of.supply in MORE_FEEDERS:
+        made = replace(made, fixed=made.entry, more_feeders=2 * of.feeders or 2)
     return replace(
         made, wait=(0.3, 1.0) if of.longest == "supply" else (0.0, 0.25),
         busy=(0.6, 1.0) if of.longest == "device" and of.device_s else IDLE_DEVICE if of.device_s else None,

@@ -1,9 +1,10 @@
 //! What the rules look at: a window, and where in it the loop loses its time.
 
 use super::{Cause, Judgement};
-use crate::diagnosis::features::{Chain, Device, Features, LoopThread, Part, Workers};
+use crate::diagnosis::features::{Chain, Device, Features, LoopStacks, LoopThread, Part, Workers};
 use crate::diagnosis::stats::percent;
 use crate::diagnosis::thresholds::*;
+use crate::rates::stacks::Activity;
 
 /// What is known besides the window.
 #[derive(Debug, Clone, Copy, Default)]
@@ -75,12 +76,25 @@ pub(super) fn followed_chain(window: &Features) -> Option<&Chain> {
     window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED)
 }
 
+/// What is waited for is not known to make batches. Of the program's own threads most do: only those are no loader whom the
+/// loop's code waits for at a lock, or joins.
+fn is_no_loader(window: &Features, part: Part) -> bool {
+    let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(part));
+    let stacks = window.main.as_ref().and_then(|main| main.stacks.as_ref());
+    let at_locks = |stacks: &LoopStacks| {
+        stacks.at_lock_lines >= (LARGER_HALF.value * waits).max(stacks.shares.of(Activity::is_input))
+    };
+    part != Part::OwnThread || stacks.is_some_and(at_locks)
+}
+
 /// The part that the loop loses most of its time to, where that is no batch, no device and no work of its own; and how sure.
 /// The parts add up to the loop's time, so the largest is what to change first.
 fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> {
     let chain = followed_chain(window)?;
     let parts = chain.parts();
-    let elsewhere = super::followed().map(|wait| (wait.part, parts.get(&wait.part).copied().unwrap_or(0.0)));
+    let elsewhere = super::followed()
+        .filter(|wait| is_no_loader(window, wait.part))
+        .map(|wait| (wait.part, parts.get(&wait.part).copied().unwrap_or(0.0)));
     let (part, lost) = elsewhere.max_by(|a, b| a.1.total_cmp(&b.1))?;
     // A loop that streams its data itself waits for batches.
     let loads = main.stacks.as_ref().is_some_and(|stacks| stacks.loading() > LARGER_HALF.value * lost);
@@ -136,7 +150,8 @@ impl<'a> Case<'a> {
 
     /// The waits for batches, where there are some and something else costs the loop more.
     pub fn beside(&self) -> Option<Self> {
-        let lost = self.window.lost_wait();
+        let thread = followed_chain(self.window).filter(|_| self.waits_for(Part::OwnThread));
+        let lost = self.window.lost_wait() - thread.map_or(0.0, |chain| chain.lost(Part::OwnThread));
         let other = matches!(self.loss, Loss::Dry(_) | Loss::NoDevice | Loss::Wait(_)) && lost >= LOST_WAIT;
         let loss = Loss::of_batches(self.window.workers.as_ref());
         other.then(|| Self { loss, lost, sure: LOST.at(lost), ..self.clone() })
@@ -148,7 +163,10 @@ impl<'a> Case<'a> {
             return Vec::new();
         };
         let waits = Cause::ALL.into_iter().filter_map(|cause| {
-            let wait = cause.spec().followed.filter(|wait| !self.waits_for(wait.part))?;
+            let wait = cause
+                .spec()
+                .followed
+                .filter(|wait| !self.waits_for(wait.part) && is_no_loader(self.window, wait.part))?;
             let lost = chain.lost(wait.part);
             let words = format!("{} of the time {}", percent(lost), (wait.words)(&chain.who(wait.part)?));
             (lost >= LOST_WAIT).then(|| (cause, LOST.at(lost), words))

@@ -42,6 +42,7 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     place: Place::Loop,
     bound: |_| None,
+    wastes_cpu: true,
     ..Spec::of(Class::Cpu)
 };
 

@@ -55,6 +55,7 @@ pub(super) const CAUSE: Spec = Spec {
     shares,
     sharpen,
     instead,
+    tuning_first: true,
     ..Spec::of(Class::DataLoader)
 };
 
@@ -120,7 +121,7 @@ fn bound(window: &Features) -> Option<f64> {
     };
     let used = main.cpu_pct.unwrap_or(100.0) / 100.0;
     let device = window.gpu.as_ref().map_or(0.0, |gpu| gpu.job_busy.max(DEVICE_UNUSED.value));
-    let (_, speedup) = what_if::workers_for_inline(stacks.loading(), used, window.cpu.cores.unwrap_or(1.0), device);
+    let (_, speedup) = what_if::workers_for_inline(stacks.loading(), used, &Capacity::of(&window.cpu), device);
     Some(round(speedup, 2))
 }
 
@@ -139,6 +140,6 @@ fn shares(window: &Features, main: &LoopThread) -> TimeSplit {
 
 fn sharpen(first: &mut Advice, window: &Features) {
     let Some(stacks) = window.main.as_ref().and_then(|main| main.stacks.as_ref()) else { return };
-    let (workers, _) = what_if::workers_for_inline(stacks.loading(), 1.0, window.cpu.cores.unwrap_or(1.0), 0.0);
+    let (workers, _) = what_if::workers_for_inline(stacks.loading(), 1.0, &Capacity::of(&window.cpu), 0.0);
     first.title = format!("Set num_workers to {workers} in the DataLoader");
 }

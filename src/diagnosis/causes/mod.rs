@@ -51,6 +51,7 @@ mod too_many_workers;
 mod transform;
 mod under_filled;
 mod waits_for_process;
+mod waits_for_thread;
 mod worker_imbalance;
 pub(super) mod worker_restart;
 
@@ -64,7 +65,7 @@ use super::parts::Advice;
 use super::signals::{Side, Signal};
 use super::stats::{percent, quantile, round};
 use super::thresholds::{self, *};
-use super::what_if::{self, Loop, Prediction};
+use super::what_if::{self, Capacity, Loop, Prediction};
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::TimeSplit;
@@ -115,6 +116,7 @@ macro_rules! causes {
 causes! {
     // The loop waits for somebody who is no loader and no device, and the wait could be followed.
     WaitsForProcess = waits_for_process, "waits-for-process";
+    WaitsForThread = waits_for_thread, "waits-for-thread";
     RemoteService = remote_service, "remote-service";
     OutputBlocked = output_blocked, "output-blocked";
     Lock = file_lock, "lock";

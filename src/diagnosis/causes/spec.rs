@@ -75,6 +75,10 @@ pub struct Spec {
     pub(in crate::diagnosis) place: Place,
     /// How many times faster the loop can get at most without it; `None` where that cannot be said.
     pub(in crate::diagnosis) bound: fn(&Features) -> Option<f64>,
+    /// The first advice changes numbers only (workers, threads): it brings no more than the ceiling of all tuning.
+    pub(in crate::diagnosis) tuning_first: bool,
+    /// CPU time goes into spinning and switching, so that full CPUs are no limit of what can be done.
+    pub(in crate::diagnosis) wastes_cpu: bool,
     /// Where the loop's time goes, when it is this that holds it back.
     pub(in crate::diagnosis) shares: fn(&Features, &LoopThread) -> TimeSplit,
     /// What stands in place of its meaning and its advice in a case of its own kind.
@@ -151,6 +155,8 @@ impl Spec {
             shares: Features::split,
             instead: |_| None,
             sharpen: |_, _| {},
+            tuning_first: false,
+            wastes_cpu: false,
             elsewhere: None,
         }
     }

@@ -31,5 +31,6 @@ pub(super) const CAUSE: Spec = Spec {
         "Limit BLAS threads in worker_init_fn (threadpoolctl.threadpool_limits(1), or OPENBLAS_NUM_THREADS=1)"
             => "torch limits only its own threads in a worker";
     ],
+    wastes_cpu: true,
     ..Spec::of(Class::Cpu)
 };

@@ -53,6 +53,7 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     place: Place::Workers,
     sharpen,
+    tuning_first: true,
     ..Spec::of(Class::DataLoader)
 };
 

@@ -35,5 +35,6 @@ pub(super) const CAUSE: Spec = Spec {
         "Lower num_workers to the number of allowed CPUs" => "more workers than CPUs only wait for one another";
         "Make the transforms cheaper or move them to the GPU" => "the CPUs are full: only less work helps";
     ],
+    wastes_cpu: true,
     ..Spec::of(Class::DataLoader)
 };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Mean, Span};
-use crate::diagnosis::code::{hottest_functions, sync_lines};
+use crate::diagnosis::code::{at_lock_lines, hottest_functions, sync_lines};
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::thresholds::{BUSY, INLINE_READ, LARGER_HALF, Threshold};
 use crate::rates::Frame;
@@ -99,6 +99,8 @@ pub(in crate::diagnosis) struct LoopStacks {
     pub hottest: Vec<Hottest>,
     /// Lines that wait for the device.
     pub sync_lines: Vec<Hottest>,
+    /// Share at lines that take a lock or join a thread.
+    pub at_lock_lines: f64,
 }
 
 impl LoopStacks {
@@ -193,6 +195,7 @@ impl LoopThread {
             samples: u32::try_from(total).unwrap_or(u32::MAX),
             hottest: hottest_functions(&sum, share),
             sync_lines: sync_lines(&sum, share, measured.split.device_sync),
+            at_lock_lines: share(at_lock_lines(&sum)),
             shares: corrected.activities,
         });
     }

@@ -205,7 +205,25 @@ fn allowed_cpus_of_a_fixture_and_of_ourselves() {
     let roots = Roots { proc: tree.path("proc"), sys: tree.path("sys") };
     assert_eq!(allowed_cpus(&roots, 42), [0, 1, 2, 3, 8, 9, 10, 11]);
     assert!(allowed_cpus(&roots, 43).is_empty());
-    assert!(!allowed_cpus(&Roots::default(), std::process::id()).is_empty());
+    let own = allowed_cpus(&Roots::default(), std::process::id());
+    assert!(!own.is_empty());
+    assert!(physical_cores(&Roots::default(), &own).is_none_or(|cores| usize::from(cores) <= own.len()));
+}
+
+#[test]
+fn hardware_threads_of_one_core_count_once() {
+    let tree = Tree::new("", &[]);
+    let siblings = |cpu: u16, list: &str| {
+        tree.write(&format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"), list);
+    };
+    // As on a g5.2xlarge: CPU 0 and 4 are one core.
+    (0..8).for_each(|cpu| siblings(cpu, &format!("{},{}\n", cpu % 4, cpu % 4 + 4)));
+    let roots = Roots { proc: tree.path("proc"), sys: tree.path("sys") };
+    assert_eq!(physical_cores(&roots, &[0, 1, 2, 3, 4, 5, 6, 7]), Some(4));
+    assert_eq!(physical_cores(&roots, &[0, 4, 5]), Some(2));
+    assert_eq!((physical_cores(&roots, &[]), physical_cores(&roots, &[0, 9])), (None, None));
+    siblings(0, "rubbish");
+    assert_eq!(physical_cores(&roots, &[0, 1]), None);
 }
 
 /// A real group with a quota, on a machine that lets us make one.

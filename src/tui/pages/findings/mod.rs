@@ -57,6 +57,9 @@ fn advice(text: &mut Text, verdict: &Verdict) {
         text.wrapped(&format!("  {}. ", n + 1), 5, &title, text.theme.advice());
         text.wrapped("", 5, &advice.why, Style::new());
     }
+    if let Some(ceiling) = verdict.ceiling.filter(|_| !verdict.advice.is_empty()) {
+        text.wrapped("  ", 2, &ceiling.words(), Style::new());
+    }
 }
 
 /// A table: signal, value, threshold, on which side of it the value lies, what it means.

@@ -1,0 +1,47 @@
+//! The loop waits for another thread of its own process that makes no batches: it holds a lock, or is joined.
+
+use super::*;
+
+thresholds! {}
+
+pub(super) const CAUSE: Spec = Spec {
+    headline: "another thread of the program holds the loop up",
+    brief: "the loop waits for a thread of its own",
+    meaning: "the loop waits for a lock that another thread of its process holds, or for that thread's end",
+    rule: &[
+        WAIT_IS_FOLLOWED,
+        "it leads to another thread of the loop's process",
+        "with stacks: at least `larger_half` of that time the loop's code stands at a line that takes a lock or joins a thread",
+    ],
+    judge: |case| case.waits_for(Part::OwnThread).then(|| case.of(Cause::WaitsForThread, 1.0)),
+    signals: &[CHAIN, MAIN_STACKS, MAIN_WAIT, DEVICE],
+    source: "a lock of Python's threading is a futex without a holder's name (Python/thread_pthread.h), so who runs meanwhile \
+             tells the holder; a queue that waits in native code looks alike but for the line that it is called from",
+    confirmed: Confirmed::LabelledWorkloads,
+    limits: "without stacks, or where the program's source cannot be read, such a thread is taken for one that makes batches \
+             (data-loader/in-process-loading), less surely",
+    advice: advice![
+        "Hold the lock only to copy or swap what is shared, and compute outside of it" => "the loop waits as long as the lock is held";
+        "Let the thread run less often, or on a copy that the loop leaves behind" => "every N steps is often enough for statistics";
+        "Do not join a thread in every step: take its result in a later one" => "it then works while the loop and the device do";
+        "Find the line with `py-spy dump --pid`" => "it shows which thread stands where";
+    ],
+    evidence: &[Signal::WaitsForThread],
+    followed: Some(Followed {
+        part: Part::OwnThread,
+        signal: Signal::WaitsForThread,
+        words: |who| format!("for {who} of its own process, at a lock or at that thread's end"),
+    }),
+    bound: |window| bound_of(window, Part::OwnThread),
+    shares,
+    ..Spec::of(Class::Cpu)
+};
+
+/// What was taken for a wait for batches is none.
+fn shares(window: &Features, main: &LoopThread) -> TimeSplit {
+    let mut shares = window.split(main);
+    let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(Part::OwnThread)).min(shares.input_wait);
+    shares.input_wait -= waits;
+    shares.other += waits;
+    shares
+}
