@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -44,17 +46,13 @@ class Program(Launched):
         return [self.program, role, "--given", f"device={self.given['device']}"]
 
 
-def settled(label: Label, seconds: float, simulated: bool) -> Program:
-    """A program that steps; to be used by `with`."""
-    job = Program(label, seconds + SPARE_S, simulated)
-    job.__enter__()
-    try:
+@contextlib.contextmanager
+def settled(label: Label, seconds: float, simulated: bool) -> Iterator[Program]:
+    """A program that steps."""
+    with Program(label, seconds + SPARE_S, simulated) as job:
         job.wait_until_watchable()
         time.sleep(SETTLE_S)
-    except BaseException:
-        job.__exit__()
-        raise
-    return job
+        yield job
 
 
 def sleeper() -> subprocess.Popen[bytes]:
