@@ -32,6 +32,8 @@ PAUSE_S = 0.3
 SPARE_S = 60.0
 #: The idle share may be off by so much: the goal is five points over many runs, one of ten seconds varies by as much again.
 IDLE_WITHIN = 0.10
+#: From this part of the CPUs on what others use is worth a word beside a wrong verdict.
+CROWDED = 0.25
 
 
 class Program(Launched):
@@ -123,6 +125,8 @@ class Watched:
     idle_seen: float | None = None
     #: The program's own truth lies within the label's bounds.
     label_held: bool = True
+    #: Cores that processes outside the job used meanwhile, trainmon among them: many make a noisy neighbour the truth.
+    cores_of_others: float | None = None
     sure_and_wrong: bool = False
     summary: str = ""
     not_seen: list[str] = field(default_factory=list)
@@ -133,6 +137,11 @@ class Watched:
         return None if self.idle_true is None or self.idle_seen is None else abs(self.idle_seen - self.idle_true)
 
     @property
+    def crowded(self) -> bool:
+        """Whether others took so many of the CPUs that what is true may not be what the label says."""
+        return (self.cores_of_others or 0.0) > CROWDED * len(os.sched_getaffinity(0))
+
+    @property
     def passed(self) -> bool:
         close = self.idle_error is None or self.idle_error <= IDLE_WITHIN
         return self.error is None and self.class_right and self.cause_right and self.label_held and close
@@ -140,13 +149,14 @@ class Watched:
     @property
     def why_not(self) -> str:
         """What did not pass, in words."""
-        if self.error:
-            return self.error
+        if self.error or self.passed:
+            return self.error or ""
         far = self.idle_error is not None and self.idle_error > IDLE_WITHIN
         words = (
             (not self.label_held, "the program's own truth is not the label's"),
             (not self.class_right, "wrong class" + (", and sure" if self.sure_and_wrong else "")),
             (self.class_right and not self.cause_right, "another cause"),
+            (self.crowded, f"other processes used {self.cores_of_others:.1f} CPUs meanwhile: repeat it on a quiet machine"),
             (far, f"idle share off by {100 * (self.idle_error or 0.0):.0f} points"),
         )
         return "; ".join(text for holds, text in words if holds)
@@ -162,8 +172,12 @@ def watch(label: Label, monitor: Monitor, seconds: float, simulated: bool, out: 
         with settled(label, seconds, simulated) as job:
             path, device = os.path.join(job.folder, "run.tmz"), job.device if simulated else ""
             arguments = ("record", "--pid", str(job.pid), "--duration", f"{seconds:g}s", "--anonymise", "-o", path)
+            began, before = time.monotonic(), job.cpu_used()
             monitor.run(device, *arguments, timeout=seconds + PATIENCE_S)
-            truth = job.whole_truth_until(time.monotonic())
+            end, after = time.monotonic(), job.cpu_used()
+            used = {pid: now - before[pid] for pid, now in after.items() if pid in before}
+            row.cores_of_others = round((2 * used[0] - sum(used.values())) / (end - began), 2)
+            truth = job.whole_truth_until(end)
             seen = recordings.watched(monitor, device, path, every=False)
             result = scoring.Result(label.name, 1, label.klass, label.cause)
             scoring.judge(result, seen.verdict, label.acceptable())

@@ -63,11 +63,11 @@ def markdown(
     )  # fmt: skip
     lines += ["", "## Programs", ""]
     lines += table(
-        ("program", "truth", "said", "confidence", "right", "device idle, true", "seen", "waits for batches, true", "seen", "note"),
+        ("program", "truth", "said", "confidence", "right", "device idle, true", "seen", "waits for batches, true", "seen", "CPUs of others", "note"),
         (
             (row.program, row.truth, row.said, "–" if row.confidence is None else f"{row.confidence:.2f}",
              "yes" if row.passed else "NO", percent(row.idle_true), percent(row.idle_seen), percent(row.wait_true),
-             percent(row.wait_seen), row.why_not)
+             percent(row.wait_seen), "–" if row.cores_of_others is None else row.cores_of_others, row.why_not)
             for row in programs
         ),
     )  # fmt: skip

@@ -110,20 +110,22 @@ fn a_list_that_holds_the_drivers_lock_makes_others_wait() {
     alone("a_list_that_holds_the_drivers_lock_makes_others_wait", lock, || {
         let _owner = owner(&[spec()]);
         let mut slow = open();
+        let (now, its_turn) = std::sync::mpsc::channel();
         let waits = std::thread::spawn(move || {
             let mut other = open();
             let start = monotonic_ns();
             read(&mut other);
+            now.send(()).unwrap();
+            pause(100);
             let began = Instant::now();
-            pause(50);
             // Its own list is not due, so what it waits for is the other's.
             other.read(start + SECOND).unwrap();
             began.elapsed()
         });
-        pause(430);
+        its_turn.recv().unwrap();
         read(&mut slow);
         let waited = waits.join().unwrap();
-        assert!(waited >= Duration::from_millis(200), "{waited:?}");
+        assert!(waited >= Duration::from_millis(150), "{waited:?}");
         // Every five seconds only: four of five ticks hold nobody up.
         let start = monotonic_ns();
         let held = (1..=10).filter(|tick| {
