@@ -55,7 +55,7 @@ impl Watched {
 fn assert_not_sure_and_wrong(verdict: &Value, class: &str, what: &str) {
     let said = (verdict["class"].as_str().unwrap(), verdict["cause"].as_str().unwrap_or("-"));
     let confidence = verdict["confidence"].as_f64().unwrap();
-    println!("{what}: {}/{} {confidence:.2}", said.0, said.1);
+    println!("{what}: {}/{} {confidence:.2}: {}", said.0, said.1, verdict["summary"]);
     let right = said.0 == class || said.0 == "unknown" || said.1 == "noisy-neighbour";
     assert!(right || confidence < SURE, "{what}: {verdict:#}");
     // The job uses a device, whether its load is known or not.
@@ -82,6 +82,8 @@ fn a_device_whose_load_is_unknown_is_no_unused_one() {
 fn late_and_coarse_points_change_no_class() {
     let _turn = TURN.lock();
     for (bottleneck, class) in JOBS {
+        let watched = Watched::start(bottleneck, "");
+        assert_not_sure_and_wrong(&watched.verdict(), class, &format!("{class} baseline"));
         let watched = Watched::start(bottleneck, "coarse,late:300,average_power,maxima");
         assert_not_sure_and_wrong(&watched.verdict(), class, &format!("{class} by coarse points"));
     }

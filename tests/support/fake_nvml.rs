@@ -158,7 +158,7 @@ impl Library {
                 device.recent.truncate(A_SECOND - 1);
                 device.recent.push_front(seen);
                 device.periods += 1;
-                if coarse && !device.periods.is_multiple_of(A_SECOND) {
+                if coarse && device.periods % A_SECOND != 1 {
                     continue;
                 }
                 device.ring.truncate(RING - 1);
@@ -213,8 +213,11 @@ fn enter(function: &str, device: Handle) -> Result<Call, Return> {
             return Err(code as Return);
         }
         let state = library.state(index).ok_or(UNKNOWN)?;
-        let last = library.visible(index).next().map(|point| point.seen).unwrap_or_default();
-        let average = library.devices.get(index).filter(|_| library.fails("average_power")).map(Device::last_second);
+        // A real driver has looked for long when somebody loads the library: before the first late point, the first there is.
+        let device = library.devices.get(index);
+        let newest = library.visible(index).next().or_else(|| device?.ring.back());
+        let last = newest.map(|point| point.seen).unwrap_or_default();
+        let average = device.filter(|_| library.fails("average_power")).map(Device::last_second);
         let (garbage, maxima, other_pids) = (library.fails("garbage"), library.fails("maxima"), library.fails("other_pids"));
         let powered = average.unwrap_or(last.device);
         let sleep_ms = state.hang_ms.max(library.failure("hang", function).unwrap_or(0));
