@@ -156,7 +156,7 @@ class Watched:
             (not self.label_held, "the program's own truth is not the label's"),
             (not self.class_right, "wrong class" + (", and sure" if self.sure_and_wrong else "")),
             (self.class_right and not self.cause_right, "another cause"),
-            (self.crowded, f"other processes used {self.cores_of_others:.1f} CPUs meanwhile: repeat it on a quiet machine"),
+            (self.crowded, f"other processes used {self.cores_of_others or 0.0:.1f} CPUs meanwhile: repeat it on a quiet machine"),
             (far, f"idle share off by {100 * (self.idle_error or 0.0):.0f} points"),
         )
         return "; ".join(text for holds, text in words if holds)
