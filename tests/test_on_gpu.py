@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from contextlib import redirect_stderr
 from unittest import mock
@@ -19,7 +20,7 @@ sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 import on_gpu  # noqa: E402
 import simulated_gpu  # noqa: E402
 from evaluation import scoring, unpack  # noqa: E402
-from gpu import beside, fake_smi, readings, report, smi  # noqa: E402
+from gpu import beside, devices, fake_smi, readings, report, smi  # noqa: E402
 from gpu.labelled import PROGRAMS, by_name  # noqa: E402
 from gpu.readings import AGREES, DIFFERS, NOT_OFFERED, Look, Sampled  # noqa: E402
 
@@ -255,6 +256,83 @@ class StandIns(unittest.TestCase):
         later = {**device, "enqueued_ns": 600, "free_at_ns": 1_100}
         self.assertAlmostEqual(fake_smi.utilisation(device, 0, later, 1_000), 0.5)
         self.assertEqual(fake_smi.utilisation(device, 0, {**later, "owner_pid": 0}, 1_000), 0.0)
+
+
+class MadeUpCuda:
+    """torch as far as gpu/devices.py calls it, on a device whose matrix products take 2 ms, small ones 0.1, sums 0.5."""
+
+    float16 = float32 = None
+
+    def __init__(self) -> None:
+        self.now = self.free_at = 0.0
+        self.kernels = 0
+        made_up = self
+
+        class Event:
+            def __init__(self, enable_timing: bool):
+                self.at = None
+
+            def record(self) -> None:
+                self.at = max(made_up.now, made_up.free_at)
+
+            def query(self) -> bool:
+                return self.at <= made_up.now
+
+            def synchronize(self) -> None:
+                made_up.now = max(made_up.now, self.at)
+
+            def elapsed_time(self, end) -> float:
+                return (end.at - self.at) * 1e3
+
+        self.cuda = mock.Mock(Event=Event, get_device_capability=lambda: (9, 0))
+
+    def kernel(self, seconds: float) -> None:
+        self.kernels += 1
+        self.free_at = max(self.now, self.free_at) + seconds
+
+    def randn(self, *shape: int, **_options):
+        return shape
+
+    ones = zeros = empty = randn
+
+    def empty_like(self, other):
+        return other
+
+    def mm(self, one, _other, out) -> None:
+        self.kernel(0.002 if one[0] == devices.LARGE else 0.0001)
+
+    def add(self, _one, _other, out) -> None:
+        self.kernel(0.0005)
+
+
+class Calibrating(unittest.TestCase):
+    def test_work_lasts_as_long_as_asked_and_counts_once_it_is_done(self):
+        made_up = MadeUpCuda()
+        with mock.patch.object(devices, "torch", made_up):
+            device = devices.CudaDevice()
+            device.compute(0.05)
+            self.assertEqual(device.busy_s(), 0.0)
+            made_up.now = made_up.free_at
+            self.assertAlmostEqual(device.busy_s(), 0.05)
+            made_up.now += 1.0
+            self.assertAlmostEqual(device.busy_s(), 0.05)
+            # Too short for large matrices.
+            device.compute(0.001)
+            made_up.now, before = made_up.free_at + 1.0, made_up.kernels
+            self.assertAlmostEqual(device.busy_s(), 0.051)
+            device.compute(0.001)
+            self.assertEqual(made_up.kernels - before, 10)
+            sums = device.sums()
+            sums(0.005)
+            made_up.now = made_up.free_at
+            self.assertAlmostEqual(device.busy_s(), 0.057)
+
+    def test_time_waited_is_counted_around_the_wait(self):
+        waiting = devices.Waiting()
+        for _ in range(2):
+            with waiting:
+                time.sleep(0.02)
+        self.assertGreaterEqual(waiting.seconds, 0.04)
 
 
 class Running(unittest.TestCase):

@@ -201,7 +201,10 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         less_sure(ONE_CALL, why);
     }
     if window.load_unknown() && judgement.phase == Phase::Training && judgement.class != Class::Unknown {
-        less_sure(UNKNOWN_LOAD, "the load of the job's GPU cannot be read (MIG, or a virtual GPU): it may work meanwhile");
+        less_sure(
+            UNKNOWN_LOAD,
+            "the load of the job's GPU cannot be read (MIG, or a virtual GPU): it may work meanwhile",
+        );
     }
     if window.gpu.as_ref().is_some_and(|gpu| gpu.lost) {
         less_sure(DEVICE_LOST, "a GPU of the job does not answer any more");

@@ -158,6 +158,8 @@ def shown(value: Any, unit: str) -> str:
         return "–"
     if isinstance(value, str):
         return value
+    if unit == "on":
+        return "on" if value else "off"
     if unit == "mask":
         return f"0x{int(value):x}"
     return f"{value:.0f} {unit}".strip() if value == round(value) else f"{value:.1f} {unit}".strip()

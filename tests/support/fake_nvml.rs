@@ -218,7 +218,8 @@ fn enter(function: &str, device: Handle) -> Result<Call, Return> {
         let newest = library.visible(index).next().or_else(|| device?.ring.back());
         let last = newest.map(|point| point.seen).unwrap_or_default();
         let average = device.filter(|_| library.fails("average_power")).map(Device::last_second);
-        let (garbage, maxima, other_pids) = (library.fails("garbage"), library.fails("maxima"), library.fails("other_pids"));
+        let (garbage, maxima, other_pids) =
+            (library.fails("garbage"), library.fails("maxima"), library.fails("other_pids"));
         let powered = average.unwrap_or(last.device);
         let sleep_ms = state.hang_ms.max(library.failure("hang", function).unwrap_or(0));
         let lock_ms = library.failure("lock", function).unwrap_or(0);
