@@ -151,3 +151,24 @@ fn each_of_several_devices_has_its_own_load() {
         assert!(close(seen[1].1, 100, 5), "{seen:?}");
     });
 }
+
+#[test]
+fn processes_are_listed_now_and_then_and_when_memory_changes() {
+    let slow = "lock:nvmlDeviceGetComputeRunningProcesses_v3_150";
+    alone("processes_are_listed_now_and_then_and_when_memory_changes", slow, || {
+        let mut owner = owner(&[spec()]);
+        let mut reader = open();
+        let start = monotonic_ns();
+        let mut listed = |tick: u64| {
+            let began = Instant::now();
+            let processes = reader.read(start + tick * SECOND).unwrap().devices.remove(0).processes;
+            assert_eq!(processes.len(), 1, "a list that is not due stays");
+            began.elapsed() >= Duration::from_millis(150)
+        };
+        let ticks: Vec<u64> = (0..12).filter(|tick| listed(*tick)).collect();
+        assert_eq!(ticks, [0, 5, 10]);
+        owner.update(0, |device| device.memory_used_bytes += 1 << 20).unwrap();
+        assert!(listed(12));
+        assert!(!listed(13));
+    });
+}
