@@ -14,6 +14,7 @@ the form of tests/recordings. Exit status 0 only if all readings agree and all p
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -187,8 +188,9 @@ def main() -> int:
     if os.path.exists(args.out) and os.listdir(args.out):
         if not args.force:
             return failed(f"{args.out} is there already; replace it with --force")
-        for name in ("report.md", "report.json"):
-            if os.path.exists(os.path.join(args.out, name)):
+        recorded = [f"recordings/{label.name}.{kind}" for label in PROGRAMS for kind in ("tmz", "json")]
+        for name in ("report.md", "report.json", *recorded):
+            with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(args.out, name))
     os.makedirs(args.out, exist_ok=True)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -210,6 +210,8 @@ def keep(label: Label, path: str, verdict: dict[str, Any], row: Watched, seconds
     os.makedirs(folder, exist_ok=True)
     truth = keeping.described(label, keeping.wait_bounds(row.wait_true), verdict, seconds)
     truth["source"] = f"program {label.name} of on_gpu.py, {seconds:g} s: {label.about}"
+    if row.crowded:
+        truth["source"] += f"; other processes used {row.cores_of_others or 0.0:.1f} CPUs meanwhile"
     if not row.passed:
         truth["min_confidence"] = 0.0
     shutil.copyfile(path, os.path.join(folder, f"{label.name}.tmz"))
