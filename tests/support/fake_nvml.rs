@@ -1,4 +1,5 @@
 //! A made-up NVML library: the C functions that trainmon calls, answered from the state file of a simulated device.
+//! Long because it exports every function that trainmon calls, each a few lines.
 //!
 //! Tests load it by dlopen in the driver library's place. The environment of the loading process steers it:
 //! `TRAINMON_SIMULATED_DEVICE` names the state file (unset or absent: no devices), `FAKE_NVML_SLOW_PCIE=1` makes each PCIe
