@@ -132,7 +132,8 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
         }
         Class::Balanced => "Nothing costs the loop more than a few percent".to_owned(),
         Class::Cpu if window.lost_wait() < LOST_WAIT || own_work_leads(window) => {
-            idle(window).unwrap_or_else(|| "The loop runs on the CPU".into())
+            let unread = window.load_unknown().then(|| "How busy the GPU is cannot be read".to_owned());
+            idle(window).or(unread).unwrap_or_else(|| "The loop runs on the CPU".into())
         }
         Class::DataLoader | Class::Io | Class::Cpu => waits(window),
         Class::Gpu => match &window.gpu {

@@ -28,6 +28,7 @@ thresholds! {
     UNPROVEN = 0.70, "of the confidence", "loading a model or a data set reads, computes and waits as a loop does";
     NO_SYSCALL = 0.85, "of the confidence", "any poll counts as a wait for a batch";
     NOTHING_DONE = 0.02, "share", "a step that trains takes more of the loop than this, however slow its batches are";
+    UNKNOWN_LOAD = 0.80, "of the confidence", "the GPU may work while the loop waits for something else, and then that costs nothing";
     ONLY_FETCHES = 0.70, "of the confidence", "such a run has no steps to speak of yet";
     ONE_CALL = 0.70, "of the confidence", "stacks cannot tell the waits of a compiled step from its work";
     SAMPLES = 15.0, "samples", "n samples know a share to within 0.5 / sqrt(n): 25 samples 10 points, 250 samples 3";
@@ -102,6 +103,9 @@ fn without_cause(case: &Case<'_>) -> Judgement {
             let words = "the main thread waits for something that is neither a batch nor the device";
             training(Class::Unknown, SOME_KNOWLEDGE.value).doubt(format!("{words}{}", seen_in(case)))
         }
+        Loss::NoDevice if case.window.load_unknown() => training(Class::Unknown, SOME_KNOWLEDGE.value).doubt(
+            "the job uses a GPU whose load cannot be read (as under MIG): whether the loop waits for it is not known",
+        ),
         Loss::NoDevice if case.computes_on_cpu() => Judgement::state(
             Phase::Unknown,
             Class::Unknown,
@@ -196,6 +200,9 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         let why =
             "the step runs in one compiled call of TensorFlow: stacks cannot tell its waits for data from its work";
         less_sure(ONE_CALL, why);
+    }
+    if window.load_unknown() && judgement.phase == Phase::Training && judgement.class != Class::Unknown {
+        less_sure(UNKNOWN_LOAD, "the load of the job's GPU cannot be read (as under MIG): it may work meanwhile");
     }
     if window.gpu.as_ref().is_some_and(|gpu| gpu.lost) {
         less_sure(DEVICE_LOST, "a GPU of the job does not answer any more");

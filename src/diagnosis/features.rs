@@ -69,6 +69,8 @@ numbers! {
     main: Option<LoopThread> = LoopThread::of(span);
     /// Devices of the job.
     gpu: Option<Device> = Device::of(span);
+    /// The job is seen to use a device, whether its load is known or not.
+    gpu_held: bool = last.gpus.iter().any(|gpu| gpu.attached && !gpu.lost);
     /// Some device can be seen, whether the job uses it or not.
     gpu_seen: bool = last.gpus.iter().any(|gpu| !gpu.lost);
     workers: Option<Workers> = Workers::of(span);
@@ -333,6 +335,11 @@ impl Features {
     /// Share of the time in which the job does not use its devices; all of it where there are none.
     pub fn device_idle(&self) -> f64 {
         self.gpu.as_ref().map_or(1.0, |gpu| 1.0 - gpu.job_busy)
+    }
+
+    /// The job uses a device whose load nobody can read, as under MIG: it is not unused.
+    pub fn load_unknown(&self) -> bool {
+        self.gpu_held && self.gpu.is_none()
     }
 
     /// The part of the input wait that the device did not cover: all of it where the device cannot be seen, else at

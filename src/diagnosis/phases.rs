@@ -32,7 +32,7 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
     if main.waits(Wait::Unknown) > LARGER_HALF {
         return Err(unknown("what the main thread waits for may not be read"));
     }
-    if !(window.has_library || window.gpu.is_some() || window.steps.count.is_some()) {
+    if !(window.has_library || window.gpu.is_some() || window.gpu_held || window.steps.count.is_some()) {
         let why = "no data workers, no machine-learning library and no GPU in use: not a training process";
         return Err(unknown(why));
     }

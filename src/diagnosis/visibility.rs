@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::sample::{Access, Sample, SourceState, SourceStatus};
+use crate::sample::{Access, GpuDevice, Sample, SourceState, SourceStatus};
 
 use super::verdict::NotSeen;
 
@@ -24,6 +24,16 @@ impl Visibility {
                 let why = "the driver has lost the device: it does not answer any more";
                 let mend = "sudo nvidia-smi --gpu-reset, or reboot";
                 out.miss(&format!("gpu{}", device.index), why, Some(mend));
+            }
+            // Not offered under MIG and by some virtual GPUs: how busy the device is, is then no zero.
+            let unread = |device: &&GpuDevice| !device.lost && device.utilization_pct.is_none();
+            for device in gpus.devices.iter().filter(unread).filter(|device| device.utilization_points.is_empty()) {
+                let why = if device.mig == Some(true) {
+                    "MIG is on: NVML does not say how busy the device is, only the memory in use"
+                } else {
+                    "NVML does not say how busy the device is"
+                };
+                out.miss(&format!("gpu{}_load", device.index), why, None);
             }
             if !gpus.devices.is_empty() && gpus.devices.iter().all(|device| device.lost) {
                 out.see("nvml", SourceState::Gone.seen());

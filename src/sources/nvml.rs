@@ -4,8 +4,9 @@
 //! cannot be (see [`plausible`]) all become `None`. A call can hang for ever on a sick device; the collector gives this
 //! reader a thread of its own.
 //!
-//! Cost: what moves slowly is read every five seconds, one direction of one device's PCIe rate per tick (the
-//! driver measures 20 ms for each), what a device does not offer is tried once a minute.
+//! Cost: what moves slowly is read every five seconds, lists of processes too unless the memory in use changes, one
+//! direction of one device's PCIe rate per tick (the driver measures 20 ms for each); what a device does not offer is
+//! tried once a minute.
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -25,7 +25,7 @@ fn finish(mut command: Command) -> Output {
     wait_for(child)
 }
 
-fn wait_for(mut child: Child) -> Output {
+pub fn wait_for(mut child: Child) -> Output {
     let began = Instant::now();
     while child.try_wait().unwrap().is_none() {
         if began.elapsed() > Duration::from_secs(20) {
@@ -52,10 +52,10 @@ fn wait_for_state(pid: u32, wanted: char) {
     until(&format!("{pid} is {wanted}"), || state(pid) == Some(wanted));
 }
 
-type Row = HashMap<String, String>;
+pub type Row = HashMap<String, String>;
 
 /// The rows of a log, each of them whole: as many fields as the header, and a line end.
-fn rows(bytes: &[u8]) -> Vec<Row> {
+pub fn rows(bytes: &[u8]) -> Vec<Row> {
     assert!(bytes.is_empty() || bytes.ends_with(b"\r\n"), "the last row is torn: {}", text(bytes));
     let mut reader = csv::Reader::from_reader(bytes);
     reader.deserialize().map(Result::unwrap).collect()
@@ -72,7 +72,7 @@ fn diagnose(pid: &str, duration: &str, more: &[&str]) -> Value {
     verdict(trainmon(&arguments))
 }
 
-fn verdict(command: Command) -> Value {
+pub fn verdict(command: Command) -> Value {
     let output = finish(command);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
@@ -85,7 +85,7 @@ fn assert_no_bottleneck(verdict: &Value) {
 }
 
 /// The entry of `not_seen` on `what`.
-fn not_seen<'a>(verdict: &'a Value, what: &str) -> &'a Value {
+pub fn not_seen<'a>(verdict: &'a Value, what: &str) -> &'a Value {
     let entries = verdict["not_seen"].as_array().unwrap();
     entries.iter().find(|entry| entry["what"] == what).unwrap_or_else(|| panic!("{what} was seen: {verdict:#}"))
 }

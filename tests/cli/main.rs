@@ -6,4 +6,5 @@ mod bad_input;
 #[path = "../support/process.rs"]
 mod process;
 mod stacks;
+mod unkind_devices;
 mod usage;

@@ -49,12 +49,21 @@ def sidecar(label: Label, verdict: dict[str, Any], wait: float | None, duration:
     said = f"{verdict['class']}/{verdict['cause']}"
     if verdict["class"] != label.klass or (label.cause is not None and verdict["cause"] not in causes):
         raise Refused(f"the verdict is {said}: {verdict['summary']}")
-    bounds = None
-    if wait is not None:
-        bounds = [round(max(0.0, wait - WAIT_MARGIN), 2), round(min(1.0, wait + WAIT_MARGIN), 2)]
+    bounds = wait_bounds(wait)
+    if bounds is not None:
         seen = (verdict["shares"] or {}).get("input_wait")
         if seen is None or not bounds[0] <= seen <= bounds[1]:
             raise Refused(f"the verdict is {said}, but sees a wait of {seen} where the workload waited {wait:.2f}")
+    return described(label, bounds, verdict, duration)
+
+
+def wait_bounds(wait: float | None) -> list[float] | None:
+    """Around the share of waiting that the workload measured."""
+    return None if wait is None else [round(max(0.0, wait - WAIT_MARGIN), 2), round(min(1.0, wait + WAIT_MARGIN), 2)]
+
+
+def described(label: Label, bounds: list[float] | None, verdict: dict[str, Any], duration: float) -> dict[str, Any]:
+    """What is true about a run, as it lies beside its recording."""
     confidence = float(verdict["confidence"] or 0.0)
     return {
         "class": label.klass,

@@ -6,12 +6,12 @@ of that moment: replaying is exact.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from dataclasses import dataclass
 from typing import Any
 
+from . import unpack
 from .monitor import Monitor, MonitorFailed
 
 #: Replaying takes milliseconds; a machine busy with other things makes it more.
@@ -33,19 +33,12 @@ class Watched:
 
 def lines_of(path: str) -> list[bytes]:
     """The lines of a recording: the header, then a sample each."""
-    # Here, so that the evaluation can say what is missing before anything starts.
-    import zstandard
-
     with open(path, "rb") as file:
-        # Frames follow each other in one file.
-        reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-        return [line for line in io.BufferedReader(reader).read().split(b"\n") if line]
+        return [line for line in unpack.unpacked(file.read()).split(b"\n") if line]
 
 
 def watched(monitor: Monitor, device: str, path: str, every: bool = True) -> Watched:
     """Replays a recording, and with `every` each of its beginnings. Raises MonitorFailed for one without samples."""
-    import zstandard
-
     header, *samples = lines_of(path)
     if not samples:
         raise MonitorFailed("the recording holds no samples")
@@ -54,6 +47,9 @@ def watched(monitor: Monitor, device: str, path: str, every: bool = True) -> Wat
     classes = []
     cut = os.path.join(os.path.dirname(path), "beginning.tmz")
     for number, moment in enumerate(moments[:-1] if every else [], start=1):
+        # Here, so that who asks for no beginnings needs no package.
+        import zstandard
+
         with open(cut, "wb") as file:
             file.write(zstandard.compress(b"\n".join([header, *samples[:number], b""]), 1))
         classes.append((moment, str(replayed(monitor, device, cut).get("class"))))

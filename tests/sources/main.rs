@@ -8,3 +8,4 @@ mod nvml;
 mod process;
 mod process_actions;
 mod py_spy;
+mod unkind_devices;

@@ -14,7 +14,7 @@ use crate::process::{Target, library, pause, this_test};
 
 const CHILD: &str = "TRAINMON_TEST_NVML_CHILD";
 const STATE: &str = "TRAINMON_SIMULATED_DEVICE";
-const SECOND: u64 = 1_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
 
 /// Runs `body` in a process of its own whose environment has `failures` and a place for a state file. The test must be
 /// named `name`.
@@ -23,11 +23,16 @@ fn alone(name: &str, failures: &str, body: impl FnOnce()) {
 }
 
 fn alone_with(name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
+    alone_in(module_path!(), name, environment, body);
+}
+
+/// The same for a test of another file, whose `module_path!()` is given.
+pub fn alone_in(module: &str, name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some() {
         return body();
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut command = this_test(module_path!(), name);
+    let mut command = this_test(module, name);
     command.arg("--nocapture").env(CHILD, "1");
     command.env(STATE, folder.path().join("device")).env_remove("FAKE_NVML_SLOW_PCIE");
     let output = command.envs(environment.iter().copied()).output().unwrap();
@@ -39,7 +44,7 @@ fn alone_with(name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
     assert!(text.contains("1 passed"), "no test is named {name}:\n{text}");
 }
 
-fn fake() -> PathBuf {
+pub fn fake() -> PathBuf {
     library("fake_nvml").into()
 }
 
@@ -47,19 +52,19 @@ fn state_path() -> PathBuf {
     PathBuf::from(std::env::var_os(STATE).unwrap())
 }
 
-fn owner(devices: &[DeviceState]) -> SimulatedGpu {
+pub fn owner(devices: &[DeviceState]) -> SimulatedGpu {
     SimulatedGpu::create(&state_path(), devices).unwrap()
 }
 
-fn open() -> Box<dyn GpuReader> {
+pub fn open() -> Box<dyn GpuReader> {
     gpu::open(Some(&fake()), None).unwrap()
 }
 
-fn read(reader: &mut Box<dyn GpuReader>) -> GpuSample {
+pub fn read(reader: &mut Box<dyn GpuReader>) -> GpuSample {
     reader.read(monotonic_ns()).unwrap()
 }
 
-fn spec() -> DeviceState {
+pub fn spec() -> DeviceState {
     DeviceState {
         name: name_bytes("Test A10G"),
         memory_used_bytes: 9 << 30,
@@ -100,7 +105,7 @@ fn readings(device: &GpuDevice) -> Vec<(&'static str, bool)> {
     ]
 }
 
-fn close(seen: Option<u32>, expected: u32, by: u32) -> bool {
+pub fn close(seen: Option<u32>, expected: u32, by: u32) -> bool {
     seen.is_some_and(|seen| seen.abs_diff(expected) <= by)
 }
 

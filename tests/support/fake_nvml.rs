@@ -1,4 +1,5 @@
 //! A made-up NVML library: the C functions that trainmon calls, answered from the state file of a simulated device.
+//! Long because it exports every function that trainmon calls, each a few lines.
 //!
 //! Tests load it by dlopen in the driver library's place. The environment of the loading process steers it:
 //! `TRAINMON_SIMULATED_DEVICE` names the state file (unset or absent: no devices), `FAKE_NVML_SLOW_PCIE=1` makes each PCIe
@@ -8,6 +9,14 @@
 //! - `unsupported:FUNCTION`, `fail:FUNCTION_CODE` (an nvmlReturn_t), `hang:FUNCTION_MS` (sleeps first);
 //! - `gone`: device calls answer as after an unload of the driver;
 //! - `garbage`: all ones, impossible numbers, text that is no UTF-8, counts that are lies.
+//!
+//! and how the device is as unkind as real ones are:
+//! - `lock:FUNCTION_MS`: sleeps while it holds the driver's lock, for which every other device call of the process waits;
+//! - `mig`: MIG is on, and what is refused then is not supported: utilisation, its samples, that of processes, codecs;
+//! - `coarse`: one utilisation point a second, of the last 167 ms of that second; `late:MS`: points are seen that much later;
+//! - `average_power`: power is the mean of the last second, as on Ampere and newer (`nvmlDeviceGetPowerUsage`);
+//! - `maxima`: a process's utilisation is the highest of its points, not their mean;
+//! - `other_pids`: processes are named by PIDs of another namespace, which match nobody here.
 //!
 //! Like a driver it takes a utilisation point of each device about every 167 ms into a ring of 120, from a thread that runs
 //! between initialisation and shutdown; `nvmlDeviceGetUtilizationRates` is the last completed point.
@@ -45,8 +54,22 @@ const UNKNOWN: Return = sys::nvmlReturn_enum_NVML_ERROR_UNKNOWN;
 /// Time between two utilisation points, and points kept.
 const PERIOD: Duration = Duration::from_millis(167);
 const RING: usize = 120;
+/// Points in a second.
+const A_SECOND: usize = 6;
+/// What a device answers under MIG with "not supported" (nvml.h: "MIG-enabled GPUs: not supported").
+const REFUSED_UNDER_MIG: [&str; 5] = [
+    "nvmlDeviceGetUtilizationRates",
+    "nvmlDeviceGetSamples",
+    "nvmlDeviceGetProcessUtilization",
+    "nvmlDeviceGetEncoderUtilization",
+    "nvmlDeviceGetDecoderUtilization",
+];
+/// Of another namespace: this bit of a PID is another one.
+const OTHER_PIDS: u32 = 1 << 21;
 
 static LIBRARY: Mutex<Option<Library>> = Mutex::new(None);
+/// The driver's own lock: whoever has it keeps all other calls waiting.
+static DRIVER: Mutex<()> = Mutex::new(());
 
 struct Library {
     users: u32,
@@ -62,6 +85,16 @@ struct Library {
 struct Device {
     meter: Meter,
     ring: VecDeque<Point>,
+    /// Activity over the last periods, newest first, whatever becomes a point of the ring.
+    recent: VecDeque<Activity>,
+    periods: usize,
+}
+
+impl Device {
+    /// Share of the last second in which the device worked.
+    fn last_second(&self) -> f64 {
+        self.recent.iter().map(|seen| seen.device).sum::<f64>() / self.recent.len().max(1) as f64
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -75,6 +108,19 @@ struct Point {
 impl Library {
     fn fails(&self, name: &str) -> bool {
         self.failures.iter().any(|failure| failure == name)
+    }
+
+    /// The number after `late:`; 0 without.
+    fn late_us(&self) -> u64 {
+        let late = self.failures.iter().find_map(|failure| failure.strip_prefix("late:")?.parse::<u64>().ok());
+        late.map_or(0, |ms| ms * 1000)
+    }
+
+    /// The points of a device that can be seen by now, newest first.
+    fn visible(&self, index: usize) -> impl Iterator<Item = &Point> {
+        let until_us = unix_us().saturating_sub(self.late_us());
+        let ring = self.devices.get(index).into_iter().flat_map(|device| &device.ring);
+        ring.filter(move |point| point.unix_us <= until_us)
     }
 
     /// The number after `kind:FUNCTION_` in the list of failures.
@@ -105,11 +151,17 @@ impl Library {
 
     fn sample(&mut self) {
         self.refresh();
-        let (now_ns, unix_us) = (monotonic_ns(), unix_us());
+        let (now_ns, unix_us, coarse) = (monotonic_ns(), unix_us(), self.fails("coarse"));
         for index in 0..self.devices.len() {
             let state = self.state(index);
             let Some((state, device)) = state.zip(self.devices.get_mut(index)) else { continue };
             if let Some(seen) = device.meter.read(state, now_ns) {
+                device.recent.truncate(A_SECOND - 1);
+                device.recent.push_front(seen);
+                device.periods += 1;
+                if coarse && device.periods % A_SECOND != 1 {
+                    continue;
+                }
                 device.ring.truncate(RING - 1);
                 device.ring.push_front(Point { unix_us, seen, owner: state.owner(), neighbour: state.neighbour() });
             }
@@ -130,33 +182,59 @@ struct Call {
     index: usize,
     state: DeviceState,
     last: Activity,
+    /// Share of the time that the power reading covers in which the device worked.
+    powered: f64,
     garbage: bool,
+    mig: bool,
+    maxima: bool,
+    other_pids: bool,
+}
+
+impl Call {
+    /// How a process is named.
+    fn name(&self, pid: u32) -> u32 {
+        if self.other_pids { pid ^ OTHER_PIDS } else { pid }
+    }
 }
 
 fn enter(function: &str, device: Handle) -> Result<Call, Return> {
     let index = device.addr().checked_sub(1).ok_or(INVALID_ARGUMENT)?;
-    let (state, last, garbage, lost, sleep_ms) = {
+    let (call, lost, sleep_ms, lock_ms) = {
         let mut library = LIBRARY.lock().unwrap();
         let library = library.as_mut().ok_or(UNINITIALIZED)?;
         if library.fails("gone") {
             return Err(UNINITIALIZED);
         }
-        if library.failures.iter().any(|failure| failure.strip_prefix("unsupported:") == Some(function)) {
+        let mig = library.fails("mig");
+        let refused = library.failures.iter().any(|failure| failure.strip_prefix("unsupported:") == Some(function));
+        if refused || mig && REFUSED_UNDER_MIG.contains(&function) {
             return Err(NOT_SUPPORTED);
         }
         if let Some(code) = library.failure("fail", function) {
             return Err(code as Return);
         }
         let state = library.state(index).ok_or(UNKNOWN)?;
-        let last = library.devices.get(index).and_then(|device| device.ring.front()).map(|point| point.seen);
+        // A real driver has looked for long when somebody loads the library: before the first late point, the first there is.
+        let device = library.devices.get(index);
+        let newest = library.visible(index).next().or_else(|| device?.ring.back());
+        let last = newest.map(|point| point.seen).unwrap_or_default();
+        let average = device.filter(|_| library.fails("average_power")).map(Device::last_second);
+        let (garbage, maxima, other_pids) =
+            (library.fails("garbage"), library.fails("maxima"), library.fails("other_pids"));
+        let powered = average.unwrap_or(last.device);
         let sleep_ms = state.hang_ms.max(library.failure("hang", function).unwrap_or(0));
-        (state, last.unwrap_or_default(), library.fails("garbage"), library.fails("lost"), sleep_ms)
+        let lock_ms = library.failure("lock", function).unwrap_or(0);
+        let lost = library.fails("lost") || state.lost != 0;
+        (Call { index, state, last, powered, garbage, mig, maxima, other_pids }, lost, sleep_ms, lock_ms)
     };
-    // Outside the lock: one hanging call does not hold up the sampler.
+    // Outside the library's lock: one slow call does not hold up the sampler. The driver's holds up whoever calls.
+    let held = DRIVER.lock().unwrap();
+    std::thread::sleep(Duration::from_millis(lock_ms));
+    drop(held);
     if sleep_ms > 0 {
         std::thread::sleep(Duration::from_millis(sleep_ms));
     }
-    if lost || state.lost != 0 { Err(GPU_IS_LOST) } else { Ok(Call { index, state, last, garbage }) }
+    if lost { Err(GPU_IS_LOST) } else { Ok(call) }
 }
 
 /// A device call with one out parameter, all ones when garbage is asked for.
@@ -407,7 +485,7 @@ macro_rules! numbers {
 
 numbers! {
     nvmlDeviceGetMinorNumber() = |call| call.index as u64;
-    nvmlDeviceGetPowerUsage() = |call| call.state.power_mw(call.last.device);
+    nvmlDeviceGetPowerUsage() = |call| call.state.power_mw(call.powered);
     nvmlDeviceGetEnforcedPowerLimit() = |call| call.state.power_limit_mw;
     nvmlDeviceGetCurrPcieLinkGeneration() = |_| 3;
     nvmlDeviceGetMaxPcieLinkGeneration() = |_| 4;
@@ -447,7 +525,15 @@ macro_rules! zeros {
 zeros! {
     nvmlDeviceGetEncoderUtilization and 167_000;
     nvmlDeviceGetDecoderUtilization and 167_000;
-    nvmlDeviceGetMigMode and 0;
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMigMode(device: Handle, now: *mut c_uint, pending: *mut c_uint) -> Return {
+    // SAFETY: as in `answer`.
+    unsafe {
+        *pending = 0;
+        number("nvmlDeviceGetMigMode", device, now, |call| u64::from(call.mig))
+    }
 }
 
 /// Exports device calls that answer one long number, with what else they are given.
@@ -530,9 +616,10 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
             computeInstanceId: c_uint::MAX,
         })
     };
-    let items = |Call { state, .. }: &Call| {
-        let owner = process(state.owner(), state.owner_memory_bytes);
-        let neighbour = process(state.neighbour(), state.neighbour_memory_bytes);
+    let items = |call: &Call| {
+        let named = |pid: Option<u32>| pid.map(|pid| call.name(pid));
+        let owner = process(named(call.state.owner()), call.state.owner_memory_bytes);
+        let neighbour = process(named(call.state.neighbour()), call.state.neighbour_memory_bytes);
         Ok([owner, neighbour].into_iter().flatten().collect())
     };
     // SAFETY: as in `list`.
@@ -570,10 +657,11 @@ pub unsafe extern "C" fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
 
 fn points_since(index: usize, since_us: u64) -> Vec<Point> {
     let library = LIBRARY.lock().unwrap();
-    let device = library.as_ref().and_then(|library| library.devices.get(index));
-    device.map_or_else(Vec::new, |device| {
-        device.ring.iter().rev().filter(|point| point.unix_us > since_us).copied().collect()
-    })
+    let mut points: Vec<Point> = library.as_ref().map_or_else(Vec::new, |library| {
+        library.visible(index).filter(|point| point.unix_us > since_us).copied().collect()
+    });
+    points.reverse();
+    points
 }
 
 #[unsafe(no_mangle)]
@@ -620,22 +708,23 @@ pub unsafe extern "C" fn nvmlDeviceGetProcessUtilization(
 ) -> Return {
     let items = |call: &Call| {
         let points = points_since(call.index, since_us);
-        let mean = |pid: Option<u32>, share: fn(&Point) -> (Option<u32>, f64)| {
+        let used = |pid: Option<u32>, share: fn(&Point) -> (Option<u32>, f64)| {
             let shares: Vec<f64> =
                 points.iter().map(share).filter(|(whose, _)| *whose == pid).map(|(_, share)| share).collect();
             let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+            let highest = shares.iter().copied().fold(0.0, f64::max);
             Some(sys::nvmlProcessUtilizationSample_t {
-                pid: pid?,
+                pid: call.name(pid?),
                 timeStamp: points.last()?.unix_us,
-                smUtil: pct(mean),
+                smUtil: pct(if call.maxima { highest } else { mean }),
                 memUtil: 0,
                 encUtil: 0,
                 decUtil: 0,
             })
             .filter(|sample| sample.smUtil > 0)
         };
-        let owner = mean(call.state.owner(), |point| (point.owner, point.seen.owner));
-        let neighbour = mean(call.state.neighbour(), |point| (point.neighbour, point.seen.neighbour));
+        let owner = used(call.state.owner(), |point| (point.owner, point.seen.owner));
+        let neighbour = used(call.state.neighbour(), |point| (point.neighbour, point.seen.neighbour));
         let items: Vec<_> = [owner, neighbour].into_iter().flatten().collect();
         if items.is_empty() { Err(NOT_FOUND) } else { Ok(items) }
     };

@@ -44,6 +44,9 @@ class WorkloadFailed(Exception):
 class Launched:
     """A running workload. `pid` is the training process."""
 
+    #: The program that runs one workload.
+    program = os.path.join(HERE, "train.py")
+
     def __init__(
         self, label: Label, seconds: float = 120.0, data: str | None = None, given: dict[str, str] | None = None
     ):
@@ -81,12 +84,15 @@ class Launched:
         for need in self.label.needs:
             self._groups.extend(self._meet(need))
         for role in self.label.companions:
-            companion = self._spawn([os.path.join(HERE, "companions.py"), role, self.folder], [], subprocess.PIPE)
+            companion = self._spawn(self.companion(role), [], subprocess.PIPE)
             self._companions.append(companion)
             assert companion.stdout is not None
-            given += ["--given", f"{role}={companion.stdout.readline().decode().strip()}"]
+            ready = companion.stdout.readline().decode()
+            if not ready:
+                raise WorkloadFailed(f"{role} ended before it was ready")
+            given += ["--given", f"{role}={ready.strip()}"]
             given += ["--given", f"{role}.pid={companion.pid}"]
-        command = [os.path.join(HERE, "train.py"), self.label.name, "--seconds", str(self.seconds)]
+        command = [self.program, self.label.name, "--seconds", str(self.seconds)]
         command += ["--entry", self.label.entry]
         if self._groups:
             # The libraries come from the page cache then: what is imported later is cheap under the limit too.
@@ -97,6 +103,10 @@ class Launched:
                 self.process = self._spawn_into_pipe(command, output)
             else:
                 self.process = self._spawn(command, self._groups, output)
+
+    def companion(self, role: str) -> list[str]:
+        """The arguments of Python that start one of the processes beside the job; it prints one line when it is ready."""
+        return [os.path.join(HERE, "companions.py"), role, self.folder]
 
     def _spawn_into_pipe(self, command: list[str], output) -> subprocess.Popen[bytes]:
         """Starts the job with its output in a pipe, as in `train | collector`: the reader is slow, and no child of it."""

@@ -221,7 +221,9 @@ impl<'a> Case<'a> {
 
     /// No device is in use, and the main thread computes.
     pub fn computes_on_cpu(&self) -> bool {
-        matches!(self.loss, Loss::NoDevice) && self.main.shares.host_busy >= BUSY
+        // A wait for a device that spins looks like computing.
+        let spins = self.window.load_unknown();
+        matches!(self.loss, Loss::NoDevice) && !spins && self.main.shares.host_busy >= BUSY
     }
 
     /// CPU use of the trainer, cores.

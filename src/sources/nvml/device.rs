@@ -15,7 +15,7 @@ use crate::sources::nvml_raw::{self, Buffers};
 /// A lost device, or one that could not be opened, is tried again after this long, nanoseconds.
 const LOST_FOR_NS: u64 = 10_000_000_000;
 /// Slow readings, and facts that are still missing, are read this often, nanoseconds.
-const SLOW_EVERY_NS: u64 = 5_000_000_000;
+pub(super) const SLOW_EVERY_NS: u64 = 5_000_000_000;
 /// Nearest two GPM samples from which metrics are made, nanoseconds.
 const GPM_EVERY_NS: u64 = 90_000_000;
 

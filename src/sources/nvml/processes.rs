@@ -3,6 +3,7 @@
 use nvml_wrapper::Device;
 
 use super::FURTHEST_BACK_US;
+use super::device::SLOW_EVERY_NS;
 use super::plausible::{self, within};
 use super::query::Query;
 use crate::sample::gpu::{GpuDevice, GpuProcess};
@@ -13,6 +14,10 @@ use crate::sources::nvml_raw::{self, Buffers, ProcessList};
 pub(super) struct Processes {
     /// Of the lists that are read now and then.
     slow: Vec<GpuProcess>,
+    /// Of the list of compute processes, when it was read, and the memory in use then.
+    compute: Vec<GpuProcess>,
+    compute_until_ns: u64,
+    memory_used_bytes: Option<u64>,
     /// Time stamp of the newest utilisation seen.
     seen_us: u64,
 }
@@ -25,8 +30,11 @@ impl Processes {
         list(query, "graphics processes", device, ProcessList::Graphics, &mut self.slow, buffers);
     }
 
-    /// Reads the compute list and the utilisation of each process. What the device's memory and utilisation are must have
-    /// been read already.
+    /// Reads the utilisation of each process, and the compute list where it is due. What the device's memory and utilisation
+    /// are must have been read already.
+    ///
+    /// A list takes a driver milliseconds, and keeps its lock meanwhile: it is read again after five seconds, or when the memory
+    /// in use has changed, as it does when a process comes or goes, or when a process that is not in it has used the device.
     pub(super) fn read(
         &mut self,
         device: &Device<'static>,
@@ -35,8 +43,14 @@ impl Processes {
         now_us: u64,
         buffers: &mut Buffers,
     ) {
+        if query.now_ns >= self.compute_until_ns || seen.memory_used_bytes != self.memory_used_bytes {
+            self.compute.clear();
+            let read = list(query, "compute processes", device, ProcessList::Compute, &mut self.compute, buffers);
+            self.compute_until_ns = if read { query.now_ns.saturating_add(SLOW_EVERY_NS) } else { 0 };
+            self.memory_used_bytes = seen.memory_used_bytes;
+        }
         let processes = &mut seen.processes;
-        list(query, "compute processes", device, ProcessList::Compute, processes, buffers);
+        processes.extend_from_slice(&self.compute);
         processes.extend_from_slice(&self.slow);
         merge(processes);
         for process in processes.iter_mut() {
@@ -52,6 +66,7 @@ impl Processes {
         let since_us = last_us.map_or(furthest_us, |last_us| last_us.max(furthest_us));
         let mut newest_us = since_us;
         let mut sampled = false;
+        let mut stranger = false;
         query.get("process utilization", || {
             for entry in nvml_raw::process_utilization(device, since_us, buffers)? {
                 let Some(point) = plausible::point(entry.timeStamp, entry.smUtil.into(), since_us, now_us) else {
@@ -59,9 +74,9 @@ impl Processes {
                 };
                 newest_us = newest_us.max(point.unix_us);
                 sampled = true;
-                if let Ok(place) = processes.binary_search_by_key(&entry.pid, |process| process.pid)
-                    && let Some(process) = processes.get_mut(place)
-                {
+                let place = processes.binary_search_by_key(&entry.pid, |process| process.pid);
+                stranger |= place.is_err();
+                if let Some(process) = place.ok().and_then(|place| processes.get_mut(place)) {
                     // One point a process is usual; of several the highest is kept rather than a mean of unequal times.
                     process.sm_utilization_pct = process.sm_utilization_pct.max(Some(point.pct));
                 }
@@ -69,6 +84,9 @@ impl Processes {
             Ok(())
         });
         self.seen_us = newest_us;
+        if stranger {
+            self.compute_until_ns = 0;
+        }
         // Only processes that ran are answered. One that is missing did not run if others did, or if the device did not.
         if sampled || seen.utilization_pct == Some(0) {
             for process in processes {
@@ -78,7 +96,7 @@ impl Processes {
     }
 }
 
-/// Appends a list of processes; their memory is not yet compared with the device's.
+/// Appends a list of processes, and says whether there was one; their memory is not yet compared with the device's.
 fn list(
     query: &mut Query,
     name: &'static str,
@@ -86,8 +104,8 @@ fn list(
     which: ProcessList,
     processes: &mut Vec<GpuProcess>,
     buffers: &mut Buffers,
-) {
-    query.get(name, || {
+) -> bool {
+    let read = query.get(name, || {
         processes.extend(nvml_raw::processes(device, which, buffers)?.iter().filter_map(|process| {
             Some(GpuProcess {
                 pid: within(plausible::PID)(process.pid)?,
@@ -98,6 +116,7 @@ fn list(
         }));
         Ok(())
     });
+    read.is_some()
 }
 
 /// Sorts by PID and makes one entry of a process in several lists (or in several MIG instances: not told apart yet).
