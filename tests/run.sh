@@ -45,6 +45,16 @@ cargo fmt --all -- --check
 step 'clippy'
 cargo clippy --quiet --all-targets -- -D warnings
 
+step 'what it is built from: licences, duplicates, sources (cargo-deny itself is built the first time: some minutes)'
+tools="$(pwd)/target/tools"
+deny=$(command -v cargo-deny || echo "$tools/bin/cargo-deny")
+if [ ! -x "$deny" ]; then
+    cargo install --quiet --locked --debug --no-default-features --root "$tools" --target-dir "$tools/build" \
+        cargo-deny@0.20.2
+    rm -rf "$tools/build"
+fi
+"$deny" --locked check --hide-inclusion-graph licenses bans sources
+
 step 'tests'
 VIRTUAL_ENV="$(cd "$venv" && pwd)" cargo test --quiet
 

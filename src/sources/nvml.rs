@@ -121,7 +121,7 @@ fn cannot_load(root: &Path, library: Option<&Path>) -> GpuError {
             .mended_by("in a container, start it with --gpus all");
     }
     GpuError::new(
-        GpuErrorKind::Failed,
+        GpuErrorKind::Denied,
         "this trainmon is linked statically and cannot load NVML, the driver's library",
     )
     .mended_by("use the wheel or the .deb where the GPU is to be seen: pip install trainmon")
@@ -188,11 +188,11 @@ mod tests {
     fn a_static_program_never_takes_a_driver_for_none() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(cannot_load(root.path(), None).kind, GpuErrorKind::Absent);
-        assert_eq!(cannot_load(root.path(), Some(Path::new("libnvidia-ml.so.1"))).kind, GpuErrorKind::Failed);
+        assert_eq!(cannot_load(root.path(), Some(Path::new("libnvidia-ml.so.1"))).kind, GpuErrorKind::Denied);
         std::fs::create_dir(root.path().join("dev")).unwrap();
         std::fs::write(root.path().join("dev/nvidiactl"), "").unwrap();
         let error = cannot_load(root.path(), None);
-        assert_eq!(error.kind, GpuErrorKind::Failed);
+        assert_eq!(error.kind, GpuErrorKind::Denied);
         assert!(error.reason.contains("linked statically") && error.mend.is_some(), "{error}");
     }
 }

@@ -60,15 +60,15 @@ class Environment:
         return {os.path.join(at, name) for at, _, names in walk if "__pycache__" not in at for name in names}
 
     def refuses(self, says: str, *arguments: str) -> str:
-        """That pip refuses to install, with words of its own, and leaves nothing behind; gives back these words."""
+        """That pip refuses, with words of its own, and leaves nothing behind; gives back these words."""
         before = self.files()
-        command = [os.path.join(self.bin, "python"), "-m", "pip", "--disable-pip-version-check", "install", *arguments]
+        command = [os.path.join(self.bin, "python"), "-m", "pip", "--disable-pip-version-check", *arguments]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         line = next((line for line in done.stderr.splitlines() if says in line), None)
         if done.returncode == 0 or line is None:
-            raise Failed(f"pip install {' '.join(arguments)} ended with {done.returncode}, saying: {done.stderr}")
+            raise Failed(f"pip {' '.join(arguments)} ended with {done.returncode}, saying: {done.stderr}")
         if self.files() != before:
-            raise Failed(f"pip install {' '.join(arguments)} was refused and left {self.files() - before}")
+            raise Failed(f"pip {' '.join(arguments)} was refused and left {self.files() - before}")
         return line
 
 
@@ -130,7 +130,8 @@ def refusals(path: str, cpu: str, folder: str) -> list[str]:
     """pip refuses what cannot run here with its own words; gives them back."""
     place = Environment(os.path.join(folder, "refusing"))
     foreign = [wheel.with_platform(path, platform, folder) for platform in (FOREIGN[cpu], TOO_NEW + cpu)]
-    said = [place.refuses("is not a supported wheel on this platform", "--no-deps", copy) for copy in foreign]
-    old = ["--python-version", OLD_PYTHON, "--only-binary=:all:", "--target", os.path.join(folder, "old")]
-    said.append(place.refuses("requires a different Python", "--no-deps", *old, path))
+    said = [place.refuses("is not a supported wheel on this platform", "install", copy) for copy in foreign]
+    # Of these two only `download` looks at the Python that it is told to work for.
+    old = ["--python-version", OLD_PYTHON, "--no-deps", "--only-binary=:all:", "--dest", place.folder]
+    said.append(place.refuses("requires a different Python", "download", *old, path))
     return said
