@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need and runs them all: formatting, clippy, the tests, and a quick part of the evaluation.
+# Installs what the tests need and runs them all: formatting, clippy, the rules of deny.toml, the tests, and a quick part
+# of the evaluation.
 # Needs rustup's cargo with clippy and rustfmt, a C linker, and CPython 3.11 or later. What is missing of Debian's
 # packages is installed when run as root, else named.
 set -euo pipefail

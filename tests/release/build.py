@@ -7,6 +7,7 @@ What would differ from place to place is taken out: absolute paths in the progra
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
 import subprocess
@@ -53,7 +54,7 @@ class Sources:
         with open(os.path.join(self.root, "Cargo.toml"), "rb") as file:
             return tomllib.load(file)["package"]["version"]
 
-    @property
+    @functools.cached_property
     def epoch(self) -> int:
         """Seconds since 1970 that stand for "when it was made"."""
         given = os.environ.get("SOURCE_DATE_EPOCH")
