@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need and runs them all: formatting, clippy, the tests, and a quick part of the evaluation.
+# Installs what the tests need and runs them all: formatting, clippy, the rules of deny.toml, the tests, and a quick part
+# of the evaluation.
 # Needs rustup's cargo with clippy and rustfmt, a C linker, and CPython 3.11 or later. What is missing of Debian's
 # packages is installed when run as root, else named.
 set -euo pipefail
@@ -44,6 +45,16 @@ cargo fmt --all -- --check
 
 step 'clippy'
 cargo clippy --quiet --all-targets -- -D warnings
+
+step 'what it is built from: licences, duplicates, sources (cargo-deny itself is built the first time: some minutes)'
+tools="$(pwd)/target/tools"
+deny=$(command -v cargo-deny || echo "$tools/bin/cargo-deny")
+if [ ! -x "$deny" ]; then
+    cargo install --quiet --locked --debug --no-default-features --root "$tools" --target-dir "$tools/build" \
+        cargo-deny@0.20.2
+    rm -rf "$tools/build"
+fi
+"$deny" --locked check --hide-inclusion-graph licenses bans sources
 
 step 'tests'
 VIRTUAL_ENV="$(cd "$venv" && pwd)" cargo test --quiet

@@ -20,7 +20,7 @@ use crate::config::Settings;
 use crate::errors::Failure;
 use crate::sample::{GpuDevice, GpuSample, ProcessId};
 use crate::sources::gpu::{GpuError, GpuErrorKind};
-use crate::sources::py_spy::PySpy;
+use crate::sources::py_spy::{self, PySpy};
 use crate::text::sanitise;
 use crate::text::wrap_hanging;
 use crate::tui::Theme;
@@ -182,16 +182,18 @@ fn py_spy(settings: &Settings, environment: &impl Fn(&str) -> Option<OsString>) 
             Err(refusal) => (State::Absent, refusal.reason.into(), refusal.mend.map(Cow::Owned)),
         };
     }
-    let on_path = || -> Vec<PathBuf> {
+    let to_find = || -> Vec<PathBuf> {
         let path = environment("PATH").unwrap_or_default();
-        std::env::split_paths(&path).map(|folder| folder.join("py-spy")).collect()
+        let places = std::env::split_paths(&path).map(|folder| folder.join("py-spy"));
+        py_spy::beside_us().into_iter().chain(places).collect()
     };
-    let programs = settings.py_spy.clone().map_or_else(on_path, |program| vec![program]);
+    let programs = settings.py_spy.clone().map_or_else(to_find, |program| vec![program]);
     match programs.into_iter().find(|program| program.is_file()) {
         Some(program) => told(State::Ok, program.display().to_string()),
         None => mended(
             State::Absent,
-            "not on the path: worker stages and source lines are named only where the target's own environment has it",
+            "neither beside trainmon nor on the path: worker stages and source lines are named only where the target's own \
+             environment has it",
             "pip install py-spy",
         ),
     }

@@ -45,7 +45,7 @@ pub struct Settings {
     /// Never sample instruction pointers: in which library threads spend their CPU time is not seen.
     #[arg(long = "no-addresses", action = ArgAction::SetFalse, help_heading = "Sources")]
     pub addresses: bool,
-    /// The py-spy program, where it is neither on the path nor beside the target's interpreter.
+    /// The py-spy program, where it is not beside trainmon, on the path or beside the target's interpreter.
     #[arg(long, value_name = "PATH", help_heading = "Sources")]
     pub py_spy: Option<PathBuf>,
     /// Never read what needs the right to attach with ptrace (/proc/PID/syscall).

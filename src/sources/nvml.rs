@@ -36,6 +36,10 @@ const LIBRARIES: [&str; 4] = [
 ];
 /// What mends a library that was named and is none.
 const NAME_ANOTHER: &str = "name the driver's libnvidia-ml.so.1 with --nvml-lib, or leave the option out";
+/// Whether this program cannot load libraries: `dlopen` of a static musl always fails ("Dynamic loading not supported").
+const STATIC: bool = cfg!(all(target_env = "musl", target_feature = "crt-static"));
+/// Files that are there where an NVIDIA driver is: the driver's README, "Device files"; the second one under WSL.
+const DRIVER_FILES: [&str; 2] = ["dev/nvidiactl", "dev/dxg"];
 /// Devices read at most; the largest machines hold 16.
 const MOST_DEVICES: u32 = 64;
 /// Least time between two PCIe rates, nanoseconds.
@@ -110,7 +114,24 @@ impl GpuReader for NvmlReader {
     }
 }
 
+/// Why a static program reads no GPU. Where there is a driver that is not the same as "there is no GPU", on which a
+/// verdict would build.
+fn cannot_load(root: &Path, library: Option<&Path>) -> GpuError {
+    if library.is_none() && !DRIVER_FILES.iter().any(|file| root.join(file).exists()) {
+        return GpuError::new(GpuErrorKind::Absent, "no NVIDIA driver (/dev/nvidiactl) on this machine")
+            .mended_by("in a container, start it with --gpus all");
+    }
+    GpuError::new(
+        GpuErrorKind::Denied,
+        "this trainmon is linked statically and cannot load NVML, the driver's library",
+    )
+    .mended_by("use the wheel or the .deb where the GPU is to be seen: pip install trainmon")
+}
+
 fn load(path: Option<&Path>) -> Result<Library, GpuError> {
+    if STATIC {
+        return Err(cannot_load(Path::new("/"), path));
+    }
     if let Some(path) = path {
         if !path.exists() && path.components().count() > 1 {
             let reason = format!("there is no NVML library at {}", path.display());
@@ -157,4 +178,22 @@ fn explain(what: &str, error: &NvmlError) -> GpuError {
         _ => (Failed, None),
     };
     GpuError { mend: mend.map(Into::into), ..GpuError::new(kind, format!("{what}: {error}")) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_static_program_never_takes_a_driver_for_none() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(cannot_load(root.path(), None).kind, GpuErrorKind::Absent);
+        assert_eq!(cannot_load(root.path(), Some(Path::new("libnvidia-ml.so.1"))).kind, GpuErrorKind::Denied);
+        std::fs::create_dir(root.path().join("dev")).unwrap();
+        std::fs::write(root.path().join("dev/nvidiactl"), "").unwrap();
+        let error = cannot_load(root.path(), None);
+        assert_eq!(error.kind, GpuErrorKind::Denied);
+        assert!(error.reason.contains("linked statically") && error.mend.is_some(), "{error}");
+    }
 }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+pub use find::beside_us;
 pub use refusal::Refusal;
 
 use super::clock::monotonic_ns;
@@ -43,8 +44,8 @@ pub struct PySpy {
 }
 
 impl PySpy {
-    /// Finds the program: `wanted` (from `--py-spy`) and no other where it is given; otherwise on PATH, beside the
-    /// target's interpreter, then in `~/.local/bin`.
+    /// Finds the program: `wanted` (from `--py-spy`) and no other where it is given; otherwise beside our own program, on
+    /// PATH, beside the target's interpreter, then in `~/.local/bin`.
     ///
     /// # Errors
     /// [`SourceState::Absent`] when there is none that runs and is recent enough.

@@ -1,4 +1,5 @@
-//! Where the py-spy program may be: on PATH, beside the target's own interpreter, or in the user's folder.
+//! Where the py-spy program may be: beside our own program, on PATH, beside the target's own interpreter, or in the
+//! user's folder.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -28,7 +29,9 @@ pub struct Candidate {
 pub fn candidates(proc_root: &Path, target: ProcessId) -> Vec<Candidate> {
     let folder = proc_root.join(target.pid.to_string());
     let path = env::var_os("PATH").unwrap_or_default();
-    let own = env::split_paths(&path).map(|place| (place, true));
+    let ours =
+        beside_us().into_iter().filter_map(|program| program.parent().map(|place| (place.to_path_buf(), true)));
+    let own = ours.chain(env::split_paths(&path).map(|place| (place, true)));
     let theirs = beside_interpreter(&folder).into_iter().map(|place| (place, false));
     let home = env::var_os("HOME").map(|home| (Path::new(&home).join(".local/bin"), true));
     let runs_as_us = !rustix::process::geteuid().is_root()
@@ -49,6 +52,25 @@ fn programs(places: impl Iterator<Item = (PathBuf, bool)>, runs_as_us: bool) -> 
             Candidate { program, trusted }
         })
         .collect()
+}
+
+/// The py-spy that was installed together with us: pip puts the programs of one environment into one folder, which need
+/// not be on PATH (`pipx`, `uvx`, a virtual environment that is not active).
+#[must_use]
+pub fn beside_us() -> Option<PathBuf> {
+    beside(&env::current_exe().ok()?)
+}
+
+/// The py-spy in the folder of a program, where it has the same owner. Whoever owns our own program may have us run what
+/// they like anyway; a file that somebody else laid beside it, as anybody can in /tmp, is left alone.
+fn beside(program: &Path) -> Option<PathBuf> {
+    let found = program.parent()?.join(NAME);
+    let owner = fs::metadata(program).ok()?.uid();
+    let theirs = [fs::symlink_metadata(&found), fs::metadata(&found)];
+    let known = theirs
+        .into_iter()
+        .all(|file| file.is_ok_and(|file| file.uid() == owner && (file.is_symlink() || file.mode() & 0o002 == 0)));
+    (known && is_program(&found)).then_some(found)
 }
 
 /// Whether it is a regular file that we may execute.
@@ -145,6 +167,30 @@ mod tests {
         let places = places.into_iter().chain([(PathBuf::from("relative"), true)]);
         let found = programs(places, false);
         assert_eq!(found, [Candidate { program: at("good/py-spy"), trusted: true }]);
+    }
+
+    #[test]
+    fn one_of_the_same_owner_beside_a_program_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        program(&at("trainmon"), 0o755);
+        assert_eq!(beside(&at("trainmon")), None, "there is none");
+        program(&at("py-spy"), 0o644);
+        assert_eq!(beside(&at("trainmon")), None, "it is no program");
+        fs::set_permissions(at("py-spy"), fs::Permissions::from_mode(0o757)).unwrap();
+        assert_eq!(beside(&at("trainmon")), None, "anybody may write to it");
+        fs::set_permissions(at("py-spy"), fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(beside(&at("trainmon")), Some(at("py-spy")));
+        assert_eq!(beside(&at("gone")), None, "whose program?");
+
+        // Somebody else's: root gives the file away, an ordinary user links to one of root's.
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(at("py-spy"), Some(65534), None).unwrap();
+        } else {
+            fs::remove_file(at("py-spy")).unwrap();
+            symlink("/bin/sh", at("py-spy")).unwrap();
+        }
+        assert_eq!(beside(&at("trainmon")), None, "it belongs to somebody else");
     }
 
     #[test]

@@ -199,3 +199,11 @@ fn a_process_that_was_left_stopped_is_reported_and_left_alone() {
     // One that was stopped before is none of py-spy's doing.
     assert!(reader.record(&stage.at("proc"), process, 1, 20, &never()).unwrap().is_some());
 }
+
+#[test]
+fn the_wheel_brings_a_version_that_is_accepted() {
+    let project = include_str!("../../../pyproject.toml");
+    let (_, bound) = project.split_once("\"py-spy>=").unwrap();
+    let bound = format!("py-spy {}", bound.split('"').next().unwrap());
+    assert!(version_of(&bound).is_some_and(|(_, numbers)| numbers >= OLDEST), "{bound}");
+}
