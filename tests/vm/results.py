@@ -13,7 +13,7 @@ from .machine import printable
 SURE = 0.8
 #: Doctor's findings that tell what an environment lets one see.
 TELLING = ("rights", "yama", "processes", "pressure", "cgroup", "syscall", "io", "wchan", "stacks", "addresses", "delays")
-HEADINGS = ("environment", "seen", "verdict", "expected", "right")
+HEADINGS = ("environment", "seen", "verdict", "expected", "waits for batches, said and true", "right")
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,14 @@ class Row:
     verdict: str
     expected: str
     right: bool | None
+    #: Share of the loop's time spent waiting for batches, as the verdict and as the job says.
+    waits: str = "–"
     #: What is wrong, in words.
     why: tuple[str, ...] = ()
 
     def cells(self) -> tuple[str, ...]:
         right = {True: "yes", False: "no", None: "–"}[self.right]
-        return (f"{self.name}: {self.what}", self.seen, self.verdict, self.expected, "; ".join([right, *self.why]))
+        return (f"{self.name}: {self.what}", self.seen, self.verdict, self.expected, self.waits, "; ".join([right, *self.why]))
 
 
 def expected(environment: Environment) -> str:
@@ -86,19 +88,27 @@ def seen(line: dict[str, Any]) -> str:
     return printable(", ".join(texts) if texts else "all", 200)
 
 
+def waits(line: dict[str, Any]) -> str:
+    """The two shares in percent; a dash for one that is not known."""
+    told = ((line.get("verdict") or {}).get("shares") or {}).get("input_wait")
+    true = (line.get("truth") or {}).get("wait")
+    both = [f"{share:.0%}" if isinstance(share, float | int) else "–" for share in (told, true)]
+    return ", ".join(both)
+
+
 def row(environment: Environment, line: dict[str, Any] | None, why: str | None = None) -> Row:
     """The environment's row. `line` is what its guest printed of it, `why` the reason where there is none."""
     name, what, wanted = environment.name, environment.what, expected(environment)
     if line is None:
-        return Row(name, what, "–", "–", wanted, None, (printable(why or "nothing came back"),))
+        return Row(name, what, "–", "–", wanted, None, why=(printable(why or "nothing came back"),))
     for reason in ("skipped", "error"):
         if line.get(reason):
             text = printable(str(line[reason]).strip().splitlines()[-1])
-            return Row(name, what, "–", "–", wanted, None, (f"{reason}: {text}",))
+            return Row(name, what, "–", "–", wanted, None, why=(f"{reason}: {text}",))
     verdict = line.get("verdict")
     if not isinstance(verdict, dict):
         message = printable(str(line.get("message") or "no message"))
-        return Row(name, what, seen(line), f"exit status {line.get('rc')}", wanted, False, (message,))
+        return Row(name, what, seen(line), f"exit status {line.get('rc')}", wanted, False, why=(message,))
     wrong = []
     if not right(environment, verdict):
         sure = verdict.get("confidence") or 0
@@ -107,7 +117,7 @@ def row(environment: Environment, line: dict[str, Any] | None, why: str | None =
     if environment.workers_at_most is not None and advised is not None and advised > environment.workers_at_most:
         wrong.append(f"advises {advised} workers, more than {environment.workers_at_most}")
     wrong += unseen(environment, line.get("doctor") or {})
-    return Row(name, what, seen(line), said(verdict), wanted, not wrong, tuple(wrong))
+    return Row(name, what, seen(line), said(verdict), wanted, not wrong, waits(line), tuple(wrong))
 
 
 def table(rows: list[Row]) -> str:

@@ -7,6 +7,7 @@ KIND is what holds the loop back:
     disk     worker processes read each batch from --data, past the page cache
     cache    worker processes read random places of --data through the page cache
     python   batches are ready; the loop computes metrics in Python after each step
+    ballast  the loop walks through more memory than its control group lets it keep
     child    the loop asks a child process over pipes at each step, and waits for its answer
 
 The loader is made as torch's: forked workers, a queue of indices for each, one queue of batches, polled for five
@@ -164,6 +165,21 @@ def compute_metrics(milliseconds: float) -> float:
     return scores[0]
 
 
+class Ballast:
+    """Memory that the step walks through, a page at a time."""
+
+    MEBIBYTES, PAGE = 64, 4096
+
+    def __init__(self) -> None:
+        self.pages = bytearray(self.MEBIBYTES << 20)
+        self.random = random.Random(1)
+
+    def walk(self, pages: int) -> None:
+        for _ in range(pages):
+            place = self.random.randrange(len(self.pages) // self.PAGE) * self.PAGE
+            self.pages[place] = (self.pages[place] + 1) % 256
+
+
 #: A tokenizer of its own process: answers each line on standard input after so much CPU time.
 TOKENIZER = """
 import sys, time
@@ -193,6 +209,7 @@ def train(options: argparse.Namespace) -> None:
     """The loop: batches, steps, and what is planted in the step, each timed."""
     datasets = {"disk": ShardsOnDisk, "cache": CachedShards}
     loader = Loader(datasets.get(options.kind, Pictures)(options), options.workers)
+    ballast = Ballast() if options.kind == "ballast" else None
     tokenizer = Tokenizer() if options.kind == "child" else None
     gpu = SimulatedGpu(options.device, sync="block")
     until = time.monotonic() + options.seconds
@@ -204,7 +221,9 @@ def train(options: argparse.Namespace) -> None:
             got = time.monotonic()
             forward_backward(gpu, options.step_ms)
             began = time.monotonic()
-            if tokenizer is not None:
+            if ballast is not None:
+                ballast.walk(options.reads * 100)
+            elif tokenizer is not None:
                 tokenizer.tokenize(options.planted_ms)
             elif options.kind == "python":
                 compute_metrics(options.planted_ms)
@@ -218,7 +237,7 @@ def train(options: argparse.Namespace) -> None:
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=("decode", "disk", "cache", "python", "child"))
+    parser.add_argument("kind", choices=("decode", "disk", "cache", "python", "child", "ballast"))
     parser.add_argument("--truth", required=True)
     parser.add_argument("--device", required=True, help="the file of the simulated GPU, which the fake NVML library reads")
     parser.add_argument("--seconds", type=float, default=60.0)
