@@ -31,7 +31,7 @@ FIRST_STEPS, STARTS_S = 4, 60.0
 #: What trainmon may take beside the time that it watches, seconds: processes start slowly under emulation.
 PATIENCE_S = 60.0
 #: What goes back of a verdict.
-KEPT = ("class", "cause", "confidence", "phase", "summary", "shares", "seen", "not_seen", "advice", "first_verdict_s")
+KEPT = ("class", "cause", "confidence", "phase", "summary", "shares", "seen", "not_seen", "advice", "evidence", "other_findings", "first_verdict_s")
 
 
 def put(line: dict[str, Any]) -> None:
