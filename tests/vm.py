@@ -49,7 +49,8 @@ def in_boot(boot: machine.Boot, chosen: list[Environment], options: argparse.Nam
         lines, why = machine.run(call, work, BOOT_S + len(chosen) * (WATCHED_S + ENVIRONMENT_S))
         started = next((line for line in lines if "booted" in line), {})
         kernel = machine.printable(str(started.get("booted", "did not boot")))
-        print(f"{boot.name}: Linux {kernel}, {len(chosen)} environments, {machine.elapsed(began)}{f'; {why}' if why else ''}", flush=True)
+        took = f"{len(chosen)} environments in {machine.elapsed(began)}"
+        print("; ".join([f"{boot.name}: Linux {kernel}", took, *([why] if why else [])]), flush=True)
         if options.keep:
             options.keep.mkdir(parents=True, exist_ok=True)
             (options.keep / f"{boot.name}.json").write_text(json.dumps(lines, indent=1), encoding="utf-8")

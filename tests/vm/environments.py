@@ -42,6 +42,9 @@ class Environment:
     #: A command that runs job and trainmon together, and one that runs the job alone, in namespaces of their own.
     inside: tuple[str, ...] = ()
     before_job: tuple[str, ...] = ()
+    #: Which PID the driver names: the job's own, that of the namespace that trainmon is in ("here"), or one that nobody has
+    #: there ("elsewhere"). Drivers name those of the first namespace.
+    owner: str = "own"
     #: What doctor should find: its state for a thing, and a part of its words where they matter.
     seen: dict[str, tuple[str, ...]] = field(default_factory=dict)
     #: Trainmon may say that it does not know: what tells is hidden here.
@@ -53,7 +56,7 @@ class Environment:
         """What the guest is told."""
         return {
             "name": self.name, "job": list(self.job[0]), "user": self.user, "switches": self.switches,
-            "inside": list(self.inside), "before_job": list(self.before_job), "seconds": WATCHED_S,
+            "inside": list(self.inside), "before_job": list(self.before_job), "owner": self.owner, "seconds": WATCHED_S,
         }  # fmt: skip
 
 
@@ -62,6 +65,10 @@ NEWER = Boot("newer", suite="trixie")
 NO_PSI = Boot("no-psi", append="psi=0")
 SIBLINGS = Boot("siblings", cpus="8,sockets=1,cores=4,threads=2", memory_mib=1536)
 
+HALF_A_CPU = {"group": {"cpu.max": "50000 100000"}}
+SLOW_READS = {"group": {"io.max": "DISK rbps=1048576"}}
+#: Less memory than the job walks through.
+SHORT = {"memory.max": "40M", "memory.swap.max": "max"}
 #: What Yama refuses an ordinary user.
 DENIED = {"yama": ("limited",), "syscall": ("denied",)}
 
@@ -79,26 +86,45 @@ ENVIRONMENTS = (
     Environment("scope-1-child", "the same, another job", CHILD, switches={"ptrace_scope": 1}, seen=DENIED),
     Environment("scope-1-disk", "the same, another job", DISK, switches={"ptrace_scope": 1}, seen=DENIED),
     Environment("scope-2", "ordinary user, ptrace_scope 2", switches={"ptrace_scope": 2}, seen=DENIED),
-    Environment("cpu-max", "cgroup v2, cpu.max of half a CPU", QUOTA, switches={"group": {"cpu.max": "50000 100000"}}),
-    Environment("memory-max", "cgroup v2, memory.max below the data's size", CACHE, switches={"group": {"memory.max": "48M"}}),
-    Environment("io-max", "cgroup v2, io.max of 1 MiB/s on a faster disk", LIMITED, switches={"group": {"io.max": "DISK rbps=1048576"}}),
-    Environment("io-max-scope-1", "the same as ordinary user, ptrace_scope 1", LIMITED, switches={"ptrace_scope": 1, "group": {"io.max": "DISK rbps=1048576"}}),
+    Environment("cpu-max", "cgroup v2, cpu.max of half a CPU", QUOTA, switches=HALF_A_CPU),
+    Environment(
+        "memory-max", "cgroup v2, memory.max below the data's size",
+        CACHE, switches={"group": {"memory.max": "48M"}},
+    ),  # fmt: skip
+    Environment("io-max", "cgroup v2, io.max of 1 MiB/s on a faster disk", LIMITED, switches=SLOW_READS),
+    Environment(
+        "io-max-scope-1", "the same as ordinary user, ptrace_scope 1",
+        LIMITED, switches={"ptrace_scope": 1, **SLOW_READS},
+    ),  # fmt: skip
     Environment("delays", "delay accounting on", DISK, switches={"delayacct": 1}),
     Environment("no-delays", "delay accounting off", DISK, switches={"delayacct": 0}),
     Environment("hidepid", "ordinary user, /proc with hidepid=2", switches={"hidepid": 2}),
     Environment("hidepid-scope-1", "the same and ptrace_scope 1", CHILD, switches={"hidepid": 2, "ptrace_scope": 1}),
-    Environment("pid-inside", "job and trainmon in a PID namespace", CHILD, user=False, inside=PID_NAMESPACE),
-    Environment("pid-outside", "the job in a PID namespace, trainmon outside", CHILD, user=False, before_job=PID_NAMESPACE),
+    Environment(
+        "pid-inside", "job and trainmon in a PID namespace",
+        CHILD, user=False, inside=PID_NAMESPACE, owner="elsewhere", may_not_know=True,
+    ),  # fmt: skip
+    Environment(
+        "pid-outside", "the job in a PID namespace, trainmon outside",
+        CHILD, user=False, before_job=PID_NAMESPACE, owner="here",
+    ),  # fmt: skip
     Environment("overlay", "root on an overlay, by chroot", user=False, switches={"overlay": True}),
-    Environment("swap", "cgroup v2, a job that swaps", SWAPS, switches={"swap": 128, "group": {"memory.max": "40M", "memory.swap.max": "max"}}),
+    Environment("swap", "cgroup v2, a job that swaps to a slow disk", SWAPS, switches={"swap": "/slow", "group": SHORT}),
+    Environment(
+        "swap-fast", "the same to a disk that costs little but CPU",
+        SWAPS, switches={"swap": "/data", "group": SHORT},
+    ),  # fmt: skip
     Environment("scope-3", "root, ptrace_scope 3", user=False, switches={"ptrace_scope": 3}),
     Environment("scope-3-user", "ordinary user, ptrace_scope 3", switches={"ptrace_scope": 3}, seen=DENIED),
     Environment("no-psi", "no pressure figures (psi=0)", DISK, boot=NO_PSI, seen={"pressure": ("absent",)}),
-    Environment("no-psi-quota", "the same, cpu.max of half a CPU", QUOTA, boot=NO_PSI, switches={"group": {"cpu.max": "50000 100000"}}),
-    Environment("siblings", "8 CPUs on 4 cores", CROWD, boot=SIBLINGS, workers_at_most=4, seen={"host": ("ok", "4 cores, 8 CPUs")}),
+    Environment("no-psi-quota", "the same, cpu.max of half a CPU", QUOTA, boot=NO_PSI, switches=HALF_A_CPU),
+    Environment(
+        "siblings", "8 CPUs on 4 cores",
+        CROWD, boot=SIBLINGS, workers_at_most=4, seen={"host": ("ok", "4 cores, 8 CPUs")},
+    ),  # fmt: skip
     Environment("newer", "Linux 6.12, Python 3.13", boot=NEWER),
     Environment("newer-python", "the same, another job", PYTHON, boot=NEWER),
     Environment("newer-child", "the same, ptrace_scope 1", CHILD, boot=NEWER, switches={"ptrace_scope": 1}, seen=DENIED),
-    Environment("newer-cpu-max", "the same, cpu.max of half a CPU", QUOTA, boot=NEWER, switches={"group": {"cpu.max": "50000 100000"}}),
-    Environment("newer-io-max", "the same, io.max of 1 MiB/s", LIMITED, boot=NEWER, switches={"group": {"io.max": "DISK rbps=1048576"}}),
+    Environment("newer-cpu-max", "the same, cpu.max of half a CPU", QUOTA, boot=NEWER, switches=HALF_A_CPU),
+    Environment("newer-io-max", "the same, io.max of 1 MiB/s", LIMITED, boot=NEWER, switches=SLOW_READS),
 )

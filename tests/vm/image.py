@@ -19,6 +19,8 @@ from .packages import Unavailable, Unpacked, called, with_dependencies
 HERE = Path(__file__).resolve().parent
 #: Modules for the disks and the overlay; what is built into a kernel is left out.
 MODULES = ("virtio_pci", "virtio_blk", "ext4", "overlay")
+#: What the start and the switches call of busybox.
+BUSYBOX = "sh mount umount ip poweroff mkdir chmod mkswap swapon swapoff chroot unshare".split()
 #: Sizes of the images, MiB, sparse; and of the data file on each.
 ROOT_MIB, SLOW_MIB, DATA_MIB = 512, 160, 96
 
@@ -92,8 +94,8 @@ def root_image(unpacked: Unpacked, programs: dict[str, Path], plan: list[dict[st
 
 
 def busybox_links(tree: Path) -> None:
-    """busybox under the names that the start and the switches call, and Python under its short name."""
-    for name in ("sh", "mount", "umount", "ip", "poweroff", "mkdir", "chmod", "mkswap", "swapon", "swapoff", "chroot", "unshare"):
+    """busybox under the names of its programs, in the place of Debian's where it brought one."""
+    for name in BUSYBOX:
         for folder in ("bin", "sbin"):
             (tree / "usr" / folder / name).unlink(missing_ok=True)
         (tree / "usr/bin" / name).symlink_to("busybox")
@@ -121,7 +123,8 @@ def initramfs(unpacked: Unpacked, work: Path) -> Path:
     if busybox is None or not busybox.is_file():
         raise Unavailable(f"no busybox in {unpacked.programs}; remove its parent folder and try again")
     modules = with_dependencies(unpacked.modules, list(MODULES))
-    entries: list[tuple[str, int, bytes]] = [(name, stat.S_IFDIR | 0o755, b"") for name in ("bin", "proc", "sys", "dev", "modules")]
+    folders = ("bin", "proc", "sys", "dev", "modules")
+    entries: list[tuple[str, int, bytes]] = [(name, stat.S_IFDIR | 0o755, b"") for name in folders]
     entries.append(("bin/busybox", stat.S_IFREG | 0o755, busybox.read_bytes()))
     entries.append(("init", stat.S_IFREG | 0o755, (HERE / "guest/init").read_bytes()))
     entries.append(("modules/order", stat.S_IFREG | 0o644, "".join(f"{name}.ko\n" for name in modules).encode()))
@@ -132,7 +135,7 @@ def initramfs(unpacked: Unpacked, work: Path) -> Path:
 
 
 def cpio(entries: list[tuple[str, int, bytes]]) -> bytes:
-    """An archive in the format that the kernel unpacks: `newc`, see Documentation/driver-api/early-userspace/buffer-format.rst."""
+    """An archive as the kernel unpacks it: `newc`, see Documentation/driver-api/early-userspace/buffer-format.rst."""
     parts = []
     for number, (name, mode, content) in enumerate([*entries, ("TRAILER!!!", 0, b"")], start=1):
         fields = (number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)

@@ -84,7 +84,10 @@ def run(call: list[str], work: Path, limit_s: float) -> tuple[list[dict[str, Any
     """
     (work / "results").write_bytes(b"")
     why = None
-    with subprocess.Popen(call, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True) as machine:
+    null = subprocess.DEVNULL
+    with subprocess.Popen(
+        call, stdin=null, stdout=null, stderr=subprocess.PIPE, start_new_session=True
+    ) as machine:  # fmt: skip
         try:
             _, errors = machine.communicate(timeout=limit_s)
             if machine.returncode:

@@ -20,7 +20,7 @@ from typing import Any, Callable
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import switches  # noqa: E402
-from simulated_gpu import create  # noqa: E402
+from simulated_gpu import FIELDS, RECORD_BYTES, create  # noqa: E402
 
 MARK = "trainmon-vm:"
 PORT = "/dev/ttyS1"
@@ -28,10 +28,15 @@ OPT = "/opt/vm"
 USER = 1000
 #: Steps before watching begins, and how long they may take, seconds.
 FIRST_STEPS, STARTS_S = 4, 60.0
+#: A PID that no process of a guest has.
+NOBODY = 4_000_000
 #: What trainmon may take beside the time that it watches, seconds: processes start slowly under emulation.
 PATIENCE_S = 60.0
 #: What goes back of a verdict.
-KEPT = ("class", "cause", "confidence", "phase", "summary", "shares", "seen", "not_seen", "advice", "evidence", "other_findings", "first_verdict_s")
+KEPT = (
+    "class", "cause", "confidence", "phase", "summary", "shares", "seen", "not_seen", "advice", "evidence",
+    "other_findings", "first_verdict_s",
+)  # fmt: skip
 
 
 def put(line: dict[str, Any]) -> None:
@@ -95,6 +100,13 @@ def watched_pid(started: int, truth: str, outer: bool) -> int:
         return int(file.read().split()[0])
 
 
+def name_owner(device: str, pid: int) -> None:
+    """Has the driver name another PID for the device's process."""
+    with open(device, "r+b") as file:
+        file.seek(RECORD_BYTES + FIELDS["owner_pid"])
+        file.write(pid.to_bytes(8, "little"))
+
+
 def here(environment: dict[str, Any]) -> dict[str, Any]:
     """Runs the job and trainmon in what is in force, and gives what was seen."""
     folder = f"/tmp/{environment['name']}"
@@ -116,6 +128,8 @@ def here(environment: dict[str, Any]) -> dict[str, Any]:
                 return {"error": f"the job made no {FIRST_STEPS} steps in {STARTS_S:g} s (exit status {job.poll()})"}
             time.sleep(0.5)
         pid = str(watched_pid(job.pid, truth, bool(environment.get("before_job"))))
+        if environment["owner"] != "own":
+            name_owner(device, int(pid) if environment["owner"] == "here" else NOBODY)
         doctor = trainmon(environment, device, "doctor", "--json", "--pid", pid, patience=PATIENCE_S)
         seconds = environment["seconds"]
         begin = time.monotonic()

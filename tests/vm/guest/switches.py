@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 GROUPS = "/sys/fs/cgroup"
+SWAP_MIB = 44
 
 
 def write(path: str, text: str) -> None:
@@ -73,10 +74,10 @@ def control_group(environment: dict[str, Any], limits: dict[str, str]) -> Iterat
 
 
 @contextlib.contextmanager
-def swap(megabytes: int) -> Iterator[None]:
-    path = "/swapfile"
+def swap(folder: str) -> Iterator[None]:
+    path = f"{folder}/swapfile"
     with open(path, "wb") as file:
-        for _ in range(megabytes):
+        for _ in range(SWAP_MIB):
             file.write(bytes(1 << 20))
         os.fsync(file.fileno())
     os.chmod(path, 0o600)
