@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -98,6 +99,8 @@ def main() -> int:
     boots: dict[machine.Boot, list[Environment]] = {}
     for one in chosen:
         boots.setdefault(one.boot, []).append(one)
+    # Ended by a signal, the machine that runs is ended too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began, rows = time.monotonic(), []
     try:
         for boot, sharing in boots.items():

@@ -8,7 +8,7 @@ from typing import Any
 from .machine import Boot
 
 #: Seconds that trainmon watches: under emulation steps are slow and stacks take long.
-WATCHED_S = 20
+WATCHED_S = 15
 
 #: The jobs, with which answers are right. Times are long beside what emulation adds to each step.
 DECODE = (("decode", "--batch-ms", "200", "--step-ms", "40"), ("data-loader",), ("decode", "too-few-workers", "transform"))
@@ -79,7 +79,7 @@ ENVIRONMENTS = (
     Environment("base", "root, Linux 6.1, cgroup v2", user=False, seen={"rights": ("ok",), "pressure": ("ok",)}),
     Environment("base-python", "the same, another job", PYTHON, user=False),
     Environment("base-child", "the same, another job", CHILD, user=False),
-    Environment("base-disk", "the same, another job; a disk of 4 MiB/s", DISK, user=False),
+    Environment("base-disk", "the same, another job; a disk of 2 MiB/s", DISK, user=False),
     Environment("scope-0", "ordinary user, ptrace_scope 0", switches={"ptrace_scope": 0}, seen={"yama": ("ok",)}),
     Environment("scope-1", "ordinary user, ptrace_scope 1", switches={"ptrace_scope": 1}, seen=DENIED),
     Environment("scope-1-python", "the same, another job", PYTHON, switches={"ptrace_scope": 1}, seen=DENIED),

@@ -18,7 +18,7 @@ from .packages import Unavailable
 MARK = "trainmon-vm:"
 QEMU = "qemu-system-x86_64"
 #: Bytes a second that the slow disk gives.
-SLOW_BYTES_S = 4 << 20
+SLOW_BYTES_S = 2 << 20
 #: A line longer than this comes from no runner.
 LONGEST_LINE = 200_000
 

@@ -205,8 +205,18 @@ class Tokenizer:
         return int(self.child.stdout.readline())
 
 
+def map_library(folder: str) -> mmap.mmap:
+    """Maps a file with the name of torch's library, as every job of torch has it: by that it is known as one."""
+    path = os.path.join(folder, "libtorch_cpu.so")
+    with open(path, "w+b") as file:
+        file.write(bytes(mmap.PAGESIZE))
+        file.flush()
+        return mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ)
+
+
 def train(options: argparse.Namespace) -> None:
     """The loop: batches, steps, and what is planted in the step, each timed."""
+    library = map_library(os.path.dirname(options.truth))
     datasets = {"disk": ShardsOnDisk, "cache": CachedShards}
     loader = Loader(datasets.get(options.kind, Pictures)(options), options.workers)
     ballast = Ballast() if options.kind == "ballast" else None
@@ -231,6 +241,7 @@ def train(options: argparse.Namespace) -> None:
             lost += done - began
             print(json.dumps({"a": asked, "b": got, "c": done, "lost": lost}), file=truth, flush=True)
             if done >= until:
+                library.close()
                 return
             asked = time.monotonic()
 
