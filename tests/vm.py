@@ -32,7 +32,7 @@ from vm.environments import ENVIRONMENTS, WATCHED_S, Environment  # noqa: E402
 
 MIRROR = "http://deb.debian.org/debian"
 #: What a boot, and what each environment may take beside the time watched, seconds.
-BOOT_S, ENVIRONMENT_S = 90, 150
+BOOT_S, ENVIRONMENT_S = 180, 300
 
 
 def in_boot(boot: machine.Boot, chosen: list[Environment], options: argparse.Namespace) -> list[results.Row]:

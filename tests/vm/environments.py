@@ -8,7 +8,7 @@ from typing import Any
 from .machine import Boot
 
 #: Seconds that trainmon watches: under emulation steps are slow and stacks take long.
-WATCHED_S = 15
+WATCHED_S = 20
 
 #: The jobs, with which answers are right. Times are long beside what emulation adds to each step.
 DECODE = (("decode", "--batch-ms", "200", "--step-ms", "40"), ("data-loader",), ("decode", "too-few-workers", "transform"))
@@ -22,7 +22,7 @@ CACHE = (
 )  # fmt: skip
 LIMITED = (("disk", "--data", "/data/samples", "--reads", "1", "--step-ms", "40"), ("io",), ("io-throttled",))
 SWAPS = (("ballast", "--step-ms", "40", "--planted-ms", "10"), ("io",), ("memory-pressure",))
-CROWD = (("decode", "--batch-ms", "600", "--step-ms", "40"), ("data-loader",), ("decode", "too-few-workers", "transform"))
+CROWD = (("decode", "--batch-ms", "400", "--step-ms", "40"), ("data-loader",), ("decode", "too-few-workers", "transform"))
 DISK = (("disk", "--data", "/slow/samples", "--reads", "1", "--step-ms", "40"), ("io",), ("disk-bandwidth",))
 
 

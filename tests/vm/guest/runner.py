@@ -27,11 +27,11 @@ PORT = "/dev/ttyS1"
 OPT = "/opt/vm"
 USER = 1000
 #: Steps before watching begins, and how long they may take, seconds.
-FIRST_STEPS, STARTS_S = 4, 60.0
+FIRST_STEPS, STARTS_S = 4, 120.0
 #: A PID that no process of a guest has.
 NOBODY = 4_000_000
 #: What trainmon may take beside the time that it watches, seconds: processes start slowly under emulation.
-PATIENCE_S = 60.0
+PATIENCE_S = 90.0
 #: What goes back of a verdict.
 KEPT = (
     "class", "cause", "confidence", "phase", "summary", "shares", "seen", "not_seen", "advice", "evidence",
