@@ -22,7 +22,7 @@ CACHE = (
 )  # fmt: skip
 LIMITED = (("disk", "--data", "/data/samples", "--reads", "1", "--step-ms", "40"), ("io",), ("io-throttled",))
 SWAPS = (("ballast", "--step-ms", "40", "--planted-ms", "10"), ("io",), ("memory-pressure",))
-CROWD = (("decode", "--batch-ms", "400", "--step-ms", "40"), ("data-loader",), ("decode", "too-few-workers", "transform"))
+CROWD = (("decode", "--batch-ms", "400", "--step-ms", "40", "--workers", "3"), ("data-loader",), ("decode", "too-few-workers", "transform"))
 DISK = (("disk", "--data", "/slow/samples", "--reads", "1", "--step-ms", "40"), ("io",), ("disk-bandwidth",))
 
 
@@ -79,7 +79,7 @@ ENVIRONMENTS = (
     Environment("base", "root, Linux 6.1, cgroup v2", user=False, seen={"rights": ("ok",), "pressure": ("ok",)}),
     Environment("base-python", "the same, another job", PYTHON, user=False),
     Environment("base-child", "the same, another job", CHILD, user=False),
-    Environment("base-disk", "the same, another job; a disk of 2 MiB/s", DISK, user=False),
+    Environment("base-disk", "the same, another job; a disk of 4 MiB/s", DISK, user=False),
     Environment("scope-0", "ordinary user, ptrace_scope 0", switches={"ptrace_scope": 0}, seen={"yama": ("ok",)}),
     Environment("scope-1", "ordinary user, ptrace_scope 1", switches={"ptrace_scope": 1}, seen=DENIED),
     Environment("scope-1-python", "the same, another job", PYTHON, switches={"ptrace_scope": 1}, seen=DENIED),

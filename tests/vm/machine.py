@@ -21,7 +21,7 @@ QEMU = "qemu-system-x86_64"
 #: of qemu 7.2 (in slub, at once).
 CPU = "max,vendor=GenuineIntel,cx16=off"
 #: Bytes a second that the slow disk gives.
-SLOW_BYTES_S = 2 << 20
+SLOW_BYTES_S = 4 << 20
 #: A line longer than this comes from no runner.
 LONGEST_LINE = 200_000
 
