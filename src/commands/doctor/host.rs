@@ -14,12 +14,29 @@ pub(super) fn host() -> Told {
     let system = System::new_with_specifics(wanted);
     let brand = system.cpus().first().map(|cpu| cpu.brand().trim()).filter(|brand| !brand.is_empty());
     let cores = System::physical_core_count().map(|cores| format!("{cores} cores, ")).unwrap_or_default();
-    let distribution = [System::name(), System::os_version()].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let facts = [
-        distribution,
+        distribution([System::name(), System::os_version()]),
         format!("{}, {cores}{} CPUs", brand.unwrap_or("unknown processor"), system.cpus().len()),
         format!("{} of memory", bytes(Some(system.total_memory()).filter(|total| *total > 0))),
         format!("up {}", duration(System::uptime() as f64)),
     ];
     told(State::Ok, facts.join("; "))
+}
+
+/// Name and version; an image without /etc/os-release has neither.
+fn distribution(parts: [Option<String>; 2]) -> String {
+    let known: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    if known.is_empty() { "unknown distribution".to_owned() } else { known.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_without_a_name_says_so() {
+        assert_eq!(distribution([None, None]), "unknown distribution");
+        assert_eq!(distribution([Some("Debian GNU/Linux".into()), None]), "Debian GNU/Linux");
+        assert_eq!(distribution([Some("Debian GNU/Linux".into()), Some("13".into())]), "Debian GNU/Linux 13");
+    }
 }

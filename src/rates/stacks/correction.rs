@@ -114,6 +114,7 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
         return None;
     }
     let mut split = measured.split;
+    let stacks = &with_polls_as_waits(measured, stacks);
     let waiting = f64::from(stacks.get(Activity::Waiting)) / total as f64;
     let polled = measured.polled.min(split.input_wait).clamp(0.0, 1.0);
     // Loaders that wait in another way than torch's: the sampler does not know their waits. And where the thread queues for a
@@ -153,6 +154,22 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     corrected.activities =
         LoopShares(Activity::ALL.map(|activity| if is_waiting(activity) { 1.0 - active } else { share(activity) }));
     Some(corrected)
+}
+
+/// The samples, with those at a queue of the program's own counted as waits for a batch as far as the sampler saw the thread
+/// in the loader's poll meanwhile: loaders that are made as torch's poll like it, under other names. Else the same time
+/// would count twice, as the poll and as a part of the rest.
+fn with_polls_as_waits(measured: &Measured, stacks: &Activities) -> Activities {
+    let polled = measured.polled.min(measured.split.input_wait).clamp(0.0, 1.0);
+    let of_polls = (polled * stacks.total() as f64).round() as u32;
+    let moved = of_polls.saturating_sub(stacks.get(Activity::Waiting)).min(stacks.get(Activity::QueueWait));
+    let mut counted = Activities::default();
+    for activity in Activity::ALL {
+        let samples = stacks.get(activity);
+        counted.add(activity, if activity == Activity::QueueWait { samples.saturating_sub(moved) } else { samples });
+    }
+    counted.add(Activity::Waiting, moved);
+    counted
 }
 
 /// Blocked inside of these is a wait for something that is no batch.
@@ -294,6 +311,20 @@ mod tests {
         assert!((corrected.activities.get(Activity::Waiting) - 0.5).abs() < 1e-9);
         assert!((corrected.activities.get(Activity::Receiving) - 0.375).abs() < 1e-9);
         assert!((corrected.activities.of(|_| true) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_poll_of_a_loader_of_ones_own_counts_once() {
+        // Eight tenths of the time in the poll, under a queue's name; the rest waits for the device.
+        let stacks = samples(&[(Activity::QueueWait, 160), (Activity::Sync, 40)]);
+        let corrected = correct(&measured(0.8, 0.8, 0.0), &stacks).unwrap();
+        assert!((corrected.split.input_wait - 0.8).abs() < 0.01, "{:?}", corrected.split);
+        assert!((corrected.activities.get(Activity::Sync) - 0.2).abs() < 1e-6);
+        assert!((corrected.activities.of(|_| true) - 1.0).abs() < 1e-9);
+        // A queue beside torch's loader, whose poll its own stacks explain, is what it was.
+        let stacks = samples(&[(Activity::Waiting, 100), (Activity::QueueWait, 60), (Activity::Forward, 40)]);
+        let corrected = correct(&measured(0.5, 0.5, 0.5), &stacks).unwrap();
+        assert!((corrected.activities.get(Activity::QueueWait) - 0.3).abs() < 1e-9);
     }
 
     #[test]
