@@ -42,6 +42,8 @@ const STATIC: bool = cfg!(all(target_env = "musl", target_feature = "crt-static"
 const DRIVER_FILES: [&str; 2] = ["dev/nvidiactl", "dev/dxg"];
 /// Devices read at most; the largest machines hold 16.
 const MOST_DEVICES: u32 = 64;
+/// Slow readings, facts that are still missing, and lists of processes are read this often, nanoseconds.
+const SLOW_EVERY_NS: u64 = 5_000_000_000;
 /// Least time between two PCIe rates, nanoseconds.
 const PCIE_EVERY_NS: u64 = 500_000_000;
 /// Points are never asked for further back than this, microseconds; the driver keeps about 20 s.

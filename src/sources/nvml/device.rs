@@ -8,14 +8,12 @@ use nvml_wrapper::{Device, Nvml};
 
 use super::processes::Processes;
 use super::query::Query;
-use super::{FURTHEST_BACK_US, plausible, readings};
+use super::{FURTHEST_BACK_US, SLOW_EVERY_NS, plausible, readings};
 use crate::sample::gpu::{Gpm, GpuDevice};
 use crate::sources::nvml_raw::{self, Buffers};
 
 /// A lost device, or one that could not be opened, is tried again after this long, nanoseconds.
 const LOST_FOR_NS: u64 = 10_000_000_000;
-/// Slow readings, and facts that are still missing, are read this often, nanoseconds.
-pub(super) const SLOW_EVERY_NS: u64 = 5_000_000_000;
 /// Nearest two GPM samples from which metrics are made, nanoseconds.
 const GPM_EVERY_NS: u64 = 90_000_000;
 

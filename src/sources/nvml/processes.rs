@@ -2,10 +2,9 @@
 
 use nvml_wrapper::Device;
 
-use super::FURTHEST_BACK_US;
-use super::device::SLOW_EVERY_NS;
 use super::plausible::{self, within};
 use super::query::Query;
+use super::{FURTHEST_BACK_US, SLOW_EVERY_NS};
 use crate::sample::gpu::{GpuDevice, GpuProcess};
 use crate::sources::nvml_raw::{self, Buffers, ProcessList};
 
