@@ -18,22 +18,24 @@ use crate::tui::jobs::facts;
 /// How long the list waits for a driver: one that hangs must not keep it from being shown.
 const GPU_WAIT: Duration = Duration::from_secs(2);
 
+/// Columns of the line that names the only candidate.
+const LONGEST: usize = 200;
+
 /// The list for a person, numbered from 1, each line at most `width` columns wide.
 #[must_use]
 pub fn lines(list: &[Candidate], width: usize) -> Vec<String> {
     let digits = list.iter().map(|candidate| candidate.pid.to_string().len()).max().unwrap_or(1);
     list.iter()
         .enumerate()
-        .map(|(position, candidate)| {
-            let mut facts = facts(candidate);
-            if let Some(age) = candidate.age_s {
-                facts.push(format!("for {}", age_words(age)));
-            }
-            let command = sanitise(&candidate.command);
-            let line = format!("{:>3}) {:>digits$}  {}  {command}", position + 1, candidate.pid, facts.join(", "));
-            cut(&line, width)
-        })
+        .map(|(position, candidate)| cut(&format!("{:>3}) {}", position + 1, described(candidate, digits)), width))
         .collect()
+}
+
+/// A candidate's PID in so many digits, what is known of it, and its command line.
+fn described(candidate: &Candidate, digits: usize) -> String {
+    let mut facts = facts(candidate);
+    facts.extend(candidate.age_s.map(|age| format!("for {}", age_words(age))));
+    format!("{:>digits$}  {}  {}", candidate.pid, facts.join(", "), sanitise(&candidate.command))
 }
 
 /// A time in its two largest units.
@@ -83,8 +85,7 @@ pub fn certain(settings: &Settings) -> std::io::Result<Result<u32, Vec<Candidate
     }
     let list = Scan::new(super::places(settings), GPU_WAIT).candidates();
     let [only] = list.as_slice() else { return Ok(Err(list)) };
-    let line = lines(&list, 200).concat();
-    writeln!(std::io::stderr(), "trainmon: attaching to the only candidate:{}", line.trim_start())?;
+    writeln!(std::io::stderr(), "trainmon: attaching to the only candidate: {}", cut(&described(only, 0), LONGEST))?;
     Ok(Ok(only.pid))
 }
 
@@ -164,6 +165,7 @@ mod tests {
             age_s: Some(90_000),
             ..Candidate::default()
         };
+        assert!(described(&hostile, 0).starts_with("5  GPU 1.5 GiB, 1 worker"));
         let lines = lines(&[hostile], 60);
         assert!(lines[0].starts_with("  1) 5  GPU 1.5 GiB, 1 worker, torch, for 1 d 1 h  python"), "{lines:?}");
         assert!(lines[0].width() <= 60 && !lines[0].contains(['\u{1b}', '\n']));

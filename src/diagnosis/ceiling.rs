@@ -102,3 +102,27 @@ fn own_part(window: &Features, main: &LoopThread) -> f64 {
     let loads = main.stacks.as_ref().map_or(0.0, |stacks| stacks.loading());
     1.0 - waits - loads - queues
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_name_the_gain_and_what_ends_it() {
+        let words = |speedup_at_most, limit| Ceiling { speedup_at_most, limit }.words();
+        let some = words(1.88, Limit::Cpus);
+        assert!(some.contains("brings 1.9× at most") && some.ends_with("then the CPUs are full."), "{some}");
+        let none = words(1.04, Limit::Loop);
+        assert!(none.contains("no number") && none.ends_with("the loop itself is the limit."), "{none}");
+        assert!(words(f64::NAN, Limit::Device).ends_with("the GPU is the limit."));
+    }
+
+    #[test]
+    fn it_is_read_back() {
+        let found = Ceiling { speedup_at_most: 2.5, limit: Limit::Device };
+        let json = serde_json::to_string(&found).unwrap();
+        assert_eq!(json, r#"{"speedup_at_most":2.5,"limit":"device"}"#);
+        assert_eq!(serde_json::from_str::<Ceiling>(&json).unwrap(), found);
+    }
+}

@@ -4,7 +4,7 @@ use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::chain::ChainNode;
 use crate::diagnosis::verdict::{
-    Advice, Class, Evidence, Finding, GpuIdle, NotSeen, OwnCost, Phase, Steps, WorkerVerdict,
+    Advice, Ceiling, Class, Evidence, Finding, GpuIdle, Limit, NotSeen, OwnCost, Phase, Steps, WorkerVerdict,
 };
 use crate::rates::time_split::TimeSplit;
 
@@ -76,6 +76,7 @@ pub(super) fn verdict() -> Verdict {
             speedup_at_most: Some(1.7),
             predicted_step_ms: Some(760.0),
         }],
+        ceiling: Some(Ceiling { speedup_at_most: 1.74, limit: Limit::Device }),
         other_findings: vec![Finding {
             class: Class::Gpu,
             cause: Some(Cause::UnderFilled),

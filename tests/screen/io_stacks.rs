@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
-use trainmon::diagnosis::verdict::{Class, Evidence, Hottest, MainThread, NotSeen, Rank};
+use trainmon::diagnosis::verdict::{Ceiling, Class, Evidence, Hottest, Limit, MainThread, NotSeen, Rank};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, MountRates, NetRates};
 use trainmon::rates::stacks::{Activities, Activity, Place, ProcessStacks};
@@ -162,6 +162,7 @@ fn judged() -> Verdict {
         sync_lines: vec![Hottest { function: "step".into(), file: "train.py".into(), line: 41, share: 0.09 }],
         samples: 1430,
     });
+    verdict.ceiling = Some(Ceiling { speedup_at_most: 1.74, limit: Limit::Device });
     verdict.evidence.extend([
         evidence("gpu_busy", 0.88, "share", Some(0.85), "device busy"),
         evidence("workers_idle", 0.02, "share", Some(0.4), "workers have nothing to do"),

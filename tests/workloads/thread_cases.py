@@ -60,7 +60,7 @@ class Embeddings:
     def refresh(self) -> None:
         while True:
             with self.guard:
-                for _ in range(3):
+                for _ in range(8):
                     self.table = self.table / numpy.sqrt((self.table * self.table).sum(axis=1, keepdims=True))
             time.sleep(0.001)
 
