@@ -184,13 +184,12 @@ fn is_loops_own(way: &Way) -> bool {
 impl Tree<'_> {
     fn of_loop(&self) -> Option<String> {
         let stacks = self.window.main.as_ref()?.stacks.as_ref()?;
-        stacks.hottest.first().map(|hot| format!("{} ({}:{})", hot.function, hot.file, hot.line))
+        stacks.hottest.first().map(ToString::to_string)
     }
 
     fn of_worker(&self, pid: u32) -> Option<String> {
         let workers = self.window.workers.as_ref()?;
-        let hot = workers.each.iter().find(|worker| worker.pid == pid)?.hottest.as_ref()?;
-        Some(format!("{} ({}:{})", hot.function, hot.file, hot.line))
+        Some(workers.each.iter().find(|worker| worker.pid == pid)?.hottest.as_ref()?.to_string())
     }
 
     /// Adds to the node below `parent` that is the same, or to a new one; its number.

@@ -10,9 +10,7 @@ use super::features::{Features, LoopStacks};
 use super::stalls;
 use super::stats::{percent, round};
 use super::thresholds::*;
-use super::verdict::{
-    Advice, Context, Finding, Hottest, MainThread, NotSeen, OwnCost, Steps, Verdict, WorkerVerdict,
-};
+use super::verdict::{Advice, Context, Finding, MainThread, NotSeen, OwnCost, Steps, Verdict, WorkerVerdict};
 use super::visibility::Visibility;
 use super::what_if::Capacity;
 
@@ -204,8 +202,7 @@ fn place(spec: &Spec, window: &Features) -> Option<String> {
         Place::Loop => ("most of it in", of_loop()),
         Place::Workers => ("most of it in", of_workers().or_else(of_loop)),
     };
-    let Hottest { function, file, line, share } = found.filter(|found| found.share >= NAMED)?;
-    Some(format!("{words} {function} ({file}:{line}, {})", percent(*share)))
+    Some(format!("{words} {}", found.filter(|found| found.share >= NAMED)?.with_share()))
 }
 
 fn steps(window: &Features) -> Steps {

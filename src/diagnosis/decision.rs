@@ -12,6 +12,7 @@ use super::causes::throttled::is_held_down;
 use super::causes::{Case, Cause, Finding, Judgement, Known, Loss};
 use super::class::{Class, Phase};
 use super::features::{Chain, Features, Workers};
+use super::parts::Hottest;
 use super::phases::{is_proven, not_training};
 use super::stats::percent;
 use super::thresholds::*;
@@ -125,14 +126,13 @@ fn without_cause(case: &Case<'_>) -> Judgement {
 /// Where the loop's thread stands most of its time outside of waits for the device, in words.
 fn stands_at(case: &Case<'_>) -> Option<String> {
     let place = case.main.stacks.as_ref()?.hottest_beside_sync()?;
-    Some(format!("most of its time it stands in {} ({}:{})", place.function, place.file, place.line))
+    Some(format!("most of its time it stands in {place}"))
 }
 
 /// Where the loop's thread is seen most, in words: one of the places may be the wait. Nothing without stacks.
 fn seen_in(case: &Case<'_>) -> String {
     let places = case.main.stacks.iter().flat_map(|stacks| &stacks.hottest).take(2);
-    let places: Vec<String> =
-        places.map(|at| format!("{} ({}:{}, {})", at.function, at.file, at.line, percent(at.share))).collect();
+    let places: Vec<String> = places.map(Hottest::with_share).collect();
     if places.is_empty() { String::new() } else { format!("; it is mostly in {}", places.join(" and in ")) }
 }
 

@@ -97,7 +97,7 @@ impl Lines<'_> {
             }
         }
         if let Some(chain) = &window.chain {
-            for wait in causes::followed() {
+            for (_, wait) in causes::followed(window) {
                 self.add_some(wait.signal, chain.share(wait.part), Some(LOST_WAIT));
             }
         }

@@ -1,8 +1,10 @@
 //! Parts of a verdict that features, causes and outputs speak of.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-use super::stats::round;
+use super::stats::{percent, round};
 
 /// Share of the window in which the job's devices were idle, and what the main thread did meanwhile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -30,6 +32,20 @@ pub struct Hottest {
     pub line: u32,
     /// 0–1.
     pub share: f64,
+}
+
+/// Where it is, for a person: `decode_image (work.py:22)`.
+impl fmt::Display for Hottest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}:{})", self.function, self.file, self.line)
+    }
+}
+
+impl Hottest {
+    /// The same with its share: `decode_image (work.py:22, 61 %)`.
+    pub(super) fn with_share(&self) -> String {
+        format!("{} ({}:{}, {})", self.function, self.file, self.line, percent(self.share))
+    }
 }
 
 /// Share of a worker's time by stage.

@@ -91,7 +91,7 @@ fn is_growing(window: &Features) -> bool {
 
 /// Most of the loop's time ends at somebody who is known.
 fn waits_for_somebody(window: &Features) -> bool {
-    let known = |chain: &Chain| followed().map(|wait| chain.share(wait.part)).sum::<f64>();
+    let known = |chain: &Chain| followed(window).map(|(_, wait)| chain.share(wait.part)).sum::<f64>();
     window.chain.as_ref().is_some_and(|chain| known(chain) >= LARGER_HALF)
 }
 

@@ -94,14 +94,12 @@ impl Judgement {
 }
 
 /// The stacks of the short window. Older ones still speak for it while the cheap signals have not moved since.
-fn newest_stacks(all: &[&Frame], short: &[&Frame], last: &Frame) -> StackSums {
+fn newest_stacks(all: &[&Frame], short: &[&Frame], now: Option<&Mix>, last: &Frame) -> StackSums {
     let before = all.get(..all.len().saturating_sub(short.len())).unwrap_or_default();
     // What they said when the last of the older stacks were taken.
     let taken = before.iter().rposition(|frame| !frame.stacks.is_empty());
     let around = taken.and_then(|at| before.get((at + 1).saturating_sub(short.len())..=at)).unwrap_or_default();
-    if let (Some(then), Some(now)) = (Mix::of(around), Mix::of(short))
-        && then.distance(&now) > MOVED
-    {
+    if now.is_some_and(|now| now.has_moved_since(around)) {
         return StackSums::of(short.iter().flat_map(|frame| &frame.stacks));
     }
     let moments = all.iter().rev().map(|frame| (frame.monotonic_ns, &*frame.stacks));
@@ -145,9 +143,10 @@ impl Mix {
         (seen >= SHORT_S * 0.5).then(|| Self(sums.map(|sum| sum / seen)))
     }
 
-    /// Largest difference of any share.
-    fn distance(&self, other: &Self) -> f64 {
-        self.0.iter().zip(other.0).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+    /// Whether some share differs clearly from what these earlier frames say.
+    fn has_moved_since(&self, frames: &[&Frame]) -> bool {
+        let differs = |then: Self| self.0.iter().zip(then.0).any(|(now, then)| (now - then).abs() > MOVED);
+        Self::of(frames).is_some_and(differs)
     }
 }
 
@@ -201,12 +200,13 @@ impl Diagnosis {
         };
         self.known.has_stepped |= steps_by_stacks(&long, only.is_some());
         let judged = decision::judge(&long, self.known);
+        self.signals_moved = false;
         // Not before the first verdict, and not for what needs no second look.
         let short = (self.standing.is_some() && !judged.is_certain()).then(|| {
             let frames = self.frames(recent.clone(), last, short_s);
-            let newest = newest_stacks(&stack_frames, &frames, last);
-            let mixes = Mix::of(&long_frames).zip(Mix::of(&frames));
-            self.signals_moved = mixes.is_some_and(|(long, short)| short.distance(&long) > MOVED);
+            let now = Mix::of(&frames);
+            let newest = newest_stacks(&stack_frames, &frames, now.as_ref(), last);
+            self.signals_moved = now.is_some_and(|now| now.has_moved_since(&long_frames));
             decision::judge(&Features::of(&frames, &newest, only), self.known)
         });
         self.decide(last.monotonic_ns, long.seconds, judged, short, short_s);

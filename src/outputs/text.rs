@@ -247,8 +247,8 @@ impl Page {
     }
 
     fn functions(&mut self, title: &str, functions: &[Hottest]) {
-        self.section(title, functions, |page, Hottest { function, file, line, share }| {
-            page.text(&format!("  {:>4} % ", percent(*share)), &format!("{function} ({file}:{line})"));
+        self.section(title, functions, |page, place| {
+            page.text(&format!("  {:>4} % ", percent(place.share)), &place.to_string());
         });
     }
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
@@ -15,8 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # Before the names of this folder's package: these are the modules that the workloads share.
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "workloads")]
 
-import stages  # noqa: E402
-from common import Job, TruthWriter  # noqa: E402
+from common import given, options, run  # noqa: E402
 
 #: The neighbour queues so much at a time, seconds.
 TURN_S = 0.02
@@ -41,34 +39,15 @@ def neighbour(simulated: bool) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Run one labelled program in this process.")
-    parser.add_argument("name")
-    parser.add_argument("--entry", help="of no use here: the launcher of the workloads gives it")
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long to train (default: %(default)s)")
-    parser.add_argument("--truth", help="file for the truth, JSON lines")
-    parser.add_argument("--device", default="", help="file of the simulated device")
-    parser.add_argument("--data", default="", help="folder of the run")
-    parser.add_argument("--given", action="append", default=[], metavar="KEY=VALUE", help="device=cuda|simulated, neighbour=PID")
-    args = parser.parse_args()
-    given = dict(item.split("=", 1) for item in args.given)
+    args = options("Run one labelled program of the check in this process.").parse_args()
     if args.name == "neighbour":
-        return neighbour(given["device"] == "simulated")
+        return neighbour(given(args)["device"] == "simulated")
     import programs
     from labelled import by_name
 
     label = by_name(args.name)
-    if args.truth:
-        os.environ[stages.VARIABLE] = os.path.abspath(args.truth) + ".stages"
     programs.allow_stacks()
-    truth = TruthWriter(args.truth, label)
-    job = Job(label=label, seconds=args.seconds, data=args.data, device=args.device, truth=truth, given=given)
-    try:
-        getattr(programs, label.entry.partition(":")[2])(job)
-    except KeyboardInterrupt:
-        return 130
-    finally:
-        truth.flush()
-    return 0
+    return run(label, args, getattr(programs, label.entry.partition(":")[2]))
 
 
 if __name__ == "__main__":

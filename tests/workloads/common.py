@@ -10,6 +10,7 @@ the main thread. What the stages of loading take goes to files beside it: see st
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -258,3 +259,38 @@ def gpu_step(gpu: SimulatedGpu, seconds: float, kernels: int = 10) -> Callable[[
         gpu.synchronize()
 
     return step
+
+
+def options(about: str) -> argparse.ArgumentParser:
+    """What a launcher gives the program that runs one workload in its own process."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("name")
+    parser.add_argument("--entry", help="FILE:FUNCTION to run instead of the workload's own: the workload, changed")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long to train (default: %(default)s)")
+    parser.add_argument("--truth", help="file for the truth, JSON lines")
+    parser.add_argument("--device", help="file of the simulated device (default: one in the system's temporary folder)")
+    parser.add_argument("--data", help="folder for generated data files")
+    parser.add_argument(
+        "--given", action="append", default=[], metavar="KEY=VALUE", help="what the launcher started; workers=N: how many"
+    )
+    return parser
+
+
+def given(args: argparse.Namespace) -> dict[str, str]:
+    """Of these options, what was given by name."""
+    return dict(item.split("=", 1) for item in args.given)
+
+
+def run(label: Label, args: argparse.Namespace, program: Callable[[Job], None]) -> int:
+    """Runs a workload with these options and keeps its truth; the exit status."""
+    if args.truth:
+        os.environ[stages.VARIABLE] = os.path.abspath(args.truth) + ".stages"
+    truth = TruthWriter(args.truth, label)
+    job = Job(label=label, seconds=args.seconds, data=args.data, device=args.device, truth=truth, given=given(args))
+    try:
+        program(job)
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        truth.flush()
+    return 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any, Callable
 
 import numpy
 
@@ -14,6 +15,17 @@ import culprits
 from chain_cases import Trainer
 from common import Job, one_thread
 from waiting_cases import random_batches
+
+
+def train_beside(job: Job, device_s: float, work: Callable[[], None], take: Callable[[int], Any]) -> None:
+    """Trains on what `take` gives for each step, while a thread does its `work`, which the step may have to wait for."""
+    one_thread()
+    trainer = Trainer(job.take_gpu(), device_s)
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    job.culprit(culprits.thread(thread.native_id))
+    for number, _batch in enumerate(job.batches(random_batches())):
+        trainer.step(take(number))
 
 
 class ReplayStore:
@@ -26,28 +38,27 @@ class ReplayStore:
         self.priorities = draw.random(length)
 
     def watch(self) -> None:
-        """Keeps the quantiles of all priorities, and holds the lock while it sorts them."""
+        """Keeps the quantiles of all priorities, and holds the lock while it sorts them: 60 ms, however quick the CPU is."""
         while True:
             with self.lock:
-                ordered = numpy.sort(self.priorities)
+                began = time.monotonic()
+                while time.monotonic() - began < 0.06:
+                    ordered = numpy.sort(self.priorities)
                 self.quantiles = ordered[:: len(ordered) // 10]
             time.sleep(0.002)
 
+    def rows(self, job: Job, number: int) -> numpy.ndarray:
+        with job.losing():
+            self.lock.acquire()
+        try:
+            return self.states[numpy.arange(number, number + 64) % len(self.states)]
+        finally:
+            self.lock.release()
+
 
 def thread_lock(job: Job) -> None:
-    one_thread()
-    trainer, store = Trainer(job.take_gpu(), 0.01), ReplayStore()
-    watcher = threading.Thread(target=store.watch, daemon=True)
-    watcher.start()
-    job.culprit(culprits.thread(watcher.native_id))
-    for number, _batch in enumerate(job.batches(random_batches())):
-        with job.losing():
-            store.lock.acquire()
-        try:
-            rows = store.states[numpy.arange(number, number + 64) % len(store.states)]
-        finally:
-            store.lock.release()
-        trainer.step(rows)
+    store = ReplayStore()
+    train_beside(job, 0.01, store.watch, lambda number: store.rows(job, number))
 
 
 class Embeddings:
@@ -60,7 +71,8 @@ class Embeddings:
     def refresh(self) -> None:
         while True:
             with self.guard:
-                for _ in range(8):
+                began = time.monotonic()
+                while time.monotonic() - began < 0.06:
                     self.table = self.table / numpy.sqrt((self.table * self.table).sum(axis=1, keepdims=True))
             time.sleep(0.001)
 
@@ -72,10 +84,7 @@ class Embeddings:
 
 
 def thread_lock_table(job: Job) -> None:
-    one_thread()
-    trainer, embeddings = Trainer(job.take_gpu(), 0.012), Embeddings()
-    refresher = threading.Thread(target=embeddings.refresh, daemon=True)
-    refresher.start()
-    job.culprit(culprits.thread(refresher.native_id))
-    for number, _batch in enumerate(job.batches(random_batches())):
-        trainer.step(embeddings.look_up(job, numpy.arange(number, number + 256) % 4000))
+    embeddings = Embeddings()
+    train_beside(
+        job, 0.012, embeddings.refresh, lambda number: embeddings.look_up(job, numpy.arange(number, number + 256) % 4000)
+    )

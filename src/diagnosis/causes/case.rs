@@ -78,7 +78,7 @@ pub(super) fn followed_chain(window: &Features) -> Option<&Chain> {
 
 /// What is waited for is not known to make batches. Of the program's own threads most do: only those are no loader whom the
 /// loop's code waits for at a lock, or joins.
-fn is_no_loader(window: &Features, part: Part) -> bool {
+pub(super) fn is_no_loader(window: &Features, part: Part) -> bool {
     let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(part));
     let stacks = window.main.as_ref().and_then(|main| main.stacks.as_ref());
     let at_locks = |stacks: &LoopStacks| {
@@ -92,9 +92,8 @@ fn is_no_loader(window: &Features, part: Part) -> bool {
 fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> {
     let chain = followed_chain(window)?;
     let parts = chain.parts();
-    let elsewhere = super::followed()
-        .filter(|wait| is_no_loader(window, wait.part))
-        .map(|wait| (wait.part, parts.get(&wait.part).copied().unwrap_or(0.0)));
+    let elsewhere =
+        super::followed(window).map(|(_, wait)| (wait.part, parts.get(&wait.part).copied().unwrap_or(0.0)));
     let (part, lost) = elsewhere.max_by(|a, b| a.1.total_cmp(&b.1))?;
     // A loop that streams its data itself waits for batches.
     let loads = main.stacks.as_ref().is_some_and(|stacks| stacks.loading() > LARGER_HALF.value * lost);
@@ -162,11 +161,8 @@ impl<'a> Case<'a> {
         let Some(chain) = followed_chain(self.window) else {
             return Vec::new();
         };
-        let waits = Cause::ALL.into_iter().filter_map(|cause| {
-            let wait = cause
-                .spec()
-                .followed
-                .filter(|wait| !self.waits_for(wait.part) && is_no_loader(self.window, wait.part))?;
+        let others = super::followed(self.window).filter(|(_, wait)| !self.waits_for(wait.part));
+        let waits = others.filter_map(|(cause, wait)| {
             let lost = chain.lost(wait.part);
             let words = format!("{} of the time {}", percent(lost), (wait.words)(&chain.who(wait.part)?));
             (lost >= LOST_WAIT).then(|| (cause, LOST.at(lost), words))

@@ -114,9 +114,9 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
         return None;
     }
     let mut split = measured.split;
-    let stacks = &with_polls_as_waits(measured, stacks);
-    let waiting = f64::from(stacks.get(Activity::Waiting)) / total as f64;
     let polled = measured.polled.min(split.input_wait).clamp(0.0, 1.0);
+    let stacks = &with_polls_as_waits(polled, stacks);
+    let waiting = f64::from(stacks.get(Activity::Waiting)) / total as f64;
     // Loaders that wait in another way than torch's: the sampler does not know their waits. And where the thread queues for a
     // CPU after its wait is over, the sampler sees it running while the code still stands in the wait.
     let queues = (measured.run_delay.unwrap_or(0.0) * QUEUEING).clamp(0.0, 1.0);
@@ -159,8 +159,7 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
 /// The samples, with those at a queue of the program's own counted as waits for a batch as far as the sampler saw the thread
 /// in the loader's poll meanwhile: loaders that are made as torch's poll like it, under other names. Else the same time
 /// would count twice, as the poll and as a part of the rest.
-fn with_polls_as_waits(measured: &Measured, stacks: &Activities) -> Activities {
-    let polled = measured.polled.min(measured.split.input_wait).clamp(0.0, 1.0);
+fn with_polls_as_waits(polled: f64, stacks: &Activities) -> Activities {
     let of_polls = (polled * stacks.total() as f64).round() as u32;
     let moved = of_polls.saturating_sub(stacks.get(Activity::Waiting)).min(stacks.get(Activity::QueueWait));
     let mut counted = Activities::default();
