@@ -16,6 +16,7 @@ thresholds! {
     BY_QUIET = 0.90, "confidence", "a loop that waits for a long time is as quiet";
     BY_LONG_WAIT = 0.50, "confidence", "it waits for somebody who is known, or sleeps and looks again: a step that takes longer than the window looks the same";
     BY_SILENCE = 0.80, "confidence", "a loop that trains would use the device that is there";
+    GOES_ROUND = 5.0, "s", "preparations of a second or two are done by then";
     BY_AGE = 0.60, "confidence", "young, busy and without a sign of a loop: it may be one that shows none";
 }
 
@@ -51,6 +52,17 @@ fn by_stacks(window: &Features, stacks: &LoopStacks) -> Option<Phase> {
         () if stacks.validation >= ALL_ALONG => Some(Phase::Validation),
         () => None,
     }
+}
+
+/// Its code was seen for long enough, and all the while at the same work; its memory does not grow as with a data set that is
+/// being read. A loop, whatever it computes.
+fn goes_round(window: &Features, main: &LoopThread) -> bool {
+    let Some(stacks) = &main.stacks else { return false };
+    let at_one_place = stacks.hottest.first().is_some_and(|place| place.share >= LARGER_HALF);
+    window.seconds >= GOES_ROUND
+        && at_one_place
+        && stacks.shares.get(Activity::Import) < HARDLY
+        && !is_growing(window)
 }
 
 /// Something was seen that only a loop does.
@@ -133,7 +145,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     if loads < NO_LOADING && window.workers.is_none() && !loop_seen && !reads && !waits_in_turn {
         match unused {
             Some(true) => return Some((Phase::Init, BY_SILENCE)),
-            None if young => return Some((Phase::Init, BY_AGE)),
+            None if young && !goes_round(window, main) => return Some((Phase::Init, BY_AGE)),
             _ => {}
         }
     }

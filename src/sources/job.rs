@@ -18,8 +18,8 @@ use super::roles::{self, Facts};
 use super::{clock, task_files};
 use crate::sample::process::TORCH_WORKER;
 use crate::sample::{Access, JobAccess, JobSample, ProcessId, ProcessSample};
-pub(crate) use facts::mapped_library;
 use facts::{access, open_devices, other_namespace, visible_devices};
+pub(crate) use facts::{is_of_learning, mapped_library};
 
 /// Most processes of one job that are read.
 const MOST_PROCESSES: usize = 1024;
@@ -69,6 +69,11 @@ pub struct JobReader {
     reads: u64,
     alive: bool,
     buffer: Vec<u8>,
+}
+
+/// It has a library of machine learning mapped.
+fn learns(process: &Process) -> bool {
+    process.library.as_deref().is_some_and(is_of_learning)
 }
 
 impl JobReader {
@@ -194,11 +199,17 @@ impl JobReader {
             access: self.access,
             nvidia_minors: (self.access.fd == Access::Ok).then(|| minors.into_iter().collect()),
             cuda_visible_devices: self.visible_devices.clone(),
-            library: self.processes.values().find_map(|process| process.library.clone()),
+            library: self.library(),
             other_pid_namespace: self.other_namespace,
             ticks_per_second: clock::ticks_per_second(),
             ..JobSample::default()
         }
+    }
+
+    /// The library that says most about the job.
+    fn library(&self) -> Option<Arc<str>> {
+        let libraries = || self.processes.values().filter_map(|process| process.library.as_ref());
+        libraries().find(|library| is_of_learning(library)).or_else(|| libraries().next()).cloned()
     }
 
     fn kin(&self) -> roles::Kin {
@@ -273,7 +284,9 @@ impl JobReader {
         for process in self.processes.values_mut() {
             process.gpu_minors.clear();
             if !process.comm.starts_with(TORCH_WORKER) {
-                process.library = process.library.take().or_else(|| mapped_library(&process.folder));
+                if !learns(process) {
+                    process.library = mapped_library(&process.folder);
+                }
                 process.gpu_minors = open_devices(&process.folder);
             }
         }
@@ -290,11 +303,11 @@ impl JobReader {
                 comm: &process.comm,
                 command: &process.command,
                 executable: process.executable.as_deref().and_then(Path::to_str),
-                library: process.library.is_some(),
+                library: learns(process),
                 rank: process.is_rank(),
                 works: process.works(),
                 rests: process.rests(),
-                joins: process.library.is_some() && process.joins(),
+                joins: learns(process) && process.joins(),
                 trains: self.training.contains(&process.id),
                 device: !process.gpu_minors.is_empty() || self.gpu_pids.contains(pid),
             })

@@ -100,7 +100,8 @@ pub fn user_names(passwd: &Path) -> BTreeMap<u32, String> {
 /// A machine-learning library that the process has mapped, by the beginning of its file name. `None` as well when its
 /// maps may not be read.
 pub fn library(proc_root: &Path, pid: u32) -> Option<String> {
-    job::mapped_library(&proc_root.join(pid.to_string())).map(|name| name.to_string())
+    let library = job::mapped_library(&proc_root.join(pid.to_string()));
+    library.filter(|name| job::is_of_learning(name)).map(|name| name.to_string())
 }
 
 /// Whether the name or the program is a Python interpreter.

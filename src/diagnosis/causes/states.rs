@@ -24,7 +24,7 @@ pub(super) const STATES: &[Spec] = &[
         brief: "too little could be seen",
         meaning: "the process does not look like training, or what it waits for may not be read",
         rule: &[
-            "no data workers, no machine-learning library, no device in use; or",
+            "no data workers, no library of machine learning or NumPy, no device in use; or",
             "the main thread was not seen, may not be read, or waits for something that is neither a batch nor the \
              device",
         ],

@@ -23,9 +23,20 @@ const LIBRARIES: &[&str] = &[
     "libpaddle",
     "libmxnet",
     "libmindspore",
+    "libxgboost",
+    "lib_lightgbm",
+    "_catboost",
     "libcudart",
     "libcuda.so",
+    NUMPY,
 ];
+/// NumPy's own: many programs use it that do not train, so beside other libraries' processes one of it alone has no role.
+const NUMPY: &str = "_multiarray_umath";
+
+/// Whether a library of [`mapped_library`] is of machine learning alone.
+pub(crate) fn is_of_learning(library: &str) -> bool {
+    library != NUMPY
+}
 
 /// What may be read of the process in `folder`.
 pub(super) fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
