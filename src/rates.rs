@@ -179,7 +179,10 @@ impl Rates {
                 }
             }
             frame.trainers = trainer::fold(&mut self.carries, job, &trainers, &workers, &folded, &gpu, stale);
-            frame.trainers.iter_mut().zip(followed).for_each(|(trainer, chain)| trainer.chain = chain);
+            for (trainer, chain) in frame.trainers.iter_mut().zip(followed) {
+                trainer.chain = chain;
+                trainer.leave_device();
+            }
             frame.workers = workers::fold(before_job, job, &workers, &folded, stale);
             let seconds = folded.seconds.filter(|_| !stale);
             self.writes.correct(&frame.trainers, &mut frame.workers, seconds);

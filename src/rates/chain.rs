@@ -223,7 +223,8 @@ impl Followed<'_> {
         let Some(point) = trainer.points.get(*next).copied().filter(|point| point.round == round) else { return };
         let device = devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
         let (pid, tid) = (trainer.id.pid, trainer.tid);
-        let found = graph.ways_of(pid, tid, device);
+        let all = graph.ways_of(pid, tid, device);
+        let found = &all.ways;
         let waits = found.iter().flat_map(|way| foreign_hops(way, pid).map(|hop| (hop.pid, way.share)));
         let works =
             found.iter().all(|way| way.hops.is_empty() && matches!(way.end, End::Cpu | End::Device | End::Timer));
@@ -231,7 +232,7 @@ impl Followed<'_> {
         let leaves: f64 = found.iter().filter(|way| leaves(way, pid)).map(|way| way.share).sum();
         let resting = (works || leaves >= MOSTLY).then(|| graph.asked(pid)).into_iter().flatten();
         carry.beside.add(waits, resting, works.then(|| graph.at_work((pid, tid))));
-        let said = activity(&found, graph, &carry.beside, (pid, tid, point.main));
+        let said = activity(found, graph, &carry.beside, (pid, tid, point.main));
         if let Some(known) = carry.said.get_mut(point.main.index()) {
             *known = (said, leaves >= MOSTLY);
         }
@@ -241,13 +242,13 @@ impl Followed<'_> {
         }
         let seconds = carry.clock.seconds(point.at_ns);
         // Tensors are fetched over sockets once their batch has come out of a pipe: of the one that was waited at last.
-        let set = graph.waited_set((pid, tid), &found);
+        let set = graph.waited_set((pid, tid), found);
         let fetches = point.main == Wait::Socket && said == Some(LoopActivity::InputWait);
         if let Some(set) = set.as_ref().or(carry.waited_at.as_ref().filter(|_| fetches)) {
             ways.add_set(set, seconds);
         }
         carry.waited_at = set.or(carry.waited_at.take());
-        ways.add(found, seconds);
+        ways.add(all, seconds);
     }
 
     fn finish(self, graph: &Graph<'_>) -> Option<ChainRates> {

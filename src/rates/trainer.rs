@@ -37,6 +37,14 @@ const WAITS: usize = 64;
 const STALL_S: f64 = 0.030;
 
 impl TrainerRates {
+    /// Waits for the device are no longer in the chain than in the split, where its use bounds them.
+    pub(super) fn leave_device(&mut self) {
+        let share = self.split_s.device_sync / self.seconds_seen;
+        if let Some(chain) = self.chain.as_mut().filter(|_| share.is_finite()) {
+            chain.leave_device(share * chain.seconds);
+        }
+    }
+
     /// The split as the sampler measured it, seconds.
     #[must_use]
     pub fn measured(&self) -> TimeSplit {

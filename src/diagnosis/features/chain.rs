@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Mean, Span};
+use crate::diagnosis::code::at_lock_lines;
+use crate::diagnosis::thresholds::LARGER_HALF;
 use crate::rates::chain::paths::{Edge, End, Hop, Peer};
 use crate::sample::ProcessId;
 
@@ -62,6 +64,8 @@ pub(in crate::diagnosis) struct Chain {
     pub renewed: f64,
     /// How often the loop's thread was put on a CPU, a second: after each wait, and after queueing.
     pub runs_s: Option<f64>,
+    /// The loop's code stands at a lock while a thread of its process sleeps.
+    pub lock_is_held: bool,
     pub ways: Vec<Way>,
     pub peers: Vec<Peer>,
 }
@@ -129,6 +133,11 @@ fn settle(sums: &mut Sums<'_>, peers: &[Peer]) {
     }
 }
 
+/// The loop waits for a thread of its own process, and that sleeps.
+fn sleeps_in(hops: &[Hop], end: &End, process: u32) -> bool {
+    *end == End::Timer && matches!(hops, [hop] if hop.by == Edge::Thread && hop.pid == process)
+}
+
 impl Chain {
     pub(super) fn of(span: &Span<'_>) -> Option<Self> {
         let last =
@@ -172,6 +181,11 @@ impl Chain {
             return None;
         }
         settle(&mut sums, &chain.peers);
+        let asleep = |(hops, end, _): &Key<'_>| sleeps_in(hops, end, chain.process.pid);
+        let asleep: f64 = sums.iter().filter(|(key, _)| asleep(key)).map(|(_, sum)| sum.0).sum();
+        let stacks = span.stacks.all_trainers(span.only);
+        let at_locks = f64::from(at_lock_lines(&stacks)) / stacks.main.total().max(1) as f64;
+        chain.lock_is_held = asleep > 0.0 && at_locks >= LARGER_HALF.value * asleep / seconds;
         let ways = sums.into_iter().map(|((hops, end, name), (sum, lost))| Way {
             part: chain.part(hops, end),
             hops: hops.to_vec(),
@@ -217,6 +231,8 @@ impl Chain {
             _ if matches!(end, End::Net(_)) => Part::Remote,
             Some(_) => Part::Process,
             None if *end == End::Children => Part::Process,
+            // Whoever sleeps is waited for only with a lock in its hands.
+            None if sleeps_in(hops, end, self.process.pid) && self.lock_is_held => Part::OwnThread,
             None if matches!(end, End::Asked | End::Unknown | End::Timer) => Part::Unknown,
             None => Part::OwnThread,
         }

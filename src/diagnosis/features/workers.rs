@@ -42,7 +42,8 @@ pub(in crate::diagnosis) struct Workers {
     pub sets: usize,
     /// Sets of them come faster than they are looked for.
     pub in_quick_sets: bool,
-    /// The busiest worker's active share, and the median worker's.
+    /// The busiest worker's active share, and the median worker's of the same trainer: ranks have loaders of their own. Of
+    /// several trainers, that with the most uneven workers.
     pub busiest: (f64, f64),
     /// CPU use of the worker processes together, helper threads included, cores.
     pub cpu_cores: Option<f64>,
@@ -97,8 +98,11 @@ impl Workers {
             sets += usize::from(new > before);
         }
         let [busy, io_wait, runnable, idle, disk_wait, socket_wait] = all.shares.map(Mean::get);
-        let actives: Vec<f64> =
-            alive.iter().filter_map(|worker| by_worker.get(&worker.id).and_then(Means::active)).collect();
+        let mut actives: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for worker in &alive {
+            let active = by_worker.get(&worker.id).and_then(Means::active);
+            actives.entry(worker.trainer).or_default().extend(active);
+        }
         let pooled = span.stacks.all_workers();
         let each: Vec<WorkerVerdict> = alive
             .iter()
@@ -136,10 +140,7 @@ impl Workers {
             new,
             sets,
             in_quick_sets: span.is_quick(sets),
-            busiest: (
-                actives.iter().copied().max_by(f64::total_cmp).unwrap_or_default(),
-                stats::quantile(&actives, 0.5).unwrap_or(0.0),
-            ),
+            busiest: most_uneven(actives.values()),
             cpu_cores: span.mean(|frame| {
                 let used = span.workers(frame).filter_map(|worker| worker.cpu_pct);
                 used.reduce(|sum, pct| sum + pct).map(|pct| pct / 100.0)
@@ -153,6 +154,14 @@ impl Workers {
     pub fn active(&self) -> f64 {
         self.busy + self.io_wait + self.runnable
     }
+}
+
+/// The largest and the middle one of the group in which these are furthest apart.
+fn most_uneven<'a>(groups: impl Iterator<Item = &'a Vec<f64>>) -> (f64, f64) {
+    let of_group =
+        |actives: &Vec<f64>| Some((actives.iter().copied().max_by(f64::total_cmp)?, stats::quantile(actives, 0.5)?));
+    let apart = |(busiest, median): &(f64, f64)| busiest - median;
+    groups.filter_map(of_group).max_by(|a, b| apart(a).total_cmp(&apart(b))).unwrap_or_default()
 }
 
 /// Workers that made nothing and did nothing over the whole window while others of the same trainer worked, or while the loop's

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::sample::ProcessId;
 use crate::text::named_enum;
 
+/// Most different paths kept of one interval; the rest is put together under an unknown end.
+pub(super) const PATHS: usize = 24;
+
 named_enum! {
     /// How a thread came to wait for another.
     pub enum Edge {
@@ -141,14 +144,61 @@ pub struct ChainRates {
     /// Which loaders were waited for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<WaitedSet>,
+    /// Where the waits that were taken for ones for the device may lead instead, until it is known how long it worked.
+    #[serde(skip)]
+    pub(in crate::rates) otherwise: Vec<Path>,
 }
 
 impl ChainRates {
+    /// Leaves the device so many of the seconds, 0 and up, as it can have been waited for; the rest is put down to what else
+    /// these waits may be for, where there is such.
+    pub(in crate::rates) fn leave_device(&mut self, seconds: f64) {
+        let otherwise = std::mem::take(&mut self.otherwise);
+        let is_device = |path: &&mut Path| path.end == End::Device && path.hops.is_empty();
+        let Some(device) = self.paths.iter_mut().find(is_device) else { return };
+        let all: f32 = otherwise.iter().map(|path| path.seconds).sum();
+        let moved = (device.seconds - seconds as f32).min(all);
+        if moved <= 0.0 {
+            return;
+        }
+        device.seconds -= moved;
+        for path in otherwise {
+            let part = path.seconds * moved / all;
+            let same =
+                |known: &&mut Path| (&known.hops, &known.end, &known.name) == (&path.hops, &path.end, &path.name);
+            match self.paths.iter_mut().find(same) {
+                Some(known) => {
+                    known.seconds += part;
+                    known.idle_s += part;
+                }
+                None => self.paths.push(Path { seconds: part, idle_s: part, ..path }),
+            }
+        }
+        sort(&mut self.paths);
+        cut(&mut self.paths);
+    }
+
     /// Seconds of waits that lead to a loader.
     #[must_use]
     pub fn loader_s(&self) -> f64 {
         let loader = |pid: u32| self.peers.iter().any(|peer| peer.pid == pid && peer.loader);
         let leads = |path: &&Path| path.end == End::Loader || path.hops.iter().any(|hop| loader(hop.pid));
         self.paths.iter().filter(leads).map(|path| f64::from(path.seconds)).sum()
+    }
+}
+
+/// The longest first; of equal ones the smaller way.
+pub(super) fn sort(paths: &mut [Path]) {
+    let way = |path: &Path| (path.hops.clone(), path.end.clone(), path.name.clone());
+    paths.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| way(a).cmp(&way(b))));
+}
+
+/// Puts the shortest together under an unknown end where there are more than [`PATHS`].
+pub(super) fn cut(paths: &mut Vec<Path>) {
+    if let Some(rest) = paths.get(PATHS..).filter(|rest| !rest.is_empty()) {
+        let sum = |of: fn(&Path) -> f32| rest.iter().map(of).sum();
+        let (seconds, idle_s) = (sum(|path| path.seconds), sum(|path| path.idle_s));
+        paths.truncate(PATHS);
+        paths.push(Path { hops: Vec::new(), end: End::Unknown, name: None, seconds, idle_s });
     }
 }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::paths::*;
-use super::ways::PATHS;
 use super::*;
 use crate::rates::Rates;
 use crate::rates::testing::*;
@@ -42,6 +41,8 @@ struct Scene {
     /// The workers are not torch's.
     own_workers: bool,
     device_pct: Option<u32>,
+    /// A process and the one that started it, which is not the trainer.
+    parent: Option<(u32, u32)>,
     /// CPU use of children of this process that were never seen, cores.
     children: Option<(u32, f64)>,
 }
@@ -140,7 +141,11 @@ impl Scene {
         let thread_role = |actor: &Actor| if actor.pid == actor.tid { ThreadRole::Main } else { ThreadRole::Other };
         let process_of = |pid: u32| ProcessSample {
             role: role(pid),
-            parent: if pid == TRAINER { 1 } else { TRAINER },
+            parent: match self.parent {
+                Some((child, parent)) if child == pid => parent,
+                _ if pid == TRAINER => 1,
+                _ => TRAINER,
+            },
             comm: if self.workers.contains(&pid) && !self.own_workers {
                 "pt_data_worker".into()
             } else {
@@ -263,6 +268,18 @@ const SOCKET: &str = "socket:[3]";
 /// A trainer that reads from worker 11.
 fn fed() -> Scene {
     Scene::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER, 11], &[11]))
+}
+
+#[test]
+fn no_longer_for_the_device_than_it_works_where_a_thread_sleeps_with_the_lock() {
+    let waits = Scene::default().main(TRAINER, &[futex(None)]).thread(TRAINER, 11, 0.0, 30, &[sleeps()]);
+    let with_device = |pct| Scene { device_pct: Some(pct), ..waits.clone() }.ways();
+    // A tenth more of it, and 2 % of the time, are let through.
+    assert_eq!(with_device(30), ["thread 10/11 Timer 65", "Device 35"]);
+    assert_eq!(with_device(100), ["Device 100"]);
+    // Nobody else may be waited for.
+    let alone = Scene { device_pct: Some(30), ..Scene::default().main(TRAINER, &[futex(None)]) };
+    assert_eq!(alone.ways(), ["Device 100"]);
 }
 
 #[test]
@@ -449,6 +466,18 @@ fn sockets_end_at_a_process_or_an_address() {
     ] {
         assert_eq!(scene.ways(), ways, "{name}");
     }
+}
+
+#[test]
+fn who_inherited_a_socket_is_not_waited_for() {
+    // Another rank, and its forked data worker, which holds all that the rank had open.
+    let ranks = Scene { parent: Some((31, 30)), ..Scene::default().main(TRAINER, &[receives(SOCKET)]) };
+    let ranks = ranks.outside(30, &[running()]).worker(31, &[running()]).channel(pipe(SOCKET, &[TRAINER], &[30, 31]));
+    assert_eq!(ranks.ways(), ["reads 30 Cpu 100"]);
+    // A shell that waits for what it started holds the ends of its pipes, and rests.
+    let shell = Scene { parent: Some((31, 30)), ..Scene::default().main(TRAINER, &[receives(SOCKET)]) };
+    let shell = shell.outside(31, &[running()]).channel(pipe(SOCKET, &[TRAINER], &[30, 31]));
+    assert_eq!(shell.ways(), ["reads 31 Cpu 100"]);
 }
 
 #[test]

@@ -3,11 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::paths::{ChainRates, End, Hop, Path, Peer, WaitedSet};
+use super::paths::{ChainRates, End, Hop, PATHS, Path, Peer, WaitedSet, cut, sort};
 use crate::sample::ProcessId;
-
-/// Most different paths kept of one interval; the rest is put together under an unknown end.
-pub(super) const PATHS: usize = 24;
 
 /// One way of one sample.
 #[derive(Debug, Clone)]
@@ -20,6 +17,21 @@ pub(super) struct Way {
     pub idle: f64,
 }
 
+/// Where one sample's wait leads; the shares add up to 1.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub ways: Vec<Way>,
+    /// Of a wait that is taken for one for the device: where else it may lead, should the device have worked for less time
+    /// than is waited.
+    pub otherwise: Vec<Way>,
+}
+
+impl From<Vec<Way>> for Found {
+    fn from(ways: Vec<Way>) -> Self {
+        Self { ways, otherwise: Vec::new() }
+    }
+}
+
 /// Threads on a way, its end, and its name.
 type Key = (Vec<Hop>, End, Option<Arc<str>>);
 
@@ -27,6 +39,8 @@ type Key = (Vec<Hop>, End, Option<Arc<str>>);
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     sums: HashMap<Key, (f64, f64)>,
+    /// Seconds at the device that may have been these.
+    otherwise: HashMap<Key, f64>,
     sets: BTreeMap<Arc<str>, WaitedSet>,
     samples: u32,
     seconds: f64,
@@ -34,10 +48,16 @@ pub(super) struct Ways {
 
 impl Ways {
     /// Adds a sample that stands for so many seconds.
-    pub(super) fn add(&mut self, ways: Vec<Way>, seconds: f64) {
+    pub(super) fn add(&mut self, found: Found, seconds: f64) {
         self.samples = self.samples.saturating_add(1);
         self.seconds += seconds;
-        for way in ways {
+        for way in found.otherwise {
+            let key = (way.hops, way.end, way.name);
+            if self.otherwise.len() < PATHS || self.otherwise.contains_key(&key) {
+                *self.otherwise.entry(key).or_default() += way.share * seconds;
+            }
+        }
+        for way in found.ways {
             let mut key = (way.hops, way.end, way.name);
             if self.sums.len() >= PATHS * 8 && !self.sums.contains_key(&key) {
                 key = (Vec::new(), End::Unknown, None);
@@ -66,28 +86,27 @@ impl Ways {
         wakes_s: Option<f64>,
         peer: impl Fn(u32) -> Peer,
     ) -> ChainRates {
-        let paths = self.sums.into_iter().map(|((hops, end, name), (seconds, idle_s))| Path {
+        let path = |(hops, end, name), (seconds, idle_s): (f64, f64)| Path {
             hops,
             end,
             name,
             seconds: seconds as f32,
             idle_s: idle_s as f32,
-        });
-        let mut paths: Vec<Path> = paths.collect();
-        let way = |path: &Path| (path.hops.clone(), path.end.clone(), path.name.clone());
-        paths.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| way(a).cmp(&way(b))));
-        if let Some(rest) = paths.get(PATHS..).filter(|rest| !rest.is_empty()) {
-            let sum = |of: fn(&Path) -> f32| rest.iter().map(of).sum();
-            let (seconds, idle_s) = (sum(|path| path.seconds), sum(|path| path.idle_s));
-            paths.truncate(PATHS);
-            paths.push(Path { hops: Vec::new(), end: End::Unknown, name: None, seconds, idle_s });
-        }
-        let mut pids: Vec<u32> = paths.iter().flat_map(|path| path.hops.iter().map(|hop| hop.pid)).collect();
+        };
+        let mut paths: Vec<Path> = self.sums.into_iter().map(|(key, sums)| path(key, sums)).collect();
+        sort(&mut paths);
+        // The device has its own part of the time.
+        let otherwise = self.otherwise.into_iter().map(|(key, seconds)| path(key, (seconds, seconds)));
+        let mut otherwise: Vec<Path> = otherwise.collect();
+        sort(&mut otherwise);
+        cut(&mut paths);
+        let hops = paths.iter().chain(&otherwise).flat_map(|path| &path.hops);
+        let mut pids: Vec<u32> = hops.map(|hop| hop.pid).collect();
         pids.sort_unstable();
         pids.dedup();
         let peers = pids.into_iter().map(peer).collect();
         let (samples, seconds) = (self.samples, self.seconds);
         let sets = self.sets.into_values().collect();
-        ChainRates { process, tid, samples, seconds, exact, wakes_s, paths, peers, sets }
+        ChainRates { process, tid, samples, seconds, exact, wakes_s, paths, peers, sets, otherwise }
     }
 }

@@ -98,6 +98,9 @@ impl Graph<'_> {
             let companions = companions.into_iter().take(CANDIDATES);
             return companions.map(|other| self.through(other, Edge::Thread, path)).collect();
         }
+        if !is_pipe {
+            pids = self.without_heirs(pid, pids);
+        }
         let holders = pids.len();
         let followed = pids.iter().filter(|pid| self.by_process.contains_key(pid)).count();
         let pids = self.likeliest(pid, pids);
@@ -128,11 +131,20 @@ impl Graph<'_> {
         found
     }
 
-    /// Of several that hold the other end of a pipe the data workers, where there are any, and those that move.
+    /// Of those that hold the other end of a socket without the ones that inherited it: a rank's forked data workers hold its
+    /// sockets to the other ranks too. The waiting process's own ancestors pass on to their children what these talk over.
+    fn without_heirs(&self, waits: u32, pids: Vec<u32>) -> Vec<u32> {
+        let owns = |pid: &u32| self.moving.contains(pid) && !self.is_child_of(waits, *pid);
+        let owners: Vec<u32> = pids.iter().copied().filter(owns).collect();
+        let inherited = |pid: &u32| owners.iter().any(|owner| self.is_child_of(*pid, *owner));
+        pids.into_iter().filter(|pid| !inherited(pid)).collect()
+    }
+
+    /// Of several that hold the other end of a pipe the process's own data workers, where there are any, and those that move.
     pub(super) fn likeliest(&self, pid: u32, pids: Vec<u32>) -> Vec<u32> {
         let of = |wanted: &dyn Fn(u32) -> bool| pids.iter().copied().filter(|pid| wanted(*pid)).collect::<Vec<_>>();
         let is_trainer = self.processes.get(&pid).is_some_and(|process| process.role == ProcessRole::Trainer);
-        let workers = of(&|pid| is_trainer && self.is_torch_worker(pid));
+        let workers = of(&|other| is_trainer && self.is_torch_worker(other) && self.is_child_of(other, pid));
         let moving = of(&|pid| self.moving.contains(&pid));
         match () {
             () if !workers.is_empty() => workers,

@@ -1,7 +1,7 @@
 //! From a blocked thread to whoever would let it go on.
 
 use super::super::paths::{Edge, End, Hop};
-use super::super::ways::Way;
+use super::super::ways::{Found, Way};
 use super::{CANDIDATES, DEPTH, Graph, Thread};
 use crate::rates::wait::Wait;
 use crate::sample::{Channel, Observation};
@@ -20,11 +20,11 @@ const HOLDS_CPU: f64 = 0.05;
 
 impl Graph<'_> {
     /// Where the wait of a thread leads at this round; `device` is the device's use around it, 0–1.
-    pub(in crate::rates::chain) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> Vec<Way> {
+    pub(in crate::rates::chain) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> Found {
         let idle = 1.0 - device.unwrap_or(0.0);
-        let mut ways = self.ways_beside(pid, tid, device);
-        let is_shared = ways.len() > 1 && ways.iter().any(Way::is_device);
-        for way in &mut ways {
+        let mut found = self.ways_beside(pid, tid, device);
+        let is_shared = found.ways.len() > 1 && found.ways.iter().any(Way::is_device);
+        for way in &mut found.ways {
             way.idle = match () {
                 () if way.is_device() => 0.0,
                 // The device has its own part of the time.
@@ -32,32 +32,34 @@ impl Graph<'_> {
                 () => idle,
             };
         }
-        ways
+        found
     }
 
-    fn ways_beside(&self, pid: u32, tid: u32, device: Option<f64>) -> Vec<Way> {
-        let Some(at) = self.place(pid, tid) else { return vec![Way::end(End::Unknown)] };
+    fn ways_beside(&self, pid: u32, tid: u32, device: Option<f64>) -> Found {
+        let Some(at) = self.place(pid, tid) else { return vec![Way::end(End::Unknown)].into() };
         let ways = self.ways_from(at);
-        let Some(thread) = self.threads.get(at) else { return ways };
+        let Some(thread) = self.threads.get(at) else { return ways.into() };
         let busy = device.filter(|busy| *busy >= crate::rates::kind::DEVICE_BUSY);
         match (thread.wait, busy) {
             // The wait has no name of its own: the device may be what is waited for.
-            (Wait::Device, Some(_)) => vec![Way::end(End::Device)],
+            (Wait::Device, Some(_)) => vec![Way::end(End::Device)].into(),
             // Who sleeps waits for the device at most while that works.
-            (Wait::Sleep, Some(busy)) => beside_device(ways, busy),
+            (Wait::Sleep, Some(busy)) => beside_device(ways, busy).into(),
             (Wait::Futex | Wait::Poll | Wait::Other, Some(busy)) if !self.has_channel(thread) => {
                 let leads = ways.iter().any(Way::leads);
                 if !leads {
-                    return vec![Way::end(End::Device)];
+                    // A thread that sleeps may do so with a lock in its hands.
+                    let otherwise = ways.into_iter().filter(Way::is_at_sleeping_thread).collect();
+                    return Found { ways: vec![Way::end(End::Device)], otherwise };
                 }
                 let by_lock = ways.iter().any(|way| way.hops.first().is_some_and(|hop| hop.by != Edge::Thread));
                 let computes = ways.iter().any(|way| way.hops.len() == 1 && way.end == End::Cpu);
                 if by_lock || computes {
-                    return ways;
+                    return ways.into();
                 }
-                beside_device(ways, busy)
+                beside_device(ways, busy).into()
             }
-            _ => ways,
+            _ => ways.into(),
         }
     }
 
@@ -286,6 +288,11 @@ impl Way {
 
     pub(super) fn end(end: End) -> Self {
         Self { hops: Vec::new(), end, name: None, share: 1.0, idle: 1.0 }
+    }
+
+    /// A thread of the loop's own process is waited for, and sleeps.
+    fn is_at_sleeping_thread(&self) -> bool {
+        self.end == End::Timer && matches!(self.hops.as_slice(), [hop] if hop.by == Edge::Thread)
     }
 
     /// The loop itself waits for the device.
