@@ -54,15 +54,15 @@ fn by_stacks(window: &Features, stacks: &LoopStacks) -> Option<Phase> {
     }
 }
 
-/// Its code was seen for long enough, and all the while at the same work; its memory does not grow as with a data set that is
-/// being read. A loop, whatever it computes.
+/// Its code was seen for long enough, and all the while at the same work; and its memory does not grow as with a data set that
+/// is being read, or several threads compute. A loop, whatever it computes.
 fn goes_round(window: &Features, main: &LoopThread) -> bool {
     let Some(stacks) = &main.stacks else { return false };
     let at_one_place = stacks.hottest.first().is_some_and(|place| place.share >= LARGER_HALF);
     window.seconds >= GOES_ROUND
         && at_one_place
         && stacks.shares.get(Activity::Import) < HARDLY
-        && !is_growing(window)
+        && (!is_growing(window) || window.cpu.job.is_some_and(|cores| cores >= COMPUTE_THREADS))
 }
 
 /// Something was seen that only a loop does.

@@ -183,7 +183,7 @@ impl Graph<'_> {
     }
 
     /// What a process does that is waited for: whoever of its threads runs, else what its main thread waits for, or the
-    /// most active one where that rests.
+    /// most active one where that rests or leads nowhere.
     pub(super) fn of_process_way(&self, pid: u32, by: Edge, path: &mut Vec<usize>) -> Vec<Way> {
         if path.iter().any(|at| self.threads.get(*at).is_some_and(|thread| thread.pid == pid)) {
             return vec![Way::end(End::Asked)];
@@ -208,7 +208,13 @@ impl Graph<'_> {
         if path.len() >= DEPTH {
             return vec![Way::end(End::Unknown)];
         }
-        self.through(at, by, path)
+        let ways = self.through(at, by, path);
+        // The main thread of a server may rest while another one answers.
+        let rests = ways.iter().all(|way| way.end.rank() > End::Timer.rank());
+        match busiest.filter(|busiest| rests && *busiest != at) {
+            Some(busiest) => self.best(vec![ways, self.through(busiest, by, path)]),
+            None => ways,
+        }
     }
 
     /// What a data worker's main thread waits for where that is a thread of its own process, or a child of its own (a decoder
