@@ -16,7 +16,7 @@ thresholds! {
     BY_QUIET = 0.90, "confidence", "a loop that waits for a long time is as quiet";
     BY_LONG_WAIT = 0.50, "confidence", "it waits for somebody who is known, or sleeps and looks again: a step that takes longer than the window looks the same";
     BY_SILENCE = 0.80, "confidence", "a loop that trains would use the device that is there";
-    GOES_ROUND = 5.0, "s", "preparations of a second or two are done by then";
+    GOES_ROUND = 3.5, "s", "longer than the first look: preparations of a second or two are done by then";
     BY_AGE = 0.60, "confidence", "young, busy and without a sign of a loop: it may be one that shows none";
 }
 
