@@ -146,7 +146,7 @@ pub struct ChainRates {
     pub sets: Vec<WaitedSet>,
     /// Where the waits that were taken for ones for the device may lead instead, until it is known how long it worked.
     #[serde(skip)]
-    pub(in crate::rates) otherwise: Vec<Path>,
+    pub otherwise: Vec<Path>,
 }
 
 impl ChainRates {

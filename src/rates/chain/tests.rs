@@ -483,7 +483,9 @@ fn who_inherited_a_socket_is_not_waited_for() {
 #[test]
 fn a_server_whose_main_thread_rests_is_waited_for_by_the_thread_that_answers() {
     // The main thread listens for others at a socket that leads to nobody.
-    let server = Scene::default().main(TRAINER, &[receives(SOCKET)]).outside(30, &[polls("socket:[9]")]);
+    let server = Scene::default()
+        .main(TRAINER, &[receives(SOCKET)])
+        .outside(30, &[on(7, "poll_schedule_timeout", "socket:[9]", false)]);
     let server = server.thread(30, 31, 0.05, 30, &[sleeps()]).channel(pipe(SOCKET, &[TRAINER], &[30]));
     assert_eq!(server.ways(), ["reads 30/31 Timer 100"]);
 }

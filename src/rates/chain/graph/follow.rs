@@ -198,11 +198,12 @@ impl Graph<'_> {
         }
         let main = self.place(pid, pid);
         let of = |at: &usize| self.threads.get(*at);
-        let busiest = active.iter().copied().max_by(|a, b| {
+        let busiest_but = |but: Option<usize>| {
             let weight = |at: &usize| of(at).map_or(0.0, |one| one.cpu + one.wakes_s * 1e-3);
-            weight(a).total_cmp(&weight(b))
-        });
-        let Some(at) = main.filter(|main| active.contains(main)).or(busiest).or(main) else {
+            let others = active.iter().copied().filter(|at| Some(*at) != but);
+            others.max_by(|a, b| weight(a).total_cmp(&weight(b)))
+        };
+        let Some(at) = main.filter(|main| active.contains(main)).or_else(|| busiest_but(None)).or(main) else {
             return vec![Way::end(End::Unknown).after(Hop { by, pid, tid: pid }, 1.0)];
         };
         if path.len() >= DEPTH {
@@ -211,8 +212,8 @@ impl Graph<'_> {
         let ways = self.through(at, by, path);
         // The main thread of a server may rest while another one answers.
         let rests = ways.iter().all(|way| way.end.rank() > End::Timer.rank());
-        match busiest.filter(|busiest| rests && *busiest != at) {
-            Some(busiest) => self.best(vec![ways, self.through(busiest, by, path)]),
+        match busiest_but(Some(at)).filter(|_| rests) {
+            Some(other) => self.best(vec![ways, self.through(other, by, path)]),
             None => ways,
         }
     }
