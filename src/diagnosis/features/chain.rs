@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Mean, Span};
 use crate::diagnosis::code::at_lock_lines;
 use crate::diagnosis::thresholds::LARGER_HALF;
-use crate::rates::chain::paths::{Edge, End, Hop, Peer};
+use crate::rates::chain::paths::{Edge, End, Hop, Peer, is_at_sleeping_thread};
 use crate::sample::ProcessId;
 
 /// A kind of part: what would have to change for it to vanish.
@@ -64,8 +64,6 @@ pub(in crate::diagnosis) struct Chain {
     pub renewed: f64,
     /// How often the loop's thread was put on a CPU, a second: after each wait, and after queueing.
     pub runs_s: Option<f64>,
-    /// The loop's code stands at a lock while a thread of its process sleeps.
-    pub lock_is_held: bool,
     pub ways: Vec<Way>,
     pub peers: Vec<Peer>,
 }
@@ -133,9 +131,15 @@ fn settle(sums: &mut Sums<'_>, peers: &[Peer]) {
     }
 }
 
-/// The loop waits for a thread of its own process, and that sleeps.
-fn sleeps_in(hops: &[Hop], end: &End, process: u32) -> bool {
-    *end == End::Timer && matches!(hops, [hop] if hop.by == Edge::Thread && hop.pid == process)
+/// Whether the loop's code stands at a lock for the larger part of these waits, a share of the time, for threads of its own that
+/// sleep.
+fn is_at_locks(asleep: f64, span: &Span<'_>) -> bool {
+    if asleep <= 0.0 {
+        return false;
+    }
+    let stacks = span.stacks.all_trainers(span.only);
+    let at_locks = f64::from(at_lock_lines(&stacks)) / stacks.main.total().max(1) as f64;
+    at_locks >= LARGER_HALF.value * asleep
 }
 
 impl Chain {
@@ -181,13 +185,10 @@ impl Chain {
             return None;
         }
         settle(&mut sums, &chain.peers);
-        let asleep = |(hops, end, _): &Key<'_>| sleeps_in(hops, end, chain.process.pid);
-        let asleep: f64 = sums.iter().filter(|(key, _)| asleep(key)).map(|(_, sum)| sum.0).sum();
-        let stacks = span.stacks.all_trainers(span.only);
-        let at_locks = f64::from(at_lock_lines(&stacks)) / stacks.main.total().max(1) as f64;
-        chain.lock_is_held = asleep > 0.0 && at_locks >= LARGER_HALF.value * asleep / seconds;
+        let asleep = sums.iter().filter(|((hops, end, _), _)| is_at_sleeping_thread(hops, end));
+        let at_locks = is_at_locks(asleep.map(|(_, sum)| sum.0).sum::<f64>() / seconds, span);
         let ways = sums.into_iter().map(|((hops, end, name), (sum, lost))| Way {
-            part: chain.part(hops, end),
+            part: if at_locks && is_at_sleeping_thread(hops, end) { Part::OwnThread } else { chain.part(hops, end) },
             hops: hops.to_vec(),
             end: end.clone(),
             name: name.clone(),
@@ -231,8 +232,6 @@ impl Chain {
             _ if matches!(end, End::Net(_)) => Part::Remote,
             Some(_) => Part::Process,
             None if *end == End::Children => Part::Process,
-            // Whoever sleeps is waited for only with a lock in its hands.
-            None if sleeps_in(hops, end, self.process.pid) && self.lock_is_held => Part::OwnThread,
             None if matches!(end, End::Asked | End::Unknown | End::Timer) => Part::Unknown,
             None => Part::OwnThread,
         }

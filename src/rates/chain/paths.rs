@@ -77,6 +77,12 @@ pub struct Hop {
     pub tid: u32,
 }
 
+/// Whether a way ends at another thread of the loop's own process that sleeps: it is waited for only with a lock in its hands.
+#[must_use]
+pub fn is_at_sleeping_thread(hops: &[Hop], end: &End) -> bool {
+    *end == End::Timer && matches!(hops, [hop] if hop.by == Edge::Thread)
+}
+
 /// A way from the loop to an end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Path {

@@ -1,6 +1,6 @@
 //! From a blocked thread to whoever would let it go on.
 
-use super::super::paths::{Edge, End, Hop};
+use super::super::paths::{Edge, End, Hop, is_at_sleeping_thread};
 use super::super::ways::{Found, Way};
 use super::{CANDIDATES, DEPTH, Graph, Thread};
 use crate::rates::wait::Wait;
@@ -48,8 +48,8 @@ impl Graph<'_> {
             (Wait::Futex | Wait::Poll | Wait::Other, Some(busy)) if !self.has_channel(thread) => {
                 let leads = ways.iter().any(Way::leads);
                 if !leads {
-                    // A thread that sleeps may do so with a lock in its hands.
-                    let otherwise = ways.into_iter().filter(Way::is_at_sleeping_thread).collect();
+                    let asleep = ways.into_iter().filter(|way| is_at_sleeping_thread(&way.hops, &way.end));
+                    let otherwise = asleep.collect();
                     return Found { ways: vec![Way::end(End::Device)], otherwise };
                 }
                 let by_lock = ways.iter().any(|way| way.hops.first().is_some_and(|hop| hop.by != Edge::Thread));
@@ -295,11 +295,6 @@ impl Way {
 
     pub(super) fn end(end: End) -> Self {
         Self { hops: Vec::new(), end, name: None, share: 1.0, idle: 1.0 }
-    }
-
-    /// A thread of the loop's own process is waited for, and sleeps.
-    fn is_at_sleeping_thread(&self) -> bool {
-        self.end == End::Timer && matches!(self.hops.as_slice(), [hop] if hop.by == Edge::Thread)
     }
 
     /// The loop itself waits for the device.
