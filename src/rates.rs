@@ -22,6 +22,7 @@ mod gpu;
 mod host;
 mod job;
 mod kind;
+mod loop_variable;
 pub mod neighbours;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
@@ -89,6 +90,7 @@ pub struct Rates {
     writes: batches::WritesPerBatch,
     loaders: batches::LoadersPerStep,
     recent_stacks: Recent,
+    loop_variables: loop_variable::LoopVariables,
 }
 
 impl Rates {
@@ -198,6 +200,11 @@ impl Rates {
         }
         frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref(), |id| self.chains.loop_tid(id));
         self.recent_stacks.take(frame.monotonic_ns, &frame.stacks);
+        self.loop_variables.take(sample.stacks.as_deref(), |id| self.chains.loop_tid(id));
+        self.loop_variables.retain(|id| frame.trainers.iter().any(|trainer| trainer.id == id));
+        for trainer in frame.trainers.iter_mut().filter(|trainer| trainer.steps.is_none()) {
+            trainer.counted = self.loop_variables.steps(trainer.id, sample.monotonic_ns);
+        }
         frame.trainers.iter_mut().for_each(|trainer| trainer.correct(&self.recent_stacks.of(trainer.id)));
         frame.host = host::fold(before, sample, frame.job.cpu_pct);
         frame.storage = storage::fold(before, sample);

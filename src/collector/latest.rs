@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::sample::{
-    AddressesSample, GpuSample, HostSample, JobSample, NeighboursSample, ProcessId, SourceState, SourceStatus,
-    Sources, StackWindow, StacksSample, StorageSample,
+    AddressesSample, GpuSample, HostSample, JobSample, LocalsSample, NeighboursSample, ProcessId, SourceState,
+    SourceStatus, Sources, StackWindow, StacksSample, StorageSample,
 };
 
 /// A call that has been outstanding for longer counts as hung, nanoseconds. NVML calls on a healthy driver take
@@ -51,6 +51,8 @@ pub struct Values {
 pub struct StacksSlot {
     /// Oldest first, at most [`WINDOWS`].
     windows: Vec<StackWindow>,
+    /// Oldest first, at most twice [`WINDOWS`].
+    locals: Vec<LocalsSample>,
     /// Processes that have been seen in a backward pass, at most [`TRAINING`].
     training: Vec<ProcessId>,
     /// How the source stands.
@@ -69,6 +71,13 @@ impl StacksSlot {
         self.status = SourceStatus { state: SourceState::Fresh, ..SourceStatus::default() };
     }
 
+    /// Local variables have been read.
+    pub fn add_locals(&mut self, locals: LocalsSample) {
+        if self.locals.len() < 2 * WINDOWS {
+            self.locals.push(locals);
+        }
+    }
+
     /// The processes that have been seen in a backward pass.
     pub fn training(&self) -> Vec<ProcessId> {
         self.training.clone()
@@ -76,8 +85,8 @@ impl StacksSlot {
 
     /// What has ended since the last call.
     pub fn take(&mut self) -> Option<Arc<StacksSample>> {
-        let windows = std::mem::take(&mut self.windows);
-        (!windows.is_empty()).then(|| Arc::new(StacksSample { windows }))
+        let (windows, locals) = (std::mem::take(&mut self.windows), std::mem::take(&mut self.locals));
+        (!windows.is_empty() || !locals.is_empty()).then(|| Arc::new(StacksSample { windows, locals }))
     }
 }
 

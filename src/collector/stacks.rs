@@ -2,7 +2,8 @@
 //!
 //! One run at a time, one process each. Trainer and workers take turns; of the workers, the one that has been looked at
 //! least comes next. How long the thread rests is told from outside: a young or doubtful verdict wants many windows, a
-//! settled one few.
+//! settled one few. Where nothing else counts a trainer's steps its local variables are read before and after each window: the
+//! loop's own counter may be among them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -54,16 +55,33 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
             continue;
         };
         let proc_root = &options.roots.proc;
-        let answer = match &mut py_spy {
-            Some(found) => found.record(proc_root, process, WINDOW_S, rate_hz, stop),
-            None => PySpy::find(proc_root, process, options.py_spy.as_deref())
-                .and_then(|found| py_spy.insert(found).record(proc_root, process, WINDOW_S, rate_hz, stop)),
+        let counts = trainers.contains(&process) && !has_feeders(&job, process);
+        // A failure of these is no news: that of the window says why.
+        let read_locals = |py_spy: &PySpy| {
+            if let Ok(Some(locals)) = py_spy.locals(proc_root, process, stop) {
+                latest.values().stacks.add_locals(locals);
+            }
         };
+        let found = match py_spy.take() {
+            Some(found) => Ok(found),
+            None => PySpy::find(proc_root, process, options.py_spy.as_deref()),
+        };
+        let answer = found.and_then(|found| {
+            let found = py_spy.insert(found);
+            if counts {
+                read_locals(found);
+            }
+            found.record(proc_root, process, WINDOW_S, rate_hz, stop)
+        });
         match answer {
             Ok(None) => return,
             Ok(Some(window)) => {
                 failures = 0;
                 latest.values().stacks.add(window);
+                // A second reading at a known distance: some counters begin anew every few seconds.
+                if let Some(found) = py_spy.as_ref().filter(|_| counts) {
+                    read_locals(found);
+                }
                 let begun = effort.get().stacks_rest();
                 // More may be wanted meanwhile.
                 rest(stop, || effort.get().stacks_rest().min(begun).max(between_ticks));
@@ -91,6 +109,11 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
 
 fn of_role(job: &JobSample, role: ProcessRole) -> Vec<ProcessId> {
     job.processes.iter().filter(|process| process.role == role).map(|process| process.id).collect()
+}
+
+/// Whether a trainer's steps are counted without stacks: torch's loader feeds it.
+fn has_feeders(job: &JobSample, trainer: ProcessId) -> bool {
+    job.sampler.processes.iter().any(|process| process.id == trainer && process.feeders > 0)
 }
 
 /// Who has been looked at how often.

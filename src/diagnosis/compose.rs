@@ -1,6 +1,7 @@
 //! Judgement and numbers → the verdict that people and scripts read.
 
 use crate::sample::Sample;
+use crate::text::sanitise;
 
 use super::causes::{Cause, Judgement, Place, Spec, own_work_leads};
 use super::ceiling::Ceiling;
@@ -207,13 +208,15 @@ fn place(spec: &Spec, window: &Features) -> Option<String> {
 
 fn steps(window: &Features) -> Steps {
     let steps = &window.steps;
+    let counted = steps.counted.as_ref().filter(|_| steps.per_s.is_none());
+    let by_variable = || counted.map(|counted| format!("variable {}", sanitise(&counted.variable)));
     Steps {
-        per_s: steps.per_s.map(|rate| round(rate, 3)),
+        per_s: steps.per_s.or(counted.map(|counted| counted.per_s)).map(|rate| round(rate, 3)),
         p50_ms: steps.quantile_ms(0.5).map(|ms| round(ms, 1)),
         p95_ms: steps.quantile_ms(0.95).map(|ms| round(ms, 1)),
         count: steps.count,
         stall_every: stalls::period(&window.stalls).map(|period| period.every),
-        source: steps.per_s.map(|_| "feeder-writes".into()),
+        source: steps.per_s.map(|_| "feeder-writes".into()).or_else(by_variable),
     }
 }
 

@@ -10,7 +10,7 @@ mod workers;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::rates::frame::{Stall, TrainerRates, WorkerRates};
+use crate::rates::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
 use crate::rates::stacks::Activity;
 use crate::rates::stacks::sums::StackSums;
 use crate::rates::time_split::TimeSplit;
@@ -206,6 +206,8 @@ pub(super) struct Steps {
     pub count: Option<u64>,
     /// Lengths in order, seconds.
     pub lengths_s: Vec<f64>,
+    /// By a variable of the loop, as of the last frame, where nothing else counts them. To be shown: no rule rests on it.
+    pub counted: Option<CountedSteps>,
 }
 
 impl Steps {
@@ -307,7 +309,9 @@ impl<'a> Span<'a> {
         // A loader that nothing is asked of, while the loop goes on without waiting, is not the one that feeds it.
         let other = count == Some(0) && polled < LARGER_HALF.value * seconds;
         let count = count.filter(|_| !other);
+        let last = self.frames.last().and_then(|frame| self.trainers(frame).next());
         Steps {
+            counted: last.and_then(|trainer| trainer.counted.clone()),
             per_s: count.filter(|_| followed && seconds > 0.0).map(|steps| steps as f64 / seconds),
             count,
             lengths_s,

@@ -99,7 +99,7 @@ pub struct Steps {
     pub count: Option<u64>,
     /// A stall comes every so many steps.
     pub stall_every: Option<u32>,
-    /// Where the steps were counted: `feeder-writes`.
+    /// Where the steps were counted: `feeder-writes`, or by `variable step in train (train.py)`.
     pub source: Option<String>,
 }
 

@@ -134,6 +134,10 @@ fn of_stacks(mut stacks: StacksSample) -> StacksSample {
         frame.file = code_file(&frame.file);
         frame.text = frame.text.take().map(|text| without_directories(&text).into());
     }
+    let threads = stacks.locals.iter_mut().flat_map(|locals| &mut locals.threads);
+    for frame in threads.flat_map(|thread| &mut thread.frames) {
+        frame.file = code_file(&frame.file);
+    }
     stacks
 }
 

@@ -256,8 +256,9 @@ impl Row<'_> {
     }
 
     fn steps_per_s(&self) -> Option<f64> {
-        let steps = self.frame.trainers.first()?.steps.filter(|_| self.frame.seconds > 0.0)?;
-        Some(steps as f64 / self.frame.seconds)
+        let trainer = self.frame.trainers.first().filter(|_| self.frame.seconds > 0.0)?;
+        let exactly = trainer.steps.map(|steps| steps as f64 / self.frame.seconds);
+        exactly.or(trainer.counted.as_ref().map(|counted| counted.per_s))
     }
 
     /// Nearest-rank quantile of the lengths of the steps.

@@ -198,7 +198,9 @@ impl Page {
     fn steps(&mut self, steps: &Steps) {
         let mut facts = Vec::new();
         if let Some(rate) = steps.per_s {
-            facts.push(format!("{} per second", precise(rate)));
+            let counter = steps.source.as_deref().filter(|source| source.contains(' '));
+            let counter = counter.map(|source| format!(", by {source}")).unwrap_or_default();
+            facts.push(format!("{} per second{counter}", precise(rate)));
         }
         if let Some(median) = steps.p50_ms {
             let slow = steps.p95_ms.map(|p95| format!(" (95 % within {} ms)", precise(p95))).unwrap_or_default();

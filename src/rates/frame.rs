@@ -152,12 +152,23 @@ pub struct TrainerRates {
     /// Length of each step that ended in the interval, seconds (at most 256 entries; several steps between two
     /// samples share their time).
     pub step_lengths_s: Vec<f32>,
+    /// Steps by the loop's own variable, where nothing else counts them.
+    pub counted: Option<CountedSteps>,
     /// Share of the main thread's runnable time spent queueing for a CPU, 0–1.
     pub run_delay_share: Option<f64>,
     /// CPU use of the whole process, percent of one core.
     pub cpu_pct: Option<f64>,
     /// Bytes per second read by this process through read calls.
     pub read_chars_s: Option<f64>,
+}
+
+/// Steps that a variable of the loop counts, over the last ten seconds or so.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CountedSteps {
+    /// Per second.
+    pub per_s: f64,
+    /// Which variable: `step in train (train.py)`; raw.
+    pub variable: Arc<str>,
 }
 
 /// A wait for a batch, and where in the run it lies.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::ProcessId;
+use super::{LocalsSample, ProcessId};
 
 /// Most frames kept of one stack, the leaf's side: deeper ones begin in a framework's entry points.
 pub const DEPTH: usize = 96;
@@ -25,6 +25,9 @@ pub const NAME: usize = 256;
 pub struct StacksSample {
     /// Windows that ended since the last tick, oldest first.
     pub windows: Vec<StackWindow>,
+    /// Readings of local variables since the last tick, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locals: Vec<LocalsSample>,
 }
 
 /// Some seconds of one process.

@@ -6,6 +6,7 @@
 mod child;
 mod collapsed;
 mod find;
+mod locals;
 mod refusal;
 mod source_lines;
 
@@ -20,8 +21,8 @@ use super::clock::monotonic_ns;
 use super::files::read_once;
 use super::process::identity;
 use super::task_files;
-use crate::sample::{ProcessId, SourceState, StackWindow};
-use child::Ending;
+use crate::sample::{LocalsSample, ProcessId, SourceState, StackWindow};
+use child::{Ending, Ran};
 use source_lines::SourceLines;
 
 /// How long `--version` may take; a shell wrapper (pyenv) takes some tenths of a second.
@@ -117,7 +118,6 @@ impl PySpy {
         stop: &AtomicBool,
     ) -> Result<Option<StackWindow>, Refusal> {
         let (seconds, rate_hz) = (seconds.max(1), rate_hz.max(1));
-        let before = state(proc_root, process).ok_or_else(|| Refusal::gone(process))?;
         let (duration, rate, pid) = (seconds.to_string(), rate_hz.to_string(), process.pid.to_string());
         let arguments = [
             "record",
@@ -138,9 +138,53 @@ impl PySpy {
         ];
         let time_out = Duration::from_secs(u64::from(seconds)).saturating_add(EXTRA_TIME);
         let began_ns = monotonic_ns();
-        let ran = child::run(&self.program, &arguments, time_out, collapsed::LARGEST as u64, stop);
+        let ran = self.run(proc_root, process, &arguments, time_out, stop)?;
         let ended_ns = monotonic_ns();
+        let Some(ran) = ran else { return Ok(None) };
+        let document = ran.document().unwrap_or_default();
+        let window =
+            collapsed::parse(&document, process, &main_tids(proc_root, process), (began_ns, ended_ns), rate_hz);
+        let mut window =
+            window.map_err(|error| Refusal::passing(SourceState::Absent, refusal::said(&error.to_string())))?;
+        if window.threads.is_empty() {
+            let nothing = Refusal::passing(SourceState::Absent, format!("py-spy got no sample of process {pid}"));
+            return Err(if state(proc_root, process).is_none() { Refusal::gone(process) } else { nothing });
+        }
+        self.lines.fill(&mut window, proc_root);
+        Ok(Some(window))
+    }
 
+    /// Reads the whole numbers among the local variables of one process, once. `None` when `stop` was set meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::record`].
+    pub fn locals(
+        &self,
+        proc_root: &Path,
+        process: ProcessId,
+        stop: &AtomicBool,
+    ) -> Result<Option<LocalsSample>, Refusal> {
+        let pid = process.pid.to_string();
+        let arguments = ["dump", "--nonblocking", "--locals", "--json", "--pid", &pid];
+        let began_ns = monotonic_ns();
+        let Some(ran) = self.run(proc_root, process, &arguments, EXTRA_TIME, stop)? else { return Ok(None) };
+        let document = ran.out(locals::LARGEST as u64);
+        let read = locals::parse(document.as_bytes(), process, &main_tids(proc_root, process), began_ns);
+        read.map(Some).ok_or_else(|| Refusal::passing(SourceState::Absent, "py-spy's dump holds no variables"))
+    }
+
+    /// Runs the program on a process. `None` when `stop` was set meanwhile.
+    fn run(
+        &self,
+        proc_root: &Path,
+        process: ProcessId,
+        arguments: &[&str],
+        time_out: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Option<Ran>, Refusal> {
+        let pid = process.pid;
+        let before = state(proc_root, process).ok_or_else(|| Refusal::gone(process))?;
+        let ran = child::run(&self.program, arguments, time_out, collapsed::LARGEST as u64, stop);
         let after = state(proc_root, process);
         if is_stopped(after) && !is_stopped(Some(before)) {
             let reason = format!("process {pid} was stopped while py-spy looked at it, so it is left alone");
@@ -150,37 +194,22 @@ impl PySpy {
             Refusal::passing(SourceState::Absent, format!("{} does not start: {error}", shown(&self.program)))
         })?;
         match ran.ending {
-            Ending::Stopped => return Ok(None),
+            Ending::Stopped => Ok(None),
             Ending::TimedOut => {
                 let reason = format!("py-spy did not end within {} s", time_out.as_secs());
-                return Err(Refusal::passing(SourceState::Hung, reason));
+                Err(Refusal::passing(SourceState::Hung, reason))
             }
-            Ending::TooMuch => {
-                return Err(Refusal::passing(SourceState::Absent, "py-spy wrote more than 16 MiB"));
-            }
+            Ending::TooMuch => Err(Refusal::passing(SourceState::Absent, "py-spy wrote more than 16 MiB")),
             Ending::Exited(status) if !status.success() => {
                 if after.is_none() {
                     return Err(Refusal::gone(process));
                 }
                 let words = ran.err(MESSAGES);
                 let words = if words.trim().is_empty() { format!("it ended with {status}") } else { words };
-                return Err(Refusal::of_words(&words, proc_root, process));
+                Err(Refusal::of_words(&words, proc_root, process))
             }
-            Ending::Exited(_) => {}
+            Ending::Exited(_) => Ok(Some(ran)),
         }
-        let document = ran.document().unwrap_or_default();
-        // In another PID namespace py-spy names threads by their numbers there.
-        let (_, inner) = identity(&proc_root.join(&pid));
-        let main_tids = [process.pid, inner.unwrap_or(process.pid)];
-        let window = collapsed::parse(&document, process, &main_tids, (began_ns, ended_ns), rate_hz);
-        let mut window =
-            window.map_err(|error| Refusal::passing(SourceState::Absent, refusal::said(&error.to_string())))?;
-        if window.threads.is_empty() {
-            let nothing = Refusal::passing(SourceState::Absent, format!("py-spy got no sample of process {pid}"));
-            return Err(if after.is_none() { Refusal::gone(process) } else { nothing });
-        }
-        self.lines.fill(&mut window, proc_root);
-        Ok(Some(window))
     }
 }
 
@@ -190,6 +219,13 @@ fn version_of(said: &str) -> Option<(&str, (u32, u32, u32))> {
     let version = version.get(..version.len().min(32))?;
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
     Some((version, (numbers.next()?, numbers.next()?, numbers.next().unwrap_or(0))))
+}
+
+/// The number of the main thread, as the kernel and as py-spy name it: in another PID namespace py-spy names threads by their
+/// numbers there.
+fn main_tids(proc_root: &Path, process: ProcessId) -> [u32; 2] {
+    let (_, inner) = identity(&proc_root.join(process.pid.to_string()));
+    [process.pid, inner.unwrap_or(process.pid)]
 }
 
 /// State letter of the process; `None` when it has ended or its number is another's now.

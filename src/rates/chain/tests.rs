@@ -615,7 +615,10 @@ fn stacks(threads: &[(u32, &str)]) -> StacksSample {
         ..ThreadStacks::default()
     });
     let (frames, threads) = (frames.collect(), threads.collect());
-    StacksSample { windows: vec![StackWindow { process: id(TRAINER), frames, threads, ..StackWindow::default() }] }
+    StacksSample {
+        windows: vec![StackWindow { process: id(TRAINER), frames, threads, ..StackWindow::default() }],
+        ..StacksSample::default()
+    }
 }
 
 #[test]

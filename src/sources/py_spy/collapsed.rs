@@ -171,7 +171,7 @@ impl<'t> Kept<'t> {
 }
 
 /// The last `limit` bytes at most, cut between characters: the end of a path tells the module.
-fn tail(text: &str, limit: usize) -> &str {
+pub(super) fn tail(text: &str, limit: usize) -> &str {
     let from = text.len().saturating_sub(limit);
     let start = (from..=text.len()).find(|&start| text.is_char_boundary(start)).unwrap_or(text.len());
     text.get(start..).unwrap_or_default()

@@ -1,0 +1,341 @@
+//! Steps counted by the loop's own variable (`step`, `batch_idx`, `n`), where nothing else counts them.
+//!
+//! A whole number among the local variables of the frame that runs the loop rises by one with each turn. Which one it is, is
+//! told by how it moves. The frame is the outermost that was there at nearly every reading and has such a variable: what is called
+//! from it may count as well, but samples of a batch or pieces of a step.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::frame::CountedSteps;
+use crate::sample::{FrameLocals, LocalsSample, ProcessId, StacksSample, ThreadLocals};
+
+/// Most readings kept of one trainer.
+const READINGS: usize = 32;
+/// Older ones are forgotten, nanoseconds.
+const OLDEST_NS: u64 = 240_000_000_000;
+/// The rate is of the readings since then, nanoseconds: as long as most windows of the diagnosis.
+const RECENT_NS: u64 = 12_000_000_000;
+/// A rate is not shown for longer without a new reading, nanoseconds: a settled job is read every 15 s.
+const HELD_NS: u64 = 40_000_000_000;
+/// A frame that is there in this part of the readings is there always: a reading may meet a torn stack.
+const ALWAYS: f64 = 0.85;
+/// Readings that are closer together than this show whether the variable rises by ones or in lumps, seconds.
+const CLOSE_S: f64 = 0.3;
+/// Pairs of readings between which a counter has risen, at least.
+const RISES: usize = 3;
+/// Turns of the loop that were seen, at least.
+const TURNS: i64 = 6;
+/// The part of the pairs in which a counter rises, at least: one that begins anew every two seconds does in half of them.
+const RISING: f64 = 0.4;
+/// A counter that begins anew now and then: pairs that are further from the middle one, as a part, have a new beginning between
+/// them. Whole steps and a half more are let through.
+const SPREAD: (f64, f64) = (0.3, 1.5);
+/// Faster than any training loop, per second: tokens, bytes and nanoseconds rise so fast.
+const FASTEST: f64 = 1000.0;
+/// Larger than any count of steps: seconds since 1970 are.
+const LARGEST: i64 = 1_000_000_000;
+/// Part of the values that may be out of those bounds: py-spy does not stop the program, so it meets one half written now and then.
+const TORN: f64 = 0.2;
+/// Turns between two readings, in the middle, of a counter that begins anew now and then: one that runs through a few numbers again
+/// and again looks alike below.
+const LONG_RUN: f64 = 5.0;
+/// Turns that must lie between two close readings before an unmoved variable shows that it rises in lumps.
+const LUMP: f64 = 3.0;
+/// Part of a name that tells rounds through the data, which are no steps.
+const ROUNDS: &str = "epoch";
+
+/// The frames of the loop's thread at one moment, outermost first.
+#[derive(Debug)]
+struct Reading {
+    at_ns: u64,
+    frames: Vec<FrameLocals>,
+}
+
+/// What is kept of one trainer.
+#[derive(Debug, Default)]
+struct Readings {
+    tid: u32,
+    kept: VecDeque<Reading>,
+    found: Option<CountedSteps>,
+}
+
+/// Local variables of the trainers' loops over time.
+#[derive(Debug, Default)]
+pub(super) struct LoopVariables(HashMap<ProcessId, Readings>);
+
+impl LoopVariables {
+    /// Takes new readings; `loop_of` tells which thread of a trainer runs the loop.
+    pub(super) fn take(&mut self, stacks: Option<&StacksSample>, loop_of: impl Fn(ProcessId) -> Option<u32>) {
+        for read in stacks.iter().flat_map(|stacks| &stacks.locals) {
+            let tid = loop_of(read.process).unwrap_or(read.process.pid);
+            self.0.entry(read.process).or_default().take(read, tid);
+        }
+    }
+
+    /// Forgets trainers that are no longer there.
+    pub(super) fn retain(&mut self, is_there: impl Fn(ProcessId) -> bool) {
+        self.0.retain(|id, _| is_there(*id));
+    }
+
+    /// The steps of a trainer as of now.
+    pub(super) fn steps(&self, trainer: ProcessId, now_ns: u64) -> Option<CountedSteps> {
+        let readings = self.0.get(&trainer)?;
+        let newest_ns = readings.kept.back()?.at_ns;
+        readings.found.clone().filter(|_| now_ns.saturating_sub(newest_ns) <= HELD_NS)
+    }
+}
+
+impl Readings {
+    fn take(&mut self, read: &LocalsSample, tid: u32) {
+        if self.tid != tid || self.kept.back().is_some_and(|last| last.at_ns >= read.began_ns) {
+            *self = Self { tid, ..Self::default() };
+        }
+        let runs_loop = |thread: &&ThreadLocals| thread.tid == Some(tid) || thread.is_main && tid == read.process.pid;
+        let Some(thread) = read.threads.iter().find(runs_loop) else { return };
+        self.kept.push_back(Reading { at_ns: read.began_ns, frames: thread.frames.clone() });
+        let old = |first: &Reading| read.began_ns.saturating_sub(first.at_ns) > OLDEST_NS;
+        while self.kept.len() > READINGS || self.kept.front().is_some_and(old) {
+            self.kept.pop_front();
+        }
+        self.found = self.find();
+    }
+
+    fn find(&self) -> Option<CountedSteps> {
+        let common = self.common();
+        common.iter().enumerate().find_map(|(depth, frame)| {
+            let names =
+                self.kept.iter().filter_map(|reading| reading.at(depth, frame)).flat_map(|frame| &frame.numbers);
+            let mut names: Vec<&Arc<str>> = names.map(|(name, _)| name).collect();
+            names.sort();
+            names.dedup();
+            let counters = names.into_iter().filter(|name| !name.to_lowercase().contains(ROUNDS));
+            let rates = counters.filter_map(|name| Some((rate(&self.values(depth, frame, name))?, name)));
+            let (per_s, name) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
+            let file = frame.file.rsplit('/').next().unwrap_or_default();
+            Some(CountedSteps { per_s, variable: format!("{name} in {} ({file})", frame.function).into() })
+        })
+    }
+
+    /// The frames that are there at nearly every reading, outermost first.
+    fn common(&self) -> Vec<&FrameLocals> {
+        let mut common: Vec<&FrameLocals> = Vec::new();
+        loop {
+            let depth = common.len();
+            let on_path = self.kept.iter().filter(|reading| {
+                common.iter().zip(&reading.frames).all(|(known, frame)| known.is_same_place(frame))
+            });
+            let mut counts: Vec<(usize, &FrameLocals)> = Vec::new();
+            for frame in on_path.filter_map(|reading| reading.frames.get(depth)) {
+                match counts.iter_mut().find(|(_, known)| known.is_same_place(frame)) {
+                    Some((count, _)) => *count += 1,
+                    None => counts.push((1, frame)),
+                }
+            }
+            match counts.into_iter().max_by_key(|(count, _)| *count) {
+                Some((count, frame)) if count as f64 >= ALWAYS * self.kept.len() as f64 => common.push(frame),
+                _ => return common,
+            }
+        }
+    }
+
+    /// The values of a variable: CLOCK_MONOTONIC in nanoseconds, value.
+    fn values(&self, depth: usize, frame: &FrameLocals, name: &str) -> Vec<(u64, i64)> {
+        let value = |reading: &Reading| {
+            let (_, value) = reading.at(depth, frame)?.numbers.iter().find(|(known, _)| **known == *name)?;
+            Some((reading.at_ns, *value))
+        };
+        self.kept.iter().filter_map(value).collect()
+    }
+}
+
+impl Reading {
+    /// The frame at this depth, if it is that one.
+    fn at(&self, depth: usize, frame: &FrameLocals) -> Option<&FrameLocals> {
+        self.frames.get(depth).filter(|found| found.is_same_place(frame))
+    }
+}
+
+impl FrameLocals {
+    fn is_same_place(&self, other: &Self) -> bool {
+        self.function == other.function && self.file == other.file
+    }
+}
+
+/// Between two readings.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    ended_ns: u64,
+    seconds: f64,
+    rise: i64,
+}
+
+impl Pair {
+    fn rate(self) -> f64 {
+        self.rise as f64 / self.seconds
+    }
+
+    fn is_close(self) -> bool {
+        self.seconds < CLOSE_S
+    }
+}
+
+/// Turns a second of the loop that this variable counts; `None` where it counts none.
+fn rate(values: &[(u64, i64)]) -> Option<f64> {
+    let possible: Vec<(u64, i64)> =
+        values.iter().copied().filter(|(_, value)| (0..=LARGEST).contains(value)).collect();
+    if (values.len() - possible.len()) as f64 > TORN * values.len() as f64 {
+        return None;
+    }
+    let pairs: Vec<Pair> = possible
+        .windows(2)
+        .filter_map(|pair| {
+            let [(began_ns, before), (ended_ns, after)] = *pair else { return None };
+            let seconds = ended_ns.checked_sub(began_ns)? as f64 / 1e9;
+            (seconds > 0.0).then_some(Pair { ended_ns, seconds, rise: after - before })
+        })
+        .collect();
+    let begins_anew = pairs.iter().any(|pair| pair.rise < 0);
+    let far: Vec<Pair> = pairs.iter().copied().filter(|pair| !pair.is_close()).collect();
+    let mut rates: Vec<f64> = far.iter().filter(|pair| pair.rise > 0).map(|pair| pair.rate()).collect();
+    rates.sort_by(f64::total_cmp);
+    let middle = *rates.get(rates.len() / 2)?;
+    let is_whole = |pair: &Pair| {
+        let allowed = (SPREAD.0 * middle).max(SPREAD.1 / pair.seconds);
+        pair.rise >= 0 && (!begins_anew || (pair.rate() - middle).abs() <= allowed)
+    };
+    let whole: Vec<Pair> = pairs.into_iter().filter(is_whole).collect();
+    let rising: Vec<Pair> = whole.iter().copied().filter(|pair| pair.rise > 0 && !pair.is_close()).collect();
+    let turns: i64 = rising.iter().map(|pair| pair.rise).sum();
+    let run = turns as f64 / rising.len().max(1) as f64;
+    let few = rising.len() < RISES || turns < TURNS || (rising.len() as f64) < RISING * far.len() as f64;
+    if few || begins_anew && run < LONG_RUN {
+        return None;
+    }
+    // It rises by ones: by no number that divides all rises.
+    let unit = whole.iter().fold(0, |unit, pair| greatest_common_divisor(unit, pair.rise));
+    let newest_ns = whole.last()?.ended_ns;
+    let recent = whole.iter().rev().take_while(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RECENT_NS);
+    let (turns, seconds) =
+        recent.fold((0, 0.0), |(turns, seconds), pair| (turns + pair.rise, seconds + pair.seconds));
+    let per_s = turns as f64 / seconds;
+    let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= LUMP);
+    let (unmoved, all) = close.fold((0, 0), |(unmoved, all), pair| (unmoved + usize::from(pair.rise == 0), all + 1));
+    let in_lumps = unmoved >= 2 && 2 * unmoved > all;
+    (unit == 1 && !in_lumps && per_s.is_finite() && middle <= FASTEST).then_some(per_s)
+}
+
+fn greatest_common_divisor(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+
+    const TRAINER: ProcessId = ProcessId { pid: 7, start_ticks: 1 };
+
+    fn frame(function: &str, numbers: &[(&str, i64)]) -> FrameLocals {
+        let numbers = numbers.iter().map(|(name, value)| ((*name).into(), *value)).collect();
+        FrameLocals { function: function.into(), file: "/home/me/train.py".into(), numbers }
+    }
+
+    fn reading(ms: u64, frames: Vec<FrameLocals>) -> LocalsSample {
+        let thread = ThreadLocals { tid: Some(7), is_main: true, frames };
+        LocalsSample { process: TRAINER, began_ns: ms * 1_000_000, threads: vec![thread] }
+    }
+
+    /// Moments of readings: before and after windows of a second, milliseconds.
+    fn moments() -> impl Iterator<Item = u64> {
+        (0..16).map(|at| at / 2 * 1110 + at % 2 * 1040)
+    }
+
+    /// What is made of readings whose frames are these functions of time in seconds.
+    fn found(frames: impl Fn(f64) -> Vec<FrameLocals>) -> Option<CountedSteps> {
+        let mut variables = LoopVariables::default();
+        for ms in moments() {
+            let locals = vec![reading(ms, frames(ms as f64 / 1000.0))];
+            variables.take(Some(&StacksSample { windows: Vec::new(), locals }), |_| Some(7));
+        }
+        variables.steps(TRAINER, 9_000_000_000)
+    }
+
+    fn turns(seconds: f64, per_s: f64) -> i64 {
+        (seconds * per_s) as i64
+    }
+
+    #[test]
+    fn the_loops_counter_is_found_among_other_numbers() {
+        let steps = found(|s| {
+            let numbers = [
+                ("batch_size", 64),
+                ("epoch", turns(s, 3.0)),
+                ("now", 1_700_000_000 + turns(s, 1.0)),
+                ("seen", 64 * turns(s, 19.8)),
+                ("started_ns", 50_000_000 * turns(s, 19.8)),
+                ("step", turns(s, 19.8)),
+                ("tokens", 311 * turns(s, 19.8) + turns(s, 3.0)),
+            ];
+            vec![frame("<module>", &[]), frame("main", &[("seed", 3)]), frame("train", &numbers)]
+        });
+        let steps = steps.unwrap();
+        assert_eq!(&*steps.variable, "step in train (train.py)");
+        assert!((steps.per_s / 19.8 - 1.0).abs() < 0.03, "{}", steps.per_s);
+    }
+
+    #[test]
+    fn the_outermost_counts_steps_and_not_samples() {
+        let of_sample = |s: f64| frame("__getitem__", &[("index", turns(s, 80.0))]);
+        let steps = found(|s| vec![frame("train", &[("i", turns(s, 10.0))]), of_sample(s)]).unwrap();
+        assert_eq!(&*steps.variable, "i in train (train.py)");
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_every_two_seconds() {
+        let steps = found(|s| vec![frame("main", &[("n", turns(s % 2.0, 25.0))])]).unwrap();
+        assert!((steps.per_s / 25.0 - 1.0).abs() < 0.05, "{}", steps.per_s);
+    }
+
+    #[test]
+    fn a_value_half_written_does_no_harm() {
+        let torn = |s: f64| if (5.0..5.4).contains(&s) { 94_930_505_027_001 } else { turns(s, 30.0) };
+        let steps = found(|s| vec![frame("main", &[("step", torn(s))])]).unwrap();
+        assert!((steps.per_s / 30.0 - 1.0).abs() < 0.03, "{}", steps.per_s);
+    }
+
+    #[test]
+    fn numbers_that_count_no_steps() {
+        let none = |what: &str, number: &dyn Fn(f64) -> i64| {
+            assert_eq!(found(|s| vec![frame("main", &[("x", number(s))])]), None, "{what}");
+        };
+        none("it stands still", &|_| 5);
+        none("it runs through a few values again and again", &|s| turns(s, 37.0) % 8);
+        none("it falls", &|s| 1000 - turns(s, 20.0));
+        none("it rises by batches", &|s| 32 * turns(s, 20.3));
+        none("it rises too fast", &|s| turns(s, 5000.0));
+        none("it rises in lumps", &|s| 37 * turns(s, 1.9) + turns(s, 0.3));
+        none("it rose once", &|s| i64::from(s > 4.0));
+    }
+
+    #[test]
+    fn a_loop_that_stops_has_no_steps() {
+        let steps = found(|s| vec![frame("main", &[("step", turns(s.min(4.0), 20.0))])]).unwrap();
+        assert!(steps.per_s < 12.0, "{}", steps.per_s);
+    }
+
+    #[test]
+    fn another_thread_runs_the_loop() {
+        let mut variables = LoopVariables::default();
+        for ms in moments() {
+            let mut read = reading(ms, vec![frame("serve", &[("polls", turns(ms as f64 / 1000.0, 50.0))])]);
+            let frames = vec![frame("train", &[("step", turns(ms as f64 / 1000.0, 12.0))])];
+            read.threads.push(ThreadLocals { tid: Some(9), is_main: false, frames });
+            variables.take(Some(&StacksSample { windows: Vec::new(), locals: vec![read] }), |_| Some(9));
+        }
+        assert_eq!(&*variables.steps(TRAINER, 9_000_000_000).unwrap().variable, "step in train (train.py)");
+        assert_eq!(variables.steps(TRAINER, 60_000_000_000), None, "no reading for long");
+        variables.retain(|_| false);
+        assert_eq!(variables.steps(TRAINER, 9_000_000_000), None);
+    }
+}

@@ -1,0 +1,51 @@
+//! Whole numbers among the local variables of a process' Python frames at one moment: the loop's own counter of steps is often
+//! one of them. Nothing else of the variables is kept, neither text nor objects.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::ProcessId;
+
+/// Most threads kept of one reading.
+pub const THREADS: usize = 16;
+/// Most frames kept of one thread, the outermost: a training loop lies below the entry points of its launcher and framework.
+pub const FRAMES: usize = 48;
+/// Most numbers kept of one frame.
+pub const NUMBERS: usize = 64;
+/// Longest name of a variable kept, bytes.
+pub const NAME: usize = 64;
+
+/// One process at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalsSample {
+    /// Which process.
+    pub process: ProcessId,
+    /// CLOCK_MONOTONIC when the reading began, nanoseconds.
+    pub began_ns: u64,
+    /// Threads that have such numbers.
+    pub threads: Vec<ThreadLocals>,
+}
+
+/// One thread.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadLocals {
+    /// Thread ID where it was told: the inner one for a process in another PID namespace.
+    pub tid: Option<u32>,
+    /// It is the process' main thread.
+    pub is_main: bool,
+    /// Outermost first, as far as [`FRAMES`].
+    pub frames: Vec<FrameLocals>,
+}
+
+/// One frame.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameLocals {
+    /// Function; raw, may hold anything.
+    pub function: Arc<str>,
+    /// Path of the file; raw, may hold anything.
+    pub file: Arc<str>,
+    /// Variables whose value is a whole number, in the frame's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numbers: Vec<(Arc<str>, i64)>,
+}
