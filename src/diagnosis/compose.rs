@@ -11,7 +11,9 @@ use super::features::{Features, LoopStacks};
 use super::stalls;
 use super::stats::{percent, round};
 use super::thresholds::*;
-use super::verdict::{Advice, Context, Finding, MainThread, NotSeen, OwnCost, Steps, Verdict, WorkerVerdict};
+use super::verdict::{
+    Advice, BY_VARIABLE, Context, Finding, MainThread, NotSeen, OwnCost, Steps, Verdict, WorkerVerdict,
+};
 use super::visibility::Visibility;
 use super::what_if::Capacity;
 
@@ -209,7 +211,7 @@ fn place(spec: &Spec, window: &Features) -> Option<String> {
 fn steps(window: &Features) -> Steps {
     let steps = &window.steps;
     let counted = steps.counted.as_ref().filter(|_| steps.per_s.is_none());
-    let by_variable = || counted.map(|counted| format!("variable {}", sanitise(&counted.variable)));
+    let by_variable = || counted.map(|counted| format!("{BY_VARIABLE}{}", sanitise(&counted.variable)));
     Steps {
         per_s: steps.per_s.or(counted.map(|counted| counted.per_s)).map(|rate| round(rate, 3)),
         p50_ms: steps.quantile_ms(0.5).map(|ms| round(ms, 1)),

@@ -103,6 +103,17 @@ pub struct Steps {
     pub source: Option<String>,
 }
 
+impl Steps {
+    /// The variable of the loop that counts them, where one does.
+    #[must_use]
+    pub fn variable(&self) -> Option<&str> {
+        self.source.as_deref().filter(|source| source.starts_with(BY_VARIABLE))
+    }
+}
+
+/// How a source begins that is a variable of the loop.
+pub(super) const BY_VARIABLE: &str = "variable ";
+
 /// What the main thread was doing, by its stacks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MainThread {

@@ -197,11 +197,8 @@ impl Page {
 
     fn steps(&mut self, steps: &Steps) {
         let mut facts = Vec::new();
-        if let Some(rate) = steps.per_s {
-            let counter = steps.source.as_deref().filter(|source| source.contains(' '));
-            let counter = counter.map(|source| format!(", by {source}")).unwrap_or_default();
-            facts.push(format!("{} per second{counter}", precise(rate)));
-        }
+        facts.extend(steps.per_s.map(|rate| format!("{} per second", precise(rate))));
+        facts.extend(steps.variable().map(|variable| format!("counted by {variable}")));
         if let Some(median) = steps.p50_ms {
             let slow = steps.p95_ms.map(|p95| format!(" (95 % within {} ms)", precise(p95))).unwrap_or_default();
             facts.push(format!("median {} ms{slow}", precise(median)));

@@ -37,6 +37,9 @@ const FASTEST: f64 = 1000.0;
 const LARGEST: i64 = 1_000_000_000;
 /// Part of the values that may be out of those bounds: py-spy does not stop the program, so it meets one half written now and then.
 const TORN: f64 = 0.2;
+/// The newest value is believed when it is reached by this many times the middle rate at most, or this many turns more: else the
+/// next one tells.
+const SUDDEN: (f64, f64) = (4.0, 3.0);
 /// Turns between two readings, in the middle, of a counter that begins anew now and then: one that runs through a few numbers again
 /// and again looks alike below.
 const LONG_RUN: f64 = 5.0;
@@ -182,47 +185,74 @@ impl Pair {
 
 /// Turns a second of the loop that this variable counts; `None` where it counts none.
 fn rate(values: &[(u64, i64)]) -> Option<f64> {
-    let possible: Vec<(u64, i64)> =
-        values.iter().copied().filter(|(_, value)| (0..=LARGEST).contains(value)).collect();
-    if (values.len() - possible.len()) as f64 > TORN * values.len() as f64 {
-        return None;
-    }
-    let pairs: Vec<Pair> = possible
-        .windows(2)
-        .filter_map(|pair| {
-            let [(began_ns, before), (ended_ns, after)] = *pair else { return None };
-            let seconds = ended_ns.checked_sub(began_ns)? as f64 / 1e9;
-            (seconds > 0.0).then_some(Pair { ended_ns, seconds, rise: after - before })
-        })
-        .collect();
-    let begins_anew = pairs.iter().any(|pair| pair.rise < 0);
+    let pairs = pairs(values)?;
     let far: Vec<Pair> = pairs.iter().copied().filter(|pair| !pair.is_close()).collect();
     let mut rates: Vec<f64> = far.iter().filter(|pair| pair.rise > 0).map(|pair| pair.rate()).collect();
     rates.sort_by(f64::total_cmp);
     let middle = *rates.get(rates.len() / 2)?;
+
+    let begins_anew = pairs.iter().any(|pair| pair.rise < 0);
+    let newest_ns = pairs.last()?.ended_ns;
     let is_whole = |pair: &Pair| {
-        let allowed = (SPREAD.0 * middle).max(SPREAD.1 / pair.seconds);
-        pair.rise >= 0 && (!begins_anew || (pair.rate() - middle).abs() <= allowed)
+        let spread = (SPREAD.0 * middle).max(SPREAD.1 / pair.seconds);
+        let sudden = pair.ended_ns == newest_ns && pair.rate() > SUDDEN.0 * middle + SUDDEN.1 / pair.seconds;
+        pair.rise >= 0 && !sudden && (!begins_anew || (pair.rate() - middle).abs() <= spread)
     };
     let whole: Vec<Pair> = pairs.into_iter().filter(is_whole).collect();
-    let rising: Vec<Pair> = whole.iter().copied().filter(|pair| pair.rise > 0 && !pair.is_close()).collect();
-    let turns: i64 = rising.iter().map(|pair| pair.rise).sum();
-    let run = turns as f64 / rising.len().max(1) as f64;
-    let few = rising.len() < RISES || turns < TURNS || (rising.len() as f64) < RISING * far.len() as f64;
-    if few || begins_anew && run < LONG_RUN {
+
+    let rises: Vec<i64> =
+        whole.iter().filter(|pair| !pair.is_close() && pair.rise > 0).map(|pair| pair.rise).collect();
+    let turns: i64 = rises.iter().sum();
+    let often = rises.len() >= RISES && turns >= TURNS && rises.len() as f64 >= RISING * far.len() as f64;
+    let long_runs = !begins_anew || turns as f64 >= LONG_RUN * rises.len() as f64;
+    (often && long_runs && middle <= FASTEST && rises_by_ones(&whole, middle)).then(|| recent_rate(&whole))
+}
+
+/// The pairs of readings that follow each other; `None` where too many values are no count.
+fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
+    let mut possible: Vec<(u64, i64)> =
+        values.iter().copied().filter(|(_, value)| (0..=LARGEST).contains(value)).collect();
+    if (values.len() - possible.len()) as f64 > TORN * values.len() as f64 {
         return None;
     }
-    // It rises by ones: by no number that divides all rises.
+    without_peaks(&mut possible);
+    let pair = |pair: &[(u64, i64)]| {
+        let [(began_ns, before), (ended_ns, after)] = *pair else { return None };
+        let seconds = ended_ns.checked_sub(began_ns)? as f64 / 1e9;
+        (seconds > 0.0).then_some(Pair { ended_ns, seconds, rise: after - before })
+    };
+    Some(possible.windows(2).filter_map(pair).collect())
+}
+
+/// No number divides all rises, and a rise comes as time passes, not in lumps.
+fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
     let unit = whole.iter().fold(0, |unit, pair| greatest_common_divisor(unit, pair.rise));
-    let newest_ns = whole.last()?.ended_ns;
+    let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= LUMP);
+    let (unmoved, all) = close.fold((0, 0), |(unmoved, all), pair| (unmoved + usize::from(pair.rise == 0), all + 1));
+    unit == 1 && (unmoved < 2 || 2 * unmoved <= all)
+}
+
+/// Turns a second over the newest of the pairs; they have lengths.
+fn recent_rate(whole: &[Pair]) -> f64 {
+    let newest_ns = whole.last().map_or(0, |pair| pair.ended_ns);
     let recent = whole.iter().rev().take_while(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RECENT_NS);
     let (turns, seconds) =
         recent.fold((0, 0.0), |(turns, seconds), pair| (turns + pair.rise, seconds + pair.seconds));
-    let per_s = turns as f64 / seconds;
-    let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= LUMP);
-    let (unmoved, all) = close.fold((0, 0), |(unmoved, all), pair| (unmoved + usize::from(pair.rise == 0), all + 1));
-    let in_lumps = unmoved >= 2 && 2 * unmoved > all;
-    (unit == 1 && !in_lumps && per_s.is_finite() && middle <= FASTEST).then_some(per_s)
+    turns as f64 / seconds
+}
+
+/// Takes out values between two others that are both smaller and in order: they were half written.
+fn without_peaks(values: &mut Vec<(u64, i64)>) {
+    let mut at = 1;
+    while let Some([(_, before), (_, value), (_, after)]) =
+        values.get(at - 1..at + 2).and_then(|three| three.first_chunk())
+    {
+        if value > after && before <= after {
+            values.remove(at);
+        } else {
+            at += 1;
+        }
+    }
 }
 
 fn greatest_common_divisor(a: i64, b: i64) -> i64 {
@@ -299,9 +329,11 @@ mod tests {
 
     #[test]
     fn a_value_half_written_does_no_harm() {
-        let torn = |s: f64| if (5.0..5.4).contains(&s) { 94_930_505_027_001 } else { turns(s, 30.0) };
-        let steps = found(|s| vec![frame("main", &[("step", torn(s))])]).unwrap();
-        assert!((steps.per_s / 30.0 - 1.0).abs() < 0.03, "{}", steps.per_s);
+        for (at, value) in [(5.0, 94_930_505_027_001), (5.0, 4000), (5.0, 3), (8.8, 4000)] {
+            let torn = |s: f64| if (at - 0.4..at + 0.4).contains(&s) { value } else { turns(s, 30.0) };
+            let steps = found(|s| vec![frame("main", &[("step", torn(s))])]).unwrap();
+            assert!((steps.per_s / 30.0 - 1.0).abs() < 0.03, "{value} at {at}: {}", steps.per_s);
+        }
     }
 
     #[test]

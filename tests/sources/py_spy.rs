@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use trainmon::sample::{ProcessId, SourceState, StackWindow, ThreadStacks};
+use trainmon::sample::{LocalsSample, ProcessId, SourceState, StackWindow, ThreadStacks};
 use trainmon::sources::py_spy::PySpy;
 use trainmon::sources::task_files;
 
@@ -40,6 +40,20 @@ while True:
     work.cold(time.monotonic() + 0.01)
 "#;
 
+/// Twenty turns a second, which `step` counts.
+const COUNTS: &str = r#"
+import time
+
+def train(password):
+    learning_rate, step = 0.1, 1000
+    while True:
+        time.sleep(0.05)
+        step += 1
+
+print("ready", flush=True)
+train("4711 is secret")
+"#;
+
 /// The program, and the folder in which it lies.
 struct Python {
     target: Target,
@@ -48,9 +62,13 @@ struct Python {
 
 impl Python {
     fn start(python: &Path) -> Self {
+        Self::running(python, PROGRAM)
+    }
+
+    fn running(python: &Path, program: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("train.py");
-        fs::write(&file, PROGRAM).unwrap();
+        fs::write(&file, program).unwrap();
         let mut target = Target::spawn(Command::new(python).arg(&file).stdout(Stdio::piped()));
         let mut line = String::new();
         BufReader::new(target.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -143,6 +161,34 @@ fn a_window_of(py_spy: &Path, python: &Path) {
     let leaf = &window.frames[main.stacks[0].frames[0] as usize];
     assert!(leaf.file.ends_with("train.py"), "{leaf:?}");
     assert_eq!(leaf.text.as_deref(), Some("while time.monotonic() < end: pass"));
+}
+
+#[test]
+fn whole_numbers_among_local_variables_are_read_and_nothing_else() {
+    let Some((_, python)) = both() else { return };
+    for py_spy in every_py_spy() {
+        let program = Python::running(&python, COUNTS);
+        let (proc_root, id) = (Path::new("/proc"), program.id());
+        let reader = PySpy::find(proc_root, id, Some(&py_spy)).unwrap();
+        let read = || reader.locals(proc_root, id, &AtomicBool::new(false)).unwrap().unwrap();
+        let step = |read: &LocalsSample| {
+            let [main] = read.threads.as_slice() else { panic!("{read:?}") };
+            assert!(main.is_main && main.tid == Some(id.pid));
+            let [_, train] = main.frames.as_slice() else { panic!("{main:?}") };
+            assert!(train.function.ends_with("train") && train.file.ends_with("train.py"));
+            let [(name, value)] = train.numbers.as_slice() else { panic!("{train:?}") };
+            assert_eq!(&**name, "step");
+            *value
+        };
+        let before = read();
+        pause(1000);
+        let after = read();
+        let turns = step(&after) - step(&before);
+        let seconds = (after.began_ns - before.began_ns) as f64 / 1e9;
+        assert!((2.0..=20.0 * seconds + 2.0).contains(&(turns as f64)), "{turns} in {seconds} s");
+        assert!(!format!("{before:?}").contains("4711"));
+        assert!(!matches!(state(id.pid), Some('T' | 't')));
+    }
 }
 
 #[test]
