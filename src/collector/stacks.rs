@@ -56,10 +56,17 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
         };
         let proc_root = &options.roots.proc;
         let counts = trainers.contains(&process) && !has_feeders(&job, process);
-        // A failure of these is no news: that of the window says why.
-        let read_locals = |py_spy: &PySpy| {
-            if let Ok(Some(locals)) = py_spy.locals(proc_root, process, stop) {
-                latest.values().stacks.add_locals(locals);
+        // A failure of these is no news, that of the window says why; one that will not pass is not asked for again.
+        let mut read_locals = |py_spy: &PySpy| {
+            if !counts || turns.without_locals.contains(&process) {
+                return;
+            }
+            match py_spy.locals(proc_root, process, stop) {
+                Ok(Some(locals)) => latest.values().stacks.add_locals(locals),
+                Err(refusal) if refusal.last => {
+                    turns.without_locals.insert(process);
+                }
+                Ok(None) | Err(_) => {}
             }
         };
         let found = match py_spy.take() {
@@ -68,9 +75,7 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
         };
         let answer = found.and_then(|found| {
             let found = py_spy.insert(found);
-            if counts {
-                read_locals(found);
-            }
+            read_locals(found);
             found.record(proc_root, process, WINDOW_S, rate_hz, stop)
         });
         match answer {
@@ -79,7 +84,7 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
                 failures = 0;
                 latest.values().stacks.add(window);
                 // A second reading at a known distance: some counters begin anew every few seconds.
-                if let Some(found) = py_spy.as_ref().filter(|_| counts) {
+                if let Some(found) = py_spy.as_ref() {
                     read_locals(found);
                 }
                 let begun = effort.get().stacks_rest();
@@ -121,6 +126,8 @@ fn has_feeders(job: &JobSample, trainer: ProcessId) -> bool {
 struct Turns {
     seen: HashMap<ProcessId, u64>,
     refused: HashSet<ProcessId>,
+    /// Trainers whose variables py-spy does not give.
+    without_locals: HashSet<ProcessId>,
     worker_last: bool,
 }
 
@@ -129,6 +136,7 @@ impl Turns {
     fn next(&mut self, trainers: &[ProcessId], workers: &[ProcessId]) -> Option<(ProcessId, u32)> {
         self.seen.retain(|id, _| trainers.contains(id) || workers.contains(id));
         self.refused.retain(|id| trainers.contains(id) || workers.contains(id));
+        self.without_locals.retain(|id| trainers.contains(id));
         let least = |of: &[ProcessId]| {
             let known = of.iter().filter(|id| !self.refused.contains(id));
             known.min_by_key(|id| (self.seen.get(id).copied().unwrap_or(0), id.pid)).copied()
