@@ -100,7 +100,7 @@ while True:
         os.chmod(self.path, 0o755)
 
     def test_the_time_to_a_frame_ends_with_the_frame(self):
-        with Terminal(Monitor(self.path, None), "none") as terminal:
+        with Terminal([self.path], dict(os.environ)) as terminal:
             while not terminal.arrivals:
                 terminal.watch(0.1)
             self.assertGreaterEqual(terminal.frame_after("?"), 0.1)

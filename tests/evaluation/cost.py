@@ -7,37 +7,30 @@ The job is one trainer with eight light workers; three hundred idle processes st
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import os
-import pty
-import select
 import signal
-import struct
 import subprocess
-import termios
 import time
 from dataclasses import dataclass
 
 from labels import by_name
-from launch import Launched, cpu_seconds, die_with_parent
+from launch import Launched, cpu_seconds
 
 from .monitor import Monitor
+from .terminal import END_OF_FRAME, Terminal
 
 JOB = "compute-bound-crowd"
-SCREEN = (40, 120)
 #: Until here the verdict is young; from the later moment on it is clear, and this is the steady state.
 YOUNG_UNTIL_S, STEADY_FROM_S = 15.0, 20.0
 #: What has stood for a minute is watched with less effort; told where the run goes on for half a minute from then on.
 SETTLED_FROM_S, SETTLED_LEAST_S = 80.0, 30.0
 #: Shorter runs say nothing about the steady state.
 LEAST_S = 50.0
-#: Ends a synchronised update: the frame is complete.
-END_OF_FRAME = b"\x1b[?2026l"
 #: Without these marks a frame is complete once the terminal has been quiet for so long.
 QUIET_S = 0.03
 ENOUGH_BYTES = 400
-#: Questions that a program may ask its terminal, with a plain terminal's answers.
-ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c"}
+#: A program that does not leave at its key is ended after so many seconds.
+LEAVING_S = 3.0
 
 
 @dataclass
@@ -55,9 +48,11 @@ class Cost:
     status: int
     first_frame_ms: float | None = None
     bytes_per_s: float | None = None
+    #: Context switches of its threads, those without cause included; children are not counted.
+    switches_per_s: float | None = None
 
 
-class _Watch:
+class Watch:
     """Follows a process until it ends: peak memory of its own, not of the parent it was forked from."""
 
     def __init__(self, pid: int):
@@ -68,6 +63,7 @@ class _Watch:
         self.before_settled: tuple[float, float] | None = None
         self.settled: tuple[float, float] | None = None
         self.latest: tuple[float, float] | None = None
+        self.switches: list[tuple[float, int]] = []
 
     def look(self) -> None:
         try:
@@ -75,6 +71,7 @@ class _Watch:
                 for line in file:
                     if line.startswith("VmHWM:"):
                         self.peak_kib = int(line.split()[1])
+            self.switches.append((time.monotonic(), context_switches(self.pid)))
         except (OSError, ValueError):
             return
         used, now = cpu_seconds(self.pid, children=True), time.monotonic()
@@ -103,99 +100,93 @@ class _Watch:
             settled_cpu_pct=between(self.settled, self.latest, SETTLED_LEAST_S),
             peak_rss_mib=self.peak_kib / 1024 if self.peak_kib else None,
             status=os.waitstatus_to_exitcode(status),
+            switches_per_s=self.switches_per_s(),
         )
 
+    def switches_per_s(self) -> float | None:
+        """Between the first and the last look: a thread that ended meanwhile takes its own with it."""
+        if len(self.switches) < 2:
+            return None
+        (began, first), (ended, last) = self.switches[0], self.switches[-1]
+        return max(0, last - first) / (ended - began)
 
-def headless(monitor: Monitor, job: Launched, seconds: float) -> Cost:
+
+def context_switches(pid: int) -> int:
+    """Of all threads that a process has."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/status", encoding="utf-8", errors="replace") as file:
+            total += sum(int(line.split()[1]) for line in file if "ctxt_switches:" in line)
+    return total
+
+
+
+
+def headless(monitor: Monitor, job: Launched, seconds: float, mode: str = "headless", *options: str) -> Cost:
     log = os.path.join(job.folder, "cost.csv")
-    arguments = ("--pid", str(job.pid), "--log", log, "--duration", f"{seconds:g}s")
+    arguments = ("--pid", str(job.pid), "--log", log, "--duration", f"{seconds:g}s", *options)
     began = time.monotonic()
     process = monitor.start(job.device, *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    watch = _Watch(process.pid)
+    watch = Watch(process.pid)
     try:
         while True:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 process.returncode = os.waitstatus_to_exitcode(status)
-                return watch.cost("headless", time.monotonic() - began, usage, status)
+                return watch.cost(mode, time.monotonic() - began, usage, status)
             if time.monotonic() - began > seconds + 10:
                 raise RuntimeError("trainmon --log did not end after its duration")
             watch.look()
             time.sleep(0.25)
     finally:
-        _end(process)
+        if process.returncode is None:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
 
 
 def screen(monitor: Monitor, job: Launched, seconds: float) -> Cost:
-    """Runs the screen in a pseudo terminal, reads all it writes, and quits it with `q`."""
-    outer, inner = pty.openpty()
-    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", *SCREEN, 0, 0))
-    parent = os.getpid()
+    """trainmon's screen."""
+    with Terminal(monitor.command("--pid", str(job.pid)), monitor.environment(job.device)) as terminal:
+        return in_terminal("screen", terminal, seconds)
 
-    def prepare() -> None:
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        die_with_parent(parent)
 
-    began = time.monotonic()
-    process = subprocess.Popen(
-        monitor.command("--pid", str(job.pid)),
-        stdin=inner,
-        stdout=inner,
-        stderr=inner,
-        start_new_session=True,
-        preexec_fn=prepare,
-        env={**monitor.environment(job.device), "TERM": "xterm-256color"},
-    )
-    os.close(inner)
-    watch = _Watch(process.pid)
+def in_terminal(mode: str, terminal: Terminal, seconds: float, key: str = "q") -> Cost:
+    """Reads all that a program writes to its terminal, and leaves it with `key` after so many seconds."""
+    began, process = terminal.began, terminal.process
+    watch = Watch(process.pid)
     first: float | None = None
-    last_byte, received, next_look, asked_to_quit = began, 0, began, False
+    last_byte, next_look, left_at = began, 0.0, began + seconds
     start = b""
-    try:
-        while True:
-            now = time.monotonic()
-            ready, _, _ = select.select([outer], [], [], QUIET_S if first is None else 0.25)
-            if ready:
-                try:
-                    piece = os.read(outer, 1 << 16)
-                except OSError:
-                    piece = b""
-                last_byte = time.monotonic()
-                received += len(piece)
-                for question, answer in ANSWERS.items():
-                    if question in piece:
-                        os.write(outer, answer)
-                if first is None:
-                    start += piece
-                    if END_OF_FRAME in start:
-                        first = last_byte - began
-            elif first is None and len(start) >= ENOUGH_BYTES:
-                first = last_byte - began
-            if now >= next_look:
-                watch.look()
-                next_look = now + 0.25
-            if not asked_to_quit and now - began >= seconds:
-                os.write(outer, b"q")
-                asked_to_quit = True
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                process.returncode = os.waitstatus_to_exitcode(status)
-                took = time.monotonic() - began
-                cost = watch.cost("screen", took, usage, status)
-                cost.first_frame_ms = None if first is None else 1000 * first
-                cost.bytes_per_s = received / took
-                return cost
-            if now - began > seconds + 10:
-                raise RuntimeError("the screen did not end on q")
-    finally:
-        _end(process)
-        os.close(outer)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.returncode is None:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    leaving = False
+    while True:
+        now = time.monotonic()
+        try:
+            piece = terminal.read(now + (QUIET_S if first is None else 0.25))
+        except RuntimeError:
+            piece = None
+            time.sleep(0.01)  # it has ended, or is about to
+        if piece:
+            last_byte = time.monotonic()
+            start += piece if first is None else b""
+        if first is None and (END_OF_FRAME in start or not piece and len(start) >= ENOUGH_BYTES):
+            first = last_byte - began
+        if now >= next_look:
+            watch.look()
+            next_look = now + 0.25
+        if not leaving and now >= left_at:
+            terminal.press(key)
+            leaving = True
+        if leaving and now >= left_at + LEAVING_S:
+            # Not through `process`, which would take its end away from wait4.
+            os.kill(process.pid, signal.SIGTERM if now < left_at + 2 * LEAVING_S else signal.SIGKILL)
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            took = time.monotonic() - began
+            cost = watch.cost(mode, took, usage, status)
+            cost.first_frame_ms = None if first is None else 1000 * first
+            cost.bytes_per_s = sum(len(piece) for _, piece in terminal.arrivals) / took
+            return cost
 
 
 def measure(monitor: Monitor, seconds: float, data: str | None) -> list[Cost]:

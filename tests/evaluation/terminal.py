@@ -1,4 +1,4 @@
-"""trainmon's screen in a pseudo terminal: typed at, and everything it writes kept with the time it came."""
+"""A program in a pseudo terminal: typed at, and everything it writes kept with the time it came."""
 
 from __future__ import annotations
 
@@ -14,23 +14,16 @@ import time
 
 from launch import die_with_parent
 
-from .monitor import Monitor
-
 #: Ends a synchronised update: the frame is complete.
 END_OF_FRAME = b"\x1b[?2026l"
+#: Questions that a program may ask its terminal, with a plain terminal's answers.
+ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c"}
 
 
 class Terminal:
-    """`with Terminal(…) as terminal:` runs the screen and ends it however the block is left."""
+    """`with Terminal(…) as terminal:` runs the program and ends it however the block is left."""
 
-    def __init__(
-        self,
-        monitor: Monitor,
-        device: str,
-        *arguments: str,
-        size: tuple[int, int] = (120, 40),
-        given: dict[str, str] | None = None,
-    ):
+    def __init__(self, command: list[str], environment: dict[str, str], size: tuple[int, int] = (120, 40)):
         self.arrivals: list[tuple[float, bytes]] = []
         self._outer, inner = pty.openpty()
         columns, rows = size
@@ -43,13 +36,13 @@ class Terminal:
 
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            monitor.command(*arguments),
+            command,
             stdin=inner,
             stdout=inner,
             stderr=inner,
             start_new_session=True,
             preexec_fn=prepare,
-            env={**monitor.environment(device), "TERM": "xterm-256color", **(given or {})},
+            env={**environment, "TERM": "xterm-256color"},
         )
         os.close(inner)
 
@@ -72,6 +65,9 @@ class Terminal:
                 if not piece:
                     raise RuntimeError(f"the screen ended: {self.tail()}")
                 self.arrivals.append((time.monotonic(), piece))
+                for question, answer in ANSWERS.items():
+                    if question in piece:
+                        os.write(self._outer, answer)
                 return piece
         return None
 
@@ -81,9 +77,12 @@ class Terminal:
         while self.read(until) is not None:
             pass
 
+    def press(self, key: str) -> None:
+        os.write(self._outer, key.encode())
+
     def frame_after(self, key: str, patience: float = 10.0) -> float:
         """Presses a key and gives the seconds until a whole frame has come."""
-        os.write(self._outer, key.encode())
+        self.press(key)
         pressed, seen = time.monotonic(), b""
         while END_OF_FRAME not in seen:
             piece = self.read(pressed + patience)
@@ -97,6 +96,7 @@ class Terminal:
         return b"".join(piece for _, piece in self.arrivals)[-200:].decode(errors="replace").strip()
 
     def __exit__(self, *_error) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
         os.close(self._outer)

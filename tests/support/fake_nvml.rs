@@ -427,6 +427,20 @@ pub unsafe extern "C" fn nvmlSystemGetDriverVersion(out: *mut c_char, length: c_
     done
 }
 
+/// For the monitors that trainmon is measured beside, as the next one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion(version: *mut c_uint) -> Return {
+    // SAFETY: NVML's callers pass a place for the number.
+    unsafe { *version = 13_000 };
+    SUCCESS
+}
+
+/// A card of a data centre has no fan of its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetFanSpeed(_device: Handle, _percent: *mut c_uint) -> Return {
+    NOT_SUPPORTED
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetCount_v2(count: *mut c_uint) -> Return {
     let mut library = LIBRARY.lock().unwrap();
@@ -485,6 +499,16 @@ macro_rules! numbers {
 
 numbers! {
     nvmlDeviceGetMinorNumber() = |call| call.index as u64;
+    // These trainmon does not ask: they are for the monitors that it is measured beside.
+    nvmlDeviceGetIndex() = |call| call.index as u64;
+    nvmlDeviceGetPowerManagementLimit() = |call| call.state.power_limit_mw;
+    nvmlDeviceGetPerformanceState() = |_| 0;
+    nvmlDeviceGetPersistenceMode() = |_| 1;
+    nvmlDeviceGetDisplayActive() = |_| 0;
+    nvmlDeviceGetDisplayMode() = |_| 0;
+    nvmlDeviceGetComputeMode() = |_| 0;
+    nvmlDeviceIsMigDeviceHandle() = |_| 0;
+    nvmlDeviceGetMaxMigDeviceCount() = |_| 0;
     nvmlDeviceGetPowerUsage() = |call| call.state.power_mw(call.powered);
     nvmlDeviceGetEnforcedPowerLimit() = |call| call.state.power_limit_mw;
     nvmlDeviceGetCurrPcieLinkGeneration() = |_| 3;

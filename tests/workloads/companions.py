@@ -26,8 +26,8 @@ PIPE_BYTES_S = 6_000_000
 SPINNERS_PER_CORE = 2
 #: Reads that another job on the disk has under way.
 DISK_READERS = 2
-#: Idle processes of a crowd.
-CROWD = 300
+#: Idle processes of a crowd, and of a big one.
+CROWD, BIG_CROWD = 300, 3000
 #: What the server of metrics takes for each post, and the feature store for each question; what the store sends.
 METRICS_S, FEATURES_S, FEATURES_BYTES = 0.04, 0.025, 4096
 #: The collector of output takes so many bytes, and rests so long.
@@ -120,17 +120,21 @@ def sleeper(_place: str) -> None:
     threading.Event().wait()
 
 
-def crowd(_place: str) -> None:
-    """Three hundred processes that only exist."""
+def crowd(_place: str, count: int = CROWD) -> None:
+    """Processes that only exist."""
     from launch import die_with_parent
 
     parent = os.getpid()
-    for _ in range(CROWD):
+    for _ in range(count):
         if os.fork() == 0:
             die_with_parent(parent)
             threading.Event().wait()
-    print(CROWD, flush=True)
+    print(count, flush=True)
     threading.Event().wait()
+
+
+def big_crowd(place: str) -> None:
+    crowd(place, BIG_CROWD)
 
 
 def metrics_server(_place: str) -> None:
@@ -218,6 +222,7 @@ ROLES = {
     "journal-holder": journal_holder,
     "index-builder": index_builder,
     "crowd": crowd,
+    "big-crowd": big_crowd,
     "slow-server": slow_server,
     "fifo-writer": fifo_writer,
     "web-client": web_client,
