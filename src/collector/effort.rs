@@ -20,7 +20,7 @@ pub enum Demand {
     /// A rest of four seconds in between: a run of py-spy costs 25 to 60 ms of CPU, so one in five seconds is about 1 % of a
     /// core.
     Seldom,
-    /// A rest of fourteen seconds in between, of a minute's stacks still four; and fewer rounds of the sampler.
+    /// A rest of 29 seconds in between, of two minutes' stacks still four; and fewer rounds of the sampler.
     Rarely,
 }
 
@@ -33,13 +33,18 @@ impl Demand {
             Self::Often => 0,
             Self::NowAndThen => 2,
             Self::Seldom => 4,
-            Self::Rarely => 14,
+            Self::Rarely => 29,
         })
+    }
+
+    /// Whether little is asked for: what is looked up now and then is looked up more seldom.
+    pub(super) fn is_sparing(self) -> bool {
+        self == Self::Rarely
     }
 
     /// Mean time between two rounds of the sampler.
     pub(super) fn round(self) -> Duration {
-        if self == Self::Rarely { SLOW_ROUND } else { ROUND }
+        if self.is_sparing() { SLOW_ROUND } else { ROUND }
     }
 }
 

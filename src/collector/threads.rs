@@ -44,7 +44,8 @@ pub(super) fn start(
     let (storage_asked, storage_asks) = sync_channel(1);
     let (of_gpu, of_storage, of_job) = (shared(), shared(), shared());
     spawn("tm-gpu", move || watch_gpus(&of_gpu.0, &of_gpu.1, &gpu_asks))?;
-    spawn("tm-storage", move || watch_storage(&of_storage.0, &of_storage.1, &storage_asks))?;
+    let wanted = Arc::clone(effort);
+    spawn("tm-storage", move || watch_storage(&of_storage.0, &of_storage.1, &storage_asks, &wanted))?;
     let stacks = match stacks::switched_off(&options) {
         Some(status) => {
             latest.values().stacks.status = status;
@@ -123,6 +124,7 @@ fn watch_job(
                 values.host.answer(host_sample, tick, now_ns);
             });
             sampler.follow(job.sampler_plan());
+            sampler.set_sparing(effort.get().is_sparing());
             tick += 1;
             if !alive {
                 break;
@@ -165,7 +167,7 @@ fn watch_gpus(options: &Options, latest: &Latest, asks: &Receiver<u64>) {
     }
 }
 
-fn watch_storage(options: &Options, latest: &Latest, asks: &Receiver<u64>) {
+fn watch_storage(options: &Options, latest: &Latest, asks: &Receiver<u64>, effort: &Effort) {
     let mut reader = StorageReader::new(&options.roots);
     while let Ok(tick) = asks.recv() {
         let now_ns = clock::monotonic_ns();
@@ -174,7 +176,8 @@ fn watch_storage(options: &Options, latest: &Latest, asks: &Receiver<u64>) {
             values.storage.begin(now_ns);
             values.pids()
         };
-        let answer = reader.read(now_ns, &pids).map_err(|error| unreadable("/proc/diskstats", &error));
+        let sparing = effort.get().is_sparing();
+        let answer = reader.read(now_ns, &pids, sparing).map_err(|error| unreadable("/proc/diskstats", &error));
         latest.write(|values| values.storage.answer(answer, tick, clock::monotonic_ns()));
     }
 }

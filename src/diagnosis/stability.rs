@@ -33,9 +33,9 @@ const LONGEST_S: f64 = 60.0;
 /// A loop that goes by turns of the device is judged by so many of them.
 const TURNS: f64 = 2.0;
 /// Stacks reach back this far, seconds: they are taken seldom while nothing changes.
-const STACKS_S: f64 = 60.0;
+const STACKS_S: f64 = 120.0;
 /// Frames that ended longer ago than this are not looked at, seconds: the longest of these.
-pub const LOOK_BACK_S: f64 = 60.0;
+pub const LOOK_BACK_S: f64 = 120.0;
 /// Those of the short window; where there are none so new, the newest of each process.
 const SHORT_STACKS_S: f64 = 6.0;
 /// Shortest stretch that gives a verdict, seconds: 120 samples, a share of 0.3 is known to within 4 points.
@@ -186,7 +186,9 @@ impl Diagnosis {
         let long = Features::of(&long_frames, &stacks, only);
         // Steps longer than the windows need longer windows.
         let stretch = long.steps.quantile_ms(0.95).map_or(0.0, |ms| ms / 1000.0 * STEPS);
-        let turn_s = rhythm::turn_s(recent.clone()).filter(|turn| *turn > stretch);
+        let is_recent =
+            |frame: &&Frame| last.monotonic_ns.saturating_sub(frame.monotonic_ns) as f64 <= LONGEST_S * 1e9;
+        let turn_s = rhythm::turn_s(recent.clone().filter(is_recent)).filter(|turn| *turn > stretch);
         let (long, short_s) = if let Some(turn_s) = turn_s {
             // Whole turns, whatever the verdict was meanwhile: their halves are no regimes.
             self.regime_ns = 0;

@@ -99,6 +99,32 @@ fn loading_in_process() {
 }
 
 #[test]
+fn the_sampler_of_the_loader_is_work_of_the_loop() {
+    let stack = [
+        "/home/me/data.py:48 Buckets._pick",
+        "/home/me/data.py:63 Buckets.__iter__",
+        "T/utils/data/dataloader.py:715 _BaseDataLoaderIter._next_index",
+        "T/utils/data/dataloader.py:1541 _MultiProcessingDataLoaderIter._try_put_index",
+        "T/utils/data/dataloader.py:725 _BaseDataLoaderIter.__next__",
+        "/home/me/train.py:30 main",
+    ];
+    assert_eq!(trainer(&stack), Activity::Python, "not taking a batch over, nor waiting for one");
+    let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Trainer, None);
+    assert_eq!(stacks.places[0].function.as_ref(), "Buckets._pick");
+}
+
+#[test]
+fn stored_arrays_are_read_or_saved() {
+    let helper = "T/serialization.py:595 _is_meta_location";
+    let load = [helper, "T/serialization.py:2252 _load", "T/serialization.py:1606 load", "/home/me/train.py:30 main"];
+    assert_eq!(trainer(&load), Activity::Load, "a loop that does it reads its data");
+    let save = [helper, "T/serialization.py:900 _save", "T/serialization.py:820 save", "/home/me/train.py:30 main"];
+    assert_eq!(trainer(&save), Activity::Checkpoint);
+    // Other things are read for other reasons.
+    assert_eq!(trainer(&["P/http/client.py:9 read", "/home/me/train.py:30 main"]), Activity::Python);
+}
+
+#[test]
 fn steps_of_the_loop() {
     let closure = [
         "/home/me/model.py:9 Net.forward",

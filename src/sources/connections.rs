@@ -30,6 +30,8 @@ use sockets::Sockets;
 /// The open ends of a process are listed anew after this many ticks; earlier where something is waited on whose other end
 /// is not known.
 const LIST_EVERY: u64 = 10;
+/// … and after so many where little is asked for.
+const LIST_SELDOM: u64 = 30;
 /// Most processes whose ends are listed in one tick; the rest follow in the next.
 const MOST_LISTS: usize = 48;
 /// No more processes are listed in a tick once so many descriptors were looked at: some 2 µs each.
@@ -95,6 +97,7 @@ pub struct Connections {
     /// Who held a lock that was waited for, and when it was seen last.
     holders: BTreeMap<u32, u64>,
     tick: u64,
+    sparing: bool,
 }
 
 impl Connections {
@@ -102,6 +105,11 @@ impl Connections {
     #[must_use]
     pub fn new(proc_root: &Path) -> Self {
         Self { proc_root: proc_root.to_path_buf(), sockets: Sockets::new(proc_root), ..Self::default() }
+    }
+
+    /// Whether little is asked for: descriptors are then listed more seldom.
+    pub fn set_sparing(&mut self, sparing: bool) {
+        self.sparing = sparing;
     }
 
     /// A round of the sampler begins, at this time in microseconds.
@@ -256,12 +264,13 @@ impl Connections {
         // A pipe that was made since the last listing, where nobody writes into those that are known.
         let mut readers = std::mem::take(&mut self.pipe_readers);
         readers.retain(|pid| !self.reads_from_another(*pid));
+        let every = if self.sparing { LIST_SELDOM } else { LIST_EVERY };
         let mut due: Vec<(u64, u32)> = processes
             .iter()
             .map(|pid| (self.ends.get(pid).map_or(0, |ends| ends.listed), *pid))
             .filter(|(listed, pid)| {
                 let unknown = unknown || readers.contains(pid);
-                *listed == 0 || self.tick.saturating_sub(*listed) >= LIST_EVERY || unknown && listed + 1 < self.tick
+                *listed == 0 || self.tick.saturating_sub(*listed) >= every || unknown && listed + 1 < self.tick
             })
             .collect();
         // Those that were listed longest ago first, so that each has its turn.

@@ -33,6 +33,8 @@ const SETTLED_NS: u64 = 30 * SECOND;
 /// Then descriptors are looked at, and mappings read, no more often than this.
 const SETTLED_DESCRIPTORS_EVERY_NS: u64 = 3 * SECOND - SECOND / 10;
 const SETTLED_MAPPINGS_EVERY_NS: u64 = 10 * SECOND;
+/// … and so many times that where little is asked for: files are remembered for longer.
+const SPARING: u64 = 5;
 /// Mountinfo is read again after this long, or at a mount that it does not have.
 const MOUNTINFO_EVERY_NS: u64 = 30 * SECOND;
 /// But not more often than this.
@@ -117,7 +119,8 @@ impl DataMounts {
     }
 
     /// Looks at the descriptors and mappings of `pids` where that is due.
-    pub fn scan(&mut self, now_ns: u64, pids: &[u32]) {
+    /// More seldom where little is asked for (`sparing`).
+    pub fn scan(&mut self, now_ns: u64, pids: &[u32], sparing: bool) {
         let pids = pids.get(..MOST_PROCESSES).unwrap_or(pids);
         if pids.is_empty() {
             return;
@@ -126,10 +129,15 @@ impl DataMounts {
         if first {
             self.settled_ns = now_ns.saturating_add(SETTLED_NS);
         }
+        let settled = now_ns >= self.settled_ns;
+        let longer = if sparing { SPARING } else { 1 };
         let every =
-            |early: u64, settled: u64| now_ns.saturating_add(if now_ns < self.settled_ns { early } else { settled });
+            |early: u64, late: u64| now_ns.saturating_add(if settled { late.saturating_mul(longer) } else { early });
         let descriptors_next_ns = every(DESCRIPTORS_EVERY_NS, SETTLED_DESCRIPTORS_EVERY_NS);
         let mappings_next_ns = every(MAPPINGS_EVERY_NS, SETTLED_MAPPINGS_EVERY_NS);
+        // Soon where much is asked for again.
+        self.descriptors_due_ns = self.descriptors_due_ns.min(descriptors_next_ns);
+        self.mappings_due_ns = self.mappings_due_ns.min(mappings_next_ns);
         if now_ns >= self.descriptors_due_ns || first {
             self.descriptors_due_ns = descriptors_next_ns;
             // The first scan is complete; later ones take turns.

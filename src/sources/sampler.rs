@@ -19,12 +19,13 @@ use crate::sample::{
 };
 use task::{Seen, Task};
 
-/// The feeders' counters are read in every so many rounds.
-const FEEDERS_EVERY: u64 = 2;
+/// The feeders' counters are read in every so many rounds, and so seldom where little is asked for.
+const FEEDERS_EVERY: (u64, u64) = (2, 4);
 /// With more feeders than this their counters are not read more often than that.
 const MOST_FEEDERS_EVERY_ROUND: usize = 16;
-/// The workers are sampled in every so many rounds.
-const WORKERS_EVERY: u64 = 3;
+/// Everything else than the loop's process is sampled in every so many rounds, and so seldom where little is asked for: of
+/// 20 rounds a second in one, a minute of them still tells a share to within 4 points.
+const EVERYTHING_EVERY: (u64, u64) = (3, 8);
 /// Bytes written by the main thread are read in every so many rounds.
 const WRITTEN_EVERY: u64 = 4;
 /// Most workers that one round goes through; more are taken in turns.
@@ -85,6 +86,7 @@ pub struct Sampler {
     plan: SamplerPlan,
     processes: Vec<Process>,
     rounds: u64,
+    sparing: bool,
     next_worker: usize,
     /// Of the current tick.
     began_us: u64,
@@ -156,15 +158,16 @@ impl Process {
         Self { plan, threads, feeders, main_io, memory, awaited, fed: Vec::new(), written: Vec::new() }
     }
 
-    /// Samples a trainer in one round; `rounds` counts them. With `connections` all threads of the plan are sampled, and
+    /// Samples a trainer in one round; `rounds` counts them, and whether little is asked for. With `connections` all threads of the plan are sampled, and
     /// what they wait on is looked up.
     fn sample_trainer(
         &mut self,
         round: u32,
-        rounds: u64,
+        rounds: (u64, bool),
         mut connections: Option<&mut Connections>,
         seen: &mut Seen,
     ) {
+        let (rounds, sparing) = rounds;
         let pid = self.plan.id.pid;
         let mut main = Observation::default();
         let mut helper_runs = false;
@@ -198,7 +201,7 @@ impl Process {
         // Fetching a batch ends when the next index is handed out: the count is read while that is awaited.
         let (waits, runs) = (may_wait_for_a_batch(&main), main.state == Some('R'));
         let often = (waits || runs && self.awaited.is_some()) && self.feeders.len() <= MOST_FEEDERS_EVERY_ROUND;
-        let due = often || rounds.is_multiple_of(FEEDERS_EVERY);
+        let due = often || rounds.is_multiple_of(of_pace(FEEDERS_EVERY, sparing));
         let count = if due { self.fed_now() } else { None };
         self.fed.extend(count.map(|count| (round, count)));
         self.awaited = count.filter(|count| waits || runs && self.awaited == Some(*count));
@@ -245,6 +248,13 @@ impl Sampler {
         Self { proc_root: proc_root.to_path_buf(), connections: Connections::new(proc_root), ..Self::default() }
     }
 
+    /// Whether little is asked for, because a verdict has stood for long: everything but the loop's own process is then looked
+    /// at more seldom. To be called right after [`Self::take`].
+    pub fn set_sparing(&mut self, sparing: bool) {
+        self.sparing = sparing;
+        self.connections.set_sparing(sparing);
+    }
+
     /// Takes a new plan, keeping the descriptors of whatever stays. To be called right after [`Self::take`].
     pub fn follow(&mut self, plan: SamplerPlan) {
         if plan == self.plan {
@@ -270,12 +280,12 @@ impl Sampler {
         }
         self.gaps_us.push(u32::try_from(now_us.saturating_sub(self.last_us)).unwrap_or(u32::MAX));
         self.last_us = now_us;
-        let everything = self.rounds.is_multiple_of(WORKERS_EVERY);
+        let everything = self.rounds.is_multiple_of(of_pace(EVERYTHING_EVERY, self.sparing));
         self.connections.begin_round(now_us);
         self.followed = self.followed.or(everything.then_some(round));
         for process in self.processes.iter_mut().filter(|process| process.plan.role == ProcessRole::Trainer) {
             let connections = Some(&mut self.connections).filter(|_| everything);
-            process.sample_trainer(round, self.rounds, connections, &mut self.seen);
+            process.sample_trainer(round, (self.rounds, self.sparing), connections, &mut self.seen);
         }
         if everything {
             self.sample_others(round);
@@ -313,18 +323,54 @@ impl Sampler {
     /// Everything that was seen since the last call.
     pub fn take(&mut self) -> SamplerSample {
         let rounds = u32::try_from(self.gaps_us.len()).unwrap_or(u32::MAX);
+        let every = u32::try_from(of_pace(EVERYTHING_EVERY, self.sparing)).unwrap_or(1);
         SamplerSample {
             machine: Machine::OWN,
             syscall: if self.plan.no_syscall { Access::Denied } else { Access::Ok },
             began_ns: self.began_us * 1000,
             gaps_us: std::mem::take(&mut self.gaps_us),
-            followed: self.followed.take().map(|first| (first, u32::try_from(WORKERS_EVERY).unwrap_or(1))),
+            followed: self.followed.take().map(|first| (first, every)),
             processes: self.processes.iter_mut().map(|process| process.take(rounds)).collect(),
             seen: std::mem::take(&mut self.seen.table),
         }
     }
 }
 
+/// Of two numbers of rounds, the usual one or the one for where little is asked for.
+fn of_pace((usual, seldom): (u64, u64), sparing: bool) -> u64 {
+    if sparing { seldom } else { usual }
+}
+
 fn io_counters(file: &KeptFile) -> Option<IoCounters> {
     task_files::io(file.read_line(&mut [0_u8; 256]).ok()?)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_do_is_sampled_more_seldom_where_little_is_asked_for() {
+        let own = std::process::id();
+        let process = |role| ProcessPlan {
+            id: ProcessId { pid: own, start_ticks: 1 },
+            role,
+            threads: vec![ThreadPlan::new(own, ThreadRole::Main)],
+            ..ProcessPlan::default()
+        };
+        let mut sampler = Sampler::new(Path::new("/proc"));
+        let processes = vec![process(ProcessRole::Worker)];
+        sampler.follow(SamplerPlan { no_syscall: false, processes });
+        let mut tick = |sparing| {
+            sampler.set_sparing(sparing);
+            (0..48).for_each(|round| sampler.round(round * 20_000_000));
+            let taken = sampler.take();
+            let followed: Vec<u32> = taken.followed_rounds().collect();
+            let sampled = taken.processes.first().unwrap().threads.first().unwrap().rounds.clone();
+            assert_eq!(sampled, followed, "the rounds that are named are those in which everything was sampled");
+            followed.len()
+        };
+        assert_eq!([tick(false), tick(true), tick(false)], [16, 6, 16]);
+    }
 }

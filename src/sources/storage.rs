@@ -39,15 +39,15 @@ impl StorageReader {
     }
 
     /// Reads the devices, and looks at the files of `pids` (the job; the most telling first, at most 64 are looked at)
-    /// where that is due. `now_ns` is CLOCK_MONOTONIC.
+    /// where that is due, more seldom where little is asked for (`sparing`). `now_ns` is CLOCK_MONOTONIC.
     ///
     /// Neither mounts nor files are opened or asked for anything, so a server that does not answer cannot hang it.
     ///
     /// # Errors
     /// Where diskstats is there but cannot be read. Where it is not there (some sandboxes), there are no devices.
-    pub fn read(&mut self, now_ns: u64, pids: &[u32]) -> io::Result<StorageSample> {
+    pub fn read(&mut self, now_ns: u64, pids: &[u32], sparing: bool) -> io::Result<StorageSample> {
         let devices = self.devices()?;
-        self.data.scan(now_ns, pids);
+        self.data.scan(now_ns, pids, sparing);
         let mut mounts = self.data.data_mounts();
         if let Some(mounts) = &mut mounts {
             self.add_nfs(mounts, pids);

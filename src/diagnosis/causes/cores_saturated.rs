@@ -15,6 +15,8 @@ pub(super) const CAUSE: Spec = Spec {
         SHORT_OF_CPU,
         "the allowed CPUs are in use `cores_full`, or the workers queue at least `run_delay` of their runnable time",
         "other processes use less than `neighbour`, and there are fewer than `too_many_workers`",
+        "or processes of the job fill them in bursts: `oversubscribed` threads are active, and what the loop loses is mostly \
+         queueing",
         "without a device in use and workers: `oversubscribed` threads are active, fewer than `own_threads` in each process",
     ],
     judge: |case| {
@@ -23,10 +25,12 @@ pub(super) const CAUSE: Spec = Spec {
         let saturated = match case.loss {
             Loss::Workers(_) => true,
             // Full cores are what training on the CPU looks like, but not with many processes.
+            // Processes that all want a CPU at the same moment fill them in bursts.
+            _ if crowd == Some(Crowd::Processes) && queueing.mostly => true,
             _ => queueing.full && (case.window.gpu.is_some() || crowd.is_some()),
         };
         let judgement = saturated.then(|| Judgement::of(Cause::CoresSaturated, queueing.confidence))?;
-        let more = crowd == Some(Crowd::Processes) && case.slow_workers().is_none();
+        let more = crowd == Some(Crowd::Processes) && !queueing.of_workers;
         Some(if more { judgement.meaning(MORE_PROCESSES) } else { judgement })
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME, MAIN_WAIT],

@@ -8,6 +8,8 @@ thresholds! {
     BY_READS = 0.85, "of the confidence", "without stacks the loop's own work cannot be told from loading";
     ON_ONE_CPU = 0.60, "confidence", "a small model that trains on the CPU looks much the same";
     TRAINING_INSTEAD = 0.40, "confidence", "nothing but the CPU is in use";
+    DISK_TOO = 0.30, "share of the wait", "a part that a faster source would take away is worth a word";
+    SHARED = 0.80, "of the confidence", "what the loop does for a batch and its wait for the disk are both to blame, and faults cost work too";
     NOT_FOLLOWED = 0.60, "of the confidence", "whom the loop waits for most of the time could not be seen, and it may be no loading";
 }
 
@@ -21,14 +23,17 @@ pub(super) const CAUSE: Spec = Spec {
         "without stacks: the main thread waits for a disk, a pipe or a socket, or reads at least `inline_read` in \
          `mostly_reading`, while the device idles at least `dry`",
         "or the loop waits for threads of its own process, which compute more than they wait for what they read",
-        "less sure where at least `larger_half` of the wait leads to somebody who could not be followed",
+        "less sure where at least `larger_half` of the wait leads to somebody who could not be followed, or `disk_too` of \
+         it is for the disk",
     ],
     judge: |case| {
         let by_reads = if case.main.stacks.is_some() { 1.0 } else { BY_READS.value };
         match case.loss {
             Loss::InProcess => {
                 let judgement = source::less_sure_of_makers(case, case.of(Cause::InProcessLoading, by_reads));
-                Some(if is_followed(case) { judgement } else { judgement.less_sure(NOT_FOLLOWED, NOT_SEEN) })
+                let judgement =
+                    if is_followed(case) { judgement } else { judgement.less_sure(NOT_FOLLOWED, NOT_SEEN) };
+                Some(with_disk(case, judgement))
             }
             Loss::Dry(_) if reads(case) => Some(case.of(Cause::InProcessLoading, by_reads)),
             Loss::NoDevice if case.computes_on_cpu() && reads(case) && case.trainer_cores() < COMPUTE_THREADS => {
@@ -103,6 +108,18 @@ fn is_followed(case: &Case<'_>) -> bool {
         return true;
     };
     chain.lost(Part::Unknown) < LARGER_HALF.value * case.lost
+}
+
+/// A loop that makes the batches itself waits for the disk in a good part of that.
+fn with_disk(case: &Case<'_>, judgement: Judgement) -> Judgement {
+    let disk = case.main.disk();
+    if case.main.stacks.is_none() || source::makers(case.window).is_some() || disk < DISK_TOO.value * case.lost {
+        return judgement;
+    }
+    let words = format!("the loop itself waits for the disk {} of the time", percent(disk));
+    let judgement = judgement.less_sure(SHARED, "the disk has a part in it");
+    let sure = judgement.confidence * disk / case.lost;
+    judgement.other(Cause::DiskBandwidth, sure, words)
 }
 
 /// No workers, and the trainer reads data all the time. Stacks know better where there are some.

@@ -40,6 +40,10 @@ pub(super) struct Queueing {
     pub crowded: Option<Crowd>,
     /// The allowed CPUs are full.
     pub full: bool,
+    /// More than half of what it takes is queueing.
+    pub mostly: bool,
+    /// It is workers whose queueing counts, not the loop's own.
+    pub of_workers: bool,
 }
 
 /// Whether anybody can be short of anything: whoever is waited for; where nobody is, a main thread that shows it.
@@ -121,8 +125,11 @@ pub(in crate::diagnosis) fn main_queues(case: &Case<'_>) -> Option<f64> {
 /// Whether threads queue, and how surely.
 pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
     let cpu = &case.window.cpu;
-    let workers = case.slow_workers();
-    let wanted = Wanted::of(case);
+    // A loop that loses more to its own queueing than to its workers: they all want a CPU at the same moment, and rest after it.
+    let by_loop = Wanted::by_loop(case);
+    let itself = by_loop.reaches(QUEUES_LONG) && by_loop.queued >= case.lost;
+    let workers = case.slow_workers().filter(|_| !itself);
+    let wanted = if itself { by_loop } else { Wanted::of(case) };
     if workers.is_some_and(|workers| wanted.runnable < workers.io_wait) {
         return None;
     }
@@ -158,7 +165,8 @@ pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
     // Without workers the loop loses no more than what it queues.
     let sure =
         if queues && workers.is_none() { super::case::LOST.at(wanted.queued).min(case.sure) } else { case.sure };
-    Some(Queueing { confidence: sure * QUEUEING.between(strength), neighbours, crowded, full })
+    let (confidence, mostly) = (sure * QUEUEING.between(strength), wanted.is_mostly_queueing());
+    Some(Queueing { confidence, neighbours, crowded, full, mostly, of_workers: workers.is_some() })
 }
 
 /// Others use a good part of the CPUs; under a quota that is smaller than these, only where they leave none free.

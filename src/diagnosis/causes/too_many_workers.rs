@@ -19,7 +19,7 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     judge: |case| {
         let workers = case.slow_workers()?;
-        let queueing = starvation::queueing(case)?;
+        let queueing = starvation::queueing(case).filter(|queueing| queueing.of_workers)?;
         (workers.count as f64 >= TOO_MANY_WORKERS.value * case.window.cpu.usable()).then(|| {
             let words = "the allowed CPUs are full: past this number of workers only cheaper transforms help";
             Judgement::of(Cause::TooManyWorkers, queueing.confidence).other(Cause::CoresSaturated, FULL_TOO, words)

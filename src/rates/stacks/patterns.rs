@@ -16,6 +16,8 @@ pub(super) enum Pattern {
     Is(Activity),
     /// The loader's iterator in the training process.
     LoaderNext,
+    /// torch's iterator asks its sampler which samples the next batch is made of.
+    NextIndex,
     /// torch's `fetch`: the data set and the collate function are called from here.
     Fetch,
     /// The loop of a data worker.
@@ -49,6 +51,7 @@ const LOADER: &[Row] = &[
         "torch/utils/data/dataloader.py",
         "__iter__ _get_iterator __init__ _reset _shutdown_workers __del__",
     ),
+    (Pattern::NextIndex, "torch/utils/data/dataloader.py", "_next_index"),
     (Pattern::LoaderNext, "torch/utils/data/dataloader.py", ""),
     (Pattern::Fetch, "torch/utils/data/_utils/fetch.py", "fetch"),
     (Is(Collate), "torch/utils/data/_utils/collate.py", ""),
@@ -123,10 +126,11 @@ const LOOP: &[Row] = &[
     (Is(Checkpoint), "transformers/trainer_utils.py", "rotate_checkpoints"),
     (
         Is(Checkpoint),
-        "torch/serialization.py, torch/distributed/checkpoint/, accelerate/checkpointing.py, keras/src/saving/, \
-         callbacks/model_checkpoint.py",
+        "torch/distributed/checkpoint/, accelerate/checkpointing.py, keras/src/saving/, callbacks/model_checkpoint.py",
         "",
     ),
+    // Most of its other functions serve loading as well.
+    (Is(Checkpoint), "torch/serialization.py", "save _save _legacy_save"),
     (
         Is(Compile),
         "torch/_dynamo/convert_frame.py, torch/_dynamo/symbolic_convert.py, torch/_dynamo/output_graph.py, \
@@ -164,6 +168,12 @@ pub(super) fn pattern(frame: &StackFrame) -> Pattern {
 /// The function's own name: `Queue.get` → `get`, `f.<locals>.g` → `g`.
 pub(super) fn last_part(function: &str) -> &str {
     function.rsplit('.').next().unwrap_or(function)
+}
+
+/// Whether the frame reads arrays that were stored: unlike other reading, a loop that does it at each step reads its data.
+pub(super) fn reads_stored_arrays(frame: &StackFrame) -> bool {
+    const FILES: &str = "torch/serialization.py, numpy/lib/npyio.py, numpy/lib/_npyio_impl.py, safetensors/";
+    pattern(frame) == Is(Load) && FILES.split(", ").any(|tail| in_file(&frame.file, tail))
 }
 
 /// Whether the path ends with the tail, or lies under it where the tail is a folder.

@@ -2,7 +2,7 @@
 //! data worker are read by different rules, see [`of_trainer`] and [`of_worker`].
 
 use super::activity::Activity;
-use super::patterns::{Pattern, last_part};
+use super::patterns::{Pattern, last_part, reads_stored_arrays};
 use crate::sample::StackFrame;
 use crate::sample::stacks::is_user_code;
 
@@ -22,6 +22,7 @@ impl Seen<'_> {
 /// What a trainer's main thread was doing; `stack` is leaf first.
 ///
 /// Inside the loader the leaf tells waiting from receiving, and a `fetch` in this process means that it loads itself.
+/// The sampler of torch's loader runs in the loop's own thread too: that is the loop's work, whatever the workers do.
 /// Elsewhere the innermost known frame decides: an optimizer of a framework calls the whole step as a closure, so the
 /// outermost would always be the optimizer. A wait of the standard library without any is for somebody that the code does
 /// not name: a future's result, an answer over a pipe, the next event, the end of a child.
@@ -33,6 +34,9 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
     let waits = stack.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait);
     if has(Pattern::Is(Activity::LoaderStart)) {
         return Activity::LoaderStart;
+    }
+    if has(Pattern::NextIndex) {
+        return Activity::Python;
     }
     if has(Pattern::LoaderNext) {
         return if waits { Activity::Waiting } else { Activity::Receiving };
@@ -55,8 +59,10 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
     match known {
         Some(Activity::Report) | None if saves() => Activity::Checkpoint,
         Some(activity) => activity,
-        // Whoever decodes media in the loop itself makes its batches, whatever that is called.
-        None if makes_batches(stack) || has(Pattern::Is(Activity::Decode)) => sample_stage(stack),
+        // Whoever decodes media or reads arrays in the loop itself makes its batches, whatever that is called.
+        None if makes_batches(stack) || has(Pattern::Is(Activity::Decode)) || reads_arrays(stack) => {
+            sample_stage(stack)
+        }
         None if near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function))) => Activity::Sync,
         None if takes => Activity::OtherWait,
         None if near_leaf(stack).any(|seen| copies_to_device(seen.frame)) => Activity::Copy,
@@ -162,6 +168,11 @@ pub(super) fn is_validation(stack: &[Seen<'_>]) -> bool {
             || seen.pattern == Pattern::Validation
             || (seen.is_user() && named_for_validation(last_part(&seen.frame.function)))
     })
+}
+
+/// Stored arrays are read, and a function of torch's or NumPy's does it.
+fn reads_arrays(stack: &[Seen<'_>]) -> bool {
+    stack.iter().any(|seen| reads_stored_arrays(seen.frame))
 }
 
 /// A loader of the user's own in the training process. Iterators and data sets are called through

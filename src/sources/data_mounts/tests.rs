@@ -73,7 +73,7 @@ fn files_are_placed_by_mount_id_and_by_path() {
     );
     let mut mounts = DataMounts::new(&tree.roots());
     assert_eq!(mounts.data_mounts(), None);
-    mounts.scan(SECOND, &[7]);
+    mounts.scan(SECOND, &[7], false);
     let expected = [("/mnt/data", 3), ("/", 1), ("/dev/shm", 1)];
     assert_eq!(points(&mounts), expected.map(|(point, files)| (point.to_owned(), files)));
     let kinds: Vec<_> = mounts.data_mounts().unwrap().iter().map(|mount| mount.kind).collect();
@@ -87,7 +87,7 @@ fn each_container_has_its_own_mounts() {
     tree.process(7, MOUNTINFO, &[("/mnt/data/a.tar", "0100000", 40)], "");
     tree.process(8, inside, &[("/mnt/data/b.tar", "0100000", 91)], "");
     let mut mounts = DataMounts::new(&tree.roots());
-    mounts.scan(SECOND, &[7, 8]);
+    mounts.scan(SECOND, &[7, 8], false);
     let mut types: Vec<_> = mounts.data_mounts().unwrap().iter().map(|mount| mount.fs_type.to_string()).collect();
     types.sort();
     assert_eq!(types, ["nfs4", "xfs"]);
@@ -98,17 +98,38 @@ fn briefly_open_files_count_for_a_minute() {
     let tree = Tree::new();
     tree.process(7, MOUNTINFO, &[("/mnt/data/a.tar", "0100000", 40)], "");
     let mut mounts = DataMounts::new(&tree.roots());
-    mounts.scan(SECOND, &[7]);
+    mounts.scan(SECOND, &[7], false);
     tree.process(7, MOUNTINFO, &[("/mnt/data/b.tar", "0100000", 40)], "");
-    mounts.scan(SECOND * 3 / 2, &[7]);
+    mounts.scan(SECOND * 3 / 2, &[7], false);
     assert_eq!(points(&mounts), [("/mnt/data".to_owned(), 1)], "not due yet");
-    mounts.scan(SECOND * 2, &[7]);
+    mounts.scan(SECOND * 2, &[7], false);
     assert_eq!(points(&mounts), [("/mnt/data".to_owned(), 2)]);
     tree.process(7, MOUNTINFO, &[], "");
-    mounts.scan(SECOND * 30, &[7]);
+    mounts.scan(SECOND * 30, &[7], false);
     assert_eq!(points(&mounts), [("/mnt/data".to_owned(), 2)]);
-    mounts.scan(SECOND * 70, &[7]);
+    mounts.scan(SECOND * 70, &[7], false);
     assert_eq!(points(&mounts), []);
+}
+
+#[test]
+fn where_little_is_asked_for_files_are_looked_at_more_seldom() {
+    let tree = Tree::new();
+    let mut mounts = DataMounts::new(&tree.roots());
+    // Something new in each second: in which of them is it seen?
+    let mut seen = |seconds: std::ops::Range<u64>, sparing| {
+        let looks = seconds.filter(|second| {
+            let name = format!("/mnt/data/{second}.tar");
+            tree.process(7, MOUNTINFO, &[(&name, "0100000", 40)], "");
+            mounts.scan(SECOND * second, &[7], sparing);
+            mounts.files.values().any(|file| file.until_ns == SECOND * second + OPEN_REMEMBERED_NS)
+        });
+        looks.count()
+    };
+    assert_eq!(seen(1..31, true), 30, "a young job is looked at as often");
+    seen(31..90, false);
+    let [usual, seldom] = [seen(90..150, false), seen(150..210, true)];
+    assert!(usual >= 19 && (4..=5).contains(&seldom), "{usual} {seldom}");
+    assert!(seen(210..213, false) >= 1, "soon where much is asked for again");
 }
 
 #[test]
@@ -122,7 +143,7 @@ fn some_files_are_named_for_as_long_as_they_are_remembered() {
     };
     let mut mounts = DataMounts::new(&tree.roots());
     let mut named = |second: u64| {
-        mounts.scan(SECOND * second, &[7]);
+        mounts.scan(SECOND * second, &[7], false);
         let mut found = mounts.data_mounts().unwrap();
         assert!(found.len() <= 1, "{found:?}");
         found.pop().map(|mount| (mount.files, mount.examples)).unwrap_or_default()
@@ -148,7 +169,7 @@ fn memory_stays_bounded() {
     tree.process(7, MOUNTINFO, &[], &maps);
     let mut mounts = DataMounts::new(&tree.roots());
     for second in 1..20 {
-        mounts.scan(SECOND * second, &[7]);
+        mounts.scan(SECOND * second, &[7], false);
     }
     assert_eq!(mounts.files.len(), MOST_FILES);
     // Thousands of mounts cannot pile up either.
@@ -163,9 +184,9 @@ fn an_ended_process_keeps_what_was_seen() {
     let tree = Tree::new();
     tree.process(7, MOUNTINFO, &[("/mnt/data/a.tar", "0100000", 40)], "");
     let mut mounts = DataMounts::new(&tree.roots());
-    mounts.scan(SECOND, &[7]);
+    mounts.scan(SECOND, &[7], false);
     fs::remove_dir_all(tree.folder.path().join("proc/7")).unwrap();
-    mounts.scan(SECOND * 3, &[7]);
+    mounts.scan(SECOND * 3, &[7], false);
     assert_eq!(points(&mounts), [("/mnt/data".to_owned(), 1)]);
 }
 
@@ -183,7 +204,7 @@ fn without_rights_mounts_are_unknown() {
         let nobody = rustix::fs::Uid::from_raw(65534);
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).ok()?;
         let mut mounts = DataMounts::new(&Roots::default());
-        mounts.scan(SECOND, &[1]);
+        mounts.scan(SECOND, &[1], false);
         Some(mounts)
     })
     .join()
@@ -201,7 +222,7 @@ fn a_file_of_this_process_is_found_on_its_mount() {
     fs::write(&path, "data").unwrap();
     let file = fs::File::open(&path).unwrap();
     let mut mounts = DataMounts::new(&Roots::default());
-    mounts.scan(SECOND, &[std::process::id()]);
+    mounts.scan(SECOND, &[std::process::id()], false);
     let found = mounts.data_mounts().unwrap();
     assert!(
         found.iter().any(|mount| path.starts_with(Path::new(&*mount.mount_point)) && mount.files > 0),

@@ -34,7 +34,7 @@ fn devices_mounts_and_nfs_counters_of_a_tree() {
     fs::write(process.join("mountstats"), MOUNTSTATS).unwrap();
     let mut reader = StorageReader::new(&roots);
     for round in 1..4 {
-        let sample = reader.read(SECOND * round, &[7]).unwrap();
+        let sample = reader.read(SECOND * round, &[7], false).unwrap();
         let names: Vec<_> = sample.devices.iter().map(|device| (&*device.name, &*device.whole)).collect();
         assert_eq!(names, [("sda", "sda"), ("sda1", "sda")]);
         let mounts = sample.mounts.unwrap();
@@ -56,12 +56,12 @@ fn a_device_that_appears_gets_its_own_name() {
     let folder = tempfile::tempdir().unwrap();
     let roots = Roots { proc: folder.path().to_path_buf(), sys: folder.path().join("sys") };
     let mut reader = StorageReader::new(&roots);
-    assert_eq!(reader.read(0, &[]).unwrap().devices, []);
+    assert_eq!(reader.read(0, &[], false).unwrap().devices, []);
     let mut reader = StorageReader::new(&roots);
     for names in [&["sda", "sdc"][..], &["sda", "sdb", "sdc"], &["sdb"]] {
         let lines: String = names.iter().map(|name| format!("8 0 {name} 1 0 8 1 0 0 0 0 0 1 1\n")).collect();
         fs::write(roots.proc.join("diskstats"), lines).unwrap();
-        let sample = reader.read(0, &[]).unwrap();
+        let sample = reader.read(0, &[], false).unwrap();
         assert_eq!(sample.devices.iter().map(|device| &*device.name).collect::<Vec<_>>(), names);
         assert_eq!(sample.mounts, None);
     }
@@ -70,7 +70,7 @@ fn a_device_that_appears_gets_its_own_name() {
 #[test]
 fn this_machine() {
     let mut reader = StorageReader::new(&Roots::default());
-    let sample = reader.read(SECOND, &[std::process::id()]).unwrap();
+    let sample = reader.read(SECOND, &[std::process::id()], false).unwrap();
     assert!(sample.devices.iter().all(|device| !device.name.starts_with("zram")));
     for device in &sample.devices {
         assert!(device.name.starts_with(&*device.whole) || device.whole.contains('!'), "{device:?}");
@@ -90,7 +90,7 @@ fn cost_of_a_storage_read() {
     let mut reader = StorageReader::new(&Roots::default());
     let mut timed = |now_ns: u64| {
         let start = std::time::Instant::now();
-        let sample = reader.read(now_ns, &pids).unwrap();
+        let sample = reader.read(now_ns, &pids, false).unwrap();
         (start.elapsed().as_secs_f64() * 1e6, sample)
     };
     let (first, sample) = timed(SECOND);
