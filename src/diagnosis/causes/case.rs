@@ -207,12 +207,15 @@ impl<'a> Case<'a> {
     /// The device, where it idles for what the host does: not where the loop waits most of the time, or most of the device's
     /// idle time, for something that could not be told. That is then to be found first.
     pub fn device_idle_by_host(&self) -> Option<&'a Device> {
-        let shares = &self.main.shares;
-        self.device_kept_idle().filter(|gpu| {
-            // The idle time was split before stacks had their say.
-            let untold = gpu.idle.while_other.min(shares.other);
-            shares.other < LARGER_HALF.value && untold < LARGER_HALF.value * gpu.idle.total
-        })
+        let other = self.main.shares.other;
+        self.device_kept_idle()
+            .filter(|gpu| other < LARGER_HALF.value && self.untold(gpu) < LARGER_HALF.value * gpu.idle.total)
+    }
+
+    /// Share of the time that the device idles while the loop waits for something that could not be told. The idle time was split
+    /// before stacks had their say.
+    pub fn untold(&self, gpu: &Device) -> f64 {
+        gpu.idle.while_other.min(self.main.shares.other)
     }
 
     /// No device is in use, and the main thread computes.

@@ -155,7 +155,7 @@ pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
         return None;
     }
     let strength = QUEUEING.part(wanted.share()).max(if full { QUEUES_NOT.value } else { 0.0 });
-    let each = workers.map(|workers| workers.active_threads).or(cpu.threads_each);
+    let each = case.slow_workers().map(|workers| workers.active_threads).or(cpu.threads_each);
     let by = match () {
         () if super::source::makers(case.window).is_some() => Crowd::Makers,
         () if each.is_none_or(|each| each >= OWN_THREADS) => Crowd::Threads,

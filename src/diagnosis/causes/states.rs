@@ -10,7 +10,7 @@ pub(super) const STATES: &[Spec] = &[
         meaning: "nothing costs the loop more than a few percent",
         rule: &[
             "the loop loses less than `lost_wait` to batches and less than `checkpoint` to saving",
-            "the device is idle less than `dry`, or the host neither works nor waits much",
+            "the device is idle less than `dry`, or the host neither works nor waits much, whatever for",
         ],
         signals: &[MAIN_WAIT, DEVICE],
         source: "a device that is idle for so little leaves 1 / (1 - idle) as the most that anything could bring",
