@@ -16,8 +16,9 @@ const READINGS: usize = 32;
 const OLDEST_NS: u64 = 240_000_000_000;
 /// The rate is of the readings since then, nanoseconds: as long as most windows of the diagnosis.
 const RECENT_NS: u64 = 12_000_000_000;
-/// A rate is not shown for longer without a new reading, nanoseconds: a settled job is read every 15 s.
-const HELD_NS: u64 = 40_000_000_000;
+/// A rate is not shown for longer without a new reading, nanoseconds: a settled job with workers is read
+/// every minute.
+const HELD_NS: u64 = 80_000_000_000;
 /// A frame that is there in this part of the readings is there always: a reading may meet a torn stack.
 const ALWAYS: f64 = 0.85;
 /// Readings that are closer together than this show whether the variable rises by ones or in lumps, seconds.
@@ -366,7 +367,7 @@ mod tests {
             variables.take(Some(&StacksSample { windows: Vec::new(), locals: vec![read] }), |_| Some(9));
         }
         assert_eq!(&*variables.steps(TRAINER, 9_000_000_000).unwrap().variable, "step in train (train.py)");
-        assert_eq!(variables.steps(TRAINER, 60_000_000_000), None, "no reading for long");
+        assert_eq!(variables.steps(TRAINER, 100_000_000_000), None, "no reading for long");
         variables.retain(|_| false);
         assert_eq!(variables.steps(TRAINER, 9_000_000_000), None);
     }

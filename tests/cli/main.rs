@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod bad_input;
+mod cost;
 #[path = "../support/process.rs"]
 mod process;
 mod stacks;

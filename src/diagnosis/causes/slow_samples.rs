@@ -20,10 +20,13 @@ pub(super) const CAUSE: Spec = Spec {
         "the longest wait lasts `long_wait` and more",
         "the workers are idle at least `workers_idle` of their time in between; or such waits come back after the same \
          number of batches, more than there are workers, and make at least `of_all_waits` of the waiting",
+        "not where the stacks show that handing batches over takes long",
     ],
     judge: |case| {
         let workers = case.slow_workers()?;
-        if let Some(period) = by_period(case) {
+        // A thread that sends all the time sends in lumps.
+        let sends = hand_over::is_seen(case, workers);
+        if let Some(period) = by_period(case).filter(|_| !sends) {
             return Some(case.of(Cause::SlowSamples, SEEN_AGAIN).meaning(words(period.every, workers)));
         }
         if workers.idle < WORKERS_IDLE || workers.count < 2 {
@@ -33,7 +36,7 @@ pub(super) const CAUSE: Spec = Spec {
         let step = case.window.step_without_wait_s().unwrap_or(f64::INFINITY);
         // A long wait now and then, with idle workers in between: single batches are slow, not all of them.
         let slow = workers.active() > SOME_WORK && longest >= LONG_WAIT.value * step;
-        (slow && !hand_over::is_seen(case, workers)).then(|| case.of(Cause::SlowSamples, FEW_SEEN))
+        (slow && !sends).then(|| case.of(Cause::SlowSamples, FEW_SEEN))
     },
     signals: &[MAIN_WAIT, WORKER_TIME, STEPS],
     source: "prefetch_factor (2 by default) batches wait for each worker: a batch that takes longer than the queue \

@@ -216,7 +216,7 @@ pub(in crate::rates) struct Recent(VecDeque<(u64, ProcessId, Activities)>);
 
 impl Recent {
     /// Stacks older than this are not asked, nanoseconds: they are taken seldom while nothing changes.
-    const SPAN_NS: u64 = 60_000_000_000;
+    const SPAN_NS: u64 = 120_000_000_000;
     /// As many samples, the newest, are asked: shares to within 5 points, and a change is followed within some windows.
     const SAMPLES: u64 = 100;
 
