@@ -2,7 +2,7 @@
 
     cargo build --release --bins --examples
     python tests/peers.py                          each 45 s, once, amid 300 and 3,000 processes: some 20 minutes
-    python tests/peers.py --processes 300 --seconds 120 --runs 3
+    python tests/peers.py --processes 300 --seconds 115       long enough to see what each costs once a verdict has stood
 
 Monitors that are not installed are named with the command that installs them; the others are measured. Without a
 GPU the fake NVML library stands in for all of them.

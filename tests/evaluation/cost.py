@@ -120,8 +120,6 @@ def context_switches(pid: int) -> int:
     return total
 
 
-
-
 def headless(monitor: Monitor, job: Launched, seconds: float, mode: str = "headless", *options: str) -> Cost:
     log = os.path.join(job.folder, "cost.csv")
     arguments = ("--pid", str(job.pid), "--log", log, "--duration", f"{seconds:g}s", *options)

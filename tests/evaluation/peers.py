@@ -145,6 +145,9 @@ def _run(row: Row, monitor: Monitor, job: Launched, seconds: float, place: str) 
         environment, key = environment_of(peer, monitor, place, job.device), peer.key
     with Terminal(command, environment) as terminal:
         found = cost.in_terminal(row.name, terminal, seconds, key)
+        if not row.interactive:
+            # What it prints is no frame.
+            found = dataclasses.replace(found, first_frame_ms=None)
         if found.seconds < 0.8 * seconds:
             row.why_not = f"it ended after {found.seconds:.1f} s: {_one_line(terminal.tail())}"
             return
@@ -179,13 +182,13 @@ def _one_line(text: str) -> str:
 
 def report(rows: list[Row]) -> str:
     """Medians, and what one program costs beside those it is to replace."""
-    head = f"{'program':22}{'processes':>10}{'CPU %':>8}{'first 15 s':>11}{'later':>7}{'RSS MiB':>9}{'frame ms':>10}"
+    head = f"{'program':22}{'processes':>10}{'CPU 15 s':>10}{'to 80 s':>9}{'later':>7}{'RSS MiB':>9}{'frame ms':>10}"
     lines = [head + f"{'switches/s':>12}{'bytes/s':>9}{'steps/s':>9}{'runs':>6}"]
     for row in rows:
         if row.why_not:
             lines.append(f"{row.name:22}{row.processes:10}  not measured: {row.why_not}")
             continue
-        columns = (("cpu_pct", 8, 2), ("young_cpu_pct", 11, 2), ("steady_cpu_pct", 7, 2), ("peak_rss_mib", 9, 1))
+        columns = (("young_cpu_pct", 10, 2), ("steady_cpu_pct", 9, 2), ("settled_cpu_pct", 7, 2), ("peak_rss_mib", 9, 1))
         columns += (("first_frame_ms", 10, 0), ("switches_per_s", 12, 0), ("bytes_per_s", 9, 0))
         cells = "".join(
             f"{'-':>{width}}" if (value := row.median(name)) is None else f"{value:{width}.{digits}f}"
@@ -193,7 +196,8 @@ def report(rows: list[Row]) -> str:
         )
         steps = f"{statistics.median(row.steps):9.3f}" if row.steps else f"{'-':>9}"
         lines.append(f"{row.name:22}{row.processes:10}{cells}{steps}{len(row.costs):6}")
-    lines.append("CPU in percent of one core with children; later: from 20 s on; steps/s: of the job, over its own alone")
+    lines.append("CPU in percent of one core with children: the first 15 s, from 20 s on, from 80 s on where the run is long enough;")
+    lines.append("steps/s: of the job, over its own alone")
     for count in dict.fromkeys(row.processes for row in rows):
         lines += _ratios([row for row in rows if row.processes == count], count)
     return "\n".join(lines)
@@ -202,7 +206,7 @@ def report(rows: list[Row]) -> str:
 def _ratios(rows: list[Row], count: int) -> list[str]:
     def later(name: str) -> float | None:
         row = next(row for row in rows if row.name == name)
-        return None if row.why_not else row.median("steady_cpu_pct")
+        return None if row.why_not else row.median("settled_cpu_pct") or row.median("steady_cpu_pct")
 
     own = later("trainmon")
     lines = []
