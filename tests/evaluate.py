@@ -25,11 +25,10 @@ import signal
 import sys
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(TESTS)
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
 from evaluation import cost, scoring, screen, slowdown, verdicts, whatif  # noqa: E402
-from evaluation.monitor import Monitor  # noqa: E402
+from evaluation.monitor import Monitor, add_arguments  # noqa: E402
 from labels import LABELS, Label, by_name  # noqa: E402
 from launch import Unavailable, simulated_cuda  # noqa: E402
 
@@ -40,12 +39,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--trainmon", default=os.path.join(ROOT, "target/release/trainmon"), help="the program")
-    parser.add_argument(
-        "--nvml-lib",
-        default=os.path.join(ROOT, "target/release/examples/libfake_nvml.so"),
-        help="the fake NVML library; `none` passes none on",
-    )
+    add_arguments(parser)
     parser.add_argument("--runs", type=int, default=3, help="of each workload (default: %(default)s)")
     parser.add_argument("--duration", type=float, default=12.0, help="seconds watched (default: %(default)s)")
     parser.add_argument("--only", help="names of workloads, separated by commas")
@@ -61,7 +55,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--min-class", type=float, help="exit with 1 when the class accuracy is lower (0 to 1)")
     parser.add_argument("--json", metavar="FILE", help="write every run here as well")
     parser.add_argument("--keep", metavar="DIR", help="keep the recordings there that are fit for tests/recordings")
-    parser.add_argument("--data", help="folder for generated data files (default: under the temporary folder)")
     parser.add_argument("--what-if", action="store_true", help="predicted against measured, one run of each workload")
     parser.add_argument("--slowdown", action="store_true", help="measure what watching costs the target")
     parser.add_argument("--pairs", type=int, default=8, help="for --slowdown, of each workload")
@@ -155,12 +148,11 @@ def main() -> int:
     missing = [name for name in ("torch", "numpy", "PIL", "zstandard") if importlib.util.find_spec(name) is None]
     if missing:
         return failed(f"{', '.join(missing)} not found; pip install -r tests/requirements.txt")
-    library = None if args.nvml_lib == "none" else args.nvml_lib
-    for path in filter(None, (args.trainmon, library)):
-        if not os.path.exists(path):
-            return failed(f"{path} not found; cargo build --release --bins --examples")
     passed_on = tuple(name for name, on in (("--no-stacks", args.no_stacks), ("--no-ptrace", args.no_ptrace)) if on)
-    monitor = Monitor(os.path.abspath(args.trainmon), os.path.abspath(library) if library else None, passed_on)
+    try:
+        monitor = Monitor.given(args, passed_on)
+    except RuntimeError as error:
+        return failed(str(error))
     if args.spin:
         os.environ["TRAINMON_SIMULATED_SYNC"] = "spin"
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

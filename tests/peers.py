@@ -18,45 +18,31 @@ import signal
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(HERE)
-sys.path.insert(0, HERE)
-sys.path.insert(0, os.path.join(HERE, "workloads"))
+sys.path[:0] = [HERE, os.path.join(HERE, "workloads")]
 
 from evaluation import peers  # noqa: E402
-from evaluation.monitor import Monitor  # noqa: E402
+from evaluation.monitor import Monitor, add_arguments  # noqa: E402
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--trainmon", default=os.path.join(ROOT, "target/release/trainmon"), help="the program")
-    parser.add_argument(
-        "--nvml-lib",
-        default=os.path.join(ROOT, "target/release/examples/libfake_nvml.so"),
-        help="the NVML library of all of them; `none` leaves the machine's own",
-    )
+    add_arguments(parser)
     parser.add_argument("--seconds", type=float, default=45.0, help="of each program (default: %(default)s)")
     parser.add_argument("--runs", type=int, default=1, help="of each program (default: %(default)s)")
     parser.add_argument("--processes", default="300,3000", help="sizes of the crowd (default: %(default)s)")
     parser.add_argument("--json", metavar="FILE", help="write every run here as well")
-    parser.add_argument("--data", help="folder for generated data files (default: under the temporary folder)")
     args = parser.parse_args()
     crowds = [int(word) if word.isdigit() else 0 for word in args.processes.split(",")]
     if unknown := [count for count in crowds if count not in peers.CROWDS]:
         parser.error(f"--processes: {unknown[0]} is none of {', '.join(map(str, peers.CROWDS))}")
     if args.seconds < 25 or args.runs < 1:
         parser.error("--seconds must be 25 or more, --runs 1 or more")
-    library = None if args.nvml_lib == "none" else os.path.abspath(args.nvml_lib)
-    for path in filter(None, (args.trainmon, library)):
-        if not os.path.exists(path):
-            print(f"peers.py: {path} not found; cargo build --release --bins --examples", file=sys.stderr)
-            return 1
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    monitor = Monitor(os.path.abspath(args.trainmon), library)
     try:
-        rows = peers.measure(monitor, args.seconds, args.runs, crowds, args.data)
+        rows = peers.measure(Monitor.given(args), args.seconds, args.runs, crowds, args.data)
     except KeyboardInterrupt:
         return 130
     except RuntimeError as error:

@@ -112,6 +112,13 @@ struct Process {
     written: Vec<(u32, u64)>,
 }
 
+/// Counters of a trainer that are read in a round.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    feeders: bool,
+    written: bool,
+}
+
 /// Blocked in something that other threads of the process may have to end: a wait with a time-out of seconds is for
 /// somebody else.
 fn may_wait_for_own_threads(main: &Observation) -> bool {
@@ -158,16 +165,9 @@ impl Process {
         Self { plan, threads, feeders, main_io, memory, awaited, fed: Vec::new(), written: Vec::new() }
     }
 
-    /// Samples a trainer in one round; `rounds` counts them, and whether little is asked for. With `connections` all threads of the plan are sampled, and
-    /// what they wait on is looked up.
-    fn sample_trainer(
-        &mut self,
-        round: u32,
-        rounds: (u64, bool),
-        mut connections: Option<&mut Connections>,
-        seen: &mut Seen,
-    ) {
-        let (rounds, sparing) = rounds;
+    /// Samples a trainer in one round. With `connections` all threads of the plan are sampled, and what they wait on is looked
+    /// up.
+    fn sample_trainer(&mut self, round: u32, due: Due, mut connections: Option<&mut Connections>, seen: &mut Seen) {
         let pid = self.plan.id.pid;
         let mut main = Observation::default();
         let mut helper_runs = false;
@@ -193,7 +193,7 @@ impl Process {
                 _ => helper_runs |= task.sample(round, memory, with, seen).state == Some('R'),
             }
         }
-        if rounds.is_multiple_of(WRITTEN_EVERY)
+        if due.written
             && let Some(io) = self.main_io.as_ref().and_then(io_counters)
         {
             self.written.push((round, io.write_chars));
@@ -201,8 +201,7 @@ impl Process {
         // Fetching a batch ends when the next index is handed out: the count is read while that is awaited.
         let (waits, runs) = (may_wait_for_a_batch(&main), main.state == Some('R'));
         let often = (waits || runs && self.awaited.is_some()) && self.feeders.len() <= MOST_FEEDERS_EVERY_ROUND;
-        let due = often || rounds.is_multiple_of(of_pace(FEEDERS_EVERY, sparing));
-        let count = if due { self.fed_now() } else { None };
+        let count = if often || due.feeders { self.fed_now() } else { None };
         self.fed.extend(count.map(|count| (round, count)));
         self.awaited = count.filter(|count| waits || runs && self.awaited == Some(*count));
     }
@@ -281,11 +280,15 @@ impl Sampler {
         self.gaps_us.push(u32::try_from(now_us.saturating_sub(self.last_us)).unwrap_or(u32::MAX));
         self.last_us = now_us;
         let everything = self.rounds.is_multiple_of(of_pace(EVERYTHING_EVERY, self.sparing));
+        let due = Due {
+            feeders: self.rounds.is_multiple_of(of_pace(FEEDERS_EVERY, self.sparing)),
+            written: self.rounds.is_multiple_of(WRITTEN_EVERY),
+        };
         self.connections.begin_round(now_us);
         self.followed = self.followed.or(everything.then_some(round));
         for process in self.processes.iter_mut().filter(|process| process.plan.role == ProcessRole::Trainer) {
             let connections = Some(&mut self.connections).filter(|_| everything);
-            process.sample_trainer(round, (self.rounds, self.sparing), connections, &mut self.seen);
+            process.sample_trainer(round, due, connections, &mut self.seen);
         }
         if everything {
             self.sample_others(round);

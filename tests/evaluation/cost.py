@@ -144,7 +144,7 @@ def headless(monitor: Monitor, job: Launched, seconds: float, mode: str = "headl
 
 def screen(monitor: Monitor, job: Launched, seconds: float) -> Cost:
     """trainmon's screen."""
-    with Terminal(monitor.command("--pid", str(job.pid)), monitor.environment(job.device)) as terminal:
+    with Terminal.of_monitor(monitor, job.device, "--pid", str(job.pid)) as terminal:
         return in_terminal("screen", terminal, seconds)
 
 

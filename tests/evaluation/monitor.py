@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 from dataclasses import dataclass
 
 from launch import die_with_parent
+
+#: Where a release build with its examples lies.
+RELEASE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "target/release")
 
 
 class MonitorFailed(Exception):
@@ -21,6 +25,15 @@ class Monitor:
     nvml_lib: str | None
     #: Options passed on to each call.
     options: tuple[str, ...] = ()
+
+    @classmethod
+    def given(cls, args: argparse.Namespace, options: tuple[str, ...] = ()) -> Monitor:
+        """By what `add_arguments` took; raises RuntimeError where that is not there."""
+        library = None if args.nvml_lib == "none" else args.nvml_lib
+        for path in filter(None, (args.trainmon, library)):
+            if not os.path.exists(path):
+                raise RuntimeError(f"{path} not found; cargo build --release --bins --examples")
+        return cls(os.path.abspath(args.trainmon), os.path.abspath(library) if library else None, options)
 
     def command(self, *arguments: str) -> list[str]:
         library = ["--nvml-lib", self.nvml_lib] if self.nvml_lib else []
@@ -54,3 +67,14 @@ class Monitor:
             message = errors.decode(errors="replace").strip().splitlines()
             raise MonitorFailed(f"exit {process.returncode}: {message[-1] if message else 'no message'}")
         return output
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which program is measured, on which devices, and where its data goes."""
+    parser.add_argument("--trainmon", default=os.path.join(RELEASE, "trainmon"), help="the program")
+    parser.add_argument(
+        "--nvml-lib",
+        default=os.path.join(RELEASE, "examples/libfake_nvml.so"),
+        help="the fake NVML library; `none` passes none on",
+    )
+    parser.add_argument("--data", help="folder for generated data files (default: under the temporary folder)")

@@ -123,13 +123,8 @@ def difference(
     return WakeUps(name, seconds, main, dict(sorted(others.items(), key=lambda item: -item[1])))
 
 
-def in_terminal(monitor: Monitor, job: Launched, *options: str) -> Terminal:
-    """trainmon's screen of a job."""
-    return Terminal(monitor.command("--pid", str(job.pid), *options), monitor.environment(job.device))
-
-
 def traffic(monitor: Monitor, job: Launched, seconds: float, name: str, *options: str) -> Traffic:
-    with in_terminal(monitor, job, *options) as terminal:
+    with Terminal.of_monitor(monitor, job.device, "--pid", str(job.pid), *options) as terminal:
         terminal.watch(SETTLED_S + seconds)
         start = terminal.began + SETTLED_S
         counts = [(moment, len(piece)) for moment, piece in terminal.arrivals]
@@ -149,12 +144,12 @@ def count_wake_ups(terminal: Terminal, name: str) -> WakeUps:
 
 
 def wake_ups(monitor: Monitor, job: Launched) -> list[WakeUps]:
-    with in_terminal(monitor, job, "--interval", "1h") as terminal:
+    with Terminal.of_monitor(monitor, job.device, "--pid", str(job.pid), "--interval", "1h") as terminal:
         terminal.watch(SETTLED_S)
         waiting = count_wake_ups(terminal, "an hour's interval")
     sleeper = subprocess.Popen(["sleep", "600"])
     try:
-        with Terminal(monitor.command("--pid", str(sleeper.pid)), monitor.environment(job.device)) as terminal:
+        with Terminal.of_monitor(monitor, job.device, "--pid", str(sleeper.pid)) as terminal:
             terminal.watch(2.0)
             sleeper.send_signal(signal.SIGKILL)
             sleeper.wait()
@@ -176,13 +171,12 @@ def press(terminal: Terminal) -> list[float]:
 
 
 def key_times(monitor: Monitor, job: Launched) -> list[KeyTimes]:
-    with in_terminal(monitor, job) as terminal:
+    with Terminal.of_monitor(monitor, job.device, "--pid", str(job.pid)) as terminal:
         terminal.watch(SETTLED_S)
         free = KeyTimes("sources answer", press(terminal))
     with tempfile.TemporaryDirectory() as folder:
         arguments = ("--pid", str(job.pid), "--py-spy", silent_py_spy(folder))
-        environment = {**monitor.environment(job.device), **HUNG_NVML}
-        with Terminal(monitor.command(*arguments), environment) as terminal:
+        with Terminal.of_monitor(monitor, job.device, *arguments, given=HUNG_NVML) as terminal:
             terminal.watch(SETTLED_S)
             times = press(terminal)
         return [free, KeyTimes("sources hang", times, hung_sources(monitor, job, *arguments))]

@@ -14,6 +14,8 @@ import time
 
 from launch import die_with_parent
 
+from .monitor import Monitor
+
 #: Ends a synchronised update: the frame is complete.
 END_OF_FRAME = b"\x1b[?2026l"
 #: Questions that a program may ask its terminal, with a plain terminal's answers.
@@ -45,6 +47,13 @@ class Terminal:
             env={**environment, "TERM": "xterm-256color"},
         )
         os.close(inner)
+
+    @classmethod
+    def of_monitor(
+        cls, monitor: Monitor, device: str, *arguments: str, given: dict[str, str] | None = None
+    ) -> Terminal:
+        """trainmon's screen, with these arguments and something of its own in the environment."""
+        return cls(monitor.command(*arguments), {**monitor.environment(device), **(given or {})})
 
     def __enter__(self) -> Terminal:
         return self

@@ -24,9 +24,9 @@ pub(super) const CAUSE: Spec = Spec {
         let crowd = queueing.crowded.filter(|crowd| *crowd != Crowd::Threads);
         let saturated = match case.loss {
             Loss::Workers(_) => true,
-            // Full cores are what training on the CPU looks like, but not with many processes.
             // Processes that all want a CPU at the same moment fill them in bursts.
             _ if crowd == Some(Crowd::Processes) && queueing.mostly => true,
+            // Full cores are what training on the CPU looks like, but not with many processes.
             _ => queueing.full && (case.window.gpu.is_some() || crowd.is_some()),
         };
         let judgement = saturated.then(|| Judgement::of(Cause::CoresSaturated, queueing.confidence))?;

@@ -3,7 +3,7 @@
 
 use super::case::{Case, Loss};
 use super::{Cause, Judgement, slow_samples};
-use crate::diagnosis::features::{Features, Part};
+use crate::diagnosis::features::{Features, Part, Workers};
 use crate::diagnosis::thresholds::*;
 use crate::rates::Wait;
 use crate::rates::chain::paths::End;
@@ -73,14 +73,11 @@ struct Wanted {
 impl Wanted {
     /// That of the workers who are waited for, or of the loop.
     fn of(case: &Case<'_>) -> Self {
-        match case.slow_workers() {
-            None => Self::by_loop(case),
-            Some(workers) => Self {
-                runnable: workers.busy + workers.runnable,
-                queued: workers.runnable,
-                elsewhere: workers.io_wait,
-            },
-        }
+        case.slow_workers().map_or_else(|| Self::by_loop(case), Self::by_workers)
+    }
+
+    fn by_workers(workers: &Workers) -> Self {
+        Self { runnable: workers.busy + workers.runnable, queued: workers.runnable, elsewhere: workers.io_wait }
     }
 
     /// That of the loop: its own thread, and whoever runs while it waits for him.
@@ -129,7 +126,7 @@ pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
     let by_loop = Wanted::by_loop(case);
     let itself = by_loop.reaches(QUEUES_LONG) && by_loop.queued >= case.lost;
     let workers = case.slow_workers().filter(|_| !itself);
-    let wanted = if itself { by_loop } else { Wanted::of(case) };
+    let wanted = workers.map_or(by_loop, Wanted::by_workers);
     if workers.is_some_and(|workers| wanted.runnable < workers.io_wait) {
         return None;
     }

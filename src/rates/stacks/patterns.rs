@@ -170,10 +170,11 @@ pub(super) fn last_part(function: &str) -> &str {
     function.rsplit('.').next().unwrap_or(function)
 }
 
-/// Whether the frame reads arrays that were stored: unlike other reading, a loop that does it at each step reads its data.
-pub(super) fn reads_stored_arrays(frame: &StackFrame) -> bool {
+/// Whether what loads in this file reads arrays that were stored: unlike other reading, a loop that does it at each step reads
+/// its data.
+pub(super) fn holds_stored_arrays(file: &str) -> bool {
     const FILES: &str = "torch/serialization.py, numpy/lib/npyio.py, numpy/lib/_npyio_impl.py, safetensors/";
-    pattern(frame) == Is(Load) && FILES.split(", ").any(|tail| in_file(&frame.file, tail))
+    FILES.split(", ").any(|tail| in_file(file, tail))
 }
 
 /// Whether the path ends with the tail, or lies under it where the tail is a folder.

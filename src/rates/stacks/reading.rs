@@ -2,7 +2,7 @@
 //! data worker are read by different rules, see [`of_trainer`] and [`of_worker`].
 
 use super::activity::Activity;
-use super::patterns::{Pattern, last_part, reads_stored_arrays};
+use super::patterns::{Pattern, holds_stored_arrays, last_part};
 use crate::sample::StackFrame;
 use crate::sample::stacks::is_user_code;
 
@@ -172,7 +172,7 @@ pub(super) fn is_validation(stack: &[Seen<'_>]) -> bool {
 
 /// Stored arrays are read, and a function of torch's or NumPy's does it.
 fn reads_arrays(stack: &[Seen<'_>]) -> bool {
-    stack.iter().any(|seen| reads_stored_arrays(seen.frame))
+    stack.iter().any(|seen| seen.pattern == Pattern::Is(Activity::Load) && holds_stored_arrays(&seen.frame.file))
 }
 
 /// A loader of the user's own in the training process. Iterators and data sets are called through
