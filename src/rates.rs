@@ -14,7 +14,6 @@
 pub mod addresses;
 mod batches;
 pub mod chain;
-mod children;
 mod delta;
 mod device;
 pub mod frame;
@@ -28,6 +27,7 @@ pub mod neighbours;
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod properties;
 mod sampled;
+mod short_lived;
 pub mod stacks;
 mod steps;
 mod storage;
@@ -156,7 +156,7 @@ impl Rates {
             frame.alive = job.alive;
             frame.state = job::state(job);
             let waits = sampled::waits(&job.sampler);
-            let mut graph = chain::Graph::of(job, before_job, &waits, &folded.children);
+            let mut graph = chain::Graph::of(job, before_job, &waits, &folded.short_lived);
             let chains = &mut self.chains;
             if let Some(stacks) = sample.stacks.as_deref() {
                 chains.take_stacks(stacks);
@@ -183,7 +183,11 @@ impl Rates {
             frame.trainers = trainer::fold(&mut self.carries, job, &trainers, &workers, &folded, &gpu, stale);
             for (trainer, chain) in frame.trainers.iter_mut().zip(followed) {
                 trainer.chain = chain;
-                trainer.leave_device();
+                let own = |worker: &sampled::SampledWorker| worker.torch && worker.trainer == trainer.id.pid;
+                let all = job.processes.iter().zip(&folded.deltas);
+                let written_s =
+                    all.filter(|(one, _)| one.id == trainer.id).find_map(|(_, delta)| delta.write_chars_s);
+                trainer.leave_device(workers.iter().any(own), written_s);
             }
             frame.workers = workers::fold(before_job, job, &workers, &folded, stale);
             let seconds = folded.seconds.filter(|_| !stale);

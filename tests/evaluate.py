@@ -4,6 +4,7 @@
     python tests/evaluate.py --quick               eight of them once, some two minutes
     python tests/evaluate.py --random 50 --seed 7  programs made at random, each of another seed
     python tests/evaluate.py --changing 30         the same, but what holds them back changes on the way
+    python tests/evaluate.py --standing 10         … and does so once a verdict has stood for a minute: two minutes each
     python tests/evaluate.py --what-if             run what the first advice says, and compare with what it predicts
     python tests/evaluate.py --spin                every wait for the device spins, as CUDA's do
     python tests/evaluate.py --no-ptrace           as an ordinary user under Yama sees it
@@ -48,6 +49,7 @@ def arguments() -> argparse.Namespace:
     made = parser.add_mutually_exclusive_group()
     made.add_argument("--random", type=int, metavar="N", help="so many programs made at random")
     made.add_argument("--changing", type=int, metavar="N", help="so many made at random whose bottleneck moves")
+    made.add_argument("--standing", type=int, metavar="N", help="the same, once a verdict has stood for a minute")
     parser.add_argument("--seed", type=int, default=1, help="of the first of them (default: %(default)s)")
     parser.add_argument("--spin", action="store_true", help="waits for the simulated device spin in native code")
     parser.add_argument("--no-stacks", action="store_true", help="passed on to trainmon")
@@ -71,7 +73,7 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen(args: argparse.Namespace) -> list[Label]:
-    for kind, count in (("random", args.random), ("changing", args.changing)):
+    for kind, count in (("random", args.random), ("changing", args.changing), ("standing", args.standing)):
         if count:
             return [by_name(f"{kind}-{seed}") for seed in range(args.seed, args.seed + count)]
     if args.only:
@@ -106,7 +108,8 @@ def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
         print("no workload was run")
         return 130 if interrupted else 1
     print(scoring.tables(results))
-    made = [result.workload for result in results if not result.class_right and (args.random or args.changing)]
+    at_random = args.random or args.changing or args.standing
+    made = [result.workload for result in results if not result.class_right and at_random]
     for name in dict.fromkeys(made):
         print(f"wrong: {about[name]}\n       python tests/evaluate.py --only {name}")
     if skipped:

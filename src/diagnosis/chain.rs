@@ -276,6 +276,10 @@ impl Tree<'_> {
                 let children = resource("process", "short-lived children", way.share);
                 Some(ChainNode { state: "cpu".into(), by: Some(Edge::Child.word().into()), ..children })
             }
+            End::Threads => {
+                let threads = resource("thread", "short-lived threads", way.share);
+                Some(ChainNode { state: "cpu".into(), by: Some(Edge::Thread.word().into()), ..threads })
+            }
             End::Disk | End::Flush => {
                 let disk = self.window.io.disk.as_deref().unwrap_or_default();
                 Some(ChainNode { state: state(&way.end).into(), ..resource("disk", disk, way.share) })
@@ -317,7 +321,7 @@ fn state(end: &End) -> &'static str {
         End::Flush => "flush",
         End::Memory => "memory",
         End::Device => "device",
-        End::Net(_) | End::Lock(_) | End::Children => "waits",
+        End::Net(_) | End::Lock(_) | End::Children | End::Threads => "waits",
         End::Timer => "sleeps",
         End::Stopped => "stopped",
         End::Terminal => "terminal",

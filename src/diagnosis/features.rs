@@ -338,7 +338,7 @@ impl Features {
 
     /// Share of the time in which the job does not use its devices; all of it where there are none.
     pub fn device_idle(&self) -> f64 {
-        self.gpu.as_ref().map_or(1.0, |gpu| 1.0 - gpu.job_busy)
+        self.gpu.as_ref().map_or(1.0, |gpu| (1.0 - gpu.job_busy).max(0.0))
     }
 
     /// The job uses a device whose load nobody can read, as under MIG: it is not unused.

@@ -52,7 +52,9 @@ fn activity(
     for way in ways {
         let of = match (way.hops.first(), &way.end) {
             (None, End::Device) => LoopActivity::DeviceSync,
-            (None, End::Net(_) | End::Children) => LoopActivity::Other,
+            // As of a thread that lives on: see below.
+            (None, End::Threads) if !graph.has_torch_workers(pid) => LoopActivity::InputWait,
+            (None, End::Net(_) | End::Children | End::Threads) => LoopActivity::Other,
             (None, End::Unknown) if way.name.is_some() => LoopActivity::Other,
             (None, _) => return None,
             (Some(hop), _) => match hop.by {

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::children::short_lived;
 use super::delta::{Earlier, Scheduled, add, copied, delta, rate, share, span};
 use super::frame::{JobRates, ProcessRates};
+use super::short_lived::ShortLived;
 use super::threads::ThreadFold;
 use crate::sample::{IoCounters, JobSample, ProcessId, ProcessSample, Sample, ThreadSample};
 
@@ -19,8 +19,8 @@ pub(super) struct JobFold {
     pub threads: ThreadFold,
     /// One for each process of the later sample, in its order.
     pub deltas: Vec<ProcessDelta>,
-    /// CPU use of the short-lived children of processes that have any, cores, by PID.
-    pub children: HashMap<u32, f64>,
+    /// CPU use of what lives for a moment.
+    pub short_lived: ShortLived,
     /// Seconds between the two readings; `None` on the first sample, across a gap and for a stale part.
     pub seconds: Option<f64>,
 }
@@ -80,9 +80,9 @@ pub(super) fn fold(
         out.processes.push(process_rates(process, &delta, job.ticks_per_second, gpu_memory));
         out.deltas.push(delta);
     }
-    out.children = short_lived(before, job);
+    out.short_lived = ShortLived::of(before, job);
     out.job = job_rates(before, sample, job, &out.deltas, seconds);
-    let of_children = out.children.values().sum::<f64>() * 100.0;
+    let of_children = out.short_lived.children.values().sum::<f64>() * 100.0;
     out.job.cpu_pct = out.job.cpu_pct.map(|cpu| cpu + of_children);
     out
 }

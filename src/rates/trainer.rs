@@ -23,6 +23,9 @@ use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample};
 /// The main thread writing at least this much between two readings is saving state: logs and metrics write far less.
 const CHECKPOINT_BYTES: u64 = 1 << 20;
 
+/// The same, bytes a second: as much in each of the sampler's rounds of 20 ms.
+const SAVES_S: f64 = 50.0 * CHECKPOINT_BYTES as f64;
+
 /// Waits for the device cannot last longer than it works. Utilisation is rounded and lags by a sample period, so this
 /// much more is let through: a tenth of the device's busy time, and 2 % of the time seen.
 const SYNC_SLACK: (f64, f64) = (1.1, 0.02);
@@ -37,11 +40,23 @@ const WAITS: usize = 64;
 const STALL_S: f64 = 0.030;
 
 impl TrainerRates {
-    /// Waits for the device are no longer in the chain than in the split, where its use bounds them.
-    pub(super) fn leave_device(&mut self) {
+    /// Waits for the device are no longer in the chain than in the split, where its use bounds them. What turns out to have been
+    /// for threads that live for a moment was for a save where the process, `written_s` bytes a second, writes as for one, else
+    /// for a batch, but for a trainer with data workers of torch's.
+    pub(super) fn leave_device(&mut self, has_torch_workers: bool, written_s: Option<f64>) {
         let share = self.split_s.device_sync / self.seconds_seen;
-        if let Some(chain) = self.chain.as_mut().filter(|_| share.is_finite()) {
-            chain.leave_device(share * chain.seconds);
+        let Some(chain) = self.chain.as_mut().filter(|_| share.is_finite()) else { return };
+        let before = chain.ended_threads_s();
+        chain.leave_device(share * chain.seconds);
+        let moved = (chain.ended_threads_s() - before) / chain.seconds * self.seconds_seen;
+        let saves = written_s.is_some_and(|bytes| bytes >= SAVES_S);
+        if moved.is_nan() || has_torch_workers && !saves {
+            return;
+        }
+        for split in [Some(&mut self.split_s), self.device_idle_s.as_mut()].into_iter().flatten() {
+            let moved = moved.clamp(0.0, split.other.max(0.0));
+            split.other -= moved;
+            *(if saves { &mut split.checkpoint } else { &mut split.input_wait }) += moved;
         }
     }
 

@@ -1,10 +1,10 @@
 //! The workers' time budget: what the scheduler counted exactly, with the rest split by what the sampler saw.
 
-use super::children::{WAITS, explained};
 use super::delta::{Earlier, copied, rate};
 use super::frame::WorkerRates;
 use super::job::{JobFold, ProcessDelta};
 use super::sampled::SampledWorker;
+use super::short_lived::{FOR_CHILDREN, explained};
 use super::wait::Wait;
 use crate::sample::{JobSample, ProcessRole, ProcessSample, SampledProcess};
 
@@ -43,7 +43,7 @@ pub(super) fn fold(
         rates.batches_s = rate(seen.and_then(|seen| seen.batches), batches_before, folded.seconds);
         if let Some((busy, runnable)) = scheduled(delta, seen, folded.seconds) {
             let (busy, runnable) = with_own_threads(busy, runnable, seen);
-            let children = folded.children.get(&process.id.pid).copied().unwrap_or(0.0);
+            let children = folded.short_lived.children.get(&process.id.pid).copied().unwrap_or(0.0);
             split(&mut rates, busy, runnable, seen, children);
         }
         rates
@@ -159,7 +159,8 @@ impl Seen {
         let mut seen = Self::of(worker);
         let all = seen.all();
         // Where calls cannot be read any poll may be torch's.
-        let may_be = |wait: Wait| WAITS.contains(&wait) && (wait != Wait::Poll || !worker.torch || worker.exact);
+        let may_be =
+            |wait: Wait| FOR_CHILDREN.contains(&wait) && (wait != Wait::Poll || !worker.torch || worker.exact);
         let counts = Wait::ALL.into_iter().zip(worker.counts);
         let waits = counts.filter(|(wait, _)| may_be(*wait));
         let waits: f64 = waits.map(|(_, count)| f64::from(count)).sum();

@@ -144,6 +144,25 @@ def prefetch_thread(job: Job) -> None:
         trainer.step(torch.from_numpy(batch))
 
 
+def unpacked(shard: bytes) -> numpy.ndarray:
+    values = numpy.frombuffer(zlib.decompress(shard), dtype=numpy.float32)
+    return (values - values.mean()).reshape(16, -1).mean(axis=1)
+
+
+def pool_each_time(shards: list[bytes]) -> Iterator[numpy.ndarray]:
+    while True:
+        with ThreadPoolExecutor(2) as pool:
+            yield numpy.stack(list(pool.map(unpacked, shards)))
+
+
+def pool_per_batch(job: Job) -> None:
+    one_thread()
+    trainer = Trainer(job.take_gpu(), 0.012)
+    job.culprit(culprits.SHORT_LIVED)
+    for batch in job.batches(pool_each_time([packed(800_000, seed) for seed in range(6)])):
+        trainer.step(torch.from_numpy(batch))
+
+
 class ShardReader:
     """Reads a row of an index and the file that it names, unpacks the arrays in it, and normalises them."""
 

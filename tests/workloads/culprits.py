@@ -44,6 +44,9 @@ USUAL: dict[str, tuple[str, ...]] = {
 }
 
 
+#: Threads of the trainer that live for a moment each: no one of them is to blame.
+SHORT_LIVED: End = {"kind": "short-lived threads"}
+
 #: Less than a tenth of the loop's time is nothing that a person would mend.
 HARDLY_LOST = 0.1
 
@@ -139,6 +142,8 @@ def _same(node: Mapping[str, Any], end: End) -> bool:
         return node.get("pid") == end["pid"]
     if kind == "thread":
         return node.get("tid") == end["tid"]
+    if kind == SHORT_LIVED["kind"]:
+        return node.get("kind") == "thread" and node.get("name") == kind
     if kind in ("device", "gil"):
         return node.get("kind") == kind
     if kind == "disk":

@@ -633,6 +633,11 @@ LABELS: tuple[Label, ...] = (
         "chain_cases:future_io", also_causes=("too-few-workers", "decode"), wait=STARVED, busy=IDLE_DEVICE,
     ),
     Label(
+        "pool-per-batch", "data-loader", "in-process-loading",
+        "each batch is unpacked by a ThreadPoolExecutor of two threads that is made for it",
+        "chain_cases:pool_per_batch", also_causes=("too-few-workers", "decode"), wait=STARVED, busy=IDLE_DEVICE,
+    ),
+    Label(
         "loop-in-thread", "data-loader", "too-few-workers",
         "the loop runs in a thread that the main thread joins; one slow worker",
         "chain_cases:loop_in_thread", also_causes=("transform",), wait=STARVED, busy=IDLE_DEVICE,
@@ -689,6 +694,11 @@ LABELS: tuple[Label, ...] = (
         "thread-lock-table", "cpu", "waits-for-thread",
         "a thread holds the lock of a table of embeddings while it normalises it",
         "thread_cases:thread_lock_table", wait=FED, lost=LOST, busy=IDLE_DEVICE, held_out=True,
+    ),
+    Label(
+        "thread-joined", "cpu", "waits-for-thread",
+        "each step starts a thread that sums up the gradients, and joins it",
+        "thread_cases:thread_joined", wait=FED, lost=LOST, busy=IDLE_DEVICE, held_out=True,
     ),
     Label(
         "output-blocked", "io", "output-blocked",
@@ -850,9 +860,9 @@ LABELS: tuple[Label, ...] = (
 
 
 def by_name(name: str) -> Label:
-    """The label with this name, `random-SEED` and `changing-SEED` included; raises KeyError with the names there are."""
+    """The label with this name, those of programs made at random included; raises KeyError with the names there are."""
     kind, _, seed = name.partition("-")
-    if kind in ("random", "changing") and seed.isdigit():
+    if kind in ("random", "changing", "standing") and seed.isdigit():
         import random_plans
 
         return random_plans.label(name)

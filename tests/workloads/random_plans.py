@@ -15,8 +15,11 @@ from typing import Any
 from labels import IDLE_DEVICE, LOST, Label
 
 PREFIX = "random-"
-#: Programs that turn into another one while they run: changing-SEED.
-CHANGING = "changing-"
+#: Programs that turn into another one while they run: soon, changing-SEED, or once a verdict has stood for a minute and is
+#: looked at seldom, standing-SEED.
+CHANGING, STANDING = "changing-", "standing-"
+#: When that is, seconds after the first step.
+SOON_S, LATE_S = (9.0, 16.0), (85.0, 100.0)
 
 #: Who makes the batches.
 BY_TORCH = ("torch", "torch-iterable")
@@ -72,7 +75,8 @@ class Plan:
 
     @property
     def name(self) -> str:
-        return f"{CHANGING if self.then else PREFIX}{self.seed}"
+        kind = PREFIX if not self.then else CHANGING if self.after_s < LATE_S[0] else STANDING
+        return f"{kind}{self.seed}"
 
 
 def plan(seed: int, cpus: int | None = None) -> Plan:
@@ -136,7 +140,7 @@ def _times(
     return times, period * abreast
 
 
-def changing(seed: int, cpus: int | None = None) -> Plan:
+def changing(seed: int, cpus: int | None = None, when: tuple[float, float] = SOON_S) -> Plan:
     """What a seed of a program that changes means: it has a device, and something else is longest from then on."""
     cpus = cpus or len(os.sched_getaffinity(0))
     draw = random.Random(f"changing {seed}")
@@ -148,7 +152,7 @@ def changing(seed: int, cpus: int | None = None) -> Plan:
     while not times["device_s"]:
         times, batch_s = _times(draw, longest, first.supply, first.feeders, first.work, cpus)
     then = replace(first, longest=longest, sample_s=batch_s / first.batch_size, **times)
-    return replace(first, seed=seed, then=then, after_s=draw.uniform(9.0, 16.0))
+    return replace(first, seed=seed, then=then, after_s=draw.uniform(*when))
 
 
 Answer = tuple[str, "str | None"]
@@ -197,9 +201,10 @@ def about(of: Plan) -> str:
 
 
 def of_name(name: str) -> Plan:
-    """The plan of the program with this name, `random-SEED` or `changing-SEED`; raises ValueError where that is none."""
-    if name.startswith(CHANGING):
-        return changing(int(name.removeprefix(CHANGING)))
+    """The plan of the program with this name, `random-`, `changing-` or `standing-SEED`; raises ValueError where that is none."""
+    for kind, when in ((CHANGING, SOON_S), (STANDING, LATE_S)):
+        if name.startswith(kind):
+            return changing(int(name.removeprefix(kind)), when=when)
     return plan(int(name.removeprefix(PREFIX)))
 
 

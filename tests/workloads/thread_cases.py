@@ -61,6 +61,27 @@ def thread_lock(job: Job) -> None:
     train_beside(job, 0.01, store.watch, lambda number: store.rows(job, number))
 
 
+def thread_joined(job: Job) -> None:
+    """Each step's gradients are summed up by a thread that is started for it, and joined at once."""
+    one_thread()
+    trainer = Trainer(job.take_gpu(), 0.012)
+    gradients = numpy.random.default_rng(1).random(600_000)
+    norms: list[float] = []
+
+    def sum_up() -> None:
+        began = time.thread_time()
+        while time.thread_time() - began < 0.03:
+            norms[:] = [float(numpy.sort(gradients)[-1])]
+
+    job.culprit(culprits.SHORT_LIVED)
+    for batch in job.batches(random_batches()):
+        trainer.step(batch)
+        thread = threading.Thread(target=sum_up)
+        with job.losing():
+            thread.start()
+            thread.join()
+
+
 class Embeddings:
     """A table that a thread normalises anew all the time, in place, while the loop looks rows up."""
 

@@ -9,9 +9,11 @@ thresholds! {
     ITSELF = 0.90, "of the confidence", "a main thread that reads may also be waited for by nobody";
     READS_ITSELF = 0.60, "confidence", "workers would read ahead, but only as fast as the source delivers";
     PERHAPS_A_LOCK = 0.60, "of the confidence", "a metrics thread that held the lock of a store was seen, and a queue in native code looks alike";
+    LOCK_OR_QUEUE = 0.75, "of the confidence", "of nine labelled programs that wait for threads of their own, six wait for batches";
     DISK_NOT_BUSY = 0.85, "of the confidence", "a disk that is not busy may be slow by its latency alone, or by what is in front of it";
 }
 
+const NO_STACKS: &str = "without its stacks, a lock that the thread holds, or its end, looks the same";
 const NOT_TAKEN: &str = "the loop's code is not seen taking batches while it waits for that thread: it may be a lock that the thread holds";
 
 /// The threads of the process that make the batches, where the loop waits for such most of what it loses and has no workers.
@@ -24,7 +26,10 @@ pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
 /// Threads of the process are waited for, but the loop's stacks do not stand in taking batches meanwhile: they may hold a lock
 /// that it wants. A queue that waits in native code shows no frame of its own either.
 pub(super) fn less_sure_of_makers(case: &Case<'_>, judgement: Judgement) -> Judgement {
-    let Some(stacks) = case.main.stacks.as_ref().filter(|_| makers(case.window).is_some()) else { return judgement };
+    if makers(case.window).is_none() {
+        return judgement;
+    }
+    let Some(stacks) = &case.main.stacks else { return judgement.less_sure(LOCK_OR_QUEUE, NO_STACKS) };
     let takes = stacks.shares.of(|activity| activity.is_input() || activity == Activity::OtherWait);
     let may_be_a_lock = takes < LARGER_HALF.value * case.lost;
     if may_be_a_lock { judgement.less_sure(PERHAPS_A_LOCK, NOT_TAKEN) } else { judgement }

@@ -213,6 +213,7 @@ impl Chain {
                 End::Device => Part::Device,
                 End::Net(_) => Part::Remote,
                 End::Children => Part::Process,
+                End::Threads => Part::OwnThread,
                 End::Lock(_) => Part::FileLock,
                 End::Loader => Part::Loader,
                 End::Timer | End::Stopped | End::Terminal | End::Asked | End::Unknown => Part::Unknown,
@@ -232,6 +233,7 @@ impl Chain {
             _ if matches!(end, End::Net(_)) => Part::Remote,
             Some(_) => Part::Process,
             None if *end == End::Children => Part::Process,
+            None if *end == End::Threads => Part::OwnThread,
             None if matches!(end, End::Asked | End::Unknown | End::Timer) => Part::Unknown,
             None => Part::OwnThread,
         }
@@ -242,11 +244,12 @@ impl Chain {
         let mut threads = OwnThreads::default();
         for way in &self.ways {
             let own = way.hops.iter().all(|hop| hop.pid == self.process.pid);
-            if !own || way.hops.first().is_none_or(|hop| hop.by != Edge::Thread) {
+            let by_thread = way.hops.first().map_or(way.end == End::Threads, |hop| hop.by == Edge::Thread);
+            if !own || !by_thread {
                 continue;
             }
             *match way.end {
-                End::Cpu => &mut threads.cpu,
+                End::Cpu | End::Threads => &mut threads.cpu,
                 End::Disk | End::Memory => &mut threads.disk,
                 End::Net(_) => &mut threads.net,
                 _ => &mut threads.unknown,
@@ -299,6 +302,7 @@ impl Chain {
         Some(match (&way.end, &way.name) {
             (End::Net(address), _) => address.to_string(),
             (End::Children, _) => "a command that is started anew each time".to_owned(),
+            (End::Threads, _) => "threads that are started anew each time".to_owned(),
             (End::Lock(path), _) => crate::text::sanitise(path).into_owned(),
             (_, Some(path)) => format!("{}, held by {}", crate::text::sanitise(path), name(last?.pid)),
             _ if last?.pid == self.process.pid => format!("thread {}", last?.tid),

@@ -1,8 +1,8 @@
 //! The wait-for graph of one tick, and how a wait is followed through it.
 
-mod children;
 mod descriptors;
 mod follow;
+mod short_lived;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,10 +10,12 @@ use std::sync::Arc;
 use super::beside::Beside;
 use super::paths::{Hop, Peer};
 use super::ways::Way;
+use crate::rates::short_lived::ShortLived;
 use crate::rates::wait::Wait;
 use crate::sample::{
     Access, Channel, Descriptor, JobSample, LockWait, Observation, ProcessId, ProcessRole, ProcessSample, ThreadRole,
 };
+use short_lived::Explained;
 
 /// A sample of a thread speaks for so many rounds after it: others are sampled in every third, many of them in turns.
 const ROUNDS: u32 = 24;
@@ -44,8 +46,8 @@ struct Thread<'a> {
     cursor: usize,
     now: Option<&'a Observation>,
     wait: Wait,
-    /// The part of its waits that is for short-lived children of its process, where nobody else is known, 0–1.
-    for_children: f64,
+    /// Which part of its waits is for what lives for a moment, where nobody else is known.
+    explained: Explained,
 }
 
 /// The threads of one tick and what joins their processes.
@@ -101,13 +103,12 @@ fn paces(job: &JobSample, before: Option<&JobSample>) -> HashMap<(u32, u32), (f6
 
 impl<'a> Graph<'a> {
     /// The graph of a tick; none where it was not read what joins the processes. `waits` are the meanings of the sampler's
-    /// observations, in their order; `children` is what short-lived children use of the CPUs, in cores, by the PID of
-    /// their parent.
+    /// observations, in their order; `lived` is what used the CPUs for a moment.
     pub(in crate::rates) fn of(
         job: &'a JobSample,
         before: Option<&JobSample>,
         waits: &'a [Wait],
-        children: &HashMap<u32, f64>,
+        lived: &ShortLived,
     ) -> Option<Self> {
         let sampler = &job.sampler;
         let connections = job.connections.as_deref()?;
@@ -139,9 +140,9 @@ impl<'a> Graph<'a> {
                     cursor: 0,
                     now: None,
                     wait: Wait::Unknown,
-                    for_children: children::part_of(
+                    explained: Explained::of(
                         pid,
-                        children,
+                        lived,
                         thread.samples().filter_map(|(_, place)| waits.get(place as usize).copied()),
                     ),
                 });
@@ -349,13 +350,17 @@ impl<'a> Graph<'a> {
         })
     }
 
+    /// A process has data workers of torch's.
+    pub(super) fn has_torch_workers(&self, pid: u32) -> bool {
+        self.processes.values().any(|process| process.is_torch_worker() && process.parent == pid)
+    }
+
     /// A thread of the trainer that is not torch's, where no data workers are. One that runs no Python computes for whoever
     /// called it; that the call is for a batch, only the loop's stacks tell.
     pub(super) fn makes_batches(&self, hop: &Hop) -> bool {
         let other =
             self.place(hop.pid, hop.tid).filter(|at| !self.is_native(*at)).and_then(|at| self.threads.get(at));
-        other.is_some_and(|thread| thread.role == ThreadRole::Other)
-            && !self.processes.values().any(|process| process.is_torch_worker() && process.parent == hop.pid)
+        other.is_some_and(|thread| thread.role == ThreadRole::Other) && !self.has_torch_workers(hop.pid)
     }
 
     pub(super) fn peer(&self, pid: u32, beside: &Beside) -> Peer {

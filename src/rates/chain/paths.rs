@@ -40,6 +40,8 @@ pub enum End {
     Cpu,
     /// Children of its process that live for a moment each: a command that is started anew for each step. They compute.
     Children,
+    /// Threads of its process that live for a moment each: a pool that is made anew for each batch. They compute.
+    Threads,
     /// Waiting to read from a disk.
     Disk,
     /// Waiting for written data to reach a disk.
@@ -182,6 +184,12 @@ impl ChainRates {
         }
         sort(&mut self.paths);
         cut(&mut self.paths);
+    }
+
+    /// Seconds of waits for threads that live for a moment.
+    pub(in crate::rates) fn ended_threads_s(&self) -> f64 {
+        let own = self.paths.iter().filter(|path| path.hops.is_empty() && path.end == End::Threads);
+        own.map(|path| f64::from(path.seconds)).sum()
     }
 
     /// Seconds of waits that lead to a loader.

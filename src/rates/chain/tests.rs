@@ -45,6 +45,8 @@ struct Scene {
     parent: Option<(u32, u32)>,
     /// CPU use of children of this process that were never seen, cores.
     children: Option<(u32, f64)>,
+    /// CPU use of threads of this process that have ended, cores.
+    ended: Option<(u32, f64)>,
 }
 
 fn running() -> Observation {
@@ -155,6 +157,10 @@ impl Scene {
                 .children
                 .filter(|(of, _)| *of == pid)
                 .map(|(_, cores)| (at as f64 * cores * 100.0).round() as u64),
+            user_ticks: self.ended.filter(|(of, _)| *of == pid).map_or(0, |(_, cores)| {
+                let living: f64 = of(pid).map(|actor| actor.cpu).sum();
+                (at as f64 * (living + cores) * 100.0).round() as u64
+            }),
             threads: of(pid)
                 .map(|actor| ThreadSample {
                     tid: actor.tid,
@@ -525,6 +531,37 @@ fn children_that_live_for_a_moment_are_told_by_what_they_compute() {
 }
 
 #[test]
+fn threads_that_live_for_a_moment_are_told_by_what_they_compute() {
+    let waits = |cores: f64| {
+        let does = [futex(None), running()];
+        Scene { ended: Some((TRAINER, cores)), ..Scene::default() }.main(TRAINER, &does)
+    };
+    let sleeping = waits(0.45).thread(TRAINER, 20, 0.0, 1, &[sleeps()]);
+    for (name, scene, ways) in [
+        ("a pool for each batch", waits(0.45), vec!["Cpu 48", "Threads 52"]),
+        ("they explain a part", waits(0.2), vec!["Cpu 48", "Threads 20", "Unknown 32"]),
+        ("they hardly compute", waits(0.02), vec!["Cpu 48", "Unknown 52"]),
+        ("one that lives on sleeps", sleeping, vec!["Cpu 48", "Threads 52"]),
+        (
+            "one that lives on runs",
+            waits(0.45).thread(TRAINER, 20, 0.5, 30, &[running()]),
+            vec!["Cpu 48", "thread 10/20 Cpu 52"],
+        ),
+        // It worked all the while that the loop waited.
+        ("the device", Scene { device_pct: Some(100), ..waits(0.45) }, vec!["Cpu 48", "Device 52"]),
+        (
+            "a worker's threads",
+            Scene { ended: Some((11, 0.9)), ..fed() }.worker(11, &[futex(None)]),
+            vec!["reads 11 Threads 100"],
+        ),
+    ] {
+        let mut found = scene.ways();
+        found.sort();
+        assert_eq!(found, ways, "{name}");
+    }
+}
+
+#[test]
 fn locks_end_at_their_holder() {
     let file = "/data/index.lock";
     let locked = |holder: u32| Scene {
@@ -777,6 +814,14 @@ fn without_calls_the_same_chains() {
         assert!(!scene.chain().exact);
         assert_eq!(scene.ways(), ways);
     }
+}
+
+#[test]
+fn a_socket_made_for_a_moment_leads_to_the_partners_on_pipes() {
+    let local = on(45, "unix_stream_read_generic", "socket:[99]", false);
+    let scene = Scene::default().main(TRAINER, &[local]).worker(11, &[running()]);
+    let scene = Scene { no_syscall: true, ..scene.channel(pipe(PIPE, &[TRAINER, 11], &[11])) };
+    assert_eq!(scene.ways(), ["reads 11 Cpu 100"]);
 }
 
 #[test]

@@ -37,6 +37,12 @@ impl Graph<'_> {
         for descriptor in descriptors.iter().take(CANDIDATES) {
             alternatives.extend(self.of_descriptor(at, thread.pid, descriptor, used == Some(FdUse::Reads), path));
         }
+        let is_local = || seen.wchan.as_deref().is_some_and(|symbol| symbol.contains("unix_stream_read"));
+        if !self.exact && alternatives.is_empty() && is_local() {
+            // None of the sockets known here: one made for a moment, as torch's loop makes to take over a worker's memory.
+            let partners = self.likeliest(thread.pid, self.pipe_partners(thread.pid)).into_iter();
+            alternatives.extend(partners.take(CANDIDATES).map(|pid| self.of_process_way(pid, Edge::Reads, path)));
+        }
         let ways = self.best(alternatives);
         // torch's loader names its wait itself: a worker that is not followed yet is one all the same.
         let nobody = ways.iter().all(|way| way.hops.is_empty() && way.end == End::Unknown);

@@ -46,10 +46,12 @@ impl Graph<'_> {
             // Who sleeps waits for the device at most while that works.
             (Wait::Sleep, Some(busy)) => beside_device(ways, busy).into(),
             (Wait::Futex | Wait::Poll | Wait::Other, Some(busy)) if !self.has_channel(thread) => {
-                let leads = ways.iter().any(Way::leads);
+                // That threads which have ended were meant is known from the whole tick, not from this round.
+                let has_ended = |way: &Way| way.end == End::Threads;
+                let leads = ways.iter().any(|way| way.leads() && !has_ended(way));
                 if !leads {
-                    let asleep = ways.into_iter().filter(|way| is_at_sleeping_thread(&way.hops, &way.end));
-                    let otherwise = asleep.collect();
+                    let else_for = |way: &Way| has_ended(way) || is_at_sleeping_thread(&way.hops, &way.end);
+                    let otherwise = ways.into_iter().filter(else_for).collect();
                     return Found { ways: vec![Way::end(End::Device)], otherwise };
                 }
                 let by_lock = ways.iter().any(|way| way.hops.first().is_some_and(|hop| hop.by != Edge::Thread));
@@ -91,7 +93,7 @@ impl Graph<'_> {
                 self.of_descriptors(at, thread, seen, path)
             }
         };
-        self.or_children(thread, ways)
+        self.or_short_lived(thread, ways)
     }
 
     fn of_child(&self, thread: &Thread<'_>, seen: &Observation, path: &mut Vec<usize>) -> Vec<Way> {
@@ -228,6 +230,9 @@ impl Graph<'_> {
         }
         let ways = self.ways_from(at);
         let way = ways.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
+        if way.end == End::Threads && way.hops.is_empty() {
+            return Some((main.wait, Wait::Running));
+        }
         let first = way.hops.first()?;
         let own = match main.wait {
             Wait::Futex => first.pid == pid && first.by == Edge::Thread,
@@ -235,7 +240,7 @@ impl Graph<'_> {
         };
         let end = match way.end {
             _ if !own => return None,
-            End::Cpu | End::Children => Wait::Running,
+            End::Cpu | End::Children | End::Threads => Wait::Running,
             End::Disk => Wait::DiskRead,
             End::Memory => Wait::Memory,
             End::Flush => Wait::DiskWrite,
@@ -314,7 +319,7 @@ impl End {
     /// Where several ways are possible: the likelier to be what the others wait for, the smaller.
     pub(super) fn rank(&self) -> u8 {
         match self {
-            Self::Cpu | Self::Children => 0,
+            Self::Cpu | Self::Children | Self::Threads => 0,
             Self::Disk | Self::Flush | Self::Memory => 1,
             Self::Net(_) | Self::Device | Self::Lock(_) => 2,
             Self::Timer | Self::Stopped | Self::Terminal => 3,

@@ -1,0 +1,79 @@
+//! Waits for children and threads that live for a moment, so that nobody can be followed: known by the CPU time that they leave
+//! behind.
+
+use super::super::paths::{End, is_at_sleeping_thread};
+use super::super::ways::Way;
+use super::{Graph, Thread};
+use crate::rates::short_lived::{FOR_CHILDREN, FOR_THREADS, ShortLived, explained};
+use crate::rates::wait::Wait;
+use crate::sample::{Observation, ProcessSample};
+
+/// wait4 names the child first; waitid after the kind of what is named, from P_ALL, 0, to P_PIDFD (linux/wait.h).
+const KINDS: u32 = 3;
+
+/// The parts of a thread's waits, of those that may be for such, which what lives for a moment explains, 0–1.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Explained {
+    /// Short-lived children of its process.
+    children: f64,
+    /// Short-lived threads of its process.
+    threads: f64,
+}
+
+impl Explained {
+    /// `waits` are those of all the thread's samples.
+    pub fn of(pid: u32, lived: &ShortLived, waits: impl Iterator<Item = Wait>) -> Self {
+        let (children, threads) = (lived.children.get(&pid), lived.threads.get(&pid));
+        if children.is_none() && threads.is_none() {
+            return Self::default();
+        }
+        let (mut all, mut for_children, mut for_threads) = (0_u32, 0_u32, 0_u32);
+        for wait in waits {
+            all += 1;
+            for_children += u32::from(FOR_CHILDREN.contains(&wait));
+            for_threads += u32::from(FOR_THREADS.contains(&wait));
+        }
+        let part = |cores: Option<&f64>, waits: u32| {
+            cores.map_or(0.0, |cores| explained(*cores, f64::from(waits) / f64::from(all.max(1))))
+        };
+        Self { children: part(children, for_children), threads: part(threads, for_threads) }
+    }
+}
+
+impl Graph<'_> {
+    /// The children that a process waits for the end of: the one that it names, or all; none where that one is not known.
+    pub(super) fn waited_children(&self, pid: u32, seen: &Observation) -> Vec<u32> {
+        let named = seen.argument.and_then(|named| u32::try_from(named).ok()).filter(|named| *named > KINDS);
+        let is_named = |one: &ProcessSample| {
+            named.is_none_or(|named| named == one.id.pid || one.inner_pid.is_some_and(|inner| inner == named))
+        };
+        let children = self.processes.values().filter(|one| one.parent == pid && is_named(one));
+        let mut pids: Vec<u32> = children.map(|one| one.id.pid).collect();
+        pids.sort_unstable();
+        pids
+    }
+
+    /// The same ways; where they lead to nobody, they lead to the process's own short-lived children or threads as far as those
+    /// explain the wait.
+    pub(super) fn or_short_lived(&self, thread: &Thread<'_>, ways: Vec<Way>) -> Vec<Way> {
+        let is_gone = |way: &Way| match way.hops.as_slice() {
+            [] => true,
+            [hop] => !self.by_process.contains_key(&hop.pid),
+            _ => false,
+        };
+        let nobody = |way: &Way| way.end == End::Unknown && way.name.is_none() && is_gone(way);
+        let explained = thread.explained;
+        let (part, end) = match thread.wait {
+            wait if FOR_CHILDREN.contains(&wait) => (explained.children, End::Children),
+            wait if FOR_THREADS.contains(&wait) => (explained.threads, End::Threads),
+            _ => return ways,
+        };
+        // A thread that sleeps is waited for only with a lock in its hands.
+        let may_be = |way: &Way| nobody(way) || end == End::Threads && is_at_sleeping_thread(&way.hops, &way.end);
+        if part <= 0.0 || !ways.iter().all(may_be) {
+            return ways;
+        }
+        let rest = ways.into_iter().map(|way| Way { share: way.share * (1.0 - part), ..way });
+        [Way { share: part, ..Way::end(end) }].into_iter().chain(rest).filter(|way| way.share > 0.0).collect()
+    }
+}

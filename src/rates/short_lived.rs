@@ -1,0 +1,169 @@
+//! What processes spent in children and threads that live for a moment: a command that is started for each sample, or a pool of
+//! threads that is made for each batch, is gone before the processes are listed again.
+//!
+//! A process's children count for it once it has waited for their end (proc(5), `cutime` and `cstime` of `/proc/PID/stat`).
+//! Those that were seen at the earlier reading and have ended since are left out: they are known themselves. Threads that have
+//! ended count in their process's own time (`utime` and `stime`, kernel/sched/cputime.c, `thread_group_cputime`), and in no
+//! living thread's.
+
+use std::collections::{HashMap, HashSet};
+
+use super::delta::{Earlier, delta, span};
+use super::wait::Wait;
+use crate::sample::{JobSample, ProcessSample, ThreadSample};
+
+/// Waits that may be for a child: for its end, or for what it writes.
+pub(super) const FOR_CHILDREN: [Wait; 3] = [Wait::Pipe, Wait::Child, Wait::Poll];
+/// A wait that may be for a thread: for its end, or for what it puts into a queue.
+pub(super) const FOR_THREADS: [Wait; 1] = [Wait::Futex];
+
+/// Children or threads that compute for this part of a wait and more are what all of it is for: the rest is their start, and
+/// their queueing for a CPU. Decoders that are started for each sample computed for 0.98 of their waits; the number leaves room
+/// for a busy machine.
+const EXPLAINS: f64 = 0.7;
+/// Less than this is not worth a word, cores: a process that now and then asks for the name of its host.
+const HARDLY: f64 = 0.02;
+/// The same of threads, whose time is a difference of many readings: its clock ticks of 10 ms, rounded down twice …
+const HARDLY_THREADS: f64 = 0.04;
+/// … and for each living thread the part of a tick that its own counter lags behind while it runs.
+const LAG: f64 = 0.004;
+/// More threads than this that are there, but were not listed: what they spent would be taken for that of ended ones.
+const UNLISTED: u32 = 64;
+
+/// CPU use, in cores, of what lives for a moment, by the PID of the process that has any.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct ShortLived {
+    /// Children, by their parent.
+    pub children: HashMap<u32, f64>,
+    /// Threads.
+    pub threads: HashMap<u32, f64>,
+}
+
+impl ShortLived {
+    pub fn of(before: Option<&JobSample>, now: &JobSample) -> Self {
+        Self { children: children(before, now), threads: threads(before, now) }
+    }
+}
+
+fn threads(before: Option<&JobSample>, now: &JobSample) -> HashMap<u32, f64> {
+    let Some(before) = before else { return HashMap::new() };
+    let Some(seconds) = span(Some(before.monotonic_ns), now.monotonic_ns) else { return HashMap::new() };
+    if now.ticks_per_second == 0 {
+        return HashMap::new();
+    }
+    let mut earlier = Earlier::new(&before.processes, |process: &ProcessSample| process.id);
+    let of = |process: &ProcessSample| {
+        let was = earlier.find(process.id)?;
+        let ticks = delta(Some(process.user_ticks), Some(was.user_ticks))?
+            .checked_add(delta(Some(process.system_ticks), Some(was.system_ticks))?)?;
+        let listed = u32::try_from(process.threads.len()).ok()?;
+        if process.thread_count.saturating_sub(listed) > UNLISTED {
+            return None;
+        }
+        let mut threads = Earlier::new(&was.threads, |thread: &ThreadSample| thread.tid);
+        let (mut living_ns, mut running) = (0_u64, 0_u32);
+        for thread in &process.threads {
+            // One that was not there before has spent all its time since.
+            let on_cpu = thread.on_cpu_ns?;
+            let spent = match threads.find(thread.tid) {
+                Some(was) => delta(Some(on_cpu), was.on_cpu_ns)?,
+                None => on_cpu,
+            };
+            living_ns = living_ns.saturating_add(spent);
+            running += u32::from(spent > 0);
+        }
+        let cores = ticks as f64 / f64::from(now.ticks_per_second) / seconds - living_ns as f64 / 1e9 / seconds;
+        (cores >= HARDLY_THREADS / seconds.min(1.0) + LAG * f64::from(running)).then_some((process.id.pid, cores))
+    };
+    now.processes.iter().filter_map(of).collect()
+}
+
+fn children(before: Option<&JobSample>, now: &JobSample) -> HashMap<u32, f64> {
+    let Some(before) = before else { return HashMap::new() };
+    let Some(seconds) = span(Some(before.monotonic_ns), now.monotonic_ns) else { return HashMap::new() };
+    if now.ticks_per_second == 0 || now.processes.iter().all(|process| process.children_ticks.is_none()) {
+        return HashMap::new();
+    }
+    let alive: HashSet<_> = now.processes.iter().map(|process| process.id).collect();
+    let mut known: HashMap<u32, u64> = HashMap::new();
+    for ended in before.processes.iter().filter(|process| !alive.contains(&process.id)) {
+        let sum = known.entry(ended.parent).or_default();
+        *sum = [ended.user_ticks, ended.system_ticks, ended.children_ticks.unwrap_or(0)]
+            .into_iter()
+            .fold(*sum, u64::saturating_add);
+    }
+    let earlier: HashMap<_, &ProcessSample> = before.processes.iter().map(|process| (process.id, process)).collect();
+    let of = |process: &ProcessSample| {
+        let ticks = delta(process.children_ticks, earlier.get(&process.id)?.children_ticks)?;
+        let ticks = ticks.saturating_sub(known.get(&process.id.pid).copied().unwrap_or(0));
+        let cores = ticks as f64 / f64::from(now.ticks_per_second) / seconds;
+        (cores >= HARDLY).then_some((process.id.pid, cores))
+    };
+    now.processes.iter().filter_map(of).collect()
+}
+
+/// The part of a thread's waits that is for what lives for a moment, 0–1: its CPU use in cores over the share of the time
+/// that the thread waits.
+pub(super) fn explained(cores: f64, waits: f64) -> f64 {
+    if waits <= 0.0 {
+        return 0.0;
+    }
+    let part = cores / waits;
+    if part >= EXPLAINS { 1.0 } else { part.max(0.0) }
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::rates::testing::*;
+
+    #[test]
+    fn children_that_were_never_seen_count_for_their_parent() {
+        let with = |pid, ticks| ProcessSample { children_ticks: Some(ticks), ..process(pid) };
+        let child = ProcessSample { parent: 10, user_ticks: 500, ..with(12, 20) };
+        let before = job(0, vec![with(10, 100), with(11, 7), child.clone()]);
+        // 560 ticks in a second, of which the child that was seen had spent 520 before.
+        let now = job(1000, vec![with(10, 660), with(11, 7)]);
+        assert_eq!(children(Some(&before), &now), HashMap::from([(10, 0.4)]));
+        let now = job(1000, vec![with(10, 140), with(11, 7), child]);
+        assert_eq!(children(Some(&before), &now), HashMap::from([(10, 0.4)]));
+        // Older recordings have no such counters, and another process no earlier ones.
+        let bare = job(1000, vec![process(10)]);
+        let mut other = job(1000, vec![with(10, 900)]);
+        other.processes[0].id.start_ticks += 1;
+        for none in [children(None, &now), children(Some(&before), &bare), children(Some(&before), &other)] {
+            assert_eq!(none, HashMap::new());
+        }
+    }
+
+    #[test]
+    fn threads_that_have_ended_count_in_their_process_alone() {
+        const MS: u64 = 1_000_000;
+        let thread = |tid, ms: u64| ThreadSample { tid, on_cpu_ns: Some(ms * MS), ..ThreadSample::default() };
+        let with = |ticks, threads| ProcessSample {
+            user_ticks: ticks,
+            system_ticks: 7,
+            thread_count: 3,
+            threads,
+            ..process(10)
+        };
+        let before = job(0, vec![with(100, vec![thread(10, 500), thread(11, 40)])]);
+        let of = |now: ProcessSample| threads(Some(&before), &job(1000, vec![now])).get(&10).copied();
+        // 80 ticks in a second; the main thread spent 300 ms of them, one that has just begun 20, and 11 has ended.
+        let now = with(180, vec![thread(10, 800), thread(12, 20)]);
+        assert!(close(of(now.clone()), 0.48));
+        assert_eq!(of(with(134, vec![thread(10, 800), thread(12, 20)])), None, "within what readings differ by");
+        assert_eq!(of(ProcessSample { thread_count: 100, ..now.clone() }), None, "most threads are not listed");
+        let mut unread = now;
+        unread.threads[0].on_cpu_ns = None;
+        assert_eq!(of(unread), None, "what the living ones spent is not known");
+    }
+
+    #[test]
+    fn waits_are_explained_in_part_or_as_a_whole() {
+        for (cores, waits, part) in [(0.5, 0.6, 1.0), (2.0, 1.0, 1.0), (0.3, 0.6, 0.5), (0.3, 0.0, 0.0)] {
+            assert!(close(Some(explained(cores, waits)), part), "{cores} {waits}");
+        }
+    }
+}
