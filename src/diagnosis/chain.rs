@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::features::{Chain, Features, Part, Way, program};
 use super::stats::round;
-use super::thresholds::LOST_WAIT;
+use super::thresholds::{LARGER_HALF, LOST_WAIT};
 use crate::rates::chain::paths::{Edge, End};
 
 /// Most nodes of a verdict.
@@ -141,7 +141,7 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
         state: "waits".into(),
         share: round(waits, 3),
         lost: ways.iter().filter(|way| !is_loops_own(way)).map(|way| way.lost).sum(),
-        at: tree.of_loop(),
+        at: tree.of_waits(waits),
         ..ChainNode::default()
     });
     for (at, way) in ways.iter().enumerate() {
@@ -182,9 +182,17 @@ fn is_loops_own(way: &Way) -> bool {
 }
 
 impl Tree<'_> {
-    fn of_loop(&self) -> Option<String> {
+    /// Where the loop's code stands for the larger part of its waits, which are this share of the time.
+    fn of_waits(&self, waits: f64) -> Option<String> {
         let stacks = self.window.main.as_ref()?.stacks.as_ref()?;
-        stacks.hottest.first().map(ToString::to_string)
+        let longest = stacks.hottest.first().filter(|place| place.share >= LARGER_HALF.value * waits);
+        longest.map(ToString::to_string)
+    }
+
+    /// Where it works.
+    fn of_work(&self) -> Option<String> {
+        let stacks = self.window.main.as_ref()?.stacks.as_ref()?;
+        stacks.hottest_beside_sync().map(ToString::to_string)
     }
 
     fn of_worker(&self, pid: u32) -> Option<String> {
@@ -221,7 +229,7 @@ impl Tree<'_> {
 
     fn add(&mut self, way: &Way) {
         if is_loops_own(way) {
-            let at = self.of_loop();
+            let at = self.of_work();
             let own = ChainNode {
                 kind: "thread".into(),
                 pid: Some(self.chain.process.pid),

@@ -231,6 +231,11 @@ fn workers(judgement: &Judgement, window: &Features) -> Vec<WorkerVerdict> {
     each
 }
 
+/// To find a place changes nothing yet.
+fn only_looks(title: &str) -> bool {
+    title.starts_with("Find ") && !title.contains(" and ")
+}
+
 fn advice(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<Advice> {
     // Of what trains, a cause's; of what does not, only what lets it go on.
     let known = match (spec, judgement.phase) {
@@ -246,7 +251,7 @@ fn advice(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<
         .map(|(title, why)| Advice {
             title: (*title).into(),
             why: (*why).into(),
-            speedup_at_most: bound,
+            speedup_at_most: bound.filter(|_| !only_looks(title)),
             predicted_step_ms: None,
         })
         .collect();

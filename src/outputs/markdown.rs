@@ -153,7 +153,12 @@ fn findings(out: &mut String, findings: &[Finding]) {
         return;
     }
     title(out, "Also found");
-    for Finding { class, cause, confidence, text } in findings {
+    for finding in findings {
+        let Finding { class, cause, confidence, text } = finding;
+        if finding.is_doubt() {
+            line(out, &format!("- {}", inline(text)));
+            continue;
+        }
         let cause = cause.map(|cause| format!(", {cause}")).unwrap_or_default();
         line(out, &format!("- **{}{cause}** ({} % sure): {}", class.word(), percent(*confidence), inline(text)));
     }

@@ -1,4 +1,6 @@
 //! The verdict for a person: what holds the job back, why, and what to do first, within 80 columns.
+//!
+//! Long because it is one page, its parts in the order in which they are read.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -364,8 +366,8 @@ impl Page {
         self.section("Also found", findings, |page, finding| {
             let class = finding.class.word().to_uppercase();
             let cause = finding.cause.map(|cause| format!(", {}", cause.spec().headline)).unwrap_or_default();
-            let sure = percent(finding.confidence);
-            page.text("  - ", &format!("{class}{cause} ({sure} % sure): {}", finding.text));
+            let of = format!("{class}{cause} ({} % sure): ", percent(finding.confidence));
+            page.text("  - ", &format!("{}{}", if finding.is_doubt() { "" } else { &of }, finding.text));
         });
     }
 

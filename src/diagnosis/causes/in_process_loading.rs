@@ -15,7 +15,7 @@ thresholds! {
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "batches are made in the loop's own process",
-    brief: "the main thread loads the batches itself",
+    brief: "the trainer's own process makes the batches",
     meaning: "the main thread makes the batches itself (num_workers=0)",
     rule: &[
         "the job has no data workers",

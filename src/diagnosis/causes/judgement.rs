@@ -38,6 +38,12 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// It is no verdict of its own: it says why the verdict is less sure.
+    #[must_use]
+    pub fn is_doubt(&self) -> bool {
+        self.cause.is_none() && self.confidence <= 0.0
+    }
+
     /// One of a cause.
     pub(in crate::diagnosis) fn of(cause: Cause, confidence: f64, text: impl Into<String>) -> Self {
         let confidence = round(confidence.clamp(0.0, 1.0), 2);

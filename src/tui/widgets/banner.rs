@@ -155,7 +155,8 @@ fn actions(verdict: &Verdict, theme: Theme, width: usize) -> Vec<Piece> {
     lines.extend(advice.map(|a| (labels::advice_line("► Then: ", a, width), Style::new())));
     lines.extend(verdict.other_findings.iter().map(|f| {
         let name = labels::verdict_name(f.class, f.cause);
-        (format!("Also {name}: {}", sanitise(&f.text)), theme.dim())
+        let what = if f.is_doubt() { "Mind".to_owned() } else { format!("Also {name}") };
+        (format!("{what}: {}", sanitise(&f.text)), theme.dim())
     }));
     lines.extend(verdict.evidence.iter().map(|e| (evidence(e), theme.dim())));
     lines

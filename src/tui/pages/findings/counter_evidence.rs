@@ -33,7 +33,11 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     }
     for f in verdict.other_findings.iter().take(MOST) {
         let name = verdict_name(f.class, f.cause);
-        let text = format!("{name} ({}) – {}", format::share(Some(f.confidence)), sanitise(&f.text));
+        let text = sanitise(&f.text);
+        let text = match f.is_doubt() {
+            true => text.into_owned(),
+            false => format!("{name} ({}) – {text}", format::share(Some(f.confidence))),
+        };
         page.wrapped("  besides: ", 11, &text, Style::new());
     }
     if page.lines.len() == before {
