@@ -255,11 +255,15 @@ impl Tree<'_> {
             let last = at + 1 == way.hops.len();
             let within = hop.pid == self.chain.process.pid;
             let state = if last { state(&way.end) } else { "waits" };
-            let (kind, name) = if within { ("thread", "thread".to_owned()) } else { ("process", self.name(hop.pid)) };
+            let (kind, name) = match within {
+                true if hop.is_short_lived() => ("thread", "short-lived threads".to_owned()),
+                true => ("thread", "thread".to_owned()),
+                false => ("process", self.name(hop.pid)),
+            };
             let node = ChainNode {
                 kind: kind.into(),
                 pid: Some(hop.pid),
-                tid: Some(if within { hop.tid } else { hop.pid }),
+                tid: Some(if within { hop.tid } else { hop.pid }).filter(|_| !hop.is_short_lived()),
                 name,
                 state: state.into(),
                 share: way.share,
@@ -283,10 +287,6 @@ impl Tree<'_> {
             End::Children => {
                 let children = resource("process", "short-lived children", way.share);
                 Some(ChainNode { state: "cpu".into(), by: Some(Edge::Child.word().into()), ..children })
-            }
-            End::Threads => {
-                let threads = resource("thread", "short-lived threads", way.share);
-                Some(ChainNode { state: "cpu".into(), by: Some(Edge::Thread.word().into()), ..threads })
             }
             End::Disk | End::Flush => {
                 let disk = self.window.io.disk.as_deref().unwrap_or_default();
@@ -329,7 +329,7 @@ fn state(end: &End) -> &'static str {
         End::Flush => "flush",
         End::Memory => "memory",
         End::Device => "device",
-        End::Net(_) | End::Lock(_) | End::Children | End::Threads => "waits",
+        End::Net(_) | End::Lock(_) | End::Children => "waits",
         End::Timer => "sleeps",
         End::Stopped => "stopped",
         End::Terminal => "terminal",

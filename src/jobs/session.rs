@@ -20,6 +20,8 @@ use crate::text::sanitise;
 const YOUNG_S: f64 = 12.0;
 /// So is a verdict that has changed.
 const CHANGED_S: f64 = 6.0;
+/// Neither is young any more once a verdict as sure as this has stood for so many seconds: more stacks make it no surer.
+const CLEAR: (f64, f64) = (0.85, 3.0);
 /// A verdict that has stood for so long, seconds, is held against few stacks and samples.
 const STOOD_S: f64 = 60.0;
 /// Below this confidence a verdict is in doubt.
@@ -156,11 +158,11 @@ impl Session {
         let verdict = &tick.verdict;
         let doubtful = verdict.confidence < DOUBTFUL && verdict.phase == Phase::Training;
         let since_s = tick.frame.monotonic_ns.saturating_sub(tick.since_ns) as f64 / 1e9;
+        let is_clear = verdict.confidence >= CLEAR.0 && since_s >= CLEAR.1 && !tick.moves;
+        let is_young = (verdict.observed_s < YOUNG_S || since_s < CHANGED_S) && !is_clear;
         match () {
-            () if self.shown && (self.stacks_shown || verdict.observed_s < YOUNG_S || since_s < CHANGED_S) => {
-                Demand::Often
-            }
-            () if self.shown && (tick.moves || doubtful) => Demand::NowAndThen,
+            () if self.shown && (self.stacks_shown || is_young) => Demand::Often,
+            () if self.shown && (tick.moves || doubtful || verdict.observed_s < YOUNG_S) => Demand::NowAndThen,
             () if tick.moves || doubtful || since_s < STOOD_S => Demand::Seldom,
             () => Demand::Rarely,
         }

@@ -12,6 +12,7 @@ mod beside;
 mod graph;
 mod loop_thread;
 mod native;
+mod passing;
 pub mod paths;
 mod ways;
 
@@ -30,6 +31,7 @@ pub(super) use graph::Graph;
 use loop_thread::LoopThread;
 pub(super) use loop_thread::ProcessTick;
 use native::NativeThreads;
+use passing::Passing;
 use paths::{ChainRates, Edge, End, Hop};
 use ways::{Way, Ways};
 
@@ -52,9 +54,7 @@ fn activity(
     for way in ways {
         let of = match (way.hops.first(), &way.end) {
             (None, End::Device) => LoopActivity::DeviceSync,
-            // As of a thread that lives on: see below.
-            (None, End::Threads) if !graph.has_torch_workers(pid) => LoopActivity::InputWait,
-            (None, End::Net(_) | End::Children | End::Threads) => LoopActivity::Other,
+            (None, End::Net(_) | End::Children) => LoopActivity::Other,
             (None, End::Unknown) if way.name.is_some() => LoopActivity::Other,
             (None, _) => return None,
             (Some(hop), _) => match hop.by {
@@ -131,6 +131,7 @@ struct Carry {
     native: NativeThreads,
     beside: Beside,
     clock: SampleClock,
+    passing: Passing,
     /// What the latest followed wait of each kind was for, and whether it led straight out of the process.
     said: [(Option<LoopActivity>, bool); Wait::COUNT],
     /// The pipe of data workers that was waited at last, and who writes to it.
@@ -225,7 +226,9 @@ impl Followed<'_> {
         let Some(point) = trainer.points.get(*next).copied().filter(|point| point.round == round) else { return };
         let device = devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
         let (pid, tid) = (trainer.id.pid, trainer.tid);
-        let all = graph.ways_of(pid, tid, device);
+        let mut all = graph.ways_of(pid, tid, device);
+        let seconds = carry.clock.seconds(point.at_ns);
+        carry.passing.take(&mut all, graph, (pid, point.main), seconds);
         let found = &all.ways;
         let waits = found.iter().flat_map(|way| foreign_hops(way, pid).map(|hop| (hop.pid, way.share)));
         let works =
@@ -242,7 +245,6 @@ impl Followed<'_> {
         for later in trainer.points.iter_mut().skip(*next).take(every) {
             (later.by_chain, later.leaves) = carry.said.get(later.main.index()).copied().unwrap_or_default();
         }
-        let seconds = carry.clock.seconds(point.at_ns);
         // Tensors are fetched over sockets once their batch has come out of a pipe: of the one that was waited at last.
         let set = graph.waited_set((pid, tid), found);
         let fetches = point.main == Wait::Socket && said == Some(LoopActivity::InputWait);

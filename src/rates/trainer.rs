@@ -46,9 +46,9 @@ impl TrainerRates {
     pub(super) fn leave_device(&mut self, has_torch_workers: bool, written_s: Option<f64>) {
         let share = self.split_s.device_sync / self.seconds_seen;
         let Some(chain) = self.chain.as_mut().filter(|_| share.is_finite()) else { return };
-        let before = chain.ended_threads_s();
+        let before = chain.short_lived_s();
         chain.leave_device(share * chain.seconds);
-        let moved = (chain.ended_threads_s() - before) / chain.seconds * self.seconds_seen;
+        let moved = (chain.short_lived_s() - before) / chain.seconds * self.seconds_seen;
         let saves = written_s.is_some_and(|bytes| bytes >= SAVES_S);
         if moved.is_nan() || has_torch_workers && !saves {
             return;

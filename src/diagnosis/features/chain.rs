@@ -213,7 +213,6 @@ impl Chain {
                 End::Device => Part::Device,
                 End::Net(_) => Part::Remote,
                 End::Children => Part::Process,
-                End::Threads => Part::OwnThread,
                 End::Lock(_) => Part::FileLock,
                 End::Loader => Part::Loader,
                 End::Timer | End::Stopped | End::Terminal | End::Asked | End::Unknown => Part::Unknown,
@@ -233,7 +232,6 @@ impl Chain {
             _ if matches!(end, End::Net(_)) => Part::Remote,
             Some(_) => Part::Process,
             None if *end == End::Children => Part::Process,
-            None if *end == End::Threads => Part::OwnThread,
             None if matches!(end, End::Asked | End::Unknown | End::Timer) => Part::Unknown,
             None => Part::OwnThread,
         }
@@ -244,12 +242,11 @@ impl Chain {
         let mut threads = OwnThreads::default();
         for way in &self.ways {
             let own = way.hops.iter().all(|hop| hop.pid == self.process.pid);
-            let by_thread = way.hops.first().map_or(way.end == End::Threads, |hop| hop.by == Edge::Thread);
-            if !own || !by_thread {
+            if !own || way.hops.first().is_none_or(|hop| hop.by != Edge::Thread) {
                 continue;
             }
             *match way.end {
-                End::Cpu | End::Threads => &mut threads.cpu,
+                End::Cpu => &mut threads.cpu,
                 End::Disk | End::Memory => &mut threads.disk,
                 End::Net(_) => &mut threads.net,
                 _ => &mut threads.unknown,
@@ -302,9 +299,9 @@ impl Chain {
         Some(match (&way.end, &way.name) {
             (End::Net(address), _) => address.to_string(),
             (End::Children, _) => "a command that is started anew each time".to_owned(),
-            (End::Threads, _) => "threads that are started anew each time".to_owned(),
             (End::Lock(path), _) => crate::text::sanitise(path).into_owned(),
             (_, Some(path)) => format!("{}, held by {}", crate::text::sanitise(path), name(last?.pid)),
+            _ if last?.is_short_lived() => "threads that are started anew each time".to_owned(),
             _ if last?.pid == self.process.pid => format!("thread {}", last?.tid),
             _ => name(last?.pid),
         })

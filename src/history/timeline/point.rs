@@ -152,7 +152,7 @@ point! {
     /// the wait.
     waits: waits(frame, |_| true),
     /// A CPU: another process or thread worked.
-    waits_cpu: waits(frame, |end| matches!(end, End::Cpu | End::Children | End::Threads)),
+    waits_cpu: waits(frame, |end| matches!(end, End::Cpu | End::Children)),
     /// A disk, or memory.
     waits_disk: waits(frame, |end| matches!(end, End::Disk | End::Flush | End::Memory)),
     /// An address.
@@ -161,8 +161,8 @@ point! {
     waits_gpu: waits(frame, |end| matches!(end, End::Device)),
     /// A lock, a timer, somebody at a terminal, or what is not known.
     waits_other: waits(frame, |end| {
-        use End::{Children, Cpu, Device, Disk, Flush, Memory, Net, Threads};
-        !matches!(end, Cpu | Children | Threads | Disk | Flush | Memory | Net(_) | Device)
+        use End::{Children, Cpu, Device, Disk, Flush, Memory, Net};
+        !matches!(end, Cpu | Children | Disk | Flush | Memory | Net(_) | Device)
     }),
 }
 

@@ -350,8 +350,26 @@ impl<'a> Graph<'a> {
         })
     }
 
+    /// A thread of a process that is none of torch's and has just begun, or has ended since: its counters stand in one of two
+    /// ticks alone.
+    fn is_new(&self, thread: &Thread<'_>) -> bool {
+        let is_paced = |at: usize| self.threads.get(at).is_some_and(|main| main.paced);
+        let others = !thread.paced && thread.tid != thread.pid && thread.role == ThreadRole::Other;
+        others && self.place(thread.pid, thread.pid).is_some_and(is_paced)
+    }
+
+    /// The same of a thread by its number.
+    pub(super) fn is_new_thread(&self, pid: u32, tid: u32) -> bool {
+        self.place(pid, tid).and_then(|at| self.threads.get(at)).is_some_and(|thread| self.is_new(thread))
+    }
+
+    /// A process has a thread at this round that has just begun, or has ended since.
+    pub(super) fn has_new_threads(&self, pid: u32) -> bool {
+        self.threads_of(pid).any(|thread| thread.wait != Wait::Unknown && self.is_new(thread))
+    }
+
     /// A process has data workers of torch's.
-    pub(super) fn has_torch_workers(&self, pid: u32) -> bool {
+    fn has_torch_workers(&self, pid: u32) -> bool {
         self.processes.values().any(|process| process.is_torch_worker() && process.parent == pid)
     }
 
@@ -360,7 +378,8 @@ impl<'a> Graph<'a> {
     pub(super) fn makes_batches(&self, hop: &Hop) -> bool {
         let other =
             self.place(hop.pid, hop.tid).filter(|at| !self.is_native(*at)).and_then(|at| self.threads.get(at));
-        other.is_some_and(|thread| thread.role == ThreadRole::Other) && !self.has_torch_workers(hop.pid)
+        let own = hop.is_short_lived() || other.is_some_and(|thread| thread.role == ThreadRole::Other);
+        own && !self.has_torch_workers(hop.pid)
     }
 
     pub(super) fn peer(&self, pid: u32, beside: &Beside) -> Peer {

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::sample::ProcessId;
 use crate::text::named_enum;
 
+/// Waits that last longer than the device worked by this share of the time were for something else.
+const TOLD: f64 = 0.1;
 /// Most different paths kept of one interval; the rest is put together under an unknown end.
 pub(super) const PATHS: usize = 24;
 
@@ -40,8 +42,6 @@ pub enum End {
     Cpu,
     /// Children of its process that live for a moment each: a command that is started anew for each step. They compute.
     Children,
-    /// Threads of its process that live for a moment each: a pool that is made anew for each batch. They compute.
-    Threads,
     /// Waiting to read from a disk.
     Disk,
     /// Waiting for written data to reach a disk.
@@ -75,8 +75,26 @@ pub struct Hop {
     pub by: Edge,
     /// Its process.
     pub pid: u32,
-    /// The thread.
+    /// The thread; [`Hop::SHORT_LIVED`] for threads of the loop's process that live for a moment each.
     pub tid: u32,
+}
+
+impl Hop {
+    /// In place of a thread's number: one of those that live for a moment, as of a pool that is made anew for each batch. No
+    /// thread has this number.
+    pub const SHORT_LIVED: u32 = 0;
+
+    /// Threads of a process that live for a moment each.
+    #[must_use]
+    pub fn short_lived(pid: u32) -> Self {
+        Self { by: Edge::Thread, pid, tid: Self::SHORT_LIVED }
+    }
+
+    /// It stands for threads that live for a moment each.
+    #[must_use]
+    pub fn is_short_lived(&self) -> bool {
+        self.tid == Self::SHORT_LIVED
+    }
 }
 
 /// Whether a way ends at another thread of the loop's own process that sleeps: it is waited for only with a lock in its hands.
@@ -159,19 +177,23 @@ pub struct ChainRates {
 
 impl ChainRates {
     /// Leaves the device so many of the seconds, 0 and up, as it can have been waited for; the rest is put down to what else
-    /// these waits may be for, where there is such.
+    /// these waits may be for, where there is such, and much that is left then to somebody unknown.
     pub(in crate::rates) fn leave_device(&mut self, seconds: f64) {
         let otherwise = std::mem::take(&mut self.otherwise);
         let is_device = |path: &&mut Path| path.end == End::Device && path.hops.is_empty();
         let Some(device) = self.paths.iter_mut().find(is_device) else { return };
         let all: f32 = otherwise.iter().map(|path| path.seconds).sum();
-        let moved = (device.seconds - seconds as f32).min(all);
-        if moved <= 0.0 {
+        let beyond = (device.seconds - seconds as f32).max(0.0);
+        let moved = beyond.min(all);
+        let unknown = if f64::from(beyond - moved) >= TOLD * self.seconds { beyond - moved } else { 0.0 };
+        if moved + unknown <= 0.0 {
             return;
         }
-        device.seconds -= moved;
-        for path in otherwise {
-            let part = path.seconds * moved / all;
+        device.seconds -= moved + unknown;
+        let of_all = |path: Path| Path { seconds: path.seconds * moved / all, ..path };
+        let nobody = Path { hops: Vec::new(), end: End::Unknown, name: None, seconds: unknown, idle_s: unknown };
+        for path in otherwise.into_iter().map(of_all).chain([nobody]).filter(|path| path.seconds > 0.0) {
+            let part = path.seconds;
             let same =
                 |known: &&mut Path| (&known.hops, &known.end, &known.name) == (&path.hops, &path.end, &path.name);
             match self.paths.iter_mut().find(same) {
@@ -187,9 +209,9 @@ impl ChainRates {
     }
 
     /// Seconds of waits for threads that live for a moment.
-    pub(in crate::rates) fn ended_threads_s(&self) -> f64 {
-        let own = self.paths.iter().filter(|path| path.hops.is_empty() && path.end == End::Threads);
-        own.map(|path| f64::from(path.seconds)).sum()
+    pub(in crate::rates) fn short_lived_s(&self) -> f64 {
+        let led = self.paths.iter().filter(|path| path.hops.first().is_some_and(Hop::is_short_lived));
+        led.map(|path| f64::from(path.seconds)).sum()
     }
 
     /// Seconds of waits that lead to a loader.

@@ -47,6 +47,8 @@ struct Scene {
     children: Option<(u32, f64)>,
     /// CPU use of threads of this process that have ended, cores.
     ended: Option<(u32, f64)>,
+    /// Threads that were sampled and have ended since, so that they are not listed.
+    gone: Vec<u32>,
 }
 
 fn running() -> Observation {
@@ -162,6 +164,7 @@ impl Scene {
                 (at as f64 * (living + cores) * 100.0).round() as u64
             }),
             threads: of(pid)
+                .filter(|actor| !self.gone.contains(&actor.tid))
                 .map(|actor| ThreadSample {
                     tid: actor.tid,
                     role: thread_role(actor),
@@ -283,9 +286,10 @@ fn no_longer_for_the_device_than_it_works_where_a_thread_sleeps_with_the_lock() 
     // A tenth more of it, and 2 % of the time, are let through.
     assert_eq!(with_device(30), ["thread 10/11 Timer 65", "Device 35"]);
     assert_eq!(with_device(100), ["Device 100"]);
-    // Nobody else may be waited for.
-    let alone = Scene { device_pct: Some(30), ..Scene::default().main(TRAINER, &[futex(None)]) };
-    assert_eq!(alone.ways(), ["Device 100"]);
+    // Nobody else is known.
+    let alone = |pct| Scene { device_pct: Some(pct), ..Scene::default().main(TRAINER, &[futex(None)]) }.ways();
+    assert_eq!(alone(30), ["Unknown 65", "Device 35"]);
+    assert_eq!(alone(85), ["Device 100"], "within what readings of its use differ by");
 }
 
 #[test]
@@ -538,10 +542,10 @@ fn threads_that_live_for_a_moment_are_told_by_what_they_compute() {
     };
     let sleeping = waits(0.45).thread(TRAINER, 20, 0.0, 1, &[sleeps()]);
     for (name, scene, ways) in [
-        ("a pool for each batch", waits(0.45), vec!["Cpu 48", "Threads 52"]),
-        ("they explain a part", waits(0.2), vec!["Cpu 48", "Threads 20", "Unknown 32"]),
+        ("a pool for each batch", waits(0.45), vec!["Cpu 48", "thread 10/0 Cpu 52"]),
+        ("they explain a part", waits(0.2), vec!["Cpu 48", "Unknown 32", "thread 10/0 Cpu 20"]),
         ("they hardly compute", waits(0.02), vec!["Cpu 48", "Unknown 52"]),
-        ("one that lives on sleeps", sleeping, vec!["Cpu 48", "Threads 52"]),
+        ("one that lives on sleeps", sleeping, vec!["Cpu 48", "thread 10/0 Cpu 52"]),
         (
             "one that lives on runs",
             waits(0.45).thread(TRAINER, 20, 0.5, 30, &[running()]),
@@ -552,13 +556,36 @@ fn threads_that_live_for_a_moment_are_told_by_what_they_compute() {
         (
             "a worker's threads",
             Scene { ended: Some((11, 0.9)), ..fed() }.worker(11, &[futex(None)]),
-            vec!["reads 11 Threads 100"],
+            vec!["reads 11 thread 11/0 Cpu 100"],
         ),
     ] {
         let mut found = scene.ways();
         found.sort();
         assert_eq!(found, ways, "{name}");
     }
+}
+
+#[test]
+fn threads_that_are_seen_for_a_moment_stand_for_those_that_are_not() {
+    const THREAD: u32 = 20;
+    let remote = Channel {
+        link: SOCKET.into(),
+        readers: vec![TRAINER],
+        remote: Some("10.0.0.1:80".into()),
+        ..Channel::default()
+    };
+    let none = Observation::default;
+    let scene = |main: &[Observation], thread: &[Observation]| {
+        let scene = Scene { gone: vec![THREAD], ..Scene::default() };
+        scene.main(TRAINER, main).thread(TRAINER, THREAD, 0.0, 0, thread).channel(remote.clone())
+    };
+    let fetched = scene(&[futex(None)], &[receives(SOCKET), none(), none()]);
+    assert_eq!(fetched.ways(), ["thread 10/0 Net(\"10.0.0.1:80\") 100"]);
+    let device = |pct| Scene { device_pct: Some(pct), ..fetched.clone() }.ways();
+    assert_eq!(device(40), ["thread 10/0 Net(\"10.0.0.1:80\") 54", "Device 46"]);
+    // It is there while the loop works: nobody waits for it.
+    let beside = scene(&[running(), futex(None), futex(None)], &[receives(SOCKET), none(), none()]);
+    assert_eq!(beside.ways(), ["Unknown 66", "Cpu 34"]);
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Graph<'_> {
             (Wait::Sleep, Some(busy)) => beside_device(ways, busy).into(),
             (Wait::Futex | Wait::Poll | Wait::Other, Some(busy)) if !self.has_channel(thread) => {
                 // That threads which have ended were meant is known from the whole tick, not from this round.
-                let has_ended = |way: &Way| way.end == End::Threads;
+                let has_ended = |way: &Way| way.hops.first().is_some_and(Hop::is_short_lived);
                 let leads = ways.iter().any(|way| way.leads() && !has_ended(way));
                 if !leads {
                     let else_for = |way: &Way| has_ended(way) || is_at_sleeping_thread(&way.hops, &way.end);
@@ -230,9 +230,6 @@ impl Graph<'_> {
         }
         let ways = self.ways_from(at);
         let way = ways.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
-        if way.end == End::Threads && way.hops.is_empty() {
-            return Some((main.wait, Wait::Running));
-        }
         let first = way.hops.first()?;
         let own = match main.wait {
             Wait::Futex => first.pid == pid && first.by == Edge::Thread,
@@ -240,7 +237,7 @@ impl Graph<'_> {
         };
         let end = match way.end {
             _ if !own => return None,
-            End::Cpu | End::Children | End::Threads => Wait::Running,
+            End::Cpu | End::Children => Wait::Running,
             End::Disk => Wait::DiskRead,
             End::Memory => Wait::Memory,
             End::Flush => Wait::DiskWrite,
@@ -319,7 +316,7 @@ impl End {
     /// Where several ways are possible: the likelier to be what the others wait for, the smaller.
     pub(super) fn rank(&self) -> u8 {
         match self {
-            Self::Cpu | Self::Children | Self::Threads => 0,
+            Self::Cpu | Self::Children => 0,
             Self::Disk | Self::Flush | Self::Memory => 1,
             Self::Net(_) | Self::Device | Self::Lock(_) => 2,
             Self::Timer | Self::Stopped | Self::Terminal => 3,

@@ -1,7 +1,7 @@
 //! Waits for children and threads that live for a moment, so that nobody can be followed: known by the CPU time that they leave
 //! behind.
 
-use super::super::paths::{End, is_at_sleeping_thread};
+use super::super::paths::{End, Hop, is_at_sleeping_thread};
 use super::super::ways::Way;
 use super::{Graph, Thread};
 use crate::rates::short_lived::{FOR_CHILDREN, FOR_THREADS, ShortLived, explained};
@@ -63,17 +63,19 @@ impl Graph<'_> {
         };
         let nobody = |way: &Way| way.end == End::Unknown && way.name.is_none() && is_gone(way);
         let explained = thread.explained;
-        let (part, end) = match thread.wait {
-            wait if FOR_CHILDREN.contains(&wait) => (explained.children, End::Children),
-            wait if FOR_THREADS.contains(&wait) => (explained.threads, End::Threads),
+        let for_threads = FOR_THREADS.contains(&thread.wait);
+        let way = match thread.wait {
+            wait if FOR_CHILDREN.contains(&wait) => Way { share: explained.children, ..Way::end(End::Children) },
+            _ if for_threads => Way::end(End::Cpu).after(Hop::short_lived(thread.pid), explained.threads),
             _ => return ways,
         };
         // A thread that sleeps is waited for only with a lock in its hands.
-        let may_be = |way: &Way| nobody(way) || end == End::Threads && is_at_sleeping_thread(&way.hops, &way.end);
-        if part <= 0.0 || !ways.iter().all(may_be) {
+        let may_be = |way: &Way| nobody(way) || for_threads && is_at_sleeping_thread(&way.hops, &way.end);
+        if way.share <= 0.0 || !ways.iter().all(may_be) {
             return ways;
         }
-        let rest = ways.into_iter().map(|way| Way { share: way.share * (1.0 - part), ..way });
-        [Way { share: part, ..Way::end(end) }].into_iter().chain(rest).filter(|way| way.share > 0.0).collect()
+        let left = 1.0 - way.share;
+        let rest = ways.into_iter().map(|way| Way { share: way.share * left, ..way });
+        [way].into_iter().chain(rest).filter(|way| way.share > 0.0).collect()
     }
 }

@@ -1,0 +1,119 @@
+//! Threads that live for a moment stand for each other: few of them live long enough to be seen, and what the loop waited for
+//! over those it waits for over the others too.
+//!
+//! A thread is listed once a second, and sampled from then on. Of a pool that is made anew for each batch those threads are seen
+//! that the listing meets; a round later they are gone, and the loop waits for threads that nobody knows.
+
+use std::sync::Arc;
+
+use super::graph::Graph;
+use super::paths::{Edge, End, Hop};
+use super::ways::{Found, Way};
+use crate::rates::wait::Wait;
+
+/// What was seen fades to a half in so many seconds.
+const HALF_S: f64 = 10.0;
+/// Shorter than this the loop was seen waiting for too few of them, seconds.
+const LEAST_S: f64 = 0.15;
+/// Threads that the loop waits for are seldom there while it does something else: at most for this part of the time.
+const BESIDE: f64 = 0.4;
+/// Most different ways that are kept.
+const WAYS: usize = 16;
+
+/// A way behind such a thread.
+#[derive(Debug)]
+struct Led {
+    hops: Vec<Hop>,
+    end: End,
+    name: Option<Arc<str>>,
+    seconds: f64,
+}
+
+/// Where the loop's waits for threads that live for a moment led of late.
+#[derive(Debug, Default)]
+pub(super) struct Passing {
+    ways: Vec<Led>,
+    /// Seconds of waits for them.
+    waited_s: f64,
+    /// Seconds in which such a thread was there while the loop did something else.
+    beside_s: f64,
+}
+
+impl Passing {
+    /// Takes what was found for one round of so many seconds, in which the loop's thread of a process was in this wait. Ways over
+    /// threads that live for a moment are put together; a wait in a futex that leads to nobody may lead where those did.
+    pub(super) fn take(&mut self, found: &mut Found, graph: &Graph<'_>, (pid, wait): (u32, Wait), seconds: f64) {
+        let is_new = |hop: &Hop| hop.by == Edge::Thread && hop.pid == pid && graph.is_new_thread(pid, hop.tid);
+        let short_lived = |way: &mut Way| {
+            let first = way.hops.first_mut().filter(|hop| is_new(hop))?;
+            *first = Hop::short_lived(pid);
+            Some(way.clone())
+        };
+        let seen: Vec<Way> = found.ways.iter_mut().filter_map(short_lived).collect();
+        found.otherwise.retain(|way| !way.hops.first().is_some_and(is_new));
+        self.fade(seconds);
+        if !seen.is_empty() {
+            seen.into_iter().for_each(|way| self.add(way, seconds));
+        } else if graph.has_new_threads(pid) {
+            self.beside_s += seconds;
+        } else if wait == Wait::Futex && self.speaks() {
+            self.fill(found, pid);
+        }
+    }
+
+    fn fade(&mut self, seconds: f64) {
+        let part = 0.5_f64.powf(seconds / HALF_S);
+        for way in &mut self.ways {
+            way.seconds *= part;
+        }
+        self.waited_s *= part;
+        self.beside_s *= part;
+    }
+
+    fn add(&mut self, way: Way, seconds: f64) {
+        let weight = way.share * seconds;
+        self.waited_s += weight;
+        let rest = way.hops.get(1..).unwrap_or_default();
+        let same = |known: &Led| known.hops == rest && known.end == way.end && known.name == way.name;
+        let least = |a: &&mut Led, b: &&mut Led| a.seconds.total_cmp(&b.seconds);
+        if let Some(known) = self.ways.iter_mut().find(|known| same(known)) {
+            known.seconds += weight;
+            return;
+        }
+        let new = Led { hops: rest.to_vec(), end: way.end, name: way.name, seconds: weight };
+        if self.ways.len() < WAYS {
+            self.ways.push(new);
+        } else if let Some(least) = self.ways.iter_mut().min_by(least).filter(|least| least.seconds < weight) {
+            *least = new;
+        }
+    }
+
+    /// The loop was seen waiting for enough of them, and they were seldom there while it did not.
+    fn speaks(&self) -> bool {
+        self.waited_s >= LEAST_S && self.beside_s <= BESIDE * (self.waited_s + self.beside_s)
+    }
+
+    /// So much of a wait, 0–1, led where such waits led of late.
+    fn parts(&self, pid: u32, share: f64, idle: f64) -> impl Iterator<Item = Way> + '_ {
+        let all: f64 = self.ways.iter().map(|way| way.seconds).sum();
+        self.ways.iter().filter(move |_| all > 0.0 && share > 0.0).map(move |way| {
+            let hops = std::iter::once(Hop::short_lived(pid)).chain(way.hops.iter().cloned()).collect();
+            Way { hops, end: way.end.clone(), name: way.name.clone(), share: share * way.seconds / all, idle }
+        })
+    }
+
+    fn fill(&self, found: &mut Found, pid: u32) {
+        let nobody = |way: &Way| way.hops.is_empty() && way.end == End::Unknown && way.name.is_none();
+        let is_device = |way: &Way| way.hops.is_empty() && way.end == End::Device;
+        if found.ways.iter().all(is_device) {
+            let known: f64 = found.otherwise.iter().map(|way| way.share).sum();
+            found.otherwise.extend(self.parts(pid, 1.0 - known, 1.0));
+            return;
+        }
+        let (unknown, mut ways): (Vec<Way>, Vec<Way>) = found.ways.drain(..).partition(nobody);
+        for way in unknown {
+            ways.extend(self.parts(pid, way.share, way.idle));
+        }
+        found.ways = ways;
+    }
+}
