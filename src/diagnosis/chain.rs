@@ -255,10 +255,10 @@ impl Tree<'_> {
             let last = at + 1 == way.hops.len();
             let within = hop.pid == self.chain.process.pid;
             let state = if last { state(&way.end) } else { "waits" };
-            let (kind, name) = match within {
-                true if hop.is_short_lived() => ("thread", "short-lived threads".to_owned()),
-                true => ("thread", "thread".to_owned()),
-                false => ("process", self.name(hop.pid)),
+            let (kind, name) = match (hop.is_short_lived(), within) {
+                (true, _) => ("thread", "short-lived threads".to_owned()),
+                (_, true) => ("thread", "thread".to_owned()),
+                (_, false) => ("process", self.name(hop.pid)),
             };
             let node = ChainNode {
                 kind: kind.into(),

@@ -5,6 +5,7 @@
 
 mod activity;
 pub mod correction;
+mod helpers;
 mod patterns;
 mod reading;
 pub mod sums;
@@ -16,8 +17,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::stacks::{is_installed, is_user_code};
-use crate::sample::{JobSample, ProcessId, ProcessRole, StackWindow, StacksSample, ThreadStacks};
+use crate::sample::{JobSample, ProcessId, ProcessRole, StackCount, StackWindow, StacksSample, ThreadStacks};
 pub use activity::{Activities, Activity};
+use helpers::{Did, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, pattern};
 use reading::{Seen, is_validation, of_trainer, of_worker};
 pub(super) use threads::{PythonThread, python_threads};
@@ -91,41 +93,70 @@ fn process_stacks(window: &StackWindow, role: ProcessRole, tid: Option<u32>) -> 
     let aside = tid.filter(|tid| *tid != window.process.pid);
     let of_loop = window.threads.iter().find(|thread| aside.is_some() && thread.tid == aside);
     let main = of_loop.or_else(|| main_thread(window).filter(|_| aside.is_none()));
-    let mut places: HashMap<(usize, Activity), [u32; 3]> = HashMap::new();
+    let mut places: HashMap<(usize, Activity), Counts> = HashMap::new();
+    let mut waits_for_threads: Vec<Did> = Vec::new();
     for stack in main.map_or(&[][..], |thread| &thread.stacks) {
-        let seen: Vec<Seen<'_>> = stack
-            .frames
-            .iter()
-            .filter_map(|at| {
-                let at = usize::try_from(*at).ok()?;
-                Some(Seen { at, frame: window.frames.get(at)?, pattern: *patterns.get(at)? })
-            })
-            .collect();
+        let seen = seen(window, &patterns, stack);
         if seen.is_empty() {
             continue;
         }
-        let activity = match role {
-            ProcessRole::Worker => of_worker(&seen),
-            _ => of_trainer(&seen),
-        };
-        out.main.add(activity, stack.samples);
         if role == ProcessRole::Trainer && is_validation(&seen) {
             out.validation = out.validation.saturating_add(stack.samples);
         }
         if seen.iter().any(|seen| seen.pattern == Pattern::Fetch) {
             out.in_fetch = out.in_fetch.saturating_add(stack.samples);
         }
+        let activity = match role {
+            ProcessRole::Worker => of_worker(&seen),
+            _ => of_trainer(&seen),
+        };
+        if role == ProcessRole::Worker && is_wait_in_fetch(&seen, activity) {
+            waits_for_threads.push(Did { activity, place: place(&seen), samples: stack.samples });
+            continue;
+        }
+        out.main.add(activity, stack.samples);
         if let Some((place, leaf)) = place(&seen) {
             let blocked = seen.first().is_some_and(|first| first.pattern == Pattern::Wait);
-            let counts = places.entry((place, activity)).or_default();
-            for (count, counts_here) in counts.iter_mut().zip([true, leaf, blocked]) {
-                *count = count.saturating_add(if counts_here { stack.samples } else { 0 });
-            }
+            places.entry((place, activity)).or_default().add(stack.samples, leaf, blocked);
+        }
+    }
+    let waited = waits_for_threads.iter().fold(0_u32, |sum, did| sum.saturating_add(did.samples));
+    let theirs = meanwhile(window, &patterns, main, waited);
+    let blocked = theirs.is_empty();
+    for did in if blocked { waits_for_threads } else { theirs } {
+        out.main.add(did.activity, did.samples);
+        if let Some((place, leaf)) = did.place {
+            places.entry((place, did.activity)).or_default().add(did.samples, leaf, blocked);
         }
     }
     out.places = ranked(window, places);
     out.feeder = feeder(window, &patterns);
     out
+}
+
+/// A stack's frames, leaf first, with their patterns.
+fn seen<'a>(window: &'a StackWindow, patterns: &[Pattern], stack: &StackCount) -> Vec<Seen<'a>> {
+    let of = |at: &u32| {
+        let at = usize::try_from(*at).ok()?;
+        Some(Seen { at, frame: window.frames.get(at)?, pattern: *patterns.get(at)? })
+    };
+    stack.frames.iter().filter_map(of).collect()
+}
+
+/// Samples of a place: all, those at the leaf, and those blocked in a wait that was called from there.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    samples: u32,
+    leaf: u32,
+    blocked: u32,
+}
+
+impl Counts {
+    fn add(&mut self, samples: u32, leaf: bool, blocked: bool) {
+        self.samples = self.samples.saturating_add(samples);
+        self.leaf = self.leaf.saturating_add(if leaf { samples } else { 0 });
+        self.blocked = self.blocked.saturating_add(if blocked { samples } else { 0 });
+    }
 }
 
 /// Python's main thread, or the one whose ID is the PID.
@@ -146,10 +177,10 @@ fn place(stack: &[Seen<'_>]) -> Option<(usize, bool)> {
     Some((stack.get(at)?.at, at == 0))
 }
 
-fn ranked(window: &StackWindow, places: HashMap<(usize, Activity), [u32; 3]>) -> Vec<Place> {
+fn ranked(window: &StackWindow, places: HashMap<(usize, Activity), Counts>) -> Vec<Place> {
     let mut ranked: Vec<Place> = places
         .into_iter()
-        .filter_map(|((at, activity), [samples, leaf, blocked])| {
+        .filter_map(|((at, activity), Counts { samples, leaf, blocked })| {
             let frame = window.frames.get(at)?;
             Some(Place {
                 function: Arc::clone(&frame.function),

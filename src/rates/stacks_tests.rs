@@ -339,3 +339,46 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_worker_that_waits_for_threads_of_its_own_does_what_they_do() {
+    let waits = [
+        "P/threading.py:331 Condition.wait",
+        "P/concurrent/futures/_base.py:450 Future.result",
+        "/home/me/data.py:12 Views.__getitem__",
+        "T/utils/data/_utils/fetch.py:51 _MapDatasetFetcher.fetch",
+        "T/utils/data/_utils/worker.py:350 _worker_loop",
+    ];
+    let asks = ["P/multiprocessing/connection.py:947 wait", "P/multiprocessing/queues.py:113 Queue.get"];
+    let of = |threads: &[&[(&[&str], u32)]]| {
+        let mut all = window(20, &[(&waits, 80), (&asks, 20)]);
+        for (number, stacks) in threads.iter().enumerate() {
+            let other = window(20, stacks);
+            let from = all.frames.len() as u32;
+            all.frames.extend(other.frames);
+            let stacks = other.threads[0].stacks.iter().map(|stack| StackCount {
+                frames: stack.frames.iter().map(|at| at + from).collect(),
+                samples: stack.samples,
+            });
+            let name = format!("ThreadPoolExecutor-{number}_0").into();
+            all.threads.push(ThreadStacks { name, tid: None, stacks: stacks.collect() });
+        }
+        process_stacks(&all, ProcessRole::Worker, None)
+    };
+    let pool = "P/concurrent/futures/thread.py:58 _WorkItem.run";
+    let decodes =
+        ["/opt/venv/lib/python3.11/site-packages/PIL/ImageFile.py:300 load", "/home/me/data.py:7 view", pool];
+    let crops = ["/home/me/data.py:9 view", pool];
+    let idle = ["P/concurrent/futures/thread.py:81 _worker"];
+    let feeds = ["P/multiprocessing/queues.py:240 Queue._feed", "/home/me/data.py:30 reduce"];
+    let stacks = of(&[&[(&decodes, 30), (&crops, 10)], &[(&idle, 60)], &[(&feeds, 50)]]);
+    let count = |activity| stacks.main.get(activity);
+    let counts = (count(Activity::Decode), count(Activity::Transform), count(Activity::Waiting));
+    assert_eq!(counts, (60, 20, 20));
+    let first = &stacks.places[0];
+    assert_eq!((&*first.function, first.line, first.samples, first.blocked), ("view", 7, 60, 0));
+    // Nobody of the process does anything of the kind: the wait is where it was called.
+    let alone = of(&[&[(&idle, 60)]]);
+    assert_eq!((alone.main.get(Activity::Transform), alone.main.get(Activity::Waiting)), (80, 20));
+    assert_eq!((alone.places[0].line, alone.places[0].blocked), (12, 80));
+}

@@ -558,6 +558,17 @@ fn threads_that_live_for_a_moment_are_told_by_what_they_compute() {
             Scene { ended: Some((11, 0.9)), ..fed() }.worker(11, &[futex(None)]),
             vec!["reads 11 thread 11/0 Cpu 100"],
         ),
+        (
+            "a worker's threads, beside torch's that hands out descriptors",
+            Scene { ended: Some((11, 0.9)), ..fed() }.worker(11, &[futex(None)]).thread(
+                11,
+                12,
+                0.0,
+                1,
+                &[on(43, "unix_accept", SOCKET, false)],
+            ),
+            vec!["reads 11 thread 11/0 Cpu 100"],
+        ),
     ] {
         let mut found = scene.ways();
         found.sort();

@@ -119,7 +119,7 @@ fn collates(called: Option<&Seen<'_>>, fetch: Option<&Seen<'_>>) -> bool {
 
 /// Load, decode or transform: the innermost frame that is known for one of them decides, by its place in a library or,
 /// for the innermost function of the user's own code, by its name or the text of its line.
-fn sample_stage(inside: &[Seen<'_>]) -> Activity {
+pub(super) fn sample_stage(inside: &[Seen<'_>]) -> Activity {
     let own = inside.iter().position(Seen::is_user);
     for (depth, seen) in inside.iter().enumerate() {
         if let Pattern::Is(stage @ (Activity::Decode | Activity::Load)) = seen.pattern {

@@ -1,7 +1,7 @@
 //! Waits for children and threads that live for a moment, so that nobody can be followed: known by the CPU time that they leave
 //! behind.
 
-use super::super::paths::{End, Hop, is_at_sleeping_thread};
+use super::super::paths::{Edge, End, Hop, is_at_sleeping_thread};
 use super::super::ways::Way;
 use super::{Graph, Thread};
 use crate::rates::short_lived::{FOR_CHILDREN, FOR_THREADS, ShortLived, explained};
@@ -69,8 +69,13 @@ impl Graph<'_> {
             _ if for_threads => Way::end(End::Cpu).after(Hop::short_lived(thread.pid), explained.threads),
             _ => return ways,
         };
-        // A thread that sleeps is waited for only with a lock in its hands.
-        let may_be = |way: &Way| nobody(way) || for_threads && is_at_sleeping_thread(&way.hops, &way.end);
+        // A thread that sleeps is waited for only with a lock in its hands; one that is itself to be asked by another process
+        // (torch's, which hands out descriptors) hardly ever.
+        let rests = |way: &Way| {
+            is_at_sleeping_thread(&way.hops, &way.end)
+                || way.end == End::Asked && matches!(way.hops.as_slice(), [hop] if hop.by == Edge::Thread)
+        };
+        let may_be = |way: &Way| nobody(way) || for_threads && rests(way);
         if way.share <= 0.0 || !ways.iter().all(may_be) {
             return ways;
         }

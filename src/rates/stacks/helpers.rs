@@ -1,0 +1,59 @@
+//! A data worker whose data set decodes or fetches in threads of its own: while the worker's main thread waits for them, their
+//! stacks say what a sample costs.
+
+use super::activity::Activity;
+use super::patterns::Pattern;
+use super::reading::{Seen, sample_stage};
+use super::{place, seen};
+use crate::sample::{StackWindow, ThreadStacks};
+
+/// The main thread waits, in the data set or collate function, for somebody whom its code does not name.
+pub(super) fn is_wait_in_fetch(stack: &[Seen<'_>], activity: Activity) -> bool {
+    let waits = stack.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait);
+    waits && activity == Activity::Transform && stack.iter().any(|seen| seen.pattern == Pattern::Fetch)
+}
+
+/// Samples in which a thread did something, and where.
+#[derive(Debug)]
+pub(super) struct Did {
+    pub activity: Activity,
+    /// The frame, and whether it is the leaf.
+    pub place: Option<(usize, bool)>,
+    pub samples: u32,
+}
+
+/// What the other threads did while the main thread waited for so many samples, which they share: in the user's own code, or in
+/// what is known to read or decode, and not waiting themselves. Empty where no thread did any such thing.
+pub(super) fn meanwhile(
+    window: &StackWindow,
+    patterns: &[Pattern],
+    main: Option<&ThreadStacks>,
+    waited: u32,
+) -> Vec<Did> {
+    let others = window.threads.iter().filter(|thread| main.is_none_or(|main| !std::ptr::eq(*thread, main)));
+    let mut did: Vec<Did> = others
+        .flat_map(|thread| &thread.stacks)
+        .filter_map(|stack| {
+            let seen = seen(window, patterns, stack);
+            let known = |seen: &Seen<'_>| {
+                seen.is_user() || matches!(seen.pattern, Pattern::Is(Activity::Decode | Activity::Load))
+            };
+            let waits = seen.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait);
+            let sends = seen.iter().any(|seen| seen.pattern == Pattern::QueueFeed);
+            let samples = stack.samples;
+            let works = !waits && !sends && seen.iter().any(known);
+            works.then(|| Did { activity: sample_stage(&seen), place: place(&seen), samples })
+        })
+        .collect();
+    let all: u64 = did.iter().map(|did| u64::from(did.samples)).sum();
+    // Parts that add up to all of it.
+    let (mut before, mut given) = (0_u64, 0_u64);
+    for did in &mut did {
+        before += u64::from(did.samples);
+        let until = before * u64::from(waited) / all.max(1);
+        did.samples = u32::try_from(until - given).unwrap_or(u32::MAX);
+        given = until;
+    }
+    did.retain(|did| did.samples > 0);
+    did
+}
