@@ -9,6 +9,9 @@ const ROUND: Duration = Duration::from_millis(20);
 /// The same of a verdict that has stood for long: a minute of them gives a share to within 2 points, and a change is seen in
 /// the first second, after which there are as many as before.
 const SLOW_ROUND: Duration = Duration::from_millis(50);
+/// The same of a device that has long been busy: a minute of them gives a share to within 3 points, and that it idles is told by
+/// its own readings, after which there are as many as before.
+const SLOWEST_ROUND: Duration = Duration::from_millis(100);
 
 /// How closely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,10 +25,12 @@ pub enum Demand {
     Seldom,
     /// A rest of 29 seconds in between, of two minutes' stacks still four; and fewer rounds of the sampler.
     Rarely,
+    /// A rest of 59 seconds in between, and the fewest rounds of the sampler: nothing is to be explained.
+    HardlyEver,
 }
 
 impl Demand {
-    const ALL: [Self; 4] = [Self::Often, Self::NowAndThen, Self::Seldom, Self::Rarely];
+    const ALL: [Self; 5] = [Self::Often, Self::NowAndThen, Self::Seldom, Self::Rarely, Self::HardlyEver];
 
     /// Rest between two windows of stacks.
     pub(super) fn stacks_rest(self) -> Duration {
@@ -34,17 +39,22 @@ impl Demand {
             Self::NowAndThen => 2,
             Self::Seldom => 4,
             Self::Rarely => 29,
+            Self::HardlyEver => 59,
         })
     }
 
     /// Whether little is asked for: what is looked up now and then is looked up more seldom.
     pub(super) fn is_sparing(self) -> bool {
-        self == Self::Rarely
+        matches!(self, Self::Rarely | Self::HardlyEver)
     }
 
     /// Mean time between two rounds of the sampler.
     pub(super) fn round(self) -> Duration {
-        if self.is_sparing() { SLOW_ROUND } else { ROUND }
+        match self {
+            Self::Often | Self::NowAndThen | Self::Seldom => ROUND,
+            Self::Rarely => SLOW_ROUND,
+            Self::HardlyEver => SLOWEST_ROUND,
+        }
     }
 }
 

@@ -55,9 +55,12 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
             continue;
         };
         let proc_root = &options.roots.proc;
-        let counts = trainers.contains(&process) && !has_feeders(&job, process);
+        let of_trainer = trainers.contains(&process);
         // A failure of these is no news, that of the window says why; one that will not pass is not asked for again.
         let mut read_locals = |py_spy: &PySpy| {
+            // Whether torch's loader feeds it is known once it was sampled.
+            let job = latest.values().job.value.clone();
+            let counts = of_trainer && job.is_some_and(|job| has_feeders(&job, process) == Some(false));
             if !counts || turns.without_locals.contains(&process) {
                 return;
             }
@@ -92,7 +95,6 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
                 rest(stop, || effort.get().stacks_rest().min(begun).max(between_ticks));
             }
             Err(refusal) => {
-                let of_trainer = trainers.contains(&process);
                 if refusal.last {
                     turns.refused.insert(process);
                 }
@@ -116,9 +118,10 @@ fn of_role(job: &JobSample, role: ProcessRole) -> Vec<ProcessId> {
     job.processes.iter().filter(|process| process.role == role).map(|process| process.id).collect()
 }
 
-/// Whether a trainer's steps are counted without stacks: torch's loader feeds it.
-fn has_feeders(job: &JobSample, trainer: ProcessId) -> bool {
-    job.sampler.processes.iter().any(|process| process.id == trainer && process.feeders > 0)
+/// Whether a trainer's steps are counted without stacks: torch's loader feeds it. `None` until it was sampled.
+fn has_feeders(job: &JobSample, trainer: ProcessId) -> Option<bool> {
+    let sampled = job.sampler.processes.iter().find(|process| process.id == trainer);
+    sampled.map(|process| process.feeders > 0)
 }
 
 /// Who has been looked at how often.

@@ -9,6 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{Needs, Target};
 use crate::collector::{self, Collector, Demand};
 use crate::diagnosis::Context;
+use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::Phase;
 use crate::errors::Failure;
 use crate::pipeline::{Pipeline, Tick};
@@ -158,12 +159,18 @@ impl Session {
         let verdict = &tick.verdict;
         let doubtful = verdict.confidence < DOUBTFUL && verdict.phase == Phase::Training;
         let since_s = tick.frame.monotonic_ns.saturating_sub(tick.since_ns) as f64 / 1e9;
-        let is_clear = verdict.confidence >= CLEAR.0 && since_s >= CLEAR.1 && !tick.moves;
+        let is_sure = verdict.confidence >= CLEAR.0 && !tick.moves;
+        // What the loop does beside a device that has work all the time changes little.
+        let is_busy = is_sure && verdict.cause == Some(Cause::ComputeBound);
+        let is_clear = is_sure && since_s >= CLEAR.1;
         let is_young = (verdict.observed_s < YOUNG_S || since_s < CHANGED_S) && !is_clear;
         match () {
-            () if self.shown && (self.stacks_shown || is_young) => Demand::Often,
+            () if self.shown && self.stacks_shown => Demand::Often,
+            () if is_busy && since_s < STOOD_S => Demand::Seldom,
+            () if self.shown && is_young => Demand::Often,
             () if self.shown && (tick.moves || doubtful || verdict.observed_s < YOUNG_S) => Demand::NowAndThen,
             () if tick.moves || doubtful || since_s < STOOD_S => Demand::Seldom,
+            () if is_busy => Demand::HardlyEver,
             () => Demand::Rarely,
         }
     }
