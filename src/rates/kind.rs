@@ -48,7 +48,7 @@ impl Context {
 /// | DiskWrite | checkpoint |
 /// | Other | checkpoint while it writes a lot, else as any blocked thread |
 /// | Child, Stopped, Unknown | other |
-/// | any other blocked state | compute threads of the process running: host busy. Else the device busy: waiting for it. Else other |
+/// | any other blocked state | compute threads of the process running, but for a sleep: host busy. Else the device busy: waiting for it. Else other |
 ///
 /// *Futex with a pin thread.* Where system calls can be read, a wait for a pinned batch has shown as LoaderPoll by its
 /// time-out. Where they cannot: the pin thread (`pt_data_pin`) polls for the next batch nearly all the time, for its
@@ -84,7 +84,8 @@ pub(super) fn kind(point: &Point, context: &Context) -> LoopActivity {
             () => LoopActivity::InputWait,
         },
         Wait::Futex | Wait::Poll | Wait::Sleep | Wait::Device | Wait::Other => match () {
-            () if helper => LoopActivity::HostBusy,
+            // Who sleeps waits for no thread.
+            () if helper && point.main != Wait::Sleep => LoopActivity::HostBusy,
             () if context.device_busy() => LoopActivity::DeviceSync,
             () => LoopActivity::Other,
         },
@@ -205,7 +206,8 @@ mod tests {
             assert_eq!(kind(&at(wait), &DEVICE), LoopActivity::DeviceSync);
             assert_eq!(kind(&at(wait), &Context { device: Some(0.04), ..DEVICE }), LoopActivity::Other);
             let helper = Point { helper_running: true, ..at(wait) };
-            assert_eq!(kind(&helper, &DEVICE), LoopActivity::HostBusy);
+            let of_helper = if wait == Wait::Sleep { LoopActivity::DeviceSync } else { LoopActivity::HostBusy };
+            assert_eq!(kind(&helper, &DEVICE), of_helper);
         }
         for wait in [Wait::Child, Wait::Stopped, Wait::Unknown] {
             assert_eq!(kind(&at(wait), &Context { workers: true, ..DEVICE }), LoopActivity::Other);

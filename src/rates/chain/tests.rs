@@ -600,6 +600,40 @@ fn threads_that_are_seen_for_a_moment_stand_for_those_that_are_not() {
 }
 
 #[test]
+fn an_event_is_written_by_a_thread_of_the_same_process() {
+    const SOCKETS: u32 = 20;
+    const EVENT: &str = "anon_inode:[eventfd]";
+    let waits = || on(7, "poll_schedule_timeout", EVENT, false);
+    let waits_on_both = Observation {
+        descriptors: vec![
+            Descriptor { link: EVENT.into(), writes: false },
+            Descriptor { link: SOCKET.into(), writes: false },
+        ],
+        ..on(232, "do_epoll_wait", EVENT, false)
+    };
+    let channel = |remote: Option<&str>| Channel {
+        link: SOCKET.into(),
+        readers: vec![TRAINER],
+        writers: vec![11],
+        remote: remote.map(Into::into),
+        ..Channel::default()
+    };
+    let scene =
+        Scene::default().main(TRAINER, &[waits()]).thread(TRAINER, SOCKETS, 0.01, 30, &[waits_on_both.clone()]);
+    let fed = scene.clone().worker(11, &[running()]).channel(channel(None));
+    assert_eq!(fed.ways(), ["thread 10/20 reads 11 Cpu 100"]);
+    let alone = Scene::default().main(TRAINER, &[waits()]);
+    assert_eq!(alone.ways(), ["Unknown 100"]);
+    // One that waits on a socket as well is not taken to wait for whoever else runs.
+    let remote = channel(Some("10.0.0.1:80"));
+    let serves = Scene::default()
+        .main(TRAINER, &[waits_on_both])
+        .thread(TRAINER, SOCKETS, 0.9, 30, &[running()])
+        .channel(Channel { writers: vec![], ..remote });
+    assert_eq!(serves.ways(), ["Net(\"10.0.0.1:80\") 100"]);
+}
+
+#[test]
 fn locks_end_at_their_holder() {
     let file = "/data/index.lock";
     let locked = |holder: u32| Scene {

@@ -9,6 +9,10 @@ use crate::rates::wait::Wait;
 use crate::sample::syscall::{FdUse, fd_use, waits_for_lock};
 use crate::sample::{Channel, Descriptor, Observation, ProcessRole};
 
+/// An eventfd(2): threads of one process wake each other by it, as the one that ZeroMQ has for its sockets does. All of them have
+/// this name.
+const EVENT: &str = "anon_inode:[eventfd]";
+
 impl Graph<'_> {
     pub(super) fn of_descriptors(
         &self,
@@ -36,6 +40,10 @@ impl Graph<'_> {
         let mut alternatives = Vec::new();
         for descriptor in descriptors.iter().take(CANDIDATES) {
             alternatives.extend(self.of_descriptor(at, thread.pid, descriptor, used == Some(FdUse::Reads), path));
+        }
+        if alternatives.is_empty() && descriptors.iter().any(|one| one.link.starts_with(EVENT)) {
+            let companions = self.companions(at, path).into_iter().take(CANDIDATES);
+            alternatives.extend(companions.map(|other| self.through(other, Edge::Thread, path)));
         }
         let is_local = || seen.wchan.as_deref().is_some_and(|symbol| symbol.contains("unix_stream_read"));
         if !self.exact && alternatives.is_empty() && is_local() {
