@@ -619,7 +619,7 @@ fn an_event_is_written_by_a_thread_of_the_same_process() {
         ..Channel::default()
     };
     let scene =
-        Scene::default().main(TRAINER, &[waits()]).thread(TRAINER, SOCKETS, 0.01, 30, &[waits_on_both.clone()]);
+        Scene::default().main(TRAINER, &[waits()]).thread(TRAINER, SOCKETS, 0.01, 30, std::slice::from_ref(&waits_on_both));
     let fed = scene.clone().worker(11, &[running()]).channel(channel(None));
     assert_eq!(fed.ways(), ["thread 10/20 reads 11 Cpu 100"]);
     let alone = Scene::default().main(TRAINER, &[waits()]);
