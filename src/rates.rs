@@ -187,7 +187,8 @@ impl Rates {
                 let all = job.processes.iter().zip(&folded.deltas);
                 let written_s =
                     all.filter(|(one, _)| one.id == trainer.id).find_map(|(_, delta)| delta.write_chars_s);
-                trainer.leave_device(workers.iter().any(own), written_s);
+                let shared = gpu.devices_of(trainer.id.pid).iter().any(|device| device.shared);
+                trainer.leave_device(workers.iter().any(own), shared, written_s);
             }
             frame.workers = workers::fold(before_job, job, &workers, &folded, stale);
             let seconds = folded.seconds.filter(|_| !stale);

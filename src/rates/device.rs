@@ -21,6 +21,8 @@ pub(super) struct DeviceUse {
     pub pids: Vec<u32>,
     /// The readings are of this tick.
     pub fresh: bool,
+    /// Others use it too: what it does for the job is a part of its work.
+    pub shared: bool,
     windows: Vec<Window>,
 }
 
@@ -48,7 +50,7 @@ impl DeviceUse {
             windows = vec![Window { end_ns: u64::MAX, busy: (mean * scale).clamp(0.0, 1.0) }];
         }
         windows.sort_by_key(|window| window.end_ns);
-        Self { pids, fresh, windows }
+        Self { pids, fresh, shared: scale < 1.0, windows }
     }
 
     /// The window that a moment lies in; the last one for what comes after it.

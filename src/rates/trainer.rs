@@ -42,12 +42,13 @@ const STALL_S: f64 = 0.030;
 impl TrainerRates {
     /// Waits for the device are no longer in the chain than in the split, where its use bounds them. What turns out to have been
     /// for threads that live for a moment was for a save where the process, `written_s` bytes a second, writes as for one, else
-    /// for a batch, but for a trainer with data workers of torch's.
-    pub(super) fn leave_device(&mut self, has_torch_workers: bool, written_s: Option<f64>) {
+    /// for a batch, but for a trainer with data workers of torch's. A device that others use as well is waited for longer than it
+    /// works for the job.
+    pub(super) fn leave_device(&mut self, has_torch_workers: bool, shared: bool, written_s: Option<f64>) {
         let share = self.split_s.device_sync / self.seconds_seen;
         let Some(chain) = self.chain.as_mut().filter(|_| share.is_finite()) else { return };
         let before = chain.short_lived_s();
-        chain.leave_device(share * chain.seconds);
+        chain.leave_device(share * chain.seconds, shared);
         let moved = (chain.short_lived_s() - before) / chain.seconds * self.seconds_seen;
         let saves = written_s.is_some_and(|bytes| bytes >= SAVES_S);
         if moved.is_nan() || has_torch_workers && !saves {

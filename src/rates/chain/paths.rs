@@ -177,15 +177,17 @@ pub struct ChainRates {
 
 impl ChainRates {
     /// Leaves the device so many of the seconds, 0 and up, as it can have been waited for; the rest is put down to what else
-    /// these waits may be for, where there is such, and much that is left then to somebody unknown.
-    pub(in crate::rates) fn leave_device(&mut self, seconds: f64) {
+    /// these waits may be for, where there is such, and much that is left then to somebody unknown. Where others use the device as
+    /// well that may be they, and stays with the device.
+    pub(in crate::rates) fn leave_device(&mut self, seconds: f64, shared: bool) {
         let otherwise = std::mem::take(&mut self.otherwise);
         let is_device = |path: &&mut Path| path.end == End::Device && path.hops.is_empty();
         let Some(device) = self.paths.iter_mut().find(is_device) else { return };
         let all: f32 = otherwise.iter().map(|path| path.seconds).sum();
         let beyond = (device.seconds - seconds as f32).max(0.0);
         let moved = beyond.min(all);
-        let unknown = if f64::from(beyond - moved) >= TOLD * self.seconds { beyond - moved } else { 0.0 };
+        let is_told = !shared && f64::from(beyond - moved) >= TOLD * self.seconds;
+        let unknown = if is_told { beyond - moved } else { 0.0 };
         if moved + unknown <= 0.0 {
             return;
         }

@@ -10,9 +10,9 @@ use super::*;
 use crate::rates::Rates;
 use crate::rates::testing::*;
 use crate::sample::{
-    Access, Channel, ConnectionsSample, Descriptor, GpuDevice, GpuSample, LockWait, Observation, ProcessRole,
-    ProcessSample, Sample, SampledProcess, SampledThread, SamplerSample, StackCount, StackFrame, StackWindow,
-    StacksSample, ThreadRole, ThreadSample, ThreadStacks,
+    Access, Channel, ConnectionsSample, Descriptor, GpuDevice, GpuProcess, GpuSample, LockWait, Observation,
+    ProcessRole, ProcessSample, Sample, SampledProcess, SampledThread, SamplerSample, StackCount, StackFrame,
+    StackWindow, StacksSample, ThreadRole, ThreadSample, ThreadStacks,
 };
 
 /// Rounds of a tick, of which every third is followed.
@@ -41,6 +41,8 @@ struct Scene {
     /// The workers are not torch's.
     own_workers: bool,
     device_pct: Option<u32>,
+    /// Another process works on the device besides, percent.
+    others_pct: Option<u32>,
     /// A process and the one that started it, which is not the trainer.
     parent: Option<(u32, u32)>,
     /// CPU use of children of this process that were never seen, cores.
@@ -223,7 +225,12 @@ impl Scene {
             cuda_visible_devices: self.device_pct.map(|_| "0".into()),
             ..job((at + 1) * 1000, inside)
         };
-        let device = self.device_pct.map(|pct| GpuDevice { utilization_pct: Some(pct), ..GpuDevice::default() });
+        let on = |pid, pct| GpuProcess { pid, memory_bytes: Some(1), sm_utilization_pct: Some(pct), compute: true };
+        let device = self.device_pct.map(|pct| GpuDevice {
+            utilization_pct: Some(pct + self.others_pct.unwrap_or(0)),
+            processes: self.others_pct.map_or(vec![], |others| vec![on(TRAINER, pct), on(999, others)]),
+            ..GpuDevice::default()
+        });
         let gpus = device.map(|device| {
             let monotonic_ns = (at + 1) * 1000 * MS;
             Arc::new(GpuSample { monotonic_ns, devices: vec![device], ..GpuSample::default() })
@@ -290,6 +297,8 @@ fn no_longer_for_the_device_than_it_works_where_a_thread_sleeps_with_the_lock() 
     let alone = |pct| Scene { device_pct: Some(pct), ..Scene::default().main(TRAINER, &[futex(None)]) }.ways();
     assert_eq!(alone(30), ["Unknown 65", "Device 35"]);
     assert_eq!(alone(85), ["Device 100"], "within what readings of its use differ by");
+    let shared = Scene { device_pct: Some(30), others_pct: Some(60), ..Scene::default() };
+    assert_eq!(shared.main(TRAINER, &[futex(None)]).ways(), ["Device 100"], "others use it as well");
 }
 
 #[test]
@@ -618,8 +627,13 @@ fn an_event_is_written_by_a_thread_of_the_same_process() {
         remote: remote.map(Into::into),
         ..Channel::default()
     };
-    let scene =
-        Scene::default().main(TRAINER, &[waits()]).thread(TRAINER, SOCKETS, 0.01, 30, std::slice::from_ref(&waits_on_both));
+    let scene = Scene::default().main(TRAINER, &[waits()]).thread(
+        TRAINER,
+        SOCKETS,
+        0.01,
+        30,
+        std::slice::from_ref(&waits_on_both),
+    );
     let fed = scene.clone().worker(11, &[running()]).channel(channel(None));
     assert_eq!(fed.ways(), ["thread 10/20 reads 11 Cpu 100"]);
     let alone = Scene::default().main(TRAINER, &[waits()]);
