@@ -14,6 +14,7 @@ mod loop_thread;
 mod native;
 mod passing;
 pub mod paths;
+mod polling;
 mod ways;
 
 use std::collections::{BTreeMap, HashMap};
@@ -33,16 +34,18 @@ pub(super) use loop_thread::ProcessTick;
 use native::NativeThreads;
 use passing::Passing;
 use paths::{ChainRates, Edge, End, Hop};
+use polling::Polling;
 use ways::{Way, Ways};
 
 /// The larger part of a wait's ways says what the wait is.
 const MOSTLY: f64 = 0.5;
-/// What one sample's chain says about the loop's activity, where the wait itself does not.
+/// What one sample's chain says about the loop's activity, where the wait itself does not. `sleeps`: the loop's own code does.
 fn activity(
     ways: &[Way],
     graph: &Graph<'_>,
     beside: &Beside,
     (pid, tid, main): (u32, u32, Wait),
+    sleeps: bool,
 ) -> Option<LoopActivity> {
     match main {
         Wait::Running | Wait::DiskRead | Wait::DiskWrite | Wait::Memory => return None,
@@ -55,6 +58,7 @@ fn activity(
         let of = match (way.hops.first(), &way.end) {
             (None, End::Device) => LoopActivity::DeviceSync,
             (None, End::Net(_) | End::Children) => LoopActivity::Other,
+            (None, End::Timer) if sleeps => LoopActivity::Other,
             (None, End::Unknown) if way.name.is_some() => LoopActivity::Other,
             (None, _) => return None,
             (Some(hop), _) => match hop.by {
@@ -132,6 +136,7 @@ struct Carry {
     beside: Beside,
     clock: SampleClock,
     passing: Passing,
+    polling: Polling,
     /// What the latest followed wait of each kind was for, and whether it led straight out of the process.
     said: [(Option<LoopActivity>, bool); Wait::COUNT],
     /// The pipe of data workers that was waited at last, and who writes to it.
@@ -161,7 +166,10 @@ impl Chains {
                 let all = window.threads.len() < THREADS;
                 let tids: Option<Vec<u32>> = window.threads.iter().map(|thread| thread.tid).collect();
                 carry.native.take(tids.filter(|_| all));
-                carry.loop_thread.take_stacks(python_threads(window));
+                let threads = python_threads(window);
+                let of_loop = carry.loop_thread.tid().unwrap_or(window.process.pid);
+                carry.polling.take_stacks(threads.iter().find(|thread| thread.tid == of_loop));
+                carry.loop_thread.take_stacks(threads);
             }
         }
     }
@@ -229,6 +237,7 @@ impl Followed<'_> {
         let mut all = graph.ways_of(pid, tid, device);
         let seconds = carry.clock.seconds(point.at_ns);
         carry.passing.take(&mut all, graph, (pid, point.main), seconds);
+        carry.polling.take(&mut all, graph, (pid, tid, point.main), seconds);
         let found = &all.ways;
         let waits = found.iter().flat_map(|way| foreign_hops(way, pid).map(|hop| (hop.pid, way.share)));
         let works =
@@ -237,7 +246,8 @@ impl Followed<'_> {
         let leaves: f64 = found.iter().filter(|way| leaves(way, pid)).map(|way| way.share).sum();
         let resting = (works || leaves >= MOSTLY).then(|| graph.asked(pid)).into_iter().flatten();
         carry.beside.add(waits, resting, works.then(|| graph.at_work((pid, tid))));
-        let said = activity(found, graph, &carry.beside, (pid, tid, point.main));
+        let sleeps = point.main == Wait::Sleep && carry.polling.is_by_code();
+        let said = activity(found, graph, &carry.beside, (pid, tid, point.main), sleeps);
         if let Some(known) = carry.said.get_mut(point.main.index()) {
             *known = (said, leaves >= MOSTLY);
         }

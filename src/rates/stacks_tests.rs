@@ -169,6 +169,25 @@ fn waits_for_somebody() {
 }
 
 #[test]
+fn a_line_that_sleeps_is_a_wait() {
+    let stacks_of = |text: &str, function: &str| {
+        let mut window = window(10, &[(&[&format!("/home/me/t.py:9 {function}")], 20)]);
+        window.frames.iter_mut().for_each(|frame| frame.text = Some(text.into()));
+        let stacks = process_stacks(&window, ProcessRole::Trainer, None);
+        Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) > 0)
+    };
+    for (text, function, activity) in [
+        ("while not job.ready(): time.sleep(0.005)", "main", Activity::OtherWait),
+        ("sleep(delay)", "main", Activity::OtherWait),
+        ("time.sleep(.001)", "next_batch", Activity::QueueWait),
+        ("torch.cuda._sleep(1000)", "main", Activity::Python),
+        ("oversleep(1)", "main", Activity::Python),
+    ] {
+        assert_eq!(stacks_of(text, function), Some(activity), "{text}");
+    }
+}
+
+#[test]
 fn loaders_of_the_users_own() {
     let count = |frames: &[&str]| {
         let stacks = process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, None);

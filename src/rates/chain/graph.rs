@@ -1,10 +1,11 @@
 //! The wait-for graph of one tick, and how a wait is followed through it.
 
+mod at_work;
 mod descriptors;
 mod follow;
 mod short_lived;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::beside::Beside;
@@ -224,21 +225,6 @@ impl<'a> Graph<'a> {
                 (thread.now, thread.wait) = (None, Wait::Unknown);
             }
         }
-    }
-
-    /// Processes with a thread that is at work at this round, the loop's own but for it: they run, or wait for a disk or for
-    /// an answer from elsewhere, as whoever fetches ahead does.
-    pub(in crate::rates::chain) fn at_work(&self, (trainer, tid): (u32, u32)) -> BTreeSet<u32> {
-        let fetches = |thread: &Thread<'_>| {
-            let elsewhere = |channel: &Channel| channel.remote.is_some() && !channel.writers.contains(&trainer);
-            self.waits_on(thread).any(|(_, channel)| elsewhere(channel))
-        };
-        let works = |thread: &&Thread<'_>| match thread.wait {
-            Wait::Running | Wait::DiskRead | Wait::Memory => (thread.pid, thread.tid) != (trainer, tid),
-            Wait::Socket => thread.pid != trainer && fetches(thread),
-            _ => false,
-        };
-        self.threads.iter().filter(works).map(|thread| thread.pid).collect()
     }
 
     /// Begins again at the first round.

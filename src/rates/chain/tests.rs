@@ -453,6 +453,20 @@ fn who_sleeps_waits_for_the_device_while_that_works() {
 }
 
 #[test]
+fn who_sleeps_and_looks_again_waits_for_who_works_only_meanwhile() {
+    let main = [sleeps(), sleeps(), sleeps(), running()];
+    let scene =
+        |pid: u32, does: &[Observation]| Scene::default().main(TRAINER, &main).thread(pid, 20, 0.5, 30, does).ways();
+    let asked = [running(), running(), running(), reads(PIPE)];
+    assert_eq!(scene(20, &asked), ["polls 20 Cpu 76", "Cpu 24"]);
+    assert_eq!(scene(TRAINER, &asked), ["thread 10/20 Cpu 76", "Cpu 24"]);
+    // Who works all the time, or hardly while the loop sleeps, may be anybody.
+    for does in [[running(), running(), running(), running()], [running(), reads(PIPE), reads(PIPE), reads(PIPE)]] {
+        assert_eq!(scene(20, &does), ["Timer 76", "Cpu 24"]);
+    }
+}
+
+#[test]
 fn sockets_end_at_a_process_or_an_address() {
     let remote =
         |writers: &[u32]| Channel { remote: Some("10.0.3.7:443".into()), ..pipe(SOCKET, &[TRAINER], writers) };

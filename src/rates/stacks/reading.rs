@@ -48,6 +48,7 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
     let takes = stack
         .first()
         .is_some_and(|leaf| matches!(leaf.pattern, Pattern::Wait | Pattern::Connection | Pattern::QueueGet));
+    let takes = takes || stack.first().is_some_and(|leaf| sleeps(leaf.frame));
     if takes && (has(Pattern::QueueGet) || makes_batches(stack)) {
         return Activity::QueueWait;
     }
@@ -68,6 +69,15 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         None if near_leaf(stack).any(|seen| copies_to_device(seen.frame)) => Activity::Copy,
         None => Activity::Python,
     }
+}
+
+/// Its line is one that sleeps, as of a loop that looks again and again whether something is there. A call by another name that
+/// ends so, as `torch.cuda._sleep`, is none. Lines of libraries are not read: joblib looks every 10 ms (joblib/parallel.py).
+pub(super) fn sleeps(frame: &StackFrame) -> bool {
+    let text = frame.text.as_deref().unwrap_or_default();
+    let is_call = |(before, _): (&str, &str)| !before.ends_with(|last: char| last == '_' || last.is_alphanumeric());
+    let joblib = || matches!(last_part(&frame.function), "_retrieve" | "retrieve");
+    text.split_once("sleep(").is_some_and(is_call) || frame.file.ends_with("/joblib/parallel.py") && joblib()
 }
 
 /// What a data worker's main thread was doing; `stack` is leaf first.

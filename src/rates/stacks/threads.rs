@@ -2,6 +2,7 @@
 
 use super::activity::Activity;
 use super::patterns::{Pattern, last_part, pattern};
+use super::reading::sleeps;
 use crate::sample::stacks::is_user_code;
 use crate::sample::{StackFrame, StackWindow};
 
@@ -16,6 +17,8 @@ pub(in crate::rates) struct PythonThread {
     pub iterates: u32,
     /// Of them: waiting for what somebody else makes, in a queue or elsewhere in the standard library, and not for room.
     pub takes: u32,
+    /// Of them: at a line that sleeps.
+    pub sleeps: u32,
 }
 
 impl PythonThread {
@@ -36,8 +39,9 @@ pub(in crate::rates) fn python_threads(window: &StackWindow) -> Vec<PythonThread
         let waits = frames.first().is_some_and(|leaf| is(leaf, Pattern::Wait) || is(leaf, Pattern::QueueGet));
         waits && !frames.iter().any(|at| is(at, Pattern::QueuePut))
     };
+    let at_sleep = |at: &u32| usize::try_from(*at).ok().and_then(|at| window.frames.get(at)).is_some_and(sleeps);
     let threads = window.threads.iter().filter_map(|thread| {
-        let mut found = PythonThread { tid: thread.tid?, samples: 0, trains: 0, iterates: 0, takes: 0 };
+        let mut found = PythonThread { tid: thread.tid?, samples: 0, trains: 0, iterates: 0, takes: 0, sleeps: 0 };
         for stack in &thread.stacks {
             found.samples = found.samples.saturating_add(stack.samples);
             if stack.frames.iter().any(trains) {
@@ -48,6 +52,9 @@ pub(in crate::rates) fn python_threads(window: &StackWindow) -> Vec<PythonThread
             }
             if takes(&stack.frames) {
                 found.takes = found.takes.saturating_add(stack.samples);
+            }
+            if stack.frames.first().is_some_and(at_sleep) {
+                found.sleeps = found.sleeps.saturating_add(stack.samples);
             }
         }
         Some(found)
@@ -90,6 +97,7 @@ mod tests {
             frame("Queue.get", "/usr/lib/python3.11/queue.py"),
             frame("Queue.put", "/usr/lib/python3.11/queue.py"),
             frame("__next__", "/usr/lib/python3/site-packages/torch/utils/data/dataloader.py"),
+            StackFrame { text: Some("time.sleep(0.1)".into()), ..frame("inner", "/home/me/job.py") },
         ];
         let thread = |tid, stacks: &[(&[u32], u32)]| ThreadStacks {
             tid,
@@ -106,12 +114,15 @@ mod tests {
             // Waits for what is in a queue, and for room in one.
             thread(Some(5), &[(&[5, 6, 3], 8), (&[5, 7, 1], 4), (&[3], 2)]),
             thread(Some(6), &[(&[8, 3], 6), (&[3], 1)]),
+            thread(Some(7), &[(&[9, 3], 5), (&[3, 9], 1)]),
             thread(None, &[(&[0], 9)]),
         ];
         let seen = python_threads(&StackWindow { frames, threads, ..StackWindow::default() });
+        let sleeps: Vec<_> = seen.iter().map(|thread| (thread.tid, thread.sleeps)).collect();
+        assert_eq!(sleeps, [(2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 5)]);
         let seen =
             seen.iter().map(|thread| (thread.tid, thread.samples, thread.trains, thread.iterates, thread.takes));
-        let seen: Vec<_> = seen.collect();
+        let seen: Vec<_> = seen.take(5).collect();
         assert_eq!(seen, [(2, 50, 0, 0, 0), (3, 25, 20, 0, 0), (4, 7, 7, 0, 0), (5, 14, 0, 0, 8), (6, 7, 0, 6, 0)]);
     }
 }

@@ -126,8 +126,8 @@ impl Graph<'_> {
         let mut found: Vec<Vec<Way>> =
             pids.into_iter().take(CANDIDATES).map(|other| self.of_process_way(other, by, path)).collect();
         if let Some(remote) = remote {
-            // It waits for us in turn: nothing to do.
-            let asked = |ways: &Vec<Way>| ways.iter().all(|way| way.end == End::Asked && way.hops.is_empty());
+            // Whoever is there waits in turn for the one that asks, itself or as others of its kind do: nothing to do.
+            let asked = |ways: &Vec<Way>| ways.iter().all(|way| way.end == End::Asked);
             if !found.is_empty() && found.iter().all(asked) {
                 return found;
             }

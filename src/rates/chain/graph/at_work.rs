@@ -1,0 +1,34 @@
+//! Who is at work at a round.
+
+use std::collections::BTreeSet;
+
+use super::{Graph, Thread};
+use crate::rates::wait::Wait;
+use crate::sample::Channel;
+
+impl Graph<'_> {
+    /// Processes with a thread that is at work at this round, the loop's own but for it: they run, or wait for a disk or for
+    /// an answer from elsewhere, as whoever fetches ahead does.
+    pub(in crate::rates::chain) fn at_work(&self, (trainer, tid): (u32, u32)) -> BTreeSet<u32> {
+        let fetches = |thread: &Thread<'_>| {
+            let elsewhere = |channel: &Channel| channel.remote.is_some() && !channel.writers.contains(&trainer);
+            self.waits_on(thread).any(|(_, channel)| elsewhere(channel))
+        };
+        let works = |thread: &&Thread<'_>| match thread.wait {
+            Wait::Running | Wait::DiskRead | Wait::Memory => (thread.pid, thread.tid) != (trainer, tid),
+            Wait::Socket => thread.pid != trainer && fetches(thread),
+            _ => false,
+        };
+        self.threads.iter().filter(works).map(|thread| thread.pid).collect()
+    }
+
+    /// Threads of the job that run at this round, but a loop's own and those of torch's workers: process and thread.
+    pub(in crate::rates::chain) fn busy_threads(&self, of_loop: (u32, u32)) -> Vec<(u32, u32)> {
+        let runs = |thread: &&Thread<'_>| {
+            thread.active && thread.wait == Wait::Running && (thread.pid, thread.tid) != of_loop
+        };
+        let of_job =
+            |thread: &&Thread<'_>| self.inside_pids.contains(&thread.pid) && !self.is_torch_worker(thread.pid);
+        self.threads.iter().filter(runs).filter(of_job).map(|thread| (thread.pid, thread.tid)).collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! A loop that sleeps and looks again, as `while not result.ready(): time.sleep(0.01)` does, waits for whoever works only
+//! meanwhile.
+//!
+//! The kernel knows nothing of such a wait but its timer. Who works while the loop sleeps and rests while it does not is asked
+//! for what it does; who works all the time may be anybody, and a loop that sleeps while nobody works does so of its own.
+//!
+//! A wait for the device may sleep as well. Where the loop's stacks stand at a line that sleeps, its sleep is none for the device.
+
+use std::collections::HashMap;
+
+use super::graph::Graph;
+use super::paths::{Edge, End, Hop};
+use super::ways::{Found, Way};
+use crate::rates::stacks::PythonThread;
+use crate::rates::wait::Wait;
+
+/// What was seen fades to a half in so many seconds.
+const HALF_S: f64 = 10.0;
+/// Shorter than this, seconds, the loop was seen asleep, and awake, for too little.
+const LEAST_S: (f64, f64) = (0.5, 0.1);
+/// Whoever is asked works for this part of the loop's sleep at least …
+const MEANWHILE: f64 = 0.25;
+/// … and for a part of the rest that is at most so much of it: each of two shares is known to some 10 points.
+const BESIDE: f64 = 0.5;
+/// For so much of the sleep somebody who is asked works; who sleeps longer does not look whether it is done.
+const ANSWERED: f64 = 0.7;
+/// Stacks from which the code is believed. Older ones count half as much as those of the next window.
+const STACKS: f64 = 15.0;
+/// Most threads that are kept.
+const MOST: usize = 512;
+/// The larger part says what it is.
+const MOSTLY: f64 = 0.5;
+
+/// Seconds in which a thread was at work.
+#[derive(Debug, Default, Clone, Copy)]
+struct Worked {
+    asleep_s: f64,
+    beside_s: f64,
+}
+
+/// Who worked while a loop slept, and who while it did not.
+#[derive(Debug, Default)]
+pub(super) struct Polling {
+    known: HashMap<(u32, u32), Worked>,
+    /// Seconds in which the loop slept, in so many of these somebody who is asked worked, and in which it did not sleep.
+    asleep_s: f64,
+    answered_s: f64,
+    beside_s: f64,
+    /// Stacks of the loop at a line that sleeps, and all of them.
+    at_sleep: (f64, f64),
+}
+
+impl Polling {
+    /// Takes the stacks of the loop's thread.
+    pub(super) fn take_stacks(&mut self, of_loop: Option<&PythonThread>) {
+        let Some(of_loop) = of_loop else { return };
+        let (sleeps, all) = self.at_sleep;
+        self.at_sleep = (sleeps / 2.0 + f64::from(of_loop.sleeps), all / 2.0 + f64::from(of_loop.samples));
+    }
+
+    /// Part of the loop's sleep, 0–1, that lines of its code ask for.
+    fn by_code(&self) -> f64 {
+        let (sleeps, all) = self.at_sleep;
+        if all < STACKS || self.asleep_s <= 0.0 {
+            return 0.0;
+        }
+        (sleeps / all * (self.asleep_s + self.beside_s) / self.asleep_s).clamp(0.0, 1.0)
+    }
+
+    /// Most of it.
+    pub(super) fn is_by_code(&self) -> bool {
+        self.by_code() >= MOSTLY
+    }
+
+    /// Leaves the device as much of a sleep as the loop's code does not ask for. Idle time stays what it is.
+    fn leave_device(&self, ways: &mut Vec<Way>) {
+        let by_code = self.by_code();
+        let (mut share, mut idle_share) = (0.0, 0.0);
+        for way in ways.iter_mut().filter(|way| way.hops.is_empty() && way.end == End::Device) {
+            let moved = way.share * by_code;
+            (share, idle_share) = (share + moved, moved.mul_add(way.idle, idle_share));
+            way.share -= moved;
+        }
+        if share <= 0.0 {
+            return;
+        }
+        ways.retain(|way| way.share > 0.0);
+        match ways.iter_mut().find(|way| way.hops.is_empty() && way.end == End::Timer) {
+            Some(timer) => {
+                idle_share = timer.share.mul_add(timer.idle, idle_share);
+                timer.share += share;
+                timer.idle = idle_share / timer.share;
+            }
+            None => {
+                let idle = idle_share / share;
+                ways.push(Way { hops: Vec::new(), end: End::Timer, name: None, share, idle });
+            }
+        }
+    }
+
+    /// Takes what was found for one round of so many seconds, in which the loop's thread, of a process, was in this wait. A sleep
+    /// leads to those who work only during such sleeps.
+    pub(super) fn take(
+        &mut self,
+        found: &mut Found,
+        graph: &Graph<'_>,
+        (pid, tid, wait): (u32, u32, Wait),
+        seconds: f64,
+    ) {
+        let sleeps = wait == Wait::Sleep;
+        if !sleeps && self.asleep_s <= 0.0 {
+            return;
+        }
+        self.fade(seconds);
+        let busy = graph.busy_threads((pid, tid));
+        self.count(&busy, sleeps, seconds);
+        if !sleeps {
+            return;
+        }
+        self.leave_device(&mut found.ways);
+        let asked: Vec<(u32, u32)> = busy.into_iter().filter(|thread| self.works_meanwhile(*thread)).collect();
+        self.answered_s += if asked.is_empty() { 0.0 } else { seconds };
+        if asked.is_empty() || self.answered_s < ANSWERED * self.asleep_s {
+            return;
+        }
+        let (sleeping, mut ways): (Vec<Way>, Vec<Way>) =
+            found.ways.drain(..).partition(|way| way.hops.is_empty() && way.end == End::Timer);
+        for way in sleeping {
+            let share = way.share / asked.len() as f64;
+            ways.extend(asked.iter().map(|(of, thread)| {
+                let by = if *of == pid { Edge::Thread } else { Edge::Polls };
+                let hops = vec![Hop { by, pid: *of, tid: *thread }];
+                Way { hops, end: End::Cpu, name: None, share, idle: way.idle }
+            }));
+        }
+        found.ways = ways;
+    }
+
+    fn count(&mut self, busy: &[(u32, u32)], sleeps: bool, seconds: f64) {
+        let of_loop = if sleeps { &mut self.asleep_s } else { &mut self.beside_s };
+        *of_loop += seconds;
+        for thread in busy {
+            if self.known.len() >= MOST && !self.known.contains_key(thread) {
+                continue;
+            }
+            let worked = self.known.entry(*thread).or_default();
+            let of_thread = if sleeps { &mut worked.asleep_s } else { &mut worked.beside_s };
+            *of_thread += seconds;
+        }
+    }
+
+    fn fade(&mut self, seconds: f64) {
+        let part = 0.5_f64.powf(seconds / HALF_S);
+        for worked in self.known.values_mut() {
+            worked.asleep_s *= part;
+            worked.beside_s *= part;
+        }
+        self.known.retain(|_, worked| worked.asleep_s + worked.beside_s > 0.001);
+        for of_loop in [&mut self.asleep_s, &mut self.answered_s, &mut self.beside_s] {
+            *of_loop *= part;
+        }
+    }
+
+    fn works_meanwhile(&self, thread: (u32, u32)) -> bool {
+        let Some(worked) = self.known.get(&thread) else { return false };
+        if self.asleep_s < LEAST_S.0 || self.beside_s < LEAST_S.1 {
+            return false;
+        }
+        let (asleep, beside) = (worked.asleep_s / self.asleep_s, worked.beside_s / self.beside_s);
+        asleep >= MEANWHILE && beside <= BESIDE * asleep
+    }
+}
