@@ -3,6 +3,7 @@
 //! Means are weighted by time. A number is `None` when no frame of the window had it.
 
 mod chain;
+mod derived;
 mod device;
 mod loop_thread;
 mod workers;
@@ -11,14 +12,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::rates::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
-use crate::rates::stacks::Activity;
 use crate::rates::stacks::sums::StackSums;
-use crate::rates::time_split::TimeSplit;
 use crate::rates::{Frame, Wait};
 use crate::sample::{MountKind, ProcessId, ThreadRole};
 
 use super::stats;
-use super::thresholds::{DEVICE_UNUSED, LARGER_HALF};
+use super::thresholds::LARGER_HALF;
 pub(super) use chain::{Chain, OwnThreads, Part, Way, program};
 pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
@@ -334,61 +333,5 @@ impl Features {
     pub fn of(frames: &[&Frame], stacks: &StackSums, only: Option<ProcessId>) -> Self {
         let last = frames.last().copied();
         last.map(|last| Self::of_span(&Span::new(frames, stacks, only), last)).unwrap_or_default()
-    }
-
-    /// Share of the time in which the job does not use its devices; all of it where there are none.
-    pub fn device_idle(&self) -> f64 {
-        self.gpu.as_ref().map_or(1.0, |gpu| (1.0 - gpu.job_busy).max(0.0))
-    }
-
-    /// The job uses a device whose load nobody can read, as under MIG: it is not unused.
-    pub fn load_unknown(&self) -> bool {
-        self.gpu_held && self.gpu.is_none()
-    }
-
-    /// The part of the input wait that the device did not cover: all of it where the device cannot be seen, else at
-    /// most the device's idle time.
-    pub fn lost_wait(&self) -> f64 {
-        // Starting workers is no wait for a batch, but lost for the same reason.
-        let wait = self.main.as_ref().map_or(0.0, |main| main.shares.input_wait + main.share(Activity::LoaderStart));
-        wait.min(1.0).min(self.device_idle())
-    }
-
-    /// Where the loop's time goes. A wait for the device that spins looks like work: what the stacks see at lines that read a
-    /// value back, as far as the device works, is such a wait.
-    pub fn split(&self, main: &LoopThread) -> TimeSplit {
-        let mut split = main.shares;
-        if let Some((gpu, stacks)) = self.gpu.as_ref().zip(main.stacks.as_ref()) {
-            let waits = stacks.at_sync_lines().min(gpu.job_busy);
-            let spins = (waits - split.device_sync).clamp(0.0, split.host_busy.max(0.0));
-            split.device_sync += spins;
-            split.host_busy -= spins;
-        }
-        split
-    }
-
-    /// Times faster without something that takes this share of the time, at most: never more than the device's own busy time
-    /// leaves. A device counts as busy for one percent at least.
-    pub fn without(&self, vanishing: f64) -> f64 {
-        let speedup = 1.0 / (1.0 - vanishing.clamp(0.0, 0.99));
-        let device = self.gpu.as_ref().map(|gpu| gpu.job_busy.max(DEVICE_UNUSED.value));
-        stats::round(device.map_or(speedup, |busy| speedup.min(1.0 / busy)), 2)
-    }
-
-    /// Share of the main thread's time in the work of taking batches over: what the stacks say, without the time blocked
-    /// on a worker that is too busy to hand out its descriptors. The stacks only know where the code stood; whatever the
-    /// call is blocked in (a socket, a pipe, a lock), work is done by a thread that runs or queues for a CPU, so what the
-    /// sampler saw of that in getting batches is the most it can be. The rest is waiting for a batch.
-    pub fn receiving(&self) -> f64 {
-        let Some(main) = &self.main else { return 0.0 };
-        let at_work = main.waits(Wait::Running) - main.running;
-        (main.share(Activity::Receiving) - main.waits(Wait::Socket)).min(at_work).max(0.0)
-    }
-
-    /// Seconds of one step without its waits for data.
-    pub fn step_without_wait_s(&self) -> Option<f64> {
-        let main = self.main.as_ref()?;
-        let per_s = self.steps.per_s.filter(|rate| *rate > 0.0)?;
-        Some((1.0 - main.shares.input_wait) / per_s)
     }
 }

@@ -16,7 +16,6 @@ thresholds! {
     BY_QUIET = 0.90, "confidence", "a loop that waits for a long time is as quiet";
     BY_LONG_WAIT = 0.50, "confidence", "it waits for somebody who is known, or sleeps and looks again: a step that takes longer than the window looks the same";
     BY_SILENCE = 0.80, "confidence", "a loop that trains would use the device that is there";
-    GOES_ROUND = 3.5, "s", "longer than the first look: preparations of a second or two are done by then";
     BY_AGE = 0.60, "confidence", "young, busy and without a sign of a loop: it may be one that shows none";
 }
 
@@ -57,12 +56,12 @@ fn by_stacks(window: &Features, stacks: &LoopStacks) -> Option<Phase> {
 /// Its code was seen for long enough, and all the while at the same work; and its memory does not grow as with a data set that
 /// is being read, or several threads compute. A loop, whatever it computes.
 fn goes_round(window: &Features, main: &LoopThread) -> bool {
-    let Some(stacks) = &main.stacks else { return false };
+    let Some(stacks) = &main.stacks else { return window.stands_still() };
     let at_one_place = stacks.hottest.first().is_some_and(|place| place.share >= LARGER_HALF);
     window.seconds >= GOES_ROUND
         && at_one_place
         && stacks.shares.get(Activity::Import) < HARDLY
-        && (!is_growing(window) || window.cpu.job.is_some_and(|cores| cores >= COMPUTE_THREADS))
+        && (!window.is_growing() || window.cpu.job.is_some_and(|cores| cores >= COMPUTE_THREADS))
 }
 
 /// Something was seen that only a loop does.
@@ -86,7 +85,7 @@ pub(super) fn is_proven(window: &Features, known: Known) -> bool {
 /// Somebody who is known ends most of the loop's waits, and it goes on after them again and again: a loop, however little it
 /// computes itself. A rank waits for the others in a collective: that they compute must have been seen.
 fn waits_in_turn(window: &Features) -> bool {
-    let setting_up = window.age_s.is_none_or(|age| age < STARTING) && is_growing(window);
+    let setting_up = window.age_s.is_none_or(|age| age < STARTING) && window.is_growing();
     let works = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Process) >= LARGER_HALF);
     goes_on(window).is_some() && waits_for_somebody(window) && !setting_up && (works || !window.communicates)
 }
@@ -94,11 +93,6 @@ fn waits_in_turn(window: &Features) -> bool {
 /// The loop goes on after its waits again and again: its chain.
 fn goes_on(window: &Features) -> Option<&Chain> {
     window.chain.as_ref().filter(|chain| chain.renewed >= ALL_ALONG)
-}
-
-/// Its memory grows, as while a program imports or loads what it needs; a loop's stays as it is.
-fn is_growing(window: &Features) -> bool {
-    window.growth_s.is_some_and(|rate| rate >= GROWING)
 }
 
 /// Most of the loop's time ends at somebody who is known.
@@ -141,7 +135,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
         stacks.loading() + main.share(Activity::Backward) + main.share(Activity::Optimizer) >= LOST_WAIT
     });
     // Imports read files too, but memory grows with them.
-    let reads = main.reading >= LARGER_HALF && !(young && is_growing(window));
+    let reads = main.reading >= LARGER_HALF && !(young && window.is_growing());
     if loads < NO_LOADING && window.workers.is_none() && !loop_seen && !reads && !waits_in_turn {
         match unused {
             Some(true) => return Some((Phase::Init, BY_SILENCE)),

@@ -166,6 +166,7 @@ thresholds! {
     /// CPU of the whole job below which nothing is being computed.
     INACTIVE = 5.0, "percent of a core", "below what any training loop uses";
     /// Growth of resident memory at which a young process is setting itself up.
+    GOES_ROUND = 3.5, "s", "longer than the first look: preparations of a second or two are done by then";
     GROWING = 5242880.0, "bytes/s", "importing torch adds 200 to 500 MiB in some seconds; a training loop's memory stands still";
     STARTING = 20.0, "s", "import of torch, data set and model take up to this long";
 }

@@ -213,9 +213,14 @@ impl<'a> Case<'a> {
     }
 
     /// Share of the time that the device idles while the loop waits for something that could not be told. The idle time was split
-    /// before stacks had their say.
+    /// before stacks had their say: where these show that much of what looked like work spins at the device, it idles in the rest.
     pub fn untold(&self, gpu: &Device) -> f64 {
-        gpu.idle.while_other.min(self.main.shares.other)
+        let (shares, split) = (&self.main.shares, self.window.split(self.main));
+        let rest = 1.0 - split.device_sync;
+        if split.device_sync - shares.device_sync >= HARDLY && rest > 0.0 {
+            return (gpu.idle.total * split.other / rest).min(split.other);
+        }
+        gpu.idle.while_other.min(shares.other)
     }
 
     /// No device is in use, and the main thread computes.

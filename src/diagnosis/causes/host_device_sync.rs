@@ -5,6 +5,7 @@ use super::*;
 thresholds! {
     SOME_HOST_WORK = 0.30, "share", "a host that works this much beside its waits keeps the device idle meanwhile";
     PIECE_OF_WORK = 0.002, "seconds", "the time of some 300 launches of 6 µs: who works this long between two waits does something else than launching";
+    WITHOUT_STACKS = 0.80, "of the confidence", "loading, metrics and validation between two waits look the same";
 }
 
 const FACTOR: Sureness = Sureness { least: 0.75, most: 0.95, from: HARDLY, to: SOME_HOST_WORK };
@@ -18,6 +19,7 @@ pub(super) const CAUSE: Spec = Spec {
         "the main thread waits for the device at least `sync` of its time",
         "the host works no longer than the device does: without the waits the two would overlap",
         "where it works `some_host_work`: for less than `piece_of_work` between two waits that block",
+        "what the loop waits for besides takes less than `larger_half` of the device's idle time",
         "with stacks: one line of the user's code is the innermost again and again",
     ],
     judge: |case| {
@@ -29,8 +31,16 @@ pub(super) const CAUSE: Spec = Spec {
         let sync = shares.device_sync.max(lines);
         // What of it was blocked is no work already.
         let working = (shares.host_busy - (sync - shares.device_sync)).max(0.0);
-        let waits = sync >= SYNC && gpu.job_busy >= working && !works_in_long_pieces(case);
-        waits.then(|| case.of(Cause::HostDeviceSync, FACTOR.at(shares.host_busy)))
+        // What the loop waits for besides is not lost to these waits.
+        let elsewhere = shares.input_wait + shares.other;
+        let by_host = elsewhere < LARGER_HALF.value * gpu.idle.total;
+        let waits = sync >= SYNC && gpu.job_busy >= working && by_host && !works_in_long_pieces(case);
+        let judgement = waits.then(|| case.of(Cause::HostDeviceSync, FACTOR.at(shares.host_busy)))?;
+        Some(match case.main.stacks {
+            Some(_) => judgement,
+            None => judgement
+                .less_sure(WITHOUT_STACKS, "without stacks it is not seen what the loop does between its waits"),
+        })
     },
     signals: &[MAIN_WAIT, MAIN_STACKS, DEVICE, STEPS],
     source: "CUDA programming guide, asynchronous execution: reading a value on the host waits for all work before \
