@@ -70,6 +70,7 @@ struct Expect {
     #[serde(default, deserialize_with = "given")]
     cause: Option<Option<String>>,
     phase: Option<String>,
+    /// Least and most that the rules give: what is shown is fitted to it.
     confidence: Option<(f64, f64)>,
     #[serde(default)]
     others: Vec<String>,
@@ -101,7 +102,7 @@ impl Expect {
             assert_eq!(verdict.phase.word(), phase, "{}", shown());
         }
         if let Some((least, most)) = self.confidence {
-            assert!((least..=most).contains(&verdict.confidence), "{}", shown());
+            assert!((least..=most).contains(&verdict.confidence_by_rules), "{}", shown());
         }
         if let Some(word) = &self.waits_for {
             let end = waits_for(&verdict.chain).map(ChainNode::word);

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,13 +18,14 @@ from unittest import mock
 TESTS = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
+import calibrate  # noqa: E402
 from evaluation import keeping  # noqa: E402
 import culprits  # noqa: E402
 import launch  # noqa: E402
 import random_plans  # noqa: E402
 import simulated_gpu  # noqa: E402
 import stages  # noqa: E402
-from evaluation import recordings, scoring, slowdown, whatif  # noqa: E402
+from evaluation import calibration, recordings, scoring, slowdown, whatif  # noqa: E402
 from labels import LABELS, by_name  # noqa: E402
 from truth import StageClock, Truth, stall_period  # noqa: E402
 
@@ -317,6 +320,37 @@ class Scoring(unittest.TestCase):
         self.assertRegex(scoring.reliability(results), r"0\.8–0\.9 +2 +0\.80 +50%\n0\.9–1\.0 +1 +0\.90 +100%")
         self.assertIsNone(scoring.brier([]))
         self.assertIsNone(scoring.calibration_error([]))
+
+    def test_confidence_is_fitted(self):
+        def claims(confidence, right, wrong):
+            made = [(True, at) for at in range(right)] + [(False, right + at) for at in range(wrong)]
+            return [calibration.Claim("", f"w{at}", at % 3 == 0, confidence, is_right) for is_right, at in made]
+
+        # Even odds that are right three times of four, and 4 to 1 that are right twelve times of thirteen.
+        seen = claims(0.5, 300, 100) + claims(0.8, 1200, 100)
+        slope, shift = calibration.fit(seen)
+        self.assertAlmostEqual(slope, 1.0, places=6)
+        self.assertAlmostEqual(shift, math.log(3.0), places=6)
+        self.assertAlmostEqual(calibration.fit_odds(seen), 3.0, places=6)
+        shown = calibration.with_odds(3.0)
+        self.assertEqual([shown(at) for at in (0.0, 0.3, 0.5, 0.7, 0.8, 0.92)], [0.0, 0.56, 0.75, 0.79, 0.92, 0.97])
+        brier, off = calibration.figures(seen, shown)
+        self.assertLess(off, 0.005)
+        self.assertLess(brier, calibration.figures(seen, lambda confidence: confidence)[0])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "claims.csv")
+            calibration.write(path, seen)
+            self.assertEqual(calibration.read(path), seen)
+
+    def test_confidence_is_the_one_that_the_labelled_programs_ask_for(self):
+        folder = os.path.dirname(os.path.abspath(__file__))
+        claims = calibration.read(os.path.join(folder, "calibration.csv"))
+        found = calibration.fit_odds([claim for claim in claims if not claim.held_out])
+        with open(os.path.join(folder, "..", "src", "diagnosis", "calibration.rs"), encoding="utf-8") as file:
+            odds = float(re.search(r"ODDS = ([0-9.]+)", file.read())[1])
+        self.assertEqual(odds, calibrate.ODDS)
+        # No surer than what was found.
+        self.assertTrue(0.7 * found <= odds <= 1.1 * found, (odds, found))
 
     def test_random_programs(self):
         for seed in range(1, 400):

@@ -3,6 +3,7 @@
 use crate::sample::Sample;
 use crate::text::sanitise;
 
+use super::calibration::calibrated;
 use super::causes::{Cause, Judgement, Place, Spec, own_work_leads};
 use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
@@ -42,7 +43,8 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         phase: judgement.phase,
         class: judgement.class,
         cause: judgement.cause,
-        confidence: round(judgement.confidence, 2),
+        confidence: round(calibrated(judgement), 2),
+        confidence_by_rules: round(judgement.confidence, 2),
         summary: summary(judgement, spec, window),
         shares: main.map(|main| spec.map_or(window.split(main), |spec| (spec.shares)(window, main))),
         gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),

@@ -5,6 +5,7 @@
 //! stands) → compose (the words) → verdict
 //! ```
 
+mod calibration;
 pub mod causes;
 mod ceiling;
 pub mod chain;

@@ -45,8 +45,11 @@ pub struct Verdict {
     /// The cause, where it can be known.
     #[serde(default, deserialize_with = "causes::known")]
     pub cause: Option<Cause>,
-    /// 0–1.
+    /// 0–1: so many of such verdicts are right.
     pub confidence: f64,
+    /// How sure the rules alone are, before that is held against how often they were right, 0–1.
+    #[serde(default)]
+    pub confidence_by_rules: f64,
     /// One sentence: what and why, with numbers.
     pub summary: String,
     /// Seconds from attaching to the first verdict that was neither unknown nor pending.

@@ -157,9 +157,9 @@ impl Session {
     /// A settled verdict needs few stacks and samples, a young or doubtful one many.
     fn demand(&self, tick: &Tick) -> Demand {
         let verdict = &tick.verdict;
-        let doubtful = verdict.confidence < DOUBTFUL && verdict.phase == Phase::Training;
+        let doubtful = verdict.confidence_by_rules < DOUBTFUL && verdict.phase == Phase::Training;
         let since_s = tick.frame.monotonic_ns.saturating_sub(tick.since_ns) as f64 / 1e9;
-        let is_sure = verdict.confidence >= CLEAR.0 && !tick.moves;
+        let is_sure = verdict.confidence_by_rules >= CLEAR.0 && !tick.moves;
         // What the loop does beside a device that has work all the time changes little.
         let is_busy = is_sure && verdict.cause == Some(Cause::ComputeBound);
         let is_clear = is_sure && since_s >= CLEAR.1;

@@ -37,6 +37,7 @@ class Result:
     seen_class: str = NO_VERDICT
     seen_cause: str | None = None
     confidence: float | None = None
+    confidence_by_rules: float | None = None
     class_right: bool = False
     #: "right", "wrong", "unnamed" (class right, no cause given) or None where the label asks for none.
     cause: str | None = None
@@ -114,6 +115,7 @@ def judge(
     result.seen_class = str(verdict.get("class"))
     result.seen_cause = verdict.get("cause")
     result.confidence = verdict.get("confidence")
+    result.confidence_by_rules = verdict.get("confidence_by_rules")
     result.first_verdict_s = verdict.get("first_verdict_s")
     result.summary = str(verdict.get("summary") or "")
     result.advice = list(verdict.get("advice") or [])

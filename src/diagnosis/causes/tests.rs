@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::diagnosis::{ceiling, compose, decision, phases, what_if};
+use crate::diagnosis::{calibration, ceiling, compose, decision, phases, what_if};
 
 fn everything() -> Vec<&'static Spec> {
     all().chain(states()).collect()
@@ -88,7 +88,14 @@ fn rules_name_their_thresholds() {
 
 #[test]
 fn every_number_has_a_unit_and_a_source() {
-    let others = [decision::NUMBERS, phases::NUMBERS, compose::NUMBERS, ceiling::NUMBERS, what_if::NUMBERS];
+    let others = [
+        decision::NUMBERS,
+        phases::NUMBERS,
+        compose::NUMBERS,
+        ceiling::NUMBERS,
+        what_if::NUMBERS,
+        calibration::NUMBERS,
+    ];
     for threshold in ALL_NUMBERS.iter().chain(&others).copied().flatten() {
         assert!(threshold.source.len() > 8 && !threshold.unit.is_empty(), "{threshold:?}");
         assert!(threshold.value.is_finite() && !threshold.words().is_empty(), "{threshold:?}");
