@@ -16,7 +16,8 @@ pub(super) const CAUSE: Spec = Spec {
     meaning: "the host waits for the device over and over, and the device runs dry in between",
     rule: &[
         RUNS_DRY,
-        "the main thread waits for the device at least `sync` of its time",
+        "the main thread waits for the device at least `sync` of its time; with stacks: stands at lines that do, as far as the \
+         device is busy",
         "the host works no longer than the device does: without the waits the two would overlap",
         "where it works `some_host_work`: for less than `piece_of_work` between two waits that block",
         "what the loop waits for besides takes less than `larger_half` of the device's idle time",
@@ -24,13 +25,11 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     judge: |case| {
         let gpu = case.device_idle_by_host()?;
-        let shares = &case.main.shares;
         // Without the syncs host and device would overlap, and the longer of the two would set the pace. A wait that spins
-        // looks like work; the stacks then show one line that reads a value back.
-        let lines = case.main.stacks.as_ref().map_or(0.0, LoopStacks::at_sync_lines);
-        let sync = shares.device_sync.max(lines);
-        // What of it was blocked is no work already.
-        let working = (shares.host_busy - (sync - shares.device_sync)).max(0.0);
+        // looks like work; the stacks then show one line that reads a value back. Who stands there for longer than the device
+        // works does something else: `.tolist()` of an array, a collection of garbage on the same line.
+        let shares = case.window.split(case.main);
+        let (sync, working) = (shares.device_sync, shares.host_busy);
         // What the loop waits for besides is not lost to these waits.
         let elsewhere = shares.input_wait + shares.other;
         let by_host = elsewhere < LARGER_HALF.value * gpu.idle.total;

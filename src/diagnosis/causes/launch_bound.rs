@@ -6,6 +6,7 @@ thresholds! {
     SOMEWHAT_BUSY = 0.35, "share", "launches keep the device busy in between; with none of them it would idle more";
     ALWAYS_RUNNING = 0.80, "share", "launching is work on a CPU, without waits";
     MOSTLY_MODEL = 0.60, "of the time outside of the loader", "the larger part of the loop is the model's own calls";
+    HELPED = 0.50, "of the host's work", "who launches does so in one thread; kernels of the CPU share their work among several";
     OR_PYTHON = 0.85, "of the confidence", "Python work between launches looks the same where the device draws little";
 }
 
@@ -19,6 +20,7 @@ pub(super) const CAUSE: Spec = Spec {
          less than `sync`",
         "the device is busy `somewhat_busy` and more, at less than `low_power`",
         "with stacks, instead: the model's own calls are `mostly_model` and more",
+        "no other thread of the process that is not torch's own works `helped` as long",
     ],
     judge: |case| {
         let gpu = case.device_idle_by_host()?;
@@ -29,7 +31,10 @@ pub(super) const CAUSE: Spec = Spec {
                 gpu.job_busy >= SOMEWHAT_BUSY && low_power && case.main.running > ALWAYS_RUNNING
             }
         };
-        let holds = launches && case.main.shares.host_busy >= HOST_WORK;
+        let host = case.main.shares.host_busy;
+        // An optimizer that runs on the CPU is the model's own call too.
+        let alone = case.main.other_threads.busiest < HELPED.value * host;
+        let holds = launches && alone && host >= HOST_WORK;
         holds.then(|| main_thread::or_loading(case, case.of(Cause::LaunchBound, OR_PYTHON)))
     },
     signals: &[MAIN_TIME, MAIN_WAIT, DEVICE, POWER, MAIN_STACKS],

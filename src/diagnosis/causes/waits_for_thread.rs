@@ -12,8 +12,13 @@ pub(super) const CAUSE: Spec = Spec {
         WAIT_IS_FOLLOWED,
         "it leads to another thread of the loop's process",
         "with stacks: at least `larger_half` of that time the loop's code stands at a line that takes a lock or joins a thread",
+        "less than `larger_half` of that time is for saving state",
     ],
-    judge: |case| case.waits_for(Part::OwnThread).then(|| case.of(Cause::WaitsForThread, 1.0)),
+    judge: |case| {
+        let waits = case.window.chain.as_ref().map_or(0.0, |chain| chain.share(Part::OwnThread));
+        let saves = case.main.shares.checkpoint >= LARGER_HALF.value * waits;
+        (case.waits_for(Part::OwnThread) && !saves).then(|| case.of(Cause::WaitsForThread, 1.0))
+    },
     signals: &[CHAIN, MAIN_STACKS, MAIN_WAIT, DEVICE],
     source: "a lock of Python's threading is a futex without a holder's name (Python/thread_pthread.h), so who runs meanwhile \
              tells the holder; a queue that waits in native code looks alike but for the line that it is called from",

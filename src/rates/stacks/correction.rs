@@ -141,8 +141,9 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     // The sampler takes a thread that writes a lot for one that saves state; stacks know a heavy log from that.
     let saving = stacks.get(Activity::Checkpoint);
     let written = measured.disk_write.min(split.checkpoint);
-    let checkpoint =
-        if saving > 0 { weigh(f64::from(saving), of_named(split.checkpoint)).max(written) } else { written };
+    // A thread of its own may save while the loop waits for it.
+    let saved = split.checkpoint.min(part_of_rest(unnamed) - kept).max(written);
+    let checkpoint = if saving > 0 { weigh(f64::from(saving), of_named(split.checkpoint)).max(saved) } else { saved };
     let elsewhere = part_of_rest(stacks.of(waits_by_name) as f64);
     let host_most = measured.able_to_work.max(split.host_busy);
     shift(&mut split, input, checkpoint, host_most, elsewhere);
