@@ -314,7 +314,8 @@ impl Tree<'_> {
 
     fn name(&self, pid: u32) -> String {
         let Some(peer) = self.chain.peer(pid) else { return "process".into() };
-        if peer.loader { "data worker".into() } else { program(peer) }
+        let serves = self.chain.server().is_some_and(|(server, _)| server == pid);
+        if peer.loader && !serves { "data worker".into() } else { program(peer) }
     }
 }
 

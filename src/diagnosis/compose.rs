@@ -26,7 +26,7 @@ thresholds! {
 
 /// Builds the verdict. Session counters (`observed_s`, `first_verdict_s`, `steps.count`) are for the caller.
 pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Features, sample: &Sample) -> Verdict {
-    let spec = judgement.cause.map(Cause::spec);
+    let spec = judgement.cause.map(|cause| cause.spec_in(judgement.class));
     let Visibility { seen, mut not_seen } = Visibility::of(sample, context.pid);
     if judgement.class == Class::Unknown {
         for doubt in &judgement.doubts {
@@ -169,7 +169,8 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
 
 /// The sentence on a wait that was followed: for whom.
 fn elsewhere(spec: Option<&Spec>, window: &Features) -> Option<String> {
-    let wait = spec?.followed?;
+    let spec = spec.filter(|spec| (spec.instead)(window).is_none())?;
+    let wait = spec.followed?;
     let chain = window.chain.as_ref()?;
     let (share, who) = (percent(chain.share(wait.part)), chain.who(wait.part)?);
     Some(format!("The loop waits {share} of the time {}.", (wait.words)(&who)))

@@ -5,6 +5,7 @@ use crate::rates::stacks::Activity;
 
 use super::causes::checkpoint_write::CHECKPOINT;
 use super::causes::copy_bound::PCIE_BUSY;
+use super::causes::file_lock::TAKE_TURNS;
 use super::causes::memory_bandwidth::MEMORY_BUSY;
 use super::causes::shared_gpu::SHARED_GPU;
 use super::causes::throttled::GPU_THROTTLED;
@@ -124,6 +125,7 @@ impl Lines<'_> {
         self.add(WorkersIoWait, workers.io_wait, None);
         self.add(WorkersRunnable, workers.runnable, None);
         self.add(WorkersIdle, workers.idle, Some(WORKERS_IDLE));
+        self.add_some(WorkersLockWait, workers.lock_wait, Some(TAKE_TURNS));
         if let Some(stages) = workers.stages {
             self.add_some(WorkersLoad, stages.load, None);
             self.add_some(WorkersDecode, stages.decode, None);

@@ -15,7 +15,7 @@ thresholds! {
     BY_STACKS = 0.85, "confidence", "frames of importing, compiling or validating on most samples";
     BY_QUIET = 0.90, "confidence", "a loop that waits for a long time is as quiet";
     BY_LONG_WAIT = 0.50, "confidence", "it waits for somebody who is known, or sleeps and looks again: a step that takes longer than the window looks the same";
-    BY_SILENCE = 0.80, "confidence", "a loop that trains would use the device that is there";
+    BY_SILENCE = 0.65, "confidence", "a loop that trains would use the device that is there; one that prepares an epoch for longer than the window does not either";
     BY_AGE = 0.60, "confidence", "young, busy and without a sign of a loop: it may be one that shows none";
 }
 

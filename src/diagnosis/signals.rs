@@ -55,6 +55,7 @@ signals! {
     WorkersIoWait = "workers_io_wait", "share", "workers wait for their source";
     WorkersRunnable = "workers_runnable", "share", "workers queue for a CPU";
     WorkersIdle = "workers_idle", "share", "workers have nothing to do";
+    WorkersLockWait = "workers_lock_wait", "share", "of that, each worker at a lock that another one holds";
     WorkersLoad = "workers_load", "share", "workers read";
     WorkersDecode = "workers_decode", "share", "workers decode";
     WorkersTransform = "workers_transform", "share", "workers transform";

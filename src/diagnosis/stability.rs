@@ -15,7 +15,7 @@ use crate::sample::{ProcessId, Sample};
 
 use super::causes::worker_restart::{ONE_SET, RESTART};
 use super::causes::{Cause, Judgement, Known};
-use super::class::Class;
+use super::class::{Class, Phase};
 use super::features::Features;
 use super::stats::round;
 use super::thresholds::HARDLY;
@@ -238,8 +238,10 @@ impl Diagnosis {
             return;
         }
         let Some(short) = short else { return };
-        // Another cause of the same class, or the first word after an unknown, needs no long proof.
-        let from_nothing = standing.class == Class::Unknown;
+        // Another cause of the same class, or the first word after an unknown, needs no long proof. Nor does what follows where a
+        // job that was said to be starting has stepped: that is refuted.
+        let from_nothing =
+            standing.class == Class::Unknown || standing.phase == Phase::Init && self.known.has_stepped;
         let confirmed = judged.what() == standing.what();
         let agreed = !confirmed && judged.class == short.class;
         let blind = short.class == Class::Unknown && judged.class != Class::Unknown;

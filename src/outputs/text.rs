@@ -62,7 +62,7 @@ pub fn headline(verdict: &Verdict) -> String {
     let class = verdict.class.word().to_uppercase();
     let sure = percent(verdict.confidence);
     match (verdict.cause, verdict.class) {
-        (Some(cause), _) => format!("{class}: {} ({sure} % sure)", cause.spec().headline),
+        (Some(cause), _) => format!("{class}: {} ({sure} % sure)", cause.spec_in(verdict.class).headline),
         (None, Class::Idle) => format!("{class}: {} ({sure} % sure)", phase_words(verdict.phase)),
         (None, Class::Unknown) => format!("{class}: too little could be seen"),
         (None, Class::Balanced) => {
@@ -365,7 +365,8 @@ impl Page {
     fn findings(&mut self, findings: &[Finding]) {
         self.section("Also found", findings, |page, finding| {
             let class = finding.class.word().to_uppercase();
-            let cause = finding.cause.map(|cause| format!(", {}", cause.spec().headline)).unwrap_or_default();
+            let cause =
+                finding.cause.map(|cause| format!(", {}", cause.spec_in(finding.class).headline)).unwrap_or_default();
             let of = format!("{class}{cause} ({} % sure): ", percent(finding.confidence));
             page.text("  - ", &format!("{}{}", if finding.is_doubt() { "" } else { &of }, finding.text));
         });

@@ -95,7 +95,7 @@ fn leaves(way: &Way, pid: u32) -> bool {
 
 /// What a worker's main thread waits for is not always what its call says. One that waits for threads of its own waits for
 /// what they wait for; one that waits to read what the trainer writes, in whatever call, has nothing to do. The sampled waits
-/// of such workers are put down to that.
+/// of such workers are put down to that. Those that wait at a lock which another worker holds are counted beside it.
 pub(super) fn look_into_workers(graph: &mut Graph<'_>, job: &JobSample, workers: &mut [SampledWorker]) {
     const MAY_BE: [Wait; 4] = [Wait::Futex, Wait::Pipe, Wait::Poll, Wait::Socket];
     let count = |worker: &SampledWorker, wait: Wait| worker.counts.get(wait.index()).copied().unwrap_or(0);
@@ -106,9 +106,15 @@ pub(super) fn look_into_workers(graph: &mut Graph<'_>, job: &JobSample, workers:
     let every = u32::try_from(job.sampler.followed_every()).unwrap_or(u32::MAX);
     for round in job.sampler.followed_rounds() {
         graph.go_to(round);
+        let holders = graph.lock_holders(workers);
         for worker in workers.iter_mut().filter(|worker| blocked(worker)) {
             let seen = graph.own_wait(worker.id.pid).or_else(|| graph.rest(worker.id.pid, worker.trainer));
-            let Some((from, to)) = seen else { continue };
+            let Some((from, to)) = seen else {
+                let waits = holders.contains(&worker.trainer) && graph.is_at_shared_lock(worker.id.pid);
+                worker.at_lock +=
+                    if waits { every.min(count(worker, Wait::Futex).saturating_sub(worker.at_lock)) } else { 0 };
+                continue;
+            };
             let moved = count(worker, from).min(every);
             if let Some(count) = worker.counts.get_mut(from.index()) {
                 *count -= moved;

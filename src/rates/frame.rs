@@ -195,10 +195,14 @@ pub struct WorkerRates {
     pub runnable: Option<f64>,
     /// Share with nothing to do.
     pub idle: Option<f64>,
+    /// Of `idle`: share at a lock that another worker of the same trainer held while it worked.
+    pub lock_wait: Option<f64>,
     /// Of `io_wait`: share in which the wait was for a disk; the rest was a socket, pipe, sleep or unknown.
     pub disk_wait: Option<f64>,
     /// Of `io_wait`: share waiting on a socket.
     pub socket_wait: Option<f64>,
+    /// Of `io_wait`: share in timed sleeps.
+    pub sleep: Option<f64>,
     /// CPU use of the whole process, percent of one core.
     pub cpu_pct: Option<f64>,
     /// Threads of the worker that were busy for at least a tenth of the interval.

@@ -85,6 +85,8 @@ pub(super) struct SampledWorker {
     pub counts: [u32; Wait::COUNT],
     /// Of the samples in which it ran: it was a thread of its own that did, while the main thread waited for it.
     pub by_own_threads: u32,
+    /// Of the samples in a futex: it was at a lock that another worker of the trainer held.
+    pub at_lock: u32,
     /// Batches that it has produced since its start.
     pub batches: Option<u64>,
 }
@@ -187,6 +189,7 @@ impl SampledWorker {
             exact: is_exact(&job.sampler),
             counts,
             by_own_threads: 0,
+            at_lock: 0,
             batches: process.fed.last().map(|(_, count)| *count),
         }
     }

@@ -4,6 +4,7 @@
 //! [`correction`] brings the two together, once, for frames and verdicts alike.
 
 mod activity;
+mod aside;
 pub mod correction;
 mod helpers;
 mod patterns;
@@ -67,6 +68,8 @@ pub struct ProcessStacks {
     pub in_fetch: u32,
     /// Samples of the thread that sends batches, and of them those in which it was sending.
     pub feeder: (u32, u32),
+    /// Of a trainer: samples of its other threads at work in Python, and those of them that show batches being made.
+    pub aside: (u32, u32),
     /// Places of the main thread, the most frequent first, at most 32.
     pub places: Vec<Place>,
 }
@@ -131,6 +134,9 @@ fn process_stacks(window: &StackWindow, role: ProcessRole, tid: Option<u32>) -> 
     }
     out.places = ranked(window, places);
     out.feeder = feeder(window, &patterns);
+    if role == ProcessRole::Trainer {
+        out.aside = aside::at_work(window, &patterns, main);
+    }
     out
 }
 

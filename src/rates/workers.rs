@@ -109,9 +109,11 @@ fn split(rates: &mut WorkerRates, busy: f64, runnable: f64, sampled: Option<&Sam
     // Seen running at every sample: what is left is rounding, and no wait for anything was seen.
     let idle = if blocked > 0.0 { part(seen.idle) } else { shown };
     rates.idle = Some(idle);
+    rates.lock_wait = sampled.map(|worker| part(f64::from(worker.at_lock)).min(idle));
     rates.io_wait = Some((rest - idle).max(0.0));
     rates.disk_wait = Some((part(seen.disk) + hidden).min(rest - idle));
     rates.socket_wait = Some(part(seen.socket).min(rest - idle));
+    rates.sleep = Some(part(seen.sleep).min(rest - idle));
 }
 
 /// A worker's samples by what they mean, as weights. What could not be read is left out.
@@ -125,6 +127,7 @@ struct Seen {
     idle: f64,
     disk: f64,
     socket: f64,
+    sleep: f64,
     elsewhere: f64,
 }
 
@@ -140,13 +143,10 @@ impl Seen {
                 Wait::Pipe if !worker.torch => &mut seen.idle,
                 Wait::DiskRead | Wait::Memory => &mut seen.disk,
                 Wait::Socket => &mut seen.socket,
-                Wait::Poll
-                | Wait::Pipe
-                | Wait::Sleep
-                | Wait::DiskWrite
-                | Wait::Child
-                | Wait::Device
-                | Wait::Other => &mut seen.elsewhere,
+                Wait::Sleep => &mut seen.sleep,
+                Wait::Poll | Wait::Pipe | Wait::DiskWrite | Wait::Child | Wait::Device | Wait::Other => {
+                    &mut seen.elsewhere
+                }
                 Wait::Unknown => continue,
             };
             *weight += f64::from(count);
@@ -175,7 +175,7 @@ impl Seen {
     }
 
     fn all(&self) -> f64 {
-        self.running + self.idle + self.disk + self.socket + self.elsewhere
+        self.running + self.idle + self.disk + self.socket + self.sleep + self.elsewhere
     }
 }
 

@@ -35,7 +35,7 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<String> {
         ));
     }
     if let Some(costliest) = run.costliest() {
-        let meaning = costliest.verdict.cause.map(|cause| cause.spec().brief);
+        let meaning = costliest.verdict.cause.map(|cause| cause.spec_in(costliest.verdict.class).brief);
         let meaning = meaning.map(|words| format!(" ({words})")).unwrap_or_default();
         let length = format::duration(costliest.seconds);
         lines.push(format!(

@@ -17,6 +17,7 @@ import threading
 import time
 import zlib
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing.managers import BaseManager
 from typing import Any, Iterator
 
 import numpy
@@ -24,7 +25,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 import culprits
-from common import Job, one_thread
+import stages
+from common import Job, loader, one_thread
 from launch import die_with_parent
 from simulated_gpu import SimulatedGpu
 
@@ -395,5 +397,82 @@ def worker_threads_decode(job: Job) -> None:
     one_thread()
     trainer = Trainer(job.take_gpu(), 0.012)
     feed = DataLoader(DecodedAhead(6), batch_size=4, num_workers=1, persistent_workers=True)
+    for batch in job.batches(feed):
+        trainer.step(batch)
+
+
+# --- workers that wait for each other, or for one process that serves them all -----------------------------------------
+
+
+class OneAtATime(Dataset):
+    """Images of a decoder that must not run twice at a time: each sample is made under a lock that all workers share."""
+
+    def __init__(self) -> None:
+        self.decoder = multiprocessing.Lock()
+
+    def __len__(self) -> int:
+        return 1_000_000
+
+    def __getitem__(self, index: int) -> numpy.ndarray:
+        frame = numpy.random.default_rng(index).random((48, 48))
+        with stages.TRANSFORM, self.decoder:
+            done = soon(0.012)
+            while time.thread_time() < done:
+                frame = numpy.sqrt(numpy.abs(frame @ frame.T)) / 48
+        return frame
+
+
+def worker_lock(job: Job) -> None:
+    """Three workers of which one at a time works."""
+    one_thread()
+    trainer = Trainer(job.take_gpu(), 0.012)
+    feed = loader(OneAtATime(), batch_size=4, num_workers=job.workers(3))
+    for batch in job.batches(feed):
+        trainer.step(batch)
+
+
+class Corpus:
+    """Documents of which each request assembles some, in the process that holds them."""
+
+    def __init__(self) -> None:
+        self.text = [f"token{place % 911}" for place in range(4000)]
+
+    def sample(self, index: int) -> list[int]:
+        done = soon(0.02)
+        counts: collections.Counter[str] = collections.Counter()
+        while time.thread_time() < done:
+            counts.update(self.text[index % 2000 : index % 2000 + 500])
+        return list(counts.values())[:64]
+
+
+class Managers(BaseManager):
+    """Serves a corpus to whoever asks."""
+
+
+Managers.register("Corpus", Corpus)
+
+
+class Documents(Dataset):
+    """Asks the process that holds the corpus for each sample."""
+
+    def __init__(self, corpus: Any):
+        self.corpus = corpus
+
+    def __len__(self) -> int:
+        return 1_000_000
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        with stages.LOAD:
+            return torch.tensor(self.corpus.sample(index)[:32])
+
+
+def worker_server(job: Job) -> None:
+    """Three workers that all wait for one process, which computes each sample."""
+    one_thread()
+    manager = Managers()
+    manager.start(die_with_parent, (os.getpid(),))
+    trainer = Trainer(job.take_gpu(), 0.015)
+    job.culprit(culprits.process(manager._process.pid))
+    feed = loader(Documents(manager.Corpus()), batch_size=4, num_workers=job.workers(3))
     for batch in job.batches(feed):
         trainer.step(batch)

@@ -674,6 +674,16 @@ LABELS: tuple[Label, ...] = (
         "chain_cases:worker_threads_decode", also_causes=("too-few-workers", "transform"), wait=STARVED,
         busy=IDLE_DEVICE, held_out=True,
     ),
+    Label(
+        "worker-lock", "data-loader", "lock",
+        "three workers make each sample under a lock that they share: one at a time works",
+        "chain_cases:worker_lock", wait=STARVED, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "worker-server", "cpu", "waits-for-process",
+        "three workers ask one manager's process for each sample, and it computes all the time",
+        "chain_cases:worker_server", wait=STARVED, busy=IDLE_DEVICE,
+    ),
     # --- loops that wait for something else than batches ------------------------------------------------------------
     Label(
         "gil-contention", "cpu", "gil-contention",
@@ -699,6 +709,11 @@ LABELS: tuple[Label, ...] = (
         "thread-joined", "cpu", "waits-for-thread",
         "each step starts a thread that sums up the gradients, and joins it",
         "thread_cases:thread_joined", wait=FED, lost=LOST, busy=IDLE_DEVICE, held_out=True,
+    ),
+    Label(
+        "thread-result", "cpu", "waits-for-thread",
+        "each step ends with a search in a pool's thread, whose result the next one begins with",
+        "thread_cases:thread_result", wait=FED, lost=LOST, busy=IDLE_DEVICE,
     ),
     Label(
         "output-blocked", "io", "output-blocked",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable
 
 import numpy
@@ -109,3 +110,24 @@ def thread_lock_table(job: Job) -> None:
     train_beside(
         job, 0.012, embeddings.refresh, lambda number: embeddings.look_up(job, numpy.arange(number, number + 256) % 4000)
     )
+
+
+def search_tree(policy: numpy.ndarray) -> numpy.ndarray:
+    """Searches from the policy's last answer, in native code."""
+    done = time.thread_time() + 0.045
+    while time.thread_time() < done:
+        order = numpy.sort(policy)
+    return numpy.roll(policy, 1) + order[0]
+
+
+def thread_result(job: Job) -> None:
+    """Each step ends with a search in a pool's thread, whose result the next one begins with."""
+    one_thread()
+    trainer = Trainer(job.take_gpu(), 0.012)
+    policy = numpy.random.default_rng(2).random(400_000)
+    with ThreadPoolExecutor(1, thread_name_prefix="search") as pool:
+        job.culprit(culprits.thread(pool.submit(threading.get_native_id).result()))
+        for batch in job.batches(random_batches()):
+            trainer.step(batch)
+            with job.losing():
+                policy = pool.submit(search_tree, policy).result()

@@ -77,14 +77,21 @@ pub(super) fn followed_chain(window: &Features) -> Option<&Chain> {
 }
 
 /// What is waited for is not known to make batches. Of the program's own threads most do: only those are no loader whom the
-/// loop's code waits for at a lock, or joins.
+/// loop's code waits for at a lock, or joins; or, where it does not say for what it waits (a future's result), that are seen to
+/// do something else.
 pub(super) fn is_no_loader(window: &Features, part: Part) -> bool {
     let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(part));
     let stacks = window.main.as_ref().and_then(|main| main.stacks.as_ref());
     let at_locks = |stacks: &LoopStacks| {
         stacks.at_lock_lines >= (LARGER_HALF.value * waits).max(stacks.shares.of(Activity::is_input))
     };
-    part != Part::OwnThread || stacks.is_some_and(at_locks)
+    let at_something_else = |stacks: &LoopStacks| {
+        let untold = stacks.shares.get(Activity::OtherWait);
+        untold >= LARGER_HALF.value * waits
+            && untold > stacks.shares.of(Activity::is_input)
+            && stacks.works_aside_at_something_else()
+    };
+    part != Part::OwnThread || stacks.is_some_and(|stacks| at_locks(stacks) || at_something_else(stacks))
 }
 
 /// The part that the loop loses most of its time to, where that is no batch, no device and no work of its own; and how sure.

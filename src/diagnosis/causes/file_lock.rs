@@ -1,18 +1,28 @@
-//! The loop waits for a lock on a file.
+//! The loop waits for a lock on a file, or its data workers for one that they share.
 
 use super::*;
 
-thresholds! {}
+thresholds! {
+    /// Of the worker that waits least.
+    TAKE_TURNS = 0.25, "share", "two workers that take turns wait half of the time each, more of them longer; a quarter leaves room for work outside of the lock";
+    LOCK_NOT_SEEN = 0.90, "of the confidence", "a full queue that they share is a futex as well";
+}
+
+const BY_TURNS: Sureness = Sureness { least: 0.75, most: 1.0, from: TAKE_TURNS, to: LARGER_HALF };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "the loop waits for a file lock",
     brief: "somebody else holds a lock on a file",
     meaning: "the loop waits for a lock on a file that another process holds",
     rule: &[WAIT_IS_FOLLOWED, "there is a lock on a file (flock or fcntl)"],
-    judge: |case| case.waits_for(Part::FileLock).then(|| case.of(Cause::Lock, 1.0)),
+    judge: |case| {
+        let of_file = case.waits_for(Part::FileLock).then(|| case.of(Cause::Lock, 1.0));
+        of_file.or_else(|| take_turns(case))
+    },
     signals: &[CHAIN, "/proc/locks: who holds the lock", MAIN_WAIT],
     source: "flock(2), fcntl(2): F_SETLKW waits until the holder lets go",
     confirmed: Confirmed::LabelledWorkloads,
+    elsewhere: Some(&OF_WORKERS),
     limits: "locks within the process are futexes and show as its threads; who holds a lock in another PID namespace is \
              not seen",
     advice: advice![
@@ -28,3 +38,40 @@ pub(super) const CAUSE: Spec = Spec {
     bound: |window| bound_of(window, Part::FileLock),
     ..Spec::of(Class::Io)
 };
+
+/// Data workers that wait for each other.
+const OF_WORKERS: Spec = Spec {
+    name: "lock",
+    headline: "the workers take turns at a lock",
+    brief: "only one worker at a time works",
+    meaning: "the workers take turns at a lock that they share, so that hardly more than one of them works at a time",
+    rule: &[
+        LOOP_LOSES,
+        "there are two workers and more, and each waits at least `take_turns` of its time in a futex that processes share, \
+         while another one works and none waits for an index",
+    ],
+    signals: &[MAIN_WAIT, WORKER_WAIT, WORKER_TIME],
+    source: "multiprocessing's Lock is a semaphore in shared memory: sem_wait(3) sleeps in a futex until the holder lets go; N workers \
+             that do all their work under it are on a CPU for 1/N of the time each",
+    confirmed: Confirmed::LabelledWorkloads,
+    limits: "which lock it is, and which line takes it, only the workers' stacks tell; locks of files show as waits for a source",
+    advice: advice![
+        "Keep the work out of the lock: hold it only for what really must not run twice at a time"
+            => "more workers bring nothing while they take turns";
+        "Give each worker its own copy of what the lock protects (open it in worker_init_fn)"
+            => "then there is nothing to take turns at";
+    ],
+    evidence: &[Signal::WorkersLockWait],
+    place: Place::Workers,
+    ..Spec::of(Class::DataLoader)
+};
+
+/// The workers wait for each other.
+fn take_turns(case: &Case<'_>) -> Option<Judgement> {
+    let workers = case.slow_workers().filter(|workers| workers.count > 1 && workers.lock_wait >= TAKE_TURNS)?;
+    let judgement = case.of(Cause::Lock, BY_TURNS.at(workers.lock_wait));
+    Some(Judgement { class: Class::DataLoader, ..judgement.less_sure(LOCK_NOT_SEEN, PERHAPS_FULL) })
+}
+
+const PERHAPS_FULL: &str =
+    "where the lock stands was not seen: room in a queue that the workers share is waited for alike";

@@ -16,7 +16,7 @@ thresholds! {
 pub(super) const CAUSE: Spec = Spec {
     headline: "batches are made in the loop's own process",
     brief: "the trainer's own process makes the batches",
-    meaning: "the main thread makes the batches itself (num_workers=0)",
+    meaning: "the main thread makes the batches itself (as with num_workers=0)",
     rule: &[
         "the job has no data workers",
         "with stacks: at least `lost_wait` of the main thread's time lies below torch's _SingleProcessDataLoaderIter",
@@ -50,7 +50,7 @@ pub(super) const CAUSE: Spec = Spec {
     confirmed: Confirmed::LabelledWorkloads,
     limits: "without stacks, batches that are made from memory look like the loop's own Python work (cpu/main-thread)",
     advice: advice![
-        "Set num_workers to at least 1 in the DataLoader" => "loading then overlaps the training step";
+        "Let other processes make the batches (in a DataLoader: num_workers of 1 and more)" => "loading then overlaps the training step";
         "Use persistent_workers=True" => "workers then live on over the epochs";
         "Keep a data set that fits in memory as tensors on the device"
             => "tiny samples cost more to send between processes than to make";

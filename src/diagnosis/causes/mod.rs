@@ -26,7 +26,7 @@ mod cores_saturated;
 mod cpu_training;
 mod decode;
 mod disk_bandwidth;
-mod file_lock;
+pub(super) mod file_lock;
 mod gil_contention;
 mod hand_over;
 mod host_device_sync;
@@ -60,7 +60,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer};
 
 use super::class::{Class, Phase};
-use super::features::{Device, Features, LoopStacks, LoopThread, OwnThreads, Part, Workers};
+use super::features::{Chain, Device, Features, LoopStacks, LoopThread, OwnThreads, Part, Workers};
 use super::parts::Advice;
 use super::signals::{Side, Signal};
 use super::stats::{percent, quantile, round};
@@ -78,9 +78,10 @@ pub use spec::{Confirmed, Spec};
 pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 
-/// What is gained by the end of the waits of a kind.
+/// What is gained at most by the end of the waits of a kind: those that lead to nobody known may be of it too.
 fn bound_of(window: &Features, part: Part) -> Option<f64> {
-    Some(window.without(window.chain.as_ref()?.lost(part)))
+    let chain = window.chain.as_ref()?;
+    Some(window.without(chain.lost(part) + chain.lost(Part::Unknown)))
 }
 
 /// What to do and why, first thing first.

@@ -4,6 +4,7 @@ use super::*;
 
 thresholds! {
     NO_DISK = 0.85, "of the confidence", "a pipe, a timer or a service looks the same";
+    SLEEPS = 0.60, "of the confidence", "who sleeps and looks again may wait for a lock (as of SQLite), for a rate, or for somebody else's file";
     BY_FUSE = 0.80, "of the confidence", "what is behind a user-space file system is not seen";
 }
 
@@ -33,9 +34,17 @@ pub(super) const CAUSE: Spec = Spec {
                 return of(1.0);
             }
             if of_wait(workers.disk_wait) < LARGER_HALF {
-                let words =
-                    "the workers wait for a source that is no disk and no socket: a pipe, a timer or a service";
-                return of(NO_DISK.value).map(|judgement| judgement.doubt(words));
+                let (factor, words) = match of_wait(workers.sleep) >= LARGER_HALF {
+                    true => (
+                        SLEEPS,
+                        "the workers sleep and look again: for a lock (as SQLite's), a rate limit, or a source",
+                    ),
+                    false => (
+                        NO_DISK,
+                        "the workers wait for a source that is no disk and no socket: a pipe, a timer or a service",
+                    ),
+                };
+                return of(factor.value).map(|judgement| judgement.doubt(words));
             }
         }
         // Threads of the loop's own process that make the batches.

@@ -1,7 +1,7 @@
 //! Batches wait for their source: how surely, for all causes of that alike.
 
 use super::case::{Case, Loss, followed_chain};
-use super::{Activity, Cause, Features, Judgement, OwnThreads, slow_samples};
+use super::{Activity, Cause, Features, Judgement, OwnThreads, Part, slow_samples};
 use crate::diagnosis::thresholds::*;
 
 thresholds! {
@@ -59,6 +59,20 @@ fn waited_for(case: &Case<'_>) -> Option<f64> {
         }
         _ => None,
     }
+}
+
+/// The process of this machine that data workers ask, where its work is what most of the waits for batches end at; in words.
+pub(super) fn server(window: &Features) -> Option<String> {
+    let chain = followed_chain(window)?;
+    let (pid, lost) = chain.server()?;
+    (lost >= LOST_WAIT && lost >= LARGER_HALF.value * chain.lost(Part::Loader)).then(|| chain.name(pid))
+}
+
+/// A judgement on such a process, where the workers wait for their source.
+pub(super) fn by_server(case: &Case<'_>) -> Option<Judgement> {
+    let sure = case.slow_workers().and_then(|_| waited_for(case))?;
+    let words = format!("its data workers wait for the work of {}, another process", server(case.window)?);
+    Some(Judgement::of(Cause::WaitsForProcess, sure).meaning(words))
 }
 
 /// A judgement on the source, where it is waited for.

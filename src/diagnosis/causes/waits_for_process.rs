@@ -1,4 +1,5 @@
-//! The loop waits for another process: environments, actors, a reward model, a compiler, a program that unpacks a stream.
+//! The loop waits for another process: environments, actors, a reward model, a compiler, a program that unpacks a stream. Or its
+//! data workers do: a server of features, a manager's process.
 
 use super::*;
 
@@ -12,8 +13,13 @@ pub(super) const CAUSE: Spec = Spec {
         WAIT_IS_FOLLOWED,
         "there is a process with a pipe, a socket or a lock in common with the loop, and not one that works ahead of it: \
          it rests while the loop works",
+        "or the loop loses at least `lost_wait` of its time waiting for batches, waiting for their source is at least `workers_io` \
+         of the workers' active time, and at least `larger_half` of the waits end at such a process, which computes",
     ],
-    judge: |case| case.waits_for(Part::Process).then(|| case.of(Cause::WaitsForProcess, 1.0)),
+    judge: |case| {
+        let of_loop = case.waits_for(Part::Process).then(|| case.of(Cause::WaitsForProcess, 1.0));
+        of_loop.or_else(|| source::by_server(case))
+    },
     signals: &[CHAIN, MAIN_WAIT, DEVICE],
     source: "a process that makes batches works while the loop does; one that answers requests works only while it is \
              waited for, so its time adds to each step",
@@ -35,6 +41,26 @@ pub(super) const CAUSE: Spec = Spec {
         signal: Signal::WaitsForProcess,
         words: |who| format!("for the work of {who}, another process"),
     }),
-    bound: |window| bound_of(window, Part::Process),
+    bound: |window| match behind_workers(window) {
+        true => Some(window.without(window.lost_wait())),
+        false => bound_of(window, Part::Process),
+    },
+    instead: |window| {
+        let meaning = "its data workers wait for the work of another process";
+        behind_workers(window).then_some(Instead { place: Place::Nowhere, meaning, advice: BEHIND_WORKERS })
+    },
     ..Spec::of(Class::Cpu)
 };
+
+const BEHIND_WORKERS: &[(&str, &str)] = advice![
+    "Give each worker its own copy of what that process does or holds, or run several of them"
+        => "all workers wait for the one: more workers bring nothing";
+    "Ask for several samples at once" => "one request then brings many";
+    "Profile that process with `py-spy top --pid`" => "its time is the loop's time";
+];
+
+/// More is lost to a process that the workers ask than to those that the loop asks itself.
+fn behind_workers(window: &Features) -> bool {
+    let lost = |chain: &Chain| chain.server().is_some_and(|(_, lost)| lost > chain.lost(Part::Process));
+    source::server(window).is_some() && window.chain.as_ref().is_some_and(lost)
+}

@@ -1,4 +1,4 @@
-//! The loop waits for another thread of its own process that makes no batches: it holds a lock, or is joined.
+//! The loop waits for another thread of its own process that makes no batches: it holds a lock, computes a result, or is joined.
 
 use super::*;
 
@@ -7,11 +7,12 @@ thresholds! {}
 pub(super) const CAUSE: Spec = Spec {
     headline: "another thread of the program holds the loop up",
     brief: "the loop waits for a thread of its own",
-    meaning: "the loop waits for a lock that another thread of its process holds, or for that thread's end",
+    meaning: "the loop waits for a lock that another thread of its process holds, or for that thread's result or end",
     rule: &[
         WAIT_IS_FOLLOWED,
         "it leads to another thread of the loop's process",
-        "with stacks: at least `larger_half` of that time the loop's code stands at a line that takes a lock or joins a thread",
+        "with stacks: at least `larger_half` of that time the loop's code stands at a line that takes a lock or joins a thread; or \
+         waits without saying for what, as for a future's result, while the other threads are seen to make no batches",
         "less than `larger_half` of that time is for saving state",
     ],
     judge: |case| {
@@ -35,7 +36,7 @@ pub(super) const CAUSE: Spec = Spec {
     followed: Some(Followed {
         part: Part::OwnThread,
         signal: Signal::WaitsForThread,
-        words: |who| format!("for {who} of its own process, at a lock or at that thread's end"),
+        words: |who| format!("for {who} of its own process, at a lock or for that thread's result or end"),
     }),
     bound: |window| bound_of(window, Part::OwnThread),
     shares,

@@ -9,6 +9,11 @@ use crate::diagnosis::code::at_lock_lines;
 use crate::diagnosis::thresholds::LARGER_HALF;
 use crate::rates::chain::paths::{Edge, End, Hop, Peer, is_at_sleeping_thread};
 use crate::sample::ProcessId;
+use crate::sample::process::TORCH_WORKER;
+
+/// Of the waits that end at a process, this part leads there over data workers where they are who ask it. Without the right to see
+/// descriptors' calls some are taken for waits of the loop's own.
+const ASKED: f64 = 0.4;
 
 /// A kind of part: what would have to change for it to vanish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -255,6 +260,24 @@ impl Chain {
         threads
     }
 
+    /// The process of this machine whose work the data workers wait for most, and none of torch's: a server, a manager's process;
+    /// and the share of the time that is lost to it. It is known by those who ask it standing between it and the loop.
+    pub fn server(&self) -> Option<(u32, f64)> {
+        let mut lost: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        for way in self.ways.iter().filter(|way| way.part == Part::Loader && way.end == End::Cpu) {
+            let Some(last) = way.hops.last().filter(|last| matches!(last.by, Edge::Reads | Edge::Network)) else {
+                continue;
+            };
+            let asked = way.hops.iter().any(|hop| hop.pid != last.pid && self.is_loader(hop.pid));
+            let sums = lost.entry(last.pid).or_default();
+            sums.0 += way.lost;
+            sums.1 += if asked { way.lost } else { 0.0 };
+        }
+        let is_torch = |pid: u32| self.peer(pid).is_some_and(|peer| &*peer.comm == TORCH_WORKER);
+        let servers = lost.into_iter().filter(|(pid, (all, asked))| !is_torch(*pid) && *asked >= ASKED * all);
+        servers.map(|(pid, (all, _))| (pid, all)).max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
     fn is_loader(&self, pid: u32) -> bool {
         self.peer(pid).is_some_and(|peer| peer.loader)
     }
@@ -291,10 +314,15 @@ impl Chain {
         self.ways.iter().filter(|way| way.part == part).max_by(|a, b| a.lost.total_cmp(&b.lost))
     }
 
+    /// A process, for a sentence.
+    pub fn name(&self, pid: u32) -> String {
+        format!("{} ({pid})", self.peer(pid).map_or_else(|| "process".into(), program))
+    }
+
     /// Who is at the end of the longest way of a part, for a sentence.
     pub fn who(&self, part: Part) -> Option<String> {
         let way = self.longest(part)?;
-        let name = |pid: u32| format!("{} ({pid})", self.peer(pid).map_or_else(|| "process".into(), program));
+        let name = |pid: u32| self.name(pid);
         let last = way.hops.last();
         Some(match (&way.end, &way.name) {
             (End::Net(address), _) => address.to_string(),

@@ -85,6 +85,11 @@ impl OtherThreads {
     }
 }
 
+/// Samples of other threads from which on it is told what they do: a share of a half is known to within 22 points.
+const ENOUGH: u32 = 20;
+/// Threads that make batches show it in more than this part of their samples: the rest is their own loop, and queues.
+const OF_BATCHES: f64 = 0.2;
+
 /// What the stacks say of the loop's thread.
 #[derive(Debug, Clone, Default)]
 pub(in crate::diagnosis) struct LoopStacks {
@@ -101,6 +106,8 @@ pub(in crate::diagnosis) struct LoopStacks {
     pub sync_lines: Vec<Hottest>,
     /// Share at lines that take a lock or join a thread.
     pub at_lock_lines: f64,
+    /// Samples of the process's other threads at work in Python, and those of them that show batches being made.
+    pub aside: (u32, u32),
 }
 
 impl LoopStacks {
@@ -116,6 +123,12 @@ impl LoopStacks {
     /// Share loading batches in the training process.
     pub fn loading(&self) -> f64 {
         self.shares.of(Activity::is_loading).min(1.0)
+    }
+
+    /// Its other threads were seen at work often enough, and hardly ever made batches.
+    pub fn works_aside_at_something_else(&self) -> bool {
+        let (all, make) = self.aside;
+        all >= ENOUGH && f64::from(make) < OF_BATCHES * f64::from(all)
     }
 
     /// Share at lines that wait for the device.
@@ -196,6 +209,7 @@ impl LoopThread {
             hottest: hottest_functions(&sum, share),
             sync_lines: sync_lines(&sum, share, measured.split.device_sync),
             at_lock_lines: share(at_lock_lines(&sum)),
+            aside: sum.aside,
             shares: corrected.activities,
         });
     }

@@ -31,10 +31,15 @@ pub(in crate::diagnosis) struct Workers {
     pub runnable: f64,
     /// Without work.
     pub idle: f64,
+    /// Of `idle`: at a lock that another one of them held meanwhile. Of the one that waits there least: where they take turns,
+    /// all of them wait.
+    pub lock_wait: f64,
     /// Of `io_wait`: disk.
     pub disk_wait: f64,
     /// Of `io_wait`: socket.
     pub socket_wait: f64,
+    /// Of `io_wait`: timed sleeps.
+    pub sleep: f64,
     /// Active threads per worker.
     pub active_threads: f64,
     /// Workers that appeared during the window, and in how many frames.
@@ -56,17 +61,23 @@ pub(in crate::diagnosis) struct Workers {
 /// Means of one worker, or of all.
 #[derive(Debug, Clone, Copy, Default)]
 struct Means {
-    /// Busy, waiting for its source, queueing, idle; then the waits for disks and sockets.
-    shares: [Mean; 6],
+    /// Busy, waiting for its source, queueing, idle; then the waits for disks and sockets, sleeps, and waits at each other's locks.
+    shares: [Mean; 8],
     batches: Mean,
 }
 
 impl Means {
     fn add(&mut self, worker: &WorkerRates, seconds: f64) {
-        let WorkerRates { busy, io_wait, runnable, idle, disk_wait, socket_wait, .. } = worker;
-        let parts = [busy, io_wait, runnable, idle, disk_wait, socket_wait];
+        let WorkerRates { busy, io_wait, runnable, idle, disk_wait, socket_wait, sleep, lock_wait, .. } = worker;
+        let parts = [busy, io_wait, runnable, idle, disk_wait, socket_wait, sleep, lock_wait];
         self.shares.iter_mut().zip(parts).for_each(|(mean, part)| mean.add(*part, seconds));
         self.batches.add(worker.batches_s, seconds);
+    }
+
+    /// Share of its time at a lock that another worker held.
+    fn lock_wait(&self) -> f64 {
+        let [.., lock_wait] = self.shares.map(Mean::get);
+        lock_wait.unwrap_or(0.0)
     }
 
     /// Share of its time with something to do.
@@ -97,7 +108,9 @@ impl Workers {
             }
             sets += usize::from(new > before);
         }
-        let [busy, io_wait, runnable, idle, disk_wait, socket_wait] = all.shares.map(Mean::get);
+        let [busy, io_wait, runnable, idle, disk_wait, socket_wait, sleep, _] = all.shares.map(Mean::get);
+        let lock_waits = by_worker.values().map(Means::lock_wait);
+        let lock_wait = lock_waits.reduce(f64::min).unwrap_or(0.0);
         let mut actives: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for worker in &alive {
             let active = by_worker.get(&worker.id).and_then(Means::active);
@@ -134,8 +147,10 @@ impl Workers {
             io_wait: io_wait.unwrap_or(0.0),
             runnable: runnable.unwrap_or(0.0),
             idle: idle.unwrap_or(0.0),
+            lock_wait,
             disk_wait: disk_wait.unwrap_or(0.0),
             socket_wait: socket_wait.unwrap_or(0.0),
+            sleep: sleep.unwrap_or(0.0),
             active_threads: threads.get().unwrap_or(1.0),
             new,
             sets,

@@ -4,6 +4,7 @@ mod at_work;
 mod descriptors;
 mod follow;
 mod short_lived;
+mod turns;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -198,6 +198,10 @@ impl LoopThread {
             return main;
         }
         let Some(other) = self.likeliest_other(tick) else { return main };
+        // It trains itself now and then, and waits for what that one does.
+        if other.signs() <= 0.0 && self.python.iter().any(|one| one.tid == main && one.share(one.steps) >= MAKES) {
+            return main;
+        }
         let watches =
             || other.cpu >= LOOP_CPU && tick.waits_that(main, is_watch).is_some_and(|share| share >= MOSTLY);
         let serves = || at_something_else && self.trains(other.tid).is_some_and(|share| share >= TRAINS);

@@ -61,6 +61,8 @@ const LOADER: &[Row] = &[
     (Pattern::QueueFeed, "multiprocessing/queues.py", "_feed"),
     (Pattern::Wait, "/selectors.py", "select"),
     (Pattern::Wait, "multiprocessing/connection.py", "wait _poll"),
+    // Whoever waits for a connection serves somebody, and has nothing to do.
+    (Pattern::Wait, "/socket.py, multiprocessing/connection.py", "accept"),
     (Pattern::Connection, "multiprocessing/connection.py", ""),
     (Pattern::Wait, "multiprocessing/popen_fork.py", "wait poll"),
     (Pattern::Wait, "/threading.py", "wait acquire _wait_for_tstate_lock join"),

@@ -191,6 +191,28 @@ fn makes_batches(stack: &[Seen<'_>]) -> bool {
     stack.iter().any(|seen| seen.is_user() && named_for_batches(last_part(&seen.frame.function)))
 }
 
+/// A thread beside the loop's makes batches, by what it calls or by what its functions are named for.
+pub(super) fn makes_what_is_trained_on(stack: &[Seen<'_>]) -> bool {
+    let known = |seen: &Seen<'_>| match seen.pattern {
+        Pattern::Fetch | Pattern::LoaderNext => true,
+        Pattern::Is(activity) => activity.is_loading(),
+        _ => {
+            seen.is_user()
+                && (stage_by_words(seen.frame, false).is_some() || named_for_feeding(last_part(&seen.frame.function)))
+        }
+    };
+    makes_batches(stack) || stack.iter().any(known)
+}
+
+/// `prefetch`, `producer`, `fill_queue`, `tokenize_text`, `_augment`.
+fn named_for_feeding(name: &str) -> bool {
+    const WORDS: &str = "prefetch prefetcher prefetching producer produce feeder feed fill filler loader preload preloader reader \
+        batch batches batcher sample samples sampler augment augmentation tokenize tokenise tokenizer encode collate unpack \
+        preprocess prepare parse data dataset";
+    let name = name.trim_start_matches('_').to_ascii_lowercase();
+    name.split('_').any(|word| WORDS.split(' ').any(|known| known == word))
+}
+
 fn named_for_batches(name: &str) -> bool {
     const CALLED: &str = "__next__ __getitem__ __getitems__ __iter__ batches dataloader data_loader";
     const VERBS: &str = "get next load read fetch make generate iter iterate";
@@ -221,7 +243,7 @@ fn copies_to_device(frame: &StackFrame) -> bool {
 }
 
 /// A wrapper of the user's own around the wait for the device.
-fn named_for_sync(name: &str) -> bool {
+pub(super) fn named_for_sync(name: &str) -> bool {
     const NAMES: &str =
         "synchronize sync cuda_sync cuda_synchronize gpu_sync device_sync sync_device device_synchronize";
     NAMES.split(' ').any(|known| known == name.trim_start_matches('_'))

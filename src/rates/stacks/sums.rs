@@ -17,6 +17,8 @@ pub struct StackSum {
     pub in_fetch: u32,
     /// Samples of the sending threads, and those in which they sent.
     pub feeder: (u32, u32),
+    /// Samples of a trainer's other threads at work, and those in which they made batches.
+    pub aside: (u32, u32),
     /// By file, line, function (a comprehension stands on its function's line), and activity.
     places: BTreeMap<(Arc<str>, u32, Arc<str>, Activity), Place>,
 }
@@ -26,13 +28,15 @@ impl StackSum {
         &mut self,
         main: &Activities,
         (validation, in_fetch): (u32, u32),
-        feeder: (u32, u32),
+        [feeder, aside]: [(u32, u32); 2],
         places: impl IntoIterator<Item = &'a Place>,
     ) {
         self.main.merge(main);
         self.validation = self.validation.saturating_add(validation);
         self.in_fetch = self.in_fetch.saturating_add(in_fetch);
-        self.feeder = (self.feeder.0.saturating_add(feeder.0), self.feeder.1.saturating_add(feeder.1));
+        for (sum, more) in [(&mut self.feeder, feeder), (&mut self.aside, aside)] {
+            *sum = (sum.0.saturating_add(more.0), sum.1.saturating_add(more.1));
+        }
         for place in places {
             let known = self
                 .places
@@ -46,7 +50,9 @@ impl StackSum {
 
     fn of_all<'a>(sums: impl Iterator<Item = &'a Self>) -> Self {
         let mut all = Self::default();
-        sums.for_each(|sum| all.add(&sum.main, (sum.validation, sum.in_fetch), sum.feeder, sum.places.values()));
+        sums.for_each(|sum| {
+            all.add(&sum.main, (sum.validation, sum.in_fetch), [sum.feeder, sum.aside], sum.places.values())
+        });
         all
     }
 
@@ -59,7 +65,7 @@ impl StackSum {
 impl From<&ProcessStacks> for StackSum {
     fn from(stacks: &ProcessStacks) -> Self {
         let mut sum = Self::default();
-        sum.add(&stacks.main, (stacks.validation, stacks.in_fetch), stacks.feeder, &stacks.places);
+        sum.add(&stacks.main, (stacks.validation, stacks.in_fetch), [stacks.feeder, stacks.aside], &stacks.places);
         sum
     }
 }
@@ -95,8 +101,8 @@ impl StackSums {
     fn add(&mut self, stacks: &ProcessStacks, more: bool) {
         let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers };
         if more || !sums.contains_key(&stacks.id) {
-            let ProcessStacks { main, validation, in_fetch, feeder, places, .. } = stacks;
-            sums.entry(stacks.id).or_default().add(main, (*validation, *in_fetch), *feeder, places);
+            let ProcessStacks { main, validation, in_fetch, feeder, aside, places, .. } = stacks;
+            sums.entry(stacks.id).or_default().add(main, (*validation, *in_fetch), [*feeder, *aside], places);
         }
     }
 

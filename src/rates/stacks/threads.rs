@@ -2,7 +2,7 @@
 
 use super::activity::Activity;
 use super::patterns::{Pattern, last_part, pattern};
-use super::reading::sleeps;
+use super::reading::{named_for_sync, sleeps};
 use crate::sample::stacks::is_user_code;
 use crate::sample::{StackFrame, StackWindow};
 
@@ -13,6 +13,8 @@ pub(in crate::rates) struct PythonThread {
     pub samples: u32,
     /// Of them: in what only a training loop does, or in a function that is named for training.
     pub trains: u32,
+    /// Of these: and not waiting for anybody, but for the device.
+    pub steps: u32,
     /// Of them: taking batches from torch's loader, as a thread that fetches ahead does too.
     pub iterates: u32,
     /// Of them: waiting for what somebody else makes, in a queue or elsewhere in the standard library, and not for room.
@@ -39,13 +41,21 @@ pub(in crate::rates) fn python_threads(window: &StackWindow) -> Vec<PythonThread
         let waits = frames.first().is_some_and(|leaf| is(leaf, Pattern::Wait) || is(leaf, Pattern::QueueGet));
         waits && !frames.iter().any(|at| is(at, Pattern::QueuePut))
     };
+    let for_device = |at: &u32| {
+        let frame = usize::try_from(*at).ok().and_then(|at| window.frames.get(at));
+        is(at, Pattern::Is(Activity::Sync)) || frame.is_some_and(|frame| named_for_sync(last_part(&frame.function)))
+    };
     let at_sleep = |at: &u32| usize::try_from(*at).ok().and_then(|at| window.frames.get(at)).is_some_and(sleeps);
     let threads = window.threads.iter().filter_map(|thread| {
-        let mut found = PythonThread { tid: thread.tid?, samples: 0, trains: 0, iterates: 0, takes: 0, sleeps: 0 };
+        let mut found =
+            PythonThread { tid: thread.tid?, samples: 0, trains: 0, steps: 0, iterates: 0, takes: 0, sleeps: 0 };
         for stack in &thread.stacks {
             found.samples = found.samples.saturating_add(stack.samples);
             if stack.frames.iter().any(trains) {
                 found.trains = found.trains.saturating_add(stack.samples);
+                let waits = stack.frames.first().is_some_and(|leaf| is(leaf, Pattern::Wait));
+                let steps = !waits || stack.frames.iter().any(for_device);
+                found.steps = found.steps.saturating_add(if steps { stack.samples } else { 0 });
             }
             if stack.frames.iter().any(|at| is(at, Pattern::LoaderNext)) {
                 found.iterates = found.iterates.saturating_add(stack.samples);

@@ -2,6 +2,7 @@
 
 use super::super::paths::{Edge, End, Hop, is_at_sleeping_thread};
 use super::super::ways::{Found, Way};
+use super::turns::PRIVATE;
 use super::{CANDIDATES, DEPTH, Graph, Thread};
 use crate::rates::wait::Wait;
 use crate::sample::{Channel, Observation};
@@ -107,7 +108,6 @@ impl Graph<'_> {
     }
 
     fn of_futex(&self, at: usize, thread: &Thread<'_>, seen: &Observation, path: &mut Vec<usize>) -> Vec<Way> {
-        const PRIVATE: u32 = 128;
         let others = self.companions(at, path);
         let run = self.running_of(&others);
         // A lock that other processes share: whoever of them runs.
