@@ -35,7 +35,7 @@ use errors::Exit;
 #[must_use]
 pub fn run() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    if let Some(code) = demo::run_part(&arguments) {
+    if let Some(code) = demo::run_part(&arguments).or_else(|| commands::run::run_part(&arguments)) {
         return code;
     }
     let parsed = Cli::command().try_get_matches_from(arguments);

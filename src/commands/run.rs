@@ -1,17 +1,26 @@
 //! `trainmon run -- CMD`: start a program and attach to it.
+//!
+//! Where Yama lets only ancestors attach (ptrace_scope 1), py-spy, a sibling of the program, may not. A process may allow it for
+//! itself, though, and the leave outlasts an exec: the program is then started through this executable, which gives the leave and
+//! becomes the program. Its data workers give none: of these py-spy gets no stacks.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 use anyhow::Context;
+use rustix::process::{PTracer, getppid, set_ptracer};
 
 use crate::config::Settings;
 use crate::errors::Failure;
 
+/// First argument of this executable where it becomes the program. Not offered to people: [`crate::cli`] knows nothing of it.
+const BECOME: &str = "become-program";
+/// Yama lets only ancestors attach.
+const ANCESTORS_ONLY: &str = "1";
 /// This much of the program's output is shown when the screen is left, bytes.
 const TAIL: u64 = 4096;
 /// And no more lines.
@@ -25,8 +34,7 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
     let Some((program, rest)) = program.split_first() else {
         return Err(Failure::usage("run needs a program after --").into());
     };
-    let mut command = Command::new(program);
-    command.args(rest);
+    let mut command = command_for(program, rest, &settings.proc_root);
     let mut output = None;
     if settings.call.log.is_none() {
         super::live::terminal_or("trainmon run --log FILE -- …")?;
@@ -35,7 +43,7 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?).process_group(0);
         output = Some((path, file));
     }
-    let mut child = command.spawn().with_context(|| format!("cannot start {}", program.to_string_lossy()))?;
+    let mut child = command.spawn().map_err(|why| cannot_start(program, why))?;
     let watched = super::live::attach(settings, child.id(), None);
     let status = finish(&mut child, output.is_some())?;
     if let Some((path, file)) = output {
@@ -48,6 +56,37 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
         return Err(error);
     }
     Ok(code(status))
+}
+
+/// The program, or what becomes it once py-spy has leave to attach.
+fn command_for(program: &OsString, rest: &[OsString], proc_root: &Path) -> Command {
+    let scope = std::fs::read_to_string(proc_root.join("sys/kernel/yama/ptrace_scope")).unwrap_or_default();
+    let is_root = rustix::process::geteuid().is_root();
+    let mut command = if scope.trim() == ANCESTORS_ONLY && !is_root {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(BECOME).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    command.args(rest);
+    command
+}
+
+/// Becomes the program that the arguments name, if they ask for that. It returns where the program cannot be started.
+pub fn run_part(arguments: &[OsString]) -> Option<ExitCode> {
+    let (_, [word, program, rest @ ..]) = arguments.split_first()? else { return None };
+    if word != BECOME {
+        return None;
+    }
+    // The leave is a convenience: where the kernel knows no such call the program starts all the same.
+    let _ = set_ptracer(getppid().map_or(PTracer::None, PTracer::ProcessID));
+    let failed = Command::new(program).args(rest).exec();
+    Some(crate::errors::report(&cannot_start(program, failed)))
+}
+
+fn cannot_start(program: &OsString, why: std::io::Error) -> anyhow::Error {
+    anyhow::Error::new(why).context(format!("cannot start {}", program.to_string_lossy()))
 }
 
 /// Waits for the program's end.

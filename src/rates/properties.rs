@@ -336,7 +336,9 @@ fn check(frame: &Frame) {
             (worker.busy, worker.runnable, worker.idle, worker.io_wait)
         {
             assert!((busy + runnable + idle + io_wait - 1.0).abs() < 1e-6, "{worker:?}");
-            assert!(worker.disk_wait.unwrap() <= io_wait + 1e-9 && worker.socket_wait.unwrap() <= io_wait + 1e-9);
+            let within = |part: Option<f64>, whole: f64| part.unwrap() <= whole + 1e-9;
+            assert!([worker.disk_wait, worker.socket_wait, worker.sleep].into_iter().all(|part| within(part, io_wait)));
+            assert!(worker.lock_wait.is_none_or(|at_lock| at_lock <= idle + 1e-9), "{worker:?}");
         }
     }
     assert!(frame.threads.len() <= threads::MOST && frame.host.net.len() <= 32);

@@ -67,6 +67,31 @@ fn waiting_and_receiving() {
 }
 
 #[test]
+fn other_threads_are_seen_to_make_batches_or_something_else() {
+    let aside = |others: &[(&[&str], u32)]| {
+        let mut all = window(10, &[(&["P/threading.py:331 wait", "/home/me/train.py:30 main"], 9)]);
+        for (at, stack) in (11..).zip(others) {
+            let other = window(at, std::slice::from_ref(stack));
+            let from = all.frames.len() as u32;
+            all.frames.extend(other.frames);
+            let mut thread = other.threads.into_iter().next().unwrap();
+            thread.name = "Thread-1".into();
+            thread.stacks[0].frames.iter_mut().for_each(|frame| *frame += from);
+            all.threads.push(thread);
+        }
+        process_stacks(&all, ProcessRole::Trainer, None).aside
+    };
+    let run = "P/concurrent/futures/thread.py:58 run";
+    let search: (&[&str], u32) = (&["/home/me/tree.py:8 search", run], 5);
+    let decode: (&[&str], u32) = (&["/opt/venv/lib/python3.11/site-packages/PIL/ImageFile.py:9 load", "/home/me/d.py:3 get", run], 4);
+    let prefetch: (&[&str], u32) = (&["/home/me/d.py:3 Feeder.prefetch", "P/threading.py:975 run"], 3);
+    let rests: (&[&str], u32) = (&["P/threading.py:331 wait", "/home/me/d.py:3 prefetch"], 7);
+    let library: (&[&str], u32) = (&["/opt/venv/lib/python3.11/site-packages/tqdm/_monitor.py:9 run"], 8);
+    assert_eq!(aside(&[search, rests, library]), (5, 0));
+    assert_eq!(aside(&[search, decode, prefetch]), (12, 7));
+}
+
+#[test]
 fn epoch_start() {
     let start = [
         "P/multiprocessing/popen_fork.py:66 Popen._launch",
@@ -143,6 +168,10 @@ fn steps_of_the_loop() {
         Activity::Collective
     );
     assert_eq!(trainer(&["T/serialization.py:900 save", "/home/me/t.py:1 f"]), Activity::Checkpoint);
+    // A class that saves, but for its making.
+    let of_class = |method: &str| trainer(&["P/shutil.py:260 copyfile", &format!("/home/me/t.py:9 {method}")]);
+    assert_eq!(of_class("Saver.__call__"), Activity::Checkpoint);
+    assert_eq!((of_class("Saver.__init__"), of_class("Metric.__call__")), (Activity::Python, Activity::Python));
     assert_eq!(trainer(&["T/cuda/__init__.py:1000 synchronize", "/home/me/t.py:1 f"]), Activity::Sync);
     assert_eq!(trainer(&["P/logging/__init__.py:1 Logger.info", "/home/me/t.py:1 f"]), Activity::Report);
     assert_eq!(trainer(&["/home/me/t.py:1 f"]), Activity::Python);

@@ -42,6 +42,8 @@ class Environment:
     #: A command that runs job and trainmon together, and one that runs the job alone, in namespaces of their own.
     inside: tuple[str, ...] = ()
     before_job: tuple[str, ...] = ()
+    #: The job is started as `trainmon run` does: it gives its parent's children leave to attach.
+    leave: bool = False
     #: Which PID the driver names: the job's own, that of the namespace that trainmon is in ("here"), or one that nobody has
     #: there ("elsewhere"). Drivers name those of the first namespace.
     owner: str = "own"
@@ -56,7 +58,8 @@ class Environment:
         """What the guest is told."""
         return {
             "name": self.name, "job": list(self.job[0]), "user": self.user, "switches": self.switches,
-            "inside": list(self.inside), "before_job": list(self.before_job), "owner": self.owner, "seconds": WATCHED_S,
+            "inside": list(self.inside), "before_job": list(self.before_job), "leave": self.leave, "owner": self.owner,
+            "seconds": WATCHED_S,
         }  # fmt: skip
 
 
@@ -85,6 +88,10 @@ ENVIRONMENTS = (
     Environment("scope-1-python", "the same, another job", PYTHON, switches={"ptrace_scope": 1}, seen=DENIED),
     Environment("scope-1-child", "the same, another job", CHILD, switches={"ptrace_scope": 1}, seen=DENIED),
     Environment("scope-1-disk", "the same, another job", DISK, switches={"ptrace_scope": 1}, seen=DENIED),
+    Environment(
+        "scope-1-run", "the same, a job started as by trainmon run",
+        PYTHON, switches={"ptrace_scope": 1}, leave=True, seen={"yama": ("limited",), "syscall": ("ok",), "stacks": ("ok",)},
+    ),  # fmt: skip
     Environment("scope-2", "ordinary user, ptrace_scope 2", switches={"ptrace_scope": 2}, seen=DENIED),
     Environment("cpu-max", "cgroup v2, cpu.max of half a CPU", QUOTA, switches=HALF_A_CPU),
     Environment(

@@ -9,6 +9,7 @@ thresholds! {
     AHEAD_OF_MODEL = 0.20, "share", "so much more of the loop in other code than in the model: 100 stacks may be wrong by 17 points (two standard errors)";
     ON_ONE_CPU = 0.60, "confidence", "a model of a few operations has hardly any frames of its own";
     TRAINING_INSTEAD = 0.40, "confidence", "nothing but the CPU is in use";
+    WORTH_NAMING = 0.30, "share", "a third of the loop in one function is where to begin";
 }
 
 const FACTOR: Sureness = Sureness { least: 0.80, most: 1.0, from: HOST_WORK, to: MOSTLY_HOST };
@@ -57,8 +58,19 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     against: &[WAITS_FOR_BATCHES],
     place: Place::Loop,
+    sharpen,
     ..Spec::of(Class::Cpu)
 };
+
+/// Names the function that most of the work is in, and what its end would bring.
+fn sharpen(first: &mut Advice, window: &Features) {
+    let stacks = window.main.as_ref().and_then(|main| main.stacks.as_ref());
+    let place = stacks.and_then(LoopStacks::hottest_beside_sync);
+    if let Some(place) = place.filter(|place| place.share >= WORTH_NAMING) {
+        first.title = format!("Do it every N steps only, or make it cheaper: {place}");
+        first.limit(window.without(place.share));
+    }
+}
 
 /// Less sure where the main thread may be making the batches itself.
 pub(super) fn or_loading(case: &Case<'_>, judgement: Judgement) -> Judgement {

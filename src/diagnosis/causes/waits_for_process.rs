@@ -28,7 +28,7 @@ pub(super) const CAUSE: Spec = Spec {
              time, with nothing in advance, is such a process too",
     advice: advice![
         "Ask for the next answer before the last one is used (send, step, then receive)"
-            => "the process then works while the loop and the device do";
+            => "the process then works while the loop and the device do; its answer is a step older then";
         "Run more of these processes, or give each a smaller part, where CPUs are free"
             => "the slowest of them sets the pace";
         "Unpack the data once, or by more threads, where that process only sends a stream (xz, gzip, ffmpeg)"
@@ -45,12 +45,19 @@ pub(super) const CAUSE: Spec = Spec {
         true => Some(window.without(window.lost_wait())),
         false => bound_of(window, Part::Process),
     },
+    sharpen,
     instead: |window| {
         let meaning = "its data workers wait for the work of another process";
         behind_workers(window).then_some(Instead { place: Place::Nowhere, meaning, advice: BEHIND_WORKERS })
     },
     ..Spec::of(Class::Cpu)
 };
+
+/// Where both work at the same time, the longer of the two sets the pace.
+fn sharpen(first: &mut Advice, window: &Features) {
+    let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(Part::Process));
+    first.limit(1.0 / waits.max(1.0 - waits));
+}
 
 const BEHIND_WORKERS: &[(&str, &str)] = advice![
     "Give each worker its own copy of what that process does or holds, or run several of them"

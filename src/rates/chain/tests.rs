@@ -804,6 +804,33 @@ fn a_worker_that_polls_for_what_the_trainer_writes_has_nothing_to_do() {
 }
 
 #[test]
+fn workers_that_wait_for_one_of_them_are_at_a_lock() {
+    let shared = Observation { operation: Some(265), ..call(202) };
+    let turns = |waits: &Observation| {
+        let does = |turn: usize| {
+            let mut does = vec![waits.clone(); 3];
+            does[turn] = running();
+            does
+        };
+        fed().worker(11, &does(0)).worker(12, &does(1)).worker(13, &does(2))
+    };
+    let idle = Observation { nfds: Some(1), timeout_ms: Some(5000), ..on(7, "do_poll", OTHER, false) };
+    let without_calls = |scene: Scene| Scene { no_syscall: true, ..scene };
+    for (name, scene, at_lock) in [
+        ("turns", turns(&shared), 0.7),
+        ("without calls", without_calls(turns(&shared)), 0.7),
+        ("a lock of the worker's own", turns(&futex(None)), 0.0),
+        ("somebody rests", turns(&shared).worker(14, std::slice::from_ref(&idle)), 0.0),
+        ("somebody rests, without calls", without_calls(turns(&shared).worker(14, &[idle])), 0.0),
+        ("nobody works", fed().worker(11, std::slice::from_ref(&shared)).worker(12, &[shared]), 0.0),
+    ] {
+        let mut rates = Rates::default();
+        let worker = (1..6).map(|at| rates.next(Arc::new(scene.sample(at)))).last().unwrap().workers.remove(0);
+        assert!(close(worker.idle, 0.7) && close(worker.lock_wait, at_lock), "{name}: {worker:?}");
+    }
+}
+
+#[test]
 fn who_computes_for_others_runs_no_loop() {
     let scene = |theirs: Observation| {
         Scene::default()

@@ -56,7 +56,7 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         Pattern::Is(activity) if !activity.is_input() => Some(activity),
         _ => None,
     });
-    let saves = || stack.iter().any(|seen| seen.is_user() && named_for_saving(last_part(&seen.frame.function)));
+    let saves = || stack.iter().any(|seen| seen.is_user() && named_for_saving(&seen.frame.function));
     match known {
         Some(Activity::Report) | None if saves() => Activity::Checkpoint,
         Some(activity) => activity,
@@ -249,9 +249,14 @@ pub(super) fn named_for_sync(name: &str) -> bool {
     NAMES.split(' ').any(|known| known == name.trim_start_matches('_'))
 }
 
-/// `save_checkpoint`, `checkpoint`, `save_state`, `snapshot_model`.
-fn named_for_saving(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
+/// `save_checkpoint`, `checkpoint`, `save_state`, `snapshot_model`; or a special method of a class that saves, `Saver.__call__`.
+fn named_for_saving(function: &str) -> bool {
+    const CLASSES: [&str; 4] = ["saver", "modelsaver", "checkpointer", "checkpoint"];
+    let name = last_part(function).to_ascii_lowercase();
+    if name.starts_with("__") {
+        let class = function.rsplit('.').nth(1).unwrap_or_default().to_ascii_lowercase();
+        return CLASSES.contains(&&*class) && name != "__init__";
+    }
     let mut words = name.split('_').filter(|word| !word.is_empty());
     let first = words.clone().next();
     words.any(|word| matches!(word, "checkpoint" | "ckpt"))

@@ -115,7 +115,8 @@ def here(environment: dict[str, Any]) -> dict[str, Any]:
     device, truth = f"{folder}/gpu", f"{folder}/truth"
     create(device)
     os.chmod(device, 0o666)
-    command = [*environment.get("before_job", []), sys.executable, f"{OPT}/jobs/train.py"]
+    leave = [f"{OPT}/bin/trainmon", "become-program"] if environment.get("leave") else []
+    command = [*environment.get("before_job", []), *leave, sys.executable, f"{OPT}/jobs/train.py"]
     command += [*environment["job"], "--truth", truth, "--device", device, "--seconds", "600"]
     job = subprocess.Popen(
         command, start_new_session=True, preexec_fn=identity(environment["user"], environment.get("group")),
