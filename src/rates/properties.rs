@@ -337,7 +337,9 @@ fn check(frame: &Frame) {
         {
             assert!((busy + runnable + idle + io_wait - 1.0).abs() < 1e-6, "{worker:?}");
             let within = |part: Option<f64>, whole: f64| part.unwrap() <= whole + 1e-9;
-            assert!([worker.disk_wait, worker.socket_wait, worker.sleep].into_iter().all(|part| within(part, io_wait)));
+            assert!(
+                [worker.disk_wait, worker.socket_wait, worker.sleep].into_iter().all(|part| within(part, io_wait))
+            );
             assert!(worker.lock_wait.is_none_or(|at_lock| at_lock <= idle + 1e-9), "{worker:?}");
         }
     }

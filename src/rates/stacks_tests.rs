@@ -83,7 +83,8 @@ fn other_threads_are_seen_to_make_batches_or_something_else() {
     };
     let run = "P/concurrent/futures/thread.py:58 run";
     let search: (&[&str], u32) = (&["/home/me/tree.py:8 search", run], 5);
-    let decode: (&[&str], u32) = (&["/opt/venv/lib/python3.11/site-packages/PIL/ImageFile.py:9 load", "/home/me/d.py:3 get", run], 4);
+    let decode: (&[&str], u32) =
+        (&["/opt/venv/lib/python3.11/site-packages/PIL/ImageFile.py:9 load", "/home/me/d.py:3 get", run], 4);
     let prefetch: (&[&str], u32) = (&["/home/me/d.py:3 Feeder.prefetch", "P/threading.py:975 run"], 3);
     let rests: (&[&str], u32) = (&["P/threading.py:331 wait", "/home/me/d.py:3 prefetch"], 7);
     let library: (&[&str], u32) = (&["/opt/venv/lib/python3.11/site-packages/tqdm/_monitor.py:9 run"], 8);

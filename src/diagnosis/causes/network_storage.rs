@@ -14,6 +14,8 @@ const ADVICE: &[(&str, &str)] = advice![
     "Pack samples into shards of 100 MB and more, and stream them" => "one request then brings many samples";
 ];
 
+const ASLEEP: &str = "the workers sleep most of their time (a timer, as of time.sleep)";
+
 pub(super) const CAUSE: Spec = Spec {
     headline: "the data comes over the network",
     brief: "data comes over the network",
@@ -23,7 +25,8 @@ pub(super) const CAUSE: Spec = Spec {
         SOURCE_IS_SLOW,
         "the open data files lie on nfs, cifs, lustre, ceph or fuse, or at least `larger_half` of the wait is for a \
          socket",
-        "less sure: the workers wait for something that is neither a disk nor a socket",
+        "less sure: the workers wait for something that is neither a disk nor a socket; still less where they sleep for at \
+         least `larger_half` of it",
     ],
     judge: |case| {
         let io = &case.window.io;
@@ -34,17 +37,14 @@ pub(super) const CAUSE: Spec = Spec {
                 return of(1.0);
             }
             if of_wait(workers.disk_wait) < LARGER_HALF {
-                let (factor, words) = match of_wait(workers.sleep) >= LARGER_HALF {
-                    true => (
-                        SLEEPS,
-                        "the workers sleep and look again: for a lock (as SQLite's), a rate limit, or a source",
-                    ),
-                    false => (
-                        NO_DISK,
-                        "the workers wait for a source that is no disk and no socket: a pipe, a timer or a service",
-                    ),
-                };
-                return of(factor.value).map(|judgement| judgement.doubt(words));
+                if of_wait(workers.sleep) >= LARGER_HALF {
+                    let words =
+                        "who sleeps may wait for a source, a rate, or a lock that it tries again (as SQLite's)";
+                    return of(SLEEPS.value).map(|judgement| judgement.meaning(ASLEEP).doubt(words));
+                }
+                let words =
+                    "the workers wait for a source that is no disk and no socket: a pipe, a timer or a service";
+                return of(NO_DISK.value).map(|judgement| judgement.doubt(words));
             }
         }
         // Threads of the loop's own process that make the batches.
@@ -61,6 +61,7 @@ pub(super) const CAUSE: Spec = Spec {
              a block device (EBS, iSCSI) counts as a disk",
     advice: ADVICE,
     against: &[WAIT_FOR_SOURCE],
+    place: Place::Workers,
     instead: |window| {
         let meaning = "threads of its own process wait for data that comes from elsewhere";
         source::makers(window).map(|_| Instead { place: Place::Nowhere, meaning, advice: ADVICE })

@@ -214,7 +214,7 @@ fn named_for_feeding(name: &str) -> bool {
 }
 
 fn named_for_batches(name: &str) -> bool {
-    const CALLED: &str = "__next__ __getitem__ __getitems__ __iter__ batches dataloader data_loader";
+    const CALLED: &str = "__next__ __getitem__ __getitems__ __iter__ batch batches minibatch dataloader data_loader";
     const VERBS: &str = "get next load read fetch make generate iter iterate";
     const THINGS: &str = "batch batches minibatch minibatches sample samples example examples dataset";
     let is_one_of = |known: &str, name: &str| known.split(' ').any(|known| known == name);
