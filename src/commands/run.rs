@@ -10,6 +10,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rustix::process::{PTracer, getppid, set_ptracer};
@@ -21,6 +22,10 @@ use crate::errors::Failure;
 const BECOME: &str = "become-program";
 /// Yama lets only ancestors attach.
 const ANCESTORS_ONLY: &str = "1";
+/// Longest time that the start of the program is waited for.
+const BECOMES: Duration = Duration::from_secs(1);
+/// Between two looks whether it has started.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// This much of the program's output is shown when the screen is left, bytes.
 const TAIL: u64 = 4096;
 /// And no more lines.
@@ -44,6 +49,7 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
         output = Some((path, file));
     }
     let mut child = command.spawn().map_err(|why| cannot_start(program, why))?;
+    wait_until_it_is_the_program(&child);
     let watched = super::live::attach(settings, child.id(), None);
     let status = finish(&mut child, output.is_some())?;
     if let Some((path, file)) = output {
@@ -83,6 +89,16 @@ pub fn run_part(arguments: &[OsString]) -> Option<ExitCode> {
     let _ = set_ptracer(getppid().map_or(PTracer::None, PTracer::ProcessID));
     let failed = Command::new(program).args(rest).exec();
     Some(crate::errors::report(&cannot_start(program, failed)))
+}
+
+/// What is attached to is the program, not this executable on its way to become it: an exec takes some milliseconds.
+fn wait_until_it_is_the_program(child: &Child) {
+    let own = std::fs::read_link("/proc/self/exe").ok();
+    let is_own = || own.is_some() && std::fs::read_link(format!("/proc/{}/exe", child.id())).ok() == own;
+    let begun = Instant::now();
+    while is_own() && begun.elapsed() < BECOMES {
+        std::thread::sleep(LOOK_AGAIN);
+    }
 }
 
 fn cannot_start(program: &OsString, why: std::io::Error) -> anyhow::Error {

@@ -561,4 +561,8 @@ fn run_of_a_program_that_is_not_there() {
     let program = "/nonexistent/train";
     refused(trainmon(&["run", "--log", "-", "--", program]), 1, &["cannot start /nonexistent/train"]);
     refused(trainmon(&["run", "--log", "-", "--", "/tmp"]), 1, &["cannot start /tmp"]);
+    // As it is started where Yama lets only ancestors attach.
+    refused(trainmon(&["become-program", program]), 1, &["cannot start /nonexistent/train"]);
+    let output = finish(trainmon(&["become-program", "sh", "-c", "exit 7"]));
+    assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(7), true));
 }

@@ -67,7 +67,7 @@ fn sharpen(first: &mut Advice, window: &Features) {
     let stacks = window.main.as_ref().and_then(|main| main.stacks.as_ref());
     let place = stacks.and_then(LoopStacks::hottest_beside_sync);
     if let Some(place) = place.filter(|place| place.share >= WORTH_NAMING) {
-        first.title = format!("Do it every N steps only, or make it cheaper: {place}");
+        first.title = format!("Make it cheaper, or take it out of the step: {place}");
         first.limit(window.without(place.share));
     }
 }

@@ -63,8 +63,29 @@ pub(super) const CAUSE: Spec = Spec {
     against: &[WAIT_FOR_SOURCE],
     place: Place::Workers,
     instead: |window| {
+        if sleep_most(window) {
+            return Some(Instead { place: Place::Workers, meaning: ASLEEP, advice: OF_SLEEPERS });
+        }
         let meaning = "threads of its own process wait for data that comes from elsewhere";
         source::makers(window).map(|_| Instead { place: Place::Nowhere, meaning, advice: ADVICE })
     },
     ..Spec::of(Class::Io)
 };
+
+const OF_SLEEPERS: &[(&str, &str)] = advice![
+    "Raise num_workers or read ahead asynchronously" => "more of them then sleep at the same time";
+    "Find what they sleep for: a source that answers late, a rate limit, a lock that is tried again"
+        => "a lock or a limit does not get faster by more workers";
+    "Copy or cache the data set on a local disk, where it is a source" => "each sample waits for it";
+];
+
+/// The workers' waits for their source are sleeps, rather than waits for a disk or a socket.
+fn sleep_most(window: &Features) -> bool {
+    let half = |workers: &Workers| LARGER_HALF.value * workers.io_wait;
+    let others = |workers: &Workers| workers.socket_wait >= half(workers) || workers.disk_wait >= half(workers);
+    window
+        .workers
+        .as_ref()
+        .is_some_and(|workers| workers.io_wait > 0.0 && workers.sleep >= half(workers) && !others(workers))
+        && !window.io.network
+}

@@ -148,7 +148,7 @@ impl Spec {
             followed: None,
             place: Place::Nowhere,
             bound: match class {
-                Class::DataLoader | Class::Io => |window| Some(window.without(window.lost_wait())),
+                Class::DataLoader | Class::Io => on_batches,
                 Class::Cpu => on_the_host,
                 _ => |_| None,
             },
@@ -171,6 +171,14 @@ impl Spec {
         }
         found
     }
+}
+
+/// What is gained where batches do: their waits. Where calls may not be seen some waits are not told to be for batches: then all
+/// that the device idles may be.
+fn on_batches(window: &Features) -> Option<f64> {
+    let exact = window.main.as_ref().is_none_or(|main| main.exact);
+    let idle = if exact { 0.0 } else { window.gpu.as_ref().map_or(0.0, |_| window.device_idle()) };
+    Some(window.without(window.lost_wait().max(idle)))
 }
 
 /// What is gained where the host holds the loop back: its waits for batches, else the device's idle time.

@@ -27,9 +27,9 @@ pub(super) const CAUSE: Spec = Spec {
     limits: "without stacks, or where the program's source cannot be read, such a thread is taken for one that makes batches \
              (data-loader/in-process-loading), less surely",
     advice: advice![
-        "Hold the lock only to copy or swap what is shared, and compute outside of it" => "the loop waits as long as the lock is held";
+        "Take the thread's result or end in a later step, and hold a lock only to copy or swap what is shared"
+            => "the loop waits as long as the thread works";
         "Let the thread run less often, or on a copy that the loop leaves behind" => "every N steps is often enough for statistics";
-        "Do not join a thread in every step: take its result in a later one" => "it then works while the loop and the device do";
         "Find the line with `py-spy dump --pid`" => "it shows which thread stands where";
     ],
     evidence: &[Signal::WaitsForThread],
