@@ -90,7 +90,7 @@ ENVIRONMENTS = (
     Environment("scope-1-disk", "the same, another job", DISK, switches={"ptrace_scope": 1}, seen=DENIED),
     Environment(
         "scope-1-run", "the same, a job started as by trainmon run",
-        PYTHON, switches={"ptrace_scope": 1}, leave=True, seen={"yama": ("limited",), "syscall": ("ok",), "stacks": ("ok",)},
+        PYTHON, switches={"ptrace_scope": 1}, leave=True, seen={"yama": ("limited",), "syscall": ("ok",)},
     ),  # fmt: skip
     Environment("scope-2", "ordinary user, ptrace_scope 2", switches={"ptrace_scope": 2}, seen=DENIED),
     Environment("cpu-max", "cgroup v2, cpu.max of half a CPU", QUOTA, switches=HALF_A_CPU),
