@@ -124,13 +124,16 @@ pub fn way_to<'a>(nodes: &'a [ChainNode], end: &'a ChainNode) -> Vec<&'a ChainNo
 struct Tree<'a> {
     chain: &'a Chain,
     window: &'a Features,
+    /// The process that the data workers ask.
+    server: Option<u32>,
     nodes: Vec<ChainNode>,
 }
 
 /// The window's chain as nodes.
 pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
     let Some(chain) = &window.chain else { return Vec::new() };
-    let mut tree = Tree { chain, window, nodes: Vec::new() };
+    let server = chain.server().map(|(pid, _)| pid);
+    let mut tree = Tree { chain, window, server, nodes: Vec::new() };
     let ways = with_spins(chain);
     let waits: f64 = ways.iter().filter(|way| !is_loops_own(way)).map(|way| way.share).sum();
     tree.nodes.push(ChainNode {
@@ -314,8 +317,7 @@ impl Tree<'_> {
 
     fn name(&self, pid: u32) -> String {
         let Some(peer) = self.chain.peer(pid) else { return "process".into() };
-        let serves = self.chain.server().is_some_and(|(server, _)| server == pid);
-        if peer.loader && !serves { "data worker".into() } else { program(peer) }
+        if peer.loader && self.server != Some(pid) { "data worker".into() } else { program(peer) }
     }
 }
 
