@@ -18,6 +18,8 @@ use rustix::process::{PTracer, getppid, set_ptracer};
 use crate::config::Settings;
 use crate::errors::Failure;
 
+/// This executable.
+const OWN: &str = "/proc/self/exe";
 /// First argument of this executable where it becomes the program. Not offered to people: [`crate::cli`] knows nothing of it.
 const BECOME: &str = "become-program";
 /// Yama lets only ancestors attach.
@@ -49,7 +51,9 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
         output = Some((path, file));
     }
     let mut child = command.spawn().map_err(|why| cannot_start(program, why))?;
-    wait_until_it_is_the_program(&child);
+    if command.get_program() == OWN {
+        wait_until_it_is_the_program(&child);
+    }
     let watched = super::live::attach(settings, child.id(), None);
     let status = finish(&mut child, output.is_some())?;
     if let Some((path, file)) = output {
@@ -69,7 +73,7 @@ fn command_for(program: &OsString, rest: &[OsString], proc_root: &Path) -> Comma
     let scope = std::fs::read_to_string(proc_root.join("sys/kernel/yama/ptrace_scope")).unwrap_or_default();
     let is_root = rustix::process::geteuid().is_root();
     let mut command = if scope.trim() == ANCESTORS_ONLY && !is_root {
-        let mut command = Command::new("/proc/self/exe");
+        let mut command = Command::new(OWN);
         command.arg(BECOME).arg(program);
         command
     } else {
@@ -93,7 +97,7 @@ pub fn run_part(arguments: &[OsString]) -> Option<ExitCode> {
 
 /// What is attached to is the program, not this executable on its way to become it: an exec takes some milliseconds.
 fn wait_until_it_is_the_program(child: &Child) {
-    let own = std::fs::read_link("/proc/self/exe").ok();
+    let own = std::fs::read_link(OWN).ok();
     let is_own = || own.is_some() && std::fs::read_link(format!("/proc/{}/exe", child.id())).ok() == own;
     let begun = Instant::now();
     while is_own() && begun.elapsed() < BECOMES {

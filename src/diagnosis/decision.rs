@@ -67,11 +67,12 @@ pub(super) fn judge(window: &Features, known: Known) -> Judgement {
 
 /// The further parts of what the loop loses, each with its share: two bottlenecks at once show as two.
 fn smaller_parts(case: &Case<'_>, judgement: &mut Judgement) {
-    let mut add = |cause: Cause, sure: f64, text: String| {
+    // A cause may be of two classes: a finding is of that of its judgement.
+    let mut add = |cause: Cause, class: Class, sure: f64, text: String| {
         let is_new =
             judgement.cause != Some(cause) && judgement.others.iter().all(|other| other.cause != Some(cause));
         if is_new {
-            judgement.others.push(Finding::of(cause, sure * SMALLER_PART.value, text));
+            judgement.others.push(Finding { class, ..Finding::of(cause, sure * SMALLER_PART.value, text) });
         }
     };
     let batches = case.beside();
@@ -79,10 +80,10 @@ fn smaller_parts(case: &Case<'_>, judgement: &mut Judgement) {
         && let Some(cause) = less.cause
     {
         let share = percent(case.window.lost_wait());
-        add(cause, less.confidence, format!("the loop waits for batches too, {share} of the time"));
+        add(cause, less.class, less.confidence, format!("the loop waits for batches too, {share} of the time"));
     }
     for (cause, sure, words) in case.waits_beside() {
-        add(cause, sure, format!("the loop waits {words} too"));
+        add(cause, cause.spec().class, sure, format!("the loop waits {words} too"));
     }
 }
 

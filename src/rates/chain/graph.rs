@@ -170,13 +170,12 @@ impl<'a> Graph<'a> {
 
     /// Share of the time on a CPU and wake-ups a second of a thread of a process.
     pub(super) fn pace(&self, pid: u32, tid: u32) -> Option<(f64, f64)> {
-        let at = self.place(pid, tid)?;
-        self.threads.get(at).map(|thread| (thread.cpu, thread.wakes_s))
+        self.thread(pid, tid).map(|thread| (thread.cpu, thread.wakes_s))
     }
 
     /// Wake-ups a second of a thread, where its counters could be compared.
     pub(super) fn wakes_s(&self, pid: u32, tid: u32) -> Option<f64> {
-        let thread = self.threads.get(self.place(pid, tid)?)?;
+        let thread = self.thread(pid, tid)?;
         thread.paced.then_some(thread.wakes_s)
     }
 
@@ -207,6 +206,10 @@ impl<'a> Graph<'a> {
     fn place(&self, pid: u32, tid: u32) -> Option<usize> {
         let places = self.by_process.get(&pid)?;
         places.iter().copied().find(|at| self.threads.get(*at).is_some_and(|thread| thread.tid == tid))
+    }
+
+    fn thread(&self, pid: u32, tid: u32) -> Option<&Thread<'a>> {
+        self.threads.get(self.place(pid, tid)?)
     }
 
     /// Moves on to a round: what each thread was doing as of then. Rounds come in order.
@@ -243,8 +246,7 @@ impl<'a> Graph<'a> {
 
     /// A thread waits on sockets, and on nothing else, at this round.
     pub(super) fn waits_on_sockets(&self, pid: u32, tid: u32) -> bool {
-        let thread = self.place(pid, tid).and_then(|at| self.threads.get(at));
-        let links = thread.and_then(|thread| thread.now).map_or(&[][..], |seen| &seen.descriptors);
+        let links = self.thread(pid, tid).and_then(|thread| thread.now).map_or(&[][..], |seen| &seen.descriptors);
         !links.is_empty() && links.iter().all(|descriptor| descriptor.link.starts_with("socket:"))
     }
 
@@ -310,7 +312,7 @@ impl<'a> Graph<'a> {
     /// A worker's main thread that is seen to rest at this round until its trainer asks it for something: the wait that its
     /// call looks like, and the one in which it has nothing to do.
     pub(super) fn rest(&self, pid: u32, trainer: u32) -> Option<(Wait, Wait)> {
-        let main = self.threads.get(self.place(pid, pid)?)?;
+        let main = self.thread(pid, pid)?;
         let hidden = matches!(main.wait, Wait::Socket | Wait::Poll) && !self.is_torch_worker(pid);
         (hidden && self.exact && self.reads_from(main, trainer)).then_some((main.wait, Wait::Pipe))
     }
@@ -326,7 +328,7 @@ impl<'a> Graph<'a> {
     pub(super) fn waited_set(&self, (pid, tid): (u32, u32), ways: &[Way]) -> Option<(Arc<str>, Vec<u32>)> {
         let within = ways.iter().flat_map(|way| way.hops.iter().take_while(|hop| hop.pid == pid));
         let own = std::iter::once(tid).chain(within.map(|hop| hop.tid));
-        let threads = own.filter_map(|tid| self.threads.get(self.place(pid, tid)?));
+        let threads = own.filter_map(|tid| self.thread(pid, tid));
         let reading = threads.filter(|thread| matches!(thread.wait, Wait::LoaderPoll | Wait::Poll | Wait::Pipe));
         let reads = reading.flat_map(|thread| self.waits_on(thread)).filter(|(descriptor, _)| !descriptor.writes);
         let mut pipes = reads.filter(|(_, channel)| channel.link.starts_with("pipe:"));
@@ -340,14 +342,13 @@ impl<'a> Graph<'a> {
     /// A thread of a process that is none of torch's and has just begun, or has ended since: its counters stand in one of two
     /// ticks alone.
     fn is_new(&self, thread: &Thread<'_>) -> bool {
-        let is_paced = |at: usize| self.threads.get(at).is_some_and(|main| main.paced);
         let others = !thread.paced && thread.tid != thread.pid && thread.role == ThreadRole::Other;
-        others && self.place(thread.pid, thread.pid).is_some_and(is_paced)
+        others && self.thread(thread.pid, thread.pid).is_some_and(|main| main.paced)
     }
 
     /// The same of a thread by its number.
     pub(super) fn is_new_thread(&self, pid: u32, tid: u32) -> bool {
-        self.place(pid, tid).and_then(|at| self.threads.get(at)).is_some_and(|thread| self.is_new(thread))
+        self.thread(pid, tid).is_some_and(|thread| self.is_new(thread))
     }
 
     /// A process has a thread at this round that has just begun, or has ended since.

@@ -22,6 +22,20 @@ pub(super) struct Did {
     pub samples: u32,
 }
 
+/// The stacks of the other threads that neither wait nor send batches, and how often each was seen.
+pub(super) fn at_work_aside<'a>(
+    window: &'a StackWindow,
+    patterns: &'a [Pattern],
+    main: Option<&'a ThreadStacks>,
+) -> impl Iterator<Item = (Vec<Seen<'a>>, u32)> {
+    let others = window.threads.iter().filter(move |thread| main.is_none_or(|main| !std::ptr::eq(*thread, main)));
+    let stacks = others.flat_map(|thread| &thread.stacks).map(|stack| (seen(window, patterns, stack), stack.samples));
+    stacks.filter(|(seen, _)| {
+        let waits = seen.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait);
+        !waits && seen.iter().all(|seen| seen.pattern != Pattern::QueueFeed)
+    })
+}
+
 /// What the other threads did while the main thread waited for so many samples, which they share: in the user's own code, or in
 /// what is known to read or decode, and not waiting themselves. Empty where no thread did any such thing.
 pub(super) fn meanwhile(
@@ -30,19 +44,12 @@ pub(super) fn meanwhile(
     main: Option<&ThreadStacks>,
     waited: u32,
 ) -> Vec<Did> {
-    let others = window.threads.iter().filter(|thread| main.is_none_or(|main| !std::ptr::eq(*thread, main)));
-    let mut did: Vec<Did> = others
-        .flat_map(|thread| &thread.stacks)
-        .filter_map(|stack| {
-            let seen = seen(window, patterns, stack);
+    let mut did: Vec<Did> = at_work_aside(window, patterns, main)
+        .filter_map(|(seen, samples)| {
             let known = |seen: &Seen<'_>| {
                 seen.is_user() || matches!(seen.pattern, Pattern::Is(Activity::Decode | Activity::Load))
             };
-            let waits = seen.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait);
-            let sends = seen.iter().any(|seen| seen.pattern == Pattern::QueueFeed);
-            let samples = stack.samples;
-            let works = !waits && !sends && seen.iter().any(known);
-            works.then(|| Did { activity: sample_stage(&seen), place: place(&seen), samples })
+            seen.iter().any(known).then(|| Did { activity: sample_stage(&seen), place: place(&seen), samples })
         })
         .collect();
     let all: u64 = did.iter().map(|did| u64::from(did.samples)).sum();

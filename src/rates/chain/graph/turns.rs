@@ -16,8 +16,7 @@ impl Graph<'_> {
     pub(in crate::rates::chain) fn lock_holders(&self, workers: &[SampledWorker]) -> HashSet<u32> {
         let mut trainers: HashMap<u32, (bool, bool)> = HashMap::new();
         for worker in workers {
-            let main = self.place(worker.id.pid, worker.id.pid).and_then(|at| self.threads.get(at));
-            let Some(main) = main else { continue };
+            let Some(main) = self.thread(worker.id.pid, worker.id.pid) else { continue };
             let rests = match main.wait {
                 Wait::LoaderPoll => worker.torch,
                 // Where calls cannot be read any poll may be torch's.
@@ -37,8 +36,7 @@ impl Graph<'_> {
 
     /// A worker's main thread waits at this round in a futex that other processes may share.
     pub(in crate::rates::chain) fn is_at_shared_lock(&self, pid: u32) -> bool {
-        let main = self.place(pid, pid).and_then(|at| self.threads.get(at));
-        main.is_some_and(|main| {
+        self.thread(pid, pid).is_some_and(|main| {
             let operation = main.now.and_then(|seen| seen.operation);
             main.wait == Wait::Futex && operation.is_none_or(|operation| operation & PRIVATE == 0)
         })
