@@ -24,6 +24,9 @@ thresholds! {
     IF_FIRST_GOES = 0.60, "of the confidence", "it is computed as if the first cause were gone, not seen";
 }
 
+/// Most ranks that a sentence names.
+const GONE_SHOWN: usize = 8;
+
 /// Builds the verdict. Session counters (`observed_s`, `first_verdict_s`, `steps.count`) are for the caller.
 pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Features, sample: &Sample) -> Verdict {
     let spec = judgement.cause.map(|cause| cause.spec_in(judgement.class));
@@ -124,7 +127,7 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
         Class::Idle => {
             return match judgement.phase {
                 Phase::Stopped => "The process is stopped (SIGSTOP or a debugger); `kill -CONT` lets it go on.",
-                Phase::Hung => "The job hangs: nothing that the loop waits for moves.",
+                Phase::Hung => return hung(window),
                 Phase::Finished => "The process has ended.",
                 Phase::Init => "The job is starting: it does not step yet.",
                 Phase::Compile => "The model is being compiled: no steps are taken meanwhile.",
@@ -165,6 +168,17 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
         text += &format!("; {place}");
     }
     text + "."
+}
+
+/// That nothing goes on, and which ranks are missing.
+fn hung(window: &Features) -> String {
+    let ranks: Vec<String> = window.ranks_gone.iter().take(GONE_SHOWN).map(u32::to_string).collect();
+    let more = if window.ranks_gone.len() > ranks.len() { " and more" } else { "" };
+    match ranks.len() {
+        0 => "The job hangs: nothing that the loop waits for moves.".to_owned(),
+        1 => format!("The job hangs: rank {} has ended, and the others wait for it.", ranks.concat()),
+        _ => format!("The job hangs: ranks {}{more} have ended, and the others wait for them.", ranks.join(", ")),
+    }
 }
 
 /// The sentence on a wait that was followed: for whom.

@@ -6,6 +6,7 @@ mod chain;
 mod derived;
 mod device;
 mod loop_thread;
+pub(in crate::diagnosis) mod places;
 mod workers;
 
 use std::collections::BTreeSet;
@@ -86,6 +87,8 @@ numbers! {
     communicates: bool = last.thread_roles.iter().any(|role| role.thread_role == ThreadRole::Communication);
     /// Number of trainers.
     trainers: usize = last.trainers.len();
+    /// Numbers of ranks that should run here and have ended.
+    ranks_gone: Vec<u32> = places::gone(last);
     /// Growth of the job's resident memory, bytes/s.
     growth_s: Option<f64> = span.growth();
     /// Waits for a batch of 30 ms and more with their place in the run, oldest first.

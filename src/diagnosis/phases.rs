@@ -16,6 +16,10 @@ thresholds! {
     BY_QUIET = 0.90, "confidence", "a loop that waits for a long time is as quiet";
     BY_LONG_WAIT = 0.50, "confidence", "it waits for somebody who is known, or sleeps and looks again: a step that takes longer than the window looks the same";
     BY_SILENCE = 0.65, "confidence", "a loop that trains would use the device that is there; one that prepares an epoch for longer than the window does not either";
+    BY_DEATH = 0.75, "confidence", "a rank that is not there is missing in every exchange; the others may yet be about to end";
+    BY_LONG_SILENCE = 0.65, "confidence", "a validation or a save of another machine's rank would take as long";
+    LONG_SILENCE = 15.0, "s", "steps of a second and less do not stop for so long";
+    STEPS_LEFT_OUT = 5.0, "of the longest step", "an epoch's end, or an evaluation, takes several steps' time";
     BY_AGE = 0.60, "confidence", "young, busy and without a sign of a loop: it may be one that shows none";
 }
 
@@ -101,6 +105,22 @@ fn waits_for_somebody(window: &Features) -> bool {
     window.chain.as_ref().is_some_and(|chain| known(chain) >= LARGER_HALF)
 }
 
+/// Ranks that wait for one that does not come, and how surely: they do not step, and only wait, in the host or in a kernel at low power.
+fn stands_in_collective(window: &Features, main: &LoopThread, known: Known) -> Option<Threshold> {
+    let several = window.trainers > 1 || window.communicates || !window.ranks_gone.is_empty();
+    let stepping = window.steps.per_s.is_some_and(|rate| rate > 0.0);
+    let in_kernel = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= ALWAYS_BUSY && gpu.low_power());
+    let waits = main.shares.device_sync + main.shares.other >= ALL_ALONG;
+    if !several || stepping || !(waits || in_kernel) {
+        return None;
+    }
+    if !window.ranks_gone.is_empty() {
+        return Some(BY_DEATH);
+    }
+    let long = LONG_SILENCE.value.max(STEPS_LEFT_OUT.value * known.longest_step_s);
+    known.since_step_s.is_some_and(|since| since >= long).then_some(BY_LONG_SILENCE)
+}
+
 /// A phase that the counters tell, and how surely.
 fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Phase, Threshold)> {
     let stepping = window.steps.per_s.is_some_and(|rate| rate > 0.0);
@@ -112,6 +132,9 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     let quiet = window.cpu.job.unwrap_or(0.0) * 100.0 < INACTIVE && main.running < HARDLY && unused != Some(false);
     let collective = main.share(Activity::Collective) >= PHASE;
     let waits_in_turn = waits_in_turn(window);
+    if let Some(sure) = stands_in_collective(window, main, known) {
+        return Some((Phase::Hung, sure));
+    }
     if quiet && !stepping && !fed && (collective || !waits_in_turn) {
         // Nothing that the loop waits for could be found, so nothing moves; or it stands in a collective that others left out.
         let still = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Unknown) >= STILL);

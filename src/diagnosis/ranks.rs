@@ -1,45 +1,98 @@
 //! Several trainers under one PID: which rank do the others wait for?
 //!
 //! Ranks of a distributed run meet at every collective, so all of them step at the pace of the slowest. The slow one is the
-//! one that does not wait there: its own bottleneck is the run's.
+//! one that does not wait there: its own bottleneck is the run's. Where all of them wait for their devices, it is the one whose
+//! device computes while the others' only wait in a collective kernel.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::rates::Frame;
 use crate::rates::stacks::Activity;
 use crate::rates::stacks::correction::ENOUGH_SAMPLES;
 use crate::rates::stacks::sums::StackSums;
-use crate::sample::ProcessId;
+use crate::sample::{ProcessId, RankPlace};
 
-use super::features::LoopThread;
-use super::thresholds::STRAGGLER;
+use super::features::{Device, LoopThread};
+use super::thresholds::*;
 use super::verdict::Rank;
+
+thresholds! {
+    DRAWS_MORE = 0.20, "of the limit", "devices of ranks that are alike differ by less than a tenth of their power";
+}
+
+/// What is known of one rank.
+#[derive(Debug)]
+struct Seen {
+    id: ProcessId,
+    place: Option<RankPlace>,
+    main: LoopThread,
+    /// Share in collectives, by its stacks.
+    collectives: Option<f64>,
+    /// Its own device, where it is known which that is.
+    device: Option<Device>,
+}
+
+impl Seen {
+    /// Its share in waits for what is neither data nor work.
+    fn blocked(&self) -> f64 {
+        self.main.measured.other + self.main.measured.device_sync
+    }
+}
 
 /// The ranks with their time, in the order of their PIDs; empty for a single trainer.
 pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Rank)> {
     let seen = frames.iter().flat_map(|frame| &frame.trainers).filter(|trainer| trainer.seconds_seen > 0.0);
-    let ids: BTreeSet<ProcessId> = seen.map(|trainer| trainer.id).collect();
+    let ids: BTreeMap<ProcessId, Option<RankPlace>> = seen.map(|trainer| (trainer.id, trainer.place)).collect();
     if ids.len() < 2 {
         return Vec::new();
     }
-    let of_rank = |id| Some((id, LoopThread::of_rank(frames, stacks, id)?, collectives(stacks, id)));
-    let ranks: Vec<(ProcessId, LoopThread, Option<f64>)> = ids.into_iter().filter_map(of_rank).collect();
-    // Shares of one kind are compared: those of the stacks only where every rank has them.
-    let by_stacks = ranks.iter().all(|(.., collectives)| collectives.is_some());
-    let waits = |main: &LoopThread, collectives: Option<f64>| {
-        // In collectives by its stacks, or blocked in what is neither data nor work. Reductions in the hooks of a backward
-        // pass have no frame of their own, so the larger of the two counts.
-        let blocked = main.measured.other + main.measured.device_sync;
-        collectives.filter(|_| by_stacks).map_or(blocked, |share| share.max(blocked))
+    let of_rank = |(id, place): (ProcessId, Option<RankPlace>)| {
+        let device = Device::of_rank(frames, stacks, id);
+        let main = LoopThread::of_rank(frames, stacks, id)?;
+        Some(Seen { id, place, main, collectives: collectives(stacks, id), device })
     };
-    let waits: Vec<f64> = ranks.iter().map(|(_, main, collectives)| waits(main, *collectives)).collect();
-    let most = waits.iter().copied().fold(0.0, f64::max);
-    let least = waits.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
-    let straggler = least.filter(|(_, least)| most - **least >= STRAGGLER).map(|(at, _)| at);
-    let rank = |(at, (id, main, collectives)): (usize, (ProcessId, LoopThread, Option<f64>))| {
-        (id, Rank { pid: id.pid, shares: main.shares, collectives, straggler: straggler == Some(at) })
+    let ranks: Vec<Seen> = ids.into_iter().filter_map(of_rank).collect();
+    let late = late_by_waits(&ranks).or_else(|| late_by_device(&ranks));
+    let rank = |(at, seen): (usize, Seen)| {
+        let Seen { id, place, main, collectives, .. } = seen;
+        let rank = place.map(|place| place.rank);
+        (id, Rank { pid: id.pid, rank, shares: main.shares, collectives, straggler: late == Some(at) })
     };
     ranks.into_iter().enumerate().map(rank).collect()
+}
+
+/// The rank that waits least, where that is clearly less than others do.
+fn late_by_waits(ranks: &[Seen]) -> Option<usize> {
+    // Shares of one kind are compared: those of the stacks only where every rank has them. Reductions in the hooks of a
+    // backward pass have no frame of their own, so the larger of the two counts.
+    let by_stacks = ranks.iter().all(|rank| rank.collectives.is_some());
+    let waits = |rank: &Seen| {
+        let blocked = rank.blocked();
+        rank.collectives.filter(|_| by_stacks).map_or(blocked, |share| share.max(blocked))
+    };
+    let waits: Vec<f64> = ranks.iter().map(waits).collect();
+    let most = waits.iter().copied().fold(0.0, f64::max);
+    let least = waits.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
+    least.filter(|(_, least)| most - **least >= STRAGGLER).map(|(at, _)| at)
+}
+
+/// The rank whose device holds up the others': it alone is held down, or it draws clearly more power than each of them, which
+/// wait in a collective kernel most of the time.
+fn late_by_device(ranks: &[Seen]) -> Option<usize> {
+    let devices: Option<Vec<&Device>> = ranks.iter().map(|rank| rank.device.as_ref()).collect();
+    let devices = devices.filter(|_| ranks.iter().all(|rank| rank.blocked() >= LARGER_HALF))?;
+    let down = |device: &&Device| device.held_down && device.throttled >= LARGER_HALF;
+    let mut held: Vec<usize> =
+        devices.iter().enumerate().filter(|(_, device)| down(device)).map(|(at, _)| at).collect();
+    if let (Some(only), true) = (held.pop(), held.is_empty()) {
+        return Some(only);
+    }
+    let power: Option<Vec<f64>> = devices.iter().map(|device| device.power).collect();
+    let power = power?;
+    let (at, most) = power.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let next =
+        power.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, power)| *power).fold(0.0, f64::max);
+    (most - next >= DRAWS_MORE).then_some(at)
 }
 
 /// The rank that the others wait for, where one stands out.
@@ -58,7 +111,7 @@ fn collectives(stacks: &StackSums, rank: ProcessId) -> Option<f64> {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::rates::frame::TrainerRates;
+    use crate::rates::frame::{GpuRates, TrainerRates};
     use crate::rates::time_split::TimeSplit;
 
     fn frame(others: &[f64]) -> Frame {
@@ -77,6 +130,30 @@ mod tests {
         let ranks = ranks(&[&frame], &StackSums::default());
         assert_eq!(straggler(&ranks).unwrap().pid, 11);
         assert_eq!(ranks.iter().filter(|(_, rank)| rank.straggler).count(), 1);
+    }
+
+    #[test]
+    fn the_one_whose_device_holds_up_the_others() {
+        let of = |reasons: [u64; 3], power: [f64; 3]| {
+            let gpu = |at: usize| GpuRates {
+                index: at as u32,
+                attached: true,
+                job_pids: vec![10 + at as u32],
+                utilization_pct: Some(97.0),
+                power_w: Some(power[at]),
+                power_limit_w: Some(700.0),
+                clock_event_reasons: Some(reasons[at]),
+                ..GpuRates::default()
+            };
+            let frame = Frame { gpus: (0..3).map(gpu).collect(), ..frame(&[0.9, 0.92, 0.95]) };
+            straggler(&ranks(&[&frame], &StackSums::default())).map(|id| id.pid)
+        };
+        // Hot; at work while the others' kernels wait; all alike; all of them capped.
+        assert_eq!(of([0, 0x20, 0], [300.0; 3]), Some(11));
+        assert_eq!(of([0; 3], [250.0, 260.0, 600.0]), Some(12));
+        assert_eq!(of([0; 3], [250.0, 260.0, 300.0]), None);
+        assert_eq!(of([0x20; 3], [300.0; 3]), None);
+        assert_eq!(of([0x4, 0, 0], [300.0; 3]), None, "a power cap is where a busy device ends up");
     }
 
     #[test]

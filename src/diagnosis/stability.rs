@@ -61,6 +61,8 @@ pub struct Diagnosis {
     /// Frames before this are not looked at: another regime. CLOCK_MONOTONIC, nanoseconds.
     regime_ns: u64,
     begun_ns: Option<u64>,
+    /// When a step was counted last, CLOCK_MONOTONIC nanoseconds.
+    stepped_ns: Option<u64>,
     known: Known,
     steps: Option<u64>,
     /// When the last set of workers was started, CLOCK_MONOTONIC nanoseconds.
@@ -218,6 +220,10 @@ impl Diagnosis {
         }
         let mut verdict = compose::verdict(&self.context, &standing, &long, sample);
         verdict.ranks = ranks.into_iter().map(|(_, rank)| rank).collect();
+        let late = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler);
+        if let Some((at, rank)) = late.filter(|_| standing.cause.is_some()) {
+            verdict.summary += &format!(" The other ranks wait for rank {} (PID {}).", rank.number(at), rank.pid);
+        }
         verdict.observed_s = observed_s;
         verdict.first_verdict_s = self.first_verdict_s;
         verdict.steps.count = self.steps;
@@ -289,6 +295,7 @@ impl Diagnosis {
             if let Some(steps) = trainer.steps {
                 self.steps = Some(self.steps.unwrap_or(0).saturating_add(steps));
                 self.known.has_stepped |= steps > 0;
+                self.count_time(frame, steps);
             }
             // Without workers a wait may be an import that reads from disk.
             self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2 && !frame.workers.is_empty();
@@ -298,6 +305,16 @@ impl Diagnosis {
             .gpus
             .iter()
             .any(|gpu| gpu.attached && gpu.job_utilization_pct.is_some_and(|pct| pct > STEPPING_PCT));
+    }
+
+    /// How long the newest step takes, and the longest one took.
+    fn count_time(&mut self, frame: &Frame, steps: u64) {
+        let since = self.stepped_ns.map(|before| frame.monotonic_ns.saturating_sub(before) as f64 / 1e9);
+        self.known.since_step_s = since;
+        if steps > 0 {
+            self.known.longest_step_s = self.known.longest_step_s.max(since.unwrap_or(0.0));
+            (self.known.since_step_s, self.stepped_ns) = (Some(0.0), Some(frame.monotonic_ns));
+        }
     }
 
     /// Workers that are new in the same second or two belong to one set. A set that follows another one soon, and is

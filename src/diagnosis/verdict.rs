@@ -135,12 +135,23 @@ pub struct MainThread {
 pub struct Rank {
     /// PID of its trainer.
     pub pid: u32,
+    /// Its number among the ranks of its run, where its launcher has told it.
+    #[serde(default)]
+    pub rank: Option<u32>,
     /// Where its main thread's time went.
     pub shares: TimeSplit,
     /// Share of its time in collectives, where stacks told.
     pub collectives: Option<f64>,
     /// The others wait for this one.
     pub straggler: bool,
+}
+
+impl Rank {
+    /// What it is called: its number where the launcher has told it, else its place in the order of PIDs.
+    #[must_use]
+    pub fn number(&self, place: usize) -> u32 {
+        self.rank.unwrap_or_else(|| u32::try_from(place).unwrap_or(u32::MAX))
+    }
 }
 
 /// Something that could not be seen.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::sample::{Access, GpuDevice, Sample, SourceState, SourceStatus};
+use crate::sample::{Access, GpuDevice, JobSample, ProcessRole, Sample, SourceState, SourceStatus};
 
 use super::verdict::NotSeen;
 
@@ -67,6 +67,7 @@ impl Visibility {
                 out.miss("connections", &why, Some(&format!("sudo trainmon --pid {pid}")));
             }
         }
+        out.other_ranks(job);
         out.see("cgroup", job.cgroup.version.as_deref().unwrap_or("absent"));
         out.source("stacks", &sample.sources.stacks);
         // Older recordings do not hold it.
@@ -74,6 +75,22 @@ impl Visibility {
             out.source("addresses", &sample.sources.addresses);
         }
         out
+    }
+
+    /// One rank of several alone: whom it waits for in a collective is not seen.
+    fn other_ranks(&mut self, job: &JobSample) {
+        let target = job.processes.iter().find(|process| process.id == job.target);
+        let Some((target, place)) = target.and_then(|target| Some((target, target.rank?))) else { return };
+        let trainers = job.processes.iter().filter(|process| process.role == ProcessRole::Trainer).count();
+        if target.role == ProcessRole::Trainer && trainers == 1 {
+            let why = format!(
+                "this is rank {} of {}: whom it waits for in collectives is not seen",
+                place.rank, place.world
+            );
+            // Of the launcher's tree are all ranks of this machine; init has adopted those of one that has ended.
+            let mend = (target.parent > 1).then(|| format!("trainmon --pid {}", target.parent));
+            self.miss("other ranks", &why, mend.as_deref());
+        }
     }
 
     fn source(&mut self, name: &str, status: &SourceStatus) {
@@ -99,7 +116,30 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::sample::{ConnectionsSample, JobSample};
+    use crate::sample::{ConnectionsSample, ProcessId, ProcessSample, RankPlace};
+
+    #[test]
+    fn one_rank_of_several_says_what_it_does_not_see() {
+        let id = |pid| ProcessId { pid, start_ticks: 1 };
+        let rank = |pid| ProcessSample {
+            id: id(pid),
+            parent: 4,
+            role: ProcessRole::Trainer,
+            rank: Some(RankPlace { rank: 3, world: 8, local_world: None }),
+            ..ProcessSample::default()
+        };
+        let of = |processes: Vec<ProcessSample>| {
+            let job = JobSample { target: id(7), processes, ..JobSample::default() };
+            Visibility::of(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7).not_seen
+        };
+        let alone = of(vec![rank(7)]);
+        let missed = alone.iter().find(|missed| missed.what == "other ranks").unwrap();
+        assert!(missed.why.contains("rank 3 of 8") && missed.mend.as_deref() == Some("trainmon --pid 4"));
+        let launcher = ProcessSample { id: id(7), role: ProcessRole::Launcher, ..ProcessSample::default() };
+        for all in [vec![launcher, rank(8), rank(9)], vec![ProcessSample { rank: None, ..rank(7) }]] {
+            assert!(of(all).iter().all(|missed| missed.what != "other ranks"));
+        }
+    }
 
     #[test]
     fn connections_that_lead_to_nobody_are_told_with_a_mend() {

@@ -15,7 +15,7 @@ use super::stacks::ProcessStacks;
 use super::threads::{ThreadRates, ThreadRoleRates};
 use super::time_split::TimeSplit;
 use super::wait::Wait;
-use crate::sample::{GpuProcess, MountKind, ProcessId, ProcessRole};
+use crate::sample::{GpuProcess, MountKind, ProcessId, ProcessRole, RankPlace};
 
 /// One interval between two samples.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -122,6 +122,9 @@ pub struct JobRates {
 pub struct TrainerRates {
     /// Which process.
     pub id: ProcessId,
+    /// Its place among the ranks of its run, where its launcher has told it.
+    #[serde(default)]
+    pub place: Option<RankPlace>,
     /// Seconds that the samples stand for.
     pub seconds_seen: f64,
     /// Number of samples.

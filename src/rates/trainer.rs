@@ -61,6 +61,12 @@ impl TrainerRates {
         }
     }
 
+    /// What the rank is called: its number where the launcher has told it, else its place among the job's trainers.
+    #[must_use]
+    pub fn number(&self, at: usize) -> u32 {
+        self.place.map_or_else(|| u32::try_from(at).unwrap_or(u32::MAX), |place| place.rank)
+    }
+
     /// The split as the sampler measured it, seconds.
     #[must_use]
     pub fn measured(&self) -> TimeSplit {
@@ -171,6 +177,7 @@ pub(super) fn fold(
     let rates = trainers.iter().map(|trainer| {
         let mut rates = by_counters(trainer.id, &counters(trainer.id));
         rates.exact = trainer.exact;
+        rates.place = job.processes.iter().find(|process| process.id == trainer.id).and_then(|process| process.rank);
         let carry = carries.entry(trainer.id).or_default();
         if folded.seconds.is_some() {
             go_through(trainer, carry, &surroundings(trainer, job, workers, gpu), &mut rates);

@@ -29,7 +29,7 @@ pub use host::{CgroupSample, CpuTimes, HostSample, NetInterface, Pressure};
 pub use job::{JobAccess, JobSample};
 pub use locals::{FrameLocals, LocalsSample, ThreadLocals};
 pub use neighbours::{NeighbourProcess, NeighboursSample};
-pub use process::{IoCounters, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
+pub use process::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
 pub use sampler::{Descriptor, Observation, SampledProcess, SampledThread, SamplerSample};
 pub use stacks::{StackCount, StackFrame, StackWindow, StacksSample, ThreadStacks};
 pub use storage::{BlockDevice, DataMount, MountKind, StorageSample};

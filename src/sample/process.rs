@@ -55,6 +55,9 @@ pub struct ProcessSample {
     pub thread_count: u32,
     /// I/O counters where readable.
     pub io: Option<IoCounters>,
+    /// Of a trainer: its place among the ranks, where its environment at its start names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<RankPlace>,
     /// Every thread with its own counters.
     pub threads: Vec<ThreadSample>,
 }
@@ -69,6 +72,18 @@ impl ProcessSample {
     pub fn is_torch_worker(&self) -> bool {
         self.comm.starts_with(TORCH_WORKER)
     }
+}
+
+/// Where a process stands among the ranks of its run, as its launcher has told it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankPlace {
+    /// Its number among all of them, from 0.
+    pub rank: u32,
+    /// How many there are.
+    pub world: u32,
+    /// How many of them run on its machine, where the launcher says.
+    #[serde(default)]
+    pub local_world: Option<u32>,
 }
 
 /// One thread.

@@ -16,9 +16,10 @@ use super::files::{ReadFailure, numbers_in, read_once};
 use super::process::Process;
 use super::roles::{self, Facts};
 use super::{clock, task_files};
+use crate::sample::ProcessRole;
 use crate::sample::process::TORCH_WORKER;
 use crate::sample::{Access, JobAccess, JobSample, ProcessId, ProcessSample};
-use facts::{access, open_devices, other_namespace, visible_devices};
+use facts::{access, open_devices, other_namespace, rank_place, visible_devices};
 pub(crate) use facts::{is_of_learning, mapped_library};
 
 /// Most processes of one job that are read.
@@ -315,6 +316,9 @@ impl JobReader {
         let roles = roles::assign(self.target.pid, &facts);
         for (pid, process) in &mut self.processes {
             process.role = roles.get(pid).copied().unwrap_or_default();
+            if process.role == ProcessRole::Trainer && process.rank.is_none() {
+                process.rank = Some(rank_place(&process.folder));
+            }
         }
     }
 }

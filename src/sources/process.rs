@@ -8,7 +8,7 @@ use super::clock;
 use super::fields::{lines, numbers, text};
 use super::files::{KeptFile, READ_LIMIT, ReadFailure, numbers_in, read_once};
 use super::task_files::{self, Stat};
-use crate::sample::{IoCounters, ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
+use crate::sample::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
 
 /// Threads of one process that are watched one by one; a process with more is read as far as this.
 const MOST_THREADS: usize = 2048;
@@ -41,6 +41,8 @@ pub struct Process {
     pub threads: Vec<Thread>,
     /// A machine-learning library that it has mapped, as last looked for.
     pub library: Option<Arc<str>>,
+    /// Its place among the ranks of its run; the outer `None` where it was not looked for.
+    pub rank: Option<Option<RankPlace>>,
     /// Minors of the GPU device files that it had open when they were last looked for.
     pub gpu_minors: Vec<u32>,
     /// Its folder under `/proc`.
@@ -134,6 +136,7 @@ impl Process {
             role: ProcessRole::Other,
             threads: Vec::new(),
             library: None,
+            rank: None,
             gpu_minors: Vec::new(),
             inner_pid,
             uid,
@@ -228,6 +231,7 @@ impl Process {
             rss_bytes: stat.rss_pages.saturating_mul(rustix::param::page_size() as u64),
             thread_count: stat.threads,
             io: self.io,
+            rank: self.rank.flatten(),
             threads: self
                 .threads
                 .iter()

@@ -79,6 +79,8 @@ class Result:
     followed_s: float | None = None
     #: Whether the chain of waits ends where it does in truth; None where the verdict has no chain, or the truth no end.
     culprit_right: bool | None = None
+    #: Of several ranks: whether the late one is named, or none where none is late.
+    late_rank_right: bool | None = None
 
     @property
     def wait_error(self) -> float | None:
@@ -177,6 +179,9 @@ def judge_details(
     node, ends = culprits.last_node(verdict.get("chain")), truth.culprits_in(begin, end)
     if node is not None and ends:
         result.culprit_right = culprits.is_right(node, ends)
+    if "late" in truth.events and label.klass != "idle":
+        named = [rank.get("pid") for rank in verdict.get("ranks") or [] if rank.get("straggler")]
+        result.late_rank_right = named == [pid for pid in (truth.events["late"]["pid"],) if pid is not None]
     for worker in verdict.get("workers") or []:
         clock = truth.stages.get(worker.get("pid"))
         # Over a run that changes, or stands still, the verdict's window is not the whole one.
@@ -278,6 +283,8 @@ def summarise(results: list[Result]) -> dict[str, Any]:
         "stall_false": sum(result.stall_true == 0 and result.stall_seen is not None for result in results),
         "culprit_right": sum(result.culprit_right is True for result in results),
         "culprit_scored": sum(result.culprit_right is not None for result in results),
+        "late_rank_right": sum(result.late_rank_right is True for result in results),
+        "late_rank_scored": sum(result.late_rank_right is not None for result in results),
         "changes_scored": len(changes),
         "changes_right_before": sum(bool(result.right_before) for result in changes),
         "changes_followed": sum(followed <= FOLLOWED_WITHIN_S for followed in followed_s),
@@ -352,6 +359,8 @@ def row(result: Result) -> str:
         right += f", stalls every {result.stall_seen} instead of {result.stall_true}"
     if result.culprit_right is False:
         right += ", chain's end wrong"
+    if result.late_rank_right is False:
+        right += ", late rank wrong"
     if result.right_before is not None:
         followed = "not followed" if result.followed_s is None else f"followed after {result.followed_s:.1f} s"
         right += f", {followed}" + ("" if result.right_before else ", wrong before")
@@ -434,6 +443,7 @@ SUMS = (
         lambda t: f"{show(t['hottest_accuracy'], '.0%')} of {t['hottest_scored']}{_unscored(t['hottest_missing'])}",
     ),
     ("chain's end is the true culprit", lambda t: f"{t['culprit_right']} of {t['culprit_scored']}"),
+    ("late rank right", lambda t: f"{t['late_rank_right']} of {t['late_rank_scored']}"),
     (
         f"a change followed within {FOLLOWED_WITHIN_S:.0f} s",
         lambda t: f"{t['changes_followed']} of {t['changes_scored']}, median {show(t['followed_median_s'], '.1f')} s",

@@ -170,6 +170,7 @@ fn judged() -> Verdict {
     ]);
     verdict.ranks = (0..2)
         .map(|n| Rank {
+            rank: None,
             pid: 1234 + n,
             shares: TimeSplit { input_wait: 0.5, device_sync: 0.1, host_busy: 0.4, ..TimeSplit::default() },
             collectives: Some(0.1 * f64::from(n)),

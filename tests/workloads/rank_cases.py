@@ -8,6 +8,7 @@ the host; where a rank is to look as under NCCL, `on_device` keeps its device bu
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 import time
@@ -22,8 +23,9 @@ from labels import by_name
 from simulated_gpu import SimulatedGpu
 
 RANKS = 2
-#: The rank that is slow, where one is.
+#: The rank that is slow, where one is, unless $TRAINMON_LATE_RANK says which.
 SLOW = 1
+LATE = "TRAINMON_LATE_RANK"
 #: A collective kernel keeps a device at 100 % utilisation and far from its power limit.
 COMPUTING = {"power_busy_mw": 600_000, "sm_active_pct": 85}
 COLLECTIVE = {"power_busy_mw": 130_000, "sm_active_pct": 6}
@@ -56,15 +58,17 @@ def all_reduce(_gpu: SimulatedGpu, gradients: Any) -> None:
     dist.all_reduce(gradients)
 
 
-def on_device(gpu: SimulatedGpu, gradients: Any) -> None:
+def on_device(gpu: SimulatedGpu, gradients: Any, look: float = 0.001) -> None:
     """What NCCL looks like: a kernel occupies the device, at low power, until all ranks have come."""
     import torch.distributed as dist
 
     work = dist.all_reduce(gradients, async_op=True)
     gpu.set(**COLLECTIVE)
     while not work.is_completed():
-        gpu.launch(0.001)
+        gpu.launch(look)
         gpu.synchronize()
+    # Where it has failed, this says so.
+    work.wait()
     gpu.set(**COMPUTING)
 
 
@@ -90,7 +94,7 @@ def train(
 
 
 def slow() -> bool:
-    return int(os.environ["RANK"]) == SLOW
+    return os.environ["RANK"] == os.environ.get(LATE, str(SLOW))
 
 
 def loader_rank(job: Job) -> None:
@@ -205,14 +209,15 @@ def words(job: Job, run: Callable[[Job], None]) -> list[str]:
     """The command line that `rank` reads again."""
     given = [word for key, value in job.given.items() for word in ("--given", f"{key}={value}")]
     truth = ["--truth", job.truth.path] if job.truth.path else []
-    return [run.__name__, job.label.name, str(job.seconds_left()), job.device, job.data, *truth, *given]
+    return [f"{run.__module__}:{run.__name__}", job.label.name, str(job.seconds_left()), job.device, job.data, *truth, *given]
 
 
-def torchrun(job: Job, run: Callable[[Job], None]) -> None:
+def torchrun(job: Job, run: Callable[[Job], None], ranks: int = RANKS, late: int = SLOW) -> None:
     """This process becomes torchrun, which starts the ranks."""
-    simulated_gpu.create(job.device, devices=RANKS)
+    simulated_gpu.create(job.device, devices=ranks)
     job.truth.flush()
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
+    os.environ[LATE] = str(late)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     os.execv(sys.executable, [*command, os.path.abspath(__file__), *words(job, run)])
 
 
@@ -220,20 +225,21 @@ def hung_collective(job: Job) -> None:
     spawn(job, hung_rank)
 
 
-def spawn(job: Job, run: Callable[[Job], None]) -> None:
+def spawn(job: Job, run: Callable[[Job], None], ranks: int = RANKS, late: int = SLOW) -> None:
     """This process starts the ranks with torch.multiprocessing and waits for them."""
     import tempfile
 
     import torch.multiprocessing
 
-    simulated_gpu.create(job.device, devices=RANKS)
+    simulated_gpu.create(job.device, devices=ranks)
+    os.environ[LATE] = str(late)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(job.device)) as meeting:
-        arguments = (words(job, run), f"file://{meeting}/ranks")
-        torch.multiprocessing.spawn(spawned, args=arguments, nprocs=RANKS)
+        arguments = (words(job, run), f"file://{meeting}/ranks", ranks)
+        torch.multiprocessing.spawn(spawned, args=arguments, nprocs=ranks)
 
 
-def spawned(number: int, arguments: list[str], meeting: str) -> None:
-    os.environ.update(RANK=str(number), WORLD_SIZE=str(RANKS))
+def spawned(number: int, arguments: list[str], meeting: str, ranks: int) -> None:
+    os.environ.update(RANK=str(number), WORLD_SIZE=str(ranks))
     rank(arguments, meeting)
 
 
@@ -262,8 +268,11 @@ def rank(arguments: list[str], meeting: str = "env://") -> None:
         truth=ContinuedTruth(args.truth if slow() else None, label),
         given=dict(item.split("=", 1) for item in args.given),
     )
+    # In a loop that no rank holds up none is late.
+    job.truth.event("late", pid=os.getpid() if label.cause != "communication" else None)
     try:
-        globals()[args.run](job)
+        module, _, name = args.run.partition(":")
+        getattr(importlib.import_module(module), name)(job)
     except RuntimeError:
         # The other rank may leave its loop one step before this one.
         if not job.over():
@@ -271,4 +280,4 @@ def rank(arguments: list[str], meeting: str = "env://") -> None:
 
 
 if __name__ == "__main__":
-    rank(sys.argv[1:])
+    rank(sys.argv[1:], os.environ.get("TRAINMON_MEETING", "env://"))

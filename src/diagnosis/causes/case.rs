@@ -13,6 +13,10 @@ pub(in crate::diagnosis) struct Known {
     pub has_stepped: bool,
     /// Whole sets of workers were started again and again, the last two within the restart threshold.
     pub restarts: bool,
+    /// Since the last step that was counted, seconds.
+    pub since_step_s: Option<f64>,
+    /// The longest time between two counted steps so far, seconds.
+    pub longest_step_s: f64,
 }
 
 /// Where the loop loses its time. Each of them has its own causes.

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::diagnosis::{calibration, ceiling, compose, decision, phases, what_if};
+use crate::diagnosis::features::places;
+use crate::diagnosis::{calibration, ceiling, compose, decision, phases, ranks, what_if};
 
 fn everything() -> Vec<&'static Spec> {
     all().chain(states()).collect()
@@ -91,6 +92,8 @@ fn every_number_has_a_unit_and_a_source() {
     let others = [
         decision::NUMBERS,
         phases::NUMBERS,
+        ranks::NUMBERS,
+        places::NUMBERS,
         compose::NUMBERS,
         ceiling::NUMBERS,
         what_if::NUMBERS,

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use super::{Mean, Span};
 use crate::diagnosis::parts::GpuIdle;
 use crate::diagnosis::thresholds::{LOW_POWER, SM_ACTIVE};
+use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
+use crate::rates::stacks::sums::StackSums;
 use crate::rates::time_split::TimeSplit;
+use crate::sample::ProcessId;
 
 /// The clock event reason of the software power cap (nvml.h, `nvmlClocksEventReasonSwPowerCap`).
 const POWER_CAP: u64 = 0x4;
@@ -95,6 +98,12 @@ impl Device {
             spread: ((most - least) / 100.0).max(0.0),
             lost: attached.iter().any(|gpu| gpu.lost),
         })
+    }
+
+    /// That of one rank, where it is known which it uses.
+    pub fn of_rank(frames: &[&Frame], stacks: &StackSums, rank: ProcessId) -> Option<Self> {
+        let device = Self::of(&Span::new(frames, stacks, Some(rank)))?;
+        device.users.iter().all(|(_, pids)| pids.contains(&rank.pid)).then_some(device)
     }
 
     /// The numbers of those that a process uses; of all, where that is not known.

@@ -6,12 +6,21 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::sample::{Access, JobAccess};
+use crate::sample::{Access, JobAccess, RankPlace};
 use crate::sources::fields::{lines, text};
 use crate::sources::files::{READ_LIMIT, read_once};
 
 /// Most descriptors of one process that are looked at for GPU device files.
 const MOST_DESCRIPTORS: usize = 4096;
+/// The rank, how many ranks there are, and how many on the machine: what torchrun sets (and by its example Lightning, Accelerate
+/// and DeepSpeed), Open MPI, Slurm. The first that is there counts: torchrun may be started by the others.
+const RANK_VARIABLES: &[[&str; 3]] = &[
+    ["RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"],
+    ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"],
+    ["SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"],
+];
+/// More ranks than any run has.
+const MOST_RANKS: u32 = 1 << 20;
 /// Libraries whose presence in the memory map marks a process of machine learning.
 const LIBRARIES: &[&str] = &[
     "libtorch_cpu",
@@ -59,8 +68,31 @@ pub(super) fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
 
 pub(super) fn visible_devices(folder: &Path) -> Option<Arc<str>> {
     let environ = read_once(folder.join("environ"), READ_LIMIT).ok()?;
-    let value = environ.split(|&byte| byte == 0).find_map(|entry| entry.strip_prefix(b"CUDA_VISIBLE_DEVICES="))?;
+    let value = variable(&environ, "CUDA_VISIBLE_DEVICES")?;
     Some(text(value.get(..256).unwrap_or(value)))
+}
+
+/// The value of a variable, of the content of `environ`.
+fn variable<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let value = |entry: &'a [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+    environ.split(|&byte| byte == 0).find_map(value)
+}
+
+/// Which of the ranks of a run the process in `folder` is. Only what it was started with can be read: ranks that number themselves
+/// later (torch.multiprocessing) are not known by it.
+pub(super) fn rank_place(folder: &Path) -> Option<RankPlace> {
+    place_in(&read_once(folder.join("environ"), READ_LIMIT).ok()?)
+}
+
+fn place_in(environ: &[u8]) -> Option<RankPlace> {
+    let number =
+        |name: &str| -> Option<u32> { std::str::from_utf8(variable(environ, name)?).ok()?.trim().parse().ok() };
+    let place = |[rank, world, local]: &[&str; 3]| {
+        let place = RankPlace { rank: number(rank)?, world: number(world)?, local_world: number(local) };
+        let is_one = place.world > 1 && place.world <= MOST_RANKS && place.rank < place.world;
+        is_one.then(|| RankPlace { local_world: place.local_world.filter(|local| *local <= place.world), ..place })
+    };
+    RANK_VARIABLES.iter().find_map(place)
 }
 
 pub(super) fn other_namespace(proc_root: &Path, folder: &Path) -> bool {
@@ -94,4 +126,28 @@ pub(super) fn open_devices(folder: &Path) -> Vec<u32> {
     minors.sort_unstable();
     minors.dedup();
     minors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_s_place_is_what_its_launcher_set() {
+        let place = |rank, world, local_world| Some(RankPlace { rank, world, local_world });
+        for (environ, expected) in [
+            ("HOME=/root\0RANK=3\0WORLD_SIZE=8\0LOCAL_WORLD_SIZE=8\0", place(3, 8, Some(8))),
+            ("WORLD_SIZE=16\0RANK=9\0SLURM_PROCID=1\0SLURM_NTASKS=2\0", place(9, 16, None)),
+            ("SLURM_PROCID=1\0SLURM_NTASKS=4\0SLURM_NTASKS_PER_NODE=2\0", place(1, 4, Some(2))),
+            ("OMPI_COMM_WORLD_RANK=0\0OMPI_COMM_WORLD_SIZE=2\0OMPI_COMM_WORLD_LOCAL_SIZE=9\0", place(0, 2, None)),
+            ("LOCAL_RANK=3\0WORLD_SIZE=8\0", None),
+            ("RANK=8\0WORLD_SIZE=8\0", None),
+            ("RANK=0\0WORLD_SIZE=1\0", None),
+            ("RANK=x\0WORLD_SIZE=\0RANKS=1\0", None),
+            ("RANK=1\0WORLD_SIZE=4294967295\0", None),
+            ("", None),
+        ] {
+            assert_eq!(place_in(environ.as_bytes()), expected, "{environ:?}");
+        }
+    }
 }

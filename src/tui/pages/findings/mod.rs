@@ -121,14 +121,15 @@ fn ranks(text: &mut Text, verdict: &Verdict) {
     text.heading("Ranks: where their main threads' time goes");
     text.table_heading(&table::headings(&columns));
     for (place, rank) in verdict.ranks.iter().take(MOST).enumerate() {
-        let Rank { pid, shares, collectives, straggler } = rank;
+        let Rank { pid, shares, collectives, straggler, .. } = rank;
         let shares = shares.values().map(Some).into_iter().chain([*collectives]).map(format::share);
-        let line = table::row(&columns, [place.to_string(), pid.to_string()].into_iter().chain(shares));
+        let line = table::row(&columns, [rank.number(place).to_string(), pid.to_string()].into_iter().chain(shares));
         let late = if *straggler { "  late" } else { "" };
         text.spans([(line, Style::new()), (late.to_owned(), text.theme.advice())]);
     }
-    if let Some(place) = verdict.ranks.iter().position(|rank| rank.straggler) {
-        text.wrapped("", 2, &format!("late: the others wait for rank {place} in collectives."), text.theme.dim());
+    if let Some((place, rank)) = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler) {
+        let number = rank.number(place);
+        text.wrapped("", 2, &format!("late: the others wait for rank {number} in collectives."), text.theme.dim());
     }
 }
 

@@ -21,21 +21,22 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     let x = write(buf, area.x, area.y, area.right(), "Ranks", theme.strong()) + 2;
     let (count, room) = (frame.trainers.len(), bars::places(area).count());
     let straggler = straggler(frame, scene);
-    let late = straggler.map(|place| format!("; the others wait for rank {place} (!)")).unwrap_or_default();
+    let number = |place: usize| frame.trainers.get(place).map_or(0, |trainer| trainer.number(place));
+    let late = straggler.map(|place| format!("; the others wait for rank {} (!)", number(place))).unwrap_or_default();
     let text = format!("{count}: bar as above, wait for batch, GPU{late}");
     let x = write(buf, x, area.y, area.right(), &text, theme.dim());
     if count > room {
         write(buf, x + 2, area.y, area.right(), &format!("{room} of {count} shown"), theme.dim());
     }
     for ((rank, trainer), area) in frame.trainers.iter().enumerate().zip(bars::places(area)) {
-        one(buf, area, rank, trainer, frame, theme);
+        one(buf, area, trainer.number(rank), trainer, frame, theme);
         if straggler == Some(rank) {
-            write(buf, area.x, area.y, area.right(), &format!("{rank:>2}!"), theme.warning());
+            write(buf, area.x, area.y, area.right(), &format!("{:>2}!", trainer.number(rank)), theme.warning());
         }
     }
 }
 
-fn one(buf: &mut Buffer, area: Rect, rank: usize, trainer: &TrainerRates, frame: &Frame, theme: Theme) {
+fn one(buf: &mut Buffer, area: Rect, rank: u32, trainer: &TrainerRates, frame: &Frame, theme: Theme) {
     write(buf, area.x, area.y, area.right(), &format!("{rank:>2} {:>7}", trainer.id.pid), theme.dim());
     let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
     bars::time_split(buf, bar, &trainer.split_s, theme);
