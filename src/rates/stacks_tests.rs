@@ -218,6 +218,18 @@ fn a_line_that_sleeps_is_a_wait() {
 }
 
 #[test]
+fn a_line_that_decodes_in_native_code_makes_batches() {
+    let loads = |text: &str| {
+        let mut window = window(10, &[(&["/home/me/t.py:9 columns", "/home/me/t.py:2 main"], 20)]);
+        window.frames.iter_mut().for_each(|frame| frame.text = Some(text.into()));
+        process_stacks(&window, ProcessRole::Trainer, None).main.of(Activity::is_loading) > 0
+    };
+    assert!(loads("image = cv2.imdecode(raw, cv2.IMREAD_COLOR)"));
+    assert!(loads("torchvision.io.decode_jpeg(data)"));
+    assert!(!loads("words = tokenizer.decode(ids)") && !loads("name = raw.decode()"));
+}
+
+#[test]
 fn loaders_of_the_users_own() {
     let count = |frames: &[&str]| {
         let stacks = process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, None);
@@ -235,6 +247,17 @@ fn loaders_of_the_users_own() {
         count(&["/home/me/t.py:5 read_file", "/home/me/t.py:9 _load_samples", "/home/me/t.py:1 main"]),
         (1, Activity::Load)
     );
+    assert_eq!(count(&["/home/me/t.py:5 warp", "/home/me/t.py:9 to_batch", "/home/me/t.py:1 main"]).0, 1);
+    assert_eq!(
+        count(&["<ipython-input-2>:5 patch", "<ipython-input-2>:9 batches", "<ipython-input-3>:1 <module>"]).0,
+        1
+    );
+    // A library that hands out samples calls what makes them; what it computes with the model is the model's.
+    let map = "/v/site-packages/datasets/iterable_dataset.py:1310 _iter";
+    assert_eq!(count(&["/home/me/t.py:5 word", map, "/home/me/t.py:1 main"]), (1, Activity::Transform));
+    assert_eq!(count(&[map, "/home/me/t.py:1 main"]).0, 1);
+    assert_eq!(count(&["T/nn/modules/module.py:1 _call_impl", map, "/home/me/t.py:1 main"]), (0, Activity::Forward));
+    assert_eq!(count(&["/v/site-packages/datasets/arrow_dataset.py:1 map", "/home/me/t.py:1 main"]).0, 0);
     assert_eq!(count(&["/home/me/t.py:5 train_batch", "/home/me/t.py:1 main"]), (0, Activity::Python));
     assert_eq!(count(&["/home/me/t.py:5 prepare_batch", "/home/me/t.py:1 main"]), (0, Activity::Python));
     assert_eq!(

@@ -97,6 +97,10 @@ pub struct StackCount {
 /// the user's either.
 #[must_use]
 pub fn is_user_code(file: &str) -> bool {
+    // A notebook's cell, of IPython before version 7 and of programs that do alike; `<frozen …>` is the interpreter's own.
+    if ["<ipython-input", "<stdin>", "<cell"].iter().any(|begin| file.starts_with(begin)) {
+        return true;
+    }
     if file.is_empty() || file.starts_with('<') || is_installed(file) {
         return false;
     }

@@ -20,6 +20,8 @@ pub(super) enum Pattern {
     NextIndex,
     /// torch's `fetch`: the data set and the collate function are called from here.
     Fetch,
+    /// A library that hands out samples, called from here: what runs below makes them.
+    Samples,
     /// The loop of a data worker.
     WorkerLoop,
     /// A queue between processes or threads: taking from it.
@@ -70,6 +72,18 @@ const LOADER: &[Row] = &[
     (Pattern::LoaderNext, "megengine/data/dataloader.py", ""),
     (Pattern::LoaderNext, "grain/_src/python/data_loader.py, dataset/transformations/prefetch.py", "__next__"),
     (Pattern::LoaderNext, "tensorflow/python/data/ops/iterator_ops.py", "__next__ _next_internal"),
+];
+
+/// Libraries that a loop takes samples from in its own process, outside of torch's loader. datasets, webdataset, torchdata: seen;
+/// the others: read, by their packages' layout.
+const HAND_OUT: &[Row] = &[
+    (Pattern::Samples, "datasets/arrow_dataset.py", "__getitem__ __getitems__ _getitem __iter__ iter"),
+    (
+        Pattern::Samples,
+        "datasets/iterable_dataset.py, webdataset/, torchdata/nodes/, torch/utils/data/datapipes/, litdata/, ffcv/loader/, \
+         streaming/base/, torch_geometric/loader/, dgl/dataloading/, grain/_src/python/, tensorflow_datasets/",
+        "",
+    ),
 ];
 
 /// Reading and decoding samples.
@@ -164,7 +178,11 @@ pub(super) fn pattern(frame: &StackFrame) -> Pattern {
         (functions.is_empty() || functions.split(' ').any(|known| known == function))
             && files.split(", ").any(|tail| in_file(&frame.file, tail))
     };
-    [LOADER, SAMPLES, LOOP].into_iter().flatten().find(fits).map_or(Pattern::Nothing, |(pattern, ..)| *pattern)
+    [LOADER, SAMPLES, LOOP, HAND_OUT]
+        .into_iter()
+        .flatten()
+        .find(fits)
+        .map_or(Pattern::Nothing, |(pattern, ..)| *pattern)
 }
 
 /// The function's own name: `Queue.get` → `get`, `f.<locals>.g` → `g`.

@@ -49,7 +49,7 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         .first()
         .is_some_and(|leaf| matches!(leaf.pattern, Pattern::Wait | Pattern::Connection | Pattern::QueueGet));
     let takes = takes || stack.first().is_some_and(|leaf| sleeps(leaf.frame));
-    if takes && (has(Pattern::QueueGet) || makes_batches(stack)) {
+    if takes && (has(Pattern::QueueGet) || has(Pattern::Samples) || makes_batches(stack)) {
         return Activity::QueueWait;
     }
     let known = stack.iter().find_map(|seen| match seen.pattern {
@@ -61,9 +61,14 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         Some(Activity::Report) | None if saves() => Activity::Checkpoint,
         Some(activity) => activity,
         // Whoever decodes media or reads arrays in the loop itself makes its batches, whatever that is called.
-        None if makes_batches(stack) || has(Pattern::Is(Activity::Decode)) || reads_arrays(stack) => {
+        None if makes_batches(stack)
+            || has(Pattern::Is(Activity::Decode))
+            || reads_arrays(stack)
+            || decodes(stack) =>
+        {
             sample_stage(stack)
         }
+        None if has(Pattern::Samples) => sample_stage(stack),
         None if near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function))) => Activity::Sync,
         None if takes => Activity::OtherWait,
         None if near_leaf(stack).any(|seen| copies_to_device(seen.frame)) => Activity::Copy,
@@ -185,6 +190,22 @@ fn reads_arrays(stack: &[Seen<'_>]) -> bool {
     stack.iter().any(|seen| seen.pattern == Pattern::Is(Activity::Load) && holds_stored_arrays(&seen.frame.file))
 }
 
+/// The innermost line is one of the user's that decodes pictures or sound: native code leaves no frame of its own.
+fn decodes(stack: &[Seen<'_>]) -> bool {
+    const CALLS: [&str; 8] = [
+        "imdecode(",
+        "imread(",
+        "decode_jpeg(",
+        "decode_png(",
+        "decode_image(",
+        "read_image(",
+        "decode_audio(",
+        "simplejpeg.",
+    ];
+    let text = stack.first().filter(|leaf| leaf.is_user()).and_then(|leaf| leaf.frame.text.as_deref());
+    text.is_some_and(|text| CALLS.iter().any(|call| text.contains(call)))
+}
+
 /// A loader of the user's own in the training process. Iterators and data sets are called through
 /// special methods; plain functions are known by names like `get_batch` or `load_sample`.
 fn makes_batches(stack: &[Seen<'_>]) -> bool {
@@ -215,7 +236,8 @@ fn named_for_feeding(name: &str) -> bool {
 
 fn named_for_batches(name: &str) -> bool {
     const CALLED: &str = "__next__ __getitem__ __getitems__ __iter__ batch batches minibatch dataloader data_loader";
-    const VERBS: &str = "get next load read fetch make generate iter iterate";
+    const VERBS: &str = "get next load read fetch make generate iter iterate to as build create assemble sample draw decode parse \
+        tokenize tokenise encode collate";
     const THINGS: &str = "batch batches minibatch minibatches sample samples example examples dataset";
     let is_one_of = |known: &str, name: &str| known.split(' ').any(|known| known == name);
     if is_one_of(CALLED, name) {
