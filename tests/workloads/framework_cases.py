@@ -268,3 +268,47 @@ def datasets_columns(job: Job) -> None:
     rows = arrow_folder(job, "arrow-columns", make).with_format("torch")
     batches = loader(rows, batch_size=32, num_workers=1, sampler=again_and_again(rows))
     job.train(batches, gpu_step(job.take_gpu(), 0.004))
+
+
+class ByteMerges:
+    """Merges pairs of letters in Python, as a tokeniser without compiled code does."""
+
+    def __init__(self, merges: dict[tuple[str, str], int]):
+        self.merges = merges
+
+    def word(self, word: str) -> list[str]:
+        parts = list(word)
+        while len(parts) > 1:
+            rank, at = min((self.merges.get(pair, 1 << 30), at) for at, pair in enumerate(zip(parts, parts[1:])))
+            if rank == 1 << 30:
+                break
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        return parts
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        tokens = [hash(part) % 32000 for word in row["text"].split() for part in self.word(word)]
+        return {"tokens": (tokens + [0] * 256)[:256]}
+
+
+def datasets_streaming(job: Job) -> None:
+    """An IterableDataset of `datasets`, shuffled and mapped in the loop's own process."""
+    import random
+
+    import datasets
+
+    one_thread()
+    draw = random.Random(5)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = ["".join(draw.choices(letters, k=draw.randint(3, 11))) for _ in range(3000)]
+    merges = {(a, b): number for number, (a, b) in enumerate((a, b) for a in letters for b in letters)}
+
+    def rows() -> Any:
+        while True:
+            yield {"text": " ".join(draw.choices(words, k=260))}
+
+    stream = datasets.IterableDataset.from_generator(rows).shuffle(buffer_size=32, seed=1).map(ByteMerges(merges))
+    gpu = job.take_gpu()
+    for _batch in job.batches(stream.batch(16)):
+        for _ in range(4):
+            gpu.launch(0.004)
+        gpu.synchronize()

@@ -437,6 +437,38 @@ LABELS: tuple[Label, ...] = (
         "two ranks under torchrun, none late: the collective takes most of the step, at low power",
         "rank_cases:communication", also=(("unknown", None),), wait=FED, busy=(0.85, 1.0), wait_scored=False,
     ),
+    Label(
+        "datasets-streaming", "data-loader", "in-process-loading",
+        "an IterableDataset of `datasets` is shuffled, mapped by a tokeniser in Python and batched in the loop's own process",
+        "framework_cases:datasets_streaming", also_causes=("transform",), also=(("cpu", "main-thread"),), wait=STARVED, busy=IDLE_DEVICE,
+        needs=("package=datasets",),
+    ),
+    # --- a node's eight ranks ------------------------------------------------------------------------------------------
+    Label(
+        "eight-ranks-loader", "data-loader", "too-few-workers",
+        "eight ranks under torchrun; one rank's only worker is slow, the others' devices look busy while they wait",
+        "node_cases:late_loader", also_causes=("transform",), wait=STARVED, wait_scored=False,
+    ),
+    Label(
+        "eight-ranks-host", "cpu", "main-thread",
+        "eight ranks of torch.multiprocessing; one rank's loop does 60 ms of Python more",
+        "node_cases:late_host", wait=FED, busy=(0.0, 0.5), wait_scored=False,
+    ),
+    Label(
+        "eight-ranks-hot", "gpu", "throttled",
+        "eight ranks under torchrun; one rank's device is held down by its temperature and takes three times as long",
+        "node_cases:late_hot", wait=FED, wait_scored=False, held_out=True,
+    ),
+    Label(
+        "eight-ranks-network", "gpu", "communication",
+        "eight ranks of torch.multiprocessing, none late: the exchange takes 80 ms over a slow wire, at low power",
+        "node_cases:slow_network", also=(("unknown", None),), wait=FED, wait_scored=False,
+    ),
+    Label(
+        "eight-ranks-died", "idle", None,
+        "eight ranks that a script started; one is killed, and the kernels of the others wait for it for ever",
+        "node_cases:rank_dies", start="ready", wait_scored=False, held_out=True,
+    ),
     # --- frameworks ------------------------------------------------------------------------------------------------
     Label(
         "lightning-too-few-workers", "data-loader", "too-few-workers",
@@ -766,6 +798,16 @@ LABELS: tuple[Label, ...] = (
         "quiet-loop", "io", "remote-service",
         "no device, and hardly any work: each step waits for a service in a child that answers after 80 ms",
         "peer_cases:quiet_loop", wait=FED, lost=(0.5, 1.0),
+    ),
+    Label(
+        "parameter-server", "cpu", "waits-for-process",
+        "a server of parameters outside of the job's tree computes 45 ms for each push; the trainer holds its listening socket too",
+        "peer_cases:parameter_server", wait=FED, lost=LOST, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "async-features", "io", "remote-service",
+        "an asyncio loop gathers the features of eight users from a service that lets each wait for 45 ms",
+        "peer_cases:async_features", also_causes=("network-storage",), wait=FED, lost=LOST, busy=IDLE_DEVICE, held_out=True,
     ),
     Label(
         "file-lock", "io", "lock",

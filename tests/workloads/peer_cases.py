@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import itertools
 import json
 import multiprocessing
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -181,6 +183,102 @@ def simulator_over_stdio(job: Job) -> None:
                 simulator.stdin.flush()
                 answer = json.loads(simulator.stdout.readline())
             policy.learn(answer["observed"], answer["reward"])
+
+
+class EmbeddingServer:
+    """Rows of a table with their AdaGrad state: takes gradients key by key and gives out rows, one request at a time."""
+
+    def __init__(self, listener: socket.socket):
+        self.listener = listener
+        self.rows: dict[int, list[float]] = {}
+
+    def push(self, keys: list[int], scale: float) -> None:
+        done = soon(0.045)
+        while time.thread_time() < done:
+            for key in keys:
+                row = self.rows.setdefault(key, [0.0] * 8)
+                norm = sum(value * value for value in row) ** 0.5
+                self.rows[key] = [value - scale / (1.0 + norm) for value in row]
+
+    def run(self) -> None:
+        connection, _address = self.listener.accept()
+        while request := connection.recv(65536):
+            keys, scale = json.loads(request)
+            self.push(keys, scale)
+            connection.sendall(json.dumps([self.rows[key][0] for key in keys]).encode())
+
+
+def started_apart(listener: socket.socket) -> int:
+    """A server in a session of its own, child of nobody that trains; it ends with its connection. Its PID."""
+    reads, writes = os.pipe()
+    if child := os.fork():
+        os.waitpid(child, 0)
+        return int(os.read(reads, 32))
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.write(writes, str(os.getpid()).encode())
+    signal.alarm(180)
+    try:
+        EmbeddingServer(listener).run()
+    finally:
+        os._exit(0)
+
+
+def parameter_server(job: Job) -> None:
+    """The trainer has inherited the socket that the server accepts connections by, as forked ranks do."""
+    one_thread()
+    listener = socket.create_server(("127.0.0.1", 0))
+    job.culprit(culprits.process(started_apart(listener)))
+    trainer = Trainer(job.take_gpu(), 0.012)
+    connection = socket.create_connection(listener.getsockname())
+    keys = random.Random(1)
+    for batch in job.batches(random_batches()):
+        trainer.step(batch)
+        with job.losing():
+            connection.sendall(json.dumps([keys.sample(range(5000), 64), 0.01]).encode())
+            connection.recv(65536)
+
+
+async def answer_slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Features of a user: whoever asks waits for 45 ms, and several are answered at once."""
+    while line := await reader.readline():
+        await asyncio.sleep(0.045)
+        writer.write(line)
+        await writer.drain()
+
+
+def serve_features(listener: socket.socket, trainer: int) -> None:
+    die_with_parent(trainer)
+
+    async def serve() -> None:
+        await (await asyncio.start_server(answer_slowly, sock=listener)).serve_forever()
+
+    asyncio.run(serve())
+
+
+def async_features(job: Job) -> None:
+    """An asyncio loop that gathers the features of eight users for each step."""
+    one_thread()
+    listener = socket.create_server(("127.0.0.1", 0))
+    service = multiprocessing.Process(target=serve_features, args=(listener, os.getpid()), daemon=True)
+    service.start()
+    job.culprit(culprits.process(service.pid), culprits.address(listener.getsockname()[1]))
+    trainer = Trainer(job.take_gpu(), 0.015)
+
+    async def ask(stream: Any, user: int) -> bytes:
+        reader, writer = stream
+        writer.write(b"%d\n" % user)
+        return await reader.readline()
+
+    async def run() -> None:
+        streams = [await asyncio.open_connection(*listener.getsockname()) for _ in range(8)]
+        for number, batch in enumerate(job.batches(random_batches())):
+            with job.losing():
+                users = await asyncio.gather(*(ask(stream, number + user) for user, stream in enumerate(streams)))
+            trainer.step((batch, users))
+
+    asyncio.run(run())
 
 
 def serve_slowly(listener: socket.socket, trainer: int) -> None:

@@ -502,6 +502,26 @@ fn sockets_end_at_a_process_or_an_address() {
 }
 
 #[test]
+fn a_server_that_waits_for_a_moment_of_its_own_sleeps() {
+    let waits = |timeout_ms| Observation { timeout_ms: Some(timeout_ms), ..on(232, "ep_poll", OTHER, false) };
+    let remote = |link: &str, reader: u32, writer: u32| Channel {
+        link: link.into(),
+        readers: vec![reader],
+        writers: vec![writer],
+        remote: Some("127.0.0.1:80".into()),
+        ..Channel::default()
+    };
+    let asks = |server: &[Observation]| {
+        let scene = Scene::default().main(TRAINER, &[receives(SOCKET)]).outside(30, server);
+        scene.channel(remote(SOCKET, TRAINER, 30)).channel(remote(OTHER, 30, TRAINER)).ways()
+    };
+    assert_eq!(asks(&[waits(64)]), ["Net(\"127.0.0.1:80\") 100"]);
+    // For ever, or until a connection is closed for being idle: it has nothing to do.
+    assert_eq!(asks(&[waits(-1)]), ["network 30 Asked 100"]);
+    assert_eq!(asks(&[waits(65536)]), ["network 30 Asked 100"]);
+}
+
+#[test]
 fn who_inherited_a_socket_is_not_waited_for() {
     // Another rank, and its forked data worker, which holds all that the rank had open.
     let ranks = Scene { parent: Some((31, 30)), ..Scene::default().main(TRAINER, &[receives(SOCKET)]) };

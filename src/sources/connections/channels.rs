@@ -55,8 +55,14 @@ impl Connections {
         }
         let far = self.sockets.get(link);
         channel.readers = who(link, |_, _| true);
-        // Of a connection that is too short for its peer to be found whoever accepts such connections.
-        let mut holders = self.sockets.links(link).map(|link| who(link, |_, _| true));
+        // Of a connection that is too short for its peer to be found whoever accepts such connections: but not the one that waits,
+        // which may have inherited that socket.
+        let accepts = |other: &Arc<str>| far.is_some_and(|far| far.listener() == Some(other));
+        let mut holders = self.sockets.links(link).map(|other| {
+            let mut pids = who(other, |_, _| true);
+            pids.retain(|pid| !accepts(other) || !channel.readers.contains(pid));
+            pids
+        });
         channel.writers = holders.find(|pids| !pids.is_empty()).unwrap_or_default();
         channel.remote = far.and_then(Far::remote);
         channel

@@ -351,6 +351,33 @@ fn whoever_accepts_short_connections_is_at_their_other_end() {
 }
 
 #[test]
+fn who_has_inherited_the_listening_socket_is_not_at_the_other_end_of_its_own_connection() {
+    let tree = Tree::new();
+    let tail = "01 0:0 0:0 0 0 0";
+    tree.table(
+        7,
+        &format!(
+            "head\n 0: 0100007F:0030 0100007F:0050 {tail} 51\n 1: 0100007F:0050 0100007F:0030 {tail} 52\n \
+             2: 00000000:0050 00000000:0000 {tail} 40\n"
+        ),
+    );
+    tree.process(7, &["socket:[51]".into(), "socket:[40]".into()]);
+    tree.process(8, &["socket:[52]".into(), "socket:[40]".into()]);
+    let mut connections = Connections::new(tree.0.path());
+    let mut tick = || {
+        let sampled: Vec<u32> = [7].into_iter().chain(connections.outside()).collect();
+        for _ in 0..LASTING {
+            connections.begin_round(next_round());
+            connections.descriptor(7, 0, false).unwrap();
+        }
+        let channels = connections.take(&sampled, false).channels;
+        channels.iter().find(|channel| &*channel.link == "socket:[51]").unwrap().writers.clone()
+    };
+    let ticks: Vec<Vec<u32>> = (0..3).map(|_| tick()).collect();
+    assert_eq!(ticks, [vec![], vec![8], vec![8]]);
+}
+
+#[test]
 fn a_connection_that_is_gone_before_the_table_is_read_leads_where_the_last_one_led() {
     use std::net::{TcpListener, TcpStream};
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -148,6 +148,11 @@ fn of_call(number: i32, [first, second, third, fourth]: [u64; 4], memory: Option
             // An `int`, of which the kernel shows the whole register.
             found.timeout_ms = Some(third as u32 as i32);
         }
+        // `epoll_wait` and `epoll_pwait`; `epoll_pwait2` has a pointer in its place. Rounded up, so that calls stay alike.
+        Some(CallKind::PollLike) if number < 441 && fd_use(Machine::OWN, number) == Some(FdUse::Epolls) => {
+            let limit = fourth as u32 as i32;
+            found.timeout_ms = Some(if limit > 0 { up_to_power_of_two(limit) } else { limit });
+        }
         // `futex_waitv` and `futex_wait` have other arguments.
         Some(CallKind::Futex) if number < 449 => {
             found.operation = u32::try_from(second & 0xffff_ffff).ok();
@@ -156,6 +161,10 @@ fn of_call(number: i32, [first, second, third, fourth]: [u64; 4], memory: Option
         _ => {}
     }
     (found, kind.is_some_and(|kind| kind != CallKind::Write))
+}
+
+fn up_to_power_of_two(number: i32) -> i32 {
+    number.unsigned_abs().checked_next_power_of_two().and_then(|power| i32::try_from(power).ok()).unwrap_or(i32::MAX)
 }
 
 /// What a call waits on: the descriptor that is its first argument, or those of a poll, a select or an epoll set. A wait for

@@ -13,6 +13,9 @@ use crate::sample::{Channel, Descriptor, Observation, ProcessRole};
 /// this name.
 const EVENT: &str = "anon_inode:[eventfd]";
 
+/// Timers of what answers requests are shorter than this, milliseconds; those that close idle connections are longer.
+const SOON_MS: i32 = 1000;
+
 impl Graph<'_> {
     pub(super) fn of_descriptors(
         &self,
@@ -123,12 +126,20 @@ impl Graph<'_> {
             Some(_) => Edge::Network,
             None => Edge::Reads,
         };
-        let mut found: Vec<Vec<Way>> =
-            pids.into_iter().take(CANDIDATES).map(|other| self.of_process_way(other, by, path)).collect();
+        let holding: Vec<u32> = pids.into_iter().take(CANDIDATES).collect();
+        let mut found: Vec<Vec<Way>> = holding.iter().map(|other| self.of_process_way(*other, by, path)).collect();
         if let Some(remote) = remote {
-            // Whoever is there waits in turn for the one that asks, itself or as others of its kind do: nothing to do.
+            // Whoever is there waits in turn for the one that asks, itself or as others of its kind do: nothing to do. Unless it
+            // looks again by itself soon, as a server does whose answers take their time: then it sleeps.
             let asked = |ways: &Vec<Way>| ways.iter().all(|way| way.end == End::Asked);
-            if !found.is_empty() && found.iter().all(asked) {
+            let sleeps = || holding.iter().any(|other| self.looks_again(*other));
+            // Ranks, too, wait for each other; that one of them sleeps does not put it elsewhere.
+            let is_rank = |other: &u32| {
+                let known = self.processes.get(other).filter(|known| known.role == ProcessRole::Trainer);
+                known.is_some() && self.inside_pids.contains(other)
+            };
+            let ranks = !holding.is_empty() && holding.iter().all(is_rank);
+            if !found.is_empty() && (ranks || found.iter().all(asked) && !sleeps()) {
                 return found;
             }
             // A server here that computes or reads is the end; one that sleeps, or is not seen, is an address.
@@ -143,6 +154,14 @@ impl Graph<'_> {
             }
         }
         found
+    }
+
+    /// A thread of a process, which is none of a trainer's, waits at this round for descriptors and for a moment that is near: a
+    /// timer of its own, as asyncio's `sleep` sets one.
+    fn looks_again(&self, pid: u32) -> bool {
+        let soon = |seen: &Observation| seen.timeout_ms.is_some_and(|ms| (1..=SOON_MS).contains(&ms));
+        let polls = |thread: &Thread<'_>| thread.wait == Wait::Poll && thread.now.is_some_and(soon);
+        self.threads_of(pid).any(polls)
     }
 
     /// Of those that hold the other end of a socket without the ones that inherited it: a rank's forked data workers hold its
