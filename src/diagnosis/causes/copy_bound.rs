@@ -7,6 +7,9 @@ thresholds! {
     LINK_FULL = 0.90, "share", "more than the protocol leaves";
     ON_COPIES = 0.40, "share", "the line of the copy is on top of the loop's stacks nearly half of the time";
     SOME_TRAFFIC = 0.10, "share", "copies from pageable memory go piece by piece and leave the link idle in between";
+    MUCH_TRAFFIC = 0.25, "share", "6 GB/s on PCIe 4.0 x16: what pageable copies reach, and more than batches that a busy host prepares between steps need";
+    BY_TRAFFIC = 0.60, "confidence", "without stacks, other work of the host beside many copies looks the same";
+    HOST_INSTEAD = 0.40, "confidence", "the host's work may be something else than the copies";
     MOSTLY_COPIES = 0.80, "share", "nothing else is left to blame";
     BUSY_TOO = 0.85, "of the confidence", "small kernels draw little power too";
 }
@@ -25,6 +28,7 @@ pub(super) const CAUSE: Spec = Spec {
          less than `low_power`",
         "or, with stacks: the loop's thread runs on lines that copy to the device at least `on_copies` of its time, and the link \
          is used at least `some_traffic`: the host copies from pageable memory itself",
+        "without stacks: the loop's thread works at least `on_copies` of its time, and the link is used at least `much_traffic`",
     ],
     judge: |case| {
         let link = |gpu: &Device| gpu.pcie.filter(|used| *used >= PCIE_BUSY);
@@ -42,8 +46,8 @@ pub(super) const CAUSE: Spec = Spec {
     source: "nvmlDeviceGetPcieThroughput samples 20 ms for each query; the link carries generation x width, less 10 \
              to 20 percent for its protocol; cudaMemcpy from pageable memory is staged by the host (CUDA programming guide)",
     confirmed: Confirmed::FakeDeviceOnly,
-    limits: "a short sample now and then: bursts are missed or overstated; copies from pageable memory are found by \
-             stacks only",
+    limits: "a short sample now and then: bursts are missed or overstated; copies from pageable memory are told \
+             from other work of the host by stacks only",
     advice: advice![
         "Copy less: uint8 batches, augment on the device; pin_memory=True and non_blocking=True"
             => "the link is full";
@@ -55,8 +59,15 @@ pub(super) const CAUSE: Spec = Spec {
 
 /// The host itself copies, from memory that is not pinned.
 fn on_the_host(case: &Case<'_>, gpu: &Device) -> Option<Judgement> {
+    let uses = |least: Threshold| gpu.pcie.is_some_and(|used| used >= least);
+    if case.main.shares.host_busy < ON_COPIES {
+        return None;
+    }
+    if case.main.stacks.is_none() {
+        let words = "without stacks, other work of the host beside these copies looks the same";
+        let judgement = Judgement::of(Cause::CopyBound, BY_TRAFFIC).doubt(words);
+        return uses(MUCH_TRAFFIC).then(|| judgement.other(Cause::MainThread, HOST_INSTEAD, words));
+    }
     let copies = case.main.share(Activity::Copy);
-    let runs = case.main.shares.host_busy >= ON_COPIES;
-    let some = gpu.pcie.is_some_and(|used| used >= SOME_TRAFFIC);
-    (copies >= ON_COPIES && runs && some).then(|| case.of(Cause::CopyBound, BY_STACKS.at(copies)))
+    (copies >= ON_COPIES && uses(SOME_TRAFFIC)).then(|| case.of(Cause::CopyBound, BY_STACKS.at(copies)))
 }

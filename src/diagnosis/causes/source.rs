@@ -9,7 +9,8 @@ thresholds! {
     ITSELF = 0.90, "of the confidence", "a main thread that reads may also be waited for by nobody";
     READS_ITSELF = 0.60, "confidence", "workers would read ahead, but only as fast as the source delivers";
     PERHAPS_A_LOCK = 0.60, "of the confidence", "a metrics thread that held the lock of a store was seen, and a queue in native code looks alike";
-    LOCK_OR_QUEUE = 0.75, "of the confidence", "of nine labelled programs that wait for threads of their own, six wait for batches";
+    LOCK_OR_QUEUE = 0.65, "of the confidence", "of ten labelled programs that wait for threads of their own, six wait for batches";
+    LOCK_INSTEAD = 0.60, "of the confidence", "four of these ten wait for no batches";
     DISK_NOT_BUSY = 0.85, "of the confidence", "a disk that is not busy may be slow by its latency alone, or by what is in front of it";
 }
 
@@ -29,7 +30,11 @@ pub(super) fn less_sure_of_makers(case: &Case<'_>, judgement: Judgement) -> Judg
     if makers(case.window).is_none() {
         return judgement;
     }
-    let Some(stacks) = &case.main.stacks else { return judgement.less_sure(LOCK_OR_QUEUE, NO_STACKS) };
+    let Some(stacks) = &case.main.stacks else {
+        let judgement = judgement.less_sure(LOCK_OR_QUEUE, NO_STACKS);
+        let instead = judgement.confidence * LOCK_INSTEAD.value;
+        return judgement.other(Cause::WaitsForThread, instead, "it may wait for a lock or a result of that thread");
+    };
     let takes = stacks.shares.of(|activity| activity.is_input() || activity == Activity::OtherWait);
     let may_be_a_lock = takes < LARGER_HALF.value * case.lost;
     if may_be_a_lock { judgement.less_sure(PERHAPS_A_LOCK, NOT_TAKEN) } else { judgement }

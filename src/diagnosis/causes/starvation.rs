@@ -184,7 +184,8 @@ pub(super) fn queues_rather_than_waits(case: &Case<'_>) -> bool {
 pub(super) fn queues_alone(case: &Case<'_>, cause: Cause) -> Option<Judgement> {
     let explained =
         queueing(case).is_some_and(|queueing| queueing.neighbours || queueing.crowded.is_some() || queueing.full);
-    let alone = matches!(case.loss, Loss::Dry(_) | Loss::NoDevice) && main_queues(case).is_some() && !explained;
+    let queues = Wanted::by_loop(case).reaches(QUEUES_LONG);
+    let alone = matches!(case.loss, Loss::Dry(_) | Loss::NoDevice) && queues && !explained;
     alone.then(|| case.of(cause, ALONE))
 }
 
