@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::rates::Frame;
+use crate::rates::frame::TrainerRates;
 use crate::rates::stacks::Activity;
 use crate::rates::stacks::correction::ENOUGH_SAMPLES;
 use crate::rates::stacks::sums::StackSums;
@@ -33,15 +34,22 @@ struct Seen {
 }
 
 impl Seen {
-    /// Its share in waits for what is neither data nor work.
+    /// Its share in waits for what is neither data nor work. What its thread runs beside a device that is busy all the while is a
+    /// wait that spins, or work that costs nothing.
     fn blocked(&self) -> f64 {
-        self.main.measured.other + self.main.measured.device_sync
+        let shares = &self.main.shares;
+        let busy = self.device.as_ref().map_or(0.0, |device| device.job_busy);
+        shares.other + shares.device_sync + (shares.host_busy + busy - 1.0).max(0.0)
     }
 }
 
 /// The ranks with their time, in the order of their PIDs; empty for a single trainer.
 pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Rank)> {
+    // One that has ended is none any more.
+    let last = frames.last().map_or(&[][..], |last| &last.trainers);
+    let is_there = |trainer: &&TrainerRates| last.iter().any(|there| there.id == trainer.id);
     let seen = frames.iter().flat_map(|frame| &frame.trainers).filter(|trainer| trainer.seconds_seen > 0.0);
+    let seen = seen.filter(is_there);
     let ids: BTreeMap<ProcessId, Option<RankPlace>> = seen.map(|trainer| (trainer.id, trainer.place)).collect();
     if ids.len() < 2 {
         return Vec::new();
@@ -56,7 +64,8 @@ pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Ra
     let rank = |(at, seen): (usize, Seen)| {
         let Seen { id, place, main, collectives, .. } = seen;
         let rank = place.map(|place| place.rank);
-        (id, Rank { pid: id.pid, rank, shares: main.shares, collectives, straggler: late == Some(at) })
+        let most = main.stacks.and_then(|stacks| stacks.hottest.into_iter().next());
+        (id, Rank { pid: id.pid, rank, shares: main.shares, collectives, straggler: late == Some(at), at: most })
     };
     ranks.into_iter().enumerate().map(rank).collect()
 }
@@ -111,7 +120,7 @@ fn collectives(stacks: &StackSums, rank: ProcessId) -> Option<f64> {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::rates::frame::{GpuRates, TrainerRates};
+    use crate::rates::frame::GpuRates;
     use crate::rates::time_split::TimeSplit;
 
     fn frame(others: &[f64]) -> Frame {
@@ -154,6 +163,20 @@ mod tests {
         assert_eq!(of([0; 3], [250.0, 260.0, 300.0]), None);
         assert_eq!(of([0x20; 3], [300.0; 3]), None);
         assert_eq!(of([0x4, 0, 0], [300.0; 3]), None, "a power cap is where a busy device ends up");
+    }
+
+    #[test]
+    fn who_spins_beside_a_busy_device_waits() {
+        let gpu = |(at, busy): (usize, f64)| GpuRates {
+            index: at as u32,
+            attached: true,
+            job_pids: vec![10 + at as u32],
+            utilization_pct: Some(busy),
+            ..GpuRates::default()
+        };
+        let gpus = [100.0, 20.0, 99.0].into_iter().enumerate().map(gpu).collect();
+        let frame = Frame { gpus, ..frame(&[0.0, 0.05, 0.0]) };
+        assert_eq!(straggler(&ranks(&[&frame], &StackSums::default())).unwrap().pid, 11);
     }
 
     #[test]

@@ -144,6 +144,9 @@ pub struct Rank {
     pub collectives: Option<f64>,
     /// The others wait for this one.
     pub straggler: bool,
+    /// Where its code stands most of the time, where stacks told.
+    #[serde(default)]
+    pub at: Option<Hottest>,
 }
 
 impl Rank {

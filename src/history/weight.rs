@@ -49,7 +49,7 @@ pub(super) fn of_verdict(verdict: &Verdict) -> usize {
     let texts = [&verdict.trainmon, &verdict.command, &verdict.started, &verdict.summary];
     size_of_val(verdict)
         + texts.iter().map(|text| text.len()).sum::<usize>()
-        + lists(&verdict.ranks, |_| 0)
+        + lists(&verdict.ranks, |r| r.at.as_ref().map_or(0, |at| at.function.len() + at.file.len()))
         + lists(&verdict.workers, |w| w.hottest.as_ref().map_or(0, |h| h.function.len() + h.file.len()))
         + lists(&verdict.evidence, |e| e.signal.len() + e.unit.len() + e.text.len())
         + lists(&verdict.advice, |a| a.title.len() + a.why.len())

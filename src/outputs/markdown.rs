@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::chain::{ROWS, rows};
 use super::text::{headline, phase_words};
 use crate::diagnosis::Verdict;
-use crate::diagnosis::verdict::{Advice, ChainNode, Evidence, Finding, NotSeen, Steps};
+use crate::diagnosis::verdict::{Advice, ChainNode, Evidence, Finding, NotSeen, Rank, Steps};
 use crate::text::format::{precise, precise_in_unit, whole_percent as percent};
 use crate::text::{fit, sanitise};
 
@@ -26,6 +26,7 @@ pub fn markdown(verdict: &Verdict) -> String {
     advice(&mut out, verdict);
     evidence(&mut out, &verdict.evidence);
     shares(&mut out, verdict);
+    ranks(&mut out, &verdict.ranks);
     chain(&mut out, &verdict.chain);
     steps(&mut out, &verdict.steps);
     findings(&mut out, &verdict.other_findings);
@@ -114,6 +115,21 @@ fn shares(out: &mut String, verdict: &Verdict) {
     }
     if let Some(idle) = verdict.gpu_idle.filter(|idle| idle.total.is_finite()) {
         line(out, &format!("\nThe device is idle for {} % of the time.", percent(idle.total)));
+    }
+}
+
+fn ranks(out: &mut String, ranks: &[Rank]) {
+    let lines = super::ranks::lines(ranks);
+    if lines.is_empty() {
+        return;
+    }
+    title(out, "Ranks");
+    line(out, "| Rank | Where its time goes |\n| :--- | :--- |");
+    for rank in &lines {
+        line(out, &format!("| {} | {} |", inline(&rank.name), inline(&rank.text)));
+    }
+    if ranks.len() > lines.len() {
+        line(out, &format!("\nand {} more", ranks.len() - lines.len()));
     }
 }
 

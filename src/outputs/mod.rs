@@ -7,6 +7,7 @@ pub mod explanation;
 pub mod json;
 pub mod log;
 pub mod markdown;
+pub mod ranks;
 pub mod recording;
 #[cfg(test)]
 mod testing;

@@ -8,9 +8,10 @@ use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
 use super::chain::{self, ROWS};
+use super::ranks;
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{
-    ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, NotSeen, Phase, Stages, Steps, WorkerVerdict,
+    ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, NotSeen, Phase, Rank, Stages, Steps, WorkerVerdict,
 };
 use crate::text::format::{precise, precise_in_unit, whole_percent as percent};
 use crate::text::{sanitise, wrap_hanging};
@@ -41,6 +42,7 @@ pub fn write(out: &mut impl Write, verdict: &Verdict, style: Style) -> io::Resul
     let mut page = Page { lines: Vec::new(), style };
     page.head(verdict);
     page.time(verdict);
+    page.ranks(&verdict.ranks);
     page.chain(&verdict.chain);
     page.main_thread(verdict);
     page.workers(&verdict.workers);
@@ -211,6 +213,17 @@ impl Page {
         if !facts.is_empty() {
             self.blank();
             self.text("Steps: ", &facts.join(", "));
+        }
+    }
+
+    /// Where each rank stands.
+    fn ranks(&mut self, ranks: &[Rank]) {
+        let lines = ranks::lines(ranks);
+        self.section("Ranks: where the time of each goes", &lines, |page, line| {
+            page.text(&format!("  {}: ", line.name), &line.text);
+        });
+        if ranks.len() > lines.len() {
+            self.text("  ", &format!("and {} more", ranks.len() - lines.len()));
         }
     }
 

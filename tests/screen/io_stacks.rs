@@ -175,6 +175,7 @@ fn judged() -> Verdict {
             shares: TimeSplit { input_wait: 0.5, device_sync: 0.1, host_busy: 0.4, ..TimeSplit::default() },
             collectives: Some(0.1 * f64::from(n)),
             straggler: n == 0,
+            at: None,
         })
         .collect();
     verdict

@@ -4,7 +4,7 @@ use super::*;
 
 thresholds! {
     MOSTLY_HOST = 0.80, "share", "nearly all of the loop is the host's work";
-    LOADING_ALIKE = 0.80, "of the confidence", "without stacks, loading in the main thread looks the same";
+    LOADING_ALIKE = 0.65, "of the confidence", "without stacks, loading in the main thread looks the same: of eight programs of other people without workers three did";
     LOADING_INSTEAD = 0.40, "confidence", "most jobs have workers";
     AHEAD_OF_MODEL = 0.20, "share", "so much more of the loop in other code than in the model: 100 stacks may be wrong by 17 points (two standard errors)";
     ON_ONE_CPU = 0.60, "confidence", "a model of a few operations has hardly any frames of its own";

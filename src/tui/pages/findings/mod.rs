@@ -121,11 +121,13 @@ fn ranks(text: &mut Text, verdict: &Verdict) {
     text.heading("Ranks: where their main threads' time goes");
     text.table_heading(&table::headings(&columns));
     for (place, rank) in verdict.ranks.iter().take(MOST).enumerate() {
-        let Rank { pid, shares, collectives, straggler, .. } = rank;
+        let Rank { pid, shares, collectives, straggler, at, .. } = rank;
         let shares = shares.values().map(Some).into_iter().chain([*collectives]).map(format::share);
         let line = table::row(&columns, [rank.number(place).to_string(), pid.to_string()].into_iter().chain(shares));
         let late = if *straggler { "  late" } else { "" };
-        text.spans([(line, Style::new()), (late.to_owned(), text.theme.advice())]);
+        let at = at.as_ref().map(|at| format!("  {}", sanitise(&at.to_string()))).unwrap_or_default();
+        let (advice, dim) = (text.theme.advice(), text.theme.dim());
+        text.spans([(line, Style::new()), (late.to_owned(), advice), (at, dim)]);
     }
     if let Some((place, rank)) = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler) {
         let number = rank.number(place);
