@@ -110,8 +110,10 @@ fn stands_in_collective(window: &Features, main: &LoopThread, known: Known) -> O
     let several = window.trainers > 1 || window.communicates || !window.ranks_gone.is_empty();
     let stepping = window.steps.per_s.is_some_and(|rate| rate > 0.0);
     let in_kernel = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= ALWAYS_BUSY && gpu.low_power());
+    // A device that draws much computes, be it for a validation that no step is counted in.
+    let computes = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= LOST_WAIT && !gpu.low_power());
     let waits = main.shares.device_sync + main.shares.other >= ALL_ALONG;
-    if !several || stepping || !(waits || in_kernel) {
+    if !several || stepping || computes || !(waits || in_kernel) {
         return None;
     }
     if !window.ranks_gone.is_empty() {

@@ -156,8 +156,8 @@ impl Graph<'_> {
         found
     }
 
-    /// A thread of a process, which is none of a trainer's, waits at this round for descriptors and for a moment that is near: a
-    /// timer of its own, as asyncio's `sleep` sets one.
+    /// A thread of a process waits at this round for descriptors, and for a moment that is near: a timer of its own, as asyncio's
+    /// `sleep` sets one.
     fn looks_again(&self, pid: u32) -> bool {
         let soon = |seen: &Observation| seen.timeout_ms.is_some_and(|ms| (1..=SOON_MS).contains(&ms));
         let polls = |thread: &Thread<'_>| thread.wait == Wait::Poll && thread.now.is_some_and(soon);
