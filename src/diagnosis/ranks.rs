@@ -141,18 +141,25 @@ mod tests {
         assert_eq!(ranks.iter().filter(|(_, rank)| rank.straggler).count(), 1);
     }
 
+    /// The device of the rank at this place.
+    fn device(at: usize, busy_pct: f64) -> GpuRates {
+        GpuRates {
+            index: at as u32,
+            attached: true,
+            job_pids: vec![10 + at as u32],
+            utilization_pct: Some(busy_pct),
+            ..GpuRates::default()
+        }
+    }
+
     #[test]
     fn the_one_whose_device_holds_up_the_others() {
         let of = |reasons: [u64; 3], power: [f64; 3]| {
             let gpu = |at: usize| GpuRates {
-                index: at as u32,
-                attached: true,
-                job_pids: vec![10 + at as u32],
-                utilization_pct: Some(97.0),
                 power_w: Some(power[at]),
                 power_limit_w: Some(700.0),
                 clock_event_reasons: Some(reasons[at]),
-                ..GpuRates::default()
+                ..device(at, 97.0)
             };
             let frame = Frame { gpus: (0..3).map(gpu).collect(), ..frame(&[0.9, 0.92, 0.95]) };
             straggler(&ranks(&[&frame], &StackSums::default())).map(|id| id.pid)
@@ -167,14 +174,7 @@ mod tests {
 
     #[test]
     fn who_spins_beside_a_busy_device_waits() {
-        let gpu = |(at, busy): (usize, f64)| GpuRates {
-            index: at as u32,
-            attached: true,
-            job_pids: vec![10 + at as u32],
-            utilization_pct: Some(busy),
-            ..GpuRates::default()
-        };
-        let gpus = [100.0, 20.0, 99.0].into_iter().enumerate().map(gpu).collect();
+        let gpus = [100.0, 20.0, 99.0].into_iter().enumerate().map(|(at, busy)| device(at, busy)).collect();
         let frame = Frame { gpus, ..frame(&[0.0, 0.05, 0.0]) };
         assert_eq!(straggler(&ranks(&[&frame], &StackSums::default())).unwrap().pid, 11);
     }

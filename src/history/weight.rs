@@ -5,7 +5,7 @@
 use std::mem::size_of_val;
 use std::sync::Arc;
 
-use crate::diagnosis::verdict::Verdict;
+use crate::diagnosis::verdict::{Hottest, Verdict};
 use crate::rates::Frame;
 use crate::rates::frame::{GpuRates, MountRates, ProcessRates, TrainerRates};
 use crate::rates::stacks::ProcessStacks;
@@ -46,11 +46,12 @@ pub(super) fn of_frame(frame: &Frame) -> usize {
 
 /// Memory of a verdict, bytes.
 pub(super) fn of_verdict(verdict: &Verdict) -> usize {
+    let place = |place: Option<&Hottest>| place.map_or(0, |at| at.function.len() + at.file.len());
     let texts = [&verdict.trainmon, &verdict.command, &verdict.started, &verdict.summary];
     size_of_val(verdict)
         + texts.iter().map(|text| text.len()).sum::<usize>()
-        + lists(&verdict.ranks, |r| r.at.as_ref().map_or(0, |at| at.function.len() + at.file.len()))
-        + lists(&verdict.workers, |w| w.hottest.as_ref().map_or(0, |h| h.function.len() + h.file.len()))
+        + lists(&verdict.ranks, |r| place(r.at.as_ref()))
+        + lists(&verdict.workers, |w| place(w.hottest.as_ref()))
         + lists(&verdict.evidence, |e| e.signal.len() + e.unit.len() + e.text.len())
         + lists(&verdict.advice, |a| a.title.len() + a.why.len())
         + lists(&verdict.chain, |node| {

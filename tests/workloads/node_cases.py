@@ -16,12 +16,11 @@ import tempfile
 import time
 from typing import Any
 
-import culprits
 import rank_cases
 import simulated_gpu
 from common import Job, burn
 from loader_cases import Computed
-from rank_cases import COLLECTIVE, COMPUTING, LATE, slow
+from rank_cases import LATE, slow
 from simulated_gpu import SimulatedGpu
 
 RANKS = 8
@@ -29,7 +28,8 @@ RANKS = 8
 HOT = {"clock_event_reasons": 0x20, "sm_clock_mhz": 700, "temperature_c": 91}
 
 #: Eight ranks that looked each millisecond would need half of a core.
-exchange = functools.partial(rank_cases.on_device, look=0.005)
+LOOK = 0.005
+exchange = functools.partial(rank_cases.on_device, look=LOOK)
 
 
 def late() -> int:
@@ -56,15 +56,8 @@ def hot_rank(job: Job) -> None:
 
 def network_rank(job: Job) -> None:
     """The exchange takes as long as a slow wire does, in all ranks alike."""
-
-    def over_a_slow_wire(gpu: SimulatedGpu, gradients: Any) -> None:
-        exchange(gpu, gradients)
-        gpu.set(**COLLECTIVE)
-        gpu.launch(0.08)
-        gpu.synchronize()
-        gpu.set(**COMPUTING)
-
-    rank_cases.train(job, Computed(0.0005), 0.015, over_a_slow_wire, None)
+    slow_wire = functools.partial(rank_cases.over_a_wire, seconds=0.08, look=LOOK)
+    rank_cases.train(job, Computed(0.0005), 0.015, slow_wire, None)
 
 
 def mortal_rank(job: Job) -> None:

@@ -72,6 +72,15 @@ def on_device(gpu: SimulatedGpu, gradients: Any, look: float = 0.001) -> None:
     gpu.set(**COMPUTING)
 
 
+def over_a_wire(gpu: SimulatedGpu, gradients: Any, seconds: float, look: float = 0.001) -> None:
+    """The same, and the exchange itself takes so long once all are there."""
+    on_device(gpu, gradients, look)
+    gpu.set(**COLLECTIVE)
+    gpu.launch(seconds)
+    gpu.synchronize()
+    gpu.set(**COMPUTING)
+
+
 def train(
     job: Job, dataset: Any, seconds: float, exchange: Callable[[SimulatedGpu, Any], None], extra: Callable[[], None] | None
 ) -> None:
@@ -133,14 +142,7 @@ def communication_rank(job: Job) -> None:
     """No rank is late: the exchange itself takes 50 ms of the device, after 10 ms of computing."""
     from loader_cases import Computed
 
-    def exchange(gpu: SimulatedGpu, gradients: Any) -> None:
-        on_device(gpu, gradients)
-        gpu.set(**COLLECTIVE)
-        gpu.launch(0.05)
-        gpu.synchronize()
-        gpu.set(**COMPUTING)
-
-    train(job, Computed(0.0005), 0.01, exchange, None)
+    train(job, Computed(0.0005), 0.01, partial(over_a_wire, seconds=0.05), None)
 
 
 def ddp_rank(job: Job) -> None:

@@ -180,7 +180,7 @@ pub(super) fn queues_rather_than_waits(case: &Case<'_>) -> bool {
     wanted.queued >= wanted.elsewhere
 }
 
-/// A main thread that queues although nobody is known to hold the CPUs.
+/// A main thread that queues for long although nobody is known to hold the CPUs. Less of it is the smaller part beside its work.
 pub(super) fn queues_alone(case: &Case<'_>, cause: Cause) -> Option<Judgement> {
     let explained =
         queueing(case).is_some_and(|queueing| queueing.neighbours || queueing.crowded.is_some() || queueing.full);
