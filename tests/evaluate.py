@@ -7,6 +7,7 @@
     python tests/evaluate.py --standing 10         … and does so once a verdict has stood for a minute: two minutes each
     python tests/evaluate.py --what-if             run what the first advice says, and compare with what it predicts
     python tests/evaluate.py --spin                every wait for the device spins, as CUDA's do
+    python tests/evaluate.py --container all  some in each kind of container, trainmon in it, beside it or outside of it
     python tests/evaluate.py --no-ptrace           as an ordinary user under Yama sees it
     python tests/evaluate.py --slowdown            steps per second of the target, watched and alone
     python tests/evaluate.py --cost                trainmon's own CPU, memory and first frame
@@ -28,7 +29,7 @@ import sys
 TESTS = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
-from evaluation import cost, scoring, screen, slowdown, verdicts, whatif  # noqa: E402
+from evaluation import containers, cost, scoring, screen, slowdown, verdicts, whatif  # noqa: E402
 from evaluation.monitor import Monitor, add_arguments  # noqa: E402
 from labels import LABELS, Label, by_name  # noqa: E402
 from launch import Unavailable, simulated_cuda  # noqa: E402
@@ -54,6 +55,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--spin", action="store_true", help="waits for the simulated device spin in native code")
     parser.add_argument("--no-stacks", action="store_true", help="passed on to trainmon")
     parser.add_argument("--no-ptrace", action="store_true", help="passed on to trainmon")
+    parser.add_argument("--container", metavar="KIND", help="in containers of these kinds, `all`; `list` names them")
     parser.add_argument("--min-class", type=float, help="exit with 1 when the class accuracy is lower (0 to 1)")
     parser.add_argument("--json", metavar="FILE", help="write every run here as well")
     parser.add_argument("--keep", metavar="DIR", help="keep the recordings there that are fit for tests/recordings")
@@ -82,14 +84,12 @@ def chosen(args: argparse.Namespace) -> list[Label]:
     return [label for label in LABELS if label.held_out in wanted and (label.quick or not args.quick)]
 
 
-def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
-    labels = chosen(args)
-    runs, duration = (1, QUICK_DURATION_S) if args.quick else (args.runs, args.duration)
-    about = {label.name: label.about for label in labels}
+def run_all(
+    labels: list[Label], runs: int, duration: float, monitor: Monitor, args: argparse.Namespace
+) -> tuple[list[scoring.Result], dict[str, str], bool]:
+    """Results, what was skipped and why, and whether it was interrupted."""
     results: list[scoring.Result] = []
     skipped: dict[str, str] = {}
-    interrupted = False
-    print(scoring.ROW_HEAD)
     try:
         for label in labels:
             for number in range(1, runs + 1):
@@ -102,8 +102,17 @@ def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
                 results.append(result)
                 print(scoring.row(result), flush=True)
     except KeyboardInterrupt:
-        interrupted = True
         print("interrupted: the tables cover the runs so far")
+        return results, skipped, True
+    return results, skipped, False
+
+
+def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
+    labels = chosen(args)
+    runs, duration = (1, QUICK_DURATION_S) if args.quick else (args.runs, args.duration)
+    about = {label.name: label.about for label in labels}
+    print(scoring.ROW_HEAD)
+    results, skipped, interrupted = run_all(labels, runs, duration, monitor, args)
     if not results:
         print("no workload was run")
         return 130 if interrupted else 1
@@ -125,6 +134,32 @@ def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
         print(f"class accuracy {accuracy:.1%} is below {args.min_class:.1%}")
         return 1
     return 0
+
+
+def in_containers(monitor: Monitor, args: argparse.Namespace) -> int:
+    """The workloads in one kind of container after the other, and a table of the kinds."""
+    names = [kind.name for kind in containers.KINDS] if args.container == "all" else args.container.split(",")
+    kinds = [containers.by_name(name) for name in names]
+    labels = chosen(args) if args.only else [by_name(name) for name in containers.WORKLOADS]
+    rows, everything = [], []
+    for kind in kinds:
+        print(f"\n{kind.name}: {kind.what}\n{scoring.ROW_HEAD}", flush=True)
+        try:
+            containers.check(kind)
+        except Unavailable as error:
+            print(f"skipped: {error}")
+            continue
+        enclosed = containers.EnclosedMonitor(monitor.program, monitor.nvml_lib, monitor.options, kind=kind)
+        results, _skipped, interrupted = run_all(labels, args.runs, args.duration, enclosed, args)
+        everything += [{"container": kind.name, **vars(result)} for result in results]
+        rows.append(containers.row(kind, results))
+        if interrupted:
+            break
+    print("\n" + containers.table(rows))
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump({"runs": everything}, file, indent=1)
+    return 0 if rows and all(row.all_right for row in rows) else 1
 
 
 def what_if(monitor: Monitor, args: argparse.Namespace) -> int:
@@ -156,6 +191,9 @@ def main() -> int:
         monitor = Monitor.given(args, passed_on)
     except RuntimeError as error:
         return failed(str(error))
+    if args.container == "list":
+        print(*(f"{kind.name:18}{kind.what}" for kind in containers.KINDS), sep="\n")
+        return 0
     if args.spin:
         os.environ["TRAINMON_SIMULATED_SYNC"] = "spin"
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -174,6 +212,8 @@ def main() -> int:
         if args.screen:
             print(screen.measure(monitor, max(args.duration, 30.0), args.data))
             return 0
+        if args.container:
+            return in_containers(monitor, args)
         return what_if(monitor, args) if args.what_if else evaluate(monitor, args)
     except KeyboardInterrupt:
         return 130

@@ -1,7 +1,7 @@
 //! The configuration file: how it is read. What is refused is refused with line and column, in one line.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -19,7 +19,12 @@ use crate::tui::keys::{Chord, Keymap};
 pub(super) fn read(path: &Path, wanted: bool) -> Result<Settings, Failure> {
     let text = match small_file::read(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound && !wanted => return Ok(Settings::default()),
+        Err(error) if is_out_of_reach(&error) && !wanted => {
+            if error.kind() != ErrorKind::NotFound {
+                tracing::warn!("the configuration {} is ignored: {error}", path.display());
+            }
+            return Ok(Settings::default());
+        }
         Err(error) => return Err(small_file::cannot_read(path, error)),
     };
     let refuse = |why| Failure::usage(format!("configuration {}: {why}", path.display()));
@@ -27,6 +32,11 @@ pub(super) fn read(path: &Path, wanted: bool) -> Result<Settings, Failure> {
     settings.layout.theme =
         settings.layout.theme.map(|theme| themes::beside(theme, path.parent().unwrap_or(Path::new(""))));
     Ok(settings)
+}
+
+/// There is no such file for this user: none, or in another user's home, which is what HOME names after `sudo -u` and in containers.
+fn is_out_of_reach(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied)
 }
 
 /// Parses the text of a configuration file over the defaults.
@@ -73,4 +83,20 @@ fn keymap(Keys { keys }: &Keys) -> Result<Keymap, (usize, String)> {
         let at = key.or(entry.map(|(id, _)| id.span().start));
         (at.unwrap_or(0), error.to_string())
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_file_out_of_reach_is_none_and_one_that_is_asked_for_is_refused() {
+        // HOME=/dev/null is what users of services have.
+        let path = Path::new("/dev/null/.config/trainmon/config.toml");
+        assert!(read(path, false).is_ok());
+        assert!(read(path, true).unwrap_err().to_string().contains("Not a directory"));
+        let denied = io::Error::from(ErrorKind::PermissionDenied);
+        assert!(is_out_of_reach(&denied) && !is_out_of_reach(&io::Error::other("longer than 1 MiB")));
+    }
 }

@@ -7,7 +7,8 @@ import os
 import subprocess
 from dataclasses import dataclass
 
-from launch import die_with_parent
+from labels import Label
+from launch import Launched, die_with_parent
 
 #: Where a release build with its examples lies.
 RELEASE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "target/release")
@@ -25,6 +26,8 @@ class Monitor:
     nvml_lib: str | None
     #: Options passed on to each call.
     options: tuple[str, ...] = ()
+    #: The command before the command, where it has to be brought to its place first.
+    prefix: tuple[str, ...] = ()
 
     @classmethod
     def given(cls, args: argparse.Namespace, options: tuple[str, ...] = ()) -> Monitor:
@@ -37,7 +40,15 @@ class Monitor:
 
     def command(self, *arguments: str) -> list[str]:
         library = ["--nvml-lib", self.nvml_lib] if self.nvml_lib else []
-        return [self.program, *arguments, *library, *self.options]
+        return [*self.prefix, self.program, *arguments, *library, *self.options]
+
+    def launch(self, label: Label, seconds: float, data: str | None) -> Launched:
+        """A workload where this monitor can watch it."""
+        return Launched(label, seconds, data)
+
+    def beside(self, job: Launched) -> tuple[Monitor, int]:
+        """The monitor to watch this job with, and the trainer's PID as it knows it."""
+        return self, job.pid
 
     def environment(self, device: str) -> dict[str, str]:
         return {**os.environ, "TRAINMON_SIMULATED_DEVICE": device, "LC_ALL": "C.UTF-8"}

@@ -11,7 +11,7 @@ import signal
 import time
 
 from labels import Label
-from launch import Launched, WorkloadFailed
+from launch import WorkloadFailed
 
 from . import keeping, recordings
 from .monitor import Monitor, MonitorFailed
@@ -35,7 +35,7 @@ def one_run(
     """
     result = Result(label.name, number, label.klass, label.cause, held_out=label.held_out)
     watched = label.duration or duration
-    with Launched(label, watched + SPARE_S, data) as job:
+    with monitor.launch(label, watched + SPARE_S, data) as job:
         try:
             job.wait_until_watchable()
             if label.start != "started":
@@ -43,11 +43,12 @@ def one_run(
             if label.stop:
                 os.killpg(job.pid, signal.SIGSTOP)
             path = os.path.join(job.folder, "run.tmz")
-            arguments = ("record", "--pid", str(job.pid), "--duration", f"{watched:g}s", "-o", path)
+            watcher, pid = monitor.beside(job)
+            arguments = ("record", "--pid", str(pid), "--duration", f"{watched:g}s", "-o", path)
             if kept:
                 arguments += ("--anonymise",)
             began, before = time.monotonic(), job.cpu_used()
-            monitor.run(job.device, *arguments, timeout=watched + PATIENCE_S)
+            watcher.run(job.device, *arguments, timeout=watched + PATIENCE_S)
             end, after = time.monotonic(), job.cpu_used()
             used = {pid: now - before[pid] for pid, now in after.items() if pid in before}
             result.cores_of_others = (2 * used[0] - sum(used.values())) / (end - began)

@@ -84,7 +84,7 @@ class Launched:
         for need in self.label.needs:
             self._groups.extend(self._meet(need))
         for role in self.label.companions:
-            companion = self._spawn(self.companion(role), [], subprocess.PIPE)
+            companion = self._spawn([sys.executable, *self.companion(role)], [], subprocess.PIPE)
             self._companions.append(companion)
             assert companion.stdout is not None
             ready = companion.stdout.readline().decode()
@@ -98,23 +98,25 @@ class Launched:
             # The libraries come from the page cache then: what is imported later is cheap under the limit too.
             subprocess.run([sys.executable, "-c", "import PIL.Image, numpy, torch"], check=True, cwd=HERE)
         command += ["--truth", self._truth_path, "--device", self.device, "--data", self.data, *given]
+        argv, env = self.job_command(command), self.job_environment()
         with open(self._output_path, "wb") as output:
             if "slow-output" in self.label.needs:
-                self.process = self._spawn_into_pipe(command, output)
+                self.process = self._spawn_into_pipe(argv, env, output)
             else:
-                self.process = self._spawn(command, self._groups, output)
+                self.process = self._spawn(argv, self._groups, output, env=env)
 
     def companion(self, role: str) -> list[str]:
         """The arguments of Python that start one of the processes beside the job; it prints one line when it is ready."""
         return [os.path.join(HERE, "companions.py"), role, self.folder]
 
-    def _spawn_into_pipe(self, command: list[str], output) -> subprocess.Popen[bytes]:
+    def _spawn_into_pipe(self, argv: list[str], env: dict[str, str], output) -> subprocess.Popen[bytes]:
         """Starts the job with its output in a pipe, as in `train | collector`: the reader is slow, and no child of it."""
         reads, writes = os.pipe()
         try:
-            collector = self._spawn([os.path.join(HERE, "companions.py"), "log-collector"], [], output, stdin=reads)
+            companion = [sys.executable, os.path.join(HERE, "companions.py"), "log-collector"]
+            collector = self._spawn(companion, [], output, stdin=reads)
             self._companions.append(collector)
-            return self._spawn([*command, "--given", f"log-collector.pid={collector.pid}"], self._groups, writes)
+            return self._spawn([*argv, "--given", f"log-collector.pid={collector.pid}"], self._groups, writes, env=env)
         finally:
             os.close(reads)
             os.close(writes)
@@ -148,7 +150,16 @@ class Launched:
             return []
         raise ValueError(f"{self.label.name} needs {need!r}, which launch.py does not know")
 
-    def _spawn(self, command: list[str], groups: list[limits.Group], output, stdin=subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    def job_command(self, command: list[str]) -> list[str]:
+        """The whole command that starts the job, of Python's arguments."""
+        return [sys.executable, *command]
+
+    def job_environment(self) -> dict[str, str]:
+        return {**os.environ, "TRAINMON_SIMULATED_CUDA": simulated_cuda() or "", **self.label.env}
+
+    def _spawn(
+        self, argv: list[str], groups: list[limits.Group], output, stdin=subprocess.DEVNULL, env: dict[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
         parent = os.getpid()
 
         def prepare() -> None:
@@ -157,13 +168,13 @@ class Launched:
                 group.join()
 
         return subprocess.Popen(
-            [sys.executable, *command],
+            argv,
             stdin=stdin,
             stdout=output,
             stderr=subprocess.DEVNULL if output == subprocess.PIPE else subprocess.STDOUT,
             start_new_session=True,
             preexec_fn=prepare,
-            env={**os.environ, "TRAINMON_SIMULATED_CUDA": simulated_cuda() or "", **self.label.env},
+            env=env or Launched.job_environment(self),
             cwd=HERE,
         )
 

@@ -134,6 +134,9 @@ class SimulatedGpu:
         self.sync = sync
         self._waited_s = 0.0
         self._file = open(path, "r+b")
+        # Where there are files that stand for a driver's, one is held open as CUDA does.
+        node = f"/dev/nvidia{index}" if os.environ.get("TRAINMON_SIMULATED_NODES") else os.devnull
+        self._node = open(node if os.path.exists(node) else os.devnull, "rb")
         self._map = mmap.mmap(self._file.fileno(), FILE_BYTES)
         record_at = RECORD_BYTES * (1 + index)
         record = memoryview(self._map)[record_at : record_at + RECORD_BYTES]

@@ -111,10 +111,11 @@ fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> 
     if lost < LOST_WAIT || part == Part::Remote && loads {
         return None;
     }
+    // What the stacks call a wait for batches, or for the device, is no work of the loop's.
+    let work = window.split(main).host_busy.max(main.shares.checkpoint);
     let next = parts.into_iter().filter(|(other, _)| *other != part).map(|(other, lost)| match other {
         Part::Own if part == Part::InterpreterLock => lost * BESIDE_OWN.value,
-        // What the stacks call a wait for batches is no work of the loop's.
-        Part::Own => lost.min(main.shares.host_busy.max(main.shares.checkpoint)),
+        Part::Own => lost.min(work),
         _ => lost,
     });
     let next = next.fold(0.0, f64::max);

@@ -1,5 +1,6 @@
 //! The data comes from elsewhere, and is waited for.
 
+use super::case::Loss;
 use super::*;
 
 thresholds! {
@@ -25,6 +26,7 @@ pub(super) const CAUSE: Spec = Spec {
         SOURCE_IS_SLOW,
         "the open data files lie on nfs, cifs, lustre, ceph or fuse, or at least `larger_half` of the wait is for a \
          socket",
+        "or the loop, which loads the batches itself, waits for an answer over a connection longer than it works for them",
         "less sure: the workers wait for something that is neither a disk nor a socket; still less where they sleep for at \
          least `larger_half` of it",
     ],
@@ -51,6 +53,10 @@ pub(super) const CAUSE: Spec = Spec {
         if source::makers(case.window).is_some_and(|threads| threads.net > threads.disk) {
             return of(1.0);
         }
+        // The loop's own thread, which loads them itself.
+        if matches!(case.loss, Loss::InProcess) && loads_from_elsewhere(case.window) {
+            return of(1.0);
+        }
         of(BY_FUSE.value).filter(|_| io.fuse)
     },
     signals: &[WORKER_WAIT, MOUNTS, "/proc/PID/mountstats of NFS mounts", MAIN_WAIT],
@@ -66,11 +72,29 @@ pub(super) const CAUSE: Spec = Spec {
         if sleep_most(window) {
             return Some(Instead { place: Place::Workers, meaning: ASLEEP, advice: OF_SLEEPERS });
         }
-        let meaning = "threads of its own process wait for data that comes from elsewhere";
-        source::makers(window).map(|_| Instead { place: Place::Nowhere, meaning, advice: ADVICE })
+        if source::makers(window).is_some() {
+            let meaning = "threads of its own process wait for data that comes from elsewhere";
+            return Some(Instead { place: Place::Nowhere, meaning, advice: ADVICE });
+        }
+        let meaning = "the loop's own thread fetches the batches, and waits for data that comes from elsewhere";
+        let itself = window.workers.is_none() && loads_from_elsewhere(window);
+        itself.then_some(Instead { place: Place::Loop, meaning, advice: OF_THE_LOOP })
     },
     ..Spec::of(Class::Io)
 };
+
+const OF_THE_LOOP: &[(&str, &str)] = advice![
+    "Fetch ahead of the loop: in the workers of a DataLoader (num_workers), or in threads"
+        => "the loop waits for each answer, and nothing is asked for meanwhile";
+    "Copy or cache the data set on a local disk" => "each sample waits for a round trip";
+    "Pack samples into shards of 100 MB and more, and stream them" => "one request then brings many samples";
+];
+
+/// What the loop waits for while it loads is an answer over a connection, rather than a disk.
+fn loads_from_elsewhere(window: &Features) -> bool {
+    let main = window.main.as_ref().filter(|_| source::makers(window).is_none());
+    main.is_some_and(|main| source::from_elsewhere(window) > main.disk().max(HARDLY.value))
+}
 
 const OF_SLEEPERS: &[(&str, &str)] = advice![
     "Raise num_workers or read ahead asynchronously" => "more of them then sleep at the same time";

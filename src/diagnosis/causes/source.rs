@@ -11,6 +11,8 @@ thresholds! {
     PERHAPS_A_LOCK = 0.60, "of the confidence", "a metrics thread that held the lock of a store was seen, and a queue in native code looks alike";
     LOCK_OR_QUEUE = 0.65, "of the confidence", "of ten labelled programs that wait for threads of their own, six wait for batches";
     LOCK_INSTEAD = 0.60, "of the confidence", "four of these ten wait for no batches";
+    SHORT_WAITS = 0.30, "of the time of the threads that make batches", "two threads that were off their CPU for 0.53 of the time, in page faults of 52 µs, were seen waiting for the disk in 0.36 of it";
+    SEEN_RUNNING = 0.75, "of the confidence", "they may compute beside somebody else's reads";
     DISK_NOT_BUSY = 0.85, "of the confidence", "a disk that is not busy may be slow by its latency alone, or by what is in front of it";
 }
 
@@ -42,6 +44,12 @@ pub(super) fn less_sure_of_makers(case: &Case<'_>, judgement: Judgement) -> Judg
 
 const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to: MOSTLY_IO };
 
+/// Share of the time that the loop, or a program whose output it reads, waits for an answer from elsewhere: where the loop
+/// loads itself, that is what it loads.
+pub(super) fn from_elsewhere(window: &Features) -> f64 {
+    followed_chain(window).map_or(0.0, |chain| chain.share(Part::Remote))
+}
+
 /// How sure it is that the source is waited for, by the workers, by threads that make batches, or by a main thread that loads
 /// itself.
 fn waited_for(case: &Case<'_>) -> Option<f64> {
@@ -53,14 +61,20 @@ fn waited_for(case: &Case<'_>) -> Option<f64> {
         }
         Loss::InProcess if let Some(threads) = makers(case.window) => {
             let part = threads.at_source();
-            (part >= WORKERS_IO).then(|| case.sure * FACTOR.at(part))
+            if part >= WORKERS_IO {
+                return Some(case.sure * FACTOR.at(part));
+            }
+            // A wait for a fast disk ends while it is looked at, and the thread is seen running.
+            let busy = case.window.io.disk_busy_pct.is_some_and(|busy| busy >= DISK_BUSY);
+            let short = busy && threads.disk >= SHORT_WAITS.value * threads.total();
+            short.then_some(case.sure * SEEN_RUNNING.value)
         }
         Loss::InProcess => {
             let main = case.main;
+            let waits = main.disk() + from_elsewhere(case.window);
             // What the loading itself takes: with stacks their share of it, else all that the main thread runs.
-            let loading =
-                main.stacks.as_ref().map_or(main.running, |stacks| (stacks.loading() - main.disk()).max(0.0));
-            (main.disk() > loading).then_some(case.sure * ITSELF.value)
+            let loading = main.stacks.as_ref().map_or(main.running, |stacks| (stacks.loading() - waits).max(0.0));
+            (waits > loading).then_some(case.sure * ITSELF.value)
         }
         _ => None,
     }

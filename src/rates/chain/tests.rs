@@ -442,6 +442,22 @@ fn waits_end_where_somebody_works() {
 }
 
 #[test]
+fn threads_that_do_the_same_are_waited_for_alike() {
+    let pool = |tid, cpu, seen: &[Observation]| {
+        let scene = Scene::default().main(TRAINER, &[futex(None)]).thread(TRAINER, 20, 0.3, 200, &[running()]);
+        scene.thread(TRAINER, tid, cpu, 200, seen)
+    };
+    for (name, scene, ways) in [
+        ("one reads meanwhile", pool(21, 0.25, &[disk()]), vec!["thread 10/20 Cpu 50", "thread 10/21 Disk 50"]),
+        ("one that hardly computes is no peer", pool(21, 0.02, &[disk()]), vec!["thread 10/20 Cpu 100"]),
+        ("nor is one that has nothing to do", pool(21, 0.25, &[futex(None)]), vec!["thread 10/20 Cpu 100"]),
+        ("nor one that sleeps", pool(21, 0.25, &[sleeps()]), vec!["thread 10/20 Cpu 100"]),
+    ] {
+        assert_eq!(scene.ways(), ways, "{name}");
+    }
+}
+
+#[test]
 fn who_sleeps_waits_for_the_device_while_that_works() {
     for (pct, ways) in [(1, vec!["Timer 100"]), (20, vec!["Timer 80", "Device 20"]), (100, vec!["Device 100"])] {
         let scene = Scene { device_pct: Some(pct), ..Scene::default() }.main(TRAINER, &[sleeps()]);

@@ -18,6 +18,8 @@ const SWITCH_MS: i32 = 6;
 const SWITCHES_S: f64 = 150.0;
 /// A holder of the interpreter lock computes at least this share of the time.
 const HOLDS_CPU: f64 = 0.05;
+/// Threads that do the same use about as much CPU: one that uses less than this part of what another uses is no peer of it.
+const PEERS: f64 = 0.25;
 
 impl Graph<'_> {
     /// Where the wait of a thread leads at this round; `device` is the device's use around it, 0–1.
@@ -124,7 +126,7 @@ impl Graph<'_> {
             }
         }
         if !run.is_empty() {
-            return self.to_threads(&run, Edge::Thread, |_| vec![Way::end(End::Cpu)]);
+            return self.with_peers(&run, &others, path);
         }
         let mut alternatives = Vec::new();
         for other in others.into_iter().take(CANDIDATES) {
@@ -146,6 +148,24 @@ impl Graph<'_> {
             }
         }
         self.best(alternatives)
+    }
+
+    /// Ways over the threads that run, and over their peers that wait for a source meanwhile: in a pool whose threads each wait
+    /// most of the time, one of them runs at most moments, and is no more why the loop waits than the others are.
+    fn with_peers(&self, run: &[usize], others: &[usize], path: &mut Vec<usize>) -> Vec<Way> {
+        let cpu = |at: &usize| self.threads.get(*at).map_or(0.0, |one| one.cpu);
+        let busiest = run.iter().map(cpu).fold(0.0, f64::max);
+        let peers = others.iter().filter(|at| !run.contains(at) && cpu(at) >= PEERS * busiest).take(CANDIDATES);
+        let is_source = |way: &Way| matches!(way.end, End::Disk | End::Memory | End::Net(_));
+        let waiting: Vec<Vec<Way>> = peers
+            .filter(|at| self.threads.get(**at).is_some_and(|one| one.wait != Wait::Futex))
+            .map(|at| self.through(*at, Edge::Thread, path))
+            .filter(|ways| ways.iter().all(is_source))
+            .collect();
+        let all = (run.len() + waiting.len()) as f64;
+        let running = self.to_threads(run, Edge::Thread, |_| vec![Way::end(End::Cpu)]);
+        let running = running.into_iter().map(|way| Way { share: way.share * run.len() as f64 / all, ..way });
+        few(running.chain(waiting.into_iter().flatten().map(|way| Way { share: way.share / all, ..way })))
     }
 
     /// It waits on a pipe or socket that leads somewhere.
@@ -229,7 +249,9 @@ impl Graph<'_> {
             return None;
         }
         let ways = self.ways_from(at);
-        let way = ways.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
+        // The end that most of the ways have.
+        let of_end = |end: &End| ways.iter().filter(|way| way.end == *end).map(|way| way.share).sum::<f64>();
+        let way = ways.iter().max_by(|a, b| of_end(&a.end).total_cmp(&of_end(&b.end)))?;
         let first = way.hops.first()?;
         let own = match main.wait {
             Wait::Futex => first.pid == pid && first.by == Edge::Thread,
