@@ -13,7 +13,9 @@ from dataclasses import asdict, dataclass
 
 from labels import Label
 from launch import Launched, Unavailable, descendants
+import simulated_gpu
 from simulated_gpu import FIELDS, MAX_DEVICES, RECORD_BYTES
+from truth import Truth
 
 from .monitor import Monitor
 from .scoring import Result, summarise
@@ -71,8 +73,7 @@ KINDS = (
 
 #: What runs in each kind, unless others are asked for: each source of what is seen has its part in one of them.
 WORKLOADS = (
-    "too-few-workers", "compute-bound", "main-thread", "in-process-loading", "network-storage", "waits-for-process", "remote-metrics",
-    "file-lock", "cgroup-throttled", "rank-straggler-decode",
+    "too-few-workers", "compute-bound-block", "in-process-loading", "environments", "remote-metrics", "cgroup-throttled",
 )  # fmt: skip
 
 
@@ -149,12 +150,33 @@ class Contained(Launched):
     def wait_until_watchable(self, steps: int = 5, timeout: float = 90.0) -> None:
         super().wait_until_watchable(steps, timeout)
         if self.kind.watcher == OUTSIDE:
-            name_owners(self.device, {inner(pid): pid for pid in descendants(super().pid)})
+            name_owners(self.device, self._outer())
+
+    def whole_truth_until(self, moment: float, steps: bool = True) -> Truth:
+        truth = super().whole_truth_until(moment, steps)
+        if self.kind.watcher == OUTSIDE:
+            outer = self._outer()
+            truth.stages = {outer.get(pid, pid): clock for pid, clock in truth.stages.items()}
+            truth.loop_tid = outer.get(truth.loop_tid, truth.loop_tid)
+            beside = {companion.pid for companion in self._companions}
+            for _moment, ends in truth.culprits:
+                for end in ends:
+                    if end.get("pid") not in beside:
+                        end.update({key: outer.get(end[key], end[key]) for key in ("pid", "tid") if key in end})
+        return truth
+
+    def _outer(self) -> dict[int, int]:
+        """The number on this side of each process and thread of the namespace, by that which it has there."""
+        found = {}
+        for pid in descendants(super().pid):
+            for tid in os.listdir(f"/proc/{pid}/task"):
+                found[inner(pid, tid)] = int(tid)
+        return found
 
 
-def inner(pid: int) -> int:
-    """A process's PID in its own namespace."""
-    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+def inner(pid: int, tid: int | str | None = None) -> int:
+    """A process's PID in its own namespace, or the number of a thread of it."""
+    with open(f"/proc/{pid}/task/{tid or pid}/status", encoding="utf-8") as file:
         for line in file:
             if line.startswith("NSpid:"):
                 return int(line.split()[-1])
