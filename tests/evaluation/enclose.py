@@ -70,8 +70,12 @@ def make_root(spec: dict) -> None:
     root, upper, work = (f"{SCRATCH}/{name}" for name in ("root", "upper", "work"))
     for folder in (root, upper, work):
         os.mkdir(folder)
-    as_user = ",userxattr" if spec["user_namespace"] else ""
-    mount("-t", "overlay", "-o", f"lowerdir=/,upperdir={upper},workdir={work}{as_user}", "overlay", root)
+    if spec["user_namespace"]:
+        # An overlay may not uncover what is mounted below; the places for what is bound are made in a folder that is nobody's.
+        mount("--rbind", "/", root)
+        mount("-t", "tmpfs", "opt", root + "/opt")
+    else:
+        mount("-t", "overlay", "-o", f"lowerdir=/,upperdir={upper},workdir={work}", "overlay", root)
     for folder in spec["hidden_folders"]:
         mount("-t", "tmpfs", "hidden", root + folder)
     mount("-t", "tmpfs", "-o", "mode=1777", "tmp", root + "/tmp")

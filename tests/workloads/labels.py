@@ -218,6 +218,12 @@ LABELS: tuple[Label, ...] = (
         hottest=("__getitem__",), fixed="storage_cases:mmap_cold",
     ),
     Label(
+        "threads-map-cold", "io", "page-cache-miss",
+        "two threads of the trainer touch random pages of mapped files that are never in memory; each fault is over in a moment",
+        "storage_cases:threads_map_cold", also_causes=("disk-bandwidth", "small-files"), wait=STARVED, needs=("real-disk",),
+        held_out=True,
+    ),
+    Label(
         "page-cache-miss", "io", "page-cache-miss",
         "the data set does not fit into the memory cgroup: reads never stop reaching the (busy) disk",
         "storage_cases:page_cache_miss", also_causes=("disk-bandwidth", "memory-pressure"), wait=STARVED,
@@ -229,6 +235,12 @@ LABELS: tuple[Label, ...] = (
         "three workers fetch each sample over TCP from a slow server",
         "storage_cases:network_storage", wait=STARVED, companions=("slow-server",),
         hottest=("_read",), stall_every=3, fixed="storage_cases:network_storage",
+    ),
+    Label(
+        "network-storage-by-the-loop", "io", "network-storage",
+        "no workers: the loop itself fetches each sample over TCP from a slow server",
+        "storage_cases:network_storage_by_the_loop", also_causes=("remote-service",), wait=STARVED, busy=IDLE_DEVICE,
+        companions=("slow-server",), hottest_main=("_read",),
     ),
     Label(
         "stalls-2", "io", "network-storage",
@@ -813,6 +825,11 @@ LABELS: tuple[Label, ...] = (
         "file-lock", "io", "lock",
         "each step appends to a journal under a lock that another job holds most of the time",
         "peer_cases:file_lock", wait=FED, lost=LOST, busy=IDLE_DEVICE, companions=("journal-holder",),
+    ),
+    Label(
+        "file-lock-spin", "io", "lock",
+        "the same, by a loop whose waits for the device spin, beside a pool of processes that fills the CPUs",
+        "peer_cases:file_lock_spin", wait=FED, lost=LOST, busy=IDLE_DEVICE, companions=("journal-holder",),
     ),
     Label(
         "lock-shared-cache", "io", "lock",

@@ -329,6 +329,30 @@ def file_lock(job: Job) -> None:
             fcntl.flock(journal, fcntl.LOCK_UN)
 
 
+def busy_forever(seed: int) -> float:
+    """A moment's work in NumPy, in a process of the pool."""
+    return float(numpy.sort(numpy.random.default_rng(seed).random(200_000)).sum())
+
+
+def file_lock_spin(job: Job) -> None:
+    """The same while a pool makes ahead, without end, what the loop takes one of at each step."""
+    one_thread()
+    pool = multiprocessing.get_context("fork").Pool(len(os.sched_getaffinity(0)) + 1)
+    made = pool.imap(busy_forever, range(10_000_000))
+    gpu = job.take_gpu(sync="spin")
+    path = job.given["journal-holder"]
+    job.culprit(culprits.lock(path), culprits.process(job.given["journal-holder.pid"]))
+    with open(path, "a", encoding="utf-8") as journal:
+        for number, total in enumerate(job.batches(made)):
+            gpu.launch(0.012)
+            gpu.synchronize()
+            with job.losing():
+                fcntl.flock(journal, fcntl.LOCK_EX)
+            journal.write(json.dumps({"step": number, "loss": total}) + "\n")
+            journal.flush()
+            fcntl.flock(journal, fcntl.LOCK_UN)
+
+
 class SharedIndex:
     """Reads entries of an index that another job may be writing: under a lock for readers."""
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import collections
 import mmap
 import os
 import queue
 import random
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Iterator
 
+import numpy
 import torch
 from torch.utils.data import IterableDataset
 
@@ -232,6 +235,41 @@ def mmap_cold(job: Job) -> None:
     job.train(loader(dataset, batch_size=16, num_workers=job.workers(1)), gpu_step(job.take_gpu(), 0.01))
 
 
+def mapped_cut(views: list[numpy.ndarray], length: int) -> torch.Tensor:
+    """A copy of a random piece of a mapped file: a fault for each page, outside of the interpreter lock."""
+    view = random.choice(views)
+    at = random.randrange(len(view) - length)
+    return torch.from_numpy(numpy.array(view[at : at + length]))
+
+
+def threads_map_cold(job: Job) -> None:
+    one_thread()
+    mapped = []
+    for path in dataset_files.shards(job.data):
+        descriptor = os.open(path, os.O_RDONLY)
+        mapped.append((descriptor, mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)))
+        mapped[-1][1].madvise(mmap.MADV_RANDOM)
+    views = [numpy.frombuffer(one, dtype=numpy.uint8) for _descriptor, one in mapped]
+
+    def cut(number: int) -> torch.Tensor:
+        piece = torch.stack([mapped_cut(views, PIECE) for _ in range(2)])
+        # Neither this process nor the page cache may keep what was read: the set is far larger than memory.
+        for descriptor, one in mapped:
+            one.madvise(mmap.MADV_DONTNEED)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        return piece
+
+    pool = ThreadPoolExecutor(2)
+    ahead = collections.deque(pool.submit(cut, number) for number in range(3))
+
+    def batches() -> Iterator[torch.Tensor]:
+        while True:
+            ahead.append(pool.submit(cut, 0))
+            yield ahead.popleft().result()
+
+    job.train(batches(), gpu_step(job.take_gpu(), 0.006))
+
+
 def page_cache_miss(job: Job) -> None:
     one_thread()
     files = dataset_files.shards(job.data)
@@ -246,6 +284,12 @@ def network_storage(job: Job) -> None:
     one_thread()
     dataset = FromServer(int(job.given["slow-server"]))
     job.train(loader(dataset, batch_size=8, num_workers=job.workers(3)), gpu_step(job.take_gpu(), 0.02))
+
+
+def network_storage_by_the_loop(job: Job) -> None:
+    one_thread()
+    dataset = FromServer(int(job.given["slow-server"]))
+    job.train(loader(dataset, batch_size=2, num_workers=0), gpu_step(job.take_gpu(), 0.02))
 
 
 def fifo(job: Job) -> None:

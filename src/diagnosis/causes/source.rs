@@ -11,8 +11,6 @@ thresholds! {
     PERHAPS_A_LOCK = 0.60, "of the confidence", "a metrics thread that held the lock of a store was seen, and a queue in native code looks alike";
     LOCK_OR_QUEUE = 0.65, "of the confidence", "of ten labelled programs that wait for threads of their own, six wait for batches";
     LOCK_INSTEAD = 0.60, "of the confidence", "four of these ten wait for no batches";
-    SHORT_WAITS = 0.30, "of the time of the threads that make batches", "two threads that were off their CPU for 0.53 of the time, in page faults of 52 µs, were seen waiting for the disk in 0.36 of it";
-    SEEN_RUNNING = 0.75, "of the confidence", "they may compute beside somebody else's reads";
     DISK_NOT_BUSY = 0.85, "of the confidence", "a disk that is not busy may be slow by its latency alone, or by what is in front of it";
 }
 
@@ -61,13 +59,7 @@ fn waited_for(case: &Case<'_>) -> Option<f64> {
         }
         Loss::InProcess if let Some(threads) = makers(case.window) => {
             let part = threads.at_source();
-            if part >= WORKERS_IO {
-                return Some(case.sure * FACTOR.at(part));
-            }
-            // A wait for a fast disk ends while it is looked at, and the thread is seen running.
-            let busy = case.window.io.disk_busy_pct.is_some_and(|busy| busy >= DISK_BUSY);
-            let short = busy && threads.disk >= SHORT_WAITS.value * threads.total();
-            short.then_some(case.sure * SEEN_RUNNING.value)
+            (part >= WORKERS_IO).then(|| case.sure * FACTOR.at(part))
         }
         Loss::InProcess => {
             let main = case.main;

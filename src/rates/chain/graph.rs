@@ -29,6 +29,10 @@ const CANDIDATES: usize = 16;
 const MOVES_CPU: f64 = 0.02;
 /// … nor wakes this often a second.
 const MOVES_S: f64 = 0.5;
+/// Who wakes so often a second waits for less than a millisecond each time …
+const SHORT_S: f64 = 1000.0;
+/// … and for a disk where it is seen to in this share of its samples.
+const SEEN_AT_DISK: f64 = 0.15;
 /// Threads of libraries that wait for events of their own: nobody waits for them (libcuda, NCCL, OpenMP, tqdm).
 const BACKGROUND: &[&str] = &["cuda-Evt", "pt_nccl", "NCCL", "OMP", "iou-", "tokio", "jemalloc"];
 
@@ -44,6 +48,8 @@ struct Thread<'a> {
     wakes_s: f64,
     /// Its counters stand in the tick before, too: its pace is known.
     paced: bool,
+    /// Of the samples in which it was seen running, the part that were waits for a disk.
+    at_disk: f64,
     samples: Vec<(u32, u32)>,
     cursor: usize,
     now: Option<&'a Observation>,
@@ -103,6 +109,23 @@ fn paces(job: &JobSample, before: Option<&JobSample>) -> HashMap<(u32, u32), (f6
     moved.collect()
 }
 
+/// Of a thread's samples as running, the part in which it waited for a disk. A wait of some 50 µs is over while it is looked at,
+/// so that a thread which reads a fast disk looks busier than its own counter of CPU time says. `pace`: see [`paces`].
+fn short_waits((cpu, wakes_s): (f64, f64), samples: impl Iterator<Item = (u32, u32)>, waits: &[Wait]) -> f64 {
+    if wakes_s < SHORT_S {
+        return 0.0;
+    }
+    let (mut all, mut runs, mut reads) = (0.0, 0.0, 0.0);
+    for (_, place) in samples {
+        let wait = waits.get(place as usize).copied().unwrap_or_default();
+        all += 1.0;
+        runs += f64::from(u8::from(wait == Wait::Running));
+        reads += f64::from(u8::from(wait == Wait::DiskRead));
+    }
+    let runs = runs / f64::max(all, 1.0);
+    if reads < SEEN_AT_DISK * all || runs <= cpu { 0.0 } else { 1.0 - cpu / runs }
+}
+
 impl<'a> Graph<'a> {
     /// The graph of a tick; none where it was not read what joins the processes. `waits` are the meanings of the sampler's
     /// observations, in their order; `lived` is what used the CPUs for a moment.
@@ -138,6 +161,7 @@ impl<'a> Graph<'a> {
                     cpu,
                     wakes_s,
                     paced: pace.is_some(),
+                    at_disk: pace.map_or(0.0, |pace| short_waits(pace, thread.samples(), waits)),
                     samples: thread.samples().collect(),
                     cursor: 0,
                     now: None,

@@ -163,9 +163,19 @@ impl Graph<'_> {
             .filter(|ways| ways.iter().all(is_source))
             .collect();
         let all = (run.len() + waiting.len()) as f64;
-        let running = self.to_threads(run, Edge::Thread, |_| vec![Way::end(End::Cpu)]);
+        let running = self.to_threads(run, Edge::Thread, |at| self.runs_or_reads(at));
         let running = running.into_iter().map(|way| Way { share: way.share * run.len() as f64 / all, ..way });
         few(running.chain(waiting.into_iter().flatten().map(|way| Way { share: way.share / all, ..way })))
+    }
+
+    /// What a thread that is seen running does.
+    fn runs_or_reads(&self, at: usize) -> Vec<Way> {
+        let at_disk = self.threads.get(at).map_or(0.0, |one| one.at_disk);
+        let ways = [(End::Cpu, 1.0 - at_disk), (End::Disk, at_disk)];
+        ways.into_iter()
+            .filter(|(_, share)| *share > 0.0)
+            .map(|(end, share)| Way { share, ..Way::end(end) })
+            .collect()
     }
 
     /// It waits on a pipe or socket that leads somewhere.
@@ -216,7 +226,7 @@ impl Graph<'_> {
         let active = self.active_of(pid, path);
         let run = self.running_of(&active);
         if !run.is_empty() {
-            return self.to_threads(&run, by, |_| vec![Way::end(End::Cpu)]);
+            return self.to_threads(&run, by, |at| self.runs_or_reads(at));
         }
         let main = self.place(pid, pid);
         let of = |at: &usize| self.threads.get(*at);
