@@ -66,7 +66,7 @@ KINDS = (
     Kind("non-root", "user 1000 without capabilities, root read only (Kubernetes, restricted)", user=1000, capabilities=(), read_only=True),
     Kind("bare-proc", "the host's files in /proc masked", masked=BARE_PROC),
     Kind("sidecar", "trainmon in a container of its own, in the job's PID namespace", watcher=BESIDE),
-    Kind("rootless", "a user namespace (Podman as a user, Apptainer)", user_namespace=True, capabilities=DOCKER_CAPABILITIES),
+    Kind("rootless", "a user namespace (Podman as a user, Apptainer), where no limits can be seen", user_namespace=True),
     Kind("rootless-outside", "the same, trainmon on the host as root", watcher=OUTSIDE, user_namespace=True),
 )  # fmt: skip
 

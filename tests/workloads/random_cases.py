@@ -213,6 +213,18 @@ def _pending(submit: Callable[[], Any], ahead: int) -> Iterator[Any]:
         yield futures.popleft().result()
 
 
+def _few_ahead(pool: Any, ahead: int) -> Iterator[numpy.ndarray]:
+    room = threading.Semaphore(ahead)
+
+    def numbers() -> Iterator[int]:
+        while room.acquire():
+            yield 0
+
+    for batch in pool.imap(_one, numbers()):
+        room.release()
+        yield batch
+
+
 def _printed(source: Source) -> Iterator[numpy.ndarray]:
     """What another program prints, one batch after the other."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); import random_cases; random_cases.print_batches(*sys.argv[2:])"
@@ -254,7 +266,9 @@ def supply(of: Plan, source: Source) -> Any:
         executor = ProcessPoolExecutor(of.feeders, mp_context=context, initializer=_begin, initargs=words)
         return _pending(lambda: executor.submit(_one, 0), of.feeders + 1)
     if of.supply == "pool-imap":
-        return context.Pool(of.feeders, _begin, words).imap(_one, range(200_000))
+        pool = context.Pool(of.feeders, _begin, words)
+        # What was made before a change would hide it for a long time.
+        return _few_ahead(pool, 2 * of.feeders) if of.then else pool.imap(_one, range(200_000))
     if of.supply == "processes":
         ready = context.Queue(2)
         for _ in range(of.feeders):

@@ -3,7 +3,14 @@
 use super::starvation::Crowd;
 use super::*;
 
-thresholds! {}
+thresholds! {
+    CPUS_FREE = 0.60, "share", "threads that want a CPU and leave two in five unused are held back by something else";
+    UNSEEN_LIMIT = 0.65, "of the confidence", "a quota that was hidden in a container's user namespace was called full CPUs";
+    QUOTA_TOO = 0.50, "confidence", "an affinity mask within the job, or a hypervisor, may be it as well";
+}
+
+const HELD_BACK: &str =
+    "threads queue while CPUs are free: a limit that is not seen from here, as of a container, may hold them back";
 
 const MORE_PROCESSES: &str = "the job has more processes at work than CPUs, and they queue for them";
 
@@ -17,6 +24,7 @@ pub(super) const CAUSE: Spec = Spec {
         "other processes use less than `neighbour`, and there are fewer than `too_many_workers`",
         "or processes of the job fill them in bursts: `oversubscribed` threads are active, and what the loop loses is mostly \
          queueing",
+        "less sure where less than `cpus_free` of the CPUs is in use: then something holds the threads back that is not seen",
         "without a device in use and workers: `oversubscribed` threads are active, fewer than `own_threads` in each process",
     ],
     judge: |case| {
@@ -31,7 +39,9 @@ pub(super) const CAUSE: Spec = Spec {
         };
         let judgement = saturated.then(|| Judgement::of(Cause::CoresSaturated, queueing.confidence))?;
         let more = crowd == Some(Crowd::Processes) && !queueing.of_workers;
-        Some(if more { judgement.meaning(MORE_PROCESSES) } else { judgement })
+        let judgement = if more { judgement.meaning(MORE_PROCESSES) } else { judgement };
+        let free = case.window.cpu.full.is_some_and(|full| full < CPUS_FREE);
+        Some(if free { held_back(judgement) } else { judgement })
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
     source: "kernel Documentation/scheduler/sched-stats.rst: the second field of schedstat is time spent waiting on \
@@ -50,6 +60,12 @@ pub(super) const CAUSE: Spec = Spec {
     instead,
     ..Spec::of(Class::Cpu)
 };
+
+/// The CPUs are not full after all.
+fn held_back(judgement: Judgement) -> Judgement {
+    let words = "a quota of its control group that may not be read from here";
+    judgement.less_sure(UNSEEN_LIMIT, HELD_BACK).other(Cause::CgroupThrottled, QUOTA_TOO, words)
+}
 
 /// Threads of the loop's own process make the batches.
 const BY_THREADS: Instead = Instead {

@@ -4,6 +4,7 @@ mod at_work;
 mod descriptors;
 mod follow;
 mod short_lived;
+mod short_waits;
 mod turns;
 
 use std::collections::{HashMap, HashSet};
@@ -18,6 +19,7 @@ use crate::sample::{
     Access, Channel, Descriptor, JobSample, LockWait, Observation, ProcessId, ProcessRole, ProcessSample, ThreadRole,
 };
 use short_lived::Explained;
+use short_waits::short_waits;
 
 /// A sample of a thread speaks for so many rounds after it: others are sampled in every third, many of them in turns.
 const ROUNDS: u32 = 24;
@@ -29,10 +31,6 @@ const CANDIDATES: usize = 16;
 const MOVES_CPU: f64 = 0.02;
 /// … nor wakes this often a second.
 const MOVES_S: f64 = 0.5;
-/// Who wakes so often a second waits for less than a millisecond each time …
-const SHORT_S: f64 = 1000.0;
-/// … and for a disk where it is seen to in this share of its samples.
-const SEEN_AT_DISK: f64 = 0.15;
 /// Threads of libraries that wait for events of their own: nobody waits for them (libcuda, NCCL, OpenMP, tqdm).
 const BACKGROUND: &[&str] = &["cuda-Evt", "pt_nccl", "NCCL", "OMP", "iou-", "tokio", "jemalloc"];
 
@@ -107,23 +105,6 @@ fn paces(job: &JobSample, before: Option<&JobSample>) -> HashMap<(u32, u32), (f6
         Some((key, (cpu, slices.checked_sub(slices_before)? as f64 / seconds)))
     });
     moved.collect()
-}
-
-/// Of a thread's samples as running, the part in which it waited for a disk. A wait of some 50 µs is over while it is looked at,
-/// so that a thread which reads a fast disk looks busier than its own counter of CPU time says. `pace`: see [`paces`].
-fn short_waits((cpu, wakes_s): (f64, f64), samples: impl Iterator<Item = (u32, u32)>, waits: &[Wait]) -> f64 {
-    if wakes_s < SHORT_S {
-        return 0.0;
-    }
-    let (mut all, mut runs, mut reads) = (0.0, 0.0, 0.0);
-    for (_, place) in samples {
-        let wait = waits.get(place as usize).copied().unwrap_or_default();
-        all += 1.0;
-        runs += f64::from(u8::from(wait == Wait::Running));
-        reads += f64::from(u8::from(wait == Wait::DiskRead));
-    }
-    let runs = runs / f64::max(all, 1.0);
-    if reads < SEEN_AT_DISK * all || runs <= cpu { 0.0 } else { 1.0 - cpu / runs }
 }
 
 impl<'a> Graph<'a> {

@@ -458,6 +458,22 @@ fn threads_that_do_the_same_are_waited_for_alike() {
 }
 
 #[test]
+fn waits_that_end_while_they_are_looked_at_are_told_by_the_cpu_time() {
+    let reader = |wakes_s, seen: &[Observation]| {
+        let main = Scene::default().main(TRAINER, &[futex(None), futex(None)]);
+        main.thread(TRAINER, 20, 0.25, wakes_s, seen).ways()
+    };
+    let (reads, sleeps) = ([running(), disk()], [running(), sleeps()]);
+    assert_eq!(reader(2000, &reads), ["thread 10/20 Disk 75", "thread 10/20 Cpu 25"]);
+    assert_eq!(
+        reader(200, &reads),
+        ["thread 10/20 Cpu 52", "thread 10/20 Disk 48"],
+        "waits of some milliseconds are seen"
+    );
+    assert_eq!(reader(2000, &sleeps), ["thread 10/20 Cpu 52", "thread 10/20 Timer 48"], "no disk");
+}
+
+#[test]
 fn who_sleeps_waits_for_the_device_while_that_works() {
     for (pct, ways) in [(1, vec!["Timer 100"]), (20, vec!["Timer 80", "Device 20"]), (100, vec!["Device 100"])] {
         let scene = Scene { device_pct: Some(pct), ..Scene::default() }.main(TRAINER, &[sleeps()]);
