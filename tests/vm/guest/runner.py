@@ -28,8 +28,6 @@ OPT = "/opt/vm"
 USER = 1000
 #: Steps before watching begins, and how long they may take, seconds.
 FIRST_STEPS, STARTS_S = 4, 120.0
-#: A PID that no process of a guest has.
-NOBODY = 4_000_000
 #: What trainmon may take beside the time that it watches, seconds: processes start slowly under emulation.
 PATIENCE_S = 90.0
 #: What goes back of a verdict.
@@ -87,7 +85,11 @@ def trainmon(environment: dict[str, Any], device: str, *arguments: str, patience
     command += ["--py-spy", f"{OPT}/bin/py-spy"] if arguments[0] != "doctor" else []
     return subprocess.run(
         command, capture_output=True, timeout=patience, check=False, text=True, errors="replace",
-        env={**os.environ, "TRAINMON_SIMULATED_DEVICE": device, "HOME": "/tmp", "PATH": f"{OPT}/bin:{os.environ['PATH']}"},
+        env={
+            **os.environ, "TRAINMON_SIMULATED_DEVICE": device, "HOME": "/tmp", "PATH": f"{OPT}/bin:{os.environ['PATH']}",
+            # The driver names processes by PIDs that match nobody here.
+            **({"FAKE_NVML_FAIL": "other_pids"} if environment["owner"] == "elsewhere" else {}),
+        },
         preexec_fn=identity(environment["user"], None),
     )  # fmt: skip
 
@@ -129,8 +131,8 @@ def here(environment: dict[str, Any]) -> dict[str, Any]:
                 return {"error": f"the job made no {FIRST_STEPS} steps in {STARTS_S:g} s (exit status {job.poll()})"}
             time.sleep(0.5)
         pid = str(watched_pid(job.pid, truth, bool(environment.get("before_job"))))
-        if environment["owner"] != "own":
-            name_owner(device, int(pid) if environment["owner"] == "here" else NOBODY)
+        if environment["owner"] == "here":
+            name_owner(device, int(pid))
         doctor = trainmon(environment, device, "doctor", "--json", "--pid", pid, patience=PATIENCE_S)
         seconds = environment["seconds"]
         begin = time.monotonic()
