@@ -12,6 +12,7 @@ import unittest
 TESTS = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
+import simulated_gpu  # noqa: E402
 from evaluation import containers, enclose  # noqa: E402
 from evaluation.scoring import Result  # noqa: E402
 from labels import by_name  # noqa: E402
@@ -110,15 +111,11 @@ class Words(unittest.TestCase):
     def test_the_drivers_pids_are_those_outside(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "device")
-            containers.simulated_gpu.create(path)
-            at = containers.RECORD_BYTES + containers.FIELDS["owner_pid"]
-            with open(path, "r+b") as file:
-                file.seek(at)
-                file.write((1).to_bytes(8, "little"))
+            simulated_gpu.create(path)
+            simulated_gpu.name_owner(path, 1)
             containers.name_owners(path, {1: 4711})
-            with open(path, "rb") as file:
-                file.seek(at)
-                self.assertEqual(int.from_bytes(file.read(8), "little"), 4711)
+            self.assertEqual(simulated_gpu.owner(path), 4711)
+            self.assertEqual(simulated_gpu.owner(path, 1), 0)
         self.assertEqual(containers.inner(os.getpid()), os.getpid())
 
 

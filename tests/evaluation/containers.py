@@ -13,19 +13,18 @@ from dataclasses import asdict, dataclass
 
 from labels import Label
 from launch import Launched, Unavailable, descendants
-import simulated_gpu
-from simulated_gpu import FIELDS, MAX_DEVICES, RECORD_BYTES
+from simulated_gpu import MAX_DEVICES, name_owner, owner
 from truth import Truth
 
-from .monitor import Monitor
+from .monitor import RELEASE, Monitor
 from .scoring import Result, summarise
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-REPOSITORY = os.path.dirname(TESTS)
+BUILDS = os.path.dirname(RELEASE)
 ENCLOSE = os.path.join(TESTS, "evaluation/enclose.py")
-BUILDS = os.path.join(REPOSITORY, "target")
 #: Where the container finds the programs: not where this machine has them.
-INSIDE_TESTS, INSIDE_PYTHON, INSIDE_BUILDS = "/opt/tests", "/opt/python", "/opt/builds"
+INSIDE_TESTS, INSIDE_PYTHON = "/opt/tests", "/opt/python"
+PLACES = ((TESTS, INSIDE_TESTS), (sys.prefix, INSIDE_PYTHON), (BUILDS, "/opt/builds"))
 #: Docker's, without which no right to trace is among them: moby/oci/caps/defaults.go.
 DOCKER_CAPABILITIES = (
     "chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "net_bind_service", "net_raw", "sys_chroot",
@@ -93,14 +92,13 @@ def namespaces(kind: Kind) -> list[str]:
 
 def spec(kind: Kind, folder: str, data: str) -> str:
     """What enclose.py is told: `folder` is where the program starts, `data` the one folder that it shares with outside."""
-    binds = [(TESTS, INSIDE_TESTS), (sys.prefix, INSIDE_PYTHON), (BUILDS, INSIDE_BUILDS), (data, data)]
-    hidden = [REPOSITORY] if REPOSITORY != "/" else []
-    return json.dumps({**asdict(kind), "folder": folder, "binds": binds, "hidden_folders": hidden})
+    binds = [*PLACES, (data, data)]
+    return json.dumps({**asdict(kind), "folder": folder, "binds": binds, "hidden": os.path.dirname(TESTS)})
 
 
 def here(path: str) -> str:
     """The place inside of a file outside."""
-    for outside, inside in ((TESTS, INSIDE_TESTS), (BUILDS, INSIDE_BUILDS), (sys.prefix, INSIDE_PYTHON)):
+    for outside, inside in PLACES:
         if path.startswith(outside + "/"):
             return inside + path[len(outside) :]
     return path
@@ -185,14 +183,10 @@ def inner(pid: int, tid: int | str | None = None) -> int:
 
 def name_owners(device: str, outer: dict[int, int]) -> None:
     """Has the driver name the devices' processes as it does: by their PIDs in the first namespace, where trainmon is in that."""
-    with open(device, "r+b") as file:
-        for index in range(MAX_DEVICES):
-            at = RECORD_BYTES * (1 + index) + FIELDS["owner_pid"]
-            file.seek(at)
-            pid = int.from_bytes(file.read(8), "little")
-            if pid in outer:
-                file.seek(at)
-                file.write(outer[pid].to_bytes(8, "little"))
+    for index in range(MAX_DEVICES):
+        pid = owner(device, index)
+        if pid in outer:
+            name_owner(device, outer[pid], index)
 
 
 @dataclass(frozen=True)
@@ -240,10 +234,9 @@ def row(kind: Kind, results: list[Result]) -> Row:
     sums = summarise(results) if results else {}
     wrong = [f"{result.workload}: {result.seen_class}/{result.seen_cause or '–'} {result.confidence or 0:.2f}" for result in results if not result.class_right]
     part = lambda share: "–" if share is None else f"{share:.0%}"  # noqa: E731
-    ends = [result.culprit_right for result in results if result.culprit_right is not None]
     cells = (
         f"`{kind.name}`: {kind.what}", str(len(results)), part(sums.get("class_accuracy")), part(sums.get("cause_accuracy")),
-        f"{sum(ends)} of {len(ends)}", "; ".join(wrong) or "–",
+        f"{sums.get('culprit_right', 0)} of {sums.get('culprit_scored', 0)}", "; ".join(wrong) or "–",
     )  # fmt: skip
     return Row(cells, bool(results) and not wrong)
 

@@ -3,7 +3,7 @@
     enclose.py build SPEC COMMAND...   in namespaces just made by `unshare`: makes the root, gives up rights, runs the command
     enclose.py enter SPEC COMMAND...   in a container already made (by `nsenter`): gives up the same rights, runs the command
 
-SPEC is JSON with the fields of `containers.Kind`, and `binds`: pairs of a folder outside and its place inside. Standard
+SPEC is JSON with the fields of `containers.Kind`, and `binds`: pairs of a folder outside and its place inside, and `hidden`: a folder that is not there inside. Standard
 library only; what mounts are needed are made by util-linux's `mount`.
 """
 
@@ -17,6 +17,10 @@ import platform
 import struct
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "workloads"))
+
+from limits import mounts  # noqa: E402
 
 #: Numbers of the system calls that engines' filters refuse: asm/unistd.h.
 NUMBERS = {
@@ -44,13 +48,6 @@ def mount(*arguments: str) -> None:
     subprocess.run(["mount", *arguments], check=True, stdin=subprocess.DEVNULL)
 
 
-def mounted(kinds: tuple[str, ...]) -> list[tuple[str, str, str]]:
-    """(mount point, type, options) of this namespace's mounts of these types."""
-    with open("/proc/self/mounts", encoding="utf-8") as file:
-        parts = [line.split() for line in file]
-    return [(part[1], part[2], part[3]) for part in parts if part[2] in kinds]
-
-
 def groups_here() -> dict[str, str]:
     """The control group of this process by controller ("" for version 2)."""
     found = {}
@@ -65,7 +62,7 @@ def groups_here() -> dict[str, str]:
 def make_root(spec: dict) -> None:
     """Makes a root that is an overlay on this machine's, without what lies outside of a container, and moves into it."""
     mount("--make-rprivate", "/")
-    hierarchies, here = mounted(("cgroup", "cgroup2")), groups_here()
+    hierarchies, here = [one for one in mounts() if one[1] in ("cgroup", "cgroup2")], groups_here()
     mount("-t", "tmpfs", "scratch", SCRATCH)
     root, upper, work = (f"{SCRATCH}/{name}" for name in ("root", "upper", "work"))
     for folder in (root, upper, work):
@@ -76,8 +73,7 @@ def make_root(spec: dict) -> None:
         mount("-t", "tmpfs", "opt", root + "/opt")
     else:
         mount("-t", "overlay", "-o", f"lowerdir=/,upperdir={upper},workdir={work}", "overlay", root)
-    for folder in spec["hidden_folders"]:
-        mount("-t", "tmpfs", "hidden", root + folder)
+    mount("-t", "tmpfs", "hidden", root + spec["hidden"])
     mount("-t", "tmpfs", "-o", "mode=1777", "tmp", root + "/tmp")
     for outside, inside in spec["binds"]:
         os.makedirs(root + inside, exist_ok=True)

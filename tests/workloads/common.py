@@ -11,6 +11,7 @@ the main thread. What the stages of loading take goes to files beside it: see st
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
 import json
 import os
@@ -294,3 +295,11 @@ def run(label: Label, args: argparse.Namespace, program: Callable[[Job], None]) 
     finally:
         truth.flush()
     return 0
+
+
+def pending(submit: Callable[[], Any], ahead: int) -> Iterator[Any]:
+    """Results of what is submitted to a pool, in order; so many are under way beside the one that is waited for."""
+    futures = collections.deque(submit() for _ in range(ahead))
+    while True:
+        futures.append(submit())
+        yield futures.popleft().result()

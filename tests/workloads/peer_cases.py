@@ -313,23 +313,32 @@ def quiet_loop(job: Job) -> None:
 # --- locks -----------------------------------------------------------------------------------------------------------
 
 
-def file_lock(job: Job) -> None:
-    """Each step goes into a journal that another job writes as well."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+def keep_journal(job: Job, values: Iterator[float]) -> None:
+    """Each step's value goes into a journal that another job writes as well."""
     path = job.given["journal-holder"]
     job.culprit(culprits.lock(path), culprits.process(job.given["journal-holder.pid"]))
     with open(path, "a", encoding="utf-8") as journal:
-        for number, batch in enumerate(job.batches(random_batches())):
-            trainer.step(batch)
+        for number, value in enumerate(values):
             with job.losing():
                 fcntl.flock(journal, fcntl.LOCK_EX)
-            journal.write(json.dumps({"step": number, "loss": float(batch.mean())}) + "\n")
+            journal.write(json.dumps({"step": number, "loss": value}) + "\n")
             journal.flush()
             fcntl.flock(journal, fcntl.LOCK_UN)
 
 
-def busy_forever(seed: int) -> float:
+def file_lock(job: Job) -> None:
+    one_thread()
+    trainer = Trainer(job.take_gpu(), 0.012)
+
+    def losses() -> Iterator[float]:
+        for batch in job.batches(random_batches()):
+            trainer.step(batch)
+            yield float(batch.mean())
+
+    keep_journal(job, losses())
+
+
+def sorted_sum(seed: int) -> float:
     """A moment's work in NumPy, in a process of the pool."""
     return float(numpy.sort(numpy.random.default_rng(seed).random(200_000)).sum())
 
@@ -338,19 +347,16 @@ def file_lock_spin(job: Job) -> None:
     """The same while a pool makes ahead, without end, what the loop takes one of at each step."""
     one_thread()
     pool = multiprocessing.get_context("fork").Pool(len(os.sched_getaffinity(0)) + 1)
-    made = pool.imap(busy_forever, range(10_000_000))
+    made = pool.imap(sorted_sum, range(10_000_000))
     gpu = job.take_gpu(sync="spin")
-    path = job.given["journal-holder"]
-    job.culprit(culprits.lock(path), culprits.process(job.given["journal-holder.pid"]))
-    with open(path, "a", encoding="utf-8") as journal:
-        for number, total in enumerate(job.batches(made)):
+
+    def losses() -> Iterator[float]:
+        for total in job.batches(made):
             gpu.launch(0.012)
             gpu.synchronize()
-            with job.losing():
-                fcntl.flock(journal, fcntl.LOCK_EX)
-            journal.write(json.dumps({"step": number, "loss": total}) + "\n")
-            journal.flush()
-            fcntl.flock(journal, fcntl.LOCK_UN)
+            yield total
+
+    keep_journal(job, losses())
 
 
 class SharedIndex:

@@ -29,7 +29,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import culprits
 import random_plans
-from common import Job, one_thread
+from common import Job, one_thread, pending
 from dataset_files import shards
 from launch import die_with_parent
 from random_plans import BY_PROCESSES, BY_THE_LOOP, BY_THREADS, BY_TORCH, Plan
@@ -206,13 +206,6 @@ def _taken(ready: Any) -> Iterator[numpy.ndarray]:
         yield ready.get()
 
 
-def _pending(submit: Callable[[], Any], ahead: int) -> Iterator[Any]:
-    futures = collections.deque(submit() for _ in range(ahead))
-    while True:
-        futures.append(submit())
-        yield futures.popleft().result()
-
-
 def _few_ahead(pool: Any, ahead: int) -> Iterator[numpy.ndarray]:
     room = threading.Semaphore(ahead)
 
@@ -255,7 +248,7 @@ def supply(of: Plan, source: Source) -> Any:
         return (source.batch() for _ in itertools.count())
     if of.supply == "thread-pool":
         pool = ThreadPoolExecutor(of.feeders)
-        return _pending(lambda: pool.submit(source.batch), of.feeders + 1)
+        return pending(lambda: pool.submit(source.batch), of.feeders + 1)
     if of.supply in BY_THREADS:
         ready: Any = queue.Queue(2)
         for _ in range(of.feeders):
@@ -264,7 +257,7 @@ def supply(of: Plan, source: Source) -> Any:
     words = (source, os.getpid(), of.start)
     if of.supply == "process-pool":
         executor = ProcessPoolExecutor(of.feeders, mp_context=context, initializer=_begin, initargs=words)
-        return _pending(lambda: executor.submit(_one, 0), of.feeders + 1)
+        return pending(lambda: executor.submit(_one, 0), of.feeders + 1)
     if of.supply == "pool-imap":
         pool = context.Pool(of.feeders, _begin, words)
         # What was made before a change would hide it for a long time.

@@ -99,6 +99,20 @@ def create(path: str, name: str = "Simulated H200", devices: int = 1) -> None:
     os.replace(path + ".new", path)
 
 
+def owner(path: str, index: int = 0) -> int:
+    """PID of the process that a device belongs to, as the driver names it; 0 for nobody."""
+    with open(path, "rb") as file:
+        file.seek(RECORD_BYTES * (1 + index) + FIELDS["owner_pid"])
+        return int.from_bytes(file.read(8), "little")
+
+
+def name_owner(path: str, pid: int, index: int = 0) -> None:
+    """Has the driver name another PID for a device's process."""
+    with open(path, "r+b") as file:
+        file.seek(RECORD_BYTES * (1 + index) + FIELDS["owner_pid"])
+        file.write(pid.to_bytes(8, "little"))
+
+
 @functools.cache
 def native(path: str) -> ctypes.CDLL:
     """The library of simulated_cuda.rs."""

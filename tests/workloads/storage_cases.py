@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import mmap
 import os
 import queue
@@ -18,7 +17,7 @@ from torch.utils.data import IterableDataset
 
 import dataset_files
 import stages
-from common import Job, gpu_step, loader, one_thread
+from common import Job, gpu_step, loader, one_thread, pending
 from loader_cases import ENDLESS, Computed
 
 PIECE = 1 << 20
@@ -76,12 +75,33 @@ class DirectFiles:
             return torch.tensor(total)
 
 
+Mapped = list[tuple[int, mmap.mmap]]
+
+
+def map_files(files: list[str]) -> Mapped:
+    """Each file's descriptor and its mapping, of which nothing is read ahead."""
+    maps = []
+    for path in files:
+        descriptor = os.open(path, os.O_RDONLY)
+        mapped = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
+        mapped.madvise(mmap.MADV_RANDOM)
+        maps.append((descriptor, mapped))
+    return maps
+
+
+def forget(maps: Mapped) -> None:
+    """Neither this process nor the page cache may keep what was read: the set is far larger than memory."""
+    for descriptor, mapped in maps:
+        mapped.madvise(mmap.MADV_DONTNEED)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 class MappedPages:
     """Touches random pages of mapped files that are never in memory."""
 
     def __init__(self, files: list[str], pages: int):
         self.files, self.pages = files, pages
-        self.maps: list[tuple[int, mmap.mmap]] = []
+        self.maps: Mapped = []
 
     def __len__(self) -> int:
         return ENDLESS
@@ -89,17 +109,10 @@ class MappedPages:
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.LOAD:
             if not self.maps:
-                for path in self.files:
-                    descriptor = os.open(path, os.O_RDONLY)
-                    mapped = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
-                    mapped.madvise(mmap.MADV_RANDOM)
-                    self.maps.append((descriptor, mapped))
+                self.maps = map_files(self.files)
             total = 0
             if index % 16 == 0:
-                # Neither this process nor the page cache may keep what was read: the set is far larger than memory.
-                for descriptor, mapped in self.maps:
-                    mapped.madvise(mmap.MADV_DONTNEED)
-                    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                forget(self.maps)
             for _ in range(self.pages):
                 mapped = random.choice(self.maps)[1]
                 total += mapped[random.randrange(len(mapped))]
@@ -244,30 +257,16 @@ def mapped_cut(views: list[numpy.ndarray], length: int) -> torch.Tensor:
 
 def threads_map_cold(job: Job) -> None:
     one_thread()
-    mapped = []
-    for path in dataset_files.shards(job.data):
-        descriptor = os.open(path, os.O_RDONLY)
-        mapped.append((descriptor, mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)))
-        mapped[-1][1].madvise(mmap.MADV_RANDOM)
-    views = [numpy.frombuffer(one, dtype=numpy.uint8) for _descriptor, one in mapped]
+    maps = map_files(dataset_files.shards(job.data))
+    views = [numpy.frombuffer(mapped, dtype=numpy.uint8) for _descriptor, mapped in maps]
 
-    def cut(number: int) -> torch.Tensor:
+    def cut() -> torch.Tensor:
         piece = torch.stack([mapped_cut(views, PIECE) for _ in range(2)])
-        # Neither this process nor the page cache may keep what was read: the set is far larger than memory.
-        for descriptor, one in mapped:
-            one.madvise(mmap.MADV_DONTNEED)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        forget(maps)
         return piece
 
     pool = ThreadPoolExecutor(2)
-    ahead = collections.deque(pool.submit(cut, number) for number in range(3))
-
-    def batches() -> Iterator[torch.Tensor]:
-        while True:
-            ahead.append(pool.submit(cut, 0))
-            yield ahead.popleft().result()
-
-    job.train(batches(), gpu_step(job.take_gpu(), 0.006))
+    job.train(pending(lambda: pool.submit(cut), 3), gpu_step(job.take_gpu(), 0.006))
 
 
 def page_cache_miss(job: Job) -> None:

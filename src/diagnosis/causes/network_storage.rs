@@ -1,6 +1,5 @@
 //! The data comes from elsewhere, and is waited for.
 
-use super::case::Loss;
 use super::*;
 
 thresholds! {
@@ -9,11 +8,12 @@ thresholds! {
     BY_FUSE = 0.80, "of the confidence", "what is behind a user-space file system is not seen";
 }
 
-const ADVICE: &[(&str, &str)] = advice![
-    "Copy or cache the data set on a local disk" => "each sample waits for a round trip";
-    "Raise num_workers or read ahead asynchronously" => "more requests in flight hide the latency";
-    "Pack samples into shards of 100 MB and more, and stream them" => "one request then brings many samples";
-];
+const NEARER: (&str, &str) = ("Copy or cache the data set on a local disk", "each sample waits for a round trip");
+const LARGER: (&str, &str) =
+    ("Pack samples into shards of 100 MB and more, and stream them", "one request then brings many samples");
+
+const ADVICE: &[(&str, &str)] =
+    &[NEARER, ("Raise num_workers or read ahead asynchronously", "more requests in flight hide the latency"), LARGER];
 
 const ASLEEP: &str = "the workers sleep most of their time (a timer, as of time.sleep)";
 
@@ -54,7 +54,7 @@ pub(super) const CAUSE: Spec = Spec {
             return of(1.0);
         }
         // The loop's own thread, which loads them itself.
-        if matches!(case.loss, Loss::InProcess) && loads_from_elsewhere(case.window) {
+        if loads_from_elsewhere(case.window) {
             return of(1.0);
         }
         of(BY_FUSE.value).filter(|_| io.fuse)
@@ -77,22 +77,24 @@ pub(super) const CAUSE: Spec = Spec {
             return Some(Instead { place: Place::Nowhere, meaning, advice: ADVICE });
         }
         let meaning = "the loop's own thread fetches the batches, and waits for data that comes from elsewhere";
-        let itself = window.workers.is_none() && loads_from_elsewhere(window);
-        itself.then_some(Instead { place: Place::Loop, meaning, advice: OF_THE_LOOP })
+        loads_from_elsewhere(window).then_some(Instead { place: Place::Loop, meaning, advice: OF_THE_LOOP })
     },
     ..Spec::of(Class::Io)
 };
 
-const OF_THE_LOOP: &[(&str, &str)] = advice![
-    "Fetch ahead of the loop: in the workers of a DataLoader (num_workers), or in threads"
-        => "the loop waits for each answer, and nothing is asked for meanwhile";
-    "Copy or cache the data set on a local disk" => "each sample waits for a round trip";
-    "Pack samples into shards of 100 MB and more, and stream them" => "one request then brings many samples";
+const OF_THE_LOOP: &[(&str, &str)] = &[
+    (
+        "Fetch ahead of the loop: in the workers of a DataLoader (num_workers), or in threads",
+        "the loop waits for each answer, and nothing is asked for meanwhile",
+    ),
+    NEARER,
+    LARGER,
 ];
 
 /// What the loop waits for while it loads is an answer over a connection, rather than a disk.
 fn loads_from_elsewhere(window: &Features) -> bool {
-    let main = window.main.as_ref().filter(|_| source::makers(window).is_none());
+    let itself = window.workers.is_none() && source::makers(window).is_none();
+    let main = window.main.as_ref().filter(|_| itself);
     main.is_some_and(|main| source::from_elsewhere(window) > main.disk().max(HARDLY.value))
 }
 

@@ -20,7 +20,7 @@ from typing import Any, Callable
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import switches  # noqa: E402
-from simulated_gpu import FIELDS, RECORD_BYTES, create  # noqa: E402
+from simulated_gpu import create, name_owner  # noqa: E402
 
 MARK = "trainmon-vm:"
 PORT = "/dev/ttyS1"
@@ -100,13 +100,6 @@ def watched_pid(started: int, truth: str, outer: bool) -> int:
         return started
     with open(f"/proc/{started}/task/{started}/children", encoding="ascii") as file:
         return int(file.read().split()[0])
-
-
-def name_owner(device: str, pid: int) -> None:
-    """Has the driver name another PID for the device's process."""
-    with open(device, "r+b") as file:
-        file.seek(RECORD_BYTES + FIELDS["owner_pid"])
-        file.write(pid.to_bytes(8, "little"))
 
 
 def here(environment: dict[str, Any]) -> dict[str, Any]:

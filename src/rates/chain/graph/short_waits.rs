@@ -8,7 +8,8 @@ const SHORT_S: f64 = 1000.0;
 const SEEN_AT_DISK: f64 = 0.15;
 
 /// Of a thread's samples as running, the part in which it waited for a disk. A wait of some 50 µs is over while it is looked at,
-/// so that a thread which reads a fast disk looks busier than its own counter of CPU time says. `pace`: share of the time on a CPU, and wake-ups a second.
+/// so that a thread which reads a fast disk looks busier than its own counter of CPU time says. The first argument is its pace:
+/// share of the time on a CPU, and wake-ups a second.
 pub(super) fn short_waits(
     (cpu, wakes_s): (f64, f64),
     samples: impl Iterator<Item = (u32, u32)>,
