@@ -89,10 +89,13 @@ pub(super) fn is_no_loader(window: &Features, part: Part) -> bool {
     let at_locks = |stacks: &LoopStacks| {
         stacks.at_lock_lines >= (LARGER_HALF.value * waits).max(stacks.shares.of(Activity::is_input))
     };
+    // Whoever reads does so for a batch, whatever it is called.
+    let reads = window.chain.as_ref().is_some_and(|chain| chain.own_threads().at_source() >= LARGER_HALF.value);
     let at_something_else = |stacks: &LoopStacks| {
         let untold = stacks.shares.get(Activity::OtherWait);
         untold >= LARGER_HALF.value * waits
             && untold > stacks.shares.of(Activity::is_input)
+            && !reads
             && stacks.works_aside_at_something_else()
     };
     part != Part::OwnThread || stacks.is_some_and(|stacks| at_locks(stacks) || at_something_else(stacks))
