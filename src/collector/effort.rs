@@ -1,6 +1,6 @@
 //! How closely a job is watched: a young or doubtful verdict wants many stacks and samples, one that has stood for long few.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 /// Mean time between two rounds of the sampler: 50 a second resolve waits of 20 ms, and ten seconds of them give the
@@ -11,7 +11,12 @@ const ROUND: Duration = Duration::from_millis(20);
 const SLOW_ROUND: Duration = Duration::from_millis(50);
 /// The same of a device that has long been busy: a minute of them gives a share to within 3 points, and that it idles is told by
 /// its own readings, after which there are as many as before.
-const SLOWEST_ROUND: Duration = Duration::from_millis(100);
+const SLOWEST_ROUND: Duration = Duration::from_millis(125);
+
+/// Stacks a second of a trainer: its time is split finer than a worker's …
+const TRAINER_HZ: u32 = 40;
+/// … and less finely where little is asked for.
+const SPARING_TRAINER_HZ: u32 = 20;
 
 /// How closely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +28,9 @@ pub enum Demand {
     /// A rest of four seconds in between: a run of py-spy costs 25 to 60 ms of CPU, so one in five seconds is about 1 % of a
     /// core.
     Seldom,
+    /// A rest of nine seconds in between, and fewer rounds of the sampler: a device that has work all the time leaves little to
+    /// be explained, but its verdict is young.
+    Sparsely,
     /// A rest of 29 seconds in between, of two minutes' stacks still four; and fewer rounds of the sampler.
     Rarely,
     /// A rest of 59 seconds in between, and the fewest rounds of the sampler: nothing is to be explained.
@@ -30,7 +38,8 @@ pub enum Demand {
 }
 
 impl Demand {
-    const ALL: [Self; 5] = [Self::Often, Self::NowAndThen, Self::Seldom, Self::Rarely, Self::HardlyEver];
+    const ALL: [Self; 6] =
+        [Self::Often, Self::NowAndThen, Self::Seldom, Self::Sparsely, Self::Rarely, Self::HardlyEver];
 
     /// Rest between two windows of stacks.
     pub(super) fn stacks_rest(self) -> Duration {
@@ -38,6 +47,7 @@ impl Demand {
             Self::Often => 0,
             Self::NowAndThen => 2,
             Self::Seldom => 4,
+            Self::Sparsely => 9,
             Self::Rarely => 29,
             Self::HardlyEver => 59,
         })
@@ -45,14 +55,19 @@ impl Demand {
 
     /// Whether little is asked for: what is looked up now and then is looked up more seldom.
     pub(super) fn is_sparing(self) -> bool {
-        matches!(self, Self::Rarely | Self::HardlyEver)
+        matches!(self, Self::Sparsely | Self::Rarely | Self::HardlyEver)
+    }
+
+    /// py-spy's samples a second of a trainer: each costs 1 ms of CPU with ten threads, a start 15 ms.
+    pub(super) fn trainer_hz(self) -> u32 {
+        if self.is_sparing() { SPARING_TRAINER_HZ } else { TRAINER_HZ }
     }
 
     /// Mean time between two rounds of the sampler.
     pub(super) fn round(self) -> Duration {
         match self {
             Self::Often | Self::NowAndThen | Self::Seldom => ROUND,
-            Self::Rarely => SLOW_ROUND,
+            Self::Sparsely | Self::Rarely => SLOW_ROUND,
             Self::HardlyEver => SLOWEST_ROUND,
         }
     }
@@ -60,24 +75,43 @@ impl Demand {
 
 /// The demand as the source threads see it.
 #[derive(Debug)]
-pub(super) struct Effort(AtomicU8);
+pub(super) struct Effort {
+    demand: AtomicU8,
+    /// Stacks of a trainer are wanted at once.
+    at_once: AtomicBool,
+}
 
 impl Default for Effort {
     fn default() -> Self {
-        Self(AtomicU8::new(Demand::Often as u8))
+        Self { demand: AtomicU8::new(Demand::Often as u8), at_once: AtomicBool::new(false) }
     }
 }
 
 impl Effort {
     /// What is wanted.
     pub(super) fn get(&self) -> Demand {
-        let now = self.0.load(Ordering::Relaxed);
+        let now = self.demand.load(Ordering::Relaxed);
         Demand::ALL.into_iter().find(|demand| *demand as u8 == now).unwrap_or(Demand::Often)
     }
 
     /// Wants something else; whether it was another demand before.
     pub(super) fn set(&self, demand: Demand) -> bool {
-        self.0.swap(demand as u8, Ordering::Relaxed) != demand as u8
+        self.demand.swap(demand as u8, Ordering::Relaxed) != demand as u8
+    }
+
+    /// Wants stacks of a trainer at once: something has changed.
+    pub(super) fn ask_at_once(&self) {
+        self.at_once.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they are wanted.
+    pub(super) fn is_asked_at_once(&self) -> bool {
+        self.at_once.load(Ordering::Relaxed)
+    }
+
+    /// They are about to be taken: whether they were wanted.
+    pub(super) fn answer(&self) -> bool {
+        self.at_once.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -97,7 +131,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wanted_at_once_is_answered_once() {
+        let effort = Effort::default();
+        assert!(!effort.is_asked_at_once());
+        effort.ask_at_once();
+        assert!(effort.is_asked_at_once() && effort.answer() && !effort.answer());
+    }
+
+    #[test]
     fn less_is_done_for_less_demand() {
         assert!(Demand::ALL.is_sorted_by_key(|demand| (demand.stacks_rest(), demand.round())));
+        assert!(Demand::ALL.iter().rev().is_sorted_by_key(|demand| demand.trainer_hz()));
     }
 }

@@ -140,6 +140,12 @@ impl Collector {
         }
     }
 
+    /// Says that something has changed: the trainer's stacks are taken next, without a rest.
+    pub fn want_at_once(&self) {
+        self.effort.ask_at_once();
+        self.wake_stacks();
+    }
+
     /// Says whether the busiest processes besides the job's are wanted from now on: a scan of the host every two
     /// seconds, or more rarely where that would cost more than 1 % of a core.
     pub fn want_neighbours(&mut self, wanted: bool) {

@@ -13,13 +13,11 @@ use std::time::Duration;
 use super::effort::Effort;
 use super::latest::{Latest, status};
 use super::{Options, rest};
-use crate::sample::{JobSample, ProcessId, ProcessRole, SourceState, SourceStatus};
+use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample, SourceState, SourceStatus};
 use crate::sources::py_spy::PySpy;
 
 /// Length of a window, seconds: py-spy takes whole ones.
 const WINDOW_S: u32 = 1;
-/// Samples a second of a trainer: its time is split finer than a worker's.
-const TRAINER_HZ: u32 = 40;
 /// Samples a second of a worker.
 const WORKER_HZ: u32 = 25;
 /// First rest after a failure that may pass; doubled with each further one.
@@ -30,6 +28,9 @@ const RETRY_MOST: Duration = Duration::from_secs(60);
 const LONG: Duration = Duration::from_secs(10);
 /// … and about so many windows are taken in it.
 const WINDOWS_A_TICK: u32 = 8;
+/// A worker that has used less CPU time than this since it was looked at, and has read nothing, rests, nanoseconds: torch's
+/// workers use 0.1 ms every 5 s while they wait for work.
+const IDLE_NS: u64 = 50_000_000;
 /// Rest where there is nothing to wait for but the next tick.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -49,11 +50,16 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
         if !job.alive {
             return;
         }
-        let (trainers, workers) = (of_role(&job, ProcessRole::Trainer), of_role(&job, ProcessRole::Worker));
-        let Some((process, rate_hz)) = turns.next(&trainers, &workers) else {
+        let (trainers, mut workers) = (of_role(&job, ProcessRole::Trainer), of_role(&job, ProcessRole::Worker));
+        if effort.answer() {
+            turns.trainer_next();
+        }
+        turns.leave_out_idle(&job, &mut workers);
+        let Some((process, rate_hz)) = turns.next(&trainers, &workers, effort.get().trainer_hz()) else {
             rest(stop, || Duration::from_secs(1));
             continue;
         };
+        turns.looks_at(&job, process);
         let proc_root = &options.roots.proc;
         let of_trainer = trainers.contains(&process);
         // A failure of these is no news, that of the window says why; one that will not pass is not asked for again.
@@ -92,7 +98,10 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
                 }
                 let begun = effort.get().stacks_rest();
                 // More may be wanted meanwhile.
-                rest(stop, || effort.get().stacks_rest().min(begun).max(between_ticks));
+                rest(stop, || match effort.is_asked_at_once() {
+                    true => Duration::ZERO,
+                    false => effort.get().stacks_rest().min(begun).max(between_ticks),
+                });
             }
             Err(refusal) => {
                 if refusal.last {
@@ -132,11 +141,41 @@ struct Turns {
     /// Trainers whose variables py-spy does not give.
     without_locals: HashSet<ProcessId>,
     worker_last: bool,
+    /// What workers had done when they were looked at: CPU time in nanoseconds, and bytes through read calls.
+    done: HashMap<ProcessId, (u64, u64)>,
+}
+
+/// CPU time of all its threads so far, nanoseconds, and bytes through read calls.
+fn done(process: &ProcessSample) -> (u64, u64) {
+    let on_cpu = process.threads.iter().filter_map(|thread| thread.on_cpu_ns).sum();
+    (on_cpu, process.io.map_or(0, |io| io.read_chars))
 }
 
 impl Turns {
-    /// The process to look at next, and at which rate.
-    fn next(&mut self, trainers: &[ProcessId], workers: &[ProcessId]) -> Option<(ProcessId, u32)> {
+    /// A trainer is looked at next.
+    fn trainer_next(&mut self) {
+        self.worker_last = true;
+    }
+
+    /// Leaves out those that have done nothing since they were looked at: their stacks would be the same.
+    fn leave_out_idle(&mut self, job: &JobSample, workers: &mut Vec<ProcessId>) {
+        self.done.retain(|id, _| workers.contains(id));
+        let is_idle = |process: &&ProcessSample| {
+            let (now, then) = (done(process), self.done.get(&process.id));
+            then.is_some_and(|then| now.0.saturating_sub(then.0) < IDLE_NS && now.1 == then.1)
+        };
+        let idle: Vec<ProcessId> = job.processes.iter().filter(is_idle).map(|process| process.id).collect();
+        workers.retain(|id| !idle.contains(id));
+    }
+
+    /// Notes what a process has done so far, for it is looked at now.
+    fn looks_at(&mut self, job: &JobSample, id: ProcessId) {
+        let process = job.processes.iter().find(|process| process.id == id);
+        self.done.extend(process.map(|process| (id, done(process))));
+    }
+
+    /// The process to look at next, and at which rate: a trainer at `trainer_hz`.
+    fn next(&mut self, trainers: &[ProcessId], workers: &[ProcessId], trainer_hz: u32) -> Option<(ProcessId, u32)> {
         self.seen.retain(|id, _| trainers.contains(id) || workers.contains(id));
         self.refused.retain(|id| trainers.contains(id) || workers.contains(id));
         self.without_locals.retain(|id| trainers.contains(id));
@@ -147,7 +186,7 @@ impl Turns {
         let (trainer, worker) = (least(trainers), least(workers));
         let take_worker = worker.is_some() && (trainer.is_none() || !self.worker_last && !self.seen.is_empty());
         self.worker_last = take_worker;
-        let (process, rate_hz) = if take_worker { (worker?, WORKER_HZ) } else { (trainer?, TRAINER_HZ) };
+        let (process, rate_hz) = if take_worker { (worker?, WORKER_HZ) } else { (trainer?, trainer_hz) };
         *self.seen.entry(process).or_default() += 1;
         Some((process, rate_hz))
     }
@@ -167,6 +206,7 @@ pub(super) fn switched_off(options: &Options) -> Option<SourceStatus> {
 #[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::sample::{IoCounters, ThreadSample};
 
     fn ids(pids: &[u32]) -> Vec<ProcessId> {
         pids.iter().map(|pid| ProcessId { pid: *pid, start_ticks: 1 }).collect()
@@ -177,7 +217,7 @@ mod tests {
         let mut turns = Turns::default();
         let (trainers, workers) = (ids(&[10]), ids(&[20, 21]));
         let pids: Vec<u32> =
-            (0..6).filter_map(|_| turns.next(&trainers, &workers)).map(|(process, _)| process.pid).collect();
+            (0..6).filter_map(|_| turns.next(&trainers, &workers, 40)).map(|(process, _)| process.pid).collect();
         assert_eq!(pids, [10, 20, 10, 21, 10, 20]);
     }
 
@@ -185,22 +225,56 @@ mod tests {
     fn new_workers_come_first_and_refused_ones_never() {
         let mut turns = Turns::default();
         for _ in 0..8 {
-            turns.next(&ids(&[10]), &ids(&[20]));
+            turns.next(&ids(&[10]), &ids(&[20]), 40);
         }
         turns.refused.insert(ids(&[22])[0]);
         let next: Vec<u32> = (0..2)
-            .filter_map(|_| turns.next(&ids(&[10]), &ids(&[20, 21, 22])))
+            .filter_map(|_| turns.next(&ids(&[10]), &ids(&[20, 21, 22]), 40))
             .map(|(process, _)| process.pid)
             .collect();
         assert_eq!(next, [10, 21]);
-        assert_eq!(turns.next(&[], &[]), None);
+        assert_eq!(turns.next(&[], &[], 40), None);
+    }
+
+    #[test]
+    fn workers_that_rest_are_left_out_until_they_work_again() {
+        let job = |on_cpu_ns: [u64; 2], read_chars: u64| {
+            let processes = ids(&[20, 21]).into_iter().zip(on_cpu_ns).map(|(id, on_cpu_ns)| ProcessSample {
+                id,
+                threads: vec![ThreadSample { on_cpu_ns: Some(on_cpu_ns), ..ThreadSample::default() }],
+                io: Some(IoCounters { read_chars, ..IoCounters::default() }),
+                ..ProcessSample::default()
+            });
+            JobSample { processes: processes.collect(), ..JobSample::default() }
+        };
+        let mut turns = Turns::default();
+        let mut left = |job: &JobSample, looked_at: &[u32]| {
+            let mut workers = ids(&[20, 21]);
+            turns.leave_out_idle(job, &mut workers);
+            ids(looked_at).into_iter().for_each(|id| turns.looks_at(job, id));
+            workers.into_iter().map(|id| id.pid).collect::<Vec<u32>>()
+        };
+        assert_eq!(left(&job([0, 0], 0), &[20, 21]), [20, 21], "those that were never looked at");
+        assert_eq!(left(&job([1_000_000, IDLE_NS], 0), &[]), [21]);
+        assert_eq!(left(&job([2_000_000, IDLE_NS], 9), &[20]), [20, 21], "who reads works");
+        assert_eq!(left(&job([3_000_000, IDLE_NS], 9), &[]), [21]);
+    }
+
+    #[test]
+    fn after_a_change_the_trainer_is_next() {
+        let mut turns = Turns::default();
+        let (trainers, workers) = (ids(&[10]), ids(&[20]));
+        turns.next(&trainers, &workers, 40);
+        turns.trainer_next();
+        assert_eq!(turns.next(&trainers, &workers, 40), Some((trainers[0], 40)));
+        assert_eq!(turns.next(&trainers, &workers, 40), Some((workers[0], WORKER_HZ)));
     }
 
     #[test]
     fn without_workers_the_trainer_alone() {
         let mut turns = Turns::default();
         for _ in 0..3 {
-            assert_eq!(turns.next(&ids(&[10]), &[]).map(|(process, rate)| (process.pid, rate)), Some((10, 40)));
+            assert_eq!(turns.next(&ids(&[10]), &[], 20).map(|(process, rate)| (process.pid, rate)), Some((10, 20)));
         }
     }
 }

@@ -53,6 +53,8 @@ pub struct Session {
     /// Whole intervals so far.
     intervals: u64,
     ended: bool,
+    /// Something may have changed, as of the last tick.
+    moved: bool,
     /// This job is shown, or no screen is up.
     shown: bool,
     /// Its stacks are shown.
@@ -84,6 +86,7 @@ impl Session {
             iterations: options.iterations,
             intervals: 0,
             ended: false,
+            moved: false,
             shown: true,
             stacks_shown: false,
         })
@@ -109,6 +112,10 @@ impl Session {
         // The first frame has no length: it only starts the clock.
         self.intervals += u64::from(tick.frame.seconds > 0.0);
         self.collector.want(self.demand(&tick));
+        if tick.moves && !self.moved {
+            self.collector.want_at_once();
+        }
+        self.moved = tick.moves;
         tick
     }
 
@@ -166,7 +173,7 @@ impl Session {
         let is_young = (verdict.observed_s < YOUNG_S || since_s < CHANGED_S) && !is_clear;
         match () {
             () if self.shown && self.stacks_shown => Demand::Often,
-            () if is_busy && since_s < STOOD_S => Demand::Seldom,
+            () if is_busy && since_s < STOOD_S => Demand::Sparsely,
             () if self.shown && is_young => Demand::Often,
             () if self.shown && (tick.moves || doubtful || verdict.observed_s < YOUNG_S) => Demand::NowAndThen,
             () if tick.moves || doubtful || since_s < STOOD_S => Demand::Seldom,

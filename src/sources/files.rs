@@ -94,6 +94,19 @@ impl KeptFile {
         self.read_up_to(buffer, READ_LIMIT)
     }
 
+    /// Reads a file of the kernel whose records are a few bytes each, as a rule with a single call: it fills at least one page
+    /// before it stops at a whole record (seq_read_iter, fs/seq_file.c), so that what is much shorter has ended.
+    pub fn read_short_records<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadFailure> {
+        if buffer.len() < FIRST_BUFFER {
+            buffer.resize(FIRST_BUFFER, 0);
+        }
+        let count = self.read_at(buffer, 0)?;
+        if count < FIRST_BUFFER / 2 {
+            return Ok(buffer.get(..count).unwrap_or_default());
+        }
+        self.read(buffer)
+    }
+
     /// Reads the file's first `limit` bytes; a longer file is cut after its last complete line. `buffer` keeps its
     /// size between calls.
     pub fn read_up_to<'b>(&self, buffer: &'b mut Vec<u8>, limit: usize) -> Result<&'b [u8], ReadFailure> {
@@ -209,6 +222,17 @@ mod tests {
         let mut buffer = Vec::new();
         assert_eq!(kept.read(&mut buffer).unwrap().len(), 100_000);
         assert_eq!(kept.read(&mut buffer).unwrap().len(), 100_000);
+    }
+
+    #[test]
+    fn short_records_are_read_to_their_end() {
+        for length in [0, 7, FIRST_BUFFER / 2 - 1, FIRST_BUFFER / 2, FIRST_BUFFER, 30_000] {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(&vec![b'1'; length]).unwrap();
+            let kept = KeptFile::open(file.path()).unwrap();
+            assert_eq!(kept.read_short_records(&mut Vec::new()).unwrap().len(), length);
+            assert_eq!(kept.read_short_records(&mut vec![0; 9]).unwrap().len(), length);
+        }
     }
 
     #[test]

@@ -7,13 +7,13 @@
 mod facts;
 mod threads;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::files::{ReadFailure, numbers_in, read_once};
-use super::process::Process;
+use super::files::{KeptFile, ReadFailure, numbers_in};
+use super::process::{Process, SHORT_FILE_MOST};
 use super::roles::{self, Facts};
 use super::{clock, task_files};
 use crate::sample::ProcessRole;
@@ -26,8 +26,10 @@ pub(crate) use facts::{is_of_learning, mapped_library};
 const MOST_PROCESSES: usize = 1024;
 /// `children` of threads other than the main one are read every so many ticks.
 const ALL_THREADS_EVERY: u64 = 4;
-/// The whole host is scanned for orphans every so many ticks.
+/// The whole host is scanned for orphans every so many ticks …
 const SCAN_EVERY: u64 = 10;
+/// … and in every so many of these scans those are read again that can be none: a number may have a new owner.
+const STRANGERS_EVERY: u64 = 6;
 /// Libraries and descriptors are looked at every so many ticks, and at each change of the tree.
 const FACTS_EVERY: u64 = 10;
 /// Most processes outside of the job that are read.
@@ -67,9 +69,17 @@ pub struct JobReader {
     access: JobAccess,
     visible_devices: Option<Arc<str>>,
     other_namespace: bool,
+    /// Processes of other sessions, and those that are older than the job: none of them becomes an orphan of it.
+    strangers: HashSet<u32>,
+    scans: u64,
     reads: u64,
     alive: bool,
     buffer: Vec<u8>,
+}
+
+fn stat_of(proc_root: &Path, pid: u32) -> Option<task_files::Stat> {
+    let file = KeptFile::open(proc_root.join(format!("{pid}/stat"))).ok()?;
+    task_files::stat(file.read_line(&mut [0_u8; SHORT_FILE_MOST]).ok()?)
 }
 
 /// It has a library of machine learning mapped.
@@ -85,8 +95,7 @@ impl JobReader {
     /// # Errors
     /// [`AttachError`].
     pub fn attach(proc_root: &Path, pid: u32, no_ptrace: bool) -> Result<Self, AttachError> {
-        let mut buffer = Vec::with_capacity(8192);
-        let target = Process::open(proc_root, pid, &mut buffer).map_err(|error| match error {
+        let target = Process::open(proc_root, pid).map_err(|error| match error {
             failure if failure.is_gone() => AttachError::NoSuchProcess(pid),
             ReadFailure::Denied => AttachError::Denied(pid),
             failure => AttachError::Failed(pid, failure.into()),
@@ -110,9 +119,11 @@ impl JobReader {
             gpu_pids: Vec::new(),
             training: Vec::new(),
             outside: BTreeMap::new(),
+            strangers: HashSet::new(),
+            scans: 0,
             reads: 0,
             alive: true,
-            buffer,
+            buffer: Vec::with_capacity(8192),
         };
         reader.find_processes();
         reader.find_facts();
@@ -144,7 +155,7 @@ impl JobReader {
         self.outside.retain(|pid, _| pids.contains(pid));
         for pid in pids.iter().copied().take(MOST_OUTSIDE) {
             if !self.outside.contains_key(&pid) && !self.processes.contains_key(&pid) && pid != std::process::id() {
-                let opened = Process::open(&self.proc_root, pid, &mut self.buffer);
+                let opened = Process::open(&self.proc_root, pid);
                 self.outside.extend(opened.ok().map(|process| (pid, process)));
             }
         }
@@ -161,7 +172,7 @@ impl JobReader {
         let before: BTreeSet<ProcessId> = self.processes.values().map(|process| process.id).collect();
         let mut gone = Vec::new();
         for (pid, process) in &mut self.processes {
-            if process.read(&mut self.buffer).is_err() || !process.stat.is_alive() {
+            if process.read().is_err() || !process.stat.is_alive() {
                 gone.push(*pid);
             }
         }
@@ -172,8 +183,7 @@ impl JobReader {
                 self.processes.remove(&pid);
             }
         }
-        let buffer = &mut self.buffer;
-        self.outside.retain(|_, process| process.read(buffer).is_ok() && process.stat.is_alive());
+        self.outside.retain(|_, process| process.read().is_ok() && process.stat.is_alive());
         self.find_processes();
         let changed = self.processes.values().any(|process| !before.contains(&process.id))
             || self.processes.len() != before.len();
@@ -237,7 +247,7 @@ impl JobReader {
             }
         }
         if !lists_children || self.reads % SCAN_EVERY == SCAN_EVERY - 1 {
-            self.scan_host();
+            self.scan_host(lists_children);
         }
     }
 
@@ -245,7 +255,7 @@ impl JobReader {
         if self.processes.contains_key(&pid) || self.processes.len() >= MOST_PROCESSES {
             return false;
         }
-        match Process::open(&self.proc_root, pid, &mut self.buffer) {
+        match Process::open(&self.proc_root, pid) {
             Ok(process) if process.stat.is_alive() => {
                 self.processes.insert(pid, process);
                 true
@@ -256,25 +266,33 @@ impl JobReader {
 
     /// Finds children by their parent's number where the kernel has no `children` files, and orphans of the job: taken
     /// over by init, in the target's session and process group, and younger than the target.
-    fn scan_host(&mut self) {
+    fn scan_host(&mut self, lists_children: bool) {
         let leads_group = self.session.1 == i64::from(self.target.pid);
         let own = std::process::id();
+        let before = std::mem::take(&mut self.strangers);
+        let known = |pid: &u32| lists_children && !self.scans.is_multiple_of(STRANGERS_EVERY) && before.contains(pid);
+        let mut strangers = HashSet::with_capacity(before.len());
         let mut adopted = Vec::new();
         for pid in numbers_in(&self.proc_root) {
             if self.processes.contains_key(&pid) || pid == own {
                 continue;
             }
-            let line = read_once(self.proc_root.join(format!("{pid}/stat")), 4096).unwrap_or_default();
-            let Some(stat) = task_files::stat(&line) else { continue };
+            if known(&pid) {
+                strangers.insert(pid);
+                continue;
+            }
+            let Some(stat) = stat_of(&self.proc_root, pid) else { continue };
             let child = self.processes.contains_key(&stat.parent);
-            let orphan = leads_group
-                && stat.parent == 1
-                && (stat.session, stat.group) == self.session
-                && stat.start_ticks >= self.target.start_ticks;
-            if child || orphan {
+            let is_younger = stat.start_ticks >= self.target.start_ticks;
+            let is_of_session = stat.session == self.session.0;
+            if child || leads_group && stat.parent == 1 && is_younger && (stat.session, stat.group) == self.session {
                 adopted.push(pid);
+            } else if !is_younger || !is_of_session {
+                strangers.insert(pid);
             }
         }
+        self.strangers = strangers;
+        self.scans += 1;
         for pid in adopted {
             self.add(pid);
         }
@@ -322,3 +340,7 @@ impl JobReader {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;

@@ -14,6 +14,8 @@ use crate::sample::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace
 const MOST_THREADS: usize = 2048;
 /// No more of a thread's `children` than this is read, and its other files are shorter.
 const THREAD_FILE_MOST: usize = 64 << 10;
+/// `stat` and `io` of a process are shorter than this, bytes: 52 numbers and a name of at most 64, and seven lines.
+pub(super) const SHORT_FILE_MOST: usize = 1280;
 /// Longest command line kept, bytes.
 const LONGEST_COMMAND: usize = 4096;
 /// A process that starts ranks and looks after them computes for less than this share of the time: torchrun looks every
@@ -123,10 +125,11 @@ impl Process {
     ///
     /// # Errors
     /// Absent or gone when there is none; denied under `hidepid`.
-    pub fn open(proc_root: &Path, pid: u32, buffer: &mut Vec<u8>) -> Result<Self, ReadFailure> {
+    pub fn open(proc_root: &Path, pid: u32) -> Result<Self, ReadFailure> {
         let folder = proc_root.join(pid.to_string());
         let stat_file = KeptFile::open(folder.join("stat"))?;
-        let stat = task_files::stat(stat_file.read(buffer)?).ok_or(ReadFailure::Malformed)?;
+        let stat =
+            task_files::stat(stat_file.read_line(&mut [0_u8; SHORT_FILE_MOST])?).ok_or(ReadFailure::Malformed)?;
         let (uid, inner_pid) = identity(&folder);
         let mut process = Self {
             id: ProcessId { pid, start_ticks: stat.start_ticks },
@@ -149,7 +152,7 @@ impl Process {
             stat,
             io: None,
         };
-        process.read(buffer)?;
+        process.read()?;
         Ok(process)
     }
 
@@ -162,8 +165,9 @@ impl Process {
     ///
     /// # Errors
     /// Gone when it has ended.
-    pub fn read(&mut self, buffer: &mut Vec<u8>) -> Result<(), ReadFailure> {
-        let line = self.stat_file.read(buffer)?;
+    pub fn read(&mut self) -> Result<(), ReadFailure> {
+        let mut room = [0_u8; SHORT_FILE_MOST];
+        let line = self.stat_file.read_line(&mut room)?;
         let (Some(stat), Some(comm)) = (task_files::stat(line), task_files::comm(line)) else {
             return Err(ReadFailure::Malformed);
         };
@@ -182,7 +186,7 @@ impl Process {
             self.executable = fs::read_link(self.folder.join("exe")).ok();
         }
         if let Some(file) = &self.io_file {
-            self.io = file.read(buffer).ok().and_then(task_files::io);
+            self.io = file.read_line(&mut [0_u8; SHORT_FILE_MOST]).ok().and_then(task_files::io);
         }
         // Threads come and go seldom; the count in `stat` tells when, and listing them now and then finds replacements.
         if stat.threads as usize != self.threads.len() || self.reads.is_multiple_of(8) {
@@ -195,7 +199,7 @@ impl Process {
 
     /// PIDs of the children of the main thread, or of every thread.
     pub fn children(&self, every_thread: bool, buffer: &mut Vec<u8>, found: &mut Vec<u32>) {
-        if let Some(Ok(children)) = self.children_file.as_ref().map(|file| file.read(buffer)) {
+        if let Some(Ok(children)) = self.children_file.as_ref().map(|file| file.read_short_records(buffer)) {
             found.extend(numbers(children));
         }
         if every_thread {
@@ -405,8 +409,7 @@ mod tests {
             let _ = wait.recv();
         });
         is_named.recv().unwrap();
-        let mut buffer = Vec::new();
-        let process = Process::open(Path::new("/proc"), std::process::id(), &mut buffer).unwrap();
+        let process = Process::open(Path::new("/proc"), std::process::id()).unwrap();
         drop(done);
         named.unwrap().join().unwrap();
         let sample = process.sample();
