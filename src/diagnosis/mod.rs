@@ -19,6 +19,7 @@ mod features;
 mod parts;
 mod phases;
 mod ranks;
+mod restarts;
 mod rhythm;
 mod signals;
 mod stability;

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 
 use crate::rates::frame::WorkerRates;
 use crate::rates::stacks::Activity;
-use crate::rates::stacks::sums::StackSums;
+use crate::rates::stacks::sums::{StackSum, StackSums};
 use crate::rates::time_split::LoopActivity;
 use crate::rates::{Frame, mean};
 use crate::sample::{ProcessId, Sample};
 
-use super::causes::worker_restart::{ONE_SET, RESTART};
 use super::causes::{Cause, Judgement, Known};
 use super::class::{Class, Phase};
 use super::features::Features;
+use super::restarts::Restarts;
 use super::stats::round;
 use super::thresholds::HARDLY;
 use super::verdict::{Context, Verdict};
@@ -46,9 +46,16 @@ const CERTAIN: f64 = 0.95;
 const STEPPING_PCT: f64 = 5.0;
 /// Cheap signals that differ by this much, as a share, have moved.
 const MOVED: f64 = 0.2;
+/// So have the stacks of one second, of so many samples and more, with this: three standard deviations.
+const STACKS_MOVED: f64 = 0.35;
+const STACKS_LEAST: u64 = 20;
 /// A challenger that the long window agrees with takes over after this time, seconds.
 const AGREED_S: f64 = 1.5;
-/// One that only the short window sees takes over after this time, seconds, or half the short window where that is longer:
+/// One that only the short window sees, as surely as this, while the cheap signals say that something has changed …
+const SURE: f64 = 0.80;
+/// … after this time, seconds, three looks after the first.
+const SURE_S: f64 = 2.9;
+/// Any other that only the short window sees takes over after this time, seconds, or half the short window where that is longer:
 /// four looks after the first, of which none comes at quite a second after the last.
 const ALONE_S: f64 = 3.9;
 
@@ -65,11 +72,12 @@ pub struct Diagnosis {
     stepped_ns: Option<u64>,
     known: Known,
     steps: Option<u64>,
-    /// When the last set of workers was started, CLOCK_MONOTONIC nanoseconds.
-    set_started_ns: Option<u64>,
+    restarts: Restarts,
     first_verdict_s: Option<f64>,
     last_sequence: Option<u64>,
     /// The cheap signals of the short window differ from those of the long one.
+    counters_moved: bool,
+    /// They do, or the newest stacks differ from those before.
     signals_moved: bool,
 }
 
@@ -106,6 +114,20 @@ fn newest_stacks(all: &[&Frame], short: &[&Frame], now: Option<&Mix>, last: &Fra
     }
     let moments = all.iter().rev().map(|frame| (frame.monotonic_ns, &*frame.stacks));
     StackSums::newest(moments, last.monotonic_ns.saturating_sub((SHORT_STACKS_S * 1e9) as u64))
+}
+
+/// Whether the stacks of the loop that have come with the newest frame differ clearly from those before: its own work may have
+/// changed where no counter tells, from making batches to computing with them.
+fn stacks_have_moved(frames: &[&Frame]) -> bool {
+    let Some((last, before)) = frames.split_last() else { return false };
+    let of = |frames: &[&Frame]| StackSums::of(frames.iter().flat_map(|frame| &frame.stacks)).trainers;
+    let (now, before) = (of(std::slice::from_ref(last)), of(before));
+    let input = |sum: &StackSum| {
+        let all = sum.main.total();
+        (all >= STACKS_LEAST).then(|| sum.main.of(Activity::is_input) as f64 / all as f64)
+    };
+    let moved = |id: &ProcessId, sum: &StackSum| Some((input(sum)? - input(before.get(id)?)?).abs() > STACKS_MOVED);
+    now.iter().any(|(id, sum)| moved(id, sum) == Some(true))
 }
 
 /// The loop's stacks show that it steps: they wait for results of the device, or they show the model in a rank that others wait for.
@@ -204,13 +226,15 @@ impl Diagnosis {
         };
         self.known.has_stepped |= steps_by_stacks(&long, only.is_some());
         let judged = decision::judge(&long, self.known);
-        self.signals_moved = false;
+        self.signals_moved = stacks_have_moved(&stack_frames);
+        self.counters_moved = false;
         // Not before the first verdict, and not for what needs no second look.
         let short = (self.standing.is_some() && !judged.is_certain()).then(|| {
             let frames = self.frames(recent.clone(), last, short_s);
             let now = Mix::of(&frames);
             let newest = newest_stacks(&stack_frames, &frames, now.as_ref(), last);
-            self.signals_moved = now.is_some_and(|now| now.has_moved_since(&long_frames));
+            self.counters_moved = now.is_some_and(|now| now.has_moved_since(&long_frames));
+            self.signals_moved |= self.counters_moved;
             decision::judge(&Features::of(&frames, &newest, only), self.known)
         });
         self.decide(last.monotonic_ns, long.seconds, judged, short, short_s);
@@ -267,7 +291,12 @@ impl Diagnosis {
         let seconds_since = |ns: u64| now_ns.saturating_sub(ns) as f64 / 1e9;
         // A short window stretched for slow steps holds several of them, so half of it again is proof enough: with the
         // whole of it the verdict would follow a change in a loop of one-second steps only after twelve seconds.
-        let needed = if agreed || from_nothing { AGREED_S } else { ALONE_S.max(short_s * 0.5) };
+        let sure = self.counters_moved && rival.confidence >= SURE;
+        let needed = match () {
+            () if agreed || from_nothing => AGREED_S,
+            () if sure => SURE_S.max(short_s * 0.5),
+            () => ALONE_S.max(short_s * 0.5),
+        };
         if seconds_since(contradicted_ns) >= needed && seconds_since(since_ns) >= needed.min(AGREED_S) {
             // The change began about half a short window before it was first seen.
             let began = contradicted_ns.saturating_sub((short_s * 0.5e9) as u64);
@@ -282,10 +311,13 @@ impl Diagnosis {
     }
 
     fn take_over(&mut self, judgement: Judgement, began_ns: u64) {
-        let other_class = self.standing.as_ref().is_none_or(|old| old.class != judgement.class);
+        // Another cause of the same class may be the same loss, better understood; to wait for somebody else, or no more, is not.
+        let waits = |one: &Judgement| one.cause.and_then(|cause| cause.spec().followed).map(|wait| wait.part);
+        let other_regime =
+            self.standing.as_ref().is_none_or(|old| old.class != judgement.class || waits(old) != waits(&judgement));
         self.standing = Some(judgement);
         self.challenger = None;
-        if other_class {
+        if other_regime {
             self.regime_ns = self.regime_ns.max(began_ns);
         }
     }
@@ -300,7 +332,8 @@ impl Diagnosis {
             // Without workers a wait may be an import that reads from disk.
             self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2 && !frame.workers.is_empty();
         }
-        self.count_restarts(frame);
+        let first = self.begun_ns == Some(frame.monotonic_ns);
+        self.known.restarts = self.restarts.count(frame, first);
         self.known.has_stepped |= frame
             .gpus
             .iter()
@@ -314,23 +347,6 @@ impl Diagnosis {
         if steps > 0 {
             self.known.longest_step_s = self.known.longest_step_s.max(since.unwrap_or(0.0));
             (self.known.since_step_s, self.stepped_ns) = (Some(0.0), Some(frame.monotonic_ns));
-        }
-    }
-
-    /// Workers that are new in the same second or two belong to one set. A set that follows another one soon, and is
-    /// itself not old yet, makes a restart.
-    fn count_restarts(&mut self, frame: &Frame) {
-        let within =
-            |earlier_ns: u64, seconds: f64| frame.monotonic_ns.saturating_sub(earlier_ns) as f64 / 1e9 < seconds;
-        let new = frame.workers.iter().any(|worker| worker.new) && self.begun_ns != Some(frame.monotonic_ns);
-        match self.set_started_ns {
-            Some(before) if new && !within(before, ONE_SET.value) => {
-                self.known.restarts = within(before, RESTART.value);
-                self.set_started_ns = Some(frame.monotonic_ns);
-            }
-            None if new => self.set_started_ns = Some(frame.monotonic_ns),
-            Some(before) if !within(before, RESTART.value) => self.known.restarts = false,
-            _ => {}
         }
     }
 

@@ -22,6 +22,7 @@ pub(super) const CAUSE: Spec = Spec {
         SHORT_OF_CPU,
         "the allowed CPUs are in use `cores_full`, or the workers queue at least `run_delay` of their runnable time",
         "other processes use less than `neighbour`, and there are fewer than `too_many_workers`",
+        "it is not the start of whole sets of workers that the loop waits for",
         "or processes of the job fill them in bursts: `oversubscribed` threads are active, and what the loop loses is mostly \
          queueing",
         "less sure where less than `cpus_free` of the CPUs is in use: then something holds the threads back that is not seen",
@@ -29,6 +30,10 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     judge: |case| {
         let queueing = starvation::queueing(case)?;
+        // Workers that survive an epoch fill no CPUs with their start.
+        if worker_restart::waits_for_sets(case) {
+            return None;
+        }
         let crowd = queueing.crowded.filter(|crowd| *crowd != Crowd::Threads);
         let saturated = match case.loss {
             Loss::Workers(_) => true,

@@ -8,6 +8,9 @@ thresholds! {
     ONE_SET = 2.0, "s", "workers that are new within this time belong to one set: they are started one after the other";
     A_POLL = 0.02, "share", "8 of the 400 samples of 8 s: torch waits in this poll for workers and for nothing else";
     A_START = 0.03, "s", "forking a worker and making its first batch takes this long at least, spawning one seconds";
+    GOES_ON = 5.0, "times a second", "a loop that waited for spawned workers ran 2 to 3 times a second; one that is given batches runs for each";
+    FULL_TOO = 0.75, "share", "two spawned workers that import on two CPUs used 0.83 of them";
+    CORES_TOO = 0.45, "confidence", "workers that survive cost nothing, while more CPUs only make each start shorter";
     EPOCHS = 0.90, "of the confidence", "the distance of two starts says what the epochs are like only so far";
 }
 
@@ -18,8 +21,8 @@ pub(super) const CAUSE: Spec = Spec {
     rule: &[
         LOOP_LOSES,
         "whole sets of workers were started twice within `restart`, and waits of `a_start` and more, one for each worker that \
-         was started, or any where sets come faster than workers are looked for, make at least `larger_half` of the waiting, taking batches over \
-         less than that",
+         was started, or any where sets come faster than workers are looked for, make at least `larger_half` of what is lost, taking batches over \
+         less than that; before such a wait has ended, the loop runs `goes_on` or less",
         "or no worker lives long enough to be seen, and the loop is in torch's poll for workers at least `a_poll`, while less \
          than `larger_half` of what is lost is loading in this process or a wait of another kind",
     ],
@@ -32,11 +35,10 @@ pub(super) const CAUSE: Spec = Spec {
         if matches!(case.loss, Loss::InProcess) && case.main.exact && short_sets {
             return Some(case.of(Cause::WorkerRestart, EPOCHS));
         }
-        let workers = case.slow_workers()?;
-        // A whole set that is new within one window.
-        let renewed = workers.count > 0 && workers.new >= workers.count.max(2);
-        let restarts = case.known.restarts || renewed;
-        (restarts && waits_long(case, workers)).then(|| case.of(Cause::WorkerRestart, EPOCHS))
+        let judgement = waits_for_sets(case).then(|| case.of(Cause::WorkerRestart, EPOCHS))?;
+        let full = case.window.cpu.full.is_some_and(|full| full >= FULL_TOO);
+        let words = "the workers' start fills the CPUs: with more of them it would be shorter";
+        Some(if full { judgement.other(Cause::CoresSaturated, CORES_TOO, words) } else { judgement })
     },
     signals: &[MAIN_WAIT, "start times of the worker processes (/proc/PID/stat)"],
     source: "torch.utils.data documentation: with persistent_workers=False the workers end with each epoch; a \
@@ -52,6 +54,14 @@ pub(super) const CAUSE: Spec = Spec {
     ..Spec::of(Class::DataLoader)
 };
 
+/// The loop waits for whole sets that are started again and again, more than for their batches.
+pub(super) fn waits_for_sets(case: &Case<'_>) -> bool {
+    let Some(workers) = case.slow_workers() else { return false };
+    // A whole set that is new within one window.
+    let renewed = workers.count > 0 && workers.new >= workers.count.max(2);
+    (case.known.restarts || renewed) && waits_long(case, workers)
+}
+
 /// The loop waits as for a set that starts: a few times for long, rather than for as much at each batch, or in taking batches
 /// over.
 fn waits_long(case: &Case<'_>, workers: &Workers) -> bool {
@@ -63,5 +73,12 @@ fn waits_long(case: &Case<'_>, workers: &Workers) -> bool {
     waits.sort_by(|a, b| b.total_cmp(a));
     let all: f64 = waits.iter().sum();
     let long: f64 = waits.iter().take(starts).filter(|wait| **wait >= A_START.value).sum();
-    !takes_over && (all <= 0.0 || long >= LARGER_HALF.value * all)
+    if all <= 0.0 {
+        // No wait has been seen whole: a loop that waits for a start does not go on meanwhile.
+        let runs_s = case.window.chain.as_ref().and_then(|chain| chain.runs_s);
+        return !takes_over && runs_s.is_none_or(|runs_s| runs_s <= GOES_ON);
+    }
+    // Of all that was lost, too: not every wait can be told from its neighbours.
+    let lost_s = case.lost * case.window.seconds;
+    !takes_over && long >= LARGER_HALF.value * all.max(lost_s)
 }

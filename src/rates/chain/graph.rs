@@ -2,6 +2,7 @@
 
 mod at_work;
 mod descriptors;
+mod ended;
 mod follow;
 mod short_lived;
 mod short_waits;
@@ -112,7 +113,7 @@ impl<'a> Graph<'a> {
     /// observations, in their order; `lived` is what used the CPUs for a moment.
     pub(in crate::rates) fn of(
         job: &'a JobSample,
-        before: Option<&JobSample>,
+        before: Option<&'a JobSample>,
         waits: &'a [Wait],
         lived: &ShortLived,
     ) -> Option<Self> {
@@ -120,8 +121,12 @@ impl<'a> Graph<'a> {
         let connections = job.connections.as_deref()?;
         let paces = paces(job, before);
         let outside = connections.outside.as_slice();
-        let processes: HashMap<u32, &ProcessSample> =
-            job.processes.iter().chain(outside).map(|process| (process.id.pid, process)).collect();
+        let ended = before.into_iter().flat_map(|before| ended::workers(before, job));
+        let inside: HashMap<u32, &ProcessSample> =
+            ended.chain(&job.processes).map(|process| (process.id.pid, process)).collect();
+        let inside_pids = inside.keys().copied().collect();
+        let mut processes = inside;
+        processes.extend(outside.iter().map(|process| (process.id.pid, process)));
         let mut threads = Vec::new();
         let mut by_process: HashMap<u32, Vec<usize>> = HashMap::new();
         for process in &sampler.processes {
@@ -163,7 +168,7 @@ impl<'a> Graph<'a> {
             waits,
             threads,
             by_process,
-            inside_pids: job.processes.iter().map(|process| process.id.pid).collect(),
+            inside_pids,
             processes,
             channels: connections.channels.iter().map(|channel| (&*channel.link, channel)).collect(),
             locks: connections.locks.iter().map(|lock| (lock.waiter, lock)).collect(),
