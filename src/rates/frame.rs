@@ -222,6 +222,8 @@ pub struct WorkerRates {
     pub major_faults_s: Option<f64>,
     /// First seen in this interval.
     pub new: bool,
+    /// It has not the name that recent versions of torch give to their workers.
+    pub unnamed: bool,
 }
 
 /// One process of the job, for the table.

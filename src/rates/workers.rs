@@ -61,6 +61,7 @@ fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&S
     WorkerRates {
         id: process.id,
         trainer: sampled.map_or(process.parent, |sampled| sampled.trainer),
+        unnamed: !process.is_torch_worker(),
         ..copied!(delta => WorkerRates: cpu_pct active_threads major_faults_s read_chars_s read_calls_s read_bytes_s)
     }
 }

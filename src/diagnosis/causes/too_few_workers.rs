@@ -66,10 +66,10 @@ fn sharpen(first: &mut Advice, window: &Features) {
     // Where others hold the CPUs, what their leaving would allow is the bound, and no step is predicted.
     let found = now.or_else(|| more(fed?.undisturbed(window)));
     let Some(Prediction { workers: needed, capped, step_s, speedup }) = found else {
-        first.title = format!("Raise num_workers from {} to {}", workers.count, workers.count + 1);
+        first.title = more_workers(workers, workers.count + 1);
         return;
     };
-    first.title = format!("Raise num_workers from {} to {needed}", workers.count);
+    first.title = more_workers(workers, needed);
     first.limit(speedup);
     first.predicted_step_ms = now.map(|_| round(step_s * 1000.0, 1));
     if now.is_none() {
@@ -77,5 +77,14 @@ fn sharpen(first: &mut Advice, window: &Features) {
     }
     if capped {
         first.why = format!("{}; beyond {needed} the CPUs are full and transforms must get cheaper", first.why);
+    }
+}
+
+/// In words of torch where they are its workers.
+fn more_workers(workers: &Workers, wanted: usize) -> String {
+    let now = workers.count;
+    match workers.unnamed {
+        true => format!("Make batches in {wanted} processes instead of {now} (num_workers of a DataLoader)"),
+        false => format!("Raise num_workers from {now} to {wanted}"),
     }
 }

@@ -47,6 +47,8 @@ pub(in crate::diagnosis) struct Workers {
     pub sets: usize,
     /// Sets of them come faster than they are looked for.
     pub in_quick_sets: bool,
+    /// None has the name that torch gives to its workers: they may be those of another loader.
+    pub unnamed: bool,
     /// The busiest worker's active share, and the median worker's of the same trainer: ranks have loaders of their own. Of
     /// several trainers, that with the most uneven workers.
     pub busiest: (f64, f64),
@@ -155,6 +157,7 @@ impl Workers {
             new,
             sets,
             in_quick_sets: span.is_quick(sets),
+            unnamed: alive.iter().all(|worker| worker.unnamed),
             busiest: most_uneven(actives.values()),
             cpu_cores: span.mean(|frame| {
                 let used = span.workers(frame).filter_map(|worker| worker.cpu_pct);
