@@ -28,9 +28,9 @@ const RETRY_MOST: Duration = Duration::from_secs(60);
 const LONG: Duration = Duration::from_secs(10);
 /// … and about so many windows are taken in it.
 const WINDOWS_A_TICK: u32 = 8;
-/// A worker that has used less CPU time than this since it was looked at, and has read nothing, rests, nanoseconds: torch's
-/// workers use 0.1 ms every 5 s while they wait for work.
-const IDLE_NS: u64 = 50_000_000;
+/// A worker that has used less CPU time than this since it was looked at, and has read nothing, rests, clock ticks of 10 ms:
+/// torch's workers use 0.1 ms every 5 s while they wait for work.
+const IDLE_TICKS: u64 = 5;
 /// Rest where there is nothing to wait for but the next tick.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -141,14 +141,13 @@ struct Turns {
     /// Trainers whose variables py-spy does not give.
     without_locals: HashSet<ProcessId>,
     worker_last: bool,
-    /// What workers had done when they were looked at: CPU time in nanoseconds, and bytes through read calls.
+    /// What workers had done when they were looked at: CPU time in clock ticks, and bytes through read calls.
     done: HashMap<ProcessId, (u64, u64)>,
 }
 
-/// CPU time of all its threads so far, nanoseconds, and bytes through read calls.
-fn done(process: &ProcessSample) -> (u64, u64) {
-    let on_cpu = process.threads.iter().filter_map(|thread| thread.on_cpu_ns).sum();
-    (on_cpu, process.io.map_or(0, |io| io.read_chars))
+/// CPU time so far, clock ticks, and bytes through read calls; `None` where those may not be read.
+fn done(process: &ProcessSample) -> Option<(u64, u64)> {
+    Some((process.user_ticks.saturating_add(process.system_ticks), process.io?.read_chars))
 }
 
 impl Turns {
@@ -161,8 +160,8 @@ impl Turns {
     fn leave_out_idle(&mut self, job: &JobSample, workers: &mut Vec<ProcessId>) {
         self.done.retain(|id, _| workers.contains(id));
         let is_idle = |process: &&ProcessSample| {
-            let (now, then) = (done(process), self.done.get(&process.id));
-            then.is_some_and(|then| now.0.saturating_sub(then.0) < IDLE_NS && now.1 == then.1)
+            let both = done(process).zip(self.done.get(&process.id));
+            both.is_some_and(|(now, then)| now.0.saturating_sub(then.0) < IDLE_TICKS && now.1 == then.1)
         };
         let idle: Vec<ProcessId> = job.processes.iter().filter(is_idle).map(|process| process.id).collect();
         workers.retain(|id| !idle.contains(id));
@@ -171,7 +170,7 @@ impl Turns {
     /// Notes what a process has done so far, for it is looked at now.
     fn looks_at(&mut self, job: &JobSample, id: ProcessId) {
         let process = job.processes.iter().find(|process| process.id == id);
-        self.done.extend(process.map(|process| (id, done(process))));
+        self.done.extend(process.and_then(done).map(|done| (id, done)));
     }
 
     /// The process to look at next, and at which rate: a trainer at `trainer_hz`.
@@ -206,7 +205,7 @@ pub(super) fn switched_off(options: &Options) -> Option<SourceStatus> {
 #[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::sample::{IoCounters, ThreadSample};
+    use crate::sample::IoCounters;
 
     fn ids(pids: &[u32]) -> Vec<ProcessId> {
         pids.iter().map(|pid| ProcessId { pid: *pid, start_ticks: 1 }).collect()
@@ -238,11 +237,11 @@ mod tests {
 
     #[test]
     fn workers_that_rest_are_left_out_until_they_work_again() {
-        let job = |on_cpu_ns: [u64; 2], read_chars: u64| {
-            let processes = ids(&[20, 21]).into_iter().zip(on_cpu_ns).map(|(id, on_cpu_ns)| ProcessSample {
+        let job = |ticks: [u64; 2], read_chars: Option<u64>| {
+            let processes = ids(&[20, 21]).into_iter().zip(ticks).map(|(id, user_ticks)| ProcessSample {
                 id,
-                threads: vec![ThreadSample { on_cpu_ns: Some(on_cpu_ns), ..ThreadSample::default() }],
-                io: Some(IoCounters { read_chars, ..IoCounters::default() }),
+                user_ticks,
+                io: read_chars.map(|read_chars| IoCounters { read_chars, ..IoCounters::default() }),
                 ..ProcessSample::default()
             });
             JobSample { processes: processes.collect(), ..JobSample::default() }
@@ -254,10 +253,11 @@ mod tests {
             ids(looked_at).into_iter().for_each(|id| turns.looks_at(job, id));
             workers.into_iter().map(|id| id.pid).collect::<Vec<u32>>()
         };
-        assert_eq!(left(&job([0, 0], 0), &[20, 21]), [20, 21], "those that were never looked at");
-        assert_eq!(left(&job([1_000_000, IDLE_NS], 0), &[]), [21]);
-        assert_eq!(left(&job([2_000_000, IDLE_NS], 9), &[20]), [20, 21], "who reads works");
-        assert_eq!(left(&job([3_000_000, IDLE_NS], 9), &[]), [21]);
+        assert_eq!(left(&job([0, 0], Some(0)), &[20, 21]), [20, 21], "those that were never looked at");
+        assert_eq!(left(&job([1, IDLE_TICKS], Some(0)), &[]), [21]);
+        assert_eq!(left(&job([2, IDLE_TICKS], Some(9)), &[20]), [20, 21], "who reads works");
+        assert_eq!(left(&job([3, IDLE_TICKS], Some(9)), &[]), [21]);
+        assert_eq!(left(&job([3, IDLE_TICKS], None), &[]), [20, 21], "what is read is not known");
     }
 
     #[test]
