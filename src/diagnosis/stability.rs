@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use crate::rates::frame::WorkerRates;
-use crate::rates::stacks::Activity;
-use crate::rates::stacks::sums::{StackSum, StackSums};
+use crate::rates::stacks::sums::StackSums;
+use crate::rates::stacks::{Activities, Activity};
 use crate::rates::time_split::LoopActivity;
 use crate::rates::{Frame, mean};
-use crate::sample::{ProcessId, Sample};
+use crate::sample::{ProcessId, ProcessRole, Sample};
 
 use super::causes::{Cause, Judgement, Known};
 use super::class::{Class, Phase};
@@ -77,8 +77,8 @@ pub struct Diagnosis {
     last_sequence: Option<u64>,
     /// The cheap signals of the short window differ from those of the long one.
     counters_moved: bool,
-    /// They do, or the newest stacks differ from those before.
-    signals_moved: bool,
+    /// The newest stacks differ from those before.
+    stacks_moved: bool,
 }
 
 /// Another judgement than the standing one, CLOCK_MONOTONIC nanoseconds.
@@ -119,15 +119,17 @@ fn newest_stacks(all: &[&Frame], short: &[&Frame], now: Option<&Mix>, last: &Fra
 /// Whether the stacks of the loop that have come with the newest frame differ clearly from those before: its own work may have
 /// changed where no counter tells, from making batches to computing with them.
 fn stacks_have_moved(frames: &[&Frame]) -> bool {
-    let Some((last, before)) = frames.split_last() else { return false };
-    let of = |frames: &[&Frame]| StackSums::of(frames.iter().flat_map(|frame| &frame.stacks)).trainers;
-    let (now, before) = (of(std::slice::from_ref(last)), of(before));
-    let input = |sum: &StackSum| {
-        let all = sum.main.total();
-        (all >= STACKS_LEAST).then(|| sum.main.of(Activity::is_input) as f64 / all as f64)
+    let Some((last, earlier)) = frames.split_last() else { return false };
+    let input = |main: &Activities| {
+        let all = main.total();
+        (all >= STACKS_LEAST).then(|| main.of(Activity::is_input) as f64 / all as f64)
     };
-    let moved = |id: &ProcessId, sum: &StackSum| Some((input(sum)? - input(before.get(id)?)?).abs() > STACKS_MOVED);
-    now.iter().any(|(id, sum)| moved(id, sum) == Some(true))
+    last.stacks.iter().filter(|now| now.role == ProcessRole::Trainer).any(|now| {
+        let mut before = Activities::default();
+        let of_process = earlier.iter().flat_map(|frame| &frame.stacks).filter(|stacks| stacks.id == now.id);
+        of_process.for_each(|stacks| before.merge(&stacks.main));
+        input(&now.main).zip(input(&before)).is_some_and(|(now, before)| (now - before).abs() > STACKS_MOVED)
+    })
 }
 
 /// The loop's stacks show that it steps: they wait for results of the device, or they show the model in a rank that others wait for.
@@ -184,7 +186,7 @@ impl Diagnosis {
     /// Whether a change may have begun: another judgement than the standing one was seen last, or other signals.
     #[must_use]
     pub fn moves(&self) -> bool {
-        self.challenger.is_some() || self.signals_moved
+        self.challenger.is_some() || self.counters_moved || self.stacks_moved
     }
 
     /// Judges the recent frames, oldest first, of which the newest comes from `sample`. Call it once for each frame.
@@ -226,7 +228,7 @@ impl Diagnosis {
         };
         self.known.has_stepped |= steps_by_stacks(&long, only.is_some());
         let judged = decision::judge(&long, self.known);
-        self.signals_moved = stacks_have_moved(&stack_frames);
+        self.stacks_moved = stacks_have_moved(&stack_frames);
         self.counters_moved = false;
         // Not before the first verdict, and not for what needs no second look.
         let short = (self.standing.is_some() && !judged.is_certain()).then(|| {
@@ -234,7 +236,6 @@ impl Diagnosis {
             let now = Mix::of(&frames);
             let newest = newest_stacks(&stack_frames, &frames, now.as_ref(), last);
             self.counters_moved = now.is_some_and(|now| now.has_moved_since(&long_frames));
-            self.signals_moved |= self.counters_moved;
             decision::judge(&Features::of(&frames, &newest, only), self.known)
         });
         self.decide(last.monotonic_ns, long.seconds, judged, short, short_s);

@@ -12,10 +12,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::files::{KeptFile, ReadFailure, numbers_in};
-use super::process::{Process, SHORT_FILE_MOST};
+use super::clock;
+use super::files::{ReadFailure, numbers_in};
+use super::process::{Process, stat_of};
 use super::roles::{self, Facts};
-use super::{clock, task_files};
 use crate::sample::ProcessRole;
 use crate::sample::process::TORCH_WORKER;
 use crate::sample::{Access, JobAccess, JobSample, ProcessId, ProcessSample};
@@ -71,15 +71,9 @@ pub struct JobReader {
     other_namespace: bool,
     /// Processes of other sessions, and those that are older than the job: none of them becomes an orphan of it.
     strangers: HashSet<u32>,
-    scans: u64,
     reads: u64,
     alive: bool,
     buffer: Vec<u8>,
-}
-
-fn stat_of(proc_root: &Path, pid: u32) -> Option<task_files::Stat> {
-    let file = KeptFile::open(proc_root.join(format!("{pid}/stat"))).ok()?;
-    task_files::stat(file.read_line(&mut [0_u8; SHORT_FILE_MOST]).ok()?)
 }
 
 /// It has a library of machine learning mapped.
@@ -120,7 +114,6 @@ impl JobReader {
             training: Vec::new(),
             outside: BTreeMap::new(),
             strangers: HashSet::new(),
-            scans: 0,
             reads: 0,
             alive: true,
             buffer: Vec::with_capacity(8192),
@@ -269,30 +262,29 @@ impl JobReader {
     fn scan_host(&mut self, lists_children: bool) {
         let leads_group = self.session.1 == i64::from(self.target.pid);
         let own = std::process::id();
+        let whole = !lists_children || (self.reads / SCAN_EVERY).is_multiple_of(STRANGERS_EVERY);
         let before = std::mem::take(&mut self.strangers);
-        let known = |pid: &u32| lists_children && !self.scans.is_multiple_of(STRANGERS_EVERY) && before.contains(pid);
         let mut strangers = HashSet::with_capacity(before.len());
         let mut adopted = Vec::new();
         for pid in numbers_in(&self.proc_root) {
             if self.processes.contains_key(&pid) || pid == own {
                 continue;
             }
-            if known(&pid) {
+            if !whole && before.contains(&pid) {
                 strangers.insert(pid);
                 continue;
             }
             let Some(stat) = stat_of(&self.proc_root, pid) else { continue };
             let child = self.processes.contains_key(&stat.parent);
-            let is_younger = stat.start_ticks >= self.target.start_ticks;
-            let is_of_session = stat.session == self.session.0;
-            if child || leads_group && stat.parent == 1 && is_younger && (stat.session, stat.group) == self.session {
+            let may_be = stat.start_ticks >= self.target.start_ticks && stat.session == self.session.0;
+            let orphan = leads_group && may_be && stat.parent == 1 && stat.group == self.session.1;
+            if child || orphan {
                 adopted.push(pid);
-            } else if !is_younger || !is_of_session {
+            } else if !may_be {
                 strangers.insert(pid);
             }
         }
         self.strangers = strangers;
-        self.scans += 1;
         for pid in adopted {
             self.add(pid);
         }

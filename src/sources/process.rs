@@ -1,23 +1,23 @@
 //! One process of the job, with the descriptors that stay open for it.
 
+mod reads;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::clock;
-use super::fields::{lines, numbers, text};
-use super::files::{KeptFile, READ_LIMIT, ReadFailure, numbers_in, read_once};
+use super::fields::{numbers, text};
+use super::files::{KeptFile, ReadFailure, numbers_in, read_once};
 use super::task_files::{self, Stat};
 use crate::sample::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
+use reads::STAT_MOST;
+pub(super) use reads::{command, identity, io_counters, stat_of};
 
 /// Threads of one process that are watched one by one; a process with more is read as far as this.
 const MOST_THREADS: usize = 2048;
 /// No more of a thread's `children` than this is read, and its other files are shorter.
 const THREAD_FILE_MOST: usize = 64 << 10;
-/// `stat` and `io` of a process are shorter than this, bytes: 52 numbers and a name of at most 64, and seven lines.
-pub(super) const SHORT_FILE_MOST: usize = 1280;
-/// Longest command line kept, bytes.
-const LONGEST_COMMAND: usize = 4096;
 /// A process that starts ranks and looks after them computes for less than this share of the time: torchrun looks every
 /// 0.1 s, and takes 0.01.
 const WORKS: f64 = 0.05;
@@ -128,8 +128,7 @@ impl Process {
     pub fn open(proc_root: &Path, pid: u32) -> Result<Self, ReadFailure> {
         let folder = proc_root.join(pid.to_string());
         let stat_file = KeptFile::open(folder.join("stat"))?;
-        let stat =
-            task_files::stat(stat_file.read_line(&mut [0_u8; SHORT_FILE_MOST])?).ok_or(ReadFailure::Malformed)?;
+        let stat = task_files::stat(stat_file.read_line(&mut [0_u8; STAT_MOST])?).ok_or(ReadFailure::Malformed)?;
         let (uid, inner_pid) = identity(&folder);
         let mut process = Self {
             id: ProcessId { pid, start_ticks: stat.start_ticks },
@@ -166,7 +165,7 @@ impl Process {
     /// # Errors
     /// Gone when it has ended.
     pub fn read(&mut self) -> Result<(), ReadFailure> {
-        let mut room = [0_u8; SHORT_FILE_MOST];
+        let mut room = [0_u8; STAT_MOST];
         let line = self.stat_file.read_line(&mut room)?;
         let (Some(stat), Some(comm)) = (task_files::stat(line), task_files::comm(line)) else {
             return Err(ReadFailure::Malformed);
@@ -186,7 +185,7 @@ impl Process {
             self.executable = fs::read_link(self.folder.join("exe")).ok();
         }
         if let Some(file) = &self.io_file {
-            self.io = file.read_line(&mut [0_u8; SHORT_FILE_MOST]).ok().and_then(task_files::io);
+            self.io = io_counters(file);
         }
         // Threads come and go seldom; the count in `stat` tells when, and listing them now and then finds replacements.
         if stat.threads as usize != self.threads.len() || self.reads.is_multiple_of(8) {
@@ -375,21 +374,6 @@ fn role_of_name(name: &[u8]) -> ThreadRole {
     } else {
         ThreadRole::Other
     }
-}
-
-/// Command line with its arguments joined by spaces, cut at [`LONGEST_COMMAND`]; empty for kernel threads.
-pub(super) fn command(folder: &Path) -> Arc<str> {
-    let mut room = vec![0_u8; LONGEST_COMMAND];
-    let Ok(file) = KeptFile::open(folder.join("cmdline")) else { return "".into() };
-    let bytes = file.read_line(&mut room).unwrap_or_default();
-    String::from_utf8_lossy(bytes).trim_end_matches('\0').replace('\0', " ").into()
-}
-
-/// Owner and innermost PID from `status`, read once.
-pub(super) fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
-    let status = read_once(folder.join("status"), READ_LIMIT).unwrap_or_default();
-    let field = |name: &[u8]| lines(&status).find_map(|line| line.strip_prefix(name)).map(numbers);
-    (field(b"Uid:").and_then(|mut ids| ids.next()), field(b"NSpid:").and_then(Iterator::last))
 }
 
 #[cfg(test)]

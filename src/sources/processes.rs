@@ -80,7 +80,7 @@ pub struct Usage {
 
 /// What a process uses; `None` when it has ended.
 pub fn usage(proc_root: &Path, pid: u32) -> Option<Usage> {
-    let stat = task_files::stat(&read_once(proc_root.join(format!("{pid}/stat")), 4096).ok()?)?;
+    let stat = process::stat_of(proc_root, pid)?;
     let (cpu_ticks, start_ticks) = (stat.cpu_ticks(), stat.start_ticks);
     Some(Usage { state: stat.state, cpu_ticks, start_ticks, rss_pages: stat.rss_pages })
 }

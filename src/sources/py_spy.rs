@@ -18,9 +18,7 @@ pub use find::beside_us;
 pub use refusal::Refusal;
 
 use super::clock::monotonic_ns;
-use super::files::read_once;
-use super::process::identity;
-use super::task_files;
+use super::process::{identity, stat_of};
 use crate::sample::{LocalsSample, ProcessId, SourceState, StackWindow};
 use child::{Ending, Ran};
 use source_lines::SourceLines;
@@ -230,7 +228,7 @@ fn main_tids(proc_root: &Path, process: ProcessId) -> [u32; 2] {
 
 /// State letter of the process; `None` when it has ended or its number is another's now.
 fn state(proc_root: &Path, process: ProcessId) -> Option<char> {
-    let stat = task_files::stat(&read_once(proc_root.join(format!("{}/stat", process.pid)), 4096).ok()?)?;
+    let stat = stat_of(proc_root, process.pid)?;
     (stat.start_ticks == process.start_ticks && stat.is_alive()).then_some(stat.state)
 }
 

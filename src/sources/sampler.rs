@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use super::connections::Connections;
 use super::files::KeptFile;
-use super::task_files;
+use super::process::io_counters;
 use crate::sample::syscall::{CallKind, Machine, kind};
 use crate::sample::{
-    Access, ConnectionsSample, IoCounters, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread,
-    SamplerSample, ThreadRole,
+    Access, ConnectionsSample, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread, SamplerSample,
+    ThreadRole,
 };
 use task::{Seen, Task};
 
@@ -342,10 +342,6 @@ impl Sampler {
 /// Of two numbers of rounds, the usual one or the one for where little is asked for.
 fn of_pace((usual, seldom): (u64, u64), sparing: bool) -> u64 {
     if sparing { seldom } else { usual }
-}
-
-fn io_counters(file: &KeptFile) -> Option<IoCounters> {
-    task_files::io(file.read_line(&mut [0_u8; 256]).ok()?)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::*;
+use crate::sources::task_files;
 
 const DOCUMENT: &str = include_str!("../../../tests/fixtures/py-spy/0.4.3-parent.txt");
 
