@@ -62,5 +62,11 @@ async fn watch(mut session: Session) -> anyhow::Result<Arc<Verdict>> {
     while let Some(tick) = session.next_before_end(&mut ending).await {
         verdict = Some(Arc::clone(&tick.verdict));
     }
+    if let (true, Some(verdict)) = (session.has_ended(), &verdict) {
+        eprintln!(
+            "trainmon: process {} ended {:.0} s after trainmon was attached: the verdict is of that time",
+            verdict.pid, verdict.observed_s
+        );
+    }
     verdict.ok_or_else(|| anyhow::anyhow!("nothing was seen: stopped before the first sample"))
 }

@@ -22,7 +22,8 @@ pub fn run(session: Session, settings: &LogSettings) -> anyhow::Result<ExitCode>
     // On standard output the log itself is what is wanted, and nothing else.
     if let (Some(tick), false) = (&rows.last, settings.path.as_os_str() == "-") {
         let count = counted(rows.count, "row", "rows");
-        eprintln!("trainmon: {count} in {}; {}", settings.path.display(), text::headline(&tick.judged));
+        let ended = if tick.alive { "" } else { "; the job has ended" };
+        eprintln!("trainmon: {count} in {}; {}{ended}", settings.path.display(), text::headline(&tick.judged));
     }
     Ok(Exit::Done.into())
 }

@@ -93,6 +93,8 @@ impl Wait {
             Some(CallKind::Poll) if seen.nfds == Some(1) && seen.timeout_ms == Some(LOADER_POLL_MS) => {
                 Self::LoaderPoll
             }
+            // Nothing to wait for but the time: `time.sleep` of Python before 3.11 is a select(2) of no descriptors.
+            Some(CallKind::Poll | CallKind::PollLike) if seen.nfds == Some(0) => Self::Sleep,
             Some(CallKind::Poll | CallKind::PollLike) => Self::Poll,
             Some(CallKind::Futex) => Self::Futex,
             Some(CallKind::Socket) => Self::Socket,
@@ -150,6 +152,14 @@ mod tests {
         assert_eq!(of(&poll(1, 5000)), Wait::LoaderPoll);
         assert_eq!(of(&poll(2, 5000)), Wait::Poll);
         assert_eq!(of(&poll(1, -1)), Wait::Poll);
+    }
+
+    #[test]
+    fn a_select_of_nothing_is_a_sleep() {
+        let select = |nfds| Observation { nfds, wchan: Some("do_select".into()), ..call(23) };
+        assert_eq!((of(&select(Some(0))), of(&select(None))), (Wait::Sleep, Wait::Poll));
+        // poll(NULL, 0, 50).
+        assert_eq!(of(&Observation { nfds: Some(0), timeout_ms: Some(50), ..call(7) }), Wait::Sleep);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub struct Channel {
     pub unsought: bool,
 }
 
-/// A process that waits for a lock on a file (`/proc/locks`).
+/// A process that waits for a lock on a file, or may do so (`/proc/locks`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LockWait {
@@ -53,6 +53,9 @@ pub struct LockWait {
     /// The file, where it is among those that the waiter has open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<Arc<str>>,
+    /// It is not blocked: it sleeps meanwhile, as who tries again and again does, and has the file open.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sleeps: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]

@@ -23,7 +23,7 @@ use super::files::read_once;
 use crate::sample::{Channel, ConnectionsSample, Descriptor, LockWait};
 use descriptors::Descriptors;
 use ends::{Fifos, open_ends};
-use locks::{open_file, waits_for_locks};
+use locks::{held_for_writing, locked_by_another, open_file, waits_for_locks};
 use outside::HostScan;
 use sockets::Sockets;
 
@@ -94,6 +94,10 @@ pub struct Connections {
     pipe_readers: BTreeSet<u32>,
     locks: Vec<LockWait>,
     lock_reads: usize,
+    /// Processes that were seen asleep since the last tick.
+    asleep: BTreeSet<u32>,
+    /// What others had locked when the open files of a sleeping process were looked at without finding one of it, and when.
+    unconcerned: BTreeMap<u32, (u64, Vec<(u32, u64)>)>,
     /// Who held a lock that was waited for, and when it was seen last.
     holders: BTreeMap<u32, u64>,
     tick: u64,
@@ -174,10 +178,41 @@ impl Connections {
         let locks = read_once(&path, LOCKS_LIMIT).unwrap_or_default();
         for (mut lock, inode) in waits_for_locks(&locks).filter(|(lock, _)| lock.waiter == pid).take(4) {
             lock.path = inode.and_then(|inode| open_file(&self.proc_root, pid, inode));
-            if lock.holder != 0 && (self.holders.len() < MOST_LOCKS || self.holders.contains_key(&lock.holder)) {
-                self.holders.insert(lock.holder, self.tick);
-            }
+            self.note_holder(lock.holder);
             self.locks.push(lock);
+        }
+    }
+
+    /// Notes that a process sleeps, and who holds a lock on a file that it has open: SQLite, portalocker and others do not wait
+    /// for a lock, but sleep and try again.
+    pub fn sleeps(&mut self, pid: u32) {
+        if self.lock_reads >= MOST_LOCK_READS || !self.asleep.insert(pid) {
+            return;
+        }
+        self.lock_reads += 1;
+        let locks = read_once(self.proc_root.join("locks"), LOCKS_LIMIT).unwrap_or_default();
+        let held: Vec<(u32, u64)> =
+            held_for_writing(&locks).filter(|(holder, _)| *holder != pid).take(MOST_LOCKS).collect();
+        let known = self.unconcerned.get(&pid).filter(|(seen, of)| {
+            self.tick.saturating_sub(*seen) < LIST_EVERY && held.iter().all(|lock| of.contains(lock))
+        });
+        if held.is_empty() || known.is_some() {
+            return;
+        }
+        let Some((holder, path)) = locked_by_another(&self.proc_root, pid, &held) else {
+            self.unconcerned.insert(pid, (self.tick, held));
+            return;
+        };
+        if self.locks.len() < MOST_LOCKS {
+            self.note_holder(holder);
+            self.locks.push(LockWait { waiter: pid, holder, path: Some(path), sleeps: true });
+        }
+    }
+
+    /// Whoever holds a lock is followed too.
+    fn note_holder(&mut self, holder: u32) {
+        if holder != 0 && (self.holders.len() < MOST_LOCKS || self.holders.contains_key(&holder)) {
+            self.holders.insert(holder, self.tick);
         }
     }
 
@@ -237,6 +272,8 @@ impl Connections {
         self.sockets.forget_old();
         self.descriptors.forget_old();
         self.lock_reads = 0;
+        self.asleep.clear();
+        self.unconcerned.retain(|pid, _| inside.contains(pid));
         let hidden = u32::try_from(hidden).unwrap_or(u32::MAX);
         ConnectionsSample { channels, locks: std::mem::take(&mut self.locks), hidden, outside: Vec::new() }
     }

@@ -169,7 +169,8 @@ fn a_process_that_dies_while_it_is_logged() {
     let target = Target::start("sleep", &["1.1"]);
     let output = finish(trainmon(&["-i", "200ms", "--log", path.to_str().unwrap(), "--pid", &target.pid()]));
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(text(&output.stderr).lines().count(), 1, "what came of it, and no complaint");
+    let said = text(&output.stderr);
+    assert!(said.lines().count() == 1 && said.trim_end().ends_with("; the job has ended"), "what came of it: {said}");
     let rows = rows_of(&path);
     assert!((4..=8).contains(&rows.len()), "{} rows", rows.len());
     let last = &rows[rows.len() - 1];
@@ -184,6 +185,10 @@ fn a_process_that_dies_while_it_is_diagnosed() {
     let verdict = diagnose(&target.pid(), "30s", &[]);
     assert!(began.elapsed() < Duration::from_secs(5));
     assert_no_bottleneck(&verdict);
+    let target = Target::start("sleep", &["1.1"]);
+    let output = finish(trainmon(&["diagnose", "-i", "200ms", "--duration", "20s", "--pid", &target.pid()]));
+    let said = text(&output.stderr);
+    assert!(said.lines().count() == 1 && said.contains("ended 1 s after"), "{said}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ import mmap
 import os
 import random
 import socketserver
+import sqlite3
 import sys
 import threading
 import time
@@ -34,6 +35,8 @@ METRICS_S, FEATURES_S, FEATURES_BYTES = 0.04, 0.025, 4096
 COLLECTED_BYTES, COLLECTOR_RESTS_S = 4096, 0.008
 #: How long others hold their locks, and leave them.
 HELD_S, LEFT_S = 0.04, 0.004
+#: How long a transaction of the importer takes, and how long it rests: who tries again sleeps for up to 0.1 s.
+TRANSACTION_S, RESTS_S = 0.3, 0.12
 
 
 def slow_server(_place: str) -> None:
@@ -196,6 +199,20 @@ def journal_holder(place: str) -> None:
             time.sleep(LEFT_S)
 
 
+def importer(place: str) -> None:
+    """Another job that writes into the same database, in transactions that take their time."""
+    path = os.path.join(place, "runs.db")
+    database = sqlite3.connect(path, timeout=60.0, isolation_level=None)
+    database.execute("create table if not exists losses (step integer, loss real)")
+    print(path, flush=True)
+    while True:
+        database.execute("begin immediate")
+        database.executemany("insert into losses values (?, ?)", [(number, 0.0) for number in range(100)])
+        time.sleep(TRANSACTION_S)
+        database.execute("commit")
+        time.sleep(RESTS_S)
+
+
 def index_builder(place: str) -> None:
     """Another job that writes the index of a data set which both share: it computes under the lock."""
     path = os.path.join(place, "index.bin")
@@ -220,6 +237,7 @@ ROLES = {
     "feature-store": feature_store,
     "log-collector": log_collector,
     "journal-holder": journal_holder,
+    "importer": importer,
     "index-builder": index_builder,
     "crowd": crowd,
     "big-crowd": big_crowd,

@@ -832,6 +832,11 @@ LABELS: tuple[Label, ...] = (
         "peer_cases:file_lock_spin", wait=FED, lost=LOST, busy=IDLE_DEVICE, companions=("journal-holder",),
     ),
     Label(
+        "file-lock-tried", "io", "lock",
+        "each step writes a row into an SQLite file that another job locks most of the time: SQLite sleeps and tries again",
+        "peer_cases:file_lock_tried", wait=FED, lost=LOST, busy=IDLE_DEVICE, companions=("importer",),
+    ),
+    Label(
         "lock-shared-cache", "io", "lock",
         "batches come out of an index that another job rewrites under its lock",
         "peer_cases:lock_shared_cache", wait=STARVED, busy=IDLE_DEVICE, companions=("index-builder",),

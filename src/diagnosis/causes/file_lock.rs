@@ -5,6 +5,7 @@ use super::*;
 thresholds! {
     /// Of the worker that waits least.
     TAKE_TURNS = 0.25, "share", "two workers that take turns wait half of the time each, more of them longer; a quarter leaves room for work outside of the lock";
+    TRIES_AGAIN = 0.85, "of the confidence", "who sleeps beside a locked file of its own may sleep for another reason";
     LOCK_NOT_SEEN = 0.90, "of the confidence", "a full queue that they share is a futex as well";
 }
 
@@ -14,13 +15,19 @@ pub(super) const CAUSE: Spec = Spec {
     headline: "the loop waits for a file lock",
     brief: "somebody else holds a lock on a file",
     meaning: "the loop waits for a lock on a file that another process holds",
-    rule: &[WAIT_IS_FOLLOWED, "there is a lock on a file (flock or fcntl)"],
+    rule: &[
+        WAIT_IS_FOLLOWED,
+        "there is a lock on a file (flock or fcntl)",
+        "less sure: the loop sleeps, and another process has locked a file for writing that the loop has open as well: who does not \
+         wait for a lock sleeps and tries again (SQLite, portalocker)",
+    ],
     judge: |case| {
-        let of_file = case.waits_for(Part::FileLock).then(|| case.of(Cause::Lock, 1.0));
+        let of_file = case.waits_for(Part::FileLock).then(|| of_file(case));
         of_file.or_else(|| take_turns(case))
     },
     signals: &[CHAIN, "/proc/locks: who holds the lock", MAIN_WAIT],
-    source: "flock(2), fcntl(2): F_SETLKW waits until the holder lets go",
+    source: "flock(2), fcntl(2): F_SETLKW waits until the holder lets go; with F_SETLK and LOCK_NB the caller is told, and may sleep \
+             (sqlite3_busy_timeout)",
     confirmed: Confirmed::LabelledWorkloads,
     elsewhere: Some(&OF_WORKERS),
     limits: "locks within the process are futexes and show as its threads; who holds a lock in another PID namespace is \
@@ -38,6 +45,15 @@ pub(super) const CAUSE: Spec = Spec {
     bound: |window| bound_of(window, Part::FileLock),
     ..Spec::of(Class::Io)
 };
+
+/// The loop waits for a lock on a file, or sleeps until it may have it.
+fn of_file(case: &Case<'_>) -> Judgement {
+    let judgement = case.of(Cause::Lock, 1.0);
+    match case.window.chain.as_ref().is_some_and(Chain::tries_lock) {
+        true => judgement.less_sure(TRIES_AGAIN, "the loop sleeps: that it tries to lock the file was not seen"),
+        false => judgement,
+    }
+}
 
 /// Data workers that wait for each other.
 const OF_WORKERS: Spec = Spec {

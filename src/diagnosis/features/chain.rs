@@ -226,7 +226,7 @@ impl Chain {
         let foreign = hops.iter().find(|hop| hop.pid != self.process.pid);
         match first.by {
             Edge::InterpreterLock => return Part::InterpreterLock,
-            Edge::FileLock => return Part::FileLock,
+            Edge::FileLock | Edge::TriesLock => return Part::FileLock,
             Edge::Writes if foreign.is_some_and(|hop| !self.is_loader(hop.pid)) => return Part::Output,
             _ => {}
         }
@@ -312,6 +312,12 @@ impl Chain {
     /// The longest way of a part.
     pub fn longest(&self, part: Part) -> Option<&Way> {
         self.ways.iter().filter(|way| way.part == part).max_by(|a, b| a.lost.total_cmp(&b.lost))
+    }
+
+    /// Of the longest wait for a file lock: whether it sleeps, and may try again.
+    pub fn tries_lock(&self) -> bool {
+        let way = self.longest(Part::FileLock);
+        way.is_some_and(|way| way.hops.iter().any(|hop| hop.by == Edge::TriesLock))
     }
 
     /// A process, for a sentence.

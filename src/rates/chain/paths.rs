@@ -31,6 +31,8 @@ named_enum! {
         Child = "child",
         /// A lock on a file.
         FileLock = "file-lock",
+        /// A lock on a file that it tries again and again, and sleeps meanwhile.
+        TriesLock = "tries-lock",
         /// It sleeps and looks again whether the other is done.
         Polls = "polls",
     }

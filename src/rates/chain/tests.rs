@@ -717,7 +717,7 @@ fn an_event_is_written_by_a_thread_of_the_same_process() {
 fn locks_end_at_their_holder() {
     let file = "/data/index.lock";
     let locked = |holder: u32| Scene {
-        locks: vec![LockWait { waiter: TRAINER, holder, path: None }],
+        locks: vec![LockWait { waiter: TRAINER, holder, ..LockWait::default() }],
         ..Scene::default().main(TRAINER, &[on(73, "locks_lock_inode_wait", file, false)])
     };
     let chain = locked(30).outside(30, &[running()]).chain();
@@ -728,6 +728,18 @@ fn locks_end_at_their_holder() {
     for holder in [0, TRAINER] {
         assert_eq!(locked(holder).ways(), [format!("Lock({file:?}) 100")]);
     }
+}
+
+#[test]
+fn who_sleeps_beside_a_locked_file_of_its_own_tries_again() {
+    let lock = LockWait { waiter: TRAINER, holder: 30, path: Some("/data/runs.db".into()), sleeps: true };
+    let scene = Scene { locks: vec![lock], ..Scene::default().main(TRAINER, &[sleeps()]) };
+    let chain = scene.clone().outside(30, &[running()]).chain();
+    assert_eq!((chain.paths[0].end.clone(), chain.paths[0].name.as_deref()), (End::Cpu, Some("/data/runs.db")));
+    assert_eq!(chain.paths[0].hops, [Hop { by: Edge::TriesLock, pid: 30, tid: 30 }]);
+    // Who runs meanwhile tries nothing, and a sleep beside no lock is one.
+    assert_eq!(Scene { locks: scene.locks, ..Scene::default().main(TRAINER, &[running()]) }.ways(), ["Cpu 100"]);
+    assert_eq!(Scene::default().main(TRAINER, &[sleeps()]).ways(), ["Timer 100"]);
 }
 
 #[test]
@@ -1082,7 +1094,7 @@ fn any_scene() -> impl Strategy<Value = Scene> {
         let link = if at < 4 { format!("pipe:[{at}]") } else { format!("socket:[{at}]") };
         Channel { remote: remote.then(|| "1.2.3.4:5".into()), ..pipe(&link, &readers, &writers) }
     });
-    let lock = (9..17_u32, 0..17_u32).prop_map(|(waiter, holder)| LockWait { waiter, holder, path: None });
+    let lock = (9..17_u32, 0..17_u32).prop_map(|(waiter, holder)| LockWait { waiter, holder, ..LockWait::default() });
     (
         does(),
         prop::collection::vec(thread, 0..12),

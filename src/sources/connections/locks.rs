@@ -7,6 +7,7 @@ use super::MOST_FILES;
 use super::descriptors::{inode, with_target};
 use crate::sample::LockWait;
 use crate::sources::fields::{Fields, lines, number};
+use crate::sources::files::read_once;
 
 /// Who waits for a lock that whom holds (`/proc/locks`; fs/locks.c, `lock_get_status`): the lines of the waiters come after
 /// the holder's, under the same number and with an arrow.
@@ -25,8 +26,43 @@ pub(super) fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = (LockWait, O
         let holder = holder.filter(|(of, _)| *of == at).and_then(|(_, pid)| pid);
         // MAJOR:MINOR:INODE.
         let inode = fields.next().and_then(|field| number(field.rsplit(|byte| *byte == b':').next()?));
-        Some((LockWait { waiter: pid?, holder: holder.unwrap_or(0), path: None }, inode))
+        Some((LockWait { waiter: pid?, holder: holder.unwrap_or(0), ..LockWait::default() }, inode))
     })
+}
+
+/// Who holds which files, by their inodes, so that nobody else may write there. 0 for a holder that the kernel does not name.
+pub(super) fn held_for_writing(locks: &[u8]) -> impl Iterator<Item = (u32, u64)> + '_ {
+    lines(locks).filter_map(|line| {
+        let mut fields = Fields::of(line);
+        // NUMBER: KIND ADVISORY WRITE PID DEVICE:INODE START END
+        let kind = fields.nth(1)?;
+        if !matches!(kind, b"POSIX" | b"FLOCK" | b"OFDLCK") || fields.nth(1)? != b"WRITE" {
+            return None;
+        }
+        let holder = fields.next().and_then(number).and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
+        Some((holder, number(fields.next()?.rsplit(|byte| *byte == b':').next()?)?))
+    })
+}
+
+/// Of files that others have locked one that a process has open, and did not lock itself: a lock that it holds, or has inherited
+/// with its descriptor, is listed with that (proc(5), `fdinfo`). With its holder.
+pub(super) fn locked_by_another(proc_root: &Path, pid: u32, held: &[(u32, u64)]) -> Option<(u32, Arc<str>)> {
+    let entries = std::fs::read_dir(proc_root.join(format!("{pid}/fd"))).ok()?.filter_map(Result::ok);
+    let open = entries.take(MOST_FILES).filter_map(|entry| {
+        let target =
+            with_target(&entry.path(), |target| Arc::<str>::from(target)).filter(|target| target.starts_with('/'))?;
+        let info = read_once(proc_root.join(format!("{pid}/fdinfo/{}", entry.file_name().display())), 4096).ok()?;
+        let inode = lines(&info).find_map(|line| Fields::of(line.strip_prefix(b"ino:")?).number())?;
+        let (holder, _) = held.iter().find(|(holder, of)| *of == inode && *holder != pid)?;
+        let own = lines(&info)
+            .filter_map(|line| line.strip_prefix(b"lock:"))
+            .any(|lock| held_for_writing(lock).next().is_some());
+        Some((inode, own, *holder, target))
+    });
+    let open: Vec<_> = open.collect();
+    let is_own = |inode: u64| open.iter().any(|(of, own, ..)| *own && *of == inode);
+    let found = open.iter().find(|(inode, ..)| !is_own(*inode));
+    found.map(|(.., holder, path)| (*holder, Arc::clone(path)))
 }
 
 /// The name of a file that a process has open. Nothing is asked of the file itself, which may be on a file server that does

@@ -97,7 +97,7 @@ fn answers_about_unix_sockets_are_read() {
 }
 
 fn waits(waiter: u32, holder: u32) -> LockWait {
-    LockWait { waiter, holder, path: None }
+    LockWait { waiter, holder, ..LockWait::default() }
 }
 
 #[test]
@@ -115,6 +115,17 @@ fn waits_for_locks_are_read() {
     // Number 4 has no holder: its line was cut off.
     let wanted = [(101, 100, 11), (102, 100, 11), (103, 0, 12), (105, 0, 13)];
     assert_eq!(found, wanted.map(|(waiter, holder, inode)| (waits(waiter, holder), Some(inode))));
+}
+
+#[test]
+fn locks_for_writing_are_read() {
+    let text = b"1: FLOCK  ADVISORY  WRITE 100 08:01:11 0 EOF\n\
+        1: -> FLOCK  ADVISORY  WRITE 101 08:01:11 0 EOF\n\
+        2: OFDLCK ADVISORY  WRITE -1 08:01:12 0 EOF\n\
+        3: POSIX  ADVISORY  READ  104 08:01:13 0 10\n\
+        4: POSIX  ADVISORY  WRITE 105 08:01:14 1073741824 1073741824\n\
+        5: LEASE  ACTIVE    WRITE 106 08:01:15 0 EOF\n6: POSIX ADVISORY WRITE 107\n";
+    assert_eq!(held_for_writing(text).collect::<Vec<_>>(), [(100, 11), (0, 12), (105, 14)]);
 }
 
 #[test]
@@ -138,6 +149,7 @@ proptest! {
         let _ = peer_in(&headed);
         let _ = lines(&bytes).filter_map(internet_socket).count();
         let _ = waits_for_locks(&bytes).count();
+        let _ = held_for_writing(&bytes).count();
         let _ = epoll_targets(&bytes).count();
     }
 
@@ -146,6 +158,7 @@ proptest! {
         let _ = lines(text.as_bytes()).filter_map(internet_socket).count();
         prop_assert!(waits_for_locks(text.as_bytes()).all(|(lock, _)| lock.waiter > 0 || text.contains('0')));
         let _ = epoll_targets(text.as_bytes()).count();
+        prop_assert!(held_for_writing(text.as_bytes()).count() <= text.matches("POSIX").count());
     }
 }
 
@@ -658,6 +671,35 @@ fn the_holder_of_a_file_lock_is_found() {
     let path = file.path().to_str().map(Into::into);
     assert_eq!(locks, [LockWait { path, ..waits(waiter.pid(), holder.pid()) }]);
     assert_eq!(connections.outside(), [holder.pid()]);
+}
+
+#[test]
+fn the_holder_of_a_lock_that_a_sleeper_tries_is_found_and_an_inherited_lock_is_none() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let opens = format!("import fcntl,os,sys,time\nf=open({:?},'r+')\n", file.path());
+    let holder =
+        Program::start(&format!("{opens}fcntl.lockf(f,fcntl.LOCK_EX)\nprint(1,flush=True)\nsys.stdin.read()"));
+    let sleeper = Program::start(&format!("{opens}print(1,flush=True)\ntime.sleep(60)"));
+    let other = Program::start("import time\nprint(1,flush=True)\ntime.sleep(60)");
+    let mut connections = Connections::new(Path::new("/proc"));
+    let pids = [sleeper.pid(), other.pid(), holder.pid()];
+    pids.iter().for_each(|pid| connections.sleeps(*pid));
+    let path = file.path().to_str().map(Into::into);
+    let wanted = [LockWait { path, sleeps: true, ..waits(sleeper.pid(), holder.pid()) }];
+    assert_eq!(connections.take(&pids, false).locks, wanted);
+    assert_eq!(connections.outside(), [holder.pid()]);
+    drop(holder);
+    connections.sleeps(sleeper.pid());
+    assert_eq!(connections.take(&pids, false).locks, []);
+    // A child that was started with the file open and locked does not wait for its parent, which locked it.
+    let parent = Program::start(&format!(
+        "{opens}fcntl.flock(f,fcntl.LOCK_EX)\nprint(os.fork() or time.sleep(60),flush=True)\ntime.sleep(60)"
+    ));
+    let child = parent.numbers()[0];
+    connections.sleeps(child);
+    assert_eq!(connections.take(&[child], false).locks, []);
+    let child = rustix::process::Pid::from_raw(child.cast_signed()).unwrap();
+    rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
 }
 
 #[test]

@@ -100,6 +100,9 @@ impl Task {
                 let (mut found, tells) = of_call(number, arguments, memory);
                 if let Some((pid, connections)) = &mut connections {
                     found.descriptors = waited_on(number, arguments, *pid, memory, connections);
+                    if kind(Machine::OWN, number) == Some(CallKind::Sleep) || found.nfds == Some(0) {
+                        connections.sleeps(*pid);
+                    }
                 }
                 if tells {
                     return found;
@@ -117,6 +120,8 @@ impl Task {
                     connections.lock(pid);
                 } else if hidden && pipe {
                     connections.reads_a_pipe(pid);
+                } else if hidden && symbol.contains("nanosleep") {
+                    connections.sleeps(pid);
                 }
                 let fd = found.argument.and_then(|fd| u32::try_from(fd).ok());
                 if let (Some(fd), [descriptor]) =
@@ -147,6 +152,10 @@ fn of_call(number: i32, [first, second, third, fourth]: [u64; 4], memory: Option
             found.nfds = u32::try_from(second).ok();
             // An `int`, of which the kernel shows the whole register.
             found.timeout_ms = Some(third as u32 as i32);
+        }
+        // A sleep, where there is nothing to wait for: that of Python before 3.11 is one.
+        Some(CallKind::PollLike) if fd_use(Machine::OWN, number) == Some(FdUse::Selects) => {
+            found.nfds = (first & 0xffff_ffff == 0).then_some(0);
         }
         // `epoll_wait` and `epoll_pwait`; `epoll_pwait2` has a pointer in its place. Rounded up, so that calls stay alike.
         Some(CallKind::PollLike) if number < 441 && fd_use(Machine::OWN, number) == Some(FdUse::Epolls) => {

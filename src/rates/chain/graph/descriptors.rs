@@ -65,9 +65,10 @@ impl Graph<'_> {
         let known = file.map(|file| &file.link).or_else(|| lock.and_then(|lock| lock.path.as_ref()));
         let name = known.map_or_else(|| Arc::from(""), Arc::clone);
         let holder = lock.map(|lock| lock.holder).filter(|holder| *holder != 0 && *holder != pid);
+        let by = if lock.is_some_and(|lock| lock.sleeps) { Edge::TriesLock } else { Edge::FileLock };
         match holder {
             Some(holder) => {
-                let ways = self.of_process_way(holder, Edge::FileLock, path);
+                let ways = self.of_process_way(holder, by, path);
                 ways.into_iter().map(|way| Way { name: Some(Arc::clone(&name)), ..way }).collect()
             }
             None => vec![Way::end(End::Lock(name))],

@@ -86,7 +86,7 @@ impl Graph<'_> {
             Wait::DiskWrite => vec![Way::end(End::Flush)],
             Wait::Memory => vec![Way::end(End::Memory)],
             Wait::Stopped => vec![Way::end(End::Stopped)],
-            Wait::Sleep => vec![Way::end(End::Timer)],
+            Wait::Sleep => self.of_sleep(thread.pid, path),
             Wait::Device => vec![Way::end(End::Device)],
             Wait::Unknown => vec![Way::end(End::Unknown)],
             Wait::Child => self.of_child(thread, seen, path),
@@ -97,6 +97,14 @@ impl Graph<'_> {
             }
         };
         self.or_short_lived(thread, ways)
+    }
+
+    /// Who sleeps while another process holds a lock on a file that it has open tries that again and again.
+    fn of_sleep(&self, pid: u32, path: &mut Vec<usize>) -> Vec<Way> {
+        match self.locks.get(&pid).filter(|lock| lock.sleeps) {
+            Some(_) => self.of_lock(pid, None, path),
+            None => vec![Way::end(End::Timer)],
+        }
     }
 
     fn of_child(&self, thread: &Thread<'_>, seen: &Observation, path: &mut Vec<usize>) -> Vec<Way> {
@@ -323,7 +331,7 @@ fn few(ways: impl Iterator<Item = Way>) -> Vec<Way> {
 impl Way {
     /// It ends at something that explains a wait, or goes over a lock or a full pipe, whose owner does whatever it does.
     pub(super) fn leads(&self) -> bool {
-        let held = |hop: &Hop| matches!(hop.by, Edge::FileLock | Edge::Writes);
+        let held = |hop: &Hop| matches!(hop.by, Edge::FileLock | Edge::TriesLock | Edge::Writes);
         self.end.rank() < End::Timer.rank() || self.hops.iter().any(held)
     }
 
