@@ -74,6 +74,8 @@ struct Expect {
     confidence: Option<(f64, f64)>,
     #[serde(default)]
     others: Vec<String>,
+    /// Words of another finding.
+    also: Option<String>,
     waits_for: Option<String>,
     /// Words of the summary.
     summary: Option<String>,
@@ -111,6 +113,9 @@ impl Expect {
         if let Some((least, most, limit)) = self.ceiling {
             let right = |found: Ceiling| (least..=most).contains(&found.speedup_at_most) && found.limit == limit;
             assert!(verdict.ceiling.is_some_and(right), "{}", shown());
+        }
+        if let Some(words) = &self.also {
+            assert!(verdict.other_findings.iter().any(|finding| finding.text.contains(words)), "{}", shown());
         }
         for other in &self.others {
             let found =

@@ -144,6 +144,9 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
         Class::DataLoader | Class::Io | Class::Cpu => waits(window),
         Class::Gpu => match &window.gpu {
             Some(gpu) => format!("The GPU is busy {} of the time", percent(gpu.busy)),
+            None if window.communicates || window.trainers > 1 => {
+                "The loop goes on when all ranks have got there".into()
+            }
             None => "The GPU is busy".into(),
         },
     };

@@ -41,6 +41,8 @@ thresholds! {
     STEAL = 0.10, "share", "a tenth of the CPU time is what a person would fix";
     STEAL_TOO = 0.50, "confidence", "who takes it is not seen";
     SMALLER_PART = 0.50, "of the confidence", "it is a cause, and not the first to change";
+    VALIDATES = 0.30, "share", "a metric or two at each step take less";
+    VALIDATES_TOO = 0.70, "confidence", "frames below a function that is named for it, or under no_grad, in the model";
     AT_REST = 0.90, "share", "workers that have nothing to do nearly all the time";
     TOO_MANY_TOO = 0.30, "confidence", "they cost memory, and little else";
 }
@@ -85,6 +87,15 @@ fn smaller_parts(case: &Case<'_>, judgement: &mut Judgement) {
     for (cause, sure, words) in case.waits_beside() {
         add(cause, cause.spec().class, sure, format!("the loop waits {words} too"));
     }
+    judgement.others.extend(validation_between(case));
+}
+
+/// A validation that takes a good part of the loop, and alternates with training too often to be a phase of its own.
+fn validation_between(case: &Case<'_>) -> Option<Finding> {
+    let share = case.main.stacks.as_ref().map(|stacks| stacks.validated).filter(|share| *share >= VALIDATES)?;
+    let share = percent(share);
+    let text = format!("validation takes {share} of the loop: validate less often, or on a part of the set");
+    Some(Finding { class: Class::Idle, cause: None, confidence: VALIDATES_TOO.value, text })
 }
 
 /// What is left where no cause's rule holds.

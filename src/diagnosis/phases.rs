@@ -74,7 +74,7 @@ pub(super) fn is_proven(window: &Features, known: Known) -> bool {
     let model = stacks.is_some_and(|stacks| {
         let shares =
             [Activity::Forward, Activity::Backward, Activity::Optimizer].map(|activity| stacks.shares.get(activity));
-        stacks.loading() + shares.iter().sum::<f64>() >= HARDLY
+        stacks.trains() || stacks.loading() + shares.iter().sum::<f64>() >= HARDLY
     });
     let device = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
     known.has_stepped

@@ -64,6 +64,9 @@ pub struct ProcessStacks {
     pub main: Activities,
     /// Of them, in a validation loop.
     pub validation: u32,
+    /// Of these, in the model: an average of weights under `no_grad` is no validation.
+    #[serde(default)]
+    pub validated: u32,
     /// Of them, in torch's `fetch`: its loader makes batches in this very thread.
     pub in_fetch: u32,
     /// Samples of the thread that sends batches, and of them those in which it was sending.
@@ -103,9 +106,6 @@ fn process_stacks(window: &StackWindow, role: ProcessRole, tid: Option<u32>) -> 
         if seen.is_empty() {
             continue;
         }
-        if role == ProcessRole::Trainer && is_validation(&seen) {
-            out.validation = out.validation.saturating_add(stack.samples);
-        }
         if seen.iter().any(|seen| seen.pattern == Pattern::Fetch) {
             out.in_fetch = out.in_fetch.saturating_add(stack.samples);
         }
@@ -113,6 +113,11 @@ fn process_stacks(window: &StackWindow, role: ProcessRole, tid: Option<u32>) -> 
             ProcessRole::Worker => of_worker(&seen),
             _ => of_trainer(&seen),
         };
+        if role == ProcessRole::Trainer && is_validation(&seen) {
+            out.validation = out.validation.saturating_add(stack.samples);
+            let of_model = if activity == Activity::Forward { stack.samples } else { 0 };
+            out.validated = out.validated.saturating_add(of_model);
+        }
         if role == ProcessRole::Worker && is_wait_in_fetch(&seen, activity) {
             waits_for_threads.push(Did { activity, place: place(&seen), samples: stack.samples });
             continue;

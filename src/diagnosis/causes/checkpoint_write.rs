@@ -13,7 +13,7 @@ thresholds! {
 const SURE: Sureness = Sureness { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_SAVING };
 
 pub(super) const CAUSE: Spec = Spec {
-    headline: "saving checkpoints",
+    headline: "saving to the disk",
     brief: "saving state while the GPU idles",
     meaning: "the loop stands while it saves state",
     rule: &[
@@ -21,6 +21,7 @@ pub(super) const CAUSE: Spec = Spec {
          waits for batches",
         "saving is: waiting for a disk to take data, or writing far more than logs and metrics do; with stacks: \
          frames of torch/serialization.py or torch.distributed.checkpoint",
+        "a log that is flushed to the disk (fsync) at each step waits in the same way: with stacks its line is named",
     ],
     judge,
     signals: &[MAIN_WAIT, "/proc/PID/task/TID/io of the main thread (wchar)", MAIN_STACKS, DEVICE, CPUS],
@@ -35,6 +36,7 @@ pub(super) const CAUSE: Spec = Spec {
         "Copy the state to host memory and write it in a thread" => "the loop then waits for the copy only";
     ],
     bound: |window| Some(window.without(window.main.as_ref()?.shares.checkpoint)),
+    sharpen,
     ..Spec::of(Class::Io)
 };
 
@@ -45,7 +47,10 @@ fn judge(case: &Case<'_>) -> Option<Judgement> {
         return None;
     }
     let mut judgement = Judgement::of(Cause::CheckpointWrite, SURE.at(saving));
-    if main.shares.checkpoint > LARGER_HALF {
+    if flushes(case.window) {
+        judgement = judgement
+            .meaning("the loop waits until what it has written is on the disk; no checkpoint is seen in its code");
+    } else if main.shares.checkpoint > LARGER_HALF {
         judgement.phase = Phase::Checkpoint;
     }
     // Without stacks, and without waits for the disk, a loop that writes a long log looks the same.
@@ -55,4 +60,22 @@ fn judge(case: &Case<'_>) -> Option<Judgement> {
         judgement = judgement.less_sure(LOG_ALIKE, words).other(Cause::MainThread, LOG_INSTEAD, other);
     }
     Some(judgement)
+}
+
+/// The loop waits for the disk to take what it writes, and its stacks hardly ever stand where state is saved.
+fn flushes(window: &Features) -> bool {
+    window.main.as_ref().is_some_and(|main| {
+        let named = main.stacks.as_ref().map(|stacks| stacks.shares.get(Activity::Checkpoint));
+        let flushed = main.waits(Wait::DiskWrite) >= LARGER_HALF.value * main.shares.checkpoint;
+        flushed && named.is_some_and(|named| named < WRITTEN.value * main.shares.checkpoint)
+    })
+}
+
+/// Names the function that flushes, where it is no save.
+fn sharpen(first: &mut Advice, window: &Features) {
+    let stacks = window.main.as_ref().and_then(|main| main.stacks.as_ref());
+    if let (true, Some(place)) = (flushes(window), stacks.and_then(LoopStacks::hottest_beside_sync)) {
+        first.title = format!("Flush to the disk (fsync, sync) less often, or in a thread: {place}");
+        first.why = "the loop stands until the disk has taken each piece".into();
+    }
 }

@@ -53,8 +53,10 @@ pub(super) const CAUSE: Spec = Spec {
 
 /// One busy thread, and no sign of a loop: no steps, no workers, nothing of a model.
 pub(super) fn may_be_set_up(case: &Case<'_>) -> bool {
-    let model = case.main.stacks.as_ref().map_or(0.0, |stacks| stacks.shares.of_model());
+    let stacks = case.main.stacks.as_ref();
+    let model = stacks.map_or(0.0, |stacks| stacks.shares.of_model());
     model < LOST_WAIT
+        && !stacks.is_some_and(LoopStacks::trains)
         && !case.known.has_stepped
         && case.window.workers.is_none()
         && case.trainer_cores() < COMPUTE_THREADS

@@ -6,12 +6,16 @@ thresholds! {
     MOSTLY_HOST = 0.80, "share", "nearly all of the loop is the host's work";
     LOADING_ALIKE = 0.65, "of the confidence", "without stacks, loading in the main thread looks the same: of eight programs of other people without workers three did";
     LOADING_INSTEAD = 0.40, "confidence", "most jobs have workers";
-    AHEAD_OF_MODEL = 0.20, "share", "so much more of the loop in other code than in the model: 100 stacks may be wrong by 17 points (two standard errors)";
+    AHEAD_OF_MODEL = 0.10, "share", "so much more of the loop in other code than in the model, and no less than its standard error allows";
+    STANDARD_ERRORS = 2.0, "of the difference of two shares that add up to one, 1 / sqrt(n)", "19 of 20 lie within";
+    FAR_AHEAD_OF_MODEL = 0.60, "share", "other code takes four fifths of what both take";
+    SEEN_MODEL = 0.05, "share", "the model has frames of its own: what other code takes is none of it";
     ON_ONE_CPU = 0.60, "confidence", "a model of a few operations has hardly any frames of its own";
     TRAINING_INSTEAD = 0.40, "confidence", "nothing but the CPU is in use";
     WORTH_NAMING = 0.30, "share", "a third of the loop in one function is where to begin";
 }
 
+const BY_LEAD: Sureness = Sureness { least: 0.50, most: 0.75, from: AHEAD_OF_MODEL, to: FAR_AHEAD_OF_MODEL };
 const FACTOR: Sureness = Sureness { least: 0.80, most: 1.0, from: HOST_WORK, to: MOSTLY_HOST };
 
 pub(super) const CAUSE: Spec = Spec {
@@ -31,17 +35,7 @@ pub(super) const CAUSE: Spec = Spec {
         if case.device_idle_by_host().is_some() && works {
             return Some(or_loading(case, case.of(Cause::MainThread, FACTOR.at(host))));
         }
-        // Without a device: a loop of a single thread whose stacks hardly ever stand in the model is Python's own work.
-        let shares = &case.main.stacks.as_ref()?.shares;
-        let (outside, model) = (shares.outside(), shares.of_model());
-        let python = outside >= BUSY && (outside - model) - model >= AHEAD_OF_MODEL.value;
-        let alone = case.trainer_cores() < COMPUTE_THREADS && !cpu_training::may_be_set_up(case);
-        (case.computes_on_cpu() && python && alone).then(|| {
-            let words = "no device is in use";
-            let judgement =
-                Judgement::of(Cause::MainThread, ON_ONE_CPU).meaning("Python work takes most of its time");
-            judgement.other(Cause::CpuTraining, TRAINING_INSTEAD, words)
-        })
+        on_the_cpu(case)
     },
     signals: &[MAIN_WAIT, MAIN_TIME, MAIN_STACKS, DEVICE],
     source: "the device runs dry when the host does not launch; what the main thread does meanwhile is what to \
@@ -61,6 +55,24 @@ pub(super) const CAUSE: Spec = Spec {
     sharpen,
     ..Spec::of(Class::Cpu)
 };
+
+/// Without a device: a loop whose stacks stand in other code than the model's for the larger part. Who computes on several CPUs
+/// may be a model that has no frames of its own, so there the model must be seen beside it.
+fn on_the_cpu(case: &Case<'_>) -> Option<Judgement> {
+    let stacks = case.main.stacks.as_ref()?;
+    let (outside, model) = (stacks.shares.outside(), stacks.shares.of_model());
+    let lead = (outside - model) - model;
+    let error = STANDARD_ERRORS.value / f64::from(stacks.samples.max(1)).sqrt();
+    let several = case.trainer_cores() >= COMPUTE_THREADS;
+    let seen = model >= SEEN_MODEL;
+    let leads = outside >= BUSY && lead >= error.max(AHEAD_OF_MODEL.value);
+    if !case.computes_on_cpu() || !leads || (several && !seen) || cpu_training::may_be_set_up(case) {
+        return None;
+    }
+    let sure = if seen { BY_LEAD.at(lead) } else { BY_LEAD.at(lead).min(ON_ONE_CPU.value) };
+    let judgement = Judgement::of(Cause::MainThread, sure).meaning("Python work takes most of its time");
+    Some(judgement.other(Cause::CpuTraining, TRAINING_INSTEAD, "no device is in use"))
+}
 
 /// Names the function that most of the work is in, and what its end would bring.
 fn sharpen(first: &mut Advice, window: &Features) {

@@ -158,7 +158,9 @@ pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
         () if each.is_none_or(|each| each >= OWN_THREADS) => Crowd::Threads,
         () => Crowd::Processes,
     };
-    let crowded = Some(by).filter(|_| cpu.active_threads.unwrap_or(0.0) >= OVERSUBSCRIBED.value * cores);
+    // Threads that take turns and leave CPUs free are many, and not too many.
+    let too_many = full || wanted.is_mostly_queueing();
+    let crowded = Some(by).filter(|_| too_many && cpu.active_threads.unwrap_or(0.0) >= OVERSUBSCRIBED.value * cores);
     // Without workers the loop loses no more than what it queues.
     let sure =
         if queues && workers.is_none() { super::case::LOST.at(wanted.queued).min(case.sure) } else { case.sure };

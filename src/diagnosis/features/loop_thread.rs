@@ -90,12 +90,17 @@ const ENOUGH: u32 = 20;
 /// Threads that make batches show it in more than this part of their samples: the rest is their own loop, and queues.
 const OF_BATCHES: f64 = 0.2;
 
+/// Samples in the backward pass or the optimizer that no other code is taken for.
+const TRAINS: f64 = 3.0;
+
 /// What the stacks say of the loop's thread.
 #[derive(Debug, Clone, Default)]
 pub(in crate::diagnosis) struct LoopStacks {
     pub shares: LoopShares,
     /// Share in validation loops.
     pub validation: f64,
+    /// Share in the model below validation loops.
+    pub validated: f64,
     /// torch's loader makes batches in this thread.
     pub in_fetch: bool,
     /// Samples that this rests on.
@@ -118,6 +123,12 @@ impl LoopStacks {
             let waits: f64 = self.sync_lines.iter().filter(|sync| same(sync, place)).map(|sync| sync.share).sum();
             waits < LARGER_HALF.value * place.share
         })
+    }
+
+    /// It was seen in the backward pass or in the optimizer, which is nowhere but in a training loop, however short they are.
+    pub fn trains(&self) -> bool {
+        let of_training = self.shares.get(Activity::Backward) + self.shares.get(Activity::Optimizer);
+        of_training * f64::from(self.samples) >= TRAINS
     }
 
     /// Share loading batches in the training process.
@@ -204,6 +215,7 @@ impl LoopThread {
         let share = |samples: u32| corrected.share(samples);
         self.stacks = Some(LoopStacks {
             validation: (f64::from(sum.validation) / total as f64).min(1.0),
+            validated: share(sum.validated),
             in_fetch: sum.in_fetch > 0,
             samples: u32::try_from(total).unwrap_or(u32::MAX),
             hottest: hottest_functions(&sum, share),

@@ -13,6 +13,8 @@ pub struct StackSum {
     pub main: Activities,
     /// Of them, in a validation loop.
     pub validation: u32,
+    /// Of these, in the model.
+    pub validated: u32,
     /// Of them, in torch's `fetch`.
     pub in_fetch: u32,
     /// Samples of the sending threads, and those in which they sent.
@@ -27,12 +29,13 @@ impl StackSum {
     fn add<'a>(
         &mut self,
         main: &Activities,
-        (validation, in_fetch): (u32, u32),
+        [validation, validated, in_fetch]: [u32; 3],
         [feeder, aside]: [(u32, u32); 2],
         places: impl IntoIterator<Item = &'a Place>,
     ) {
         self.main.merge(main);
         self.validation = self.validation.saturating_add(validation);
+        self.validated = self.validated.saturating_add(validated);
         self.in_fetch = self.in_fetch.saturating_add(in_fetch);
         for (sum, more) in [(&mut self.feeder, feeder), (&mut self.aside, aside)] {
             *sum = (sum.0.saturating_add(more.0), sum.1.saturating_add(more.1));
@@ -51,7 +54,8 @@ impl StackSum {
     fn of_all<'a>(sums: impl Iterator<Item = &'a Self>) -> Self {
         let mut all = Self::default();
         sums.for_each(|sum| {
-            all.add(&sum.main, (sum.validation, sum.in_fetch), [sum.feeder, sum.aside], sum.places.values())
+            let counts = [sum.validation, sum.validated, sum.in_fetch];
+            all.add(&sum.main, counts, [sum.feeder, sum.aside], sum.places.values())
         });
         all
     }
@@ -65,7 +69,8 @@ impl StackSum {
 impl From<&ProcessStacks> for StackSum {
     fn from(stacks: &ProcessStacks) -> Self {
         let mut sum = Self::default();
-        sum.add(&stacks.main, (stacks.validation, stacks.in_fetch), [stacks.feeder, stacks.aside], &stacks.places);
+        let counts = [stacks.validation, stacks.validated, stacks.in_fetch];
+        sum.add(&stacks.main, counts, [stacks.feeder, stacks.aside], &stacks.places);
         sum
     }
 }
@@ -101,8 +106,9 @@ impl StackSums {
     fn add(&mut self, stacks: &ProcessStacks, more: bool) {
         let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers };
         if more || !sums.contains_key(&stacks.id) {
-            let ProcessStacks { main, validation, in_fetch, feeder, aside, places, .. } = stacks;
-            sums.entry(stacks.id).or_default().add(main, (*validation, *in_fetch), [*feeder, *aside], places);
+            let ProcessStacks { main, validation, validated, in_fetch, feeder, aside, places, .. } = stacks;
+            let counts = [*validation, *validated, *in_fetch];
+            sums.entry(stacks.id).or_default().add(main, counts, [*feeder, *aside], places);
         }
     }
 
