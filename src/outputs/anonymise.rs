@@ -118,6 +118,9 @@ fn of_connections(mut connections: ConnectionsSample) -> ConnectionsSample {
     for channel in &mut connections.channels {
         channel.remote = channel.remote.take().map(|remote| elsewhere(&remote));
     }
+    for lock in &mut connections.locks {
+        lock.path = lock.path.take().map(|path| base_name(&path));
+    }
     connections
 }
 
@@ -180,7 +183,7 @@ mod tests {
 
     use super::*;
     use crate::sample::sampler::{Descriptor, Observation};
-    use crate::sample::{Channel, DataMount, ThreadSample};
+    use crate::sample::{Channel, DataMount, LockWait, ThreadSample};
 
     #[test]
     fn command_lines_keep_what_is_no_directory() {
@@ -237,8 +240,9 @@ mod tests {
             comm: "log".into(),
             ..ProcessSample::default()
         }];
-        let connections =
-            ConnectionsSample { channels: remotes.map(channel).to_vec(), outside, ..ConnectionsSample::default() };
+        let locks = vec![LockWait { path: Some("/home/ann/runs.db".into()), ..LockWait::default() }];
+        let channels = remotes.map(channel).to_vec();
+        let connections = ConnectionsSample { channels, locks, outside, ..ConnectionsSample::default() };
         let seen = vec![Observation { descriptors, ..Observation::default() }];
         let sampler = SamplerSample { seen, ..SamplerSample::default() };
         let job = JobSample { connections: Some(Arc::new(connections)), sampler, ..JobSample::default() };
@@ -251,6 +255,7 @@ mod tests {
         let left = "elsewhere:443 127.0.0.1:4321 [::1]:80 elsewhere:6379 ::ffff:127.0.0.1:9 elsewhere:";
         assert_eq!(remotes.join(" "), left);
         assert_eq!(&*connections.outside[0].command, "log y");
+        assert_eq!(connections.locks[0].path.as_deref(), Some("runs.db"));
     }
 
     #[test]

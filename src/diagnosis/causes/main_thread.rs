@@ -80,6 +80,9 @@ fn sharpen(first: &mut Advice, window: &Features) {
     let place = stacks.and_then(LoopStacks::hottest_beside_sync);
     if let Some(place) = place.filter(|place| place.share >= WORTH_NAMING) {
         first.title = format!("Make it cheaper, or take it out of the step: {place}");
+        if window.gpu.is_none() {
+            first.why = "the step takes that much longer, wherever the model runs".into();
+        }
         first.limit(window.without(place.share));
     }
 }
