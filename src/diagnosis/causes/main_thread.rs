@@ -27,6 +27,8 @@ pub(super) const CAUSE: Spec = Spec {
         "the main thread works on the host at least `host_work` of its time, or `some_host_work` in pieces of \
          `piece_of_work` and more between two waits for the device",
         "with stacks: the time spreads over many lines, and no single line is a wait for the device",
+        "without a device, with stacks: other code than the model's takes at least `ahead_of_model` of the loop more than the \
+         model, and more than the stacks may be wrong by; where several CPUs compute, the model is seen at least `seen_model`",
     ],
     judge: |case| {
         // A wait for the device that spins is no work.
