@@ -15,7 +15,7 @@
 //! it: objects field by field; an object onto every entry of a list; a list entry by entry, where entries that the base
 //! does not have begin as its first; a number gives a list that many entries; `by_wait_s` takes names of waits.
 //! An expectation names `class`, `cause` (null for none), `phase`, `confidence` (least, most), `others`, causes among
-//! the other findings, `waits_for`, the end of the wait chain in a word, and `summary`, words of it.
+//! the other findings, `also`, words of one of these, `waits_for`, the end of the wait chain in a word, and `summary`, words of it.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
 use std::collections::BTreeSet;

@@ -92,7 +92,12 @@ fn smaller_parts(case: &Case<'_>, judgement: &mut Judgement) {
 
 /// A validation that takes a good part of the loop, and alternates with training too often to be a phase of its own.
 fn validation_between(case: &Case<'_>) -> Option<Finding> {
-    let share = case.main.stacks.as_ref().map(|stacks| stacks.validated).filter(|share| *share >= VALIDATES)?;
+    let stacks = case.main.stacks.as_ref()?;
+    let unnamed = if case.known.has_trained { 0.0 } else { stacks.under_no_grad };
+    let share = stacks.validated.min(stacks.validation - unnamed);
+    if share < VALIDATES {
+        return None;
+    }
     let share = percent(share);
     let text = format!("validation takes {share} of the loop: validate less often, or on a part of the set");
     Some(Finding { class: Class::Idle, cause: None, confidence: VALIDATES_TOO.value, text })

@@ -40,19 +40,21 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
         let why = "no data workers, no machine-learning library and no GPU in use: not a training process";
         return Err(unknown(why));
     }
-    let by_stacks = main.stacks.as_ref().and_then(|stacks| by_stacks(window, stacks));
+    let by_stacks = main.stacks.as_ref().and_then(|stacks| by_stacks(window, stacks, known));
     let phase = by_stacks.map(|phase| (phase, BY_STACKS)).or_else(|| other_phase(window, main, known));
     phase.map_or(Ok(main), |(phase, sure)| Err(Judgement::state(phase, Class::Idle, sure)))
 }
 
 /// A phase that the stacks name: importing, compiling, validating.
-fn by_stacks(window: &Features, stacks: &LoopStacks) -> Option<Phase> {
+fn by_stacks(window: &Features, stacks: &LoopStacks, known: Known) -> Option<Phase> {
     let most = |activity: Activity| stacks.shares.get(activity) >= PHASE;
+    // Who was never seen to train and is under no_grad all the time generates or predicts: that loop is what to judge.
+    let validation = stacks.validation - if known.has_trained { 0.0 } else { stacks.under_no_grad };
     match () {
         () if most(Activity::Import) && window.workers.is_none() => Some(Phase::Init),
         () if most(Activity::Compile) => Some(Phase::Compile),
         // Metrics at each step may be under no_grad too: a validation goes on for seconds, and nothing else happens meanwhile.
-        () if stacks.validation >= ALL_ALONG => Some(Phase::Validation),
+        () if validation >= ALL_ALONG => Some(Phase::Validation),
         () => None,
     }
 }

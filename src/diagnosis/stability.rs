@@ -15,7 +15,7 @@ use crate::sample::{ProcessId, ProcessRole, Sample};
 
 use super::causes::{Cause, Judgement, Known};
 use super::class::{Class, Phase};
-use super::features::Features;
+use super::features::{Features, LoopStacks};
 use super::restarts::Restarts;
 use super::stats::round;
 use super::thresholds::HARDLY;
@@ -227,6 +227,8 @@ impl Diagnosis {
             (long, SHORT_S)
         };
         self.known.has_stepped |= steps_by_stacks(&long, only.is_some());
+        let stacks = long.main.as_ref().and_then(|main| main.stacks.as_ref());
+        self.known.has_trained |= stacks.is_some_and(LoopStacks::trains);
         let judged = decision::judge(&long, self.known);
         self.stacks_moved = stacks_have_moved(&stack_frames);
         self.counters_moved = false;

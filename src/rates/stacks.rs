@@ -22,7 +22,7 @@ use crate::sample::{JobSample, ProcessId, ProcessRole, StackCount, StackWindow, 
 pub use activity::{Activities, Activity};
 use helpers::{Did, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, pattern};
-use reading::{Seen, is_validation, of_trainer, of_worker};
+use reading::{Seen, ValidationSign, of_trainer, of_worker, validation_sign};
 pub(super) use threads::{PythonThread, python_threads};
 
 /// Most places kept of one window.
@@ -64,7 +64,10 @@ pub struct ProcessStacks {
     pub main: Activities,
     /// Of them, in a validation loop.
     pub validation: u32,
-    /// Of these, in the model: an average of weights under `no_grad` is no validation.
+    /// Of these, those that nothing but `torch.no_grad()` says it of.
+    #[serde(default)]
+    pub under_no_grad: u32,
+    /// Of those in a validation loop, in the model: an average of weights under `no_grad` is no validation.
     #[serde(default)]
     pub validated: u32,
     /// Of them, in torch's `fetch`: its loader makes batches in this very thread.
@@ -113,8 +116,10 @@ fn process_stacks(window: &StackWindow, role: ProcessRole, tid: Option<u32>) -> 
             ProcessRole::Worker => of_worker(&seen),
             _ => of_trainer(&seen),
         };
-        if role == ProcessRole::Trainer && is_validation(&seen) {
+        if let Some(sign) = validation_sign(&seen).filter(|_| role == ProcessRole::Trainer) {
             out.validation = out.validation.saturating_add(stack.samples);
+            let unnamed = if sign == ValidationSign::NoGrad { stack.samples } else { 0 };
+            out.under_no_grad = out.under_no_grad.saturating_add(unnamed);
             let of_model = if activity == Activity::Forward { stack.samples } else { 0 };
             out.validated = out.validated.saturating_add(of_model);
         }

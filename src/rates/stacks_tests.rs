@@ -330,8 +330,11 @@ fn reading_lines_of_the_users_own() {
 
 #[test]
 fn validation_by_framework_decorator_and_name() {
-    let count = |frames: &[&str]| process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, None).validation;
-    assert_eq!(count(&["/home/me/t.py:5 check", "T/utils/_contextlib.py:120 no_grad", "/home/me/t.py:1 main"]), 1);
+    let stacks = |frames: &[&str]| process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, None);
+    let count = |frames: &[&str]| stacks(frames).validation;
+    let under = stacks(&["/home/me/t.py:5 check", "T/utils/_contextlib.py:120 no_grad", "/home/me/t.py:1 main"]);
+    assert_eq!((under.validation, under.under_no_grad), (1, 1));
+    assert_eq!(stacks(&["/home/me/t.py:5 evaluate", "/home/me/t.py:1 main"]).under_no_grad, 0);
     assert_eq!(count(&["/home/me/t.py:5 evaluate", "/home/me/t.py:1 main"]), 1);
     assert_eq!(count(&["/home/me/t.py:5 train_and_evaluate", "/home/me/t.py:1 main"]), 0);
     assert_eq!(count(&["T/optim/sgd.py:5 step", "T/utils/_contextlib.py:120 no_grad", "/home/me/t.py:1 main"]), 0);

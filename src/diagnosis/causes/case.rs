@@ -11,6 +11,8 @@ use crate::rates::stacks::Activity;
 pub(in crate::diagnosis) struct Known {
     /// Steps have been counted, or batches waited for, since attaching.
     pub has_stepped: bool,
+    /// Stacks were seen in the backward pass or the optimizer since attaching.
+    pub has_trained: bool,
     /// Whole sets of workers were started again and again, the last two within the restart threshold.
     pub restarts: bool,
     /// Since the last step that was counted, seconds.

@@ -99,6 +99,8 @@ pub(in crate::diagnosis) struct LoopStacks {
     pub shares: LoopShares,
     /// Share in validation loops.
     pub validation: f64,
+    /// Share in validation loops that nothing but `torch.no_grad()` tells.
+    pub under_no_grad: f64,
     /// Share in the model below validation loops.
     pub validated: f64,
     /// torch's loader makes batches in this thread.
@@ -215,6 +217,7 @@ impl LoopThread {
         let share = |samples: u32| corrected.share(samples);
         self.stacks = Some(LoopStacks {
             validation: (f64::from(sum.validation) / total as f64).min(1.0),
+            under_no_grad: (f64::from(sum.under_no_grad) / total as f64).min(1.0),
             validated: share(sum.validated),
             in_fetch: sum.in_fetch > 0,
             samples: u32::try_from(total).unwrap_or(u32::MAX),

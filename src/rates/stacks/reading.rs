@@ -172,17 +172,29 @@ fn stage_by_words(frame: &StackFrame, leaf: bool) -> Option<Activity> {
     if calls(DECODES) { Some(Activity::Decode) } else { calls(LOADS).then_some(Activity::Load) }
 }
 
-/// A framework's evaluation loop, a function under `torch.no_grad()`, or a function of the user named for it.
-pub(super) fn is_validation(stack: &[Seen<'_>]) -> bool {
+/// What says that a stack lies in a validation loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ValidationSign {
+    /// A framework's evaluation loop, or a function of the user named for it.
+    Name,
+    /// A function under `torch.no_grad()`: a program that only generates or predicts has that too.
+    NoGrad,
+}
+
+/// Whether a stack lies in a validation loop, and what says so.
+pub(super) fn validation_sign(stack: &[Seen<'_>]) -> Option<ValidationSign> {
     // torch's optimizers run under no_grad too, and so do parts of frameworks: only the user's own functions count.
-    let mut below_context = false;
-    stack.iter().rev().any(|seen| {
-        let by_context = std::mem::take(&mut below_context) && seen.is_user();
-        below_context = seen.pattern == Pattern::NoGrad;
-        by_context
-            || seen.pattern == Pattern::Validation
+    let under_no_grad =
+        |pair: &[Seen<'_>]| matches!(pair, [inner, outer] if inner.is_user() && outer.pattern == Pattern::NoGrad);
+    let named = |seen: &Seen<'_>| {
+        seen.pattern == Pattern::Validation
             || (seen.is_user() && named_for_validation(last_part(&seen.frame.function)))
-    })
+    };
+    match () {
+        () if stack.iter().any(named) => Some(ValidationSign::Name),
+        () if stack.windows(2).any(under_no_grad) => Some(ValidationSign::NoGrad),
+        () => None,
+    }
 }
 
 /// Stored arrays are read, and a function of torch's or NumPy's does it.

@@ -13,7 +13,9 @@ pub struct StackSum {
     pub main: Activities,
     /// Of them, in a validation loop.
     pub validation: u32,
-    /// Of these, in the model.
+    /// Of these, those that nothing but `torch.no_grad()` says it of.
+    pub under_no_grad: u32,
+    /// Of those in a validation loop, in the model.
     pub validated: u32,
     /// Of them, in torch's `fetch`.
     pub in_fetch: u32,
@@ -29,12 +31,13 @@ impl StackSum {
     fn add<'a>(
         &mut self,
         main: &Activities,
-        [validation, validated, in_fetch]: [u32; 3],
+        [validation, under_no_grad, validated, in_fetch]: [u32; 4],
         [feeder, aside]: [(u32, u32); 2],
         places: impl IntoIterator<Item = &'a Place>,
     ) {
         self.main.merge(main);
         self.validation = self.validation.saturating_add(validation);
+        self.under_no_grad = self.under_no_grad.saturating_add(under_no_grad);
         self.validated = self.validated.saturating_add(validated);
         self.in_fetch = self.in_fetch.saturating_add(in_fetch);
         for (sum, more) in [(&mut self.feeder, feeder), (&mut self.aside, aside)] {
@@ -51,10 +54,15 @@ impl StackSum {
         }
     }
 
+    fn add_one(&mut self, stacks: &ProcessStacks) {
+        let counts = [stacks.validation, stacks.under_no_grad, stacks.validated, stacks.in_fetch];
+        self.add(&stacks.main, counts, [stacks.feeder, stacks.aside], &stacks.places);
+    }
+
     fn of_all<'a>(sums: impl Iterator<Item = &'a Self>) -> Self {
         let mut all = Self::default();
         sums.for_each(|sum| {
-            let counts = [sum.validation, sum.validated, sum.in_fetch];
+            let counts = [sum.validation, sum.under_no_grad, sum.validated, sum.in_fetch];
             all.add(&sum.main, counts, [sum.feeder, sum.aside], sum.places.values())
         });
         all
@@ -69,8 +77,7 @@ impl StackSum {
 impl From<&ProcessStacks> for StackSum {
     fn from(stacks: &ProcessStacks) -> Self {
         let mut sum = Self::default();
-        let counts = [stacks.validation, stacks.validated, stacks.in_fetch];
-        sum.add(&stacks.main, counts, [stacks.feeder, stacks.aside], &stacks.places);
+        sum.add_one(stacks);
         sum
     }
 }
@@ -106,9 +113,7 @@ impl StackSums {
     fn add(&mut self, stacks: &ProcessStacks, more: bool) {
         let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers };
         if more || !sums.contains_key(&stacks.id) {
-            let ProcessStacks { main, validation, validated, in_fetch, feeder, aside, places, .. } = stacks;
-            let counts = [*validation, *validated, *in_fetch];
-            sums.entry(stacks.id).or_default().add(main, counts, [*feeder, *aside], places);
+            sums.entry(stacks.id).or_default().add_one(stacks);
         }
     }
 
