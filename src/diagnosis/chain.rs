@@ -249,7 +249,7 @@ impl Tree<'_> {
         let mut parent = Some(0);
         for (at, hop) in way.hops.iter().enumerate() {
             if at == 0
-                && let Some(path) = way.name.as_ref().filter(|_| matches!(hop.by, Edge::FileLock | Edge::TriesLock))
+                && let Some(path) = way.name.as_ref().filter(|_| hop.by.is_file_lock())
             {
                 let lock = resource("lock", path, way.share);
                 parent = self.at(parent, ChainNode { by: Some(hop.by.word().into()), lost: way.lost, ..lock });

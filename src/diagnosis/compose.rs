@@ -212,7 +212,7 @@ fn idle(window: &Features) -> Option<String> {
 
 /// Where in the code the time goes, for causes that a line of code can mend.
 fn place(spec: &Spec, window: &Features) -> Option<String> {
-    let seen = window.main.as_ref().and_then(|main| main.stacks.as_ref());
+    let seen = window.loop_stacks();
     let of_loop = || seen.and_then(LoopStacks::hottest_beside_sync);
     let of_workers = || {
         let each =

@@ -93,8 +93,7 @@ fn smaller_parts(case: &Case<'_>, judgement: &mut Judgement) {
 /// A validation that takes a good part of the loop, and alternates with training too often to be a phase of its own.
 fn validation_between(case: &Case<'_>) -> Option<Finding> {
     let stacks = case.main.stacks.as_ref()?;
-    let unnamed = if case.known.has_trained { 0.0 } else { stacks.under_no_grad };
-    let share = stacks.validated.min(stacks.validation - unnamed);
+    let share = stacks.validated.min(stacks.validating(case.known.has_trained));
     if share < VALIDATES {
         return None;
     }

@@ -48,13 +48,11 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
 /// A phase that the stacks name: importing, compiling, validating.
 fn by_stacks(window: &Features, stacks: &LoopStacks, known: Known) -> Option<Phase> {
     let most = |activity: Activity| stacks.shares.get(activity) >= PHASE;
-    // Who was never seen to train and is under no_grad all the time generates or predicts: that loop is what to judge.
-    let validation = stacks.validation - if known.has_trained { 0.0 } else { stacks.under_no_grad };
     match () {
         () if most(Activity::Import) && window.workers.is_none() => Some(Phase::Init),
         () if most(Activity::Compile) => Some(Phase::Compile),
         // Metrics at each step may be under no_grad too: a validation goes on for seconds, and nothing else happens meanwhile.
-        () if validation >= ALL_ALONG => Some(Phase::Validation),
+        () if stacks.validating(known.has_trained) >= ALL_ALONG => Some(Phase::Validation),
         () => None,
     }
 }
@@ -72,7 +70,7 @@ fn goes_round(window: &Features, main: &LoopThread) -> bool {
 
 /// Something was seen that only a loop does.
 pub(super) fn is_proven(window: &Features, known: Known) -> bool {
-    let stacks = window.main.as_ref().and_then(|main| main.stacks.as_ref());
+    let stacks = window.loop_stacks();
     let model = stacks.is_some_and(|stacks| {
         let shares =
             [Activity::Forward, Activity::Backward, Activity::Optimizer].map(|activity| stacks.shares.get(activity));

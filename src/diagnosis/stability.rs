@@ -134,7 +134,7 @@ fn stacks_have_moved(frames: &[&Frame]) -> bool {
 
 /// The loop's stacks show that it steps: they wait for results of the device, or they show the model in a rank that others wait for.
 fn steps_by_stacks(window: &Features, late_rank: bool) -> bool {
-    let stacks = window.main.as_ref().and_then(|main| main.stacks.as_ref());
+    let stacks = window.loop_stacks();
     stacks.is_some_and(|seen| {
         seen.shares.get(Activity::Sync) >= HARDLY.value || late_rank && seen.shares.of_model() >= HARDLY.value
     })
@@ -227,8 +227,7 @@ impl Diagnosis {
             (long, SHORT_S)
         };
         self.known.has_stepped |= steps_by_stacks(&long, only.is_some());
-        let stacks = long.main.as_ref().and_then(|main| main.stacks.as_ref());
-        self.known.has_trained |= stacks.is_some_and(LoopStacks::trains);
+        self.known.has_trained |= long.loop_stacks().is_some_and(LoopStacks::trains);
         let judged = decision::judge(&long, self.known);
         self.stacks_moved = stacks_have_moved(&stack_frames);
         self.counters_moved = false;

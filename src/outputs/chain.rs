@@ -92,7 +92,7 @@ fn described(node: &ChainNode) -> String {
         Some(Edge::SharedMemory) => format!("shares memory with {who}"),
         Some(Edge::Child) => format!("end of its child {who}"),
         Some(Edge::Polls) => format!("sleeps and asks {who} again and again"),
-        Some(Edge::FileLock | Edge::TriesLock) if node.kind != "lock" => format!("held by {who}"),
+        Some(by) if by.is_file_lock() && node.kind != "lock" => format!("held by {who}"),
         _ => who,
     };
     let state = match (node.kind.as_str(), node.state.as_str()) {

@@ -116,7 +116,9 @@ fn process_stacks(window: &StackWindow, role: ProcessRole, tid: Option<u32>) -> 
             ProcessRole::Worker => of_worker(&seen),
             _ => of_trainer(&seen),
         };
-        if let Some(sign) = validation_sign(&seen).filter(|_| role == ProcessRole::Trainer) {
+        if role == ProcessRole::Trainer
+            && let Some(sign) = validation_sign(&seen)
+        {
             out.validation = out.validation.saturating_add(stack.samples);
             let unnamed = if sign == ValidationSign::NoGrad { stack.samples } else { 0 };
             out.under_no_grad = out.under_no_grad.saturating_add(unnamed);

@@ -167,15 +167,10 @@ impl Connections {
 
     /// Notes who holds the locks that a process waits for.
     pub fn lock(&mut self, pid: u32) {
-        if self.locks.iter().any(|lock| lock.waiter == pid)
-            || self.locks.len() >= MOST_LOCKS
-            || self.lock_reads >= MOST_LOCK_READS
-        {
+        if self.locks.iter().any(|lock| lock.waiter == pid) || self.locks.len() >= MOST_LOCKS {
             return;
         }
-        self.lock_reads += 1;
-        let path = self.proc_root.join("locks");
-        let locks = read_once(&path, LOCKS_LIMIT).unwrap_or_default();
+        let Some(locks) = self.read_locks() else { return };
         for (mut lock, inode) in waits_for_locks(&locks).filter(|(lock, _)| lock.waiter == pid).take(4) {
             lock.path = inode.and_then(|inode| open_file(&self.proc_root, pid, inode));
             self.note_holder(lock.holder);
@@ -186,11 +181,10 @@ impl Connections {
     /// Notes that a process sleeps, and who holds a lock on a file that it has open: SQLite, portalocker and others do not wait
     /// for a lock, but sleep and try again.
     pub fn sleeps(&mut self, pid: u32) {
-        if self.lock_reads >= MOST_LOCK_READS || !self.asleep.insert(pid) {
+        if !self.asleep.insert(pid) {
             return;
         }
-        self.lock_reads += 1;
-        let locks = read_once(self.proc_root.join("locks"), LOCKS_LIMIT).unwrap_or_default();
+        let Some(locks) = self.read_locks() else { return };
         let held: Vec<(u32, u64)> =
             held_for_writing(&locks).filter(|(holder, _)| *holder != pid).take(MOST_LOCKS).collect();
         let known = self.unconcerned.get(&pid).filter(|(seen, of)| {
@@ -207,6 +201,15 @@ impl Connections {
             self.note_holder(holder);
             self.locks.push(LockWait { waiter: pid, holder, path: Some(path), sleeps: true });
         }
+    }
+
+    /// The kernel's table of locks, as often as a tick may ask for it.
+    fn read_locks(&mut self) -> Option<Vec<u8>> {
+        if self.lock_reads >= MOST_LOCK_READS {
+            return None;
+        }
+        self.lock_reads += 1;
+        Some(read_once(self.proc_root.join("locks"), LOCKS_LIMIT).unwrap_or_default())
     }
 
     /// Whoever holds a lock is followed too.

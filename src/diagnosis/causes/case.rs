@@ -87,7 +87,7 @@ pub(super) fn followed_chain(window: &Features) -> Option<&Chain> {
 /// do something else.
 pub(super) fn is_no_loader(window: &Features, part: Part) -> bool {
     let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(part));
-    let stacks = window.main.as_ref().and_then(|main| main.stacks.as_ref());
+    let stacks = window.loop_stacks();
     let at_locks = |stacks: &LoopStacks| {
         stacks.at_lock_lines >= (LARGER_HALF.value * waits).max(stacks.shares.of(Activity::is_input))
     };

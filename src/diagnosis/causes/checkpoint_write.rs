@@ -47,7 +47,7 @@ fn judge(case: &Case<'_>) -> Option<Judgement> {
         return None;
     }
     let mut judgement = Judgement::of(Cause::CheckpointWrite, SURE.at(saving));
-    if flushes(case.window) {
+    if flushes(main) {
         judgement = judgement
             .meaning("the loop waits until what it has written is on the disk; no checkpoint is seen in its code");
     } else if main.shares.checkpoint > LARGER_HALF {
@@ -63,18 +63,19 @@ fn judge(case: &Case<'_>) -> Option<Judgement> {
 }
 
 /// The loop waits for the disk to take what it writes, and its stacks hardly ever stand where state is saved.
-fn flushes(window: &Features) -> bool {
-    window.main.as_ref().is_some_and(|main| {
-        let named = main.stacks.as_ref().map(|stacks| stacks.shares.get(Activity::Checkpoint));
-        let flushed = main.waits(Wait::DiskWrite) >= LARGER_HALF.value * main.shares.checkpoint;
-        flushed && named.is_some_and(|named| named < WRITTEN.value * main.shares.checkpoint)
-    })
+fn flushes(main: &LoopThread) -> bool {
+    let saving = main.shares.checkpoint;
+    let saves = |stacks: &LoopStacks| stacks.shares.get(Activity::Checkpoint) >= WRITTEN.value * saving;
+    main.waits(Wait::DiskWrite) >= LARGER_HALF.value * saving
+        && main.stacks.as_ref().is_some_and(|stacks| !saves(stacks))
 }
 
 /// Names the function that flushes, where it is no save.
 fn sharpen(first: &mut Advice, window: &Features) {
-    let stacks = window.main.as_ref().and_then(|main| main.stacks.as_ref());
-    if let (true, Some(place)) = (flushes(window), stacks.and_then(LoopStacks::hottest_beside_sync)) {
+    if !window.main.as_ref().is_some_and(flushes) {
+        return;
+    }
+    if let Some(place) = window.loop_stacks().and_then(LoopStacks::hottest_beside_sync) {
         first.title = format!("Flush to the disk (fsync, sync) less often, or in a thread: {place}");
         first.why = "the loop stands until the disk has taken each piece".into();
     }

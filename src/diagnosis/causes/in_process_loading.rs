@@ -156,7 +156,7 @@ fn shares(window: &Features, main: &LoopThread) -> TimeSplit {
 }
 
 fn sharpen(first: &mut Advice, window: &Features) {
-    let Some(stacks) = window.main.as_ref().and_then(|main| main.stacks.as_ref()) else { return };
+    let Some(stacks) = window.loop_stacks() else { return };
     let (workers, _) = what_if::workers_for_inline(stacks.loading(), 1.0, &Capacity::of(&window.cpu), 0.0);
     first.title = format!("Set num_workers to {workers} in the DataLoader");
 }

@@ -78,7 +78,7 @@ fn on_the_cpu(case: &Case<'_>) -> Option<Judgement> {
 
 /// Names the function that most of the work is in, and what its end would bring.
 fn sharpen(first: &mut Advice, window: &Features) {
-    let stacks = window.main.as_ref().and_then(|main| main.stacks.as_ref());
+    let stacks = window.loop_stacks();
     let place = stacks.and_then(LoopStacks::hottest_beside_sync);
     if let Some(place) = place.filter(|place| place.share >= WORTH_NAMING) {
         first.title = format!("Make it cheaper, or take it out of the step: {place}");

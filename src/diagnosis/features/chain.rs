@@ -226,7 +226,7 @@ impl Chain {
         let foreign = hops.iter().find(|hop| hop.pid != self.process.pid);
         match first.by {
             Edge::InterpreterLock => return Part::InterpreterLock,
-            Edge::FileLock | Edge::TriesLock => return Part::FileLock,
+            by if by.is_file_lock() => return Part::FileLock,
             Edge::Writes if foreign.is_some_and(|hop| !self.is_loader(hop.pid)) => return Part::Output,
             _ => {}
         }

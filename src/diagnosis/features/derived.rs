@@ -4,11 +4,16 @@ use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::TimeSplit;
 
-use super::{Features, LoopThread};
+use super::{Features, LoopStacks, LoopThread};
 use crate::diagnosis::stats;
 use crate::diagnosis::thresholds::{DEVICE_UNUSED, GOES_ROUND, GROWING, HARDLY};
 
 impl Features {
+    /// What the stacks say of the loop's thread, where there are any.
+    pub fn loop_stacks(&self) -> Option<&LoopStacks> {
+        self.main.as_ref()?.stacks.as_ref()
+    }
+
     /// Share of the time in which the job does not use its devices; all of it where there are none.
     pub fn device_idle(&self) -> f64 {
         self.gpu.as_ref().map_or(1.0, |gpu| (1.0 - gpu.job_busy).max(0.0))

@@ -90,17 +90,18 @@ const ENOUGH: u32 = 20;
 /// Threads that make batches show it in more than this part of their samples: the rest is their own loop, and queues.
 const OF_BATCHES: f64 = 0.2;
 
-/// Samples in the backward pass or the optimizer that no other code is taken for.
+/// Samples in the backward pass or the optimizer that say of a loop that it trains: one or two may be a stack that was read while it
+/// changed.
 const TRAINS: f64 = 3.0;
 
 /// What the stacks say of the loop's thread.
 #[derive(Debug, Clone, Default)]
 pub(in crate::diagnosis) struct LoopStacks {
     pub shares: LoopShares,
-    /// Share in validation loops.
-    pub validation: f64,
-    /// Share in validation loops that nothing but `torch.no_grad()` tells.
-    pub under_no_grad: f64,
+    /// Share in validation loops, by name or under `torch.no_grad()`.
+    validation: f64,
+    /// Of that, the part that nothing but `torch.no_grad()` tells.
+    under_no_grad: f64,
     /// Share in the model below validation loops.
     pub validated: f64,
     /// torch's loader makes batches in this thread.
@@ -131,6 +132,11 @@ impl LoopStacks {
     pub fn trains(&self) -> bool {
         let of_training = self.shares.get(Activity::Backward) + self.shares.get(Activity::Optimizer);
         of_training * f64::from(self.samples) >= TRAINS
+    }
+
+    /// Share in validation loops. Who was never seen to train and is under `no_grad` all the time generates or predicts: that is none.
+    pub fn validating(&self, has_trained: bool) -> f64 {
+        self.validation - if has_trained { 0.0 } else { self.under_no_grad }
     }
 
     /// Share loading batches in the training process.

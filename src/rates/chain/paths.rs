@@ -38,6 +38,14 @@ named_enum! {
     }
 }
 
+impl Edge {
+    /// A lock on a file that another process holds, whether it is waited for or tried again and again.
+    #[must_use]
+    pub fn is_file_lock(self) -> bool {
+        matches!(self, Self::FileLock | Self::TriesLock)
+    }
+}
+
 /// What is at the end of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

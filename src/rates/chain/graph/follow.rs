@@ -331,7 +331,7 @@ fn few(ways: impl Iterator<Item = Way>) -> Vec<Way> {
 impl Way {
     /// It ends at something that explains a wait, or goes over a lock or a full pipe, whose owner does whatever it does.
     pub(super) fn leads(&self) -> bool {
-        let held = |hop: &Hop| matches!(hop.by, Edge::FileLock | Edge::TriesLock | Edge::Writes);
+        let held = |hop: &Hop| hop.by.is_file_lock() || hop.by == Edge::Writes;
         self.end.rank() < End::Timer.rank() || self.hops.iter().any(held)
     }
 
