@@ -90,6 +90,7 @@ fn described(node: &ChainNode) -> String {
         Some(Edge::Thread) => format!("own {who}"),
         Some(Edge::InterpreterLock) => format!("interpreter lock, held by {who}"),
         Some(Edge::SharedMemory) => format!("shares memory with {who}"),
+        Some(Edge::Child) if node.pid.is_none() => format!("end of its {who}"),
         Some(Edge::Child) => format!("end of its child {who}"),
         Some(Edge::Polls) => format!("sleeps and asks {who} again and again"),
         Some(by) if by.is_file_lock() && node.kind != "lock" => format!("held by {who}"),
@@ -139,7 +140,9 @@ fn who(node: &ChainNode) -> String {
     match (node.kind.as_str(), node.pid, node.tid) {
         ("thread", _, Some(tid)) => format!("{} {tid}", node.name),
         ("process", Some(pid), _) => format!("{} {pid}", node.name),
-        ("process", None, _) => format!("{}s", node.name),
+        // Several that are not known one by one.
+        ("process", None, _) if node.name == "data worker" => "data workers".to_owned(),
+        ("process", None, _) => node.name.clone(),
         ("net", ..) => format!("{} (network)", node.name),
         ("device", ..) => named("GPU"),
         ("lock", ..) => named("lock"),

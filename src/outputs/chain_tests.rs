@@ -68,6 +68,20 @@ fn one_line_for_each_kind_of_wait() {
 }
 
 #[test]
+fn those_that_are_not_known_one_by_one_are_several() {
+    let several = |name: &str, state: &str, by: Option<&str>| ChainNode {
+        state: state.into(),
+        by: by.map(Into::into),
+        ..resource(1, "process", name)
+    };
+    let commands = waiting(vec![several("short-lived children", "cpu", Some("child"))], 0);
+    assert_eq!(line(&commands, 80).unwrap(), "loop waits 87 % ← short-lived children ← CPU");
+    assert_eq!(rows(&commands.chain)[1].text, "end of its short-lived children: on CPU");
+    let workers = waiting(vec![several("data worker", "unknown", None)], 0);
+    assert!(line(&workers, 80).unwrap().contains("data workers"));
+}
+
+#[test]
 fn those_that_are_alike_are_put_together_and_a_part_says_how_large_it_is() {
     let mut many = verdict();
     assert_eq!(line(&many, 80).unwrap(), "loop waits 68 % ← 2 data workers ← CPU: decode_image work.py:22");
