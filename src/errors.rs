@@ -1,7 +1,6 @@
 //! How the program ends: exit codes, and errors as one line that says what failed, why, and what mends it.
 
 use std::io;
-use std::process::ExitCode;
 
 /// Exit codes that mean something to scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,9 +18,13 @@ pub enum Exit {
     FailOn = 4,
 }
 
+/// How the process ends: an [`Exit`], or the status of the program that `trainmon run` has started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExitCode(pub u8);
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self(exit as u8)
     }
 }
 

@@ -13,6 +13,7 @@ pub mod diagnosis;
 pub mod errors;
 pub mod history;
 pub mod jobs;
+pub mod leave;
 pub mod logging;
 pub mod outputs;
 pub mod pipeline;
@@ -23,13 +24,12 @@ pub mod text;
 pub mod tui;
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use cli::{Cli, Command};
-use errors::Exit;
+use errors::{Exit, ExitCode};
 
 /// Runs the program with the arguments of the process.
 #[must_use]

@@ -1,10 +1,10 @@
 //! `trainmon demo`: start the demo job and attach to it by the ordinary path.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use crate::cli::DemoArgs;
 use crate::config::Settings;
+use crate::errors::ExitCode;
 
 /// Runs the demo until the user has seen enough.
 pub fn run(settings: &Settings, arguments: &DemoArgs) -> anyhow::Result<ExitCode> {

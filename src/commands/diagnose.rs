@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -10,7 +9,7 @@ use anyhow::Context;
 use crate::cli::DiagnoseArgs;
 use crate::config::{DIAGNOSE_DURATION, Settings};
 use crate::diagnosis::Verdict;
-use crate::errors::Exit;
+use crate::errors::{Exit, ExitCode};
 use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::{json, text};
 use crate::pipeline::Pipeline;

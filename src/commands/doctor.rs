@@ -9,7 +9,6 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use serde::Serialize;
 
 use crate::cli::DoctorArgs;
 use crate::config::Settings;
-use crate::errors::Failure;
+use crate::errors::{ExitCode, Failure};
 use crate::sample::{GpuDevice, GpuSample, ProcessId};
 use crate::sources::gpu::{GpuError, GpuErrorKind};
 use crate::sources::py_spy::{self, PySpy};

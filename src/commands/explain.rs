@@ -1,10 +1,9 @@
 //! `trainmon explain`: what the causes of verdicts mean, how each is recognised, what to do, and how to read a wait chain.
 //! Needs no process.
 
-use std::process::ExitCode;
-
 use crate::cli::ExplainArgs;
 use crate::diagnosis::causes::{self, Spec};
+use crate::errors::ExitCode;
 use crate::outputs::explanation;
 
 /// Prints the list of classes and causes, those of one class, or everything about one cause or topic.

@@ -2,11 +2,10 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::process::ExitCode;
 
 use super::{attach_options, screen};
 use crate::config::Settings;
-use crate::errors::Failure;
+use crate::errors::{ExitCode, Failure};
 use crate::jobs::session::{Session, block_on};
 
 /// `trainmon` without a command.

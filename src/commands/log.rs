@@ -1,9 +1,8 @@
 //! `--log`: one CSV row per interval, without a screen.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
-use crate::errors::Exit;
+use crate::errors::{Exit, ExitCode};
 use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::csv::CsvLog;
 use crate::outputs::log::{LogOut, LogSettings};

@@ -19,11 +19,10 @@ pub mod shell;
 
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 
 use crate::collector;
 use crate::config::Settings;
-use crate::errors::Exit;
+use crate::errors::{Exit, ExitCode};
 use crate::jobs::candidates::scan::Places;
 use crate::jobs::session;
 use crate::rates::RatesOptions;

@@ -1,12 +1,11 @@
 //! `trainmon record`: every sample into a file, without a screen.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use crate::cli::RecordArgs;
 use crate::config::Settings;
 use crate::diagnosis::Verdict;
-use crate::errors::Exit;
+use crate::errors::{Exit, ExitCode};
 use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::{anonymise, log, recording, text};
 use crate::sample::recording::{Header, SCHEMA};

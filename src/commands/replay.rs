@@ -1,9 +1,9 @@
 //! `trainmon replay`: a recording on the screen.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use crate::config::Settings;
+use crate::errors::ExitCode;
 use crate::jobs::recorded::Player;
 use crate::jobs::session::block_on;
 

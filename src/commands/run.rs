@@ -9,14 +9,14 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rustix::process::{PTracer, getppid, set_ptracer};
 
 use crate::config::Settings;
-use crate::errors::Failure;
+use crate::errors::{ExitCode, Failure};
 
 /// This executable.
 const OWN: &str = "/proc/self/exe";
@@ -150,5 +150,5 @@ fn show_tail(path: &std::path::Path, mut file: File) {
 /// The program's exit code; 128 + N for one that signal N has ended, as a shell gives it.
 fn code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
-    ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))
+    ExitCode(u8::try_from(code & 0xff).unwrap_or(1))
 }

@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::ops::ControlFlow;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use jiff::Zoned;
@@ -11,7 +10,7 @@ use ratatui::buffer::Buffer;
 
 use super::{attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
-use crate::errors::Exit;
+use crate::errors::{Exit, ExitCode};
 use crate::history::archive::Limits;
 use crate::jobs::attached::AttachedJobs;
 use crate::jobs::candidates::polling::Candidates;

@@ -1,11 +1,9 @@
 //! Completion scripts and manual pages, made from the definition of the command line.
 
-use std::process::ExitCode;
-
 use clap::CommandFactory;
 
 use crate::cli::Cli;
-use crate::errors::Failure;
+use crate::errors::{ExitCode, Failure};
 
 /// Prints the completion script of a shell.
 pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {

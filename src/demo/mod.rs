@@ -21,7 +21,7 @@ pub mod worker;
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -56,7 +56,7 @@ enum Role {
 }
 
 /// Runs a part of the demo if the arguments name one.
-pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<ExitCode> {
+pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<crate::errors::ExitCode> {
     let word = arguments.get(1)?.to_str()?;
     if !["demo-trainer", "demo-worker", "demo-storage"].contains(&word) {
         return None;
@@ -73,7 +73,7 @@ pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<ExitCode> {
         Role::Worker(arguments) => worker::run(&arguments),
         Role::Storage => storage::run(),
     };
-    Some(done.map_or_else(|error| crate::errors::report(&error), |()| ExitCode::SUCCESS))
+    Some(done.map_or_else(|error| crate::errors::report(&error), |()| crate::errors::Exit::Done.into()))
 }
 
 /// A command that runs the part `role` of the demo.
