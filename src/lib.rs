@@ -35,7 +35,8 @@ use errors::{Exit, ExitCode};
 #[must_use]
 pub fn run() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    if let Some(code) = demo::run_part(&arguments).or_else(|| commands::run::run_part(&arguments)) {
+    let parts = [demo::run_part, commands::run::run_part, sources::gpu::run_part];
+    if let Some(code) = parts.iter().find_map(|run| run(&arguments)) {
         return code;
     }
     let parsed = Cli::command().try_get_matches_from(arguments);

@@ -186,6 +186,7 @@ fn trouble(error: &GpuError) -> SourceStatus {
     let state = match error.kind {
         GpuErrorKind::Absent => SourceState::Absent,
         GpuErrorKind::Denied => SourceState::Denied,
+        GpuErrorKind::Hung => SourceState::Hung,
         GpuErrorKind::Lost | GpuErrorKind::Failed => SourceState::Gone,
     };
     SourceStatus { mend: error.mend.as_deref().map(Into::into), ..status(state, &error.reason) }

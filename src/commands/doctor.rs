@@ -165,6 +165,7 @@ fn nvml(answer: Option<Result<GpuSample, GpuError>>) -> Told {
             let state = match error.kind {
                 GpuErrorKind::Absent => State::Absent,
                 GpuErrorKind::Denied => State::Denied,
+                GpuErrorKind::Hung => State::Hung,
                 GpuErrorKind::Lost | GpuErrorKind::Failed => State::Limited,
             };
             (state, error.reason.into(), error.mend)

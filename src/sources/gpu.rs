@@ -5,6 +5,7 @@ use std::path::Path;
 use super::Roots;
 pub use super::gpu_reader::{GpuError, GpuErrorKind, GpuReader};
 use super::nvml::NvmlReader;
+pub use super::nvml::run_part;
 use super::simulated_device::SimulatedReader;
 
 /// Opens the simulated device in the file `simulated` when one is given, else NVML from the library `nvml_lib`, else NVML

@@ -24,6 +24,8 @@ pub enum GpuErrorKind {
     Denied,
     /// The driver has lost the devices.
     Lost,
+    /// The library does not come back from being loaded.
+    Hung,
     /// Anything else.
     Failed,
 }

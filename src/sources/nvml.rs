@@ -8,8 +8,7 @@
 //! direction of one device's PCIe rate per tick (the driver measures 20 ms for each); what a device does not offer is
 //! tried once a minute.
 
-use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;
@@ -20,12 +19,18 @@ use super::gpu_reader::{GpuError, GpuErrorKind, GpuReader};
 use super::nvml_raw::{self, Buffers, Library};
 use crate::sample::gpu::GpuSample;
 use device::DeviceReader;
+use library_file::{LibraryFile, Unusable};
 
 mod device;
+mod library_file;
+mod loader;
 mod plausible;
 mod processes;
 mod query;
 mod readings;
+mod trial;
+
+pub use trial::run_part;
 
 /// Where NVML is looked for when no library is named: by the loader, then where WSL and NixOS keep the driver's files.
 const LIBRARIES: [&str; 4] = [
@@ -135,30 +140,100 @@ fn load(path: Option<&Path>) -> Result<Library, GpuError> {
         return Err(cannot_load(Path::new("/"), path));
     }
     if let Some(path) = path {
-        if !path.exists() && path.components().count() > 1 {
-            let reason = format!("there is no NVML library at {}", path.display());
-            return Err(GpuError::new(GpuErrorKind::Absent, reason).mended_by(NAME_ANOTHER));
-        }
-        return Library::open(path.as_os_str()).map_err(|error| {
-            let explained = explain(&format!("cannot use {} as NVML", path.display()), &error);
-            // What the driver itself answers has nothing to do with the file.
-            let unfit = matches!(error, NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_));
-            if unfit { explained.mended_by(NAME_ANOTHER) } else { explained }
-        });
+        let name = path.display();
+        return match load_from(path) {
+            Loaded::Opened(library) => Ok(library),
+            Loaded::Missing => {
+                let reason = format!("there is no NVML library at {name}");
+                Err(GpuError::new(GpuErrorKind::Absent, reason).mended_by(NAME_ANOTHER))
+            }
+            Loaded::Unfit(file, why) => Err(unusable(GpuErrorKind::Failed, &file, &why).mended_by(NAME_ANOTHER)),
+            Loaded::Hung(file, why) => Err(unusable(GpuErrorKind::Hung, &file, &why).mended_by(NAME_ANOTHER)),
+            Loaded::Refused(error) => Err(explain(&format!("cannot use {name} as NVML"), &error)),
+        };
     }
     for name in LIBRARIES {
-        match Library::open(OsStr::new(name)) {
-            Ok(library) => return Ok(library),
+        match load_from(Path::new(name)) {
+            Loaded::Opened(library) => return Ok(library),
             // Not being there is the ordinary case; a file that is there and does not load is the one to tell of.
-            Err(error @ NvmlError::LibloadingError(_)) if !error.to_string().contains("No such file") => {
-                return Err(explain(&format!("cannot use {name} as NVML"), &error));
-            }
-            Err(NvmlError::LibloadingError(_)) => {}
-            Err(error) => return Err(explain("cannot start NVML", &error)),
+            Loaded::Missing => {}
+            Loaded::Unfit(file, why) => return Err(unusable(GpuErrorKind::Failed, &file, &why)),
+            Loaded::Hung(file, why) => return Err(unusable(GpuErrorKind::Hung, &file, &why)),
+            Loaded::Refused(error) => return Err(explain("cannot start NVML", &error)),
         }
     }
     Err(GpuError::new(GpuErrorKind::Absent, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine")
         .mended_by("in a container, start it with --gpus all; elsewhere, name the library with --nvml-lib PATH"))
+}
+
+fn unusable(kind: GpuErrorKind, file: &Path, why: &str) -> GpuError {
+    GpuError::new(kind, format!("cannot use {} as NVML: {why}", file.display()))
+}
+
+/// What came of loading one library.
+enum Loaded {
+    Opened(Library),
+    /// There is none.
+    Missing,
+    /// The file is none that could be loaded, and why.
+    Unfit(PathBuf, String),
+    /// Loading does not come back.
+    Hung(PathBuf, String),
+    /// It is loaded, and the driver refuses.
+    Refused(NvmlError),
+}
+
+impl Loaded {
+    fn failed(path: PathBuf, why: &trial::Failed) -> Self {
+        match why {
+            trial::Failed::Hung => Self::Hung(path, why.to_string()),
+            _ => Self::Unfit(path, why.to_string()),
+        }
+    }
+}
+
+/// Loads a library by its path, or by a name for the loader to find. The file that is used is the one that was looked at.
+fn load_from(path: &Path) -> Loaded {
+    let is_name = path.components().count() == 1;
+    let places = if is_name { loader::places(path) } else { vec![path.to_path_buf()] };
+    for place in places {
+        match LibraryFile::open(&place) {
+            Ok(file) => {
+                let as_opened = file.loader_path();
+                return match trial::load(Ok(file.file())) {
+                    Ok(()) => opened(&place, Library::open(as_opened.as_os_str()), &as_opened),
+                    Err(why) => Loaded::failed(place, &why),
+                };
+            }
+            Err(Unusable::Missing) => {}
+            // So does the loader.
+            Err(Unusable::OtherMachine) if is_name => {}
+            Err(why) => return Loaded::Unfit(place, why.to_string()),
+        }
+    }
+    if !is_name {
+        return Loaded::Missing;
+    }
+    // In a folder that only the loader knows, if anywhere.
+    if let Err(why) = trial::load(Err(path)) {
+        return Loaded::failed(path.to_path_buf(), &why);
+    }
+    match Library::open(path.as_os_str()) {
+        Err(NvmlError::LibloadingError(error)) if error.to_string().contains("No such file") => Loaded::Missing,
+        other => opened(path, other, path),
+    }
+}
+
+/// `loaded` is what came of the file at `path`, which the loader was given as `given`.
+fn opened(path: &Path, loaded: Result<Library, NvmlError>, given: &Path) -> Loaded {
+    match loaded {
+        Ok(library) => Loaded::Opened(library),
+        Err(error @ (NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_))) => {
+            let why = error.to_string().replace(&format!("{}: ", given.display()), "");
+            Loaded::Unfit(path.to_path_buf(), why)
+        }
+        Err(error) => Loaded::Refused(error),
+    }
 }
 
 /// An NVML error as one line, with its kind and what mends it.

@@ -40,6 +40,13 @@ impl Library {
     }
 }
 
+/// Whether a library can be loaded. It stays loaded.
+pub fn loads(path: &OsStr) -> bool {
+    // SAFETY: this runs code of the library, which is the point: the process is there for nothing else.
+    let loaded = unsafe { libloading::Library::new(path) };
+    loaded.map(std::mem::forget).is_ok()
+}
+
 impl Drop for Library {
     fn drop(&mut self) {
         if let Ok(shutdown) = &self.nvml.lib().nvmlShutdown {

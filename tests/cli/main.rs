@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod cost;
+mod faulty_library;
 #[path = "../support/process.rs"]
 mod process;
 mod stacks;

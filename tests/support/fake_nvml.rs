@@ -8,6 +8,7 @@
 //! - `no_devices`; `lost`: every device call answers that the GPU is lost (one device: the state file's own flag);
 //! - `unsupported:FUNCTION`, `fail:FUNCTION_CODE` (an nvmlReturn_t), `hang:FUNCTION_MS` (sleeps first);
 //! - `gone`: device calls answer as after an unload of the driver;
+//! - `loading_hangs`, `loading_crashes`: its constructor, which runs under the loader's lock;
 //! - `garbage`: all ones, impossible numbers, text that is no UTF-8, counts that are lies.
 //!
 //! and how the device is as unkind as real ones are:
@@ -336,6 +337,20 @@ unsafe fn answer_list<T: Copy>(
         // SAFETY: as in `list`.
         Ok(call) => items(&call).map_or_else(|code| code, |items| unsafe { list(&items, count, out) }),
         Err(code) => code,
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = constructor;
+
+extern "C" fn constructor() {
+    match std::env::var("FAKE_NVML_FAIL").as_deref() {
+        Ok("loading_hangs") => loop {
+            std::thread::sleep(std::time::Duration::from_secs(3600));
+        },
+        Ok("loading_crashes") => std::process::abort(),
+        _ => {}
     }
 }
 

@@ -1,0 +1,229 @@
+//! The file of a library, looked at before the loader maps it.
+//!
+//! The loader opens whatever stands at a path, waits for a FIFO for ever while it holds its lock, and maps a file by what its
+//! program headers say: the first access beyond the end of a truncated one ends the process with SIGBUS. So the file is opened
+//! here, without waiting, its kind and its length are checked, and the loader is given the opened file.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+/// Largest table of program headers that is read, entries: shared libraries have about ten.
+const MOST_HEADERS: usize = 256;
+/// Size of the header of a 64-bit ELF file, bytes (`Elf64_Ehdr`).
+const HEADER: usize = 64;
+/// Size of one program header, bytes (`Elf64_Phdr`).
+const PROGRAM_HEADER: usize = 56;
+/// `p_type` of a part that is mapped.
+const PT_LOAD: u32 = 1;
+/// `e_type` of a shared library.
+const ET_DYN: u64 = 3;
+/// `e_machine` of this program: EM_X86_64, EM_AARCH64.
+const MACHINE: Option<u64> = match () {
+    () if cfg!(target_arch = "x86_64") => Some(62),
+    () if cfg!(target_arch = "aarch64") => Some(183),
+    () => None,
+};
+
+/// A library that can be mapped. The file stays open, so that it is the one the loader gets.
+#[derive(Debug)]
+pub(super) struct LibraryFile(File);
+
+impl LibraryFile {
+    /// Opens and checks a file.
+    ///
+    /// # Errors
+    /// Why it is no library that can be loaded.
+    pub(super) fn open(path: &Path) -> Result<Self, Unusable> {
+        let file = open_regular(path)?;
+        check(&file)?;
+        Ok(Self(file))
+    }
+
+    /// The opened file.
+    pub(super) fn file(&self) -> &File {
+        &self.0
+    }
+
+    /// What the loader takes it by, for as long as this lives.
+    pub(super) fn loader_path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+}
+
+/// Why a file cannot be loaded, as the rest of a sentence that names it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unusable {
+    #[error("there is no such file")]
+    Missing,
+    #[error("it is not a regular file")]
+    NotRegular,
+    #[error("it is not a shared library (ELF)")]
+    NotElf,
+    #[error("it is a library of another architecture")]
+    OtherMachine,
+    #[error("it is truncated: {length} bytes, and its program headers need {needed}")]
+    Truncated { length: u64, needed: u64 },
+    #[error("{}", reason(.0))]
+    Unreadable(io::Error),
+}
+
+impl From<io::Error> for Unusable {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Missing,
+            _ => Self::Unreadable(error),
+        }
+    }
+}
+
+/// The system's error without its number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+/// Opens a regular file without waiting for anything else that may stand there.
+fn open_regular(path: &Path) -> Result<File, Unusable> {
+    // Opening a device can have an effect of its own: its kind is looked at first.
+    let found = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)?;
+    let kind = rustix::fs::fstat(&found).map_err(io::Error::from)?.st_mode;
+    if !rustix::fs::FileType::from_raw_mode(kind).is_file() {
+        return Err(Unusable::NotRegular);
+    }
+    Ok(File::open(format!("/proc/self/fd/{}", found.as_raw_fd()))?)
+}
+
+/// Refuses what is no shared library of this machine, and what is shorter than its program headers say.
+fn check(file: &File) -> Result<(), Unusable> {
+    let length = file.metadata()?.len();
+    let mut header = [0; HEADER];
+    file.read_exact_at(&mut header, 0).map_err(|_| Unusable::NotElf)?;
+    let (offset, count) = program_headers(&header)?;
+    let mut headers = vec![0; count * PROGRAM_HEADER];
+    let needed = offset.saturating_add(headers.len() as u64);
+    file.read_exact_at(&mut headers, offset).map_err(|_| Unusable::Truncated { length, needed })?;
+    match mapped_end(&headers) {
+        None => Err(Unusable::NotElf),
+        Some(needed) if needed > length => Err(Unusable::Truncated { length, needed }),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Where the program headers are, and how many: from the header of a shared library that this machine can load.
+fn program_headers(header: &[u8; HEADER]) -> Result<(u64, usize), Unusable> {
+    if !header.starts_with(b"\x7fELF") {
+        return Err(Unusable::NotElf);
+    }
+    let field = |at, width| number(header, at, width).unwrap_or_default();
+    // ELFCLASS64, ELFDATA2LSB; `e_machine`.
+    if field(4, 2) != 0x0102 || MACHINE.is_some_and(|machine| field(18, 2) != machine) {
+        return Err(Unusable::OtherMachine);
+    }
+    let (offset, size, count) = (field(32, 8), field(54, 2), field(56, 2) as usize);
+    if field(16, 2) != ET_DYN || size != PROGRAM_HEADER as u64 || !(1..=MOST_HEADERS).contains(&count) {
+        return Err(Unusable::NotElf);
+    }
+    Ok((offset, count))
+}
+
+/// Where the last mapped part ends in the file, bytes; `None` where no part is mapped.
+fn mapped_end(headers: &[u8]) -> Option<u64> {
+    let parts = headers.chunks_exact(PROGRAM_HEADER);
+    let mapped = parts.filter(|part| number(part, 0, 4) == Some(u64::from(PT_LOAD)));
+    mapped.filter_map(|part| Some(number(part, 8, 8)?.saturating_add(number(part, 32, 8)?))).max()
+}
+
+/// The little-endian number of `width` bytes at an offset.
+fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
+    let part = bytes.get(at..at.checked_add(width)?)?;
+    Some(part.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A library with one part that is mapped, which ends at `end`.
+    fn library(end: u64) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER + PROGRAM_HEADER];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, b"\x7fELF\x02\x01\x01");
+        put(16, &(ET_DYN as u16).to_le_bytes());
+        put(18, &(MACHINE.unwrap_or_default() as u16).to_le_bytes());
+        put(32, &(HEADER as u64).to_le_bytes());
+        put(54, &(PROGRAM_HEADER as u16).to_le_bytes());
+        put(56, &1_u16.to_le_bytes());
+        put(HEADER, &PT_LOAD.to_le_bytes());
+        put(HEADER + 32, &end.to_le_bytes());
+        bytes
+    }
+
+    fn opened(bytes: &[u8]) -> Result<LibraryFile, Unusable> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("library.so");
+        std::fs::write(&path, bytes).unwrap();
+        LibraryFile::open(&path)
+    }
+
+    #[test]
+    fn a_file_shorter_than_its_program_headers_say_is_refused() {
+        let whole = [library(4096), vec![0; 4096]].concat();
+        assert!(opened(&whole).is_ok());
+        for length in [4095, 1000, HEADER + PROGRAM_HEADER] {
+            let why = opened(&whole[..length]).unwrap_err().to_string();
+            assert_eq!(why, format!("it is truncated: {length} bytes, and its program headers need 4096"));
+        }
+        for bytes in [&whole[..HEADER], &library(u64::MAX)] {
+            assert!(matches!(opened(bytes), Err(Unusable::Truncated { .. })));
+        }
+    }
+
+    #[test]
+    fn what_is_no_library_is_refused() {
+        for bytes in [&b""[..], b"#!/bin/sh\n", &[0; 200], &library(0)[..HEADER - 1]] {
+            assert!(matches!(opened(bytes), Err(Unusable::NotElf)), "{bytes:?}");
+        }
+        let changed = |at: usize, value| {
+            let mut bytes = library(0);
+            bytes[at] = value;
+            opened(&bytes)
+        };
+        assert!(matches!(changed(16, 2), Err(Unusable::NotElf)), "a program");
+        assert!(matches!(changed(4, 1), Err(Unusable::OtherMachine)), "32 bits");
+        assert!(matches!(changed(18, 3), Err(Unusable::OtherMachine)), "of an i386");
+    }
+
+    #[test]
+    fn nothing_but_a_regular_file_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        for path in [fifo.as_path(), folder.path(), Path::new("/dev/zero")] {
+            assert!(matches!(LibraryFile::open(path), Err(Unusable::NotRegular)), "{}", path.display());
+        }
+        assert!(matches!(LibraryFile::open(Path::new("/nonexistent/x.so")), Err(Unusable::Missing)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_checked_without_harm(
+            start in proptest::collection::vec(any::<u8>(), 0..200),
+            end in any::<u64>(),
+            at in 0_usize..120,
+            byte in any::<u8>(),
+        ) {
+            let _ = opened(&start);
+            let mut damaged = library(end);
+            damaged[at] = byte;
+            let _ = opened(&damaged);
+        }
+    }
+}
