@@ -21,6 +21,7 @@ pub mod rates;
 pub mod sample;
 pub mod sources;
 pub mod text;
+pub mod trust;
 pub mod tui;
 
 use std::io::Write;
