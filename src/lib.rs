@@ -35,8 +35,15 @@ use errors::{Exit, ExitCode};
 /// Runs the program with the arguments of the process.
 #[must_use]
 pub fn run() -> ExitCode {
+    // First of all: threads and programs that are started later inherit it.
+    if let Err(error) = trust::rights::lay_down() {
+        return errors::report(
+            &anyhow::Error::new(error).context("cannot give up the rights of trainmon's own file"),
+        );
+    }
     let arguments: Vec<_> = std::env::args_os().collect();
-    if let Some(code) = demo::run_part(&arguments).or_else(|| commands::run::run_part(&arguments)) {
+    let part = sources::py_spy::run_part(&arguments).or_else(|| demo::run_part(&arguments));
+    if let Some(code) = part.or_else(|| commands::run::run_part(&arguments)) {
         return code;
     }
     let parsed = Cli::command().try_get_matches_from(arguments);

@@ -304,7 +304,8 @@ fn kind_of(stat: &Stat) -> &'static str {
 }
 
 /// A path as one word of a shell command.
-pub(crate) fn shell_word(path: &Path) -> String {
+#[must_use]
+pub fn shell_word(path: &Path) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%=".contains(byte);
     let bytes = path.as_os_str().as_bytes();
     let text = path.to_string_lossy();
