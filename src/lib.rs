@@ -65,12 +65,17 @@ pub fn run() -> ExitCode {
 
 fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let settings = cli.settings(matches, |name| std::env::var_os(name))?;
+    for note in &settings.notes {
+        // Standard error may be closed.
+        let _ = writeln!(std::io::stderr(), "trainmon: {}", text::sanitise(note));
+    }
     if cli.print_config {
         let text = settings.to_toml().context("the settings cannot be printed as TOML")?;
         std::io::stdout().write_all(text.as_bytes())?;
         return Ok(Exit::Done.into());
     }
     logging::start(settings.log_file.as_deref())?;
+    settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
     match &cli.command {
         None => commands::live::run(&settings),
         Some(Command::Diagnose(arguments)) => commands::diagnose::run(&settings, arguments),

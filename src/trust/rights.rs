@@ -7,7 +7,10 @@
 //! created, executed or signaled is the real user's doing, checked by the kernel. Only the threads that read `/proc` take the
 //! rights up again: credentials belong to threads on Linux (credentials(7), setresuid(2)).
 
+use std::io;
+use std::panic::resume_unwind;
 use std::sync::OnceLock;
+use std::thread;
 
 use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getuid};
 use rustix::thread::{
@@ -94,13 +97,21 @@ pub fn take_up() {
     }
 }
 
-/// Does something with the rights that the program was started with, and lays them down again.
+/// Does something with the rights that the program was started with, on a thread of its own, so that there is none which
+/// could fail to lay them down again.
 ///
 /// # Errors
-/// As [`lay_down`]. The program must then not go on.
-pub fn with_rights<T>(work: impl FnOnce() -> T) -> rustix::io::Result<T> {
-    take_up();
-    let done = work();
-    lay_down()?;
-    Ok(done)
+/// When there can be no thread.
+pub fn with_rights<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    if !is_secure() {
+        return Ok(work());
+    }
+    let work = || {
+        take_up();
+        work()
+    };
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("tm-rights".to_owned()).spawn_scoped(scope, work)?;
+        thread.join().or_else(|panic| resume_unwind(panic))
+    })
 }

@@ -110,6 +110,15 @@ impl fmt::Display for Untrusted {
 
 impl std::error::Error for Untrusted {}
 
+impl From<Untrusted> for io::Error {
+    fn from(why: Untrusted) -> Self {
+        match why.fault {
+            Fault::System(error) => error,
+            _ => Self::new(io::ErrorKind::PermissionDenied, why),
+        }
+    }
+}
+
 /// Opens a regular file for reading if only `owners` can have put it there.
 pub(super) fn open(path: &Path, owners: &[u32]) -> Result<File, Untrusted> {
     let (mut walk, mut names) = Walk::begin(path, owners)?;

@@ -15,7 +15,7 @@ use trainmon::sample::{LocalsSample, ProcessId, SourceState, StackWindow, Thread
 use trainmon::sources::py_spy::{self, PySpy};
 use trainmon::sources::task_files;
 
-use crate::process::{PROGRAM, Target, pause, process_id, state};
+use crate::process::{Target, pause, process_id, state};
 
 /// Nine tenths of the main thread's time in `hot`, one tenth in `cold`; a second thread sleeps in `rest`.
 const PROGRAM: &str = r#"
@@ -99,7 +99,7 @@ fn every_py_spy() -> Vec<PathBuf> {
 
 fn both() -> Option<(PathBuf, PathBuf)> {
     // This test program is no trainmon, which is what watches over py-spy.
-    py_spy::supervise_with(PROGRAM, &["supervise-py-spy"]);
+    py_spy::supervise_with(crate::process::PROGRAM, &["supervise-py-spy"]);
     let found = installed("py-spy").zip(installed("python3"));
     if found.is_none() {
         eprintln!("left out: py-spy or python3 is not installed");
