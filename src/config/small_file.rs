@@ -79,7 +79,7 @@ mod tests {
             (Path::new("/dev/zero"), "longer than 1 MiB"),
             (Path::new("/nonexistent"), "No such file"),
         ] {
-            let why = read(path).unwrap_err().to_string();
+            let why = read_as(false, path).unwrap_err().to_string();
             assert!(why.contains(part), "{}: {why}", path.display());
         }
         assert_eq!(read(Path::new("/dev/null")).unwrap(), "");

@@ -7,6 +7,7 @@ mod child;
 mod collapsed;
 mod find;
 mod locals;
+mod readers;
 mod refusal;
 mod source_lines;
 mod supervisor;
@@ -25,6 +26,7 @@ use crate::sample::{LocalsSample, ProcessId, SourceState, StackWindow};
 use crate::trust;
 use child::{Ending, Ran};
 use find::Program;
+use readers::Readers;
 use source_lines::SourceLines;
 
 /// How long `--version` may take; a shell wrapper (pyenv) takes some tenths of a second.
@@ -181,6 +183,8 @@ impl PySpy {
             &pid,
         ];
         let time_out = Duration::from_secs(u64::from(seconds)).saturating_add(EXTRA_TIME);
+        let folder = proc_root.join(pid.as_str());
+        let readers = Readers::of(&folder);
         let began_ns = monotonic_ns();
         let ran = self.run(proc_root, process, &arguments, time_out, stop)?;
         let ended_ns = monotonic_ns();
@@ -194,7 +198,10 @@ impl PySpy {
             let nothing = Refusal::passing(SourceState::Absent, format!("py-spy got no sample of process {pid}"));
             return Err(if state(proc_root, process).is_none() { Refusal::gone(process) } else { nothing });
         }
-        self.lines.fill(&mut window, proc_root);
+        // Had they changed meanwhile, it would not be known whose code the frames are of.
+        if let Some(readers) = readers.filter(|readers| Readers::of(&folder).as_ref() == Some(readers)) {
+            self.lines.fill(&mut window, proc_root, &readers);
+        }
         Ok(Some(window))
     }
 

@@ -11,6 +11,8 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, fstatfs, open as open_at_cwd, openat, readlinkat};
 
+use rustix::io::Errno;
+
 use crate::text::fit;
 
 /// Links that are followed on one path, as in the kernel (path_resolution(7)).
@@ -125,13 +127,11 @@ pub(super) fn open(path: &Path, owners: &[u32]) -> Result<File, Untrusted> {
     loop {
         let Some(name) = names.pop_front() else { return Err(walk.fault(Fault::Kind("a folder"))) };
         let Some((entry, stat)) = walk.step(&name, &mut names)? else { continue };
-        if !names.is_empty() {
-            return Err(walk.fault(Fault::System(io::ErrorKind::NotADirectory.into())));
-        }
         let kind = kind_of(&stat);
         if kind != "a regular file" {
             return Err(walk.fault(Fault::Kind(kind)));
         }
+        walk.check(&entry, &stat)?;
         if walk.in_sticky && stat.st_nlink > 1 {
             return Err(walk.fault(Fault::Linked));
         }
@@ -147,7 +147,7 @@ pub(super) fn folder(path: &Path, owners: &[u32]) -> Result<(), Untrusted> {
     while let Some(name) = names.pop_front() {
         match walk.step(&name, &mut names) {
             Ok(None) => {}
-            Ok(Some(_)) => return Err(walk.fault(Fault::System(io::ErrorKind::NotADirectory.into()))),
+            Ok(Some(_)) => return Err(walk.fault(Fault::System(Errno::NOTDIR.into()))),
             // Only those who may write to the folder above can create it.
             Err(error) if error.system().is_some_and(|error| error.kind() == io::ErrorKind::NotFound) => break,
             Err(error) => return Err(error),
@@ -204,28 +204,29 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes on by one name: into a folder, or along a link, whose names are put before the ones that are left. Anything else
-    /// is handed back, opened as a mere path.
+    /// is handed back, opened as a mere path and not checked yet.
     fn step(&mut self, name: &OsStr, left: &mut VecDeque<OsString>) -> Result<Option<(OwnedFd, Stat)>, Untrusted> {
         self.looked_at = if name == ".." {
             self.shown.parent().unwrap_or(Path::new("/")).to_path_buf()
         } else {
             self.shown.join(name)
         };
-        let system = |error: rustix::io::Errno| Fault::System(error.into());
+        let system = |error: Errno| Fault::System(error.into());
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let entry = openat(&self.folder, name, flags, Mode::empty()).map_err(|error| self.fault(system(error)))?;
         let stat = fstat(&entry).map_err(|error| self.fault(system(error)))?;
-        self.check(&entry, &stat)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
+                self.check(&entry, &stat)?;
                 self.shown.clone_from(&self.looked_at);
                 self.stand_in(entry, &stat);
                 Ok(None)
             }
             FileType::Symlink => {
+                self.check(&entry, &stat)?;
                 self.links += 1;
                 if self.links > MOST_LINKS {
-                    return Err(self.fault(system(rustix::io::Errno::LOOP)));
+                    return Err(self.fault(system(Errno::LOOP)));
                 }
                 if fstatfs(&entry).is_ok_and(|system| system.f_type as u64 == PROC) {
                     return Err(self.fault(Fault::Proc));
@@ -240,7 +241,8 @@ impl<'a> Walk<'a> {
                 }
                 Ok(None)
             }
-            _ => Ok(Some((entry, stat))),
+            _ if left.is_empty() => Ok(Some((entry, stat))),
+            _ => Err(self.fault(system(Errno::NOTDIR))),
         }
     }
 

@@ -208,6 +208,32 @@ fn the_layout_is_not_stored_in_another_users_home() {
     assert_eq!(layout_store::read(&file), Default::default());
 }
 
+#[test]
+fn source_lines_are_read_only_where_the_jobs_user_may_read_them() {
+    let Some(stage) = stage() else { return };
+    let job = job_in(Path::new("/nonexistent"));
+    let (code, place) = (stage.path().join("secret.py"), folder(stage.path(), "document"));
+    fs::write(&code, "a_line_of_root()\n").unwrap();
+    let (pid, py_spy) = (job.pid(), fake_py_spy(&place));
+    fs::write(place.join("document"), format!("thread ({pid}): MainThread;main ({}:1) 40\n", code.display()))
+        .unwrap();
+    let recorded = || {
+        let recording = stage.path().join("a.rec");
+        let path = recording.to_str().unwrap();
+        let arguments = ["record", "--pid", &pid, "-o", path, "--force", "--duration", "3s", "--interval", "500ms"];
+        let output = trainmon(&arguments).arg("--py-spy").arg(&py_spy).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let samples = zstd::stream::decode_all(fs::File::open(&recording).unwrap()).unwrap();
+        let samples = String::from_utf8(samples).unwrap();
+        assert!(samples.contains("secret.py"), "there is a window");
+        samples.contains("a_line_of_root")
+    };
+    mode(&code, 0o600);
+    assert!(!recorded());
+    mode(&code, 0o644);
+    assert!(recorded());
+}
+
 /// trainmon as a file that is setuid root, called by the other user. `None` where the file system knows no setuid.
 struct Setuid(tempfile::TempDir);
 

@@ -116,13 +116,13 @@ fn only_regular_files_are_opened_and_nothing_waits() {
     assert!(place.refusal("pipe").ends_with("is a pipe, not a regular file"));
     assert!(place.refusal("bin").ends_with("is a folder, not a regular file"));
     assert!(place.refusal("bin/none").ends_with("none: No such file or directory"));
-    assert!(place.refusal("bin/tool/x").contains("ot a directory"));
+    assert!(place.refusal("bin/tool/x").ends_with("tool: Not a directory"));
     symlink("loop", place.at("loop")).unwrap();
     assert!(place.refusal("loop").contains("Too many levels of symbolic links"));
     let why = open(Path::new("/proc/self/exe"), &place.owners).unwrap_err().to_string();
     assert!(why.contains("a link of /proc"), "{why}");
     let why = open(Path::new("/dev/zero"), &place.owners).unwrap_err().to_string();
-    assert!(why.contains("/dev/zero"), "{why}");
+    assert_eq!(why, "/dev/zero is a device, not a regular file");
 }
 
 #[test]
