@@ -23,6 +23,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 
 use crate::errors::Failure;
+use crate::trust;
 use crate::tui::arrangement::check_distinct;
 use crate::tui::theme;
 pub use options::{Call, Settings};
@@ -39,6 +40,9 @@ impl Settings {
         matches: &ArgMatches,
         environment: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, Failure> {
+        if trust::is_secure() {
+            refuse_named(file, matches)?;
+        }
         let mut settings = match (file, default_path(&environment)) {
             (Some(path), _) => file::read(path, true)?,
             (None, Some(path)) => file::read(&path, false)?,
@@ -54,9 +58,24 @@ impl Settings {
         if let Some(Err(why)) = layout.columns.as_deref().map(check_distinct) {
             return Err(Failure::usage(format!("--columns: {why}")));
         }
-        settings.layout_file = settings.keep_layout.then(|| layout_path(&environment)).flatten();
+        let keeps_layout = settings.keep_layout && !trust::is_secure();
+        settings.layout_file = keeps_layout.then(|| layout_path(&environment)).flatten();
         Ok(settings)
     }
+}
+
+/// Options that name what is executed, loaded, or read with the rights of trainmon's own file, which are not the caller's.
+const NAMING: [&str; 4] = ["py_spy", "nvml_lib", "proc_root", "sys_root"];
+
+/// Refuses what a caller without these rights may not name. Logs and recordings are none of it: they are the caller's doing.
+fn refuse_named(file: Option<&Path>, matches: &ArgMatches) -> Result<(), Failure> {
+    let named = NAMING.into_iter().find(|id| is_said(matches, id)).or(file.map(|_| "config"));
+    named.map_or(Ok(()), |id| {
+        Err(Failure::usage(format!(
+            "--{} is not accepted: this trainmon is setuid or has file capabilities; use a copy of it without them",
+            id.replace('_', "-")
+        )))
+    })
 }
 
 /// What was said on the command line: the parser fills its own defaults in, which must not win over a file.

@@ -21,6 +21,7 @@ pub mod rates;
 pub mod sample;
 pub mod sources;
 pub mod text;
+pub mod trust;
 pub mod tui;
 
 use std::io::Write;
@@ -34,8 +35,14 @@ use errors::{Exit, ExitCode};
 /// Runs the program with the arguments of the process.
 #[must_use]
 pub fn run() -> ExitCode {
+    // First of all: threads and programs that are started later inherit it.
+    if let Err(error) = trust::rights::lay_down() {
+        return errors::report(
+            &anyhow::Error::new(error).context("cannot give up the rights of trainmon's own file"),
+        );
+    }
     let arguments: Vec<_> = std::env::args_os().collect();
-    let parts = [demo::run_part, commands::run::run_part, sources::gpu::run_part];
+    let parts = [sources::py_spy::run_part, demo::run_part, commands::run::run_part, sources::gpu::run_part];
     if let Some(code) = parts.iter().find_map(|run| run(&arguments)) {
         return code;
     }
@@ -58,12 +65,17 @@ pub fn run() -> ExitCode {
 
 fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let settings = cli.settings(matches, |name| std::env::var_os(name))?;
+    for note in &settings.notes {
+        // Standard error may be closed.
+        let _ = writeln!(std::io::stderr(), "trainmon: {}", text::sanitise(note));
+    }
     if cli.print_config {
         let text = settings.to_toml().context("the settings cannot be printed as TOML")?;
         std::io::stdout().write_all(text.as_bytes())?;
         return Ok(Exit::Done.into());
     }
     logging::start(settings.log_file.as_deref())?;
+    settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
     match &cli.command {
         None => commands::live::run(&settings),
         Some(Command::Diagnose(arguments)) => commands::diagnose::run(&settings, arguments),

@@ -1,11 +1,13 @@
 //! trainmon's own messages: to a file, never onto the screen.
 
+use std::io::{self, Write};
 use std::path::Path;
 
 use tracing_subscriber::EnvFilter;
 
 use crate::config::state_folder;
 use crate::errors::Failure;
+use crate::trust;
 
 /// Sends messages to `file`, or, where only `RUST_LOG` is set, to `$XDG_STATE_HOME/trainmon/trainmon.log`.
 /// `RUST_LOG` sets how many; the default is `info`.
@@ -18,6 +20,13 @@ pub fn start(file: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = file.map(Path::to_path_buf).or_else(|| level.as_ref().and_then(|_| own())) else {
         return Ok(());
     };
+    // Root would write wherever the links of another user's home lead.
+    let untrusted = path.parent().filter(|_| file.is_none() && trust::privileged()).map(trust::folder);
+    if let Some(Err(why)) = untrusted {
+        let line = format!("trainmon: no messages are logged: {why}; --log-file FILE names another place\n");
+        let _ = io::stderr().write_all(line.as_bytes());
+        return Ok(());
+    }
     let filter = EnvFilter::try_new(level.as_deref().unwrap_or("info"))
         .map_err(|error| Failure::usage(format!("RUST_LOG: {error}")))?;
     let made = path.parent().filter(|_| file.is_none()).map_or(Ok(()), std::fs::create_dir_all);

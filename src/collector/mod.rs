@@ -35,6 +35,7 @@ use crate::sources::Roots;
 use crate::sources::files::KeptFile;
 use crate::sources::job::{AttachError, JobReader};
 use crate::sources::{clock, task_files};
+use crate::trust::rights;
 
 pub use effort::Demand;
 use effort::Effort;
@@ -97,7 +98,8 @@ impl Collector {
     /// # Errors
     /// [`AttachError`] when the process cannot be watched. Sources that are missing are no error: their state says so.
     pub fn attach(options: Options) -> Result<Self, AttachError> {
-        let job = JobReader::attach(&options.roots.proc, options.pid, options.no_ptrace)?;
+        let attach = || JobReader::attach(&options.roots.proc, options.pid, options.no_ptrace);
+        let job = rights::with_rights(attach).map_err(|error| AttachError::Failed(options.pid, error))??;
         let target = job.target;
         let command = job.command();
         let latest = Arc::new(Latest::default());

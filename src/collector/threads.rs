@@ -20,6 +20,7 @@ use crate::sources::host::HostReader;
 use crate::sources::job::JobReader;
 use crate::sources::sampler::Sampler;
 use crate::sources::storage::StorageReader;
+use crate::trust::rights;
 
 /// Rounds between two ticks at most: with an interval of an hour one every 0.7 s is enough for its shares.
 const MOST_ROUNDS: u32 = 5000;
@@ -45,7 +46,11 @@ pub(super) fn start(
     let (of_gpu, of_storage, of_job) = (shared(), shared(), shared());
     spawn("tm-gpu", move || watch_gpus(&of_gpu.0, &of_gpu.1, &gpu_asks))?;
     let wanted = Arc::clone(effort);
-    spawn("tm-storage", move || watch_storage(&of_storage.0, &of_storage.1, &storage_asks, &wanted))?;
+    // Those that read nothing but /proc and /sys do so with all our rights; what loads libraries and runs programs does not.
+    spawn("tm-storage", move || {
+        rights::take_up();
+        watch_storage(&of_storage.0, &of_storage.1, &storage_asks, &wanted);
+    })?;
     let stacks = match stacks::switched_off(&options) {
         Some(status) => {
             latest.values().stacks.status = status;
@@ -62,12 +67,18 @@ pub(super) fn start(
         None => {
             let (addresses_asked, asks) = sync_channel(1);
             let (options, latest, _) = shared();
-            spawn("tm-perf", move || addresses::watch(&options, &latest, &asks))?;
+            spawn("tm-perf", move || {
+                rights::take_up();
+                addresses::watch(&options, &latest, &asks);
+            })?;
             asked.push(addresses_asked);
         }
     }
     let effort = Arc::clone(effort);
-    spawn("tm-job", move || watch_job(job, &of_job.0, &of_job.1, &of_job.2, &effort, &asked))?;
+    spawn("tm-job", move || {
+        rights::take_up();
+        watch_job(job, &of_job.0, &of_job.1, &of_job.2, &effort, &asked);
+    })?;
     Ok(stacks)
 }
 

@@ -8,7 +8,6 @@ mod kernel_files;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -178,24 +177,13 @@ fn py_spy(settings: &Settings, environment: &impl Fn(&str) -> Option<OsString>) 
     if let Some(pid) = settings.call.pid {
         let target = ProcessId { pid, start_ticks: 0 };
         return match PySpy::find(&settings.proc_root, target, settings.py_spy.as_deref()) {
-            Ok(found) => told(State::Ok, format!("{}, version {}", found.program.display(), found.version)),
+            Ok(found) => told(State::Ok, format!("{}, version {}", found.path().display(), found.version)),
             Err(refusal) => (State::Absent, refusal.reason.into(), refusal.mend.map(Cow::Owned)),
         };
     }
-    let to_find = || -> Vec<PathBuf> {
-        let path = environment("PATH").unwrap_or_default();
-        let places = std::env::split_paths(&path).map(|folder| folder.join("py-spy"));
-        py_spy::beside_us().into_iter().chain(places).collect()
-    };
-    let programs = settings.py_spy.clone().map_or_else(to_find, |program| vec![program]);
-    match programs.into_iter().find(|program| program.is_file()) {
-        Some(program) => told(State::Ok, program.display().to_string()),
-        None => mended(
-            State::Absent,
-            "neither beside trainmon nor on the path: worker stages and source lines are named only where the target's own \
-             environment has it",
-            "pip install py-spy",
-        ),
+    match py_spy::locate(environment("PATH"), settings.py_spy.as_deref()) {
+        Ok(program) => told(State::Ok, program.display().to_string()),
+        Err(refusal) => (State::Absent, refusal.reason.into(), refusal.mend.map(Cow::Owned)),
     }
 }
 

@@ -20,12 +20,17 @@ pub(super) fn read(path: &Path, wanted: bool) -> Result<Settings, Failure> {
     let text = match small_file::read(path) {
         Ok(text) => text,
         Err(error) if is_out_of_reach(&error) && !wanted => {
-            if error.kind() != ErrorKind::NotFound {
-                tracing::warn!("the configuration {} is ignored: {error}", path.display());
+            let why = format!("the configuration {} is ignored: {error}", path.display());
+            let mut settings = Settings::default();
+            // Otherwise it is no surprise: HOME is another user's, or nobody's.
+            if small_file::untrusted(&error).is_some() {
+                settings.notes.push(why);
+            } else if error.kind() != ErrorKind::NotFound {
+                tracing::warn!("{why}");
             }
-            return Ok(Settings::default());
+            return Ok(settings);
         }
-        Err(error) => return Err(small_file::cannot_read(path, error)),
+        Err(error) => return Err(small_file::cannot_read(path, &error)),
     };
     let refuse = |why| Failure::usage(format!("configuration {}: {why}", path.display()));
     let mut settings = parse(&text).map_err(refuse)?;

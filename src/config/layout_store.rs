@@ -8,6 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use super::small_file;
+use crate::trust;
 use crate::tui::Layout;
 
 /// What was stored; nothing where there is nothing that can be used.
@@ -37,6 +38,10 @@ pub fn write(path: &Path, changed: &Layout) {
 /// Writes a file beside it and puts that in its place, so that it is never half written.
 fn try_write(path: &Path, layout: &Layout) -> io::Result<()> {
     let folder = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
+    // Root would make folders and files wherever the links of another user's home lead.
+    if trust::privileged() {
+        trust::folder(folder)?;
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let text = toml::to_string(layout).map_err(io::Error::other)?;
     // Only its owner may read it.

@@ -95,6 +95,10 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(skip)]
     pub keymap: Keymap,
+    /// What was left out of these settings and why, a line each, for standard error.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub notes: Vec<String>,
     /// Where the layout is stored; none where nothing is.
     #[arg(skip)]
     #[serde(skip)]

@@ -1,5 +1,6 @@
 //! The one reader of small text files: configuration, themes, the stored layout. None of them may keep anybody waiting or
-//! fill the memory, whatever stands in its place.
+//! fill the memory, whatever stands in its place. With more rights than ordinary users, trainmon reads only those that trusted
+//! users can have put there: HOME may be another user's under sudo.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,19 +10,30 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use crate::errors::Failure;
+use crate::trust::{self, Untrusted, shell_word};
 
 /// A file longer than this is none of ours.
 const LENGTH_MAX: u64 = 1 << 20;
+/// A device that is an empty file to many.
+const EMPTY: &str = "/dev/null";
 
 /// The text of a file.
 ///
 /// # Errors
 /// The system's, and for what is no file, is too long or is no UTF-8.
 pub fn read(path: &Path) -> io::Result<String> {
-    // Opening a pipe waits for its other end otherwise.
-    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
+    read_as(trust::privileged(), path)
+}
+
+fn read_as(privileged: bool, path: &Path) -> io::Result<String> {
+    let file = if privileged && path != Path::new(EMPTY) {
+        trust::open(path)?
+    } else {
+        // Opening a pipe waits for its other end otherwise.
+        File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?
+    };
     let kind = file.metadata()?.file_type();
-    // /dev/null is an empty file to many.
+    // For the sake of /dev/null.
     if !kind.is_file() && !kind.is_char_device() {
         return Err(io::Error::other("not a regular file"));
     }
@@ -32,14 +44,25 @@ pub fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Why a file that was asked for could not be read.
-pub fn cannot_read(path: &Path, why: impl std::fmt::Display) -> Failure {
-    Failure::usage(format!("cannot read {}: {why}", path.display()))
+/// Why a file that was asked for could not be read, and the command that lets it be read where it is not trusted.
+pub fn cannot_read(path: &Path, why: &io::Error) -> Failure {
+    let fix = untrusted(why).map_or_else(String::new, |untrusted| match untrusted.mend() {
+        Some(command) => format!("; {command}"),
+        None => format!("; install -m 644 {} /etc/ makes a copy that root trusts", shell_word(path)),
+    });
+    Failure::usage(format!("cannot read {}: {why}{fix}", path.display()))
+}
+
+/// Whether a file is there and was not read because it is not trusted.
+pub fn untrusted(error: &io::Error) -> Option<&Untrusted> {
+    error.get_ref()?.downcast_ref()
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -56,9 +79,28 @@ mod tests {
             (Path::new("/dev/zero"), "longer than 1 MiB"),
             (Path::new("/nonexistent"), "No such file"),
         ] {
-            let why = read(path).unwrap_err().to_string();
+            let why = read_as(false, path).unwrap_err().to_string();
             assert!(why.contains(part), "{}: {why}", path.display());
         }
         assert_eq!(read(Path::new("/dev/null")).unwrap(), "");
+    }
+
+    #[test]
+    fn with_more_rights_only_trusted_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.toml");
+        std::fs::write(&file, "x").unwrap();
+        let mode = |mode| std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o644);
+        assert_eq!(read_as(true, &file).unwrap(), "x");
+        assert_eq!(read_as(true, Path::new("/dev/null")).unwrap(), "");
+        mode(0o664);
+        assert_eq!(read_as(false, &file).unwrap(), "x");
+        let why = read_as(true, &file).unwrap_err();
+        assert!(untrusted(&why).is_some() && why.kind() == io::ErrorKind::PermissionDenied);
+        let line = cannot_read(&file, &why).to_string();
+        assert!(line.ends_with(&format!("(mode 0664); chmod g-w {}", file.display())), "{line}");
+        let why = read_as(true, &folder.path().join("none")).unwrap_err();
+        assert!(untrusted(&why).is_none() && why.kind() == io::ErrorKind::NotFound);
     }
 }

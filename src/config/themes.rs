@@ -15,7 +15,7 @@ pub fn choices(auto: Palette, asked: Option<&ThemeName>) -> Result<Vec<(String, 
     let mut themes = Palette::choices(auto);
     if let Some(asked) = asked.filter(|asked| asked.is_path()) {
         let path = path(asked);
-        let text = small_file::read(&path).map_err(|error| small_file::cannot_read(&path, error))?;
+        let text = small_file::read(&path).map_err(|error| small_file::cannot_read(&path, &error))?;
         let palette = Palette::parse(&text);
         let palette = palette.map_err(|error| Failure::usage(format!("theme {}: {error}", path.display())))?;
         themes.push((asked.to_string(), palette));

@@ -14,7 +14,7 @@ use crate::sample::CgroupSample;
 
 use super::Roots;
 use super::fields::{keyed_number, lines, number, text};
-use super::files::{KeptPath, READ_LIMIT, ReadFailure, read_once};
+use super::files::{KeptFile, KeptPath, READ_LIMIT, ReadFailure, read_once};
 use find::{Hierarchies, Hierarchy, find};
 
 /// Limits and membership are looked at again after this many reads.
@@ -193,7 +193,9 @@ pub fn cpu_list(list: &[u8]) -> Vec<u16> {
 
 /// Reads a small file of a cgroup whole.
 fn small_file(folder: &Path, name: &str) -> Option<Vec<u8>> {
-    read_once(folder.join(name), 64 << 10).ok()
+    let mut buffer = Vec::new();
+    let file = KeptFile::open_regular(folder.join(name)).ok()?;
+    file.read_up_to(&mut buffer, 64 << 10).ok().map(<[u8]>::to_vec)
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 //! cgroup ENODEV: a reused PID or a recreated group cannot be mistaken for the old one.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, pread};
 
 /// No file of the kernel is read beyond this many bytes.
@@ -87,6 +87,16 @@ impl KeptFile {
     /// Opens a path below the directory `at`.
     pub fn open_at(at: impl std::os::fd::AsFd, path: impl rustix::path::Arg) -> Result<Self, ReadFailure> {
         Ok(Self(openat(at, path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?))
+    }
+
+    /// Opens a regular file that is no link: what lies below another process's root may be anything that its user has put there,
+    /// and opening a pipe or a device can already have an effect.
+    pub fn open_regular(path: impl AsRef<Path>) -> Result<Self, ReadFailure> {
+        let found = openat(CWD, path.as_ref(), OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        if FileType::from_raw_mode(fstat(&found)?.st_mode) != FileType::RegularFile {
+            return Err(ReadFailure::Absent);
+        }
+        Self::open(format!("/proc/self/fd/{}", found.as_raw_fd()))
     }
 
     /// Reads the whole file, at most [`READ_LIMIT`] bytes; a longer one ends with its last complete line.
@@ -175,7 +185,7 @@ impl KeptPath {
             self.reads_until_retry -= 1;
             return Err(self.last_failure);
         }
-        let file = self.file.take().map_or_else(|| KeptFile::open(&self.path), Ok);
+        let file = self.file.take().map_or_else(|| KeptFile::open_regular(&self.path), Ok);
         let read = file.and_then(|file| {
             let bytes = file.read_up_to(buffer, limit)?;
             self.file = Some(file);
@@ -213,6 +223,21 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
+
+    #[test]
+    fn pipes_and_links_below_another_root_are_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("plain"), "1\n").unwrap();
+        std::os::unix::fs::symlink("plain", at("link")).unwrap();
+        rustix::fs::mkfifoat(CWD, at("pipe"), 0o600.into()).unwrap();
+        let mut buffer = Vec::new();
+        assert_eq!(KeptFile::open_regular(at("plain")).unwrap().read(&mut buffer), Ok(&b"1\n"[..]));
+        for name in ["link", "pipe", "none", "."] {
+            assert_eq!(KeptFile::open_regular(at(name)).unwrap_err(), ReadFailure::Absent, "{name}");
+            assert_eq!(KeptPath::new(at(name)).read(&mut buffer), Err(ReadFailure::Absent), "{name}");
+        }
+    }
 
     #[test]
     fn a_kept_file_is_read_from_its_start_each_time() {

@@ -37,6 +37,9 @@ pub struct NeighboursReader {
     names: HashMap<ProcessId, Names>,
     path: String,
     before_ns: Option<u64>,
+    /// Our own PID, as this `/proc` counts, and our children: what these start is ours as well.
+    own: Option<u32>,
+    own_children: Vec<u32>,
 }
 
 /// What is read of a process that is shown, once: name, command line, owner.
@@ -97,6 +100,8 @@ impl NeighboursReader {
         self.job.sort_unstable();
         self.busiest.clear();
         self.now.clear();
+        self.own_children.clear();
+        self.own = std::fs::read_link(self.proc_root.join("self")).ok().and_then(|own| own.to_str()?.parse().ok());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(CWD, &self.proc_root, flags, Mode::empty())?;
         let mut room = [MaybeUninit::<u8>::uninit(); 8192];
@@ -141,6 +146,9 @@ impl NeighboursReader {
         let id = ProcessId { pid, start_ticks: stat.start_ticks };
         let seen = Seen { id, ticks: stat.cpu_ticks() };
         self.now.push(seen);
+        if self.own == Some(stat.parent) {
+            self.own_children.push(pid);
+        }
         let of_job = |pid: &u32| self.job.binary_search(pid).is_ok();
         // A child of the job that is younger than the job's list is of the job as well.
         if of_job(&pid) || of_job(&stat.parent) {
@@ -175,15 +183,15 @@ impl NeighboursReader {
     fn named(&mut self) -> Vec<NeighbourProcess> {
         let mut busiest = std::mem::take(&mut self.busiest);
         self.names.retain(|id, (comm, ..)| busiest.iter().any(|(_, busy)| busy.id == *id && busy.comm == *comm));
-        let own = std::fs::read_link(self.proc_root.join("self")).ok().and_then(|own| own.to_str()?.parse().ok());
+        let (own, own_children) = (self.own, &self.own_children);
         let named = busiest.drain(..).map(|(parent, busy)| {
             let names = self.names.entry(busy.id).or_insert_with(|| {
                 let folder = self.proc_root.join(busy.id.pid.to_string());
                 let command = if busy.kernel { Arc::default() } else { process::command(&folder) };
                 (Arc::clone(&busy.comm), command, process::identity(&folder).0)
             });
-            // As this `/proc` counts.
-            let is_own = own.is_some_and(|own: u32| busy.id.pid == own || parent == own);
+            // py-spy is a child of a child of ours.
+            let is_own = own == Some(busy.id.pid) || own == Some(parent) || own_children.contains(&parent);
             let (comm, command, uid) = names.clone();
             NeighbourProcess { comm, command, uid, own: is_own, ..busy }
         });

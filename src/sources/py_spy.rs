@@ -7,20 +7,26 @@ mod child;
 mod collapsed;
 mod find;
 mod locals;
+mod readers;
 mod refusal;
 mod source_lines;
+mod supervisor;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-pub use find::beside_us;
 pub use refusal::Refusal;
+pub use supervisor::{run_part, supervise_with};
 
 use super::clock::monotonic_ns;
 use super::process::{identity, stat_of};
 use crate::sample::{LocalsSample, ProcessId, SourceState, StackWindow};
+use crate::trust;
 use child::{Ending, Ran};
+use find::Program;
+use readers::Readers;
 use source_lines::SourceLines;
 
 /// How long `--version` may take; a shell wrapper (pyenv) takes some tenths of a second.
@@ -35,51 +41,93 @@ const OLDEST: (u32, u32, u32) = (0, 3, 6);
 /// The py-spy program, ready to run.
 #[derive(Debug)]
 pub struct PySpy {
-    /// The program.
-    pub program: PathBuf,
+    program: Program,
     /// Its version (`0.4.3`).
     pub version: String,
     lines: SourceLines,
 }
 
+/// The program that would be run, without running it: `wanted` (from `--py-spy`) and no other where it is given, otherwise
+/// beside our own program or on `path` (PATH).
+///
+/// # Errors
+/// [`SourceState::Absent`] when there is none, or none that may be run.
+pub fn locate(path: Option<OsString>, wanted: Option<&Path>) -> Result<PathBuf, Refusal> {
+    let chosen = chosen(Path::new("/proc"), None, path, wanted, trust::privileged())?;
+    first_of(chosen, |program| Ok(program.path))
+}
+
+/// What was decided about each program that there is.
+fn chosen(
+    proc_root: &Path,
+    target: Option<ProcessId>,
+    path: Option<OsString>,
+    wanted: Option<&Path>,
+    privileged: bool,
+) -> Result<Vec<Result<Program, Refusal>>, Refusal> {
+    let candidates = match wanted {
+        Some(wanted) => {
+            let path = std::path::absolute(wanted).unwrap_or_else(|_| wanted.to_path_buf());
+            if !find::is_program(&path) {
+                let reason = format!("--py-spy: {} is no program", shown(&path));
+                return Err(Refusal::lasting(SourceState::Absent, reason).mended_by(find::install_command()));
+            }
+            vec![find::Candidate { path, of_target: false }]
+        }
+        None => find::candidates(proc_root, target, path, privileged),
+    };
+    Ok(candidates.iter().map(|candidate| find::choose(candidate, privileged)).collect())
+}
+
+/// The first program that `attempt` accepts; else why the first of all was refused.
+fn first_of<T>(
+    chosen: Vec<Result<Program, Refusal>>,
+    mut attempt: impl FnMut(Program) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let mut first = None;
+    for program in chosen {
+        match program.and_then(&mut attempt) {
+            Ok(found) => return Ok(found),
+            Err(refusal) => first = first.or(Some(refusal)),
+        }
+    }
+    Err(first.unwrap_or_else(|| {
+        Refusal::lasting(SourceState::Absent, "py-spy is not installed").mended_by(find::install_command())
+    }))
+}
+
 impl PySpy {
     /// Finds the program: `wanted` (from `--py-spy`) and no other where it is given; otherwise beside our own program, on
-    /// PATH, beside the target's interpreter, then in `~/.local/bin`.
+    /// PATH, beside the target's interpreter, then in `~/.local/bin`. What is found is held open and executed from then on.
     ///
     /// # Errors
-    /// [`SourceState::Absent`] when there is none that runs and is recent enough.
+    /// [`SourceState::Absent`] when there is none that runs, is recent enough and may be run with our rights.
     pub fn find(proc_root: &Path, target: ProcessId, wanted: Option<&Path>) -> Result<Self, Refusal> {
-        if let Some(wanted) = wanted {
-            let program = std::path::absolute(wanted).unwrap_or_else(|_| wanted.to_path_buf());
-            if !find::is_program(&program) {
-                let reason = format!("--py-spy: {} is no program", shown(&program));
-                return Err(Refusal::lasting(SourceState::Absent, reason).mended_by("pip install py-spy"));
-            }
-            return Self::try_program(program);
-        }
-        let mut first = None;
-        for candidate in find::candidates(proc_root, target) {
-            let tried = if candidate.trusted {
-                Self::try_program(candidate.program)
-            } else {
-                let program = shown(&candidate.program);
-                let reason = format!("{program} could have been put there by another user, so it was not run");
-                Err(Refusal::lasting(SourceState::Absent, reason).mended_by(format!("--py-spy {program}")))
-            };
-            match tried {
-                Ok(found) => return Ok(found),
-                Err(refusal) => first = first.or(Some(refusal)),
-            }
-        }
-        Err(first.unwrap_or_else(|| {
-            Refusal::lasting(SourceState::Absent, "py-spy is not installed").mended_by("pip install py-spy")
-        }))
+        Self::find_as(trust::privileged(), proc_root, target, wanted)
     }
 
-    fn try_program(program: PathBuf) -> Result<Self, Refusal> {
-        let absent =
-            |reason: String| Refusal::lasting(SourceState::Absent, reason).mended_by("pip install --upgrade py-spy");
-        let name = shown(&program);
+    fn find_as(
+        privileged: bool,
+        proc_root: &Path,
+        target: ProcessId,
+        wanted: Option<&Path>,
+    ) -> Result<Self, Refusal> {
+        let chosen = chosen(proc_root, Some(target), std::env::var_os("PATH"), wanted, privileged)?;
+        first_of(chosen, Self::try_program)
+    }
+
+    /// The program's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.program.path
+    }
+
+    fn try_program(program: Program) -> Result<Self, Refusal> {
+        let absent = |reason: String| {
+            let mend = find::install_command().replace("install py-spy", "install --upgrade py-spy");
+            Refusal::lasting(SourceState::Absent, reason).mended_by(mend)
+        };
+        let name = shown(&program.path);
         let never = AtomicBool::new(false);
         let ran = child::run(&program, &["--version"], VERSION_TIME, collapsed::LARGEST as u64, &never)
             .map_err(|error| absent(format!("{name} does not start: {error}")))?;
@@ -135,6 +183,8 @@ impl PySpy {
             &pid,
         ];
         let time_out = Duration::from_secs(u64::from(seconds)).saturating_add(EXTRA_TIME);
+        let folder = proc_root.join(pid.as_str());
+        let readers = Readers::of(&folder);
         let began_ns = monotonic_ns();
         let ran = self.run(proc_root, process, &arguments, time_out, stop)?;
         let ended_ns = monotonic_ns();
@@ -148,7 +198,10 @@ impl PySpy {
             let nothing = Refusal::passing(SourceState::Absent, format!("py-spy got no sample of process {pid}"));
             return Err(if state(proc_root, process).is_none() { Refusal::gone(process) } else { nothing });
         }
-        self.lines.fill(&mut window, proc_root);
+        // Had they changed meanwhile, it would not be known whose code the frames are of.
+        if let Some(readers) = readers.filter(|readers| Readers::of(&folder).as_ref() == Some(readers)) {
+            self.lines.fill(&mut window, proc_root, &readers);
+        }
         Ok(Some(window))
     }
 
@@ -189,7 +242,7 @@ impl PySpy {
             return Err(Refusal::lasting(SourceState::Denied, reason).mended_by(format!("kill -CONT {pid}")));
         }
         let ran = ran.map_err(|error| {
-            Refusal::passing(SourceState::Absent, format!("{} does not start: {error}", shown(&self.program)))
+            Refusal::passing(SourceState::Absent, format!("{} does not start: {error}", shown(self.path())))
         })?;
         match ran.ending {
             Ending::Stopped => Ok(None),

@@ -17,6 +17,7 @@ use graph::{File, Graph, Place, Use, any_circle, circle_of, files, uses};
 const ARROWS: &[(&str, &[&str])] = &[
     ("text", &[]),
     ("errors", &[]),
+    ("trust", &[]),
     ("leave", &[]),
     ("logging", &["config"]),
     ("sample", &[]),
@@ -33,7 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["config", "diagnosis", "outputs"]),
     ("demo", &["cli", "sources"]),
 ];
-const EVERYONE: [&str; 2] = ["text", "errors"];
+const EVERYONE: [&str; 3] = ["text", "errors", "trust"];
 /// What wires the others together, and is not limited.
 const WIRING: [&str; 3] = ["lib", "main", "commands"];
 

@@ -7,6 +7,7 @@ mod cost;
 mod faulty_library;
 #[path = "../support/process.rs"]
 mod process;
+mod rights;
 mod stacks;
 mod unkind_devices;
 mod usage;

@@ -1,15 +1,15 @@
 //! A py-spy that lies, hangs, crashes or may not attach, against the real program: the verdict comes from the rest, says
 //! what was not seen and what mends it, and nothing of it reaches the terminal raw.
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::process::{Target, trainmon};
+use crate::process::{Target, fake_py_spy, signal, state, trainmon, until};
 
 /// A folder with a stand-in for py-spy that behaves as `mode` says (see `support/fake_py_spy.sh`), and what it writes.
 fn stand_in(mode: &str, document: &[u8]) -> (tempfile::TempDir, PathBuf) {
@@ -17,9 +17,7 @@ fn stand_in(mode: &str, document: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let place = folder.path().join(mode);
     fs::create_dir(&place).unwrap();
     fs::write(place.join("document"), document).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/fake_py_spy.sh");
-    symlink(script, place.join("py-spy")).unwrap();
-    let program = place.join("py-spy");
+    let program = fake_py_spy(&place);
     (folder, program)
 }
 
@@ -129,4 +127,27 @@ fn without_stacks_py_spy_is_never_started() {
         }
     });
     assert!(!folder.path().join("document/pid").exists());
+}
+
+/// The number that the stand-in left in a file, once it is there.
+fn left(file: &Path) -> u32 {
+    let read = || fs::read_to_string(file).ok()?.trim().parse().ok();
+    until(&format!("{} is there", file.display()), || read().is_some());
+    read().unwrap()
+}
+
+#[test]
+fn a_trainmon_that_is_killed_leaves_no_py_spy_behind() {
+    let target = Target::sleeping();
+    let (folder, py_spy) = stand_in("daemon-hang", b"");
+    let mut command = trainmon(&["--pid", &target.pid(), "--log", "-", "--interval", "500ms", "--py-spy"]);
+    let mut program = Target::spawn(command.arg(&py_spy).stdout(Stdio::null()).stderr(Stdio::null()));
+    // py-spy itself, and what it has started in a session of its own.
+    let pids = ["inner", "pid"].map(|name| left(&folder.path().join("daemon-hang").join(name)));
+    assert!(pids.iter().all(|pid| state(*pid).is_some()));
+    signal(program.id(), Signal::KILL);
+    program.0.wait().unwrap();
+    for pid in pids {
+        until(&format!("{pid} has gone"), || state(pid).is_none());
+    }
 }

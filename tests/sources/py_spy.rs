@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use trainmon::sample::{LocalsSample, ProcessId, SourceState, StackWindow, ThreadStacks};
-use trainmon::sources::py_spy::PySpy;
+use trainmon::sources::py_spy::{self, PySpy};
 use trainmon::sources::task_files;
 
 use crate::process::{Target, pause, process_id, state};
@@ -98,6 +98,8 @@ fn every_py_spy() -> Vec<PathBuf> {
 }
 
 fn both() -> Option<(PathBuf, PathBuf)> {
+    // This test program is no trainmon, which is what watches over py-spy.
+    py_spy::supervise_with(crate::process::PROGRAM, &["supervise-py-spy"]);
     let found = installed("py-spy").zip(installed("python3"));
     if found.is_none() {
         eprintln!("left out: py-spy or python3 is not installed");

@@ -1,6 +1,6 @@
 #!/bin/sh
 # A stand-in for py-spy. What it does is told by the folder that it is called from (through a link), where it also
-# leaves its PID and finds what it is to write.
+# leaves its PID and finds what it is to write. Root runs no scripts: there fake_py_spy.rs, a binary, becomes it.
 here=${0%/*}
 mode=${here##*/}
 if [ "$1" = --version ]; then
@@ -14,8 +14,8 @@ if [ "$1" = --version ]; then
     esac
     exit
 fi
-echo $$ > "$here/pid"
-echo "$@" > "$here/arguments"
+[ "$mode" = whoami ] || echo $$ > "$here/pid"
+[ "$mode" = whoami ] || echo "$@" > "$here/arguments"
 while [ $# -gt 0 ]; do
     [ "$1" = --output ] && output=$2
     shift
@@ -24,8 +24,15 @@ case $mode in
     document) echo "py-spy> Wrote it"; cat "$here/document" > "$output" ;;
     nothing) ;;
     words) cat "$here/document" >&2; exit 1 ;;
+    whoami) echo "Error: user $(id -u), real user $(id -ru), HOME ${HOME-unset}" >&2; exit 1 ;;
     hang) exec sleep 600 ;;
     wrapper) trap '' TERM INT HUP; sleep 600 & echo $! > "$here/inner"; wait ;;
+    daemon*)
+        (setsid sh -c 'echo $$ > "$1/inner"; exec sleep 600' sh "$here" >/dev/null 2>&1 &)
+        while [ ! -s "$here/inner" ]; do sleep 0.01; done
+        [ "$mode" = daemon ] || exec sleep 600
+        cat "$here/document" > "$output"
+        ;;
     crash) kill -SEGV $$ ;;
     flood) head -c 100000000 /dev/zero > "$output" ;;
     chatter) head -c 100000000 /dev/zero >&2 ;;

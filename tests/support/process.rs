@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -37,11 +37,25 @@ pub fn this_test(module: &str, name: &str) -> Command {
 
 /// The made-up NVML library of `support/NAME.rs`.
 pub fn library(name: &str) -> String {
+    example(&format!("lib{name}.so")).to_str().unwrap().to_owned()
+}
+
+/// What is built of an example.
+fn example(file: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let profile = tests.parent().and_then(Path::parent).unwrap();
-    let library = profile.join("examples").join(format!("lib{name}.so"));
-    assert!(library.exists(), "{} is missing: cargo build --examples", library.display());
-    library.to_str().unwrap().to_owned()
+    let built = profile.join("examples").join(file);
+    assert!(built.exists(), "{} is missing: cargo build --examples", built.display());
+    built
+}
+
+/// A stand-in for py-spy in this folder, whose name tells it what to do (see `support/fake_py_spy.sh`).
+pub fn fake_py_spy(folder: &Path) -> PathBuf {
+    let program = folder.join("py-spy");
+    // Not written by this process: a test beside this one that forks meanwhile would keep it open ("text file busy").
+    let copied = Command::new("cp").arg(example("fake_py_spy")).arg(&program).status();
+    assert!(copied.unwrap().success());
+    program
 }
 
 /// A recording of the repository.

@@ -5,26 +5,25 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
-use rustix::process::{Pid, Resource, Rlimit, Signal};
+
+use super::find::Program;
+use super::supervisor::{Answer, Supervisor};
 
 /// The file that the helper's standard input is, as the helper names it.
 pub const DOCUMENT: &str = "/proc/self/fd/0";
 
 /// How often the helper's end and the wish to stop are looked for.
 const STEP: Duration = Duration::from_millis(40);
-/// How long a killed helper may take to be reaped; then a thread of its own waits for it.
+/// How long the end of a helper is waited for; then a thread of its own does.
 const REAP: Duration = Duration::from_millis(500);
-/// Lower priority than the job's: the helper must not take its CPU.
-const NICE: i32 = 5;
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,30 +70,27 @@ impl Ran {
     }
 }
 
-/// Runs `program` until it ends, `stop` is set, `time_out` is over or one of its files exceeds `most` bytes.
+/// Runs `program` until it ends, `stop` is set, `time_out` is over or one of its files exceeds `most` bytes. Nothing that it
+/// has started is left afterwards.
 ///
 /// # Errors
 /// When it could not be started.
-pub fn run(program: &Path, arguments: &[&str], time_out: Duration, most: u64, stop: &AtomicBool) -> io::Result<Ran> {
+pub fn run(
+    program: &Program,
+    arguments: &[&str],
+    time_out: Duration,
+    most: u64,
+    stop: &AtomicBool,
+) -> io::Result<Ran> {
     let (document, out, err) = (memory()?, memory()?, memory()?);
-    let child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::from(document.try_clone()?))
-        .stdout(Stdio::from(out.try_clone()?))
-        .stderr(Stdio::from(err.try_clone()?))
-        // They add pages of messages and back traces.
-        .env_remove("RUST_LOG")
-        .env_remove("RUST_BACKTRACE")
-        .env_remove("RUST_LIB_BACKTRACE")
-        // Its own group: Ctrl-C at our terminal is ours alone.
-        .process_group(0)
-        .spawn()?;
-    let mut child = Guard(Some(child));
-    child.restrain(most);
+    let streams = [document.as_fd(), out.as_fd(), err.as_fd()];
+    let mut guard = Guard(Some(Supervisor::start(program, arguments, streams, most)?));
     let started = Instant::now();
     let ending = loop {
-        if let Some(status) = child.ended()? {
-            break Ending::Exited(status);
+        match guard.answer()? {
+            Some(Answer::Ended(status)) => break Ending::Exited(status),
+            Some(Answer::NotStarted(error)) => return Err(io::Error::from_raw_os_error(error)),
+            None => {}
         }
         if stop.load(Ordering::Relaxed) {
             break Ending::Stopped;
@@ -102,65 +98,47 @@ pub fn run(program: &Path, arguments: &[&str], time_out: Duration, most: u64, st
         if started.elapsed() >= time_out {
             break Ending::TimedOut;
         }
-        // The limit above is refused for a helper with rights of its own (setuid).
+        // The limit on its files does not hold for the memory that several of them take.
         if [&document, &out, &err].into_iter().any(|file| length(file) > most) {
             break Ending::TooMuch;
         }
-        thread::sleep(STEP);
     };
-    drop(child);
+    guard.end();
     // A helper that reached its limit was ended by SIGXFSZ, or has stopped writing exactly there.
     let full = [&document, &out, &err].into_iter().any(|file| length(file) >= most);
     let ending = if full && matches!(ending, Ending::Exited(_)) { Ending::TooMuch } else { ending };
     Ok(Ran { ending, document, out, err })
 }
 
-/// A helper that is killed and reaped when it is dropped.
-struct Guard(Option<Child>);
+/// A helper that is ended and reaped when it is dropped.
+struct Guard(Option<Supervisor>);
 
 impl Guard {
-    fn restrain(&self, most: u64) {
-        let Some(pid) = self.0.as_ref().and_then(pid_of) else { return };
-        // Both are refused only for a helper with rights of its own, and nothing depends on them.
-        let _ = rustix::process::setpriority_process(Some(pid), NICE);
-        let limit = Rlimit { current: Some(most), maximum: Some(most) };
-        let _ = rustix::process::prlimit(Some(pid), Resource::Fsize, limit);
+    /// Waits a step for the end.
+    fn answer(&self) -> io::Result<Option<Answer>> {
+        self.0.as_ref().map_or(Ok(None), |supervisor| supervisor.answer(STEP))
     }
 
-    /// The exit status once it has ended, which also reaps it.
-    fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        let Some(child) = &mut self.0 else { return Ok(None) };
-        let status = child.try_wait()?;
-        if status.is_some() {
-            self.0 = None;
+    fn end(&mut self) {
+        let Some(supervisor) = self.0.take() else { return };
+        let mut child = supervisor.end();
+        let asked = Instant::now();
+        while asked.elapsed() < REAP {
+            if matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(2));
         }
-        Ok(status)
+        // The machine is busy, or the helper hangs in the kernel: a caller that wants to stop must not wait for that. The
+        // supervisor is not killed, because it is what ends the helper.
+        let _ = thread::Builder::new().name("tm-reap".to_owned()).spawn(move || child.wait());
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let Some(child) = &self.0 else { return };
-        // The whole group: the program may be a script that started another. It is not reaped, so the number is its own.
-        if let Some(pid) = pid_of(child) {
-            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
-        }
-        let killed = Instant::now();
-        while killed.elapsed() < REAP {
-            if self.ended().is_ok_and(|status| status.is_some()) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(2));
-        }
-        // It hangs in the kernel, which a caller that wants to stop must not do.
-        if let Some(mut child) = self.0.take() {
-            thread::spawn(move || child.wait());
-        }
+        self.end();
     }
-}
-
-fn pid_of(child: &Child) -> Option<Pid> {
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
 fn memory() -> io::Result<File> {

@@ -1,64 +1,154 @@
-//! Where the py-spy program may be: beside our own program, on PATH, beside the target's own interpreter, or in the
-//! user's folder.
+//! Which py-spy is executed: where it may be, and what is asked of the file.
+//!
+//! It is looked for beside our own program, on PATH, beside the target's own interpreter, and in the user's folder. What to
+//! execute is decided once: the file is opened, the opened file is checked, and that descriptor is executed in every window,
+//! whatever has its name by then. With more rights than ordinary users only a binary is executed that nobody but trusted users
+//! can have put there ([`crate::trust`]): a script's interpreter would open it by its name once more.
 
 use std::collections::BTreeSet;
 use std::env;
-use std::ffi::OsStr;
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::sample::ProcessId;
+use rustix::fs::OFlags;
+
+use super::refusal::Refusal;
+use super::shown;
+use crate::sample::{ProcessId, SourceState};
 use crate::sources::files::{READ_LIMIT, read_once};
+use crate::trust::{self, Untrusted, shell_word};
 
 /// The program's name.
 const NAME: &str = "py-spy";
+/// Where programs are when the caller's PATH does not count.
+pub const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The first bytes of a binary (elf(5)).
+const ELF: &[u8; 4] = b"\x7fELF";
+/// Installs py-spy where root trusts it, on any system with Python, without touching the packages of the system.
+const INSTALL: [&str; 3] = [
+    "python3 -m venv /opt/py-spy",
+    "/opt/py-spy/bin/pip install py-spy",
+    "ln -sf /opt/py-spy/bin/py-spy /usr/local/bin/",
+];
+
+/// A program that was decided on.
+#[derive(Debug)]
+pub struct Program {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// The opened binary, which is what is executed. `None`: the path is executed, as scripts need it.
+    pub held: Option<OwnedFd>,
+    /// It gets an environment of its own instead of the caller's.
+    pub clean: bool,
+}
 
 /// A place where the program stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// Absolute path.
-    pub program: PathBuf,
-    /// False where somebody else could have put it there, so that we may not run it unasked.
-    pub trusted: bool,
+    pub path: PathBuf,
+    /// The target's process names this place, so that ordinary users too ask who can have put it there.
+    pub of_target: bool,
 }
 
-/// Programs named py-spy, in the order in which to try them.
-#[must_use]
-pub fn candidates(proc_root: &Path, target: ProcessId) -> Vec<Candidate> {
-    let folder = proc_root.join(target.pid.to_string());
-    let path = env::var_os("PATH").unwrap_or_default();
-    let ours =
-        beside_us().into_iter().filter_map(|program| program.parent().map(|place| (place.to_path_buf(), true)));
-    let own = ours.chain(env::split_paths(&path).map(|place| (place, true)));
-    let theirs = beside_interpreter(&folder).into_iter().map(|place| (place, false));
-    let home = env::var_os("HOME").map(|home| (Path::new(&home).join(".local/bin"), true));
-    let runs_as_us = !rustix::process::geteuid().is_root()
-        && fs::metadata(&folder).is_ok_and(|folder| folder.uid() == rustix::process::geteuid().as_raw());
-
-    programs(own.chain(theirs).chain(home), runs_as_us)
+/// Programs named py-spy, in the order in which to try them. `path` is PATH.
+pub fn candidates(
+    proc_root: &Path,
+    target: Option<ProcessId>,
+    path: Option<OsString>,
+    privileged: bool,
+) -> Vec<Candidate> {
+    let secure = trust::is_secure();
+    let path = if secure { USUAL_PATH.into() } else { path.unwrap_or_default() };
+    let ours = beside_us(privileged).and_then(|program| Some(program.parent()?.to_path_buf()));
+    let own = ours.into_iter().chain(env::split_paths(&path)).map(|place| (place, false));
+    // The caller may be able to name any target.
+    let folder = target.filter(|_| !secure).map(|target| proc_root.join(target.pid.to_string()));
+    let runs_as_us = folder.as_ref().is_some_and(|folder| {
+        let us = rustix::process::geteuid().as_raw();
+        !privileged && fs::metadata(folder).is_ok_and(|folder| folder.uid() == us)
+    });
+    let theirs = folder.iter().flat_map(|folder| beside_interpreter(folder)).map(|place| (place, !runs_as_us));
+    let home = env::var_os("HOME").filter(|_| !secure);
+    let home = home.map(|home| (Path::new(&home).join(".local/bin"), false));
+    programs(own.chain(theirs).chain(home))
 }
 
-/// The programs that stand in some folders, each once; a folder is given with whether whoever named it is trusted.
-fn programs(places: impl Iterator<Item = (PathBuf, bool)>, runs_as_us: bool) -> Vec<Candidate> {
+/// The programs that stand in some folders, each once; a folder is given with whether only the target names it.
+fn programs(places: impl Iterator<Item = (PathBuf, bool)>) -> Vec<Candidate> {
     let mut seen = BTreeSet::new();
     places
         .filter(|(place, _)| place.is_absolute())
-        .map(|(place, own)| (place.join(NAME), own))
-        .filter(|(program, _)| is_program(program) && seen.insert(program.clone()))
-        .map(|(program, own)| {
-            let trusted = own || runs_as_us || belongs_to_us(&program);
-            Candidate { program, trusted }
-        })
+        .map(|(place, of_target)| Candidate { path: place.join(NAME), of_target })
+        .filter(|candidate| is_program(&candidate.path) && seen.insert(candidate.path.clone()))
         .collect()
+}
+
+/// Decides whether a candidate is executed, and what of it: the opened binary, or for ordinary users the path of a script.
+///
+/// # Errors
+/// Why not, with what mends it.
+pub fn choose(candidate: &Candidate, privileged: bool) -> Result<Program, Refusal> {
+    let Candidate { path, of_target } = candidate;
+    let program = |held: Option<File>| Program { path: path.clone(), held: held.map(Into::into), clean: privileged };
+    if !privileged && !of_target {
+        // What the user names, or has on PATH, runs as in a shell.
+        return Ok(program(open(path).filter(is_binary)));
+    }
+    match trust::open(path) {
+        Ok(file) if is_binary(&file) => Ok(program(Some(file))),
+        Ok(_) if !privileged => Ok(program(None)),
+        Ok(_) => Err(refused(format!("{} is a script, and root runs only a binary", shown(path)), install_command())),
+        Err(why) if privileged => Err(refused(format!("{why}, so {NAME} is not run as root"), mend(&why))),
+        Err(why) => {
+            let reason = format!("{why}, so {NAME} is not run from there unasked");
+            Err(refused(reason, format!("--py-spy {}", shell_word(path))))
+        }
+    }
+}
+
+fn refused(reason: String, mend: String) -> Refusal {
+    Refusal::lasting(SourceState::Absent, reason).mended_by(mend)
+}
+
+fn mend(why: &Untrusted) -> String {
+    why.mend().map_or_else(install_command, |command| as_root(&command))
+}
+
+/// The command that installs py-spy where it is found and, for root, trusted.
+#[must_use]
+pub fn install_command() -> String {
+    match own_environment() {
+        Some(python) => format!("{} -m pip install {NAME}", shell_word(&python)),
+        None if !trust::privileged() => format!("pip install {NAME}"),
+        None => INSTALL.map(as_root).join(" && "),
+    }
+}
+
+/// With the rights of the program's file, unlike with sudo, the caller is no root.
+fn as_root(command: &str) -> String {
+    if trust::is_secure() { format!("sudo {command}") } else { command.to_owned() }
+}
+
+/// The interpreter of the virtual environment that trainmon itself lies in, unless somebody else could have put it there.
+fn own_environment() -> Option<PathBuf> {
+    let own = env::current_exe().ok()?;
+    let bin = own.parent()?;
+    let (python, is_environment) = (bin.join("python"), bin.parent()?.join("pyvenv.cfg").is_file());
+    let is_ours = !trust::privileged() || trust::folder(bin).is_ok() && trust::open(&python).is_ok();
+    (is_environment && is_ours && is_program(&python)).then_some(python)
 }
 
 /// The py-spy that was installed together with us: pip puts the programs of one environment into one folder, which need
 /// not be on PATH (`pipx`, `uvx`, a virtual environment that is not active).
-#[must_use]
-pub fn beside_us() -> Option<PathBuf> {
-    beside(&env::current_exe().ok()?)
+fn beside_us(privileged: bool) -> Option<PathBuf> {
+    let own = env::current_exe().ok()?;
+    // Who can have put it there is asked of every candidate then.
+    if privileged { Some(own.parent()?.join(NAME)) } else { beside(&own) }
 }
 
 /// The py-spy in the folder of a program, where it has the same owner. Whoever owns our own program may have us run what
@@ -103,21 +193,14 @@ fn beside_interpreter(folder: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// Whether only root, we, or whoever called us through sudo can have put the file there. The target names these places
-/// itself, so without this a user could have root run what it likes.
-fn belongs_to_us(program: &Path) -> bool {
-    let Ok(program) = fs::canonicalize(program) else { return false };
-    let us = rustix::process::geteuid();
-    let caller = env::var("SUDO_UID").ok().filter(|_| us.is_root()).and_then(|uid| uid.parse::<u32>().ok());
-    program.ancestors().all(|part| {
-        fs::metadata(part).is_ok_and(|metadata| {
-            let owner = metadata.uid();
-            let known = owner == 0 || owner == us.as_raw() || caller == Some(owner);
-            // Everybody may write to /tmp, but replace only their own files there.
-            let sticky = metadata.is_dir() && metadata.mode() & 0o1000 != 0;
-            known && (metadata.mode() & 0o002 == 0 || sticky)
-        })
-    })
+/// Opens a file without waiting for anything.
+fn open(path: &Path) -> Option<File> {
+    File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path).ok()
+}
+
+fn is_binary(file: &File) -> bool {
+    let mut begin = [0; ELF.len()];
+    file.read_exact_at(&mut begin, 0).is_ok() && begin == *ELF
 }
 
 #[cfg(test)]
@@ -163,10 +246,10 @@ mod tests {
         fs::create_dir_all(at("folder/py-spy")).unwrap();
         fs::create_dir(at("pipe")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe/py-spy"), 0o777.into()).unwrap();
-        let places = ["plain", "folder", "pipe", "none", "good", "good"].map(|name| (at(name), true));
-        let places = places.into_iter().chain([(PathBuf::from("relative"), true)]);
-        let found = programs(places, false);
-        assert_eq!(found, [Candidate { program: at("good/py-spy"), trusted: true }]);
+        let places = ["plain", "folder", "pipe", "none", "good", "good"].map(|name| (at(name), false));
+        let places = places.into_iter().chain([(PathBuf::from("relative"), false)]);
+        let found = programs(places);
+        assert_eq!(found, [Candidate { path: at("good/py-spy"), of_target: false }]);
     }
 
     #[test]
@@ -193,17 +276,84 @@ mod tests {
         assert_eq!(beside(&at("trainmon")), None, "it belongs to somebody else");
     }
 
+    /// What is decided about a py-spy with this content.
+    fn chosen(path: &Path, content: &[u8], of_target: bool, privileged: bool) -> Result<Program, Refusal> {
+        fs::write(path, content).unwrap();
+        choose(&Candidate { path: path.to_path_buf(), of_target }, privileged)
+    }
+
     #[test]
-    fn what_others_could_have_replaced_is_not_trusted_where_the_target_names_it() {
+    fn a_binary_is_held_open_and_a_script_is_run_by_ordinary_users_only() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("bin/py-spy");
+        program(&path, 0o755);
+        for (privileged, of_target) in [(false, false), (false, true), (true, false), (true, true)] {
+            let found = chosen(&path, b"\x7fELF rest", of_target, privileged).unwrap();
+            assert!(found.held.is_some() && found.clean == privileged);
+            let script = chosen(&path, b"#!/bin/sh\n", of_target, privileged);
+            if privileged {
+                let refusal = script.unwrap_err();
+                assert!(refusal.reason.ends_with("is a script, and root runs only a binary"), "{refusal:?}");
+                assert_eq!(refusal.mend.unwrap(), install_command());
+            } else {
+                assert!(script.unwrap().held.is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn what_others_could_have_replaced_is_not_run_by_root_nor_where_the_target_names_it() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("bin/py-spy");
+        program(&path, 0o755);
+        for (name, mode, bad) in
+            [("bin/py-spy", 0o775, "g"), ("bin/py-spy", 0o757, "o"), ("bin", 0o775, "g"), ("bin", 0o777, "go")]
+        {
+            let changed = root.path().join(name);
+            fs::set_permissions(&changed, fs::Permissions::from_mode(mode)).unwrap();
+            let refusal = chosen(&path, ELF, false, true).unwrap_err();
+            assert!(refusal.reason.contains("can be written by") && refusal.last, "{refusal:?}");
+            assert_eq!(refusal.mend.unwrap(), format!("chmod {bad}-w {}", changed.display()));
+            let refusal = chosen(&path, ELF, true, false).unwrap_err();
+            assert_eq!(refusal.mend.unwrap(), format!("--py-spy {}", path.display()));
+            assert!(chosen(&path, ELF, false, false).is_ok(), "an ordinary user's own choice");
+            fs::set_permissions(&changed, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        assert!(chosen(&path, ELF, true, false).is_ok());
+    }
+
+    #[test]
+    fn root_runs_nothing_of_other_users_nor_through_their_links() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
-        program(&at("safe/py-spy"), 0o755);
-        program(&at("written/py-spy"), 0o757);
-        program(&at("open/py-spy"), 0o755);
-        fs::set_permissions(at("open"), fs::Permissions::from_mode(0o777)).unwrap();
-        let places = || ["safe", "written", "open"].into_iter().map(|name| (at(name), false));
-        let trusted = |runs_as_us| programs(places(), runs_as_us).iter().map(|c| c.trusted).collect::<Vec<_>>();
-        assert_eq!(trusted(false), [true, false, false]);
-        assert_eq!(trusted(true), [true, true, true]);
+        program(&at("theirs/py-spy"), 0o755);
+        std::os::unix::fs::chown(at("theirs/py-spy"), Some(65534), None).unwrap();
+        let refusal = chosen(&at("theirs/py-spy"), ELF, false, true).unwrap_err();
+        assert!(refusal.reason.contains("belongs to user 65534, not to root"), "{refusal:?}");
+        assert_eq!(refusal.mend.unwrap(), install_command());
+        program(&at("good/py-spy"), 0o755);
+        fs::write(at("good/py-spy"), ELF).unwrap();
+        fs::create_dir(at("door")).unwrap();
+        symlink(at("good/py-spy"), at("door/py-spy")).unwrap();
+        let link = Candidate { path: at("door/py-spy"), of_target: true };
+        assert!(choose(&link, true).is_ok());
+        std::os::unix::fs::chown(at("door"), Some(65534), None).unwrap();
+        assert!(choose(&link, true).is_err(), "whoever owns the folder chooses among the programs of root");
+    }
+
+    #[test]
+    fn the_decision_outlives_the_name() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("bin/py-spy");
+        program(&path, 0o755);
+        let found = chosen(&path, b"\x7fELF one", false, false).unwrap();
+        fs::rename(&path, root.path().join("bin/old")).unwrap();
+        fs::write(&path, b"\x7fELF two").unwrap();
+        let mut text = [0; 8];
+        File::from(found.held.unwrap()).read_exact_at(&mut text, 0).unwrap();
+        assert_eq!(&text, b"\x7fELF one");
     }
 }

@@ -1,17 +1,19 @@
 //! The line of source behind the user's innermost frame, so that a verdict can show it, and behind torch's `fetch`.
 //!
-//! Files are opened inside the target's own root (a container's, perhaps), never following a link out of it.
+//! Files are opened inside the target's own root (a container's, perhaps), never following a link out of it, and with the
+//! rights of the target's user. Pipes and devices are not opened at all.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
+use super::readers::Readers;
 use crate::sample::stacks::is_user_code;
 use crate::sample::{StackFrame, StackWindow};
 use crate::sources::fields::head;
@@ -44,8 +46,8 @@ type Texts = BTreeMap<u32, Option<Arc<str>>>;
 
 impl SourceLines {
     /// Gives the user's innermost frames in each thread's most frequent stacks their line of source. Whatever cannot be
-    /// read stays without one.
-    pub fn fill(&mut self, window: &mut StackWindow, proc_root: &Path) {
+    /// read stays without one, and so does what the target's user (`readers`) may not read.
+    pub fn fill(&mut self, window: &mut StackWindow, proc_root: &Path, readers: &Readers) {
         let wanted = wanted(window);
         if wanted.is_empty() {
             return;
@@ -53,8 +55,12 @@ impl SourceLines {
         let folder = proc_root.join(window.process.pid.to_string());
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(root) = rustix::fs::open(folder.join("root"), flags, Mode::empty()) else { return };
-        for (file, frames) in wanted.into_iter().take(FILES) {
-            let Some(opened) = open(&root, &folder, &file) else { continue };
+        let cwd = fs::read_link(folder.join("cwd")).ok();
+        let wanted: Vec<_> = wanted.into_iter().take(FILES).collect();
+        let opened =
+            readers.read(|| -> Vec<_> { wanted.iter().map(|(file, _)| open(&root, cwd.as_deref(), file)).collect() });
+        for ((_, frames), opened) in wanted.into_iter().zip(opened.unwrap_or_default()) {
+            let Some(opened) = opened else { continue };
             let lines: Vec<u32> = frames.iter().filter_map(|&at| Some(window.frames.get(at)?.line)).collect();
             let texts = self.lines(opened, &lines);
             for (at, text) in frames.into_iter().zip(texts) {
@@ -115,18 +121,21 @@ fn wanted(window: &StackWindow) -> BTreeMap<Arc<str>, Vec<usize>> {
     wanted
 }
 
-/// Opens a source file inside the target's root, if it is one.
-fn open(root: &OwnedFd, folder: &Path, file: &str) -> Option<(File, Identity)> {
+/// Opens a source file inside the target's root, if it is one. It is opened for reading only once it is known to be a regular
+/// file: opening a pipe or a device can already have an effect.
+fn open(root: &OwnedFd, cwd: Option<&Path>, file: &str) -> Option<(File, Identity)> {
     let path = Path::new(file);
     // Interpreters before 3.9 name the program as it was typed.
-    let path =
-        if path.is_absolute() { path.to_path_buf() } else { fs::read_link(folder.join("cwd")).ok()?.join(path) };
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened = rustix::fs::openat2(root, &path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
-    let opened = File::from(opened);
-    let metadata = opened.metadata().ok()?;
+    let path = if path.is_absolute() { path.to_path_buf() } else { cwd?.join(path) };
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let found = rustix::fs::openat2(root, &path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
+    let found = File::from(found);
+    let metadata = found.metadata().ok()?;
     let identity = (metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec());
-    (metadata.is_file() && metadata.len() <= LARGEST).then_some((opened, identity))
+    if !metadata.is_file() || metadata.len() > LARGEST {
+        return None;
+    }
+    Some((File::open(format!("/proc/self/fd/{}", found.as_raw_fd())).ok()?, identity))
 }
 
 /// A line without its indentation, cut between characters; `None` for an empty one.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::*;
-use crate::sources::task_files;
+use crate::sources::{process, task_files};
 
 const DOCUMENT: &str = include_str!("../../../tests/fixtures/py-spy/0.4.3-parent.txt");
 
@@ -32,7 +32,16 @@ impl Stage {
     }
 
     fn find(&self) -> Result<PySpy, Refusal> {
-        PySpy::find(Path::new("/proc"), ourselves(), Some(&self.at("py-spy")))
+        self.program();
+        // The stand-in is a script, which root would not run.
+        PySpy::find_as(false, Path::new("/proc"), ourselves(), Some(&self.at("py-spy")))
+    }
+
+    fn program(&self) -> Program {
+        let test = format!("{}::the_supervisor", module_path!().split_once("::").unwrap().1);
+        let arguments = ["--exact", &test, "--ignored", "--nocapture"];
+        supervise_with(std::env::current_exe().unwrap(), &arguments);
+        Program { path: self.at("py-spy"), held: None, clean: false }
     }
 
     fn record(&self, stop: &AtomicBool) -> Result<Option<StackWindow>, Refusal> {
@@ -66,6 +75,14 @@ fn is_gone(pid: u32) -> bool {
 fn is_dead(pid: u32) -> bool {
     let stat = fs::read(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
     task_files::stat(&stat).is_none_or(|stat| matches!(stat.state, 'Z' | 'X'))
+}
+
+/// This test program, started again, is the supervisor of the others.
+#[test]
+#[ignore = "started by the others"]
+fn the_supervisor() {
+    use std::os::fd::AsFd;
+    supervisor::serve(std::io::stdin().as_fd()).unwrap();
 }
 
 fn never() -> AtomicBool {
@@ -134,10 +151,56 @@ fn a_wish_to_stop_is_seen_at_once_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn nothing_that_it_has_started_is_left() {
+    // In a session of its own and orphaned, so that neither a process group nor a parent leads to it.
+    for mode in ["daemon", "daemon-hang"] {
+        let stage = Stage::new(mode);
+        fs::write(stage.at("document"), DOCUMENT).unwrap();
+        let ran = child::run(
+            &stage.program(),
+            &["record", "--output", child::DOCUMENT],
+            Duration::from_secs(5),
+            1 << 20,
+            &never(),
+        );
+        let ended = matches!(ran.unwrap().ending, Ending::Exited(status) if status.success());
+        assert_eq!(ended, mode == "daemon");
+        let (inner, until) = (stage.left("inner"), Instant::now() + Duration::from_secs(20));
+        while !is_gone(inner) && mode == "daemon-hang" && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(is_gone(inner), "{mode}: {inner} lives on");
+        assert!(is_gone(stage.left("pid")));
+    }
+}
+
+#[test]
+fn a_supervisor_that_is_killed_is_told() {
+    let stage = Stage::new("hang");
+    let program = stage.program();
+    let error = std::thread::scope(|scope| {
+        let running = scope.spawn(|| child::run(&program, &["record"], Duration::from_secs(60), 1 << 20, &never()));
+        let py_spy = stage.left("pid");
+        let supervisor = process::stat_of(Path::new("/proc"), py_spy).unwrap().parent;
+        let kill = |pid: u32| {
+            rustix::process::kill_process(
+                rustix::process::Pid::from_raw(pid.cast_signed()).unwrap(),
+                rustix::process::Signal::KILL,
+            )
+        };
+        kill(supervisor).unwrap();
+        let error = running.join().unwrap().unwrap_err();
+        kill(py_spy).unwrap();
+        error
+    });
+    assert!(error.to_string().contains("watches over it"), "{error}");
+}
+
+#[test]
 fn a_program_that_hangs_is_killed_and_reaped() {
     let stage = Stage::new("hang");
     let time_out = Duration::from_millis(300);
-    let ran = child::run(&stage.at("py-spy"), &["record"], time_out, 1 << 20, &never()).unwrap();
+    let ran = child::run(&stage.program(), &["record"], time_out, 1 << 20, &never()).unwrap();
     assert_eq!(ran.ending, Ending::TimedOut);
     assert!(is_gone(stage.left("pid")));
 }
@@ -147,7 +210,7 @@ fn what_is_written_is_bounded() {
     for mode in ["flood", "chatter"] {
         let stage = Stage::new(mode);
         let ran =
-            child::run(&stage.at("py-spy"), &["record", "--output", child::DOCUMENT], EXTRA_TIME, 1 << 20, &never());
+            child::run(&stage.program(), &["record", "--output", child::DOCUMENT], EXTRA_TIME, 1 << 20, &never());
         let ran = ran.unwrap();
         assert_eq!(ran.ending, Ending::TooMuch, "{mode}");
         assert!(ran.err(100).len() <= 300);

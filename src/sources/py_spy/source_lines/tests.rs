@@ -4,6 +4,8 @@
 
 use std::os::unix::fs::symlink;
 
+use rustix::fs::inotify;
+
 use super::*;
 use crate::sample::{ProcessId, StackCount, ThreadStacks};
 
@@ -34,7 +36,7 @@ fn window(stacks: &[&[(&str, u32)]]) -> StackWindow {
 
 fn texts(lines: &mut SourceLines, tree: &Path, stacks: &[&[(&str, u32)]]) -> Vec<Option<String>> {
     let mut window = window(stacks);
-    lines.fill(&mut window, tree);
+    lines.fill(&mut window, tree, &Readers::of(Path::new("/proc/self")).unwrap());
     window.frames.iter().map(|frame| frame.text.as_deref().map(str::to_owned)).collect()
 }
 
@@ -100,10 +102,14 @@ fn only_regular_files_of_a_likely_size_are_read() {
     fs::create_dir(root.join("job/folder.py")).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, root.join("job/pipe.py"), 0o666.into()).unwrap();
     File::create(root.join("job/huge.py")).unwrap().set_len(LARGEST + 1).unwrap();
+    // Opening a pipe or a device can have an effect by itself; `O_PATH` opens nothing (inotify(7) tells of neither).
+    let opened = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).unwrap();
+    inotify::add_watch(&opened, root.join("job/pipe.py"), inotify::WatchFlags::OPEN).unwrap();
     let stacks: &[&[(&str, u32)]] =
         &[&[("/job/folder.py", 1)], &[("/job/pipe.py", 1)], &[("/job/huge.py", 1)], &[("/job/\0.py", 1)]];
     let found = texts(&mut SourceLines::default(), tree.path(), stacks);
     assert_eq!(found, [None, None, None, None]);
+    assert_eq!(rustix::io::read(&opened, &mut [0_u8; 256]), Err(rustix::io::Errno::AGAIN), "the pipe was opened");
 }
 
 #[test]

@@ -1,0 +1,253 @@
+//! The process between trainmon and py-spy, so that nothing of py-spy outlives its window.
+//!
+//! A py-spy that hangs, or whatever it starts, must not go on beside the job: not when its time is over, not when trainmon is
+//! killed with SIGKILL, not when it detaches itself (`setsid`, two forks). So py-spy is started through this executable, which
+//! becomes the subreaper of all its descendants (`PR_SET_CHILD_SUBREAPER`, prctl(2)): orphans become its children instead of
+//! init's. It ends once py-spy has ended, or once the other end of its standard input is closed, by trainmon or by the kernel on
+//! trainmon's death; before that it kills and reaps every descendant. It costs about 1 ms of CPU time a run.
+//!
+//! The request comes over a socket, with open files: the three standard streams and, where one is held, the binary to execute.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg, socketpair,
+};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions};
+
+use super::find::{Program, USUAL_PATH};
+use crate::errors::{Exit, ExitCode};
+use crate::sources::files::numbers_in;
+use crate::sources::process::stat_of;
+
+/// First argument of this executable where it watches over py-spy. Not offered to people.
+const SUPERVISE: &str = "supervise-py-spy";
+/// This executable.
+const OWN: &str = "/proc/self/exe";
+/// Longest request, bytes.
+const REQUEST: usize = 16 << 10;
+/// Open files that come with a request.
+const FILES: usize = 4;
+/// Lower priority than the job's: py-spy must not take its CPU.
+const NICE: i32 = 5;
+/// How often the end of py-spy is looked for where the kernel cannot tell it (no pidfd before Linux 5.3).
+const LOOK: Duration = Duration::from_millis(20);
+/// Between two looks for descendants that could not be killed, and how many of them.
+const AGAIN: Duration = Duration::from_millis(2);
+const LOOKS: u32 = 500;
+
+/// How the supervisor is started: the program and its arguments.
+static PROGRAM: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
+
+/// Says which program is the supervisor where this executable is not trainmon: for tests, before the first py-spy.
+pub fn supervise_with(program: impl Into<PathBuf>, arguments: &[&str]) {
+    let arguments = arguments.iter().map(Into::into).collect();
+    let _ = PROGRAM.set((program.into(), arguments));
+}
+
+/// What became of py-spy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// It has ended, and so has all that it started.
+    Ended(ExitStatus),
+    /// It could not be started: the error's number.
+    NotStarted(i32),
+}
+
+/// A supervisor at work, seen from trainmon. Whatever it watches over is ended when this is dropped.
+#[derive(Debug)]
+pub struct Supervisor {
+    control: OwnedFd,
+    /// The process, to be reaped.
+    pub child: Child,
+}
+
+impl Supervisor {
+    /// Starts py-spy with these arguments and standard streams; none of its files may exceed `most` bytes.
+    ///
+    /// # Errors
+    /// When the supervisor cannot be started.
+    pub fn start(program: &Program, arguments: &[&str], streams: [BorrowedFd<'_>; 3], most: u64) -> io::Result<Self> {
+        let (control, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let path = if program.held.is_some() { OsStr::new("") } else { program.path.as_os_str() };
+        let most = most.to_string();
+        let fields = [most.as_bytes(), path.as_bytes()].into_iter().chain(arguments.iter().map(|one| one.as_bytes()));
+        let request = fields.collect::<Vec<_>>().join(&0);
+        let files: Vec<_> = streams.into_iter().chain(program.held.as_ref().map(AsFd::as_fd)).collect();
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut room);
+        ancillary.push(SendAncillaryMessage::ScmRights(&files));
+        sendmsg(&control, &[IoSlice::new(&request)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        let (own, own_arguments) = PROGRAM.get_or_init(|| (OWN.into(), vec![SUPERVISE.into()]));
+        let mut command = Command::new(own);
+        command.arg0("trainmon").args(own_arguments);
+        if program.clean {
+            command.env_clear().env("PATH", USUAL_PATH).env("LANG", "C.UTF-8");
+        }
+        // These add pages of messages and back traces.
+        for variable in ["RUST_LOG", "RUST_BACKTRACE", "RUST_LIB_BACKTRACE"] {
+            command.env_remove(variable);
+        }
+        // A group of its own: Ctrl-C at our terminal is ours alone.
+        command.stdin(other).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        Ok(Self { child: command.spawn()?, control })
+    }
+
+    /// Waits at most so long for the end.
+    ///
+    /// # Errors
+    /// When the supervisor is gone without an answer.
+    pub fn answer(&self, time_out: Duration) -> io::Result<Option<Answer>> {
+        if !wait_for(&mut [PollFd::new(&self.control, PollFlags::IN)], Some(time_out))? {
+            return Ok(None);
+        }
+        let mut answer = [0; 5];
+        let (length, _) = recv(&self.control, &mut answer, RecvFlags::DONTWAIT)?;
+        let [kind, value @ ..] = answer;
+        let value = i32::from_le_bytes(value);
+        match (length, kind) {
+            (5, 0) => Ok(Some(Answer::Ended(ExitStatus::from_raw(value)))),
+            (5, _) => Ok(Some(Answer::NotStarted(value))),
+            _ => Err(io::Error::other("the process that watches over it was ended")),
+        }
+    }
+
+    /// Has py-spy ended, with all that it started; the supervisor is then still to be reaped.
+    pub fn end(self) -> Child {
+        self.child
+    }
+}
+
+/// Watches over py-spy, if the arguments ask for that.
+pub fn run_part(arguments: &[OsString]) -> Option<ExitCode> {
+    if arguments.get(1)? != SUPERVISE {
+        return None;
+    }
+    // trainmon reads the answer; there is nobody else to tell.
+    Some(serve(io::stdin().as_fd()).map_or(Exit::Failed, |()| Exit::Done).into())
+}
+
+/// Serves one request from this socket.
+///
+/// # Errors
+/// When there is none, or it cannot be answered.
+pub fn serve(control: BorrowedFd<'_>) -> io::Result<()> {
+    let mut request = vec![0; REQUEST];
+    let (length, files) = receive(control, &mut request)?;
+    let mut fields = request.get(..length).unwrap_or_default().split(|&byte| byte == 0);
+    let most = fields.next().and_then(|most| std::str::from_utf8(most).ok()?.parse().ok());
+    let (Some(most), Some(path)) = (most, fields.next()) else { return Err(io::ErrorKind::InvalidData.into()) };
+    let mut files = files.into_iter();
+    let (Some(document), Some(out), Some(err)) = (files.next(), files.next(), files.next()) else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let held = files.next();
+    // None of these can be refused to a process for itself, and nothing but tidiness depends on them.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let _ = rustix::process::setpriority_process(None, NICE);
+    let _ = rustix::process::setrlimit(Resource::Fsize, Rlimit { current: Some(most), maximum: Some(most) });
+    let _ = rustix::thread::set_name(c"trainmon-py-spy");
+    let mut command = match &held {
+        Some(held) => Command::new(format!("/proc/self/fd/{}", held.as_raw_fd())),
+        None => Command::new(OsStr::from_bytes(path)),
+    };
+    if held.is_some() {
+        command.arg0("py-spy");
+    }
+    command.args(fields.map(OsStr::from_bytes)).process_group(0);
+    let started = command.stdin(document).stdout(out).stderr(err).spawn();
+    drop((command, held));
+    let mut child = match started {
+        Ok(child) => child,
+        Err(error) => return answer(control, 1, error.raw_os_error().unwrap_or(0)),
+    };
+    let status = watch(&mut child, control)?;
+    end_descendants();
+    status.map_or(Ok(()), |status| answer(control, 0, status.into_raw()))
+}
+
+/// Waits for the end of py-spy, or for trainmon to close its end of the socket: `None`.
+fn watch(child: &mut Child, control: BorrowedFd<'_>) -> io::Result<Option<ExitStatus>> {
+    let pid = Pid::from_child(child);
+    let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        let mut fds = vec![PollFd::new(&control, PollFlags::IN)];
+        fds.extend(ended.as_ref().map(|ended| PollFd::new(ended, PollFlags::IN)));
+        wait_for(&mut fds, ended.is_none().then_some(LOOK))?;
+        if fds.first().is_some_and(|control| !control.revents().is_empty()) {
+            // Not reaped yet, so that the number is its own.
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+            return Ok(None);
+        }
+    }
+}
+
+/// Kills and reaps every descendant: the children, then those that these leave behind, which are children by then.
+fn end_descendants() {
+    let mut looks = 0;
+    while looks < LOOKS {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(rustix::io::Errno::INTR) => continue,
+            Ok(None) => {}
+            Err(_) => return, // there is none
+        }
+        let kill = |pid: &Pid| rustix::process::kill_process(*pid, Signal::KILL).is_ok();
+        if children().filter(kill).count() > 0 {
+            let _ = rustix::process::wait(WaitOptions::empty());
+        } else {
+            // It has rights of its own (setuid), or has ended while the list was read.
+            looks += 1;
+            std::thread::sleep(AGAIN);
+        }
+    }
+}
+
+/// The children of this process.
+fn children() -> impl Iterator<Item = Pid> {
+    let (proc_root, own) = (Path::new("/proc"), std::process::id());
+    let is_own = move |pid: &u32| stat_of(proc_root, *pid).is_some_and(|stat| stat.parent == own);
+    numbers_in(proc_root).filter(is_own).filter_map(|pid| Pid::from_raw(pid.cast_signed()))
+}
+
+fn receive(control: BorrowedFd<'_>, request: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+    let received = recvmsg(control, &mut [IoSliceMut::new(request)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let mut files = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(more) = message {
+            files.extend(more);
+        }
+    }
+    Ok((received.bytes, files))
+}
+
+fn answer(control: BorrowedFd<'_>, kind: u8, value: i32) -> io::Result<()> {
+    let [a, b, c, d] = value.to_le_bytes();
+    send(control, &[kind, a, b, c, d], SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Whether one of these is ready within the time; without one it waits for ever.
+fn wait_for(fds: &mut [PollFd<'_>], time_out: Option<Duration>) -> io::Result<bool> {
+    let time_out = time_out.and_then(|time_out| Timespec::try_from(time_out).ok());
+    match poll(fds, time_out.as_ref()) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,117 @@
+//! With whose rights trainmon acts.
+//!
+//! Where its file is setuid, setgid or has capabilities, everyone who may execute it gets them ("secure execution", `AT_SECURE`
+//! in getauxval(3)). They are meant for reading `/proc`, not for what the caller names: logs, recordings, settings, programs.
+//! Checking each such path with access(2) first would leave a race and every future `open` to remember. Instead the main thread
+//! lays these rights down before anything else, and threads and programs that it starts inherit that. Whatever is opened,
+//! created, executed or signaled is the real user's doing, checked by the kernel. Only the threads that read `/proc` take the
+//! rights up again: credentials belong to threads on Linux (credentials(7), setresuid(2)).
+
+use std::io;
+use std::panic::resume_unwind;
+use std::sync::OnceLock;
+use std::thread;
+
+use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getuid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_ambient_set, set_capabilities, set_thread_res_gid,
+    set_thread_res_uid,
+};
+
+/// The credentials that the program was started with.
+#[derive(Debug)]
+struct Start {
+    uid: Uid,
+    euid: Uid,
+    gid: Gid,
+    egid: Gid,
+    secure: bool,
+}
+
+fn start() -> &'static Start {
+    static START: OnceLock<Start> = OnceLock::new();
+    START.get_or_init(|| {
+        let (uid, euid, gid, egid) = (getuid(), geteuid(), getgid(), getegid());
+        let secure = uid != euid || gid != egid || (!uid.is_root() && has_capabilities_of_file());
+        Start { uid, euid, gid, egid, secure }
+    })
+}
+
+/// Whether this thread may use capabilities that it got from the program's file: those that a caller hands on are in the
+/// ambient set (capabilities(7)).
+fn has_capabilities_of_file() -> bool {
+    let Ok(sets) = capabilities(None) else { return false };
+    sets.permitted.iter().any(|one| !capability_is_in_ambient_set(one).unwrap_or(false))
+}
+
+/// Whether the rights are not the caller's own: set-user-ID, set-group-ID, or capabilities of the file.
+#[must_use]
+pub fn is_secure() -> bool {
+    start().secure
+}
+
+/// Whether trainmon may do more than ordinary users: it runs as root, or [`is_secure`].
+#[must_use]
+pub fn privileged() -> bool {
+    start().euid.is_root() || start().secure
+}
+
+/// The effective user that the program was started with.
+pub(super) fn effective_user() -> u32 {
+    start().euid.as_raw()
+}
+
+/// The user who called.
+pub(super) fn real_user() -> u32 {
+    start().uid.as_raw()
+}
+
+/// From now on this thread, and whatever it starts, acts with the real user's rights only. Nothing changes unless
+/// [`is_secure`]. To be called first of all, while there is one thread.
+///
+/// # Errors
+/// What setresuid(2), setresgid(2) or capset(2) say. The program must then not go on.
+pub fn lay_down() -> rustix::io::Result<()> {
+    let Start { uid, gid, secure, .. } = *start();
+    if !secure {
+        return Ok(());
+    }
+    set_thread_res_gid(None, gid, None)?;
+    // Takes the effective capabilities away as well where it was root's.
+    set_thread_res_uid(None, uid, None)?;
+    let sets = capabilities(None)?;
+    set_capabilities(None, CapabilitySets { effective: CapabilitySet::empty(), ..sets })
+}
+
+/// Gives this thread the rights back that the program was started with, for reading `/proc` and nothing that the caller
+/// names. Where the kernel refuses, the thread goes on without them and sees less.
+pub fn take_up() {
+    let Start { euid, egid, secure, .. } = *start();
+    if !secure {
+        return;
+    }
+    let _ = set_thread_res_uid(None, euid, None);
+    let _ = set_thread_res_gid(None, egid, None);
+    if let Ok(sets) = capabilities(None) {
+        let _ = set_capabilities(None, CapabilitySets { effective: sets.permitted, ..sets });
+    }
+}
+
+/// Does something with the rights that the program was started with, on a thread of its own, so that there is none which
+/// could fail to lay them down again.
+///
+/// # Errors
+/// When there can be no thread.
+pub fn with_rights<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    if !is_secure() {
+        return Ok(work());
+    }
+    let work = || {
+        take_up();
+        work()
+    };
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("tm-rights".to_owned()).spawn_scoped(scope, work)?;
+        thread.join().or_else(|panic| resume_unwind(panic))
+    })
+}
