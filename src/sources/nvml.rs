@@ -18,6 +18,7 @@ use super::clock::unix_us;
 use super::gpu_reader::{GpuError, GpuErrorKind, GpuReader};
 use super::nvml_raw::{self, Buffers, Library};
 use crate::sample::gpu::GpuSample;
+use crate::trust::privileged;
 use device::DeviceReader;
 use library_file::{LibraryFile, Unusable};
 
@@ -195,9 +196,10 @@ impl Loaded {
 /// Loads a library by its path, or by a name for the loader to find. The file that is used is the one that was looked at.
 fn load_from(path: &Path) -> Loaded {
     let is_name = path.components().count() == 1;
-    let places = if is_name { loader::places(path) } else { vec![path.to_path_buf()] };
-    for place in places {
-        match LibraryFile::open(&place) {
+    let (named, of_system) = if is_name { loader::places(path) } else { (vec![path.to_path_buf()], Vec::new()) };
+    let named = named.into_iter().map(|place| (place, privileged()));
+    for (place, by_trusted_only) in named.chain(of_system.into_iter().map(|place| (place, false))) {
+        match LibraryFile::open(&place, by_trusted_only) {
             Ok(file) => {
                 let as_opened = file.loader_path();
                 return match trial::load(Ok(file.file())) {

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
+use crate::trust::{self, Untrusted};
+
 /// Largest table of program headers that is read, entries: shared libraries have about ten.
 const MOST_HEADERS: usize = 256;
 /// Size of the header of a 64-bit ELF file, bytes (`Elf64_Ehdr`).
@@ -34,12 +36,13 @@ const MACHINE: Option<u64> = match () {
 pub(super) struct LibraryFile(File);
 
 impl LibraryFile {
-    /// Opens and checks a file.
+    /// Opens and checks a file; where we have more rights than others, one that a person or the
+    /// environment names is opened `by_trusted_only`: none but trusted users can have put it there.
     ///
     /// # Errors
     /// Why it is no library that can be loaded.
-    pub(super) fn open(path: &Path) -> Result<Self, Unusable> {
-        let file = open_regular(path)?;
+    pub(super) fn open(path: &Path, by_trusted_only: bool) -> Result<Self, Unusable> {
+        let file = if by_trusted_only { open_trusted(path)? } else { open_regular(path)? };
         check(&file)?;
         Ok(Self(file))
     }
@@ -68,6 +71,8 @@ pub(super) enum Unusable {
     OtherMachine,
     #[error("it is truncated: {length} bytes, and its program headers need {needed}")]
     Truncated { length: u64, needed: u64 },
+    #[error("{0}, so it is not loaded as root")]
+    Untrusted(Untrusted),
     #[error("{}", reason(.0))]
     Unreadable(io::Error),
 }
@@ -85,6 +90,10 @@ impl From<io::Error> for Unusable {
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+fn open_trusted(path: &Path) -> Result<File, Unusable> {
+    trust::open(path).map_err(|why| if why.is_missing() { Unusable::Missing } else { Unusable::Untrusted(why) })
 }
 
 /// Opens a regular file without waiting for anything else that may stand there.
@@ -170,7 +179,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("library.so");
         std::fs::write(&path, bytes).unwrap();
-        LibraryFile::open(&path)
+        LibraryFile::open(&path, false)
     }
 
     #[test]
@@ -207,9 +216,19 @@ mod tests {
         let fifo = folder.path().join("fifo");
         rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         for path in [fifo.as_path(), folder.path(), Path::new("/dev/zero")] {
-            assert!(matches!(LibraryFile::open(path), Err(Unusable::NotRegular)), "{}", path.display());
+            assert!(matches!(LibraryFile::open(path, false), Err(Unusable::NotRegular)), "{}", path.display());
         }
-        assert!(matches!(LibraryFile::open(Path::new("/nonexistent/x.so")), Err(Unusable::Missing)));
+        assert!(matches!(LibraryFile::open(Path::new("/nonexistent/x.so"), true), Err(Unusable::Missing)));
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_to_is_not_opened_by_trusted_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("library.so");
+        std::fs::write(&path, library(0)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        assert!(LibraryFile::open(&path, false).is_ok());
+        assert!(matches!(LibraryFile::open(&path, true), Err(Unusable::Untrusted(_))));
     }
 
     proptest! {

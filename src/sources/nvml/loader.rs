@@ -13,14 +13,16 @@ const CACHE: &str = "/etc/ld.so.cache";
 /// Caches of workstations with everything installed are some 300 KB.
 const CACHE_MOST: usize = 8 << 20;
 /// Folders that are searched in any case.
-const FOLDERS: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
+const FOLDERS: [&str; 5] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"];
 
-/// Paths at which the loader would look for a library, in its order, whether anything is there or not.
-pub(super) fn places(name: &Path) -> Vec<PathBuf> {
+/// Paths at which the loader would look for a library, in its order, whether anything is there or not: those that the
+/// environment names, and those of the system.
+pub(super) fn places(name: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let named = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let cache = read_once(CACHE, CACHE_MOST).unwrap_or_default();
     let folders = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
-    in_folders(&named, name).chain(in_cache(&cache, name.as_os_str().as_bytes())).chain(folders).collect()
+    let of_system = in_cache(&cache, name.as_os_str().as_bytes()).chain(folders);
+    (in_folders(&named, name).collect(), of_system.collect())
 }
 
 /// A library in each folder of a list as in `LD_LIBRARY_PATH`, where an empty entry is the current folder.
@@ -66,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_the_loader_has_loaded_here_is_found() {
-        let found = places(Path::new("libc.so.6"));
+        let (_, found) = places(Path::new("libc.so.6"));
         assert!(found.iter().any(|path| path.exists()), "{found:?}");
     }
 
