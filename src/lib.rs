@@ -19,7 +19,9 @@ pub mod outputs;
 pub mod pipeline;
 pub mod rates;
 pub mod sample;
+pub mod signals;
 pub mod sources;
+pub mod streams;
 pub mod text;
 pub mod tui;
 
@@ -34,6 +36,7 @@ use errors::{Exit, ExitCode};
 /// Runs the program with the arguments of the process.
 #[must_use]
 pub fn run() -> ExitCode {
+    signals::prepare();
     let arguments: Vec<_> = std::env::args_os().collect();
     if let Some(code) = demo::run_part(&arguments).or_else(|| commands::run::run_part(&arguments)) {
         return code;
@@ -42,8 +45,7 @@ pub fn run() -> ExitCode {
     let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
         Ok(parsed) => parsed,
         Err(error) if error.use_stderr() => {
-            // Nobody is left to tell when standard error is closed.
-            let _ = writeln!(std::io::stderr(), "{}", errors::usage_line(&error));
+            streams::tell(&errors::usage_line(&error));
             return Exit::Usage.into();
         }
         // --help and --version; a closed pipe is success.
