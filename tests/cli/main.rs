@@ -6,6 +6,7 @@ mod bad_input;
 mod cost;
 #[path = "../support/process.rs"]
 mod process;
+mod signals;
 mod stacks;
 mod unkind_devices;
 mod usage;
