@@ -246,7 +246,7 @@ fn signals_are_heard_while_a_reader_stalls() {
         for (arguments, out_stalls) in [
             (vec!["--pid", &pid, "-i", "100ms", "--log", "-"], true),
             (vec!["record", "--pid", &pid, "-i", "100ms", "-o", "-"], true),
-            (vec!["diagnose", "--pid", &pid, "-i", "100ms", "-d", "300ms", "--json"], true),
+            (vec!["diagnose", "--pid", &pid, "-i", "100ms", "--duration", "300ms", "--json"], true),
             // Its last line goes to standard error.
             (vec!["record", "--pid", &pid, "-i", "100ms", "-n", "3", "--force", "-o", "a.tmz"], false),
         ] {
