@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
 use tempfile::TempDir;
 use trainmon::tui::keys::Action;
 
-use crate::process::{pause, until};
+use crate::process::{PROGRAM, pause, until};
 use crate::pty::{Conditions, Screen, key};
 
 const FOLDER: &str = "LISTENER_FOLDER";
@@ -32,14 +33,19 @@ impl Listener {
 
     /// Runs it under trainmon in a terminal, and waits until it listens.
     fn run(&self, more: &[&str]) -> Screen {
-        let mut arguments = vec!["run", "-i", "200ms"];
+        self.run_by(&[PROGRAM], more)
+    }
+
+    /// The same by a command that starts trainmon.
+    fn run_by(&self, starts: &[&str], more: &[&str]) -> Screen {
+        let mut arguments = [&starts[1..], &["run", "-i", "200ms"]].concat();
         arguments.extend(more);
         arguments.push("--");
         arguments.extend(self.arguments.iter().map(String::as_str));
         let folder = self.folder.path().to_str().unwrap();
         let environment = [(FOLDER, folder), ("TMPDIR", folder)];
         let given = Conditions { environment: &environment, ..Conditions::default() };
-        let screen = Screen::start(crate::process::PROGRAM, &arguments, &given);
+        let screen = Screen::start(starts[0], &arguments, &given);
         until("the program listens", || self.path("ready").exists());
         screen
     }
@@ -68,12 +74,13 @@ impl Listener {
 #[ignore = "run by Listener"]
 fn listener() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
-    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGUSR1, SIGUSR2]).unwrap();
+    let mut signals = SignalsInfo::<WithOrigin>::new([SIGTERM, SIGHUP, SIGINT, SIGUSR1, SIGUSR2]).unwrap();
     let mut heard = fs::File::options().create(true).append(true).open(folder.join("heard")).unwrap();
     fs::write(folder.join("ready"), "").unwrap();
     while !folder.join("done").exists() {
-        for signal in signals.pending() {
-            writeln!(heard, "{}", signal_hook::low_level::signal_name(signal).unwrap()).unwrap();
+        // With their origin they are queued, so that each is counted.
+        for origin in signals.pending() {
+            writeln!(heard, "{}", signal_hook::low_level::signal_name(origin.signal).unwrap()).unwrap();
         }
         pause(2);
     }
@@ -96,6 +103,30 @@ fn ctrl_c_reaches_a_logged_program_once_and_logging_goes_on() {
     listener.wait_to_hear("SIGINT\nSIGINT\n");
     listener.end();
     assert_eq!(screen.wait_for_end(), 9);
+}
+
+#[test]
+fn as_process_1_ctrl_c_reaches_the_program_once() {
+    let unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    let tried = std::process::Command::new(unshare[0]).args(&unshare[1..]).arg("true").output();
+    if !tried.as_ref().is_ok_and(|output| output.status.success()) {
+        return println!("skipped: no PID namespace of its own: {tried:?}");
+    }
+    let listener = Listener::new();
+    let mut screen = listener.run_by(&[&unshare[..], &[PROGRAM]].concat(), &["--log", "run.csv"]);
+    screen.send("\x03");
+    listener.wait_to_hear("SIGINT\n");
+    listener.end();
+    assert_eq!(screen.wait_for_end(), 9);
+    let listener = Listener::new();
+    let mut screen = listener.run_by(&[&unshare[..], &[PROGRAM]].concat(), &[]);
+    screen.wait_text("PID");
+    screen.send("q");
+    screen.wait_text("keeps running");
+    screen.send("\x03");
+    listener.wait_to_hear("SIGINT\n");
+    listener.end();
+    assert_eq!(screen.left().code, 9);
 }
 
 #[test]
@@ -167,7 +198,7 @@ fn outputs(folder: &Path) -> Vec<PathBuf> {
 fn ran(folder: &Path, script: &str) -> String {
     let environment = [("TMPDIR", folder.to_str().unwrap())];
     let given = Conditions { environment: &environment, size: (160, 40), ..Conditions::default() };
-    let screen = Screen::start(crate::process::PROGRAM, &["run", "--", "sh", "-c", script], &given);
+    let screen = Screen::start(PROGRAM, &["run", "--", "sh", "-c", script], &given);
     screen.wait_text("ENDED");
     let left = screen.quit();
     assert_eq!(left.code, 5, "{}", left.contents);

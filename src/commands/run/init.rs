@@ -7,6 +7,7 @@
 //! The same holds where this process has been made a subreaper, prctl(2).
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::io::Errno;
@@ -29,14 +30,15 @@ pub(super) fn run() -> Option<ExitCode> {
     }
     let wanted = [Signal::CHILD, Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::USR2];
     let mut signals = listen(&wanted).ok()?;
-    let monitor = Command::new(OWN).args(std::env::args_os().skip(1)).spawn().ok()?;
+    let monitor = Command::new(OWN).arg0("trainmon").args(std::env::args_os().skip(1)).spawn().ok()?;
     let monitor = Pid::from_raw(monitor.id().try_into().ok()?)?;
     Some(ExitCode(look_after(monitor, &mut signals)))
 }
 
 /// Forwards signals and collects whatever ends, until the monitor has ended: its status, 128 + N where signal N ended it.
 fn look_after(monitor: Pid, signals: &mut SignalsInfo<WithOrigin>) -> u8 {
-    let mut ended = None;
+    let mut ended: Option<u8> = None;
+    let mut told = false;
     loop {
         let left = loop {
             match wait(WaitOptions::NOHANG) {
@@ -44,17 +46,22 @@ fn look_after(monitor: Pid, signals: &mut SignalsInfo<WithOrigin>) -> u8 {
                     if let Some(code) = status.exit_status() {
                         return u8::try_from(code & 0xff).unwrap_or(1);
                     }
-                    let signal = status.terminating_signal().unwrap_or_default();
-                    ended = u8::try_from(128 + signal).ok();
-                    tell(&format!("trainmon: the monitor was ended by signal {signal}; waiting for the program"));
+                    ended = u8::try_from(128 + status.terminating_signal().unwrap_or_default()).ok();
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) => break true,
                 Err(_) => break false,
             }
         };
-        if let (Some(code), false) = (ended, left) {
-            return code;
+        if let Some(code) = ended {
+            if !left {
+                return code;
+            }
+            if !told {
+                let signal = code - 128;
+                tell(&format!("trainmon: the monitor was ended by signal {signal}; waiting for the program to end"));
+                told = true;
+            }
         }
         for origin in signals.wait() {
             let Some(signal) = Signal::from_named_raw(origin.signal).filter(|signal| signal.as_raw() != SIGCHLD)

@@ -7,6 +7,7 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
@@ -55,24 +56,33 @@ impl Forwarder {
         if self.group == Group::Own {
             command.process_group(0);
         }
-        // What the terminal has sent until now, the program does not get from there.
-        let before: Vec<Origin> = self.signals.pending().collect();
-        let child = command.spawn()?;
-        let program = Arc::new(Program::new(child, self.group)?);
-        for origin in before {
-            program.forward(origin.signal);
-        }
-        let to = Arc::clone(&program);
-        let Self { mut signals, group } = self;
+        // The thread comes first: a program that is running already must not be left alone because there is none.
+        let (give, take) = sync_channel::<(Self, Arc<Program>)>(1);
         std::thread::Builder::new().name("tm-signals".to_owned()).spawn(move || {
-            for origin in signals.forever() {
-                signals::forwarded();
-                if group == Group::Own || !is_from_terminal(&origin) {
-                    to.forward(origin.signal);
-                }
+            if let Ok((forwarder, program)) = take.recv() {
+                forwarder.forward_to(&program);
             }
         })?;
+        // What the terminal has sent until now, the program does not get from there.
+        let before: Vec<Origin> = self.signals.pending().collect();
+        let program = Arc::new(Program::new(command.spawn()?, self.group)?);
+        for origin in before {
+            signals::forwarded();
+            program.forward(origin.signal);
+        }
+        // It fails only if the thread has gone.
+        let _ = give.send((self, Arc::clone(&program)));
         Ok(program)
+    }
+
+    /// Forwards signals for as long as the process lives.
+    fn forward_to(mut self, program: &Program) {
+        for origin in self.signals.forever() {
+            signals::forwarded();
+            if self.group == Group::Own || !is_from_terminal(&origin) {
+                program.forward(origin.signal);
+            }
+        }
     }
 }
 
