@@ -111,8 +111,7 @@ pub fn usage_line(error: &clap::Error) -> String {
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let exit = exit_of(error);
     if exit != Exit::Done {
-        // Standard error may be closed too; there is nobody left to tell.
-        let _ = io::Write::write_all(&mut io::stderr(), format!("{}\n", one_line(error)).as_bytes());
+        crate::streams::tell(&one_line(error));
     }
     exit.into()
 }

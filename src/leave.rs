@@ -8,11 +8,16 @@
 use std::io::Write;
 
 use crate::errors::ExitCode;
+use crate::signals;
 
-/// Ends the process with this status once what was printed has been written.
+/// Ends the process with this status once what was printed has been written; by a signal, where one has cut the output short.
 pub fn now(code: ExitCode) -> ! {
-    // Standard error is not buffered; a reader that has gone was reported where it was written to.
-    let _ = std::io::stdout().flush();
+    let code = signals::end_by_signal().unwrap_or(code.0);
+    // Standard error is not buffered; a reader that has gone was reported where it was written to. Whoever asks this
+    // process to end does not wait for a reader that stalls.
+    if !signals::asks_to_end() {
+        let _ = std::io::stdout().flush();
+    }
     // SAFETY: `_exit` takes a number, touches no memory and does not return.
-    unsafe { libc::_exit(i32::from(code.0)) }
+    unsafe { libc::_exit(i32::from(code)) }
 }

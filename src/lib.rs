@@ -19,7 +19,9 @@ pub mod outputs;
 pub mod pipeline;
 pub mod rates;
 pub mod sample;
+pub mod signals;
 pub mod sources;
+pub mod streams;
 pub mod text;
 pub mod trust;
 pub mod tui;
@@ -41,6 +43,7 @@ pub fn run() -> ExitCode {
             &anyhow::Error::new(error).context("cannot give up the rights of trainmon's own file"),
         );
     }
+    signals::prepare();
     let arguments: Vec<_> = std::env::args_os().collect();
     let parts = [sources::py_spy::run_part, demo::run_part, commands::run::run_part, sources::gpu::run_part];
     if let Some(code) = parts.iter().find_map(|run| run(&arguments)) {
@@ -50,8 +53,7 @@ pub fn run() -> ExitCode {
     let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
         Ok(parsed) => parsed,
         Err(error) if error.use_stderr() => {
-            // Nobody is left to tell when standard error is closed.
-            let _ = writeln!(std::io::stderr(), "{}", errors::usage_line(&error));
+            streams::tell(&errors::usage_line(&error));
             return Exit::Usage.into();
         }
         // --help and --version; a closed pipe is success.

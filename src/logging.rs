@@ -32,7 +32,13 @@ pub fn start(file: Option<&Path>) -> Result<(), Failure> {
     let made = path.parent().filter(|_| file.is_none()).map_or(Ok(()), std::fs::create_dir_all);
     let out = made.and_then(|()| std::fs::File::options().create(true).append(true).open(&path));
     let out = out.map_err(|error| Failure::usage(format!("log file {}: {error}", path.display())))?;
-    // A second start in one process (tests) keeps the first file.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(out).try_init();
+    // A second start in one process (tests) keeps the first file. A message that cannot be written is lost: standard error,
+    // where it would be told, is the screen.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .log_internal_errors(false)
+        .with_writer(out)
+        .try_init();
     Ok(())
 }

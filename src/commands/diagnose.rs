@@ -14,6 +14,7 @@ use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::{json, text};
 use crate::pipeline::Pipeline;
 use crate::sources::recording::Recording;
+use crate::streams::{Stream, tell};
 
 /// Watches the target, or replays a recording of it, and prints the verdict.
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
@@ -21,14 +22,14 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
         Some(path) => replay(settings, path)?,
         None => live(settings)?,
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = Vec::new();
     if arguments.json {
         json::pretty(&mut out, &verdict)?;
     } else {
-        let style = text::Style { ascii: settings.ascii, color: settings.color && out.is_terminal() };
-        text::write(&mut out, &verdict, style)?;
+        let color = settings.color && std::io::stdout().is_terminal();
+        text::write(&mut out, &verdict, text::Style { ascii: settings.ascii, color })?;
     }
-    out.flush()?;
+    Stream::stdout()?.write_all(&out)?;
     let matched = arguments.fail_on.contains(&verdict.class);
     Ok(if matched { Exit::FailOn } else { Exit::Done }.into())
 }
@@ -40,7 +41,7 @@ fn replay(settings: &Settings, path: &Path) -> anyhow::Result<Arc<Verdict>> {
     let pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
     let verdict = pipeline.last_verdict(recording.by_ref()).with_context(which)?;
     if let Some(note) = &recording.note {
-        eprintln!("trainmon: {}: {note}", crate::text::sanitise(&which()));
+        tell(&format!("trainmon: {}: {note}", crate::text::sanitise(&which())));
     }
     verdict.ok_or_else(|| anyhow::anyhow!("{}: no samples in it: it was stopped before the first", which()))
 }
@@ -62,10 +63,10 @@ async fn watch(mut session: Session) -> anyhow::Result<Arc<Verdict>> {
         verdict = Some(Arc::clone(&tick.verdict));
     }
     if let (true, Some(verdict)) = (session.has_ended(), &verdict) {
-        eprintln!(
+        tell(&format!(
             "trainmon: process {} ended {:.0} s after trainmon was attached: the verdict is of that time",
             verdict.pid, verdict.observed_s
-        );
+        ));
     }
     verdict.ok_or_else(|| anyhow::anyhow!("nothing was seen: stopped before the first sample"))
 }

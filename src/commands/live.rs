@@ -7,6 +7,7 @@ use super::{attach_options, screen};
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure};
 use crate::jobs::session::{Session, block_on};
+use crate::tui::terminal;
 
 /// `trainmon` without a command.
 pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
@@ -40,7 +41,7 @@ pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow
 /// Refuses to draw where there is no terminal, and names the command that does without one.
 pub fn terminal_or(instead: &str) -> Result<(), Failure> {
     if is_terminal() {
-        return Ok(());
+        return terminal::check_size().map_err(|error| Failure::failed(error.to_string()));
     }
     Err(Failure::usage(format!("the screen needs a terminal; without one use `{instead}`")))
 }

@@ -9,26 +9,41 @@ use crate::outputs::log::{LogOut, LogSettings};
 use crate::outputs::{log, text};
 use crate::pipeline::Tick;
 use crate::sample::SourceState;
+use crate::streams::tell;
 use crate::tui::labels::counted;
 
-/// Writes rows until the target ends, the time is over, or a signal comes. The last row is whole in every case.
+/// Writes rows until the target ends, the time is over, or a signal comes. The last row is whole, unless the reader of a
+/// pipe has stalled when a signal comes.
 pub fn run(session: Session, settings: &LogSettings) -> anyhow::Result<ExitCode> {
+    write_rows(session, settings, Ending::listen)
+}
+
+/// Writes rows until the target ends or the time is over: signals are for the target.
+pub fn run_through(session: Session, settings: &LogSettings) -> anyhow::Result<ExitCode> {
+    write_rows(session, settings, || Ok(Ending::never()))
+}
+
+fn write_rows(
+    session: Session,
+    settings: &LogSettings,
+    ending: impl FnOnce() -> std::io::Result<Ending>,
+) -> anyhow::Result<ExitCode> {
     let opened = log::open(settings)?;
     if let Some(note) = &opened.note {
-        eprintln!("trainmon: {note}");
+        tell(&format!("trainmon: {note}"));
     }
-    let rows = block_on(watch(session, Rows::new(opened.log, settings)))?;
+    let rows = block_on(async { watch(session, Rows::new(opened.log, settings), ending()?).await })?;
     // On standard output the log itself is what is wanted, and nothing else.
     if let (Some(tick), false) = (&rows.last, settings.path.as_os_str() == "-") {
         let count = counted(rows.count, "row", "rows");
         let ended = if tick.alive { "" } else { "; the job has ended" };
-        eprintln!("trainmon: {count} in {}; {}{ended}", settings.path.display(), text::headline(&tick.judged));
+        let headline = text::headline(&tick.judged);
+        tell(&format!("trainmon: {count} in {}; {headline}{ended}", settings.path.display()));
     }
     Ok(Exit::Done.into())
 }
 
-async fn watch(mut session: Session, mut rows: Rows<'_>) -> anyhow::Result<Rows<'_>> {
-    let mut ending = Ending::listen()?;
+async fn watch<'s>(mut session: Session, mut rows: Rows<'s>, mut ending: Ending) -> anyhow::Result<Rows<'s>> {
     loop {
         let tick = tokio::select! {
             biased;

@@ -9,6 +9,7 @@ use crate::errors::{Exit, ExitCode};
 use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::{anonymise, log, recording, text};
 use crate::sample::recording::{Header, SCHEMA};
+use crate::streams;
 use crate::tui::labels::counted;
 
 type Recorder = recording::Recorder<log::LogOut>;
@@ -51,7 +52,8 @@ async fn watch(mut session: Session, mut recorder: Recorder, arguments: &RecordA
     recorder.flush().map_err(|error| cannot_write(path, error))?;
     // On standard output the recording itself is what is wanted, and nothing else.
     if path.as_os_str() != "-" {
-        eprintln!("trainmon: {}", summary(path, &recorder, last.as_ref().map(|tick| &*tick.verdict)));
+        let summary = summary(path, &recorder, last.as_ref().map(|tick| &*tick.verdict));
+        streams::tell(&format!("trainmon: {summary}"));
     }
     Ok(Exit::Done.into())
 }

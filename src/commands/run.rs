@@ -1,22 +1,31 @@
 //! `trainmon run -- CMD`: start a program and attach to it.
 //!
+//! It stands where the program would stand, also as a container's entry point: signals go on to the program ([`program`]),
+//! process 1 collects orphans ([`init`]), and once the program has started its status is the status of the whole.
+//! Whatever fails beside it is told in a line.
+//!
 //! Where Yama lets only ancestors attach (ptrace_scope 1), py-spy, a sibling of the program, may not. A process may allow it for
 //! itself, though, and the leave outlasts an exec: the program is then started through this executable, which gives the leave and
 //! becomes the program. Its data workers give none: of these py-spy gets no stacks.
 
+mod init;
+mod output;
+mod program;
+
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use rustix::process::{PTracer, getppid, set_ptracer};
 
 use crate::config::Settings;
-use crate::errors::{ExitCode, Failure};
+use crate::errors::{Exit, ExitCode, Failure, exit_of, report};
+use crate::jobs::session::Session;
+use crate::streams::tell;
+use output::Output;
+use program::{Forwarder, Group};
 
 /// This executable.
 const OWN: &str = "/proc/self/exe";
@@ -28,44 +37,59 @@ const ANCESTORS_ONLY: &str = "1";
 const BECOMES: Duration = Duration::from_secs(1);
 /// Between two looks whether it has started.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// This much of the program's output is shown when the screen is left, bytes.
-const TAIL: u64 = 4096;
-/// And no more lines.
-const LINES: usize = 20;
 
 /// Starts the program and watches it; its exit code is passed on.
 ///
 /// With `--log` the program keeps the terminal to itself. Under the screen its output goes to a file, whose end is
 /// printed when the screen is left. Leaving the screen does not end the program.
+///
+/// # Errors
+/// What keeps the program from starting.
 pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode> {
-    let Some((program, rest)) = program.split_first() else {
+    let Some((name, rest)) = program.split_first() else {
         return Err(Failure::usage("run needs a program after --").into());
     };
-    let mut command = command_for(program, rest, &settings.proc_root);
+    if let Some(code) = init::run() {
+        return Ok(code);
+    }
+    let mut command = command_for(name, rest, &settings.proc_root);
     let mut output = None;
+    let mut group = Group::Shared;
     if settings.call.log.is_none() {
         super::live::terminal_or("trainmon run --log FILE -- …")?;
-        let (path, file) = output_file()?;
-        // A group of its own: Ctrl-C and Ctrl-Z on the screen are for trainmon.
-        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?).process_group(0);
-        output = Some((path, file));
+        let file = Output::create()?;
+        command.stdin(Stdio::null()).stdout(file.for_program()?).stderr(file.for_program()?);
+        output = Some(file);
+        group = Group::Own;
     }
-    let mut child = command.spawn().map_err(|why| cannot_start(program, why))?;
+    let forwarder = Forwarder::listen(group)?;
+    let program = forwarder.start(&mut command).map_err(|why| cannot_start(name, why))?;
     if command.get_program() == OWN {
-        wait_until_it_is_the_program(&child);
-    }
-    let watched = super::live::attach(settings, child.id(), None);
-    let status = finish(&mut child, output.is_some())?;
-    if let Some((path, file)) = output {
-        show_tail(&path, file);
+        wait_until_it_is_the_program(program.id());
     }
     // A program that is over before it could be watched is no failure of the watching.
-    if let Err(error) = watched
-        && crate::errors::exit_of(&error) != crate::errors::Exit::NoProcess
+    if let Err(error) = watch(settings, program.id())
+        && exit_of(&error) != Exit::NoProcess
     {
-        return Err(error);
+        let _ = report(&error);
+    }
+    if output.is_some() && !program.has_ended() {
+        let pid = program.id();
+        tell(&format!("trainmon: process {pid} keeps running; waiting for it to end (Ctrl-C interrupts it)"));
+    }
+    let status = program.wait()?;
+    if let Some(output) = output {
+        output.show();
     }
     Ok(code(status))
+}
+
+/// Watches the program on the screen or into the log.
+fn watch(settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
+    match &settings.call.log_settings() {
+        Some(log) => super::log::run_through(Session::attach(super::attach_options(settings, pid, None))?, log),
+        None => super::live::attach(settings, pid, None),
+    }
 }
 
 /// The program, or what becomes it once py-spy has leave to attach.
@@ -96,9 +120,9 @@ pub fn run_part(arguments: &[OsString]) -> Option<ExitCode> {
 }
 
 /// What is attached to is the program, not this executable on its way to become it: an exec takes some milliseconds.
-fn wait_until_it_is_the_program(child: &Child) {
+fn wait_until_it_is_the_program(pid: u32) {
     let own = std::fs::read_link(OWN).ok();
-    let is_own = || own.is_some() && std::fs::read_link(format!("/proc/{}/exe", child.id())).ok() == own;
+    let is_own = || own.is_some() && std::fs::read_link(format!("/proc/{pid}/exe")).ok() == own;
     let begun = Instant::now();
     while is_own() && begun.elapsed() < BECOMES {
         std::thread::sleep(LOOK_AGAIN);
@@ -107,44 +131,6 @@ fn wait_until_it_is_the_program(child: &Child) {
 
 fn cannot_start(program: &OsString, why: std::io::Error) -> anyhow::Error {
     anyhow::Error::new(why).context(format!("cannot start {}", program.to_string_lossy()))
-}
-
-/// Waits for the program's end.
-fn finish(child: &mut Child, screen: bool) -> anyhow::Result<ExitStatus> {
-    if let Some(status) = child.try_wait()? {
-        return Ok(status);
-    }
-    if screen {
-        eprintln!("trainmon: process {} goes on; waiting for its end (kill {} ends it)", child.id(), child.id());
-    }
-    child.wait().context("waiting for the program")
-}
-
-fn output_file() -> anyhow::Result<(PathBuf, File)> {
-    let path = std::env::temp_dir().join(format!("trainmon-run-{}.out", std::process::id()));
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(&path)
-        .with_context(|| format!("no file for the program's output at {}", path.display()))?;
-    Ok((path, file))
-}
-
-fn show_tail(path: &std::path::Path, mut file: File) {
-    let length = file.metadata().map_or(0, |metadata| metadata.len());
-    let mut bytes = Vec::new();
-    let found = file.seek(SeekFrom::Start(length.saturating_sub(TAIL)));
-    if length == 0 || found.and_then(|_| file.take(TAIL).read_to_end(&mut bytes)).is_err() {
-        let _ = std::fs::remove_file(path);
-        return;
-    }
-    eprintln!("trainmon: the program's output is in {}; its end:", path.display());
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().collect();
-    for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {
-        eprintln!("{}", crate::text::sanitise(line));
-    }
 }
 
 /// The program's exit code; 128 + N for one that signal N has ended, as a shell gives it.

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use crossterm::event::EventStream;
+use crossterm::event::{Event, EventStream};
 use ratatui::buffer::Buffer;
 use rustix::process;
 use tokio::signal::unix::{SignalKind, signal};
@@ -59,6 +59,8 @@ pub(super) async fn run<S: Screen>(
                 Vec::new()
             }
             event = events.next() => match event {
+                // The size that the terminal is drawn with: what it claims may be absurd.
+                Some(Ok(Event::Resize(..))) => vec![Message::Resize(terminal.size().0, terminal.size().1)],
                 Some(Ok(event)) => Message::of_event(event).into_iter().collect(),
                 // The terminal has gone: nobody is left to show anything to.
                 Some(Err(_)) | None => vec![Message::Quit],

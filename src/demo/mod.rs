@@ -64,7 +64,7 @@ pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<crate::errors::ExitC
     let part = match Part::try_parse_from(arguments) {
         Ok(part) => part,
         Err(error) => {
-            eprintln!("{}", crate::errors::usage_line(&error));
+            crate::streams::tell(&crate::errors::usage_line(&error));
             return Some(crate::errors::Exit::Usage.into());
         }
     };

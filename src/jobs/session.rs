@@ -1,6 +1,8 @@
 //! One attached job: a collector that feeds a pipeline, and as many stacks as the verdict and the screen need.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use jiff::Zoned;
@@ -14,6 +16,7 @@ use crate::diagnosis::verdict::Phase;
 use crate::errors::Failure;
 use crate::pipeline::{Pipeline, Tick};
 use crate::rates::RatesOptions;
+use crate::signals;
 use crate::sources::job::AttachError;
 use crate::text::sanitise;
 
@@ -183,24 +186,37 @@ impl Session {
     }
 }
 
-/// Ctrl-C, SIGTERM and SIGHUP: a clean end.
+/// Ctrl-C, SIGTERM and SIGHUP: a clean end. Those that were ignored when the process started stay ignored.
 #[derive(Debug)]
-pub struct Ending([Signal; 3]);
+pub struct Ending(Vec<Signal>);
 
 impl Ending {
     /// Begins to listen.
+    ///
+    /// # Errors
+    /// When a handler cannot be installed.
     pub fn listen() -> std::io::Result<Self> {
-        Ok(Self([signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?]))
+        use rustix::process::Signal as Number;
+        let mut heard = vec![Number::INT, Number::TERM, Number::HUP];
+        heard.retain(|number| !signals::is_ignored(*number));
+        signals::remember(&heard);
+        let listen = |number: Number| signal(SignalKind::from_raw(number.as_raw()));
+        Ok(Self(heard.into_iter().map(listen).collect::<std::io::Result<_>>()?))
+    }
+
+    /// No signal ends it.
+    #[must_use]
+    pub fn never() -> Self {
+        Self(Vec::new())
     }
 
     /// Waits for one of them. Cancel safe.
     pub async fn signalled(&mut self) {
-        let [interrupt, terminate, hang_up] = &mut self.0;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hang_up.recv() => {}
-        }
+        poll_fn(|context| {
+            let heard = self.0.iter_mut().any(|signal| signal.poll_recv(context).is_ready());
+            if heard { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 }
 

@@ -13,6 +13,7 @@ use rustix::fs::{FlockOperation, OFlags};
 
 use super::csv::{CsvLog, groups_of_header};
 use crate::errors::Failure;
+use crate::streams::{self, Stream};
 
 /// No header or row of ours is longer than this.
 const LINE_MAX: u64 = 1 << 20;
@@ -48,7 +49,10 @@ pub struct LogOut {
 
 impl Write for LogOut {
     fn write(&mut self, row: &[u8]) -> io::Result<usize> {
-        let written = self.file.write_all(row);
+        let written = match self.good {
+            Some(_) => self.file.write_all(row),
+            None => streams::write_whole(self.file.as_fd(), row),
+        };
         match (&written, &mut self.good) {
             (Ok(()), Some(good)) => *good += row.len() as u64,
             (Err(_), Some(good)) => {
@@ -97,7 +101,7 @@ pub fn open_out(what: &str, path: &Path, existing: Existing) -> anyhow::Result<L
     let cannot = |error: io::Error| anyhow::anyhow!(explain(what, path, &error));
     if path == Path::new("-") {
         // Not buffered by lines, as that of the standard library is.
-        let file = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(cannot)?);
+        let file = Stream::stdout().map_err(cannot)?.into();
         return Ok(LogOut { file, good: None });
     }
     let kind = match std::fs::metadata(path) {
@@ -124,10 +128,6 @@ fn open_stream(path: &Path, fifo: bool) -> io::Result<LogOut> {
     // Opening a FIFO for writing waits for a reader, for ever if none comes; without blocking it answers ENXIO.
     let flags = if fifo { OFlags::NONBLOCK.bits() as i32 } else { 0 };
     let file = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
-    if fifo {
-        let now = rustix::fs::fcntl_getfl(&file)?;
-        rustix::fs::fcntl_setfl(&file, now - OFlags::NONBLOCK)?;
-    }
     Ok(LogOut { file, good: None })
 }
 

@@ -15,6 +15,7 @@ pub mod labels;
 pub mod message;
 pub mod pages;
 pub mod picker;
+mod rescue;
 pub mod summary;
 pub mod svg;
 pub mod terminal;

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread::{self, ThreadId};
 
@@ -24,12 +25,16 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Signal, kill_current_process_group};
 
 use super::encode::encode;
+use super::rescue;
 
 /// Room for a frame: a full repaint of 200×60 in colour needs about 40 KiB.
 const FRAME_BYTES: usize = 64 * 1024;
 
 /// Size to assume where the terminal does not tell.
 const FALLBACK_SIZE: (u16, u16) = (80, 24);
+
+/// More cells than any display has: an 8K one with the smallest font has half as many. Two buffers of them take 80 MB.
+const CELLS_MAX: u32 = 1_000_000;
 
 /// Longest text put on the clipboard: xterm's default limit for OSC 52 is about 100 kB of base64.
 const CLIPBOARD_BYTES: usize = 64 * 1024;
@@ -84,6 +89,7 @@ impl Terminal {
         if !rustix::termios::isatty(stdout) {
             return Err(io::Error::other("standard output is not a terminal"));
         }
+        check_size()?;
         let mut terminal = Self {
             out: own_handle()?,
             options,
@@ -98,11 +104,12 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Columns and rows of the terminal.
+    /// Columns and rows of the terminal. A size that no terminal has is not believed: the last one stands.
     #[must_use]
     pub fn size(&self) -> (u16, u16) {
-        match rustix::termios::tcgetwinsize(&self.out) {
-            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),
+        match claimed_size(&self.out) {
+            Some(size) if !is_absurd(size) => size,
+            Some(_) if !self.shown.area.is_empty() => (self.shown.area.width, self.shown.area.height),
             _ => FALLBACK_SIZE,
         }
     }
@@ -203,6 +210,7 @@ impl Terminal {
     }
 
     fn take(&mut self) -> io::Result<()> {
+        rescue::hold(&self.out)?;
         enable_raw_mode()?;
         *holder() = Some(thread::current().id());
         self.bytes.clear();
@@ -235,6 +243,32 @@ fn through_screen(command: &[u8]) -> Vec<u8> {
     let inside = [inside, b"\x07"].concat();
     let pieces = inside.chunks(SCREEN_PIECE);
     pieces.flat_map(|piece| [b"\x1bP".as_slice(), piece, b"\x1b\\"].concat()).collect()
+}
+
+/// Refuses a terminal of an absurd size.
+///
+/// # Errors
+/// One line that says so. It is no error that there is no terminal.
+pub fn check_size() -> io::Result<()> {
+    match claimed_size(rustix::stdio::stdout()) {
+        Some(size) if is_absurd(size) => {
+            let (columns, rows) = size;
+            let why =
+                format!("the terminal claims {columns} columns and {rows} rows; set its size: stty cols 80 rows 24");
+            Err(io::Error::other(why))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Columns and rows that the terminal says it has, if it says any.
+fn claimed_size(terminal: impl AsFd) -> Option<(u16, u16)> {
+    let size = rustix::termios::tcgetwinsize(terminal).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
+fn is_absurd((columns, rows): (u16, u16)) -> bool {
+    u32::from(columns) * u32::from(rows) > CELLS_MAX
 }
 
 /// The terminal on standard output, opened anew where that is allowed: it then does not wait on writing, and whoever
@@ -286,6 +320,7 @@ fn restore(out: &mut File) {
     let _ = queue!(bytes, DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
     let _ = write_whole(out, &bytes);
     let _ = disable_raw_mode();
+    rescue::release();
 }
 
 /// Restores the terminal before a panic of the thread that holds it prints its message. A panic of another thread leaves

@@ -20,7 +20,7 @@ use crate::process::{
 const NOBODY: &str = "4194304";
 
 /// Runs to the end, which must come soon.
-fn finish(mut command: Command) -> Output {
+pub fn finish(mut command: Command) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for(child)
 }
@@ -61,7 +61,7 @@ pub fn rows(bytes: &[u8]) -> Vec<Row> {
     reader.deserialize().map(Result::unwrap).collect()
 }
 
-fn rows_of(path: &Path) -> Vec<Row> {
+pub fn rows_of(path: &Path) -> Vec<Row> {
     rows(&fs::read(path).unwrap())
 }
 

@@ -8,6 +8,7 @@ mod faulty_library;
 #[path = "../support/process.rs"]
 mod process;
 mod rights;
+mod signals;
 mod stacks;
 mod unkind_devices;
 mod usage;

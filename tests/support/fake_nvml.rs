@@ -19,6 +19,8 @@
 //! - `maxima`: a process's utilisation is the highest of its points, not their mean;
 //! - `other_pids`: processes are named by PIDs of another namespace, which match nobody here.
 //!
+//! `FAKE_NVML_CRASH` names a file: once it is there the next device call crashes in the way that it says.
+//!
 //! Like a driver it takes a utilisation point of each device about every 167 ms into a ring of 120, from a thread that runs
 //! between initialisation and shutdown; `nvmlDeviceGetUtilizationRates` is the last completed point.
 #![allow(unsafe_code, missing_docs, non_snake_case, reason = "exports C functions under NVML's names")]
@@ -228,6 +230,7 @@ fn enter(function: &str, device: Handle) -> Result<Call, Return> {
         let lost = library.fails("lost") || state.lost != 0;
         (Call { index, state, last, powered, garbage, mig, maxima, other_pids }, lost, sleep_ms, lock_ms)
     };
+    crash_if_asked();
     // Outside the library's lock: one slow call does not hold up the sampler. The driver's holds up whoever calls.
     let held = DRIVER.lock().unwrap();
     std::thread::sleep(Duration::from_millis(lock_ms));
@@ -236,6 +239,29 @@ fn enter(function: &str, device: Handle) -> Result<Call, Return> {
         std::thread::sleep(Duration::from_millis(sleep_ms));
     }
     if lost { Err(GPU_IS_LOST) } else { Ok(call) }
+}
+
+fn crash_if_asked() {
+    let asked = std::env::var_os("FAKE_NVML_CRASH").and_then(|path| std::fs::read_to_string(path).ok());
+    match asked.as_deref() {
+        // On a thread of the library's own.
+        Some("fault") => {
+            // SAFETY: none: it is meant to crash.
+            let crash = || unsafe { std::ptr::without_provenance_mut::<u8>(8).write_volatile(1) };
+            let _ = std::thread::spawn(crash).join();
+        }
+        Some("abort") => std::process::abort(),
+        Some("overflow") => {
+            std::hint::black_box(overflow(1));
+        }
+        _ => {}
+    }
+}
+
+/// Overflows the stack.
+fn overflow(depth: u64) -> u64 {
+    let room = std::hint::black_box([depth; 512]);
+    if depth == 0 { room[0] } else { overflow(depth + 1) + room[511] }
 }
 
 /// A device call with one out parameter, all ones when garbage is asked for.

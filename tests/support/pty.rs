@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyCode, KeyModifiers};
-use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
+use portable_pty::{CommandBuilder, ExitStatus, MasterPty, PtySize, native_pty_system};
 use rustix::process::Signal;
 use rustix::termios::{Termios, tcgetattr};
 use tempfile::TempDir;
@@ -91,9 +91,19 @@ pub struct Screen {
     pub folder: TempDir,
 }
 
+/// What is seen of a terminal of this size.
+fn parser(rows: u16, cols: u16) -> vt100::Parser {
+    // It cannot stand a wide character in a terminal of one column, and has no room for millions of cells.
+    let odd = cols < 4 || u32::from(rows) * u32::from(cols) > 1_000_000;
+    let (rows, cols) = if odd { (100, 300) } else { (rows, cols) };
+    vt100::Parser::new(rows, cols, 0)
+}
+
 /// How the program left.
 pub struct Left {
     pub code: u32,
+    /// What the signal is called that has ended it, strsignal(3).
+    pub signal: Option<String>,
     pub bytes: Vec<u8>,
     pub contents: String,
     modes: (Termios, Termios),
@@ -138,14 +148,8 @@ impl Screen {
         let child = pty.slave.spawn_command(command).unwrap();
         let mut from = pty.master.try_clone_reader().unwrap();
         let writer = pty.master.take_writer().unwrap();
-        let seen = Seen {
-            bytes: Vec::new(),
-            parser: vt100::Parser::new(rows, cols, 0),
-            cleared: 0,
-            painted: 0,
-            scanned: 0,
-            closed: false,
-        };
+        let seen =
+            Seen { bytes: Vec::new(), parser: parser(rows, cols), cleared: 0, painted: 0, scanned: 0, closed: false };
         let seen = Arc::new((Mutex::new(seen), Condvar::new()));
         let stop = Arc::new(AtomicBool::new(false));
         let stalled = Arc::new(AtomicBool::new(false));
@@ -246,9 +250,7 @@ impl Screen {
 
     /// Gives the terminal another size. What was parsed of the old picture is forgotten.
     pub fn resize(&mut self, cols: u16, rows: u16) {
-        // The parser cannot stand a wide character in a terminal of one column.
-        let parsed = if cols < 4 { (100, 300) } else { (rows, cols) };
-        self.seen.0.lock().unwrap().parser = vt100::Parser::new(parsed.0, parsed.1, 0);
+        self.seen.0.lock().unwrap().parser = parser(rows, cols);
         self.master.as_ref().unwrap().resize(PtySize { rows, cols, ..PtySize::default() }).unwrap();
     }
 
@@ -263,10 +265,14 @@ impl Screen {
     }
 
     pub fn wait_for_end(&mut self) -> u32 {
+        self.wait_for_status().exit_code()
+    }
+
+    fn wait_for_status(&mut self) -> ExitStatus {
         let began = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return status.exit_code();
+                return status;
             }
             assert!(began.elapsed() < PATIENCE, "it did not end; the screen:\n{}", self.contents());
             pause(5);
@@ -275,12 +281,13 @@ impl Screen {
 
     /// Waits for the end, and tells how the terminal was left.
     pub fn left(mut self) -> Left {
-        let code = self.wait_for_end();
+        let status = self.wait_for_status();
+        let (code, signal) = (status.exit_code(), status.signal().map(str::to_owned));
         let after = tcgetattr(self.tty.as_ref().unwrap()).unwrap();
         self.tty = None;
         self.reader.take().unwrap().join().unwrap();
         let (bytes, contents) = self.inspect(|seen| (seen.bytes.clone(), seen.contents()));
-        Left { code, bytes, contents, modes: (self.before.clone(), after) }
+        Left { code, signal, bytes, contents, modes: (self.before.clone(), after) }
     }
 
     /// Quits by key.

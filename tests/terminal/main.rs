@@ -15,6 +15,7 @@ mod process;
 #[path = "../support/pty.rs"]
 mod pty;
 mod replay;
+mod run;
 mod signals;
 mod terminal_file;
 mod wire;

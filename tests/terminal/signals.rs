@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu};
 use trainmon::tui::keys::Action;
 use trainmon::tui::pages::Page;
 
-use crate::process::{PROGRAM, Target, pause, state, until};
+use crate::process::{PROGRAM, Target, library, pause, signal, state, until};
 use crate::pty::{Conditions, Screen, Seen, key};
 
 /// A lost terminal ends the program within this.
@@ -144,4 +145,135 @@ fn a_target_that_is_not_there_is_told_before_the_screen_is_taken() {
     assert_eq!(left.code, 3);
     assert!(!left.text().contains('\x1b'), "{}", left.text());
     assert_eq!(left.text().trim().lines().count(), 1, "{}", left.text());
+}
+
+#[test]
+fn a_signal_that_ends_it_at_once_leaves_the_terminal_as_it_was() {
+    let target = Target::sleeping();
+    for (number, name) in [
+        (Signal::QUIT, "Quit"),
+        (Signal::USR1, "User defined signal 1"),
+        (Signal::USR2, "User defined signal 2"),
+        (Signal::ALARM, "Alarm clock"),
+        (Signal::VTALARM, "Virtual timer expired"),
+        (Signal::PROF, "Profiling timer expired"),
+        (Signal::XCPU, "CPU time limit exceeded"),
+        (Signal::ABORT, "Aborted"),
+        (Signal::SEGV, "Segmentation fault"),
+        (Signal::BUS, "Bus error"),
+        (Signal::ILL, "Illegal instruction"),
+        (Signal::FPE, "Floating point exception"),
+        (Signal::SYS, "Bad system call"),
+        (Signal::TRAP, "Trace/breakpoint trap"),
+        (Signal::POWER, "Power failure"),
+    ] {
+        let screen = screen_of(&target);
+        screen.kill(number);
+        let left = screen.left();
+        left.assert_restored();
+        assert_eq!(left.count("\x1b[?1049l"), 1, "{name}");
+        let said = left.signal.unwrap_or_default();
+        assert!(said.starts_with(name), "{number:?}: {said} {}", left.code);
+    }
+}
+
+#[test]
+fn a_crash_in_the_drivers_library_leaves_the_terminal_as_it_was() {
+    let target = Target::sleeping();
+    for (crash, name) in [("fault", "Segmentation fault"), ("abort", "Aborted"), ("overflow", "Aborted")] {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("device");
+        let trigger = folder.path().join("crash");
+        let _owner = SimulatedGpu::create(&state, &[DeviceState::default()]).unwrap();
+        let environment =
+            [("TRAINMON_SIMULATED_DEVICE", state.to_str().unwrap()), ("FAKE_NVML_CRASH", trigger.to_str().unwrap())];
+        let given = Conditions { environment: &environment, ..Conditions::default() };
+        let screen = Screen::attached(&target, &["--nvml-lib", &library("fake_nvml")], &given);
+        std::fs::write(&trigger, crash).unwrap();
+        let left = screen.left();
+        left.assert_restored();
+        let said = left.signal.clone().unwrap_or_default();
+        assert!(said.starts_with(name), "{crash}: {said} {}", left.code);
+        if crash == "overflow" {
+            let text = left.text();
+            let after = text.rsplit("\x1b[?1049l").next().unwrap();
+            assert!(after.contains("has overflowed its stack"), "Rust's own message: {after}");
+        }
+    }
+}
+
+#[test]
+fn a_stop_from_outside_gives_the_terminal_to_the_shell() {
+    let target = Target::sleeping();
+    let script = format!(
+        "set -m; {PROGRAM} --pid {} -i 200ms; stty -a; echo IN-SHELL; fg >/dev/null; echo AFTER $?",
+        target.pid()
+    );
+    let mut screen = Screen::start("bash", &["-c", &script], &Conditions::default());
+    screen.wait_text(&format!("PID {}", target.pid()));
+    let shell = screen.pid();
+    let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+    signal(children.trim().parse().unwrap(), Signal::TSTP);
+    screen.wait("the shell", |seen| {
+        let text = String::from_utf8_lossy(&seen.bytes);
+        text.find("IN-SHELL").is_some_and(|at| text[at..].contains("\x1b[?1049h"))
+    });
+    screen.answers("fg");
+    let left = screen.quit();
+    left.assert_clean();
+    let text = left.text();
+    let (before, after) = text.split_at(text.find("IN-SHELL").unwrap());
+    assert!(before.contains("\x1b[?1049l") && before.contains(" icanon"), "{before}");
+    assert!(after.contains("AFTER 0"), "{after}");
+}
+
+#[test]
+fn a_stop_that_the_kernel_does_not_carry_out_brings_the_screen_back() {
+    let target = Target::sleeping();
+    // It leads its session, so that there is no shell that could continue it.
+    let mut screen = screen_of(&target);
+    for _ in 0..2 {
+        let before = screen.inspect(|seen| String::from_utf8_lossy(&seen.bytes).matches("\x1b[?1049h").count());
+        screen.kill(Signal::TSTP);
+        screen.wait("the screen again", |seen| {
+            String::from_utf8_lossy(&seen.bytes).matches("\x1b[?1049h").count() > before
+        });
+        screen.answers("SIGTSTP");
+    }
+    screen.quit().assert_clean();
+}
+
+#[test]
+fn a_terminal_of_an_absurd_size_is_refused() {
+    let target = Target::sleeping();
+    for size in [(u16::MAX, u16::MAX), (2000, 1000)] {
+        for arguments in [&["--pid", &target.pid()][..], &["run", "--", "sleep", "60"], &["demo"]] {
+            let given = Conditions { size, ..Conditions::default() };
+            let left = Screen::start(PROGRAM, arguments, &given).left();
+            assert_eq!(left.code, 1, "{}", left.text());
+            left.assert_restored();
+            let said = left.text();
+            assert!(said.contains(&format!("{} columns and {} rows", size.0, size.1)), "{said}");
+            assert!(!said.contains('\x1b') && said.trim().lines().count() == 1, "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_resize_to_an_absurd_size_is_not_believed() {
+    let target = Target::sleeping();
+    let mut screen = screen_of(&target);
+    screen.resize(u16::MAX, u16::MAX);
+    screen.answers("an absurd size");
+    screen.send("?");
+    screen.send("\x1b[27u");
+    screen.answers("keys");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", screen.pid())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak_kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak_kib < 300_000, "{peak_kib} KiB");
+    screen.resize(80, 24);
+    screen.answers("a size");
+    screen.wait_text(&format!("PID {}", target.pid()));
+    screen.quit().assert_clean();
 }

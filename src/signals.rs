@@ -1,0 +1,122 @@
+//! What signals mean to the whole process: which were ignored when it started, and which one asked it to end.
+//!
+//! A signal that is ignored at the start stays ignored (`nohup`, a background job of a non-interactive shell): nothing here
+//! or elsewhere may install a handler for it. A program that is started from here inherits that.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Once, OnceLock};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
+
+/// Bit N-1 is set where signal N was ignored at the start.
+static IGNORED: OnceLock<u64> = OnceLock::new();
+/// The signal that asked this process to end, 0 for none.
+static ASKED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+/// The signal that ends this process because a reader stalled, 0 for none.
+static CUT_SHORT: AtomicI32 = AtomicI32::new(0);
+/// The program of `trainmon run`, whose end decides when this process ends; 0 where there is none.
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
+/// A signal has come that was meant for the program of `trainmon run`.
+static FORWARDED: AtomicBool = AtomicBool::new(false);
+
+/// Prepares the process, before any handler is installed: remembers which signals are ignored, and turns SIGXFSZ, which
+/// would kill at `ulimit -f`, into the error EFBIG of the write.
+pub fn prepare() {
+    IGNORED.get_or_init(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        ignored_in(&status).unwrap_or_default()
+    });
+    // A handler, not SIG_IGN, which a program that is started from here would inherit.
+    if !is_ignored(Signal::XFSZ) {
+        // It can only fail for a signal that may not be handled.
+        let _ = signal_hook::flag::register(Signal::XFSZ.as_raw(), Arc::default());
+    }
+}
+
+/// `SigIgn` of `/proc/PID/status`, proc_pid_status(5).
+fn ignored_in(status: &str) -> Option<u64> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+/// Whether this signal was ignored when the process started.
+#[must_use]
+pub fn is_ignored(signal: Signal) -> bool {
+    let mask = IGNORED.get().copied().unwrap_or_default();
+    let bit = u32::try_from(signal.as_raw() - 1).ok().and_then(|place| 1_u64.checked_shl(place));
+    bit.is_some_and(|bit| mask & bit != 0)
+}
+
+/// Remembers that one of these signals has come, beside whatever else listens to them.
+pub fn remember(signals: &[Signal]) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for signal in signals {
+            let number = signal.as_raw();
+            // It can only fail for a signal that may not be handled.
+            let _ = signal_hook::flag::register_usize(number, Arc::clone(&ASKED), number.unsigned_abs() as usize);
+        }
+    });
+}
+
+/// From now on signals are for this program, a child of ours: this process ends when the program has ended.
+pub fn belong_to(program: Pid) {
+    PROGRAM.store(program.as_raw_nonzero().get(), Ordering::Relaxed);
+}
+
+/// A signal has come that was meant for the program.
+pub fn forwarded() {
+    FORWARDED.store(true, Ordering::Relaxed);
+}
+
+/// Whether somebody wants this process to end now: no reader is waited for any longer.
+#[must_use]
+pub fn asks_to_end() -> bool {
+    match Pid::from_raw(PROGRAM.load(Ordering::Relaxed)) {
+        Some(program) => FORWARDED.load(Ordering::Relaxed) && has_ended(program),
+        None => ASKED.load(Ordering::Relaxed) != 0,
+    }
+}
+
+/// Whether a child of ours has ended; its status stays there to be collected.
+fn has_ended(child: Pid) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    // An error says that it has been collected.
+    waitid(WaitId::Pid(child), options).map_or(true, |status| status.is_some())
+}
+
+/// What was to be written has been given up because a signal came. It is the signal that then ends this process, unless the
+/// program of `trainmon run` decides the status.
+pub fn cut_short() {
+    if PROGRAM.load(Ordering::Relaxed) == 0 {
+        let signal = i32::try_from(ASKED.load(Ordering::Relaxed)).unwrap_or_default();
+        CUT_SHORT.store(signal, Ordering::Relaxed);
+    }
+}
+
+/// Ends the process by the signal that cut its output short, if there was one. Process 1 has no default action for
+/// signals: it gets the status to exit with instead, 128 + N.
+#[must_use]
+pub fn end_by_signal() -> Option<u8> {
+    let signal = CUT_SHORT.load(Ordering::Relaxed);
+    if signal == 0 {
+        return None;
+    }
+    if rustix::process::getpid() != Pid::INIT {
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+    }
+    u8::try_from(128 + signal).ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_bits_counted_from_one() {
+        let mask = ignored_in("SigBlk:\t0000000000000002\nSigIgn:\t0000000000001001\nSigCgt:\t0\n").unwrap();
+        assert_eq!(mask, 1 << (Signal::HUP.as_raw() - 1) | 1 << (Signal::PIPE.as_raw() - 1));
+        assert_eq!(ignored_in("Name:\tx\n"), None);
+    }
+}
