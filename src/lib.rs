@@ -22,6 +22,7 @@ pub mod sample;
 pub mod sources;
 pub mod text;
 pub mod tui;
+pub mod zone;
 
 use std::io::Write;
 

@@ -1,7 +1,11 @@
 //! trainmon's own messages: to a file, never onto the screen.
 
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::state_folder;
@@ -20,10 +24,19 @@ pub fn start(file: Option<&Path>) -> Result<(), Failure> {
     };
     let filter = EnvFilter::try_new(level.as_deref().unwrap_or("info"))
         .map_err(|error| Failure::usage(format!("RUST_LOG: {error}")))?;
-    let made = path.parent().filter(|_| file.is_none()).map_or(Ok(()), std::fs::create_dir_all);
-    let out = made.and_then(|()| std::fs::File::options().create(true).append(true).open(&path));
+    let folder = path.parent().filter(|_| file.is_none());
+    let made = folder.map_or(Ok(()), |folder| DirBuilder::new().recursive(true).mode(0o700).create(folder));
+    let out = made.and_then(|()| open(&path, file.is_none()));
     let out = out.map_err(|error| Failure::usage(format!("log file {}: {error}", path.display())))?;
     // A second start in one process (tests) keeps the first file.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(out).try_init();
     Ok(())
+}
+
+/// Opens a log file at its end, for its owner alone where it is created. A pipe without a reader is an error, and one whose
+/// reader stalls loses messages: neither is waited for. A name that we chose is not followed if it is a link.
+fn open(path: &Path, is_ours: bool) -> io::Result<File> {
+    let link = if is_ours { OFlags::NOFOLLOW } else { OFlags::empty() };
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | link;
+    File::options().create(true).append(true).mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)
 }

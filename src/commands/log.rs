@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::errors::{Exit, ExitCode};
+use crate::errors::{self, Exit, ExitCode};
 use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::csv::CsvLog;
-use crate::outputs::log::{LogOut, LogSettings};
+use crate::outputs::log::{LogOut, LogSettings, Presence};
 use crate::outputs::{log, text};
 use crate::pipeline::Tick;
 use crate::sample::SourceState;
@@ -15,24 +15,27 @@ use crate::tui::labels::counted;
 pub fn run(session: Session, settings: &LogSettings) -> anyhow::Result<ExitCode> {
     let opened = log::open(settings)?;
     if let Some(note) = &opened.note {
-        eprintln!("trainmon: {note}");
+        errors::note(note);
     }
     let rows = block_on(watch(session, Rows::new(opened.log, settings)))?;
     // On standard output the log itself is what is wanted, and nothing else.
     if let (Some(tick), false) = (&rows.last, settings.path.as_os_str() == "-") {
-        let count = counted(rows.count, "row", "rows");
         let ended = if tick.alive { "" } else { "; the job has ended" };
-        eprintln!("trainmon: {count} in {}; {}{ended}", settings.path.display(), text::headline(&tick.judged));
+        errors::note(&format!("{}; {}{ended}", rows.summary(), text::headline(&tick.judged)));
     }
     Ok(Exit::Done.into())
 }
 
 async fn watch(mut session: Session, mut rows: Rows<'_>) -> anyhow::Result<Rows<'_>> {
-    let mut ending = Ending::listen()?;
+    let (mut ending, mut reopening) = Ending::listen_beside_a_file()?;
     loop {
         let tick = tokio::select! {
             biased;
             () = ending.signalled() => break,
+            () = reopening.asked() => {
+                rows.follow()?;
+                continue;
+            }
             tick = session.next() => tick,
         };
         rows.take(tick)?;
@@ -53,6 +56,8 @@ pub struct Rows<'s> {
     /// without persistence mode; a driver that hangs is not waited for.
     waiting: Vec<Arc<Tick>>,
     count: u64,
+    /// Rows that were written before the present file was begun.
+    elsewhere: u64,
     last: Option<Arc<Tick>>,
 }
 
@@ -60,7 +65,7 @@ impl<'s> Rows<'s> {
     /// No rows yet.
     #[must_use]
     pub fn new(log: CsvLog<LogOut>, settings: &'s LogSettings) -> Self {
-        Self { log, settings, waiting: Vec::new(), count: 0, last: None }
+        Self { log, settings, waiting: Vec::new(), count: 0, elsewhere: 0, last: None }
     }
 
     /// Takes in the next tick: its row is written, or waits.
@@ -77,10 +82,35 @@ impl<'s> Rows<'s> {
 
     /// Writes the rows that wait.
     pub fn write(&mut self) -> anyhow::Result<()> {
+        if !self.waiting.is_empty() {
+            self.follow()?;
+        }
         for tick in self.waiting.drain(..) {
             let written = self.log.write(&tick.frame, &tick.judged);
             written.map_err(|error| log::write_error("log", &self.settings.path, error))?;
         }
         Ok(())
+    }
+
+    /// Goes on in a new file, and says so, where something else has taken the log away.
+    pub fn follow(&mut self) -> anyhow::Result<()> {
+        if let Some(note) = self.log.follow(&self.settings.path)? {
+            self.elsewhere = self.count - self.waiting.len() as u64;
+            errors::note(&note);
+        }
+        Ok(())
+    }
+
+    /// How many rows were written, and where they are.
+    fn summary(&self) -> String {
+        let (count, path) = (counted(self.count, "row", "rows"), self.settings.path.display());
+        match self.log.out().presence() {
+            Presence::Gone => format!("{count} written, but {path} was moved, removed or replaced since"),
+            Presence::Truncated => format!("{count} written, but {path} was truncated since"),
+            Presence::There if self.elsewhere > 0 => {
+                format!("{count}, the last {} of them in {path}", self.count - self.elsewhere)
+            }
+            Presence::There => format!("{count} in {path}"),
+        }
     }
 }

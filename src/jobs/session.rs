@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Zoned;
+use rustix::fs::{Mode, OFlags};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Needs, Target};
@@ -75,7 +75,7 @@ impl Session {
         let context = Context {
             pid,
             command: sanitise(collector.command()).into_owned(),
-            started: Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string(),
+            started: crate::zone::now().strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string(),
         };
         Ok(Self {
             collector,
@@ -183,25 +183,64 @@ impl Session {
     }
 }
 
-/// Ctrl-C, SIGTERM and SIGHUP: a clean end.
+/// Ctrl-C, SIGTERM and, unless it means something else, SIGHUP: a clean end.
 #[derive(Debug)]
-pub struct Ending([Signal; 3]);
+pub struct Ending {
+    always: [Signal; 2],
+    hang_up: Option<Signal>,
+}
 
 impl Ending {
     /// Begins to listen.
     pub fn listen() -> std::io::Result<Self> {
-        Ok(Self([signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?]))
+        let always = [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?];
+        Ok(Self { always, hang_up: Some(signal(SignalKind::hangup())?) })
+    }
+
+    /// Begins to listen for a command that writes a file: where there is no terminal to hang up, SIGHUP asks to look for
+    /// the file again, as it does daemons that logrotate signals, and ends nothing.
+    pub fn listen_beside_a_file() -> std::io::Result<(Self, Reopening)> {
+        let mut ending = Self::listen()?;
+        let hang_up = if has_terminal() { None } else { ending.hang_up.take() };
+        Ok((ending, Reopening(hang_up)))
     }
 
     /// Waits for one of them. Cancel safe.
     pub async fn signalled(&mut self) {
-        let [interrupt, terminate, hang_up] = &mut self.0;
+        let [interrupt, terminate] = &mut self.always;
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
-            _ = hang_up.recv() => {}
+            () = received(&mut self.hang_up) => {}
         }
     }
+}
+
+/// SIGHUP where there is no terminal: the file that is written is to be looked for again.
+#[derive(Debug)]
+pub struct Reopening(Option<Signal>);
+
+impl Reopening {
+    /// Waits until it is asked for. Cancel safe.
+    pub async fn asked(&mut self) {
+        received(&mut self.0).await;
+    }
+}
+
+/// Waits for a signal, for ever for none. Cancel safe.
+async fn received(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the process has a controlling terminal, which can hang up (tty(4): opening /dev/tty fails without one).
+fn has_terminal() -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open("/dev/tty", flags, Mode::empty()).is_ok()
 }
 
 /// Waits until `remaining` of a duration is over, for ever where there is none. Cancel safe.

@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("text", &[]),
     ("errors", &[]),
     ("leave", &[]),
+    ("zone", &[]),
     ("logging", &["config"]),
     ("sample", &[]),
     ("sources", &["sample"]),
@@ -33,7 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["config", "diagnosis", "outputs"]),
     ("demo", &["cli", "sources"]),
 ];
-const EVERYONE: [&str; 2] = ["text", "errors"];
+const EVERYONE: [&str; 3] = ["text", "errors", "zone"];
 /// What wires the others together, and is not limited.
 const WIRING: [&str; 3] = ["lib", "main", "commands"];
 
