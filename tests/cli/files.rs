@@ -57,7 +57,7 @@ impl Writer {
     /// Waits until some more rows, or frames, are written to the path.
     fn wait_for_more(&self) {
         let before = self.length();
-        let enough = if self.path.extension().is_some_and(|kind| kind == "csv") { 600 } else { 100 };
+        let enough = if self.path.extension().is_some_and(|kind| kind == "csv") { 600 } else { 1000 };
         until("it goes on writing", || self.length() > before + enough);
     }
 
@@ -129,9 +129,11 @@ fn a_log_that_is_replaced_goes_on_in_the_file_that_is_there() {
 
 #[test]
 fn a_log_that_is_truncated_has_no_hole() {
-    for to in [0, 100, 1500] {
+    for to in [0, 100, u64::MAX] {
         let writer = Writer::log();
         writer.wait_for_more();
+        // Within the header, and within the last row.
+        let to = to.min(writer.length() - 50);
         fs::copy(&writer.path, writer.beside("run.csv.1")).unwrap();
         fs::File::options().write(true).open(&writer.path).unwrap().set_len(to).unwrap();
         writer.wait_for_more();
@@ -440,7 +442,7 @@ fn a_foreign_text_is_cut_in_errors() {
         (format!("page = \"{long}\"\n"), "is none of overview"),
         (format!("[keys]\n{long} = [\"x\"]\n"), "unknown action"),
         (format!("[keys]\nquit = [\"{long}\"]\n"), "is no key"),
-        (format!("interval = \"{long}\"\n"), "interval"),
+        (format!("interval = \"{long}\"\n"), "line 1, column 12: write a time"),
         (format!("theme = \"{long}\"\n"), "theme"),
     ] {
         fs::write(&path, content).unwrap();
@@ -554,7 +556,8 @@ fn pipes_and_endless_files_under_another_proc_hold_nothing_up() {
         ] {
             let output = ended(trainmon(arguments));
             assert!(output.status.code().is_some(), "{hostile}, {arguments:?}: {output:?}");
-            assert!(text(&output.stderr).lines().count() <= 1, "{hostile}, {arguments:?}: {output:?}");
+            assert!(text(&output.stderr).lines().count() <= 1, "{hostile}, {arguments:?}");
+            assert!(output.stdout.len() < 50_000, "{hostile}, {arguments:?}: {}", output.stdout.len());
         }
     }
 }
