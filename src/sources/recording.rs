@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use weight::{Counted, weight};
+use weight::Counted;
 
 use super::regular_file;
 use crate::sample::Sample;
@@ -196,10 +196,11 @@ impl<R: Read> Lines<R> {
             Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
             Err(error) => return Ok(Line::Broken(error.to_string())),
         }
-        self.weight = self.weight.saturating_add(weight(&self.line));
+        let weight = weight::of(&self.line);
+        self.weight = self.weight.saturating_add(weight);
         let whole = self.line.strip_suffix(b"\n");
         match whole {
-            _ if self.weight > self.input.get_ref().get_ref().get_ref().bearable() => {
+            _ if weight > weight::LINE_MAX || self.weight > self.input.get_ref().get_ref().get_ref().bearable() => {
                 Err(RecordingError::TooHeavy(self.number))
             }
             _ if whole.unwrap_or(&self.line).len() > LINE_MAX => Err(RecordingError::TooLong(self.number)),

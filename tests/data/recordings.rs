@@ -324,15 +324,21 @@ fn written_and_read_samples_are_the_same() {
 /// Nothing of ours packs better, and takes more memory for each of its bytes.
 #[test]
 fn a_job_of_thousands_of_idle_threads_is_read_back() {
-    let thread = |tid| ThreadSample { tid, name: "worker".into(), ..ThreadSample::default() };
-    let process = ProcessSample { threads: (1..6000).map(thread).collect(), ..ProcessSample::default() };
-    let job = JobSample { processes: vec![process; 4], alive: true, ..JobSample::default() };
+    let thread = |tid| ThreadSample {
+        tid,
+        name: "worker".into(),
+        on_cpu_ns: Some(u64::from(tid) * 1_234_567),
+        ..ThreadSample::default()
+    };
+    // Twice as many as are watched of one process.
+    let process = ProcessSample { threads: (1..4096).map(thread).collect(), ..ProcessSample::default() };
+    let job = JobSample { processes: vec![process], alive: true, ..JobSample::default() };
     let sample = Sample { job: Some(Arc::new(job)), ..Sample::default() };
     let sample = |sequence| Sample { sequence, monotonic_ns: sequence * 1_000_000_000, ..sample.clone() };
     let samples: Vec<Sample> = (0..40).map(sample).collect();
     let bytes = written(&Header::default(), &samples);
     let json: usize = samples.iter().map(|sample| serde_json::to_vec(sample).unwrap().len()).sum();
-    println!("{} bytes, packed to {}", json, bytes.len());
+    assert!(json / bytes.len() > 50, "{json} bytes of JSON in {}", bytes.len());
     let read: Vec<Sample> = Recording::new(&bytes[..]).unwrap().map(Result::unwrap).collect();
     assert_eq!(read.len(), samples.len());
 }

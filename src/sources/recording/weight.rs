@@ -14,12 +14,14 @@ const VALUE: u64 = 16;
 
 /// A recording may weigh this much, bytes, however short it is …
 const FREE: u64 = 16 << 20;
-/// … and so much more for each of its bytes. The recordings of the tests weigh up to 100 per byte; thousands of threads that
-/// all sleep reach 500.
+/// … and so much more for each of its bytes. The recordings of the tests weigh up to 100 per byte; a job of thousands of
+/// threads that all sleep reaches 310.
 const PER_BYTE: u64 = 2000;
+/// No line may weigh more than this, bytes: one of ours that is as long as a line may be weighs half of it.
+pub(super) const LINE_MAX: u64 = 128 << 20;
 
 /// An estimate from above of the memory, bytes, that a line of JSON takes when it is parsed.
-pub(super) fn weight(line: &[u8]) -> u64 {
+pub(super) fn of(line: &[u8]) -> u64 {
     let (mut containers, mut texts, mut keys, mut values) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut bytes = line.iter();
     while let Some(byte) = bytes.next() {
@@ -77,9 +79,9 @@ mod tests {
 
     #[test]
     fn keys_weigh_nothing_and_marks_within_texts_are_none() {
-        assert_eq!(weight(b"[]"), 2 + CONTAINER);
-        assert_eq!(weight(br#"{"a":1,"b":2}"#), 13 + CONTAINER + VALUE);
-        assert_eq!(weight(br#"["a,[{\"\\",1]"#), 13 + CONTAINER + TEXT + VALUE);
-        assert_eq!(weight(b"\"never ended \\"), 14 + TEXT);
+        assert_eq!(of(b"[]"), 2 + CONTAINER);
+        assert_eq!(of(br#"{"a":1,"b":2}"#), 13 + CONTAINER + VALUE);
+        assert_eq!(of(br#"["a,[{\"\\",1]"#), 14 + CONTAINER + TEXT + VALUE);
+        assert_eq!(of(b"\"never ended \\"), 14 + TEXT);
     }
 }
