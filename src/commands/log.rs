@@ -13,11 +13,7 @@ use crate::tui::labels::counted;
 
 /// Writes rows until the target ends, the time is over, or a signal comes. The last row is whole in every case.
 pub fn run(session: Session, settings: &LogSettings) -> anyhow::Result<ExitCode> {
-    let opened = log::open(settings)?;
-    if let Some(note) = &opened.note {
-        errors::note(note);
-    }
-    let rows = block_on(watch(session, Rows::new(opened.log, settings)))?;
+    let rows = block_on(watch(session, settings))?;
     // On standard output the log itself is what is wanted, and nothing else.
     if let (Some(tick), false) = (&rows.last, settings.path.as_os_str() == "-") {
         let ended = if tick.alive { "" } else { "; the job has ended" };
@@ -26,8 +22,12 @@ pub fn run(session: Session, settings: &LogSettings) -> anyhow::Result<ExitCode>
     Ok(Exit::Done.into())
 }
 
-async fn watch(mut session: Session, mut rows: Rows<'_>) -> anyhow::Result<Rows<'_>> {
+async fn watch(mut session: Session, settings: &LogSettings) -> anyhow::Result<Rows<'_>> {
+    // Before there is a file: a signal may come as soon as there is one.
     let (mut ending, mut reopening) = Ending::listen_beside_a_file()?;
+    let opened = log::open(settings)?;
+    opened.note.iter().for_each(|note| errors::note(note));
+    let mut rows = Rows::new(opened.log, settings);
     loop {
         let tick = tokio::select! {
             biased;

@@ -7,7 +7,7 @@ use crate::config::Settings;
 use crate::diagnosis::Verdict;
 use crate::errors::{self, Exit, ExitCode};
 use crate::jobs::session::{Ending, Session, block_on};
-use crate::outputs::log::{self, LogOut, Presence};
+use crate::outputs::log::{self, Existing, LogOut, Presence};
 use crate::outputs::{anonymise, recording, text};
 use crate::sample::recording::{Header, SCHEMA};
 use crate::tui::labels::counted;
@@ -30,15 +30,20 @@ pub fn run(settings: &Settings, arguments: &RecordArgs) -> anyhow::Result<ExitCo
     if arguments.anonymise {
         header = anonymise::header(&header);
     }
-    let path = &arguments.output;
-    let out = LogOut::open("recording", path, settings.call.existing())?;
-    let recorder = Recorder::new(out, &header).map_err(|error| cannot_write(path, error))?;
-    block_on(watch(session, recorder, arguments))
+    block_on(watch(session, &header, settings.call.existing(), arguments))
 }
 
-async fn watch(mut session: Session, mut recorder: Recorder, arguments: &RecordArgs) -> anyhow::Result<ExitCode> {
+async fn watch(
+    mut session: Session,
+    header: &Header,
+    existing: Existing,
+    arguments: &RecordArgs,
+) -> anyhow::Result<ExitCode> {
     let path = &arguments.output;
+    // Before there is a file: a signal may come as soon as there is one.
     let (mut ending, mut reopening) = Ending::listen_beside_a_file()?;
+    let out = LogOut::open("recording", path, existing)?;
+    let mut recorder = Recorder::new(out, header).map_err(|error| cannot_write(path, error))?;
     let mut last = None;
     loop {
         let next = tokio::select! {

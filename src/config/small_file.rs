@@ -19,7 +19,10 @@ const LENGTH_MAX: u64 = 1 << 20;
 /// The system's, and for what is no file, is too long or is no UTF-8.
 pub fn read(path: &Path) -> io::Result<String> {
     // Opening a pipe waits for its other end otherwise.
-    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
+    let file = File::options()
+        .read(true)
+        .custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed())
+        .open(path)?;
     let kind = file.metadata()?.file_type();
     // /dev/null is an empty file to many.
     if !kind.is_file() && !kind.is_char_device() {

@@ -168,28 +168,10 @@ fn a_log_that_is_gone_at_the_end_is_not_said_to_be_there() {
 }
 
 #[test]
-fn a_log_that_cannot_be_begun_anew_ends_in_one_line() {
-    let writer = Writer::log();
-    writer.wait_for_more();
-    fs::rename(&writer.path, writer.beside("old")).unwrap();
-    // A row may come in between and begin a new file.
-    while fs::create_dir(&writer.path).is_err() {
-        fs::remove_file(&writer.path).unwrap();
-    }
-    let Writer { child, folder: _folder, .. } = writer;
-    let output = wait_for(child);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.lines().last().unwrap().contains("while it was written"), "{said}");
-}
-
-#[test]
 fn a_hang_up_looks_for_the_file_again_where_there_is_no_terminal() {
     for writer in [Writer::new("run.csv", &["-i", "600s", "--log"]), Writer::recording()] {
         until("it has begun", || writer.path.exists());
         let mut writer = writer;
-        // It listens by the time that it has written something; a log writes its first row late.
-        pause(1500);
         fs::rename(&writer.path, writer.beside("old")).unwrap();
         signal(writer.child.id(), Signal::HUP);
         until("there is a new file", || writer.path.exists());
@@ -218,6 +200,32 @@ fn a_recording_that_is_moved_goes_on_in_a_new_file() {
     assert!(sequences.iter().copied().eq(0..sequences.len() as u64), "no sample is lost: {sequences:?}");
     let (all, last) = counts(&said);
     assert!(all == sequences.len() && last < all, "{said}");
+}
+
+#[test]
+fn a_log_goes_on_through_no_link_and_no_pipe() {
+    for kind in ["symbolic link", "hard link", "pipe", "folder"] {
+        let writer = Writer::log();
+        writer.wait_for_more();
+        let (victim, new) = (writer.beside("victim"), writer.beside("new"));
+        fs::write(&victim, "precious").unwrap();
+        match kind {
+            "symbolic link" => std::os::unix::fs::symlink(&victim, &new).unwrap(),
+            "hard link" => fs::hard_link(&victim, &new).unwrap(),
+            "pipe" => fifo(&new),
+            _ => fs::create_dir(&new).unwrap(),
+        }
+        // A row may come in between where a folder has to be put in a file's place.
+        while fs::rename(&new, &writer.path).is_err() {
+            fs::remove_file(&writer.path).unwrap();
+        }
+        let Writer { child, folder: _folder, .. } = writer;
+        let output = wait_for(child);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{kind}: {said}");
+        assert!(said.lines().last().unwrap().contains("replaced"), "{kind}: {said}");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious", "{kind}");
+    }
 }
 
 #[test]

@@ -165,7 +165,7 @@ impl LogOut {
     #[must_use]
     pub fn presence(&self) -> Presence {
         let Some(place) = &self.place else { return Presence::There };
-        match std::fs::symlink_metadata(&place.path) {
+        match std::fs::metadata(&place.named) {
             Ok(there) if id(&there) != place.id => Presence::Gone,
             Ok(there) if there.len() < place.length => Presence::Truncated,
             Err(error) if is_missing(&error) => Presence::Gone,

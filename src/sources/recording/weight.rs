@@ -4,8 +4,8 @@
 
 use std::io::{self, Read};
 
-/// For a list or an object with what it holds beside text. The largest that a recording may hold without naming a field,
-/// a sampled process, has 136 bytes; a list that grows takes up to three times its size for a moment.
+/// For a list or an object with what it holds beside text. The largest that needs no field in the text, an observation of the
+/// sampler, has 120 bytes; a list that grows takes up to three times its size for a moment.
 const CONTAINER: u64 = 192;
 /// For a text that is no key: a reference-counted allocation.
 const TEXT: u64 = 64;
