@@ -2,6 +2,9 @@
 
 use std::io;
 
+/// The longest line on standard error, characters. The longest of our own, all keys of the configuration, has 450.
+const LINE_MAX: usize = 1000;
+
 /// Exit codes that mean something to scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -86,7 +89,33 @@ pub fn one_line(error: &anyhow::Error) -> String {
         line.push_str(&text);
         last = text;
     }
-    crate::text::sanitise(&line).into_owned()
+    printable(&line)
+}
+
+/// A line for standard error, whatever foreign text is in it: nothing in it steers a terminal, and it has at most
+/// [`LINE_MAX`] characters; of a longer one the middle is left out.
+#[must_use]
+pub fn printable(line: &str) -> String {
+    shorten(&crate::text::sanitise(line), LINE_MAX)
+}
+
+/// Cuts the middle out of a text that has more characters than this. What is wrong stands at the beginning of an error, and
+/// what fixes it at its end.
+#[must_use]
+pub fn shorten(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
+    }
+    let end = most / 3;
+    let begin = most.saturating_sub(end + 3);
+    let head = text.chars().take(begin);
+    head.chain(" … ".chars()).chain(text.chars().skip(count - end)).collect()
+}
+
+/// Tells something on standard error that is no failure, as one line. Nothing is left to tell where it is closed or full.
+pub fn note(text: &str) {
+    crate::streams::tell(&printable(&format!("trainmon: {text}")));
 }
 
 /// A usage error of the argument parser as one line; clap's own rendering takes five.
@@ -103,7 +132,7 @@ pub fn usage_line(error: &clap::Error) -> String {
         }
     }
     let line = format!("trainmon: {} (see trainmon --help)", parts.join(" ").replace(" tip:", "; tip:"));
-    crate::text::sanitise(&line).into_owned()
+    printable(&line)
 }
 
 /// Reports an error on standard error (nothing for a closed pipe) and gives its exit code.
@@ -141,5 +170,15 @@ mod tests {
         let error = anyhow::anyhow!("bad\nname \u{1b}[31m");
         assert_eq!(one_line(&error).lines().count(), 1);
         assert!(!one_line(&error).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_line_has_a_bound_and_keeps_its_end() {
+        let error = anyhow::anyhow!("unknown key `{}`; name another one", "é".repeat(900_000));
+        let line = one_line(&error);
+        assert_eq!(line.chars().count(), LINE_MAX);
+        assert!(line.starts_with("trainmon: unknown key `éé") && line.ends_with("éé`; name another one"), "{line}");
+        assert_eq!(shorten("short", 5), "short");
+        assert_eq!(shorten("too long for this", 9), "too … his");
     }
 }

@@ -25,6 +25,7 @@ pub mod streams;
 pub mod text;
 pub mod trust;
 pub mod tui;
+pub mod zone;
 
 use std::io::Write;
 

@@ -1,12 +1,15 @@
 //! trainmon's own messages: to a file, never onto the screen.
 
-use std::io::{self, Write};
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::state_folder;
-use crate::errors::Failure;
+use crate::errors::{self, Failure};
 use crate::trust;
 
 /// Sends messages to `file`, or, where only `RUST_LOG` is set, to `$XDG_STATE_HOME/trainmon/trainmon.log`.
@@ -23,14 +26,14 @@ pub fn start(file: Option<&Path>) -> Result<(), Failure> {
     // Root would write wherever the links of another user's home lead.
     let untrusted = path.parent().filter(|_| file.is_none() && trust::privileged()).map(trust::folder);
     if let Some(Err(why)) = untrusted {
-        let line = format!("trainmon: no messages are logged: {why}; --log-file FILE names another place\n");
-        let _ = io::stderr().write_all(line.as_bytes());
+        errors::note(&format!("no messages are logged: {why}; --log-file FILE names another place"));
         return Ok(());
     }
     let filter = EnvFilter::try_new(level.as_deref().unwrap_or("info"))
         .map_err(|error| Failure::usage(format!("RUST_LOG: {error}")))?;
-    let made = path.parent().filter(|_| file.is_none()).map_or(Ok(()), std::fs::create_dir_all);
-    let out = made.and_then(|()| std::fs::File::options().create(true).append(true).open(&path));
+    let folder = path.parent().filter(|_| file.is_none());
+    let made = folder.map_or(Ok(()), |folder| DirBuilder::new().recursive(true).mode(0o700).create(folder));
+    let out = made.and_then(|()| open(&path, file.is_none()));
     let out = out.map_err(|error| Failure::usage(format!("log file {}: {error}", path.display())))?;
     // A second start in one process (tests) keeps the first file. A message that cannot be written is lost: standard error,
     // where it would be told, is the screen.
@@ -41,4 +44,12 @@ pub fn start(file: Option<&Path>) -> Result<(), Failure> {
         .with_writer(out)
         .try_init();
     Ok(())
+}
+
+/// Opens a log file at its end, for its owner alone where it is created. A pipe without a reader is an error, and one whose
+/// reader stalls loses messages: neither is waited for. A name that we chose is not followed if it is a link.
+fn open(path: &Path, is_ours: bool) -> io::Result<File> {
+    let link = if is_ours { OFlags::NOFOLLOW } else { OFlags::empty() };
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | link;
+    File::options().create(true).append(true).mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)
 }

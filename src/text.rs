@@ -19,6 +19,9 @@ pub const REPLACEMENT: char = '\u{FFFD}';
 /// Combining marks kept after one base character; real scripts need at most two.
 const MARKS_KEPT: usize = 2;
 
+/// No word that is known to us is nearly as long as this, bytes.
+const LONGEST_WORD: usize = 64;
+
 /// The mark of a text that was cut.
 const ELLIPSIS: char = '…';
 
@@ -154,6 +157,8 @@ pub fn wrap_hanging(first: &str, text: &str, width: usize) -> Vec<String> {
 /// The word that is spelled most like this one, if any is spelled much like it.
 #[must_use]
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    // The comparison takes time and memory by the product of both lengths.
+    let word = word.get(..word.len().min(LONGEST_WORD)).unwrap_or_default();
     let alike = |known| (strsim::normalized_damerau_levenshtein(&word.to_ascii_lowercase(), known), known);
     let found = known.into_iter().map(alike).max_by(|(a, _), (b, _)| a.total_cmp(b));
     // Less alike than two letters in five would be a guess.

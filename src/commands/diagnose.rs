@@ -1,5 +1,6 @@
 //! `trainmon diagnose`: watch, or read a recording; print one verdict, exit.
 
+use std::convert::Infallible;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use anyhow::Context;
 use crate::cli::DiagnoseArgs;
 use crate::config::{DIAGNOSE_DURATION, Settings};
 use crate::diagnosis::Verdict;
-use crate::errors::{Exit, ExitCode};
+use crate::errors::{self, Exit, ExitCode};
 use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::{json, text};
 use crate::pipeline::Pipeline;
@@ -39,11 +40,19 @@ fn replay(settings: &Settings, path: &Path) -> anyhow::Result<Arc<Verdict>> {
     let which = || format!("recording {}", path.display());
     let mut recording = Recording::open(path).with_context(which)?;
     let pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
-    let verdict = pipeline.last_verdict(recording.by_ref()).with_context(which)?;
-    if let Some(note) = &recording.note {
-        tell(&format!("trainmon: {}: {note}", crate::text::sanitise(&which())));
+    let mut damage = None;
+    let whole = recording.by_ref().map_while(|sample| sample.map_err(|error| damage = Some(error)).ok());
+    let Ok(verdict) = pipeline.last_verdict(whole.map(Ok::<_, Infallible>));
+    // One line, whether there is a verdict or not.
+    match (verdict, recording.ended_early(damage.as_ref())) {
+        (Some(verdict), Some(why)) => {
+            errors::note(&format!("{}: {why}", which()));
+            Ok(verdict)
+        }
+        (Some(verdict), None) => Ok(verdict),
+        (None, Some(why)) => anyhow::bail!("{}: {why}", which()),
+        (None, None) => anyhow::bail!("{}: no samples in it: it was stopped before the first", which()),
     }
-    verdict.ok_or_else(|| anyhow::anyhow!("{}: no samples in it: it was stopped before the first", which()))
 }
 
 fn live(settings: &Settings) -> anyhow::Result<Arc<Verdict>> {

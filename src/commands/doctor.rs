@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::cli::DoctorArgs;
 use crate::config::Settings;
-use crate::errors::{ExitCode, Failure};
+use crate::errors::{ExitCode, Failure, shorten};
 use crate::sample::{GpuDevice, GpuSample, ProcessId};
 use crate::sources::gpu::{GpuError, GpuErrorKind};
 use crate::sources::py_spy::{self, PySpy};
@@ -26,6 +26,9 @@ use crate::tui::theme::Depth;
 
 /// How long the driver may take to answer (seconds without persistence mode).
 const GPU_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// No more of what the kernel's files say is repeated, characters: under another root they may hold anything.
+const DETAIL_MAX: usize = 600;
 
 /// How one thing stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -68,7 +71,7 @@ fn mended(state: State, detail: impl Into<Cow<'static, str>>, mend: impl Into<Co
 }
 
 fn finding((what, (state, detail, mend)): (&'static str, Told)) -> Finding {
-    let clean = |text: Cow<'static, str>| sanitise(&text).into_owned();
+    let clean = |text: Cow<'static, str>| shorten(&sanitise(&text), DETAIL_MAX);
     Finding { what, state, detail: clean(detail), mend: mend.map(clean) }
 }
 

@@ -2,52 +2,59 @@
 
 use std::sync::Arc;
 
-use crate::errors::{Exit, ExitCode};
-use crate::jobs::session::{Ending, Session, block_on};
+use crate::errors::{self, Exit, ExitCode};
+use crate::jobs::session::{Ending, Reopening, Session, block_on};
 use crate::outputs::csv::CsvLog;
-use crate::outputs::log::{LogOut, LogSettings};
+use crate::outputs::log::{LogOut, LogSettings, Presence};
 use crate::outputs::{log, text};
 use crate::pipeline::Tick;
 use crate::sample::SourceState;
-use crate::streams::tell;
 use crate::tui::labels::counted;
 
 /// Writes rows until the target ends, the time is over, or a signal comes. The last row is whole, unless the reader of a
 /// pipe has stalled when a signal comes.
 pub fn run(session: Session, settings: &LogSettings) -> anyhow::Result<ExitCode> {
-    write_rows(session, settings, Ending::listen)
+    write_rows(session, settings, Ending::listen_beside_a_file)
 }
 
 /// Writes rows until the target ends or the time is over: signals are for the target.
 pub fn run_through(session: Session, settings: &LogSettings) -> anyhow::Result<ExitCode> {
-    write_rows(session, settings, || Ok(Ending::never()))
+    write_rows(session, settings, || Ok((Ending::never(), Reopening::never())))
 }
 
 fn write_rows(
     session: Session,
     settings: &LogSettings,
-    ending: impl FnOnce() -> std::io::Result<Ending>,
+    listen: impl FnOnce() -> std::io::Result<(Ending, Reopening)>,
 ) -> anyhow::Result<ExitCode> {
-    let opened = log::open(settings)?;
-    if let Some(note) = &opened.note {
-        tell(&format!("trainmon: {note}"));
-    }
-    let rows = block_on(async { watch(session, Rows::new(opened.log, settings), ending()?).await })?;
+    let rows = block_on(async {
+        // Before there is a file: a signal may come as soon as there is one.
+        let listening = listen()?;
+        let opened = log::open(settings)?;
+        opened.note.iter().for_each(|note| errors::note(note));
+        watch(session, Rows::new(opened.log, settings), listening).await
+    })?;
     // On standard output the log itself is what is wanted, and nothing else.
     if let (Some(tick), false) = (&rows.last, settings.path.as_os_str() == "-") {
-        let count = counted(rows.count, "row", "rows");
         let ended = if tick.alive { "" } else { "; the job has ended" };
-        let headline = text::headline(&tick.judged);
-        tell(&format!("trainmon: {count} in {}; {headline}{ended}", settings.path.display()));
+        errors::note(&format!("{}; {}{ended}", rows.summary(), text::headline(&tick.judged)));
     }
     Ok(Exit::Done.into())
 }
 
-async fn watch<'s>(mut session: Session, mut rows: Rows<'s>, mut ending: Ending) -> anyhow::Result<Rows<'s>> {
+async fn watch<'s>(
+    mut session: Session,
+    mut rows: Rows<'s>,
+    (mut ending, mut reopening): (Ending, Reopening),
+) -> anyhow::Result<Rows<'s>> {
     loop {
         let tick = tokio::select! {
             biased;
             () = ending.signalled() => break,
+            () = reopening.asked() => {
+                rows.follow()?;
+                continue;
+            }
             tick = session.next() => tick,
         };
         rows.take(tick)?;
@@ -68,6 +75,8 @@ pub struct Rows<'s> {
     /// without persistence mode; a driver that hangs is not waited for.
     waiting: Vec<Arc<Tick>>,
     count: u64,
+    /// Rows that were written before the present file was begun.
+    elsewhere: u64,
     last: Option<Arc<Tick>>,
 }
 
@@ -75,7 +84,7 @@ impl<'s> Rows<'s> {
     /// No rows yet.
     #[must_use]
     pub fn new(log: CsvLog<LogOut>, settings: &'s LogSettings) -> Self {
-        Self { log, settings, waiting: Vec::new(), count: 0, last: None }
+        Self { log, settings, waiting: Vec::new(), count: 0, elsewhere: 0, last: None }
     }
 
     /// Takes in the next tick: its row is written, or waits.
@@ -92,10 +101,35 @@ impl<'s> Rows<'s> {
 
     /// Writes the rows that wait.
     pub fn write(&mut self) -> anyhow::Result<()> {
+        if !self.waiting.is_empty() {
+            self.follow()?;
+        }
         for tick in self.waiting.drain(..) {
             let written = self.log.write(&tick.frame, &tick.judged);
             written.map_err(|error| log::write_error("log", &self.settings.path, error))?;
         }
         Ok(())
+    }
+
+    /// Goes on in a new file, and says so, where something else has taken the log away.
+    pub fn follow(&mut self) -> anyhow::Result<()> {
+        if let Some(note) = self.log.follow(&self.settings.path)? {
+            self.elsewhere = self.count - self.waiting.len() as u64;
+            errors::note(&note);
+        }
+        Ok(())
+    }
+
+    /// How many rows were written, and where they are.
+    fn summary(&self) -> String {
+        let (count, path) = (counted(self.count, "row", "rows"), self.settings.path.display());
+        match self.log.out().presence() {
+            Presence::Gone => format!("{count} written, but {path} was moved, removed or replaced since"),
+            Presence::Truncated => format!("{count} written, but {path} was truncated since"),
+            Presence::There if self.elsewhere > 0 => {
+                format!("{count}, the last {} of them in {path}", self.count - self.elsewhere)
+            }
+            Presence::There => format!("{count} in {path}"),
+        }
     }
 }

@@ -5,14 +5,14 @@ use std::path::Path;
 use crate::cli::RecordArgs;
 use crate::config::Settings;
 use crate::diagnosis::Verdict;
-use crate::errors::{Exit, ExitCode};
+use crate::errors::{self, Exit, ExitCode};
 use crate::jobs::session::{Ending, Session, block_on};
-use crate::outputs::{anonymise, log, recording, text};
+use crate::outputs::log::{self, Existing, LogOut, Presence};
+use crate::outputs::{anonymise, recording, text};
 use crate::sample::recording::{Header, SCHEMA};
-use crate::streams;
 use crate::tui::labels::counted;
 
-type Recorder = recording::Recorder<log::LogOut>;
+type Recorder = recording::Recorder<LogOut>;
 
 /// Records until the target ends, the time is over, or a signal comes.
 pub fn run(settings: &Settings, arguments: &RecordArgs) -> anyhow::Result<ExitCode> {
@@ -30,17 +30,32 @@ pub fn run(settings: &Settings, arguments: &RecordArgs) -> anyhow::Result<ExitCo
     if arguments.anonymise {
         header = anonymise::header(&header);
     }
-    let path = &arguments.output;
-    let out = log::open_out("recording", path, settings.call.existing())?;
-    let recorder = Recorder::new(out, &header).map_err(|error| cannot_write(path, error))?;
-    block_on(watch(session, recorder, arguments))
+    block_on(watch(session, &header, settings.call.existing(), arguments))
 }
 
-async fn watch(mut session: Session, mut recorder: Recorder, arguments: &RecordArgs) -> anyhow::Result<ExitCode> {
+async fn watch(
+    mut session: Session,
+    header: &Header,
+    existing: Existing,
+    arguments: &RecordArgs,
+) -> anyhow::Result<ExitCode> {
     let path = &arguments.output;
-    let mut ending = Ending::listen()?;
+    // Before there is a file: a signal may come as soon as there is one.
+    let (mut ending, mut reopening) = Ending::listen_beside_a_file()?;
+    let out = LogOut::open("recording", path, existing)?;
+    let mut recorder = Recorder::new(out, header).map_err(|error| cannot_write(path, error))?;
     let mut last = None;
-    while let Some(tick) = session.next_before_end(&mut ending).await {
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = reopening.asked() => {
+                follow(&mut recorder, path)?;
+                continue;
+            }
+            next = session.next_before_end(&mut ending) => next,
+        };
+        let Some(tick) = next else { break };
+        follow(&mut recorder, path)?;
         let written = if arguments.anonymise {
             recorder.write(&anonymise::sample(&tick.sample))
         } else {
@@ -49,11 +64,13 @@ async fn watch(mut session: Session, mut recorder: Recorder, arguments: &RecordA
         written.map_err(|error| cannot_write(path, error))?;
         last = Some(tick);
     }
+    if recorder.has_pending() {
+        follow(&mut recorder, path)?;
+    }
     recorder.flush().map_err(|error| cannot_write(path, error))?;
     // On standard output the recording itself is what is wanted, and nothing else.
     if path.as_os_str() != "-" {
-        let summary = summary(path, &recorder, last.as_ref().map(|tick| &*tick.verdict));
-        streams::tell(&format!("trainmon: {summary}"));
+        errors::note(&summary(path, &recorder, last.as_ref().map(|tick| &*tick.verdict)));
     }
     Ok(Exit::Done.into())
 }
@@ -62,7 +79,22 @@ fn summary(path: &Path, recorder: &Recorder, verdict: Option<&Verdict>) -> Strin
     let samples = counted(recorder.samples, "sample", "samples");
     let kib = recorder.bytes.div_ceil(1024);
     let headline = verdict.map_or_else(String::new, |verdict| format!("; {}", text::headline(verdict)));
-    format!("{samples} in {} ({kib} KiB){headline}", path.display())
+    let path = path.display();
+    match recorder.presence() {
+        Presence::Gone => format!("{samples} recorded, but {path} was moved, removed or replaced since{headline}"),
+        Presence::Truncated => format!("{samples} recorded, but {path} was truncated since{headline}"),
+        Presence::There if recorder.elsewhere > 0 => {
+            let last = recorder.samples - recorder.elsewhere;
+            format!("{samples}, the last {last} of them in {path} ({kib} KiB){headline}")
+        }
+        Presence::There => format!("{samples} in {path} ({kib} KiB){headline}"),
+    }
+}
+
+/// Begins a new file where something else has taken the recording away, and says so.
+fn follow(recorder: &mut Recorder, path: &Path) -> anyhow::Result<()> {
+    recorder.follow(path)?.iter().for_each(|note| errors::note(note));
+    Ok(())
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> anyhow::Error {

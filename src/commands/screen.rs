@@ -2,10 +2,9 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::ops::ControlFlow;
+use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
-use jiff::Zoned;
-use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 
 use super::{attach_options, places, screen_loop};
@@ -17,9 +16,9 @@ use crate::jobs::candidates::polling::Candidates;
 use crate::jobs::recorded::Player;
 use crate::jobs::session::Session;
 use crate::jobs::{JobEvent, JobKey, Target, actions};
-use crate::text;
 use crate::tui::message::Export;
 use crate::tui::{self, App, Effect, Job, Layout, Message, Options, Theme, summary, terminal, theme};
+use crate::{text, zone};
 
 /// How much of a recording can be gone back to: a day, packed.
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
@@ -58,7 +57,7 @@ pub fn options(settings: &Settings) -> anyhow::Result<Options> {
         may_signal: settings.signals && !settings.readonly,
         mouse: layout.mouse.unwrap_or(true),
         low_bandwidth: layout.low_bandwidth.unwrap_or(false),
-        zone: TimeZone::system(),
+        zone: zone::local(),
         layout,
     })
 }
@@ -216,7 +215,7 @@ impl screen_loop::Screen for JobScreen<'_> {
 /// The last verdict of each job with its run summed up, in lines of at most `width` cells: what stays in the scrollback.
 fn what_was_learned(app: &App, width: usize, ascii: bool) -> Vec<String> {
     let mut lines = Vec::new();
-    let zone = TimeZone::system();
+    let zone = zone::local();
     for job in app.jobs() {
         let Some(verdict) = job.latest_verdict() else { continue };
         if app.jobs().len() > 1 {
@@ -235,9 +234,9 @@ fn what_was_learned(app: &App, width: usize, ascii: bool) -> Vec<String> {
 
 /// Writes a file of this kind into the working directory, under a name of its own.
 fn save(pid: u32, export: Export, text: &str) -> String {
-    let stamp = Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
+    let stamp = zone::now().strftime("%Y%m%d-%H%M%S").to_string();
     let name = format!("trainmon-{pid}-{stamp}.{}", export.word());
-    let opened = std::fs::File::options().write(true).create_new(true).open(&name);
+    let opened = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&name);
     let written = opened.and_then(|mut file| {
         file.write_all(text.as_bytes()).inspect_err(|_| {
             // Half a file is none.

@@ -10,9 +10,12 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::{Settings, options, small_file, themes};
-use crate::errors::Failure;
+use crate::errors::{Failure, shorten};
 use crate::text::{refused, refused_by_toml};
 use crate::tui::keys::{Chord, Keymap};
+
+/// So much of a key that is not known is repeated, characters.
+const KEY_SHOWN: usize = 60;
 
 /// Reads a configuration file, or says why it is refused; one that is not `wanted` may be missing. A theme's file is looked
 /// for beside it.
@@ -51,7 +54,7 @@ pub(super) fn parse(text: &str) -> Result<Settings, String> {
     let unknown = table.get_ref().keys().filter(|key| !known.iter().any(|known| known == key.get_ref()));
     if let Some(key) = unknown.min_by_key(|key| key.span().start) {
         let known = known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
-        let what = format!("unknown key `{}`, expected one of {known}", key.get_ref());
+        let what = format!("unknown key `{}`, expected one of {known}", shorten(key.get_ref(), KEY_SHOWN));
         return Err(refused(text, key.span().start, &what));
     }
     let mut settings: Settings = part(text)?;

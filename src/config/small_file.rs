@@ -30,7 +30,8 @@ fn read_as(privileged: bool, path: &Path) -> io::Result<String> {
         trust::open(path)?
     } else {
         // Opening a pipe waits for its other end otherwise.
-        File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+        File::options().read(true).custom_flags(flags).open(path)?
     };
     let kind = file.metadata()?.file_type();
     // For the sake of /dev/null.

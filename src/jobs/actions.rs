@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setpriority_process};
 
 use crate::sample::ProcessId;
+use crate::sources::files::read_once;
 use crate::sources::task_files;
 
 /// Most threads of a process that are given a nice value: pid_max is at most 4,194,304 (proc(5)).
@@ -83,7 +84,7 @@ fn handle(proc_root: &Path, process: ProcessId) -> Result<OwnedFd, Refused> {
     let roots = [Some(proc_root), (proc_root != own).then_some(own)];
     for root in roots.into_iter().flatten() {
         let path = root.join(process.pid.to_string()).join("stat");
-        let bytes = std::fs::read(path).map_err(|_| GONE)?;
+        let bytes = read_once(path, 4096).map_err(|_| GONE)?;
         let stat = task_files::stat(&bytes).ok_or(GONE)?;
         if stat.start_ticks != process.start_ticks || matches!(stat.state, 'Z' | 'X' | 'x') {
             return Err(GONE);

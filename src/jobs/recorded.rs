@@ -56,10 +56,10 @@ impl Player {
                     }
                     None
                 }
-                Some(Err(error)) => Some(format!("the recording cannot be read on: {error}")),
-                None => self.recording.note.as_ref().map(|note| format!("the recording {note}")),
+                Some(Err(error)) => self.recording.ended_early(Some(&error)),
+                None => self.recording.ended_early(None),
             };
-            events.push(JobEvent::Loaded(note));
+            events.push(JobEvent::Loaded(note.map(|note| format!("the recording is {note}"))));
             self.over = true;
             break;
         }

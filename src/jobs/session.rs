@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use jiff::Zoned;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Needs, Target};
@@ -78,7 +79,7 @@ impl Session {
         let context = Context {
             pid,
             command: sanitise(collector.command()).into_owned(),
-            started: Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string(),
+            started: crate::zone::now().strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string(),
         };
         Ok(Self {
             collector,
@@ -186,7 +187,8 @@ impl Session {
     }
 }
 
-/// Ctrl-C, SIGTERM and SIGHUP: a clean end. Those that were ignored when the process started stay ignored.
+/// Ctrl-C, SIGTERM and, unless it means something else, SIGHUP: a clean end. Those that were ignored when the process
+/// started stay ignored.
 #[derive(Debug)]
 pub struct Ending(Vec<Signal>);
 
@@ -196,9 +198,25 @@ impl Ending {
     /// # Errors
     /// When a handler cannot be installed.
     pub fn listen() -> std::io::Result<Self> {
-        use rustix::process::Signal as Number;
-        let mut heard = vec![Number::INT, Number::TERM, Number::HUP];
-        heard.retain(|number| !signals::is_ignored(*number));
+        Self::listen_to(&[Number::INT, Number::TERM, Number::HUP])
+    }
+
+    /// Begins to listen for a command that writes a file: where there is no terminal to hang up, SIGHUP asks to look for
+    /// the file again, as it does daemons that logrotate signals, and ends nothing.
+    ///
+    /// # Errors
+    /// When a handler cannot be installed.
+    pub fn listen_beside_a_file() -> std::io::Result<(Self, Reopening)> {
+        if has_terminal() {
+            return Ok((Self::listen()?, Reopening::never()));
+        }
+        let ignored = signals::is_ignored(Number::HUP);
+        let hang_up = if ignored { None } else { Some(signal(SignalKind::hangup())?) };
+        Ok((Self::listen_to(&[Number::INT, Number::TERM])?, Reopening(hang_up)))
+    }
+
+    fn listen_to(wanted: &[Number]) -> std::io::Result<Self> {
+        let heard: Vec<_> = wanted.iter().copied().filter(|number| !signals::is_ignored(*number)).collect();
         signals::remember(&heard);
         let listen = |number: Number| signal(SignalKind::from_raw(number.as_raw()));
         Ok(Self(heard.into_iter().map(listen).collect::<std::io::Result<_>>()?))
@@ -218,6 +236,39 @@ impl Ending {
         })
         .await;
     }
+}
+
+/// SIGHUP where there is no terminal: the file that is written is to be looked for again.
+#[derive(Debug)]
+pub struct Reopening(Option<Signal>);
+
+impl Reopening {
+    /// No signal asks for it.
+    #[must_use]
+    pub fn never() -> Self {
+        Self(None)
+    }
+
+    /// Waits until it is asked for. Cancel safe.
+    pub async fn asked(&mut self) {
+        received(&mut self.0).await;
+    }
+}
+
+/// Waits for a signal, for ever for none. Cancel safe.
+async fn received(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the process has a controlling terminal, which can hang up (tty(4): opening /dev/tty fails without one).
+fn has_terminal() -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open("/dev/tty", flags, Mode::empty()).is_ok()
 }
 
 /// Waits until `remaining` of a duration is over, for ever where there is none. Cancel safe.

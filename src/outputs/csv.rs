@@ -165,12 +165,39 @@ impl<W: Write> CsvLog<W> {
     /// A log that begins with a header. The devices of its columns are those of the first row: the ones that the job
     /// uses, or, where it uses none yet, all that can be seen (their readings stay empty until it does).
     pub fn new(out: W) -> Self {
-        Self { out, zone: TimeZone::system(), header_written: false, groups: None, slots: Vec::new(), start_ns: None }
+        Self {
+            out,
+            zone: crate::zone::local(),
+            header_written: false,
+            groups: None,
+            slots: Vec::new(),
+            start_ns: None,
+        }
     }
 
     /// A log that goes on under a header with so many device groups.
     pub fn appending(out: W, groups: usize) -> Self {
         Self { header_written: true, groups: Some(groups), ..Self::new(out) }
+    }
+
+    /// Where the rows go.
+    pub(super) fn out_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
+    /// Where the rows go.
+    pub fn out(&self) -> &W {
+        &self.out
+    }
+
+    /// The number of device groups, once the first row has fixed it.
+    pub(super) fn groups(&self) -> Option<usize> {
+        self.groups
+    }
+
+    /// The next row goes under a header again: there is nothing, or something else, before it in the file.
+    pub(super) fn begin_again(&mut self) {
+        self.header_written = false;
     }
 
     /// Writes the row of a frame and what was judged at it, after the header if it is the first, and flushes.
@@ -180,7 +207,7 @@ impl<W: Write> CsvLog<W> {
     pub fn write(&mut self, frame: &Frame, verdict: &Verdict) -> std::io::Result<()> {
         self.take_slots(frame);
         if !self.header_written {
-            self.put(header(self.slots.len()))?;
+            self.put(header(self.groups.unwrap_or(self.slots.len())))?;
             self.header_written = true;
         }
         // The first frame of a session has no length; it starts the clock.

@@ -1,19 +1,18 @@
 //! Where the rows (and recordings) go: a new file, the end of an existing one, or standard output. No row is lost or torn.
 //!
 //! Each `write` of a [`LogOut`] is one row. When the disk is full in the middle of one, a regular file is cut back to
-//! its last whole row before the error is reported.
+//! its last whole row before the error is reported. A log whose file is rotated goes on in the new one.
 
-use std::fs::{File, OpenOptions};
+mod out;
+
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, OFlags};
+pub use out::{Change, LogOut, Presence};
 
 use super::csv::{CsvLog, groups_of_header};
 use crate::errors::Failure;
-use crate::streams::{self, Stream};
 
 /// No header or row of ours is longer than this.
 const LINE_MAX: u64 = 1 << 20;
@@ -39,38 +38,6 @@ pub enum Existing {
     Append,
 }
 
-/// A file, or standard output as one.
-#[derive(Debug)]
-pub struct LogOut {
-    file: File,
-    /// Its length after the last whole row; `None` for pipes and devices.
-    good: Option<u64>,
-}
-
-impl Write for LogOut {
-    fn write(&mut self, row: &[u8]) -> io::Result<usize> {
-        let written = match self.good {
-            Some(_) => self.file.write_all(row),
-            None => streams::write_whole(self.file.as_fd(), row),
-        };
-        match (&written, &mut self.good) {
-            (Ok(()), Some(good)) => *good += row.len() as u64,
-            (Err(_), Some(good)) => {
-                // Cutting the row back frees space, so it works on a full disk; if it does not, the first error is still
-                // the one to tell.
-                let _ = self.file.set_len(*good);
-                let _ = self.file.seek(SeekFrom::Start(*good));
-            }
-            (_, None) => {}
-        }
-        written.map(|()| row.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// An opened log, with what there is to tell about it.
 #[derive(Debug)]
 pub struct Opened {
@@ -88,70 +55,64 @@ pub fn open(settings: &LogSettings) -> anyhow::Result<Opened> {
     let LogSettings { path, existing } = settings;
     let regular = || std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     if *existing == Existing::Append && path != Path::new("-") && regular() {
-        return append(path, create("log", path, *existing)?);
+        return append(path, out::create("log", path, *existing)?);
     }
-    Ok(Opened { log: CsvLog::new(open_out("log", path, *existing)?), note: None })
+    Ok(Opened { log: CsvLog::new(LogOut::open("log", path, *existing)?), note: None })
 }
 
-/// Opens a place to write to, which is empty or has no end to begin from. `what` names it in errors.
-///
-/// # Errors
-/// One line: the file exists, cannot be written, or is being written by another trainmon.
-pub fn open_out(what: &str, path: &Path, existing: Existing) -> anyhow::Result<LogOut> {
-    let cannot = |error: io::Error| anyhow::anyhow!(explain(what, path, &error));
-    if path == Path::new("-") {
-        // Not buffered by lines, as that of the standard library is.
-        let file = Stream::stdout().map_err(cannot)?.into();
-        return Ok(LogOut { file, good: None });
+impl CsvLog<LogOut> {
+    /// Looks whether something else has moved, removed, replaced or truncated the file, and goes on where it is looked for:
+    /// in a new file under its header, or at the end of what is there now. To be called before each row. The note is one
+    /// line, where there is something to tell.
+    ///
+    /// # Errors
+    /// One line: the log is gone, and nothing can be written in its place.
+    pub fn follow(&mut self, path: &Path) -> anyhow::Result<Option<String>> {
+        let change = self.out_mut().follow()?;
+        let settled = match change {
+            Change::None => return Ok(None),
+            Change::Emptied | Change::Renewed => {
+                self.begin_again();
+                Ok(())
+            }
+            Change::Grown => self.end_line(),
+            Change::Replaced => self.settle(),
+        };
+        settled.map_err(|error| write_error("log", path, error))?;
+        let what = match change {
+            Change::Emptied => "was truncated; the next rows follow under a new header",
+            Change::Renewed => "was moved or removed; the next rows go to a new file there",
+            Change::Replaced => "was cut or replaced; the next rows go to the end of what is there now",
+            Change::None | Change::Grown => return Ok(None),
+        };
+        Ok(Some(format!("log {}: {what}", path.display())))
     }
-    let kind = match std::fs::metadata(path) {
-        Ok(metadata) => Some(metadata.file_type()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(cannot(error)),
-    };
-    match kind {
-        Some(kind) if kind.is_dir() => {
-            Err(Failure::usage(format!("{what} {}: is a directory; name a file in it", path.display())).into())
-        }
-        Some(kind) if !kind.is_file() => open_stream(path, kind.is_fifo()).map_err(cannot),
-        _ => {
-            let mut file = create(what, path, existing)?;
-            file.set_len(0).map_err(cannot)?;
-            file.rewind().map_err(cannot)?;
-            Ok(LogOut { file, good: Some(0) })
-        }
-    }
-}
 
-/// Pipes and devices: there is nothing in them to protect, and nothing to cut back.
-fn open_stream(path: &Path, fifo: bool) -> io::Result<LogOut> {
-    // Opening a FIFO for writing waits for a reader, for ever if none comes; without blocking it answers ENXIO.
-    let flags = if fifo { OFlags::NONBLOCK.bits() as i32 } else { 0 };
-    let file = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
-    Ok(LogOut { file, good: None })
-}
-
-/// Opens a regular file, made where it is missing and locked against other writers; what is in it is left alone.
-fn create(what: &str, path: &Path, existing: Existing) -> anyhow::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    match existing {
-        Existing::Refuse => options.create_new(true),
-        Existing::Overwrite | Existing::Append => options.create(true).truncate(false),
-    };
-    let file = match options.open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let append = if what == "log" { "--append goes on at its end, " } else { "" };
-            anyhow::bail!("{what} {}: the file exists; {append}--force overwrites it", path.display());
+    /// Goes on at the end of what is in the file now: under its header if it has ours, under a new one otherwise.
+    fn settle(&mut self) -> io::Result<()> {
+        let out = self.out_mut();
+        let mut start = vec![0; usize::try_from(out.length().min(LINE_MAX)).unwrap_or(0)];
+        let count = std::os::unix::fs::FileExt::read_at(out.file(), &mut start, 0)?;
+        let mut lines = start.get(..count).unwrap_or_default().split(|&b| b == b'\n');
+        let header = String::from_utf8_lossy(lines.next().unwrap_or_default()).into_owned();
+        let is_whole = lines.next().is_some();
+        if !is_whole || groups_of_header(header.trim_end_matches('\r')).ok() != self.groups() {
+            self.begin_again();
+            return self.end_line();
         }
-        Err(error) => return Err(anyhow::anyhow!(explain(what, path, &error))),
-    };
-    // Two writers would tear each other's rows. File systems without locks (some NFS) are taken at their word.
-    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) {
-        anyhow::bail!("{what} {}: another trainmon is writing to it; name another file", path.display());
+        let out = self.out_mut();
+        let length = out.length();
+        if let Some(torn) = last_line(out.file(), length)? {
+            out.cut(length - torn.len() as u64)?;
+        }
+        Ok(())
     }
-    Ok(file)
+
+    /// Ends the last line, if something else has left it open.
+    fn end_line(&mut self) -> io::Result<()> {
+        let out = self.out_mut();
+        if out.ends_a_line()? { Ok(()) } else { out.write_all(b"\r\n") }
+    }
 }
 
 /// Goes on at the end of a log, once its header is found to be ours and its last row whole.
@@ -159,7 +120,7 @@ fn append(path: &Path, mut file: File) -> anyhow::Result<Opened> {
     let cannot = |error: io::Error| anyhow::anyhow!(explain("log", path, &error));
     let mut length = file.metadata().map_err(cannot)?.len();
     if length == 0 {
-        return Ok(Opened { log: CsvLog::new(LogOut { file, good: Some(0) }), note: None });
+        return Ok(Opened { log: CsvLog::new(LogOut::at("log", path, file, 0).map_err(cannot)?), note: None });
     }
     let mut start = Vec::new();
     (&file).take(LINE_MAX).read_to_end(&mut start).map_err(cannot)?;
@@ -172,12 +133,11 @@ fn append(path: &Path, mut file: File) -> anyhow::Result<Opened> {
         Err(column) => return Err(header_differs(path, &format!("column {column} is another one"))),
     };
     let mut note = None;
-    if let Some(torn) = last_line(&mut file, length).map_err(cannot)? {
+    if let Some(torn) = last_line(&file, length).map_err(cannot)? {
         // A row is written in one piece with its line end, so a line without one was cut short, unless an editor
         // took only the line end away: then every field is there.
         length -= torn.len() as u64;
         file.set_len(length).map_err(cannot)?;
-        file.seek(SeekFrom::Start(length)).map_err(cannot)?;
         let fields = super::csv::header(groups).count();
         if complete(&torn, fields) {
             let row: Vec<u8> = [torn.as_slice(), b"\r\n"].concat();
@@ -191,8 +151,8 @@ fn append(path: &Path, mut file: File) -> anyhow::Result<Opened> {
             ));
         }
     }
-    file.seek(SeekFrom::Start(length)).map_err(cannot)?;
-    Ok(Opened { log: CsvLog::appending(LogOut { file, good: Some(length) }, groups), note })
+    let out = LogOut::at("log", path, file, length).map_err(cannot)?;
+    Ok(Opened { log: CsvLog::appending(out, groups), note })
 }
 
 fn header_differs(path: &Path, why: &str) -> anyhow::Error {
@@ -213,7 +173,7 @@ fn complete(line: &[u8], fields: usize) -> bool {
 }
 
 /// What follows the last line end, if anything does.
-fn last_line(file: &mut File, length: u64) -> io::Result<Option<Vec<u8>>> {
+fn last_line(mut file: &File, length: u64) -> io::Result<Option<Vec<u8>>> {
     let start = length.saturating_sub(LINE_MAX);
     file.seek(SeekFrom::Start(start))?;
     let mut tail = Vec::new();
@@ -241,6 +201,12 @@ pub fn explain(what: &str, path: &Path, error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => ("no permission to write there", "name a place that you may write to"),
         io::ErrorKind::NotFound => ("there is no such folder", "make it first"),
         io::ErrorKind::NotADirectory => ("a part of the path is not a folder", "mend the path"),
+        _ if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
+            ("the disk reports an error (EIO)", "look at `dmesg` and write elsewhere")
+        }
+        _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            ("there is a symbolic link in its place", "name a new file")
+        }
         _ if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
             ("nobody reads this pipe", "start the reader first")
         }

@@ -2,9 +2,11 @@
 //! crash costs the samples of one frame and no more.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use serde::Serialize;
 
+use super::log::{Change, LogOut, Presence, write_error};
 use crate::sample::Sample;
 use crate::sample::recording::{Header, LINE_MAX};
 
@@ -24,9 +26,13 @@ pub struct Recorder<W: Write> {
     pending: Vec<u8>,
     pending_samples: usize,
     pending_since_ns: u64,
+    /// The first frame, for a new file.
+    head: Vec<u8>,
     /// Samples given so far.
     pub samples: u64,
-    /// Bytes written so far.
+    /// Those of them that were written before the present file was begun.
+    pub elsewhere: u64,
+    /// Bytes written so far to the present file.
     pub bytes: u64,
 }
 
@@ -36,10 +42,19 @@ impl<W: Write> Recorder<W> {
     /// # Errors
     /// What the writer answers.
     pub fn new(out: W, header: &Header) -> io::Result<Self> {
-        let mut recorder =
-            Self { out, pending: Vec::new(), pending_samples: 0, pending_since_ns: 0, samples: 0, bytes: 0 };
+        let mut recorder = Self {
+            out,
+            pending: Vec::new(),
+            pending_samples: 0,
+            pending_since_ns: 0,
+            head: Vec::new(),
+            samples: 0,
+            elsewhere: 0,
+            bytes: 0,
+        };
         recorder.line(header)?;
-        recorder.flush()?;
+        recorder.head = recorder.frame()?;
+        recorder.begin()?;
         Ok(recorder)
     }
 
@@ -69,14 +84,34 @@ impl<W: Write> Recorder<W> {
         if self.pending.is_empty() {
             return Ok(());
         }
+        let frame = self.frame()?;
+        self.out.write_all(&frame)?;
+        self.out.flush()?;
+        self.bytes += frame.len() as u64;
+        Ok(())
+    }
+
+    /// Whether samples wait to be written.
+    #[must_use]
+    pub fn has_pending(&self) -> bool {
+        self.pending_samples > 0
+    }
+
+    /// The frame of what is pending, which is not pending any more.
+    fn frame(&mut self) -> io::Result<Vec<u8>> {
         let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
         compressor.include_checksum(true)?;
         let frame = compressor.compress(&self.pending)?;
         self.pending.clear();
         self.pending_samples = 0;
-        self.out.write_all(&frame)?;
+        Ok(frame)
+    }
+
+    /// Writes the first frame of a file.
+    fn begin(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.head)?;
         self.out.flush()?;
-        self.bytes += frame.len() as u64;
+        self.bytes = self.head.len() as u64;
         Ok(())
     }
 
@@ -92,6 +127,34 @@ impl<W: Write> Recorder<W> {
         }
         self.pending.push(b'\n');
         Ok(())
+    }
+}
+
+impl Recorder<LogOut> {
+    /// Looks whether something else has moved, removed or truncated the file, and begins a new one in its place. To be
+    /// called before each sample. The note is one line, where there is something to tell.
+    ///
+    /// # Errors
+    /// One line: nothing can be written in its place, or something else was put or written there.
+    pub fn follow(&mut self, path: &Path) -> anyhow::Result<Option<String>> {
+        let what = match self.out.follow()? {
+            Change::None => return Ok(None),
+            Change::Emptied => "was truncated; the recording begins again in it",
+            Change::Renewed => "was moved or removed; the recording goes on in a new file there",
+            Change::Replaced | Change::Grown => anyhow::bail!(
+                "recording {}: another program has written to it or replaced it; record to another file",
+                path.display()
+            ),
+        };
+        self.elsewhere = self.samples - self.pending_samples as u64;
+        self.begin().map_err(|error| write_error("recording", path, error))?;
+        Ok(Some(format!("recording {}: {what}", path.display())))
+    }
+
+    /// Whether the file is still there.
+    #[must_use]
+    pub fn presence(&self) -> Presence {
+        self.out.presence()
     }
 }
 

@@ -145,7 +145,9 @@ pub struct OwnSample {
     /// CPU time of the helper programs that we started and that have ended (py-spy), nanoseconds.
     #[serde(default)]
     pub children_cpu_ns: Option<u64>,
-    /// Resident set, bytes.
+    /// Resident set, bytes. The control group is charged for more than that: the kernel keeps some 5 KiB for each file of
+    /// /proc that is open and was read, 4 KiB of them its buffer (`seq_read_iter`, fs/seq_file.c), so about 25 KiB for each
+    /// watched process.
     pub rss_bytes: Option<u64>,
 }
 

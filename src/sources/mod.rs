@@ -23,6 +23,7 @@ mod process;
 pub(crate) mod processes;
 pub mod py_spy;
 pub mod recording;
+mod regular_file;
 mod roles;
 pub mod sampler;
 pub mod simulated_device;

@@ -1,12 +1,17 @@
 //! A recording, read back sample by sample. It may come from anywhere: nothing in it is believed to be whole or sane.
 //!
-//! A recording that was cut off, as a crash leaves it, gives the samples that are whole and a note; a line that is not
-//! a sample is an error.
+//! A recording that is damaged, or was cut off as a crash leaves it, gives the samples before the damage and a note. Memory
+//! is bounded by what a file of its size can hold.
+
+mod weight;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use weight::Counted;
+
+use super::regular_file;
 use crate::sample::Sample;
 use crate::sample::recording::{Header, LINE_MAX, SCHEMA};
 
@@ -29,6 +34,9 @@ pub enum RecordingError {
     /// A line is longer than any of ours.
     #[error("line {0} is longer than 8 MiB: damaged, or not written by trainmon")]
     TooLong(u64),
+    /// So far the recording would take far more memory than one of ours with as many bytes.
+    #[error("line {0} unpacks to far more than a recording of this size holds: damaged, or not written by trainmon")]
+    TooHeavy(u64),
     /// A line is no sample.
     #[error("line {line} is not a sample ({why})")]
     Bad {
@@ -43,6 +51,8 @@ pub enum RecordingError {
 pub struct Recording<R: Read> {
     /// The first line.
     pub header: Header,
+    /// Samples read so far.
+    pub samples: u64,
     /// After the last sample: what is missing at the end, in one line, where something is.
     pub note: Option<String>,
     lines: Lines<R>,
@@ -55,11 +65,10 @@ impl Recording<File> {
     /// # Errors
     /// [`RecordingError`].
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
-        let file = File::open(path)?;
-        if file.metadata()?.is_dir() {
-            return Err(RecordingError::Other("it is a directory".into()));
+        match regular_file::open(path)? {
+            Ok(file) => Self::new(file),
+            Err(kind) => Err(RecordingError::Other(format!("it is a {kind}"))),
         }
-        Self::new(file)
     }
 }
 
@@ -81,7 +90,14 @@ impl<R: Read> Recording<R> {
         if header.schema > SCHEMA {
             return Err(RecordingError::Schema(header.schema));
         }
-        Ok(Self { header, lines, note: None, over: false })
+        Ok(Self { header, samples: 0, lines, note: None, over: false })
+    }
+
+    /// Where and why a recording ended early, in one line: with this error, or with what it has noted itself.
+    #[must_use]
+    pub fn ended_early(&self, error: Option<&RecordingError>) -> Option<String> {
+        let error = error.map(|error| format!("damaged {}: {error}", after(self.samples)));
+        error.or_else(|| self.note.clone())
     }
 
     fn read(&mut self) -> Result<Option<Sample>, RecordingError> {
@@ -92,12 +108,12 @@ impl<R: Read> Recording<R> {
                 // Only the line end may be missing.
                 let sample = serde_json::from_slice(bytes).ok();
                 if sample.is_none() {
-                    self.note = Some(self.lines.cut_off());
+                    self.note = Some(format!("cut off {}; what came last is missing", after(self.samples)));
                 }
                 return Ok(sample);
             }
             Line::Broken(why) => {
-                self.note = Some(format!("{} ({why})", self.lines.cut_off()));
+                self.note = Some(format!("cut off or damaged {} ({why})", after(self.samples)));
                 return Ok(None);
             }
         };
@@ -116,6 +132,7 @@ impl<R: Read> Iterator for Recording<R> {
             return None;
         }
         let item = self.read().transpose();
+        self.samples += u64::from(matches!(item, Some(Ok(_))));
         self.over = !matches!(item, Some(Ok(_)));
         item
     }
@@ -124,6 +141,15 @@ impl<R: Read> Iterator for Recording<R> {
 impl<R: Read> std::fmt::Debug for Recording<R> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Recording").field("header", &self.header).field("note", &self.note).finish()
+    }
+}
+
+/// Where a recording ends early.
+fn after(samples: u64) -> String {
+    match samples {
+        0 => "before its first sample".to_owned(),
+        1 => "after 1 sample".to_owned(),
+        _ => format!("after {samples} samples"),
     }
 }
 
@@ -145,7 +171,9 @@ enum Line<'a> {
 
 /// Decompressed lines of bounded length.
 struct Lines<R: Read> {
-    input: BufReader<zstd::stream::read::Decoder<'static, BufReader<R>>>,
+    input: BufReader<zstd::stream::read::Decoder<'static, BufReader<Counted<R>>>>,
+    /// Memory that the samples so far may have taken, bytes.
+    weight: u64,
     line: Vec<u8>,
     /// Lines read, the current one included.
     number: u64,
@@ -153,14 +181,9 @@ struct Lines<R: Read> {
 
 impl<R: Read> Lines<R> {
     fn new(from: R) -> io::Result<Self> {
-        let mut decoder = zstd::stream::read::Decoder::new(from)?;
+        let mut decoder = zstd::stream::read::Decoder::new(Counted::new(from))?;
         decoder.window_log_max(WINDOW_LOG_MAX)?;
-        Ok(Self { input: BufReader::new(decoder), line: Vec::new(), number: 0 })
-    }
-
-    fn cut_off(&self) -> String {
-        let samples = self.number.saturating_sub(2);
-        format!("the recording was cut off after {samples} samples; what came last is missing")
+        Ok(Self { input: BufReader::new(decoder), weight: 0, line: Vec::new(), number: 0 })
     }
 
     fn next(&mut self) -> Result<Line<'_>, RecordingError> {
@@ -173,8 +196,13 @@ impl<R: Read> Lines<R> {
             Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
             Err(error) => return Ok(Line::Broken(error.to_string())),
         }
+        let weight = weight::of(&self.line);
+        self.weight = self.weight.saturating_add(weight);
         let whole = self.line.strip_suffix(b"\n");
         match whole {
+            _ if weight > weight::LINE_MAX || self.weight > self.input.get_ref().get_ref().get_ref().bearable() => {
+                Err(RecordingError::TooHeavy(self.number))
+            }
             _ if whole.unwrap_or(&self.line).len() > LINE_MAX => Err(RecordingError::TooLong(self.number)),
             Some(line) => Ok(Line::Whole(line)),
             None => Ok(Line::Torn(&self.line)),
@@ -240,7 +268,7 @@ mod tests {
             let at_boundary = length == first || length == first + frame(&(line(0) + &line(1))).len();
             assert_eq!(note.is_none(), at_boundary, "{length}: {note:?}");
             if let Some(note) = note {
-                assert!(note.contains(&format!("after {} samples", sequences.len())), "{note}");
+                assert!(note.contains(&after(sequences.len() as u64)), "{note}");
             }
         }
     }
@@ -262,7 +290,7 @@ mod tests {
         let bytes = [frame(&header()), frame(&(line(0) + &text[..text.len() / 2]))].concat();
         let (sequences, problem, note) = read(&bytes);
         assert_eq!((sequences, problem), (vec![0], None));
-        assert!(note.unwrap().contains("after 1 samples"));
+        assert!(note.unwrap().contains("after 1 sample;"));
     }
 
     #[test]
@@ -302,7 +330,7 @@ mod tests {
         let bomb = zstd::stream::encode_all(io::repeat(b' ').take(64 << 20), 3).unwrap();
         assert!(bomb.len() < 100_000);
         let problem = read(&[frame(&header()), bomb].concat()).1.unwrap();
-        assert!(problem.contains("line 2 is longer than 8 MiB"), "{problem}");
+        assert!(problem.contains("line 2"), "{problem}");
     }
 
     #[test]

@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("leave", &[]),
     ("signals", &[]),
     ("streams", &[]),
+    ("zone", &[]),
     ("logging", &["config"]),
     ("sample", &[]),
     ("sources", &["sample"]),
@@ -36,7 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["config", "diagnosis", "outputs"]),
     ("demo", &["cli", "sources"]),
 ];
-const EVERYONE: [&str; 5] = ["text", "errors", "signals", "streams", "trust"];
+const EVERYONE: [&str; 6] = ["text", "errors", "signals", "streams", "trust", "zone"];
 /// What wires the others together, and is not limited.
 const WIRING: [&str; 3] = ["lib", "main", "commands"];
 

@@ -5,6 +5,7 @@
 mod bad_input;
 mod cost;
 mod faulty_library;
+mod files;
 #[path = "../support/process.rs"]
 mod process;
 mod rights;

@@ -1,5 +1,6 @@
 //! Every key of the table on every page of the real program; what is asked first; saving by key.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use trainmon::tui::keys::{Action, Keymap};
@@ -81,6 +82,8 @@ fn saving_writes_a_new_file_and_never_overwrites_one() {
         let written = files(&screen, ending);
         let text = std::fs::read_to_string(&written[0]).unwrap();
         assert!(text.contains(begins) && text.len() > 100, "{text}");
+        let mode = std::fs::metadata(&written[0]).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "for its owner alone");
     }
 
     // Every name that it could choose in the next minute is taken, one of them by a link that leads nowhere.

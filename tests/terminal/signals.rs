@@ -37,6 +37,18 @@ fn every_polite_signal_ends_it_cleanly() {
 }
 
 #[test]
+fn a_log_in_a_terminal_ends_when_it_hangs_up() {
+    let target = Target::sleeping();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.csv");
+    let arguments = ["--log", path.to_str().unwrap(), "-i", "200ms", "--pid", &target.pid()];
+    let screen = Screen::start(PROGRAM, &arguments, &Conditions::default());
+    until("it writes", || std::fs::metadata(&path).is_ok_and(|file| file.len() > 0));
+    screen.kill(Signal::HUP);
+    assert_eq!(screen.left().code, 0);
+}
+
+#[test]
 fn stopped_and_continued_from_outside_it_takes_the_terminal_again() {
     let target = Target::sleeping();
     let mut screen = screen_of(&target);

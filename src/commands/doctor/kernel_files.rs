@@ -1,7 +1,7 @@
 //! The checks that read the kernel's files: what we may see of the host and of one process.
 
 use std::fs;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::{State, Told, mended, told};
@@ -9,6 +9,7 @@ use crate::config::Settings;
 use crate::errors::Failure;
 use crate::sample::SourceState;
 use crate::sources::Roots;
+use crate::sources::files::read_once;
 use crate::sources::perf_events::AddressReader;
 
 /// `CAP_SYS_PTRACE` (include/uapi/linux/capability.h).
@@ -17,8 +18,7 @@ const CAP_SYS_PTRACE: u32 = 19;
 const SUDO: &str = "sudo trainmon …";
 
 fn text_of(path: impl AsRef<Path>) -> io::Result<String> {
-    let mut text = Vec::new();
-    fs::File::open(path)?.take(1 << 16).read_to_end(&mut text)?;
+    let text = read_once(path, 1 << 16)?;
     Ok(String::from_utf8_lossy(&text).trim().to_owned())
 }
 

@@ -54,7 +54,7 @@ pub(super) fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Access::Denied,
         Err(_) => Access::Absent,
     };
-    let of = |name: &str| access(fs::read(folder.join(name)).map(drop));
+    let of = |name: &str| access(read_once(folder.join(name), READ_LIMIT).map(drop).map_err(io::Error::from));
     let fd = access(fs::read_dir(folder.join("fd")).map(drop));
     JobAccess {
         syscall: if no_ptrace { Access::Denied } else { of("syscall") },

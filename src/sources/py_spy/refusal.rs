@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::sample::{ProcessId, SourceState};
 use crate::sources::clock::ticks_per_second;
+use crate::sources::files::read_once;
 use crate::sources::processes::uptime_s;
 use crate::text;
 
@@ -82,7 +83,8 @@ impl Refusal {
 fn denied(proc_root: &Path, process: ProcessId) -> Refusal {
     let us = rustix::process::geteuid();
     let owner = fs::metadata(proc_root.join(process.pid.to_string())).map(|metadata| metadata.uid()).ok();
-    let scope = fs::read_to_string(proc_root.join("sys/kernel/yama/ptrace_scope")).unwrap_or_default();
+    let scope = read_once(proc_root.join("sys/kernel/yama/ptrace_scope"), 64).unwrap_or_default();
+    let scope = String::from_utf8_lossy(&scope);
     let foreign = owner.is_some_and(|owner| owner != us.as_raw());
     denied_to(us.is_root(), foreign, scope.trim(), process.pid)
 }

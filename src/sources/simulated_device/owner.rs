@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl SimulatedGpu {
         if !(1..=MAX_DEVICES).contains(&count) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a simulated device file holds 1 to 16 devices"));
         }
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(path)?;
         let mut bytes = Vec::with_capacity(FILE_BYTES);
         let mut devices = devices.to_vec();
         for device in &mut devices {

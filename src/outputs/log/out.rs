@@ -1,0 +1,302 @@
+//! An open log or recording. It is appended to in whole pieces, and followed when something else moves, removes, replaces or
+//! truncates its file: `rm`, logrotate with or without `copytruncate`, an editor.
+//!
+//! Everything goes to the end of the file (`O_APPEND`), so a file that was truncated never gets a hole of NUL bytes.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags};
+
+use super::{Existing, explain};
+use crate::errors::Failure;
+use crate::streams::{self, Stream};
+
+/// Nobody but its owner reads what was recorded about a job: command lines, paths, lines of code.
+const MODE: u32 = 0o600;
+
+/// A file, or standard output as one. Each `write` is one whole piece: a row, or a frame of a recording.
+#[derive(Debug)]
+pub struct LogOut {
+    file: File,
+    /// `None` for pipes, devices and standard output: nothing can be cut back or followed there.
+    place: Option<Place>,
+}
+
+/// Where a regular file is.
+#[derive(Debug)]
+struct Place {
+    /// What it is called in messages: "log", "recording".
+    what: &'static str,
+    /// As the user wrote it.
+    named: PathBuf,
+    /// Resolved when the file was opened: a link that is planted later is not followed.
+    path: PathBuf,
+    /// Device and inode.
+    id: (u64, u64),
+    /// Length after the last whole piece, bytes.
+    length: u64,
+}
+
+/// What has happened to the file since the last piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing that matters.
+    None,
+    /// It was truncated to nothing.
+    Emptied,
+    /// It was moved or removed; a new, empty file is in its place now.
+    Renewed,
+    /// It has become shorter, or something else was put in its place: it is to be looked at before the next piece.
+    Replaced,
+    /// Something else has written to it.
+    Grown,
+}
+
+/// Whether the file is still where its user looks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// All that was written since it was begun is there.
+    There,
+    /// It was moved, removed or replaced.
+    Gone,
+    /// It was truncated.
+    Truncated,
+}
+
+impl Write for LogOut {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let written = match self.place {
+            Some(_) => self.file.write_all(piece),
+            None => streams::write_whole(self.file.as_fd(), piece),
+        };
+        if let Some(place) = &mut self.place {
+            match &written {
+                Ok(()) => place.length += piece.len() as u64,
+                // Cutting the piece back frees space, so it works on a full disk; if it does not, the first error is
+                // still the one to report. The file is never made longer here: it may have been truncated meanwhile.
+                Err(_) if self.file.metadata().is_ok_and(|now| now.len() > place.length) => {
+                    let _ = self.file.set_len(place.length);
+                }
+                Err(_) => {}
+            }
+        }
+        written.map(|()| piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl LogOut {
+    /// Opens a place to write to, emptied where it is a file. `what` names it in errors.
+    ///
+    /// # Errors
+    /// One line: the file exists, cannot be written, or is being written by another trainmon.
+    pub fn open(what: &'static str, path: &Path, existing: Existing) -> anyhow::Result<Self> {
+        let cannot = |error: io::Error| anyhow::anyhow!(explain(what, path, &error));
+        if path == Path::new("-") {
+            // Not buffered by lines, as that of the standard library is.
+            let file = Stream::stdout().map_err(cannot)?.into();
+            return Ok(Self { file, place: None });
+        }
+        let kind = match std::fs::metadata(path) {
+            Ok(metadata) => Some(metadata.file_type()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(cannot(error)),
+        };
+        match kind {
+            Some(kind) if kind.is_dir() => {
+                Err(Failure::usage(format!("{what} {}: is a directory; name a file in it", path.display())).into())
+            }
+            Some(kind) if kind.is_socket() => {
+                Err(Failure::usage(format!("{what} {}: is a socket; name a file", path.display())).into())
+            }
+            Some(kind) if !kind.is_file() => Ok(Self { file: open_stream(path).map_err(cannot)?, place: None }),
+            _ => {
+                let file = create(what, path, existing)?;
+                file.set_len(0).map_err(cannot)?;
+                Self::at(what, path, file, 0).map_err(cannot)
+            }
+        }
+    }
+
+    /// A regular file that was opened with [`create`] and holds so many bytes.
+    pub(super) fn at(what: &'static str, path: &Path, file: File, length: u64) -> io::Result<Self> {
+        let id = id(&file.metadata()?);
+        let is_it = |path: &PathBuf| std::fs::symlink_metadata(path).is_ok_and(|there| self::id(&there) == id);
+        let named = path.to_path_buf();
+        let path = match std::fs::canonicalize(path).ok().filter(is_it) {
+            Some(path) => path,
+            None => std::path::absolute(path)?,
+        };
+        Ok(Self { file, place: Some(Place { what, named, path, id, length }) })
+    }
+
+    /// The open file, to look at what is in it.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Its length after the last whole piece, bytes; 0 for what has none.
+    pub(super) fn length(&self) -> u64 {
+        self.place.as_ref().map_or(0, |place| place.length)
+    }
+
+    /// Cuts the file to this length, bytes.
+    pub(super) fn cut(&mut self, length: u64) -> io::Result<()> {
+        if let Some(place) = &mut self.place {
+            self.file.set_len(length)?;
+            place.length = length;
+        }
+        Ok(())
+    }
+
+    /// Whether the last byte ends a line; an empty file has nothing to end.
+    pub(super) fn ends_a_line(&self) -> io::Result<bool> {
+        let mut last = [b'\n'];
+        if let Some(at) = self.length().checked_sub(1) {
+            self.file.read_exact_at(&mut last, at)?;
+        }
+        Ok(last == [b'\n'])
+    }
+
+    /// Whether the file is still there, without changing anything.
+    #[must_use]
+    pub fn presence(&self) -> Presence {
+        let Some(place) = &self.place else { return Presence::There };
+        match std::fs::metadata(&place.named) {
+            Ok(there) if id(&there) != place.id => Presence::Gone,
+            Ok(there) if there.len() < place.length => Presence::Truncated,
+            Err(error) if is_missing(&error) => Presence::Gone,
+            _ => Presence::There,
+        }
+    }
+
+    /// Compares the file with what was written, and opens a new one where it was moved, removed or replaced: two calls of
+    /// `stat`, to be made before each piece.
+    ///
+    /// # Errors
+    /// One line: it is gone, and nothing can be written in its place.
+    pub fn follow(&mut self) -> anyhow::Result<Change> {
+        let Some(place) = &mut self.place else { return Ok(Change::None) };
+        match std::fs::symlink_metadata(&place.path) {
+            Ok(there) if id(&there) == place.id => {
+                // What the descriptor says: a network file system may answer for the path from a cache.
+                let Ok(now) = self.file.metadata() else { return Ok(Change::None) };
+                let before = std::mem::replace(&mut place.length, now.len());
+                Ok(match now.len() {
+                    now if now == before => Change::None,
+                    0 => Change::Emptied,
+                    now if now < before => Change::Replaced,
+                    _ => Change::Grown,
+                })
+            }
+            Ok(_) => self.reopen(),
+            Err(error) if is_missing(&error) => self.reopen(),
+            // A folder that may not be searched any more: what is open can still be written.
+            Err(_) => Ok(Change::None),
+        }
+    }
+
+    /// Opens the file that is at the path now, or creates it.
+    fn reopen(&mut self) -> anyhow::Result<Change> {
+        let Some(place) = &mut self.place else { return Ok(Change::None) };
+        let (what, named) = (place.what, place.named.display());
+        let cannot = |error: io::Error| {
+            let why = explain(what, &place.named, &error);
+            anyhow::anyhow!("{why} (the file was moved, removed or replaced while it was written)")
+        };
+        // Not through a link, which may have been planted, and never waiting for a pipe's other end.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).mode(MODE).custom_flags(flags.bits().cast_signed());
+        let file = options.open(&place.path).map_err(cannot)?;
+        let now = file.metadata().map_err(cannot)?;
+        if id(&now) == place.id {
+            return Ok(Change::None);
+        }
+        if !now.is_file() || now.nlink() > 1 {
+            anyhow::bail!("{what} {named}: it was replaced by something that is not a plain file; name a new file");
+        }
+        lock(what, &place.named, &file)?;
+        let before = std::mem::replace(&mut place.length, now.len());
+        place.id = id(&now);
+        self.file = file;
+        Ok(match now.len() {
+            0 => Change::Renewed,
+            // A copy of what was written, as editors leave it.
+            now if now == before => Change::None,
+            _ => Change::Replaced,
+        })
+    }
+}
+
+/// Device and inode.
+fn id(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Pipes and devices: there is nothing in them to protect, and nothing to cut back.
+fn open_stream(path: &Path) -> io::Result<File> {
+    // Opening a FIFO for writing waits for a reader, for ever if none comes; without blocking it answers ENXIO. A terminal
+    // must not become ours.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    OpenOptions::new().write(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Opens a regular file, made where it is missing and locked against other writers; what is in it is left alone.
+pub(super) fn create(what: &str, path: &Path, existing: Existing) -> anyhow::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).mode(MODE).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
+    match existing {
+        Existing::Refuse => options.create_new(true),
+        Existing::Overwrite | Existing::Append => options.create(true),
+    };
+    if existing != Existing::Refuse && may_be_planted(path) {
+        anyhow::bail!(
+            "{what} {}: is a link in a folder that others can write to; name the file that it leads to",
+            path.display()
+        );
+    }
+    let file = match options.open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let append = if what == "log" { "--append goes on at its end, " } else { "" };
+            anyhow::bail!("{what} {}: the file exists; {append}--force overwrites it", path.display());
+        }
+        Err(error) => return Err(anyhow::anyhow!(explain(what, path, &error))),
+    };
+    if !file.metadata().is_ok_and(|now| now.is_file()) {
+        anyhow::bail!("{what} {}: is not a plain file; name another one", path.display());
+    }
+    lock(what, path, &file)?;
+    Ok(file)
+}
+
+/// Two writers would tear each other's rows. File systems without locks (some NFS) are taken at their word.
+fn lock(what: &str, path: &Path, file: &File) -> anyhow::Result<()> {
+    if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) {
+        anyhow::bail!("{what} {}: another trainmon is writing to it; name another file", path.display());
+    }
+    Ok(())
+}
+
+/// Whether `path` is a symbolic link where another user could have made it: the kernel refuses those only with
+/// `fs.protected_symlinks`.
+fn may_be_planted(path: &Path) -> bool {
+    let Ok(link) = std::fs::symlink_metadata(path) else { return false };
+    let own = rustix::process::geteuid().as_raw();
+    let is_trusted = |owner: u32| owner == own || owner == 0;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder_is_shared = std::fs::metadata(parent).is_ok_and(|folder| folder.mode() & 0o022 != 0);
+    link.is_symlink() && folder_is_shared && !is_trusted(link.uid())
+}

@@ -1,0 +1,34 @@
+//! Opens a regular file for reading. What is something else is told apart before it is opened: to open a pipe may wait for its
+//! other end for ever, and a device may do something by being opened.
+
+use std::fs::{File, FileType};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Opens the file, or says in words what is there instead.
+///
+/// # Errors
+/// The system's.
+pub fn open(path: &Path) -> io::Result<Result<File, &'static str>> {
+    // A place in the file system, not an open file: nothing is asked of what is there.
+    let place = File::options().read(true).custom_flags(OFlags::PATH.bits().cast_signed()).open(path)?;
+    let kind = place.metadata()?.file_type();
+    if !kind.is_file() {
+        return Ok(Err(word(kind)));
+    }
+    // The same file, whatever the path names by now.
+    File::open(format!("/proc/self/fd/{}", place.as_raw_fd())).map(Ok)
+}
+
+fn word(kind: FileType) -> &'static str {
+    match kind {
+        _ if kind.is_dir() => "directory",
+        _ if kind.is_fifo() => "pipe; save it in a file first",
+        _ if kind.is_socket() => "socket",
+        _ => "device",
+    }
+}
