@@ -57,6 +57,9 @@ pub fn run() -> ExitCode {
 
 fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let settings = cli.settings(matches, |name| std::env::var_os(name))?;
+    if settings.show_secrets {
+        text::secrets::show();
+    }
     if cli.print_config {
         let text = settings.to_toml().context("the settings cannot be printed as TOML")?;
         std::io::stdout().write_all(text.as_bytes())?;

@@ -6,6 +6,7 @@
 
 pub mod format;
 mod named;
+pub mod secrets;
 
 use std::borrow::Cow;
 

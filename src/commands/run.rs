@@ -17,6 +17,7 @@ use rustix::process::{PTracer, getppid, set_ptracer};
 
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure};
+use crate::text::secrets;
 
 /// This executable.
 const OWN: &str = "/proc/self/exe";
@@ -106,7 +107,7 @@ fn wait_until_it_is_the_program(child: &Child) {
 }
 
 fn cannot_start(program: &OsString, why: std::io::Error) -> anyhow::Error {
-    anyhow::Error::new(why).context(format!("cannot start {}", program.to_string_lossy()))
+    anyhow::Error::new(why).context(format!("cannot start {}", secrets::line(&program.to_string_lossy())))
 }
 
 /// Waits for the program's end.

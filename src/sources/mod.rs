@@ -25,6 +25,7 @@ pub mod py_spy;
 pub mod recording;
 mod roles;
 pub mod sampler;
+mod secrets;
 pub mod simulated_device;
 pub(crate) mod storage;
 pub mod task_files;

@@ -19,6 +19,7 @@ pub use refusal::Refusal;
 
 use super::clock::monotonic_ns;
 use super::process::{identity, stat_of};
+use super::secrets;
 use crate::sample::{LocalsSample, ProcessId, SourceState, StackWindow};
 use child::{Ending, Ran};
 use source_lines::SourceLines;
@@ -149,6 +150,8 @@ impl PySpy {
             return Err(if state(proc_root, process).is_none() { Refusal::gone(process) } else { nothing });
         }
         self.lines.fill(&mut window, proc_root);
+        // Not before: the lines are found by the files' real names.
+        secrets::mask_window(&mut window);
         Ok(Some(window))
     }
 

@@ -9,6 +9,9 @@ use std::path::Path;
 
 use crate::sample::Sample;
 use crate::sample::recording::{Header, LINE_MAX, SCHEMA};
+use crate::text;
+
+use super::secrets;
 
 /// Largest window of a frame that is decompressed, as a power of two: a frame of ours holds at most a sample of 8 MiB
 /// after 4 MiB of others.
@@ -76,11 +79,12 @@ impl<R: Read> Recording<R> {
             Line::End => return Err(RecordingError::Other("it is empty".into())),
             Line::Broken(why) => return Err(RecordingError::Other(why)),
         };
-        let header: Header = serde_json::from_slice(bytes)
+        let mut header: Header = serde_json::from_slice(bytes)
             .map_err(|error| RecordingError::Other(format!("no header: {}", short(&error))))?;
         if header.schema > SCHEMA {
             return Err(RecordingError::Schema(header.schema));
         }
+        header.command = text::secrets::line(&header.command).into_owned();
         Ok(Self { header, lines, note: None, over: false })
     }
 
@@ -90,7 +94,7 @@ impl<R: Read> Recording<R> {
             Line::End => return Ok(None),
             Line::Torn(bytes) => {
                 // Only the line end may be missing.
-                let sample = serde_json::from_slice(bytes).ok();
+                let sample = serde_json::from_slice(bytes).ok().map(secrets::masked);
                 if sample.is_none() {
                     self.note = Some(self.lines.cut_off());
                 }
@@ -102,7 +106,7 @@ impl<R: Read> Recording<R> {
             }
         };
         match serde_json::from_slice(bytes) {
-            Ok(sample) => Ok(Some(sample)),
+            Ok(sample) => Ok(Some(secrets::masked(sample))),
             Err(error) => Err(RecordingError::Bad { line: self.lines.number, why: short(&error) }),
         }
     }
