@@ -89,6 +89,12 @@ pub fn one_line(error: &anyhow::Error) -> String {
     crate::text::sanitise(&line).into_owned()
 }
 
+/// Tells something on standard error that is no failure, as one line. Nothing is left to tell where it is closed or full.
+pub fn note(text: &str) {
+    let line = format!("trainmon: {}\n", crate::text::sanitise(text));
+    let _ = io::Write::write_all(&mut io::stderr(), line.as_bytes());
+}
+
 /// A usage error of the argument parser as one line; clap's own rendering takes five.
 #[must_use]
 pub fn usage_line(error: &clap::Error) -> String {

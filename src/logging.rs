@@ -1,6 +1,9 @@
-//! trainmon's own messages: to a file, never onto the screen.
+//! trainmon's own messages: to a file, never onto the screen. What they name may be hostile, and the file is read with `cat`
+//! and `tail`, so each message is one line of text that is safe to print.
 
+use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Mutex;
 
 use tracing_subscriber::EnvFilter;
 
@@ -24,6 +27,39 @@ pub fn start(file: Option<&Path>) -> Result<(), Failure> {
     let out = made.and_then(|()| std::fs::File::options().create(true).append(true).open(&path));
     let out = out.map_err(|error| Failure::usage(format!("log file {}: {error}", path.display())))?;
     // A second start in one process (tests) keeps the first file.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(out).try_init();
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Mutex::new(OneLine(out))).try_init();
     Ok(())
+}
+
+/// Writes each message, which comes in one piece, as one safe line.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    fn write(&mut self, message: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(message);
+        let line = format!("{}\n", crate::text::sanitise(text.trim_end_matches('\n')));
+        self.0.write_all(line.as_bytes())?;
+        Ok(message.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use tracing_subscriber::fmt::MakeWriter as _;
+
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_safe_line() {
+        let mut written = Vec::new();
+        let out = Mutex::new(OneLine(&mut written));
+        writeln!(out.make_writer(), "the theme {} is ignored", "a\u{1b}[2J\n\u{9b}b\u{202e}").unwrap();
+        drop(out);
+        assert_eq!(String::from_utf8(written).unwrap(), "the theme a\u{FFFD}[2J \u{FFFD}b\u{FFFD} is ignored\n");
+    }
 }

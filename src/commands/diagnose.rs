@@ -40,7 +40,7 @@ fn replay(settings: &Settings, path: &Path) -> anyhow::Result<Arc<Verdict>> {
     let pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
     let verdict = pipeline.last_verdict(recording.by_ref()).with_context(which)?;
     if let Some(note) = &recording.note {
-        eprintln!("trainmon: {}: {note}", crate::text::sanitise(&which()));
+        crate::errors::note(&format!("{}: {note}", which()));
     }
     verdict.ok_or_else(|| anyhow::anyhow!("{}: no samples in it: it was stopped before the first", which()))
 }

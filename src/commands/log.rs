@@ -15,14 +15,15 @@ use crate::tui::labels::counted;
 pub fn run(session: Session, settings: &LogSettings) -> anyhow::Result<ExitCode> {
     let opened = log::open(settings)?;
     if let Some(note) = &opened.note {
-        eprintln!("trainmon: {note}");
+        crate::errors::note(note);
     }
     let rows = block_on(watch(session, Rows::new(opened.log, settings)))?;
     // On standard output the log itself is what is wanted, and nothing else.
     if let (Some(tick), false) = (&rows.last, settings.path.as_os_str() == "-") {
         let count = counted(rows.count, "row", "rows");
         let ended = if tick.alive { "" } else { "; the job has ended" };
-        eprintln!("trainmon: {count} in {}; {}{ended}", settings.path.display(), text::headline(&tick.judged));
+        let headline = text::headline(&tick.judged);
+        crate::errors::note(&format!("{count} in {}; {headline}{ended}", settings.path.display()));
     }
     Ok(Exit::Done.into())
 }

@@ -51,7 +51,7 @@ async fn watch(mut session: Session, mut recorder: Recorder, arguments: &RecordA
     recorder.flush().map_err(|error| cannot_write(path, error))?;
     // On standard output the recording itself is what is wanted, and nothing else.
     if path.as_os_str() != "-" {
-        eprintln!("trainmon: {}", summary(path, &recorder, last.as_ref().map(|tick| &*tick.verdict)));
+        crate::errors::note(&summary(path, &recorder, last.as_ref().map(|tick| &*tick.verdict)));
     }
     Ok(Exit::Done.into())
 }

@@ -140,7 +140,7 @@ fn show_tail(path: &std::path::Path, mut file: File) {
         let _ = std::fs::remove_file(path);
         return;
     }
-    eprintln!("trainmon: the program's output is in {}; its end:", path.display());
+    crate::errors::note(&format!("the program's output is in {}; its end:", path.display()));
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();
     for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {
