@@ -27,7 +27,11 @@ pub fn start(file: Option<&Path>) -> Result<(), Failure> {
     let out = made.and_then(|()| std::fs::File::options().create(true).append(true).open(&path));
     let out = out.map_err(|error| Failure::usage(format!("log file {}: {error}", path.display())))?;
     // A second start in one process (tests) keeps the first file.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Mutex::new(OneLine(out))).try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_writer(Mutex::new(OneLine(out)))
+        .try_init();
     Ok(())
 }
 

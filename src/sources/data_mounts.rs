@@ -276,7 +276,8 @@ impl DataMounts {
         let own = read_once(self.roots.proc.join("self/mountinfo"), READ_LIMIT).unwrap_or_default();
         let own = parse_mountinfo(&own);
         let (kind, disks) = self.topology.under(&mount, &own);
-        let (mount_point, fs_type, source) = (path_text(&mount.point), text(&mount.fs_type), path_text(&mount.source));
+        let (mount_point, fs_type, source) =
+            (path_text(&mount.point), text(&mount.fs_type), path_text(&mount.source));
         let shown = DataMount { mount_point, fs_type, source, kind, disks, ..DataMount::default() };
         self.mounts.push(KnownMount { mount, pid, shown, examples: Vec::new() });
         Some(self.mounts.len() - 1)

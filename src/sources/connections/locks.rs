@@ -75,5 +75,7 @@ pub(super) fn open_file(proc_root: &Path, pid: u32, wanted: u64) -> Option<Arc<s
             with_target(&entry.path(), |target| Arc::<str>::from(target)).filter(|target| target.starts_with('/'))?;
         Some((entry.file_name(), target))
     });
-    files.find(|(fd, _)| inode(proc_root, pid, fd.display()) == Some(wanted)).map(|(_, target)| secrets::prose(&target).into())
+    files
+        .find(|(fd, _)| inode(proc_root, pid, fd.display()) == Some(wanted))
+        .map(|(_, target)| secrets::prose(&target).into())
 }

@@ -89,7 +89,8 @@ impl Programs {
 
     fn take_name(&mut self, word: &str) -> Option<Range<usize>> {
         let name = word.rsplit('/').next().unwrap_or(word);
-        let rows = || OPTIONS.iter().enumerate().filter(|(_, (programs, ..))| programs.contains(&name)).map(|(row, _)| row);
+        let rows =
+            || OPTIONS.iter().enumerate().filter(|(_, (programs, ..))| programs.contains(&name)).map(|(row, _)| row);
         if matches!(word, "|" | ";" | "&&" | "||" | "&") {
             *self = Self::default();
         } else if rows().next().is_some() || name == "wandb" {

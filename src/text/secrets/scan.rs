@@ -16,7 +16,8 @@ pub(super) enum Separator {
 }
 
 /// How a header begins that names its way of authentication; it stays. RFC 9110, 11.6, and Amazon's signatures.
-const SCHEMES: &[&str] = &["bearer", "basic", "digest", "token", "apikey", "negotiate", "aws4-hmac-sha256", "sharedkey"];
+const SCHEMES: &[&str] =
+    &["bearer", "basic", "digest", "token", "apikey", "negotiate", "aws4-hmac-sha256", "sharedkey"];
 /// What follows a parameter's name in Python and is no value.
 const TYPES: &[&str] = &["str", "int", "float", "bool", "bytes", "Any", "Tensor", "torch.Tensor", "Optional[str]"];
 /// Quotes and brackets between a name and its separator (`"name\": `, `environ["name"] =`), at most.
@@ -77,7 +78,8 @@ pub(super) fn value_start(text: &str, name: Range<usize>, kind: Kind) -> Option<
         (found, _) if byte(text, name.start) == b'-' => {
             // In code an option and its value are two strings.
             let in_list = is_quoted && found == b',';
-            let is_word = name.start == 0 || is_blank(byte(text, name.start - 1)) || is_quote(byte(text, name.start - 1));
+            let is_word =
+                name.start == 0 || is_blank(byte(text, name.start - 1)) || is_quote(byte(text, name.start - 1));
             if !in_list && (kind == Kind::Prose || at == closed || !is_word) {
                 return None;
             }
@@ -245,7 +247,8 @@ fn user_and_password(word: &str) -> Option<Range<usize>> {
     let (before, host) = (word.get(..end)?, word.get(end + 1..)?);
     let colon = before.find(':')?;
     let user = before.get(..colon)?.rsplit(['=', ',', '(', '[', '{', ';', '/']).next()?;
-    let is_user = !user.is_empty() && user.chars().all(|c| c.is_alphanumeric() || "_.%+-".contains(c)) && user != "npm";
+    let is_user =
+        !user.is_empty() && user.chars().all(|c| c.is_alphanumeric() || "_.%+-".contains(c)) && user != "npm";
     let is_host = host.starts_with(|c: char| c.is_alphanumeric() || c == '[') && !host.starts_with("sha256:");
     let is_path = before.get(colon + 1..)?.starts_with('/');
     (is_user && is_host && !is_path && colon + 1 < end).then_some(colon + 1..end)

@@ -79,7 +79,8 @@ fn secrets_are_masked_and_nothing_else() {
         assert_eq!(masked(&wanted), wanted, "again");
         // Once joined, as recordings of before have it, no value of one word is left either.
         let line = mask_line(&given.replace('¦', " ")).into_owned();
-        for secret in row.split(['‹', '›']).skip(1).step_by(2).filter(|s| s.len() > 2 && !s.contains([' ', ',', '-'])) {
+        for secret in row.split(['‹', '›']).skip(1).step_by(2).filter(|s| s.len() > 2 && !s.contains([' ', ',', '-']))
+        {
             assert!(!line.contains(secret), "{secret} in {line}");
         }
     }
@@ -178,8 +179,27 @@ fn code_and_paths_keep_what_is_no_literal() {
 #[test]
 fn long_text_takes_linear_time() {
     for part in [
-        "token=\"", "--password \"", "a:b@c", "a://b:c", "eyJ.", "eyJaaaaaa.b.", "-----", "ya29.", "sk-a-", "x=", "Bearer ", "\\\"",
-        "-----BEGIN PRIVATE KEY-----", "credentials=\"/", "--token none ", "ghp_", "token ", "?sig=", "password='''", "@", "://",
+        "token=\"",
+        "--password \"",
+        "a:b@c",
+        "a://b:c",
+        "eyJ.",
+        "eyJaaaaaa.b.",
+        "-----",
+        "ya29.",
+        "sk-a-",
+        "x=",
+        "Bearer ",
+        "\\\"",
+        "-----BEGIN PRIVATE KEY-----",
+        "credentials=\"/",
+        "--token none ",
+        "ghp_",
+        "token ",
+        "?sig=",
+        "password='''",
+        "@",
+        "://",
     ] {
         let text = part.repeat((256 << 10) / part.len());
         let began = std::time::Instant::now();
@@ -194,9 +214,46 @@ fn long_text_takes_linear_time() {
 /// Text that is made of what the rules look for.
 fn pieces() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
-        "token", "--password", "API_KEY", "secret", "=", ":", " ", " ", "\"", "'", "\\", "://", "@", "?", "&", "Bearer ", "hf_",
-        "AKIAIOSFODNN7EXAMPLE", "eyJhbGciOiJI.eyJzdWIi.x", "-----BEGIN PRIVATE KEY-----", "-----", "sk-abcdef0123456789", ",", ";",
-        "-p", "curl", "-u", "wandb", "login", "***", "/", ".", "é", "\n", "x", "none", "sshpass", "]", "f\"", "Authorization: ",
+        "token",
+        "--password",
+        "API_KEY",
+        "secret",
+        "=",
+        ":",
+        " ",
+        " ",
+        "\"",
+        "'",
+        "\\",
+        "://",
+        "@",
+        "?",
+        "&",
+        "Bearer ",
+        "hf_",
+        "AKIAIOSFODNN7EXAMPLE",
+        "eyJhbGciOiJI.eyJzdWIi.x",
+        "-----BEGIN PRIVATE KEY-----",
+        "-----",
+        "sk-abcdef0123456789",
+        ",",
+        ";",
+        "-p",
+        "curl",
+        "-u",
+        "wandb",
+        "login",
+        "***",
+        "/",
+        ".",
+        "é",
+        "\n",
+        "x",
+        "none",
+        "sshpass",
+        "]",
+        "f\"",
+        "Authorization: ",
     ]);
     prop::collection::vec(prop_oneof![4 => known.prop_map(str::to_owned), 1 => "\\PC{0,4}"], 0..24)
         .prop_map(|parts| parts.concat())

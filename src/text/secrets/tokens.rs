@@ -116,7 +116,9 @@ fn dotted(text: &str) -> Option<usize> {
     let third = text.as_bytes().get(first + second) == Some(&b'.');
     let is_token = text.as_bytes().get(first) == Some(&b'.')
         && if is_jwt { first >= 9 && second > 4 } else { second > 6 && third };
-    is_token.then(|| run_end(text, 0, |b| is_word(b) || b == b'.')).map(|end| text.get(..end).map_or(end, |token| token.trim_end_matches('.').len()))
+    is_token
+        .then(|| run_end(text, 0, |b| is_word(b) || b == b'.'))
+        .map(|end| text.get(..end).map_or(end, |token| token.trim_end_matches('.').len()))
 }
 
 /// What stands between the frames of a private key (RFC 7468), or to the end where the second one is missing.
