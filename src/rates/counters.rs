@@ -101,9 +101,10 @@ fn truncate(read: &mut LocalsSample) {
 }
 
 fn variables(read: &LocalsSample) -> impl Iterator<Item = (Variable, i64)> + '_ {
-    let frames = read.threads.iter().flat_map(|thread| {
-        thread.frames.iter().enumerate().map(move |(depth, frame)| (thread.tid, depth, frame))
-    });
+    let frames = read
+        .threads
+        .iter()
+        .flat_map(|thread| thread.frames.iter().enumerate().map(move |(depth, frame)| (thread.tid, depth, frame)));
     frames.flat_map(|(tid, depth, frame)| {
         frame.numbers.iter().map(move |(name, value)| {
             ((tid, depth, Arc::clone(&frame.function), Arc::clone(&frame.file), Arc::clone(name)), *value)
@@ -118,7 +119,8 @@ fn only(counters: &HashSet<Variable>, read: &LocalsSample) -> Option<LocalsSampl
     for thread in &mut read.threads {
         for (depth, frame) in thread.frames.iter_mut().enumerate() {
             let (function, file) = (Arc::clone(&frame.function), Arc::clone(&frame.file));
-            let place = |name: &Arc<str>| (thread.tid, depth, Arc::clone(&function), Arc::clone(&file), Arc::clone(name));
+            let place =
+                |name: &Arc<str>| (thread.tid, depth, Arc::clone(&function), Arc::clone(&file), Arc::clone(name));
             frame.numbers.retain(|(name, _)| counters.contains(&place(name)));
         }
     }

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::counters::Counters;
 use super::loop_variable::LoopVariables;
-use crate::sample::{FrameLocals, JobSample, LocalsSample, ProcessId, ProcessSample, Sample, StacksSample, ThreadLocals};
+use crate::sample::{
+    FrameLocals, JobSample, LocalsSample, ProcessId, ProcessSample, Sample, StacksSample, ThreadLocals,
+};
 
 const TRAINER: ProcessId = ProcessId { pid: 7, start_ticks: 1 };
 
@@ -40,14 +42,23 @@ fn turns(seconds: f64, per_s: f64) -> i64 {
 fn handed_on(sample: &Sample) -> Vec<(Option<u32>, String, i64)> {
     let threads = sample.stacks.iter().flat_map(|stacks| &stacks.locals).flat_map(|read| &read.threads);
     let numbers = threads.flat_map(|thread| {
-        thread.frames.iter().flat_map(|frame| &frame.numbers).map(|(name, value)| (thread.tid, name.to_string(), *value))
+        thread
+            .frames
+            .iter()
+            .flat_map(|frame| &frame.numbers)
+            .map(|(name, value)| (thread.tid, name.to_string(), *value))
     });
     numbers.collect()
 }
 
 /// Gives the same readings with and without the filter to what counts steps, and compares after each.
-fn compared(count: u64, loop_tid: u32, threads: impl Fn(f64) -> Vec<ThreadLocals>) -> Vec<(Option<u32>, String, i64)> {
-    let (mut counters, mut of_all, mut of_counters) = (Counters::default(), LoopVariables::default(), LoopVariables::default());
+fn compared(
+    count: u64,
+    loop_tid: u32,
+    threads: impl Fn(f64) -> Vec<ThreadLocals>,
+) -> Vec<(Option<u32>, String, i64)> {
+    let (mut counters, mut of_all, mut of_counters) =
+        (Counters::default(), LoopVariables::default(), LoopVariables::default());
     let mut all = Vec::new();
     for ms in moments(count) {
         let given = sample(ms, threads(ms as f64 / 1000.0));
@@ -76,7 +87,10 @@ fn only_counters_are_handed_on_and_steps_appear_no_later() {
         ];
         let elsewhere = vec![frame("serve", &[("account", 77_441), ("polls", turns(s, 11.3))])];
         vec![
-            thread(7, vec![frame("<module>", &[("year", 1984)]), frame("train", &secrets), frame("inner", &[("salt", 99)])]),
+            thread(
+                7,
+                vec![frame("<module>", &[("year", 1984)]), frame("train", &secrets), frame("inner", &[("salt", 99)])],
+            ),
             thread(9, elsewhere),
             thread(11, vec![frame("wait", &[("key", 31_337)])]),
         ]
@@ -94,7 +108,9 @@ fn the_same_steps_of_loops_of_many_kinds() {
     compared(24, 7, |s| one(7, &[("n", turns(s % 2.0, 25.0))]));
     compared(24, 7, |s| one(7, &[("step", turns(s.min(4.0), 20.0)), ("x", 5)]));
     compared(60, 7, |s| one(7, &[("step", turns((s - 12.0).max(0.0), 3.1)), ("y", 5)]));
-    compared(24, 7, |s| one(7, &[("step", if (4.6..5.4).contains(&s) { 94_930_505_027_001 } else { turns(s, 30.0) })]));
+    compared(24, 7, |s| {
+        one(7, &[("step", if (4.6..5.4).contains(&s) { 94_930_505_027_001 } else { turns(s, 30.0) })])
+    });
     compared(24, 9, |s| [one(7, &[("polls", turns(s, 50.0))]), one(9, &[("step", turns(s, 12.0))])].concat());
     // An inner counter is found first, then the loop's own, which is slower.
     compared(40, 7, |s| {
@@ -144,7 +160,10 @@ fn processes_that_have_ended_are_forgotten_and_hostile_readings_stay_small() {
         let mut sample = sample(ms, threads.collect());
         counters.filter(&mut sample);
         let each = sample.stacks.iter().flat_map(|stacks| &stacks.locals);
-        assert!(each.map(|read| read.threads.iter().flat_map(|t| &t.frames).map(|f| f.numbers.len()).sum::<usize>()).all(|n| n <= 1024));
+        assert!(
+            each.map(|read| read.threads.iter().flat_map(|t| &t.frames).map(|f| f.numbers.len()).sum::<usize>())
+                .all(|n| n <= 1024)
+        );
     }
     let mut ended = sample(90_000, Vec::new());
     ended.job = Some(Arc::new(JobSample::default()));

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
@@ -163,5 +163,62 @@ fn hostile_names_of_programs_and_files_come_out_of_no_output() {
         assert_safe(&format!("{arguments:?}"), &[output.stdout, output.stderr.clone()].concat());
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.lines().count() == 1 && said.ends_with('\n'), "{arguments:?}: {said:?}");
+    }
+}
+
+/// A loop of its own that counts twenty turns a second, between numbers that are nobody's business.
+const COUNTS: &str = "
+import threading, time
+
+def serve():
+    account = 918273645
+    while True:
+        time.sleep(0.2)
+
+def train(pin, card_number):
+    step = 0
+    while True:
+        time.sleep(0.05)
+        step += 1
+
+threading.Thread(target=serve, daemon=True).start()
+train(736455463, 4111111111111111)
+";
+
+/// A program of the virtual environment or the path.
+fn installed(name: &str) -> Option<PathBuf> {
+    let environment = std::env::var_os("VIRTUAL_ENV").map(|place| Path::new(&place).join("bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = environment.into_iter().chain(std::env::split_paths(&path)).map(|place| place.join(name));
+    places.find(|place| Command::new(place).arg("--version").output().is_ok_and(|output| output.status.success()))
+}
+
+#[test]
+fn a_recording_holds_no_local_integers_but_counters() {
+    let Some((py_spy, python)) = installed("py-spy").zip(installed("python3")) else {
+        return eprintln!("left out: py-spy or python3 is not installed");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("train.py");
+    fs::write(&file, COUNTS).unwrap();
+    let target = Target::start(python.to_str().unwrap(), &[file.to_str().unwrap()]);
+    let recording = folder.path().join("recording");
+    let mut command =
+        trainmon(&["record", "--nvml-lib", "/nonexistent", "--duration", "14s", "--pid", &target.pid()]);
+    let output = command.arg("--py-spy").arg(&py_spy).arg("-o").arg(&recording).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = zstd::stream::decode_all(&fs::read(&recording).unwrap()[..]).unwrap();
+    for number in ["918273645", "736455463", "4111111111111111"] {
+        assert!(!holds(&lines, number), "{number}");
+    }
+    for line in lines.split(|&byte| byte == b'\n').filter(|line| holds(line, "\"locals\"")) {
+        let sample: serde_json::Value = serde_json::from_slice(line).unwrap();
+        let readings = sample["stacks"]["locals"].as_array().into_iter().flatten();
+        let threads = readings.flat_map(|reading| reading["threads"].as_array().unwrap());
+        for frame in threads.flat_map(|thread| thread["frames"].as_array().unwrap()) {
+            for number in frame["numbers"].as_array().into_iter().flatten() {
+                assert_eq!(number[0], "step", "{frame}");
+            }
+        }
     }
 }
