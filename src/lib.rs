@@ -68,9 +68,11 @@ pub fn run() -> ExitCode {
 
 fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let settings = cli.settings(matches, |name| std::env::var_os(name))?;
+    if settings.show_secrets {
+        text::secrets::show();
+    }
     for note in &settings.notes {
-        // Standard error may be closed.
-        let _ = writeln!(std::io::stderr(), "trainmon: {}", text::sanitise(note));
+        errors::note(note);
     }
     if cli.print_config {
         let text = settings.to_toml().context("the settings cannot be printed as TOML")?;

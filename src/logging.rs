@@ -1,9 +1,11 @@
-//! trainmon's own messages: to a file, never onto the screen.
+//! trainmon's own messages: to a file, never onto the screen. What they name may be hostile, and the file is read with `cat`
+//! and `tail`, so each message is one line of text that is safe to print.
 
 use std::fs::{DirBuilder, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Mutex;
 
 use rustix::fs::OFlags;
 use tracing_subscriber::EnvFilter;
@@ -41,7 +43,7 @@ pub fn start(file: Option<&Path>) -> Result<(), Failure> {
         .with_env_filter(filter)
         .with_ansi(false)
         .log_internal_errors(false)
-        .with_writer(out)
+        .with_writer(Mutex::new(OneLine(out)))
         .try_init();
     Ok(())
 }
@@ -52,4 +54,37 @@ fn open(path: &Path, is_ours: bool) -> io::Result<File> {
     let link = if is_ours { OFlags::NOFOLLOW } else { OFlags::empty() };
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | link;
     File::options().create(true).append(true).mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Writes each message, which comes in one piece, as one safe line.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    fn write(&mut self, message: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(message);
+        let line = format!("{}\n", crate::text::sanitise(text.trim_end_matches('\n')));
+        self.0.write_all(line.as_bytes())?;
+        Ok(message.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use tracing_subscriber::fmt::MakeWriter as _;
+
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_safe_line() {
+        let mut written = Vec::new();
+        let out = Mutex::new(OneLine(&mut written));
+        writeln!(out.make_writer(), "the theme {} is ignored", "a\u{1b}[2J\n\u{9b}b\u{202e}").unwrap();
+        drop(out);
+        assert_eq!(String::from_utf8(written).unwrap(), "the theme a\u{FFFD}[2J \u{FFFD}b\u{FFFD} is ignored\n");
+    }
 }

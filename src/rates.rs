@@ -14,6 +14,10 @@
 pub mod addresses;
 mod batches;
 pub mod chain;
+pub mod counters;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod counters_tests;
 mod delta;
 mod device;
 pub mod frame;

@@ -5,7 +5,9 @@
 //! did not write itself passes through [`sanitise`] or [`fit`] first.
 
 pub mod format;
+pub mod json;
 mod named;
+pub mod secrets;
 
 use std::borrow::Cow;
 
@@ -65,6 +67,18 @@ fn cells(text: &str) -> impl Iterator<Item = (char, usize)> {
         let width = c.width().unwrap_or(0);
         marks = if width == 0 { marks + 1 } else { 0 };
         (marks <= MARKS_KEPT).then_some((c, width))
+    })
+}
+
+/// The characters of `text`: where each begins, its length in bytes, and whether it is shown as it is.
+fn judged(text: &str) -> impl Iterator<Item = (usize, usize, bool)> {
+    let mut marks = MARKS_KEPT;
+    text.char_indices().map(move |(at, c)| {
+        let is_shown = shown(c) == Some(c);
+        if is_shown {
+            marks = if c.width().unwrap_or(0) == 0 { marks + 1 } else { 0 };
+        }
+        (at, c.len_utf8(), is_shown && marks <= MARKS_KEPT)
     })
 }
 

@@ -86,15 +86,12 @@ pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCo
         reader.read(crate::sources::simulated_device::monotonic_ns())
     };
     let findings = findings(settings, gpu, |name| std::env::var_os(name))?;
-    let text = if arguments.json {
-        let report = serde_json::json!({
+    if arguments.json {
+        return super::print_json(&serde_json::json!({
             "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "pid": settings.call.pid, "findings": findings,
-        });
-        serde_json::to_string_pretty(&report)? + "\n"
-    } else {
-        render(&findings)
-    };
-    super::print(text)
+        }));
+    }
+    super::print(render(&findings))
 }
 
 /// Looks at everything. `gpu` may hang; it gets a thread of its own.

@@ -9,22 +9,24 @@ use crate::outputs::explanation;
 /// Prints the list of classes and causes, those of one class, or everything about one cause or topic.
 pub fn run(arguments: &ExplainArgs) -> anyhow::Result<ExitCode> {
     if let Some(topic) = arguments.cause.as_deref().and_then(explanation::topic) {
-        return super::print(match arguments.json {
-            true => serde_json::to_string_pretty(&explanation::topic_json(topic))? + "\n",
-            false => explanation::topic_page(topic),
-        });
+        return match arguments.json {
+            true => super::print_json(&explanation::topic_json(topic)),
+            false => super::print(explanation::topic_page(topic)),
+        };
     }
     // A name that does not exist was refused by the command line.
     let asked: Vec<&Spec> = match &arguments.cause {
         Some(text) => causes::named(text),
         None => causes::all().chain(causes::states()).collect(),
     };
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&explanation::json(asked))? + "\n"
-    } else if asked.len() > 1 && asked.iter().any(|cause| Some(cause.name) != asked.first().map(|first| first.name)) {
-        explanation::list(asked)
-    } else {
-        asked.into_iter().map(explanation::page).collect::<Vec<_>>().join("\n")
-    };
+    if arguments.json {
+        return super::print_json(&explanation::json(asked));
+    }
+    let text =
+        if asked.len() > 1 && asked.iter().any(|cause| Some(cause.name) != asked.first().map(|first| first.name)) {
+            explanation::list(asked)
+        } else {
+            asked.into_iter().map(explanation::page).collect::<Vec<_>>().join("\n")
+        };
     super::print(text)
 }

@@ -57,6 +57,13 @@ fn print(text: impl AsRef<[u8]>) -> anyhow::Result<ExitCode> {
     Ok(Exit::Done.into())
 }
 
+/// Prints a value as JSON over several lines.
+fn print_json(value: &serde_json::Value) -> anyhow::Result<ExitCode> {
+    let mut text = Vec::new();
+    crate::text::json::pretty(&mut text, value)?;
+    print(text)
+}
+
 /// Where the settings say that candidates are looked for.
 #[must_use]
 pub fn places(settings: &Settings) -> Places {

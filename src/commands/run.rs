@@ -24,6 +24,7 @@ use crate::config::Settings;
 use crate::errors::{Exit, ExitCode, Failure, exit_of, report};
 use crate::jobs::session::Session;
 use crate::streams::tell;
+use crate::text::secrets;
 use output::Output;
 use program::{Forwarder, Group};
 
@@ -130,7 +131,7 @@ fn wait_until_it_is_the_program(pid: u32) {
 }
 
 fn cannot_start(program: &OsString, why: std::io::Error) -> anyhow::Error {
-    anyhow::Error::new(why).context(format!("cannot start {}", program.to_string_lossy()))
+    anyhow::Error::new(why).context(format!("cannot start {}", secrets::line(&program.to_string_lossy())))
 }
 
 /// The program's exit code; 128 + N for one that signal N has ended, as a shell gives it.

@@ -54,6 +54,9 @@ pub struct Settings {
     /// NVML library to load instead of libnvidia-ml.so.1.
     #[arg(long, value_name = "PATH", help_heading = "Sources")]
     pub nvml_lib: Option<PathBuf>,
+    /// Show and store passwords, tokens and keys in command lines, paths and source lines as they are, instead of `***`.
+    #[arg(long, help_heading = "Sources")]
+    pub show_secrets: bool,
     /// Read this tree instead of /proc.
     #[arg(long, value_name = "PATH", default_value = "/proc", hide_default_value = true, help_heading = "Sources")]
     pub proc_root: PathBuf,

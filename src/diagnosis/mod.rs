@@ -10,6 +10,7 @@ pub mod causes;
 mod ceiling;
 pub mod chain;
 mod class;
+mod clean;
 mod code;
 mod compose;
 pub mod counter_evidence;

@@ -15,6 +15,7 @@ use crate::sample::{ProcessId, ProcessRole, Sample};
 
 use super::causes::{Cause, Judgement, Known};
 use super::class::{Class, Phase};
+use super::clean::cleaned;
 use super::features::{Features, LoopStacks};
 use super::restarts::Restarts;
 use super::stats::round;
@@ -196,7 +197,7 @@ impl Diagnosis {
         sample: &Sample,
     ) -> Verdict {
         let Some(last) = recent.clone().next_back() else {
-            return compose::verdict(&self.context, &Judgement::default(), &Features::default(), sample);
+            return cleaned(compose::verdict(&self.context, &Judgement::default(), &Features::default(), sample));
         };
         let begun = *self.begun_ns.get_or_insert(last.monotonic_ns);
         let observed_s = last.monotonic_ns.saturating_sub(begun) as f64 / 1e9;
@@ -254,7 +255,7 @@ impl Diagnosis {
         verdict.first_verdict_s = self.first_verdict_s;
         verdict.steps.count = self.steps;
         verdict.own.cpu_pct = mean(long_frames.iter().filter_map(|frame| frame.own_cpu_pct)).map(|pct| round(pct, 2));
-        verdict
+        cleaned(verdict)
     }
 
     fn decide(&mut self, now_ns: u64, seconds: f64, judged: Judgement, short: Option<Judgement>, short_s: f64) {

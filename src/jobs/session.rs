@@ -17,6 +17,7 @@ use crate::diagnosis::verdict::Phase;
 use crate::errors::Failure;
 use crate::pipeline::{Pipeline, Tick};
 use crate::rates::RatesOptions;
+use crate::rates::counters::Counters;
 use crate::signals;
 use crate::sources::job::AttachError;
 use crate::text::sanitise;
@@ -49,6 +50,8 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Session {
     collector: Collector,
+    /// Local variables that count; no others leave memory.
+    counters: Counters,
     context: Context,
     pipeline: Pipeline,
     begun: Instant,
@@ -83,6 +86,7 @@ impl Session {
         };
         Ok(Self {
             collector,
+            counters: Counters::default(),
             pipeline: Pipeline::new(context.clone(), options.rates),
             context,
             begun: Instant::now(),
@@ -110,8 +114,9 @@ impl Session {
 
     /// Waits for the next tick. Cancel safe.
     pub async fn next(&mut self) -> Arc<Tick> {
-        let sample = Arc::new(self.collector.next().await);
-        let tick = self.pipeline.push(sample);
+        let mut sample = self.collector.next().await;
+        self.counters.filter(&mut sample);
+        let tick = self.pipeline.push(Arc::new(sample));
         self.ended = !tick.alive;
         // The first frame has no length: it only starts the clock.
         self.intervals += u64::from(tick.frame.seconds > 0.0);

@@ -9,7 +9,7 @@ use crate::diagnosis::Verdict;
 /// # Errors
 /// What the writer answers.
 pub fn pretty(out: &mut impl Write, verdict: &Verdict) -> io::Result<()> {
-    writeln!(out, "{}", serde_json::to_string_pretty(verdict)?)?;
+    crate::text::json::pretty(&mut *out, verdict)?;
     out.flush()
 }
 

@@ -117,7 +117,7 @@ impl<W: Write> Recorder<W> {
 
     fn line(&mut self, value: &impl Serialize) -> io::Result<()> {
         let before = self.pending.len();
-        serde_json::to_writer(&mut self.pending, value)?;
+        crate::text::json::compact(&mut self.pending, value)?;
         if self.pending.len() - before > LINE_MAX {
             self.pending.truncate(before);
             return Err(io::Error::new(

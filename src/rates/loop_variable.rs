@@ -11,9 +11,9 @@ use super::frame::CountedSteps;
 use crate::sample::{FrameLocals, LocalsSample, ProcessId, StacksSample, ThreadLocals};
 
 /// Most readings kept of one trainer.
-const READINGS: usize = 32;
+pub(super) const READINGS: usize = 32;
 /// Older ones are forgotten, nanoseconds.
-const OLDEST_NS: u64 = 240_000_000_000;
+pub(super) const OLDEST_NS: u64 = 240_000_000_000;
 /// The rate is of the readings since then, nanoseconds: as long as most windows of the diagnosis.
 const RECENT_NS: u64 = 12_000_000_000;
 /// A rate is not shown for longer without a new reading, nanoseconds: a settled job with workers is read
@@ -35,7 +35,7 @@ const SPREAD: (f64, f64) = (0.3, 1.5);
 /// Faster than any training loop, per second: tokens, bytes and nanoseconds rise so fast.
 const FASTEST: f64 = 1000.0;
 /// Larger than any count of steps: seconds since 1970 are.
-const LARGEST: i64 = 1_000_000_000;
+pub(super) const LARGEST: i64 = 1_000_000_000;
 /// Part of the values that may be out of those bounds: py-spy does not stop the program, so it meets one half written now and then.
 const TORN: f64 = 0.2;
 /// The newest value is believed when it is reached by this many times the middle rate at most, or this many turns more: else the
@@ -92,11 +92,20 @@ impl LoopVariables {
 
 impl Readings {
     fn take(&mut self, read: &LocalsSample, tid: u32) {
+        let runs_loop = |thread: &&ThreadLocals| thread.tid == Some(tid) || thread.is_main && tid == read.process.pid;
+        let thread = read.threads.iter().find(runs_loop);
+        // Told again, with the values of further counters.
+        if let Some(known) = self.kept.iter_mut().find(|known| self.tid == tid && known.at_ns == read.began_ns) {
+            if let Some(thread) = thread {
+                known.frames.clone_from(&thread.frames);
+                self.found = self.find();
+            }
+            return;
+        }
         if self.tid != tid || self.kept.back().is_some_and(|last| last.at_ns >= read.began_ns) {
             *self = Self { tid, ..Self::default() };
         }
-        let runs_loop = |thread: &&ThreadLocals| thread.tid == Some(tid) || thread.is_main && tid == read.process.pid;
-        let Some(thread) = read.threads.iter().find(runs_loop) else { return };
+        let Some(thread) = thread else { return };
         self.kept.push_back(Reading { at_ns: read.began_ns, frames: thread.frames.clone() });
         let old = |first: &Reading| read.began_ns.saturating_sub(first.at_ns) > OLDEST_NS;
         while self.kept.len() > READINGS || self.kept.front().is_some_and(old) {
@@ -185,7 +194,7 @@ impl Pair {
 }
 
 /// Turns a second of the loop that this variable counts; `None` where it counts none.
-fn rate(values: &[(u64, i64)]) -> Option<f64> {
+pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     let pairs = pairs(values)?;
     let far: Vec<Pair> = pairs.iter().copied().filter(|pair| !pair.is_close()).collect();
     let mut rates: Vec<f64> = far.iter().filter(|pair| pair.rise > 0).map(|pair| pair.rate()).collect();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::sample::CgroupSample;
 
 use super::Roots;
-use super::fields::{keyed_number, lines, number, text};
+use super::fields::{keyed_number, lines, number, path_text};
 use super::files::{KeptFile, KeptPath, READ_LIMIT, ReadFailure, read_once};
 use find::{Hierarchies, Hierarchy, find};
 
@@ -101,7 +101,7 @@ impl CgroupReader {
         let io = found.io.as_ref().map(limits::io).unwrap_or_default();
         self.limits = CgroupSample {
             version: found.version(),
-            path: found.cpu.as_ref().map(|cpu| text(&cpu.path)),
+            path: found.cpu.as_ref().map(|cpu| path_text(&cpu.path)),
             cpu_quota_cores: cpu.as_ref().map(|(cores, _)| *cores),
             memory_limit_bytes: memory.as_ref().map(|(bytes, _)| *bytes),
             io_read_limit_bytes_s: io.bytes_s,

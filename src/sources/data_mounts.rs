@@ -15,7 +15,7 @@ use crate::sample::storage::{EXAMPLE_BYTES, EXAMPLES};
 use super::Roots;
 use super::block::Topology;
 use super::data_files::{DataFile, descriptor_facts, mapped_files, open_files};
-use super::fields::text;
+use super::fields::{path_text, text};
 use super::files::{READ_LIMIT, ReadFailure, read_once};
 use super::mounts::{Mount, mount_of, parse_mountinfo};
 
@@ -234,7 +234,7 @@ impl DataMounts {
                 && examples.len() < EXAMPLES
                 && file.path.len() <= EXAMPLE_BYTES
             {
-                examples.push((file.hash, text(&file.path)));
+                examples.push((file.hash, path_text(&file.path)));
             }
             self.files.insert(file.hash, SeenFile { mount, until_ns: file.until_ns });
         }
@@ -276,7 +276,8 @@ impl DataMounts {
         let own = read_once(self.roots.proc.join("self/mountinfo"), READ_LIMIT).unwrap_or_default();
         let own = parse_mountinfo(&own);
         let (kind, disks) = self.topology.under(&mount, &own);
-        let (mount_point, fs_type, source) = (text(&mount.point), text(&mount.fs_type), text(&mount.source));
+        let (mount_point, fs_type, source) =
+            (path_text(&mount.point), text(&mount.fs_type), path_text(&mount.source));
         let shown = DataMount { mount_point, fs_type, source, kind, disks, ..DataMount::default() };
         self.mounts.push(KnownMount { mount, pid, shown, examples: Vec::new() });
         Some(self.mounts.len() - 1)

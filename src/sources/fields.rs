@@ -61,6 +61,11 @@ pub fn text(bytes: &[u8]) -> std::sync::Arc<str> {
     String::from_utf8_lossy(bytes).into()
 }
 
+/// [`text`] for a path, a mount's source or the like: with the secrets in it masked.
+pub fn path_text(bytes: &[u8]) -> std::sync::Arc<str> {
+    crate::text::secrets::prose(&String::from_utf8_lossy(bytes)).into()
+}
+
 /// The first `limit` bytes at most, cut between characters.
 pub fn head(text: &str, limit: usize) -> &str {
     let end = (0..=limit.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);

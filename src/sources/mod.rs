@@ -26,6 +26,7 @@ pub mod recording;
 mod regular_file;
 mod roles;
 pub mod sampler;
+mod secrets;
 pub mod simulated_device;
 pub(crate) mod storage;
 pub mod task_files;

@@ -22,6 +22,7 @@ pub use supervisor::{run_part, supervise_with};
 
 use super::clock::monotonic_ns;
 use super::process::{identity, stat_of};
+use super::secrets;
 use crate::sample::{LocalsSample, ProcessId, SourceState, StackWindow};
 use crate::trust;
 use child::{Ending, Ran};
@@ -202,6 +203,8 @@ impl PySpy {
         if let Some(readers) = readers.filter(|readers| Readers::of(&folder).as_ref() == Some(readers)) {
             self.lines.fill(&mut window, proc_root, &readers);
         }
+        // Not before: the lines are found by the files' real names.
+        secrets::mask_window(&mut window);
         Ok(Some(window))
     }
 

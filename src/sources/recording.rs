@@ -14,6 +14,9 @@ use weight::Counted;
 use super::regular_file;
 use crate::sample::Sample;
 use crate::sample::recording::{Header, LINE_MAX, SCHEMA};
+use crate::text;
+
+use super::secrets;
 
 /// Largest window of a frame that is decompressed, as a power of two: a frame of ours holds at most a sample of 8 MiB
 /// after 4 MiB of others.
@@ -85,11 +88,12 @@ impl<R: Read> Recording<R> {
             Line::End => return Err(RecordingError::Other("it is empty".into())),
             Line::Broken(why) => return Err(RecordingError::Other(why)),
         };
-        let header: Header = serde_json::from_slice(bytes)
+        let mut header: Header = serde_json::from_slice(bytes)
             .map_err(|error| RecordingError::Other(format!("no header: {}", short(&error))))?;
         if header.schema > SCHEMA {
             return Err(RecordingError::Schema(header.schema));
         }
+        header.command = text::secrets::line(&header.command).into_owned();
         Ok(Self { header, samples: 0, lines, note: None, over: false })
     }
 
@@ -106,7 +110,7 @@ impl<R: Read> Recording<R> {
             Line::End => return Ok(None),
             Line::Torn(bytes) => {
                 // Only the line end may be missing.
-                let sample = serde_json::from_slice(bytes).ok();
+                let sample = serde_json::from_slice(bytes).ok().map(secrets::masked);
                 if sample.is_none() {
                     self.note = Some(format!("cut off {}; what came last is missing", after(self.samples)));
                 }
@@ -118,7 +122,7 @@ impl<R: Read> Recording<R> {
             }
         };
         match serde_json::from_slice(bytes) {
-            Ok(sample) => Ok(Some(sample)),
+            Ok(sample) => Ok(Some(secrets::masked(sample))),
             Err(error) => Err(RecordingError::Bad { line: self.lines.number, why: short(&error) }),
         }
     }

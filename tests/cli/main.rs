@@ -6,6 +6,7 @@ mod bad_input;
 mod cost;
 mod faulty_library;
 mod files;
+mod foreign_text;
 #[path = "../support/process.rs"]
 mod process;
 mod rights;

@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod archive;
+mod hostile;
 mod recordings;

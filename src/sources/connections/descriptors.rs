@@ -81,7 +81,7 @@ impl Descriptors {
             if let Some(known) = self.links.get(target) {
                 return Arc::clone(known);
             }
-            let link: Arc<str> = target.into();
+            let link: Arc<str> = crate::text::secrets::prose(target).into();
             if self.links.len() < MOST_LINKS {
                 self.links.insert(Arc::clone(&link));
             }

@@ -8,6 +8,7 @@ use super::descriptors::{inode, with_target};
 use crate::sample::LockWait;
 use crate::sources::fields::{Fields, lines, number};
 use crate::sources::files::read_once;
+use crate::text::secrets;
 
 /// Who waits for a lock that whom holds (`/proc/locks`; fs/locks.c, `lock_get_status`): the lines of the waiters come after
 /// the holder's, under the same number and with an arrow.
@@ -62,7 +63,7 @@ pub(super) fn locked_by_another(proc_root: &Path, pid: u32, held: &[(u32, u64)])
     let open: Vec<_> = open.collect();
     let is_own = |inode: u64| open.iter().any(|(of, own, ..)| *own && *of == inode);
     let found = open.iter().find(|(inode, ..)| !is_own(*inode));
-    found.map(|(.., holder, path)| (*holder, Arc::clone(path)))
+    found.map(|(.., holder, path)| (*holder, secrets::prose(path).into()))
 }
 
 /// The name of a file that a process has open. Nothing is asked of the file itself, which may be on a file server that does
@@ -74,5 +75,7 @@ pub(super) fn open_file(proc_root: &Path, pid: u32, wanted: u64) -> Option<Arc<s
             with_target(&entry.path(), |target| Arc::<str>::from(target)).filter(|target| target.starts_with('/'))?;
         Some((entry.file_name(), target))
     });
-    files.find(|(fd, _)| inode(proc_root, pid, fd.display()) == Some(wanted)).map(|(_, target)| target)
+    files
+        .find(|(fd, _)| inode(proc_root, pid, fd.display()) == Some(wanted))
+        .map(|(_, target)| secrets::prose(&target).into())
 }

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::sample::IoCounters;
-use crate::sources::fields::{lines, numbers};
+use crate::sources::fields::{head, lines, numbers};
 use crate::sources::files::{KeptFile, READ_LIMIT, read_once};
 use crate::sources::task_files::{self, Stat};
+use crate::text::secrets;
 
 /// `stat` is shorter than this, bytes: 52 numbers and a name of at most 64.
 pub(super) const STAT_MOST: usize = 1280;
@@ -26,12 +27,21 @@ pub(in crate::sources) fn io_counters(file: &KeptFile) -> Option<IoCounters> {
     task_files::io(file.read_line(&mut [0_u8; IO_MOST]).ok()?)
 }
 
-/// Command line with its arguments joined by spaces, cut at [`LONGEST_COMMAND`]; empty for kernel threads.
+/// Command line with its arguments joined by spaces and their secrets masked, cut at [`LONGEST_COMMAND`]; empty for kernel
+/// threads. Nothing else may read command lines that are shown or stored.
 pub(in crate::sources) fn command(folder: &Path) -> Arc<str> {
-    let mut room = vec![0_u8; LONGEST_COMMAND];
+    // More than is kept: a secret that is cut in two would not be recognized.
+    let mut room = vec![0_u8; 2 * LONGEST_COMMAND];
     let Ok(file) = KeptFile::open(folder.join("cmdline")) else { return "".into() };
     let bytes = file.read_line(&mut room).unwrap_or_default();
-    String::from_utf8_lossy(bytes).trim_end_matches('\0').replace('\0', " ").into()
+    let text = String::from_utf8_lossy(bytes);
+    let arguments: Vec<&str> = text.trim_end_matches('\0').split('\0').collect();
+    // A program that rewrites its own command line joins it by spaces (setproctitle(3)).
+    let joined = match arguments.as_slice() {
+        [one] => secrets::line(one).into_owned(),
+        several => secrets::joined(several),
+    };
+    head(&joined, LONGEST_COMMAND).into()
 }
 
 /// Owner and innermost PID from `status`, read once.

@@ -1,0 +1,195 @@
+//! Masks secrets in text that was written by others: command lines above all, but also mount sources, file names and lines of
+//! source code.
+//!
+//! A secret is recognized by the name that stands before it (`--api-key`, `HF_TOKEN=`, `"password":`, `Authorization:`), by its
+//! place in a URL (`user:pass@host`), by its own look (`ghp_…`, `AKIA…`, a JWT, a private key), or by the program that takes it
+//! (`curl -u`). The name stays, the value becomes [`MASK`]. What is in doubt is masked, except where training programs use
+//! the same words for something else (`--max-tokens 512`, `--pad-token-id 0`, `--sort-key`).
+//!
+//! Every function takes time linear in its input, and masking masked text changes nothing. [`show`] switches masking off for
+//! the whole process: text is masked in many places, on many threads, and forgetting one must leave it masked.
+
+mod names;
+mod programs;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use programs::Programs;
+use scan::{is_name, run_end};
+
+/// What a masked value becomes.
+pub const MASK: &str = "***";
+
+/// Set by `--show-secrets`.
+static SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// From now on this process masks nothing.
+pub fn show() {
+    SHOWN.store(true, Ordering::Relaxed);
+}
+
+fn are_shown() -> bool {
+    SHOWN.load(Ordering::Relaxed)
+}
+
+/// Arguments joined by blanks, with their secrets masked unless [`show`] was called.
+#[must_use]
+pub fn joined(arguments: &[&str]) -> String {
+    if are_shown() { arguments.join(" ") } else { mask_arguments(arguments).join(" ") }
+}
+
+/// A command line whose arguments are joined already, with its secrets masked unless [`show`] was called.
+#[must_use]
+pub fn line(text: &str) -> Cow<'_, str> {
+    if are_shown() { Cow::Borrowed(text) } else { mask_line(text) }
+}
+
+/// Any other text (a path, a mount source, source code), with its secrets masked unless [`show`] was called.
+#[must_use]
+pub fn prose(text: &str) -> Cow<'_, str> {
+    if are_shown() { Cow::Borrowed(text) } else { mask_prose(text) }
+}
+
+/// What kind of text is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Commands: `NAME=value` and `--name value` need no quotes.
+    Command,
+    /// Anything else. In code `token = next(tokens)` is no secret, so only quoted values are taken for one.
+    Prose,
+}
+
+/// How many of the next arguments belong to an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    One,
+    All,
+}
+
+/// Masks the secrets in the arguments of a program; its name is the first of them.
+#[must_use]
+pub fn mask_arguments<'t>(arguments: &[&'t str]) -> Vec<Cow<'t, str>> {
+    let mut programs = Programs::default();
+    let mut pending: Option<(&str, Takes)> = None;
+    let mut before = "";
+    let mut masked = Vec::with_capacity(arguments.len());
+    for argument in arguments.iter().copied() {
+        let of_program = programs.take(argument);
+        let value_of = pending.filter(|_| !is_option(argument));
+        let own = match value_of {
+            Some((name, takes)) => {
+                pending = value_of.filter(|_| takes == Takes::All);
+                (!names::is_harmless(name, argument)).then_some(0..argument.len())
+            }
+            None => {
+                pending = takes(argument).map(|takes| (argument, takes));
+                assigned(argument, is_script_option(before))
+            }
+        };
+        let Range { start, end } = own.or(of_program).unwrap_or(0..0);
+        masked.push(match (argument.get(..start), argument.get(end..)) {
+            (Some(head), Some(tail)) if start < end => Cow::Owned([head, MASK, tail].concat()),
+            _ => mask(argument, Kind::Command),
+        });
+        before = argument;
+    }
+    masked
+}
+
+/// Masks the secrets in a command line whose arguments are joined by blanks.
+#[must_use]
+pub fn mask_line(text: &str) -> Cow<'_, str> {
+    mask(text, Kind::Command)
+}
+
+/// Masks the secrets in a path, a mount source, a message or a line of source code.
+#[must_use]
+pub fn mask_prose(text: &str) -> Cow<'_, str> {
+    mask(text, Kind::Prose)
+}
+
+/// Whether an argument is an option and not a value. A long text with digits after one dash is a value: tokens may begin so.
+fn is_option(argument: &str) -> bool {
+    let Some(name) = argument.strip_prefix('-') else { return false };
+    let is_value = name.len() >= 16 && !name.starts_with('-') && name.bytes().any(|b| b.is_ascii_digit());
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '-') && !(is_value && !name.contains('='))
+}
+
+/// Whether the argument is an option whose value, a secret, is the next argument.
+fn takes(argument: &str) -> Option<Takes> {
+    let is_name = argument.starts_with('-') && argument.bytes().all(is_name);
+    let is_plural = || argument.ends_with(['s', 'S']) && !argument.to_ascii_lowercase().ends_with("pass");
+    (is_name && names::is_secret(argument, false)).then(|| if is_plural() { Takes::All } else { Takes::One })
+}
+
+/// `-c`, `-lc`: the next argument is a script, in which a value ends at a blank.
+fn is_script_option(argument: &str) -> bool {
+    argument.starts_with('-') && argument.len() <= 4 && argument.ends_with('c')
+}
+
+/// The value of an argument that is `name=value` or `Name: value` as a whole, where it is a secret.
+fn assigned(argument: &str, is_script: bool) -> Option<Range<usize>> {
+    let end = run_end(argument, 0, is_name);
+    let name = argument.get(..end)?;
+    let start = match argument.get(end..)? {
+        rest if rest.starts_with('=') => end + 1,
+        rest if rest.starts_with(':') => scan::value_start(argument, 0..end, Kind::Command)?.0,
+        _ => return None,
+    };
+    if is_script && !name.starts_with('-') {
+        return None;
+    }
+    let value = argument.get(start..)?;
+    let is_secret = !value.is_empty() && names::is_secret(name, false) && !names::is_harmless(name, value);
+    let start = start + scan::scheme(value);
+    (is_secret && start < argument.len()).then_some(start..argument.len())
+}
+
+/// Passes over a text, at most. What one rule masks may be the edge of what another one sees, so a text is masked until it
+/// stays as it is: by the second pass, but for texts made to need more.
+const PASSES: usize = 8;
+
+/// Replaces everything that any of the rules takes for a secret.
+fn mask(text: &str, kind: Kind) -> Cow<'_, str> {
+    let Some(mut masked) = masked_once(text, kind) else { return Cow::Borrowed(text) };
+    for _ in 0..PASSES {
+        match masked_once(&masked, kind) {
+            Some(again) if again != masked => masked = again,
+            _ => break,
+        }
+    }
+    Cow::Owned(masked)
+}
+
+/// `None` where nothing is to be replaced.
+fn masked_once(text: &str, kind: Kind) -> Option<String> {
+    let mut secrets: Vec<Range<usize>> = Vec::new();
+    scan::assignments(text, kind, &mut secrets);
+    scan::addresses(text, &mut secrets);
+    tokens::find(text, &mut secrets);
+    if kind == Kind::Command {
+        programs::find(text, &mut secrets);
+    }
+    if secrets.is_empty() {
+        return None;
+    }
+    secrets.sort_unstable_by_key(|range| (range.start, range.end));
+    let mut masked = String::with_capacity(text.len());
+    let mut done = None;
+    for Range { start, end } in secrets {
+        // Secrets that touch are one.
+        if done.is_none_or(|done| start > done) {
+            masked.push_str(text.get(done.unwrap_or(0)..start).unwrap_or_default());
+            masked.push_str(MASK);
+        }
+        done = done.max(Some(end));
+    }
+    masked.push_str(text.get(done.unwrap_or(0)..).unwrap_or_default());
+    Some(masked)
+}

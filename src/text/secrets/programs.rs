@@ -1,0 +1,126 @@
+//! Secrets that are told by the program that takes them: its short options, and the keys of Weights & Biases, which are bare
+//! hexadecimal numbers.
+
+use std::ops::Range;
+
+use super::scan::run_end;
+
+/// How an option is followed by its secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `-p secret` or `-psecret`.
+    Either,
+    /// `-psecret` only: alone it asks.
+    Glued,
+    /// The next argument only.
+    Next,
+    /// `user:secret` in the same or the next argument.
+    User,
+    /// [`Form::Next`] after the word `login`: else it is something else.
+    Login,
+}
+
+/// Programs, their options and how these are followed by a secret; from their manual pages.
+const OPTIONS: &[(&[&str], &[&str], Form)] = &[
+    (&["sshpass"], &["-p"], Form::Either),
+    (&["mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb", "mariadb-dump"], &["-p"], Form::Glued),
+    (&["redis-cli"], &["-a"], Form::Next),
+    (&["curl", "wget"], &["-u", "--user", "-U", "--proxy-user"], Form::User),
+    (&["http", "https", "xh"], &["-a"], Form::User),
+    (&["docker", "podman", "nerdctl", "skopeo", "helm", "az", "oc"], &["-p"], Form::Login),
+    (&["mongo", "mongosh", "mongodump", "mongorestore"], &["-p"], Form::Next),
+    (&["ldapsearch", "ldapadd", "ldapmodify"], &["-w"], Form::Next),
+    (&["sqlcmd", "ipmitool", "zip", "unzip"], &["-P"], Form::Next),
+    (&["7z", "7za", "7zr"], &["-p"], Form::Glued),
+    (&["openssl"], &["-k", "-K"], Form::Next),
+];
+
+/// Lengths of the keys of Weights & Biases, hexadecimal digits.
+const WANDB: [usize; 2] = [40, 86];
+
+/// What was read of a command so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Programs {
+    /// Rows of [`OPTIONS`] of the program, none where it has none.
+    program: Vec<usize>,
+    logs_in: bool,
+    is_wandb: bool,
+    /// The next word is the value of an option of this form.
+    pending: Option<Form>,
+}
+
+impl Programs {
+    /// Takes the next word of a command, and gives the part of it that is a secret.
+    pub(super) fn take(&mut self, word: &str) -> Option<Range<usize>> {
+        if let Some(form) = self.pending.take() {
+            if form == Form::User {
+                return of_user(word, 0);
+            }
+            // What follows may be another program's (`sshpass -p secret ssh -p 22 host`).
+            self.program.clear();
+            return (!word.is_empty()).then_some(0..word.len());
+        }
+        if !word.starts_with('-') {
+            return self.take_name(word);
+        }
+        for (_, options, form) in self.program.clone().into_iter().filter_map(|row| OPTIONS.get(row)) {
+            for option in *options {
+                let Some(rest) = word.strip_prefix(option) else { continue };
+                if *form == Form::Login && !self.logs_in {
+                    continue;
+                }
+                let is_long = option.starts_with("--");
+                if rest.is_empty() {
+                    self.pending = (*form != Form::Glued).then_some(*form);
+                    return None;
+                }
+                match form {
+                    Form::Either | Form::Glued => {
+                        self.program.clear();
+                        return Some(option.len()..word.len());
+                    }
+                    Form::User if !is_long || rest.starts_with('=') => return of_user(word, option.len()),
+                    _ => {}
+                }
+            }
+        }
+        None
+    }
+
+    fn take_name(&mut self, word: &str) -> Option<Range<usize>> {
+        let name = word.rsplit('/').next().unwrap_or(word);
+        let rows =
+            || OPTIONS.iter().enumerate().filter(|(_, (programs, ..))| programs.contains(&name)).map(|(row, _)| row);
+        if matches!(word, "|" | ";" | "&&" | "||" | "&") {
+            *self = Self::default();
+        } else if rows().next().is_some() || name == "wandb" {
+            *self = Self { program: rows().collect(), is_wandb: name == "wandb", ..Self::default() };
+        } else if word == "login" {
+            self.logs_in = true;
+        } else if self.is_wandb && self.logs_in {
+            let is_key = WANDB.contains(&word.len()) && run_end(word, 0, |b| b.is_ascii_hexdigit()) == word.len();
+            return is_key.then_some(0..word.len());
+        }
+        None
+    }
+}
+
+/// The password of `user:password`.
+fn of_user(word: &str, from: usize) -> Option<Range<usize>> {
+    let colon = from + word.get(from..)?.find(':')?;
+    (colon + 1 < word.len()).then_some(colon + 1..word.len())
+}
+
+/// Secrets of programs in a whole command line.
+pub(super) fn find(text: &str, secrets: &mut Vec<Range<usize>>) {
+    let mut programs = Programs::default();
+    let is_parting = |b: u8| b.is_ascii_whitespace() || matches!(b, b'"' | b'\'');
+    let mut at = 0;
+    while at < text.len() {
+        let start = run_end(text, at, is_parting);
+        let end = run_end(text, start, |b| !is_parting(b));
+        at = end;
+        let Some(word) = text.get(start..end).filter(|word| !word.is_empty()) else { continue };
+        secrets.extend(programs.take(word).map(|range| range.start + start..range.end + start));
+    }
+}
