@@ -39,6 +39,9 @@ pub struct Pipeline {
     diagnosis: Diagnosis,
     /// Frames that the diagnosis may look back on, oldest first: not across a gap.
     recent: VecDeque<Arc<Frame>>,
+    context: Context,
+    /// The attached process's command line as of the last sample, and how often it had executed another program.
+    program: Option<(Arc<str>, u32)>,
     /// The run's current verdict, and since when class and cause have been the same.
     current: Option<(Arc<Verdict>, u64)>,
 }
@@ -49,8 +52,10 @@ impl Pipeline {
     pub fn new(context: Context, options: RatesOptions) -> Self {
         Self {
             rates: Rates::new(options),
-            diagnosis: Diagnosis::new(context),
+            diagnosis: Diagnosis::new(context.clone()),
             recent: VecDeque::new(),
+            context,
+            program: None,
             current: None,
         }
     }
@@ -70,6 +75,7 @@ impl Pipeline {
 
     /// The tick of the next sample.
     pub fn push(&mut self, sample: Arc<Sample>) -> Arc<Tick> {
+        self.follow_program(&sample);
         let frame = Arc::new(self.rates.next(Arc::clone(&sample)));
         self.remember(&frame);
         let judged = Arc::new(self.diagnosis.observe(self.recent.iter().map(AsRef::as_ref), &sample));
@@ -83,6 +89,25 @@ impl Pipeline {
         self.current = Some((Arc::clone(&verdict), since_ns));
         let moves = self.diagnosis.moves();
         Arc::new(Tick { sample, frame, verdict, since_ns, moves, judged, alive })
+    }
+
+    /// Takes over the attached process's command line where it has changed. After an exec what was seen before is of another
+    /// program: it is judged anew.
+    fn follow_program(&mut self, sample: &Sample) {
+        let Some(job) = &sample.job else { return };
+        let Some(target) = job.processes.iter().find(|process| process.id == job.target) else { return };
+        let command = if target.command.is_empty() { &target.comm } else { &target.command };
+        let before = self.program.replace((Arc::clone(command), target.execs));
+        let Some((command_before, execs_before)) = before else { return };
+        if command_before != *command {
+            self.context.command = sanitise(command).into_owned();
+            self.diagnosis.rename(&self.context.command);
+        }
+        if execs_before != target.execs {
+            self.rates.begin_anew();
+            self.diagnosis = Diagnosis::new(self.context.clone());
+            self.recent.clear();
+        }
     }
 
     /// The run's verdict after all of the samples, or at the target's end; none without samples.

@@ -30,6 +30,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, getrlimit};
+
 use crate::sample::{OwnSample, ProcessId, Sample};
 use crate::sources::Roots;
 use crate::sources::files::KeptFile;
@@ -50,6 +52,9 @@ const RETRY: Duration = Duration::from_secs(30);
 
 /// How long the end waits for a running py-spy to be ended.
 const STACKS_END: Duration = Duration::from_millis(500);
+
+/// A limit on addresses from here on is not what keeps a thread from being started: all of ours take 160 MiB.
+const ENOUGH_ADDRESSES: u64 = 1 << 30;
 
 /// What to collect.
 #[derive(Debug, Clone)]
@@ -106,7 +111,7 @@ impl Collector {
         let neighbours = Neighbours::new(&options.roots);
         let effort = Arc::<Effort>::default();
         let stacks_thread = threads::start(job, options, &latest, &stop, &effort)
-            .map_err(|error| AttachError::Failed(target.pid, error))?;
+            .map_err(|error| AttachError::NoThread(why_no_thread(&error)))?;
         Ok(Self {
             latest,
             stop,
@@ -229,6 +234,30 @@ impl Drop for Collector {
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name(name.into()).spawn(work)
+}
+
+/// Why no thread can be started, and the command that allows it. For all reasons the answer is EAGAIN (pthread_create(3)).
+#[must_use]
+pub fn why_no_thread(error: &io::Error) -> String {
+    let limit = |resource| getrlimit(resource).current;
+    let is_again = error.kind() == io::ErrorKind::WouldBlock;
+    match (limit(Resource::As), limit(Resource::Nproc)) {
+        (Some(bytes), _) if is_again && bytes < ENOUGH_ADDRESSES => {
+            let kib = bytes >> 10;
+            format!(
+                "the address space is limited to {} MiB (ulimit -v {kib}); run `ulimit -v unlimited` first",
+                kib >> 10
+            )
+        }
+        (_, Some(most)) if is_again => format!(
+            "too many processes and threads of this user (ulimit -u {most}), or in this control group (pids.max); \
+             raise that limit, or end some of them"
+        ),
+        _ if is_again => {
+            "too many processes and threads in this control group (pids.max); raise that limit".to_owned()
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// Rests for as long as `wanted` says, which may change meanwhile: whoever changes it, or sets `stop`, wakes this thread.

@@ -69,7 +69,9 @@ impl Session {
     pub fn attach(options: Options) -> anyhow::Result<Self> {
         let pid = options.collector.pid;
         let collector = Collector::attach(options.collector).map_err(|error| match error {
-            AttachError::Failed(..) => anyhow::Error::from(error),
+            AttachError::Failed(..) | AttachError::NoThread(_) | AttachError::TooFewDescriptors(..) => {
+                anyhow::Error::from(error)
+            }
             error => Failure::no_process(error.to_string()).into(),
         })?;
         let context = Context {

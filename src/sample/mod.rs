@@ -26,7 +26,7 @@ pub use addresses::{AddressesSample, ThreadAddresses};
 pub use connections::{Channel, ConnectionsSample, LockWait};
 pub use gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 pub use host::{CgroupSample, CpuTimes, HostSample, NetInterface, Pressure};
-pub use job::{JobAccess, JobSample};
+pub use job::{JobAccess, JobSample, Unwatched};
 pub use locals::{FrameLocals, LocalsSample, ThreadLocals};
 pub use neighbours::{NeighbourProcess, NeighboursSample};
 pub use process::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};

@@ -36,6 +36,9 @@ pub struct Stat {
     pub rss_pages: u64,
     /// Field 9: the kernel's flags.
     pub flags: u64,
+    /// Stands for where the program lies in memory (fields 26 to 28 and 45 to 47: code, stack, data, heap). It is the same from
+    /// exec to exec; 0 where we may not see it.
+    pub program: u64,
 }
 
 /// `PF_KTHREAD` of [`Stat::flags`] (include/linux/sched.h).
@@ -48,10 +51,16 @@ impl Stat {
         self.flags & KERNEL_THREAD != 0
     }
 
-    /// It has not ended.
+    /// It has not ended. A main thread that has ended before other threads shows as a zombie, and is counted as a thread.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X' | 'x')
+        !matches!(self.state, 'Z' | 'X' | 'x') || self.main_has_left()
+    }
+
+    /// The main thread has ended, and others go on.
+    #[must_use]
+    pub fn main_has_left(&self) -> bool {
+        self.state == 'Z' && self.threads > 1
     }
 
     /// CPU time in user and kernel mode, clock ticks, all threads.
@@ -92,7 +101,20 @@ pub fn stat(bytes: &[u8]) -> Option<Stat> {
         threads: u32::try_from(fields.number()?).ok()?,
         start_ticks: fields.nth(1).and_then(number)?, // after 21 itrealvalue
         rss_pages: u64::try_from(fields.nth(1).and_then(signed)?).unwrap_or(0), // after 23 vsize
+        program: program(&mut fields).unwrap_or(0),
     })
+}
+
+/// One number for fields 26 to 28 and 45 to 47, of the fields from 25 on: the kernel draws the stack's place anew at each exec
+/// (fs/binfmt_elf.c, `randomize_stack_top`), and without that it moves with the length of the arguments. All read 0 or 1 to
+/// those who may not see them (fs/proc/array.c).
+fn program(fields: &mut Fields<'_>) -> Option<u64> {
+    let code = [fields.nth(1).and_then(number)?, fields.number()?];
+    let stack = fields.number().filter(|stack| *stack != 0)?;
+    let data = [fields.nth(16).and_then(number)?, fields.number()?, fields.number()?];
+    // FNV-1a by words.
+    let mix = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3);
+    Some(code.iter().chain([&stack]).chain(&data).fold(0xcbf2_9ce4_8422_2325, mix).max(1))
 }
 
 /// Parses `schedstat`: nanoseconds on a CPU, nanoseconds waiting for one, times given one.

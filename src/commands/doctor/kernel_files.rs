@@ -76,18 +76,12 @@ pub(super) fn yama(proc: &Path, privileged: bool) -> Told {
 
 /// Mount option of /proc (proc(5)).
 pub(super) fn hidepid(proc: &Path, privileged: bool) -> Told {
-    let mounts = text_of(proc.join("self/mountinfo")).unwrap_or_default();
-    let option = mounts
-        .lines()
-        .filter(|line| line.split(' ').nth(4) == Some("/proc"))
-        .flat_map(|line| line.rsplit(' ').next().unwrap_or_default().split(','))
-        .find_map(|option| option.strip_prefix("hidepid="));
-    match option {
-        Some("0" | "off") | None => told(State::Ok, "all are listed in /proc"),
-        Some(option) if privileged => told(State::Ok, format!("/proc has hidepid={option}, which does not bind us")),
+    match crate::sources::hidepid::option(proc) {
+        None => told(State::Ok, "all are listed in /proc"),
+        Some(option) if privileged => told(State::Ok, format!("/proc has {option}, which does not bind us")),
         Some(option) => mended(
             State::Limited,
-            format!("/proc is mounted with hidepid={option}: other users' processes are hidden"),
+            format!("/proc is mounted with {option}: other users' processes are hidden"),
             "sudo trainmon …, or: sudo mount -o remount,hidepid=0 /proc",
         ),
     }

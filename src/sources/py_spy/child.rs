@@ -125,6 +125,7 @@ impl Guard {
         let _ = rustix::process::setpriority_process(Some(pid), NICE);
         let limit = Rlimit { current: Some(most), maximum: Some(most) };
         let _ = rustix::process::prlimit(Some(pid), Resource::Fsize, limit);
+        crate::sources::descriptors::restore_limit(pid);
     }
 
     /// The exit status once it has ended, which also reaps it.
