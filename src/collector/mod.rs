@@ -36,7 +36,7 @@ use crate::sample::{OwnSample, ProcessId, Sample};
 use crate::sources::Roots;
 use crate::sources::files::KeptFile;
 use crate::sources::job::{AttachError, JobReader};
-use crate::sources::{clock, task_files};
+use crate::sources::{clock, descriptors, task_files};
 
 pub use effort::Demand;
 use effort::Effort;
@@ -55,6 +55,10 @@ const STACKS_END: Duration = Duration::from_millis(500);
 
 /// A limit on addresses from here on is not what keeps a thread from being started: all of ours take 160 MiB.
 const ENOUGH_ADDRESSES: u64 = 1 << 30;
+
+/// Addresses that have to be free before a thread is started, bytes: the heap grows to 17 MiB with a small job, and each thread's
+/// stack takes 2 MiB. They are asked for and given back, never touched.
+const HEADROOM: usize = 24 << 20;
 
 /// What to collect.
 #[derive(Debug, Clone)]
@@ -214,7 +218,10 @@ impl Collector {
         OwnSample {
             cpu_ns: Some(clock::own_cpu_ns()),
             children_cpu_ns: stat.map(|stat| stat.children_ticks.saturating_mul(tick_ns)),
-            rss_bytes: stat.map(|stat| stat.rss_pages.saturating_mul(rustix::param::page_size() as u64)),
+            rss_bytes: stat.map(|stat| {
+                let pages = stat.rss_pages.saturating_mul(rustix::param::page_size() as u64);
+                pages.saturating_add(descriptors::charged_bytes())
+            }),
         }
     }
 }
@@ -232,7 +239,13 @@ impl Drop for Collector {
     }
 }
 
+/// Starts a source thread where that leaves room for what all threads allocate: an allocation that fails ends the program.
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    let mut room = Vec::<u8>::new();
+    if room.try_reserve_exact(HEADROOM).is_err() {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    drop(std::hint::black_box(room));
     thread::Builder::new().name(name.into()).spawn(work)
 }
 

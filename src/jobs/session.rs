@@ -14,6 +14,7 @@ use crate::diagnosis::verdict::Phase;
 use crate::errors::Failure;
 use crate::pipeline::{Pipeline, Tick};
 use crate::rates::RatesOptions;
+use crate::sources::descriptors;
 use crate::sources::job::AttachError;
 use crate::text::sanitise;
 
@@ -216,7 +217,11 @@ async fn time_over(remaining: Option<Duration>) {
 }
 
 /// Runs `work` on a single-threaded runtime. A source thread that hangs does not keep the program from ending.
+///
+/// # Errors
+/// Those of `work`, or that there are too few descriptors to begin.
 pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    descriptors::check().map_err(|(reason, mend)| Failure::failed(format!("{reason}; run `{mend}` first")))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(work);
     runtime.shutdown_background();

@@ -145,7 +145,7 @@ pub struct OwnSample {
     /// CPU time of the helper programs that we started and that have ended (py-spy), nanoseconds.
     #[serde(default)]
     pub children_cpu_ns: Option<u64>,
-    /// Resident set, bytes.
+    /// Resident set, and what the kernel charges for the files of `/proc` that are kept open, bytes.
     pub rss_bytes: Option<u64>,
 }
 

@@ -20,13 +20,17 @@ use super::files::{KeptFile, ReadFailure, numbers_in};
 /// Descriptors that stay free for everything besides the job's processes. Without NVML and the screen 25 are in use; the rest is
 /// for NVML (two per GPU), the terminal, py-spy's pipes, and one or two folders that each source thread lists.
 const RESERVE: usize = 48;
+/// Fewer free descriptors than this do not even do without a GPU, a screen and py-spy.
+const LEAST: usize = 40;
 /// Most files that are kept open, however many descriptors there are: 42 MiB of kernel memory.
 const MOST_KEPT: usize = 8192;
 /// One in so many of them is for the sampler.
 const ROUNDS_PART: usize = 3;
+/// So many descriptors are enough for jobs of some hundred processes, which take eight each.
+const ENOUGH: u64 = 4096;
 /// Memory that the kernel charges to the control group for a kept file of `/proc` that has been read: a page for the text
 /// (`seq_buf_alloc`, fs/seq_file.c, GFP_KERNEL_ACCOUNT), and from `/proc/slabinfo` of Linux 6.18 `proc_inode_cache` 704,
-/// `filp` 192, `dentry` 192 and `seq_file` 120 bytes. `kept_files_are_charged` below measures it.
+/// `filp` 192, `dentry` 192 and `seq_file` 120 bytes.
 const CHARGED_BYTES: u64 = 5376;
 /// Kept files may take this part of the memory limit of our own control group.
 const PART_OF_MEMORY: u64 = 8;
@@ -135,6 +139,12 @@ pub fn scarce(purpose: Use) -> Option<usize> {
     budget.scarce.load(Ordering::Relaxed).then_some(budget.total)
 }
 
+/// Memory of the kernel that the kept files take, bytes.
+pub fn charged_bytes() -> u64 {
+    let kept = |budget: &Budget| budget.total.saturating_sub(budget.left.load(Ordering::Relaxed)) as u64;
+    CHARGED_BYTES.saturating_mul(kept(&BUDGETS.tick) + kept(&BUDGETS.rounds))
+}
+
 /// Why no more files are kept open, and the command that fixes it.
 pub fn reason() -> (String, Option<String>) {
     if BUDGETS.by_limit {
@@ -142,6 +152,25 @@ pub fn reason() -> (String, Option<String>) {
         return (reason, Some(mend));
     }
     ("the memory limit of trainmon's own control group leaves room for few open files".to_owned(), None)
+}
+
+/// Whether there are enough descriptors for everything besides the job's processes; if not, why, and the command that fixes it.
+/// Not all that is opened each tick can say so, and tokio panics where it finds none for its signals.
+pub fn check() -> Result<(), (String, String)> {
+    LazyLock::force(&BUDGETS);
+    let limit = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let open = numbers_in(Path::new("/proc/self/fd")).count();
+    // A folder that cannot be listed has no numbers.
+    if limit.saturating_sub(open) >= LEAST && (open > 0 || limit > RESERVE) { Ok(()) } else { Err(too_few()) }
+}
+
+/// What limits the number of open files so that it may be felt, and the command that fixes it.
+pub fn shortage() -> Option<(String, String)> {
+    let hard = getrlimit(Resource::Nofile).maximum?;
+    (hard < ENOUGH).then(|| {
+        let (_, mend) = too_few();
+        (format!("at most {hard} file descriptors (ulimit -Hn)"), mend)
+    })
 }
 
 /// That no descriptor is free, and the command that allows more in the shell that trainmon is started from. The soft limit has

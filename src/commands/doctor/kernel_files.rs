@@ -9,6 +9,7 @@ use crate::config::Settings;
 use crate::errors::Failure;
 use crate::sample::SourceState;
 use crate::sources::Roots;
+use crate::sources::job::AttachError;
 use crate::sources::perf_events::AddressReader;
 
 /// `CAP_SYS_PTRACE` (include/uapi/linux/capability.h).
@@ -87,6 +88,18 @@ pub(super) fn hidepid(proc: &Path, privileged: bool) -> Told {
     }
 }
 
+/// How many files may be open.
+pub(super) fn descriptors() -> Told {
+    match crate::sources::descriptors::shortage() {
+        None => told(State::Ok, "enough for jobs of some hundred processes"),
+        Some((reason, mend)) => mended(
+            State::Limited,
+            format!("{reason}: of large jobs files are opened for each look, and some waits are not sampled"),
+            mend,
+        ),
+    }
+}
+
 /// Whether the kernel samples instruction pointers for us: tried on ourselves.
 pub(super) fn addresses(settings: &Settings) -> Told {
     if !settings.addresses {
@@ -139,9 +152,7 @@ pub(super) fn of_process(proc: &Path, pid: u32, ptrace: bool) -> Result<Vec<(&'s
     let folder = proc.join(pid.to_string());
     let stat = text_of(folder.join("stat")).map_err(|error| {
         Failure::no_process(match error.kind() {
-            ErrorKind::NotFound => {
-                format!("no process {pid}: it has ended, or /proc hides it (see doctor without --pid)")
-            }
+            ErrorKind::NotFound => AttachError::missing(proc, pid).to_string(),
             _ => format!("process {pid} may not be seen: {error}; try sudo trainmon doctor"),
         })
     })?;

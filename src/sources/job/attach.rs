@@ -39,7 +39,7 @@ pub enum AttachError {
 
 impl AttachError {
     /// There is no folder for it.
-    pub(super) fn missing(proc_root: &Path, pid: u32) -> Self {
+    pub(crate) fn missing(proc_root: &Path, pid: u32) -> Self {
         Self::hidden(proc_root, pid).unwrap_or(Self::NoSuchProcess(pid))
     }
 
