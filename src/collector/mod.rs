@@ -57,8 +57,8 @@ const STACKS_END: Duration = Duration::from_millis(500);
 const ENOUGH_ADDRESSES: u64 = 1 << 30;
 
 /// Addresses that have to be free before a thread is started, bytes: the heap grows to 17 MiB with a small job, and each thread's
-/// stack takes 2 MiB. They are asked for and given back, never touched.
-const HEADROOM: usize = 24 << 20;
+/// stack takes 2 MiB.
+const HEADROOM: u64 = 24 << 20;
 
 /// What to collect.
 #[derive(Debug, Clone)]
@@ -239,13 +239,20 @@ impl Drop for Collector {
     }
 }
 
+/// How many bytes of addresses are left to us, where they are limited (`ulimit -v`).
+fn addresses_left() -> Option<u64> {
+    let limit = getrlimit(Resource::As).current?;
+    // The first field of statm is the size in pages (proc(5)).
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split(' ').next()?.parse().ok()?;
+    Some(limit.saturating_sub(pages.saturating_mul(rustix::param::page_size() as u64)))
+}
+
 /// Starts a source thread where that leaves room for what all threads allocate: an allocation that fails ends the program.
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    let mut room = Vec::<u8>::new();
-    if room.try_reserve_exact(HEADROOM).is_err() {
+    if addresses_left().is_some_and(|left| left < HEADROOM) {
         return Err(io::ErrorKind::WouldBlock.into());
     }
-    drop(std::hint::black_box(room));
     thread::Builder::new().name(name.into()).spawn(work)
 }
 

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod cost;
+mod limits;
 #[path = "../support/process.rs"]
 mod process;
 mod stacks;
