@@ -67,6 +67,8 @@ numbers! {
     stopped: f64 = span.stopped;
     /// The cgroup is frozen at the end; with the command that lets it go on, where it is known.
     frozen: Option<Option<Arc<str>>> = last.job.frozen.then(|| last.job.thaw.clone());
+    /// The main thread has ended, and others go on.
+    main_has_left: bool = last.alive && last.state == 'Z';
     /// The loop's thread (mean over trainers).
     main: Option<LoopThread> = LoopThread::of(span);
     /// Devices of the job.

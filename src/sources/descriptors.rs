@@ -158,7 +158,8 @@ pub fn reason() -> (String, Option<String>) {
 /// Not all that is opened each tick can say so, and tokio panics where it finds none for its signals.
 pub fn check() -> Result<(), (String, String)> {
     LazyLock::force(&BUDGETS);
-    let limit = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let limit =
+        getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let open = numbers_in(Path::new("/proc/self/fd")).count();
     // A folder that cannot be listed has no numbers.
     if limit.saturating_sub(open) >= LEAST && (open > 0 || limit > RESERVE) { Ok(()) } else { Err(too_few()) }

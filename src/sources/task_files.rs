@@ -36,7 +36,7 @@ pub struct Stat {
     pub rss_pages: u64,
     /// Field 9: the kernel's flags.
     pub flags: u64,
-    /// Stands for where the program lies in memory (fields 26 to 28 and 45 to 47: code, stack, data, heap). It is the same from
+    /// Stands for where the program lies in memory (fields 26 to 28, 45 and 46: code, stack, data). It is the same from
     /// exec to exec; 0 where we may not see it.
     pub program: u64,
 }
@@ -105,13 +105,14 @@ pub fn stat(bytes: &[u8]) -> Option<Stat> {
     })
 }
 
-/// One number for fields 26 to 28 and 45 to 47, of the fields from 25 on: the kernel draws the stack's place anew at each exec
-/// (fs/binfmt_elf.c, `randomize_stack_top`), and without that it moves with the length of the arguments. All read 0 or 1 to
-/// those who may not see them (fs/proc/array.c).
+/// One number for fields 26 to 28, 45 and 46, of the fields from 25 on: the kernel draws the stack's place anew at each exec
+/// (fs/binfmt_elf.c, `randomize_stack_top`), and without that it moves with the length of the arguments. They read 0 and 1 to
+/// those who may not see them (fs/proc/array.c), and 0 in the middle of an exec.
 fn program(fields: &mut Fields<'_>) -> Option<u64> {
-    let code = [fields.nth(1).and_then(number)?, fields.number()?];
-    let stack = fields.number().filter(|stack| *stack != 0)?;
-    let data = [fields.nth(16).and_then(number)?, fields.number()?, fields.number()?];
+    let mut known = |skipped: usize| fields.nth(skipped).and_then(number).filter(|address| *address > 1);
+    let code = [known(1)?, known(0)?];
+    let stack = known(0)?;
+    let data = [known(16)?, known(0)?];
     // FNV-1a by words.
     let mix = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3);
     Some(code.iter().chain([&stack]).chain(&data).fold(0xcbf2_9ce4_8422_2325, mix).max(1))

@@ -101,14 +101,14 @@ wake()";
 #[test]
 fn processes_and_threads_beyond_those_that_are_watched_are_told() {
     let job = with_children(1100);
-    let arguments = |pid: &str| {
-        ["diagnose", "--json", "--pid", pid, "--interval", "2s", "--iterations", "2"].map(str::to_owned)
-    };
+    let arguments =
+        |pid: &str| ["diagnose", "--json", "--pid", pid, "--interval", "2s", "--iterations", "2"].map(str::to_owned);
     let of = |job: &Target| {
         let arguments = arguments(&job.pid());
         verdict(trainmon(&arguments.each_ref().map(String::as_str)))
     };
-    let (why, _) = not_seen(&of(&job), "processes").map(|(why, mend)| (why.to_owned(), mend.map(str::to_owned))).unwrap();
+    let (why, _) =
+        not_seen(&of(&job), "processes").map(|(why, mend)| (why.to_owned(), mend.map(str::to_owned))).unwrap();
     assert!(why.starts_with("77 of 1101 processes") && why.contains("1024"), "{why}");
     drop(job);
     let threads = "
@@ -128,7 +128,8 @@ time.sleep(600)";
 fn too_few_descriptors_to_begin_are_one_line() {
     let own = std::process::id().to_string();
     for limit in [16, 32] {
-        let output = limited(&format!("ulimit -n {limit}"), &["--pid", &own, "--log", "-", "--iterations", "1"]).output();
+        let output =
+            limited(&format!("ulimit -n {limit}"), &["--pid", &own, "--log", "-", "--iterations", "1"]).output();
         one_line(&output.unwrap(), 1, &format!("too few file descriptors (ulimit -n {limit})"));
     }
 }
