@@ -1,5 +1,7 @@
 //! One process of the job, with the descriptors that stay open for it.
 
+mod keeping;
+mod pace;
 mod reads;
 
 use std::collections::HashSet;
@@ -13,6 +15,8 @@ use super::fields::{numbers, text};
 use super::files::{KeptFile, ReadFailure, numbers_in, read_once};
 use super::task_files::{self, Stat};
 use crate::sample::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
+use keeping::{children_of, schedstat_of};
+pub use pace::Pace;
 use reads::STAT_MOST;
 pub(super) use reads::{command, identity, io_counters, stat_of};
 
@@ -29,16 +33,6 @@ const RESTS_S: f64 = 0.1;
 const COMMAND_EVERY: u32 = 10;
 /// A thread's name is read again this many times after it was first seen: names are set after the start.
 const NAME_READS: u8 = 4;
-
-/// Below a process's folder: the children of its main thread.
-fn children_of(pid: u32) -> String {
-    format!("task/{pid}/children")
-}
-
-/// Below a process's folder: the counters of one of its threads.
-fn schedstat_of(tid: u32) -> String {
-    format!("task/{tid}/schedstat")
-}
 
 /// A process that is being read tick after tick.
 #[derive(Debug)]
@@ -102,40 +96,6 @@ pub struct Thread {
     pub pace: Pace,
     schedstat: Option<ThriftyFile>,
     name_reads: u8,
-}
-
-/// How much a thread moves, as a mean in which older ticks fade.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Pace {
-    /// Times a second that it was given a CPU.
-    pub timeslices_s: f64,
-    /// Share of the time on a CPU.
-    pub cpu: f64,
-}
-
-impl Pace {
-    /// What the newest tick counts.
-    const NEWEST: f64 = 0.3;
-    /// Threads that neither wake this often a second …
-    const WAKES_S: f64 = 0.5;
-    /// … nor compute for this share of the time wake nobody.
-    const CPU: f64 = 0.02;
-
-    /// Whether others may wait for it; one that has not been read twice may be anything.
-    pub fn is_active(self) -> bool {
-        self == Self::default() || self.timeslices_s > Self::WAKES_S || self.cpu > Self::CPU
-    }
-
-    fn after(self, timeslices: u64, on_cpu_ns: u64, seconds: f64) -> Self {
-        // A rest is not "unknown".
-        let (timeslices_s, cpu) =
-            ((timeslices as f64 / seconds).max(f64::MIN_POSITIVE), on_cpu_ns as f64 / 1e9 / seconds);
-        let mean = |before: f64, now: f64| before + Self::NEWEST * (now - before);
-        match self == Self::default() {
-            true => Self { timeslices_s, cpu },
-            false => Self { timeslices_s: mean(self.timeslices_s, timeslices_s), cpu: mean(self.cpu, cpu) },
-        }
-    }
 }
 
 impl Process {
@@ -237,50 +197,13 @@ impl Process {
         self.threads.clear();
     }
 
-    /// Keeps its files open as far as that is permitted, or opens them for each read.
-    pub fn set_kept(&mut self, keep: bool) {
-        let keep = keep.then_some(Use::Tick);
-        self.keep = keep;
-        let folder = &self.folder;
-        self.stat_file.set_kept(keep, || folder.join("stat"));
-        if let Some(file) = &mut self.io_file {
-            file.set_kept(keep, || folder.join("io"));
-        }
-        if let Some(file) = &mut self.children_file {
-            file.set_kept(keep, || folder.join(children_of(self.id.pid)));
-        }
-        for thread in &mut self.threads {
-            let tid = thread.tid;
-            if let Some(file) = &mut thread.schedstat {
-                file.set_kept(keep, || folder.join(schedstat_of(tid)));
-            }
-        }
-    }
-
-    /// Whether its files are kept open.
-    pub fn is_kept(&self) -> bool {
-        self.stat_file.is_kept()
-    }
-
-    /// How much it has computed of late, cores.
-    pub fn cpu(&self) -> f64 {
-        self.threads.iter().map(|thread| thread.pace.cpu).sum()
-    }
-
-    /// Files that are kept open for it where that is permitted.
-    pub fn files(&self) -> usize {
-        3 + self.threads.len()
-    }
-
-    /// Threads that are not watched, because there are too many.
-    pub fn unwatched_threads(&self) -> u32 {
-        self.stat.threads.saturating_sub(u32::try_from(MOST_THREADS).unwrap_or(u32::MAX))
-    }
-
     /// PIDs of the children of the main thread, or of every thread.
     pub fn children(&self, every_thread: bool, buffer: &mut Vec<u8>, found: &mut Vec<u32>) {
         if let Some(file) = &self.children_file {
-            let read = |file: &KeptFile| Ok(found.extend(numbers(file.read_short_records(buffer)?)));
+            let read = |file: &KeptFile| {
+                found.extend(numbers(file.read_short_records(buffer)?));
+                Ok(())
+            };
             // A process that has just ended has none.
             let _ = file.with(|| self.folder.join(children_of(self.id.pid)), read);
         }

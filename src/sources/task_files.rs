@@ -218,6 +218,25 @@ mod tests {
     }
 
     #[test]
+    fn where_a_program_lies_is_known_to_those_who_may_see_it() {
+        let of = |code: u64, stack: u64, data: u64, arguments: u64| {
+            let line = format!(
+                "42 (x) S 7 42 41 0 -1 0 0 0 0 0 5 6 4 3 20 0 1 0 9 1000 7 99 {code} {code} {stack} {arguments} 0 0 0 0 0 0 0 0 \
+                 17 0 0 0 0 0 0 {data} {data} 77 {arguments} 0 0 0 0\n"
+            );
+            stat(line.as_bytes()).unwrap().program
+        };
+        let known = of(0x40_0000, 0x7fff_1000, 0x60_0000, 1);
+        assert_ne!(known, 0);
+        assert_eq!(known, of(0x40_0000, 0x7fff_1000, 0x60_0000, 2), "arguments are overwritten without an exec");
+        assert_ne!(known, of(0x40_0000, 0x7fff_2000, 0x60_0000, 1));
+        assert_eq!(of(1, 0, 0, 0), 0, "of another user");
+        assert_eq!(of(0, 0x7fff_1000, 0, 0), 0, "in the middle of an exec");
+        let own = || stat(&std::fs::read("/proc/self/stat").unwrap()).unwrap().program;
+        assert!(own() != 0 && own() == own());
+    }
+
+    #[test]
     fn calls_with_their_arguments() {
         let poll = syscall(b"7 0x7ffd 0x1 0x1388 0x0 0x0 0x0 0x7f 0x7f\n");
         assert_eq!(poll, Some(Syscall::In(7, [0x7ffd, 1, 5000, 0])));

@@ -198,3 +198,24 @@ fn without_lists_of_children_a_child_is_found_at_once() {
     write_process(tree.path(), 20, 10, 20, 300);
     assert_eq!(pids(&reader.read(1)), [10, 20]);
 }
+
+#[test]
+fn ten_thousand_processes_beside_the_job_are_read_once() {
+    let tree = tempfile::tempdir().unwrap();
+    write_process(tree.path(), 10, 1, 10, 100);
+    for pid in 1_000..11_000 {
+        // A folder with nothing but what a scan reads.
+        let folder = tree.path().join(pid.to_string());
+        fs::create_dir(&folder).unwrap();
+        let stat = format!("{pid} (x) S 1 {pid} {pid} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 500 0 0{}\n", " 0".repeat(28));
+        fs::write(folder.join("stat"), stat).unwrap();
+    }
+    let mut reader = JobReader::attach(tree.path(), 10, true).unwrap();
+    (0..SCAN_EVERY).for_each(|second| assert_eq!(pids(&reader.read(second)), [10]));
+    assert_eq!(reader.strangers.len(), 10_000);
+    // Now each would be an orphan of the job, if it were read again.
+    for pid in 1_000..11_000 {
+        write_process(tree.path(), pid, 1, 10, 600);
+    }
+    (0..SCAN_EVERY).for_each(|second| assert_eq!(pids(&reader.read(second)), [10]));
+}
