@@ -200,6 +200,7 @@ fn listing(criterion: &mut Criterion) {
             let mut sampler = Sampler::new(folder.path());
             let plan = |(pid, trainer): (u32, Option<u32>)| ProcessPlan {
                 id: id(pid),
+                execs: 0,
                 role: role(trainer),
                 trainer,
                 threads: vec![ThreadPlan::new(pid, ThreadRole::Main)],

@@ -39,6 +39,9 @@ pub struct Pipeline {
     diagnosis: Diagnosis,
     /// Frames that the diagnosis may look back on, oldest first: not across a gap.
     recent: VecDeque<Arc<Frame>>,
+    context: Context,
+    /// The attached process's command line as of the last sample, and how often it had executed another program.
+    program: Option<(Arc<str>, u32)>,
     /// The run's current verdict, and since when class and cause have been the same.
     current: Option<(Arc<Verdict>, u64)>,
 }
@@ -49,8 +52,10 @@ impl Pipeline {
     pub fn new(context: Context, options: RatesOptions) -> Self {
         Self {
             rates: Rates::new(options),
-            diagnosis: Diagnosis::new(context),
+            diagnosis: Diagnosis::new(context.clone()),
             recent: VecDeque::new(),
+            context,
+            program: None,
             current: None,
         }
     }
@@ -70,6 +75,7 @@ impl Pipeline {
 
     /// The tick of the next sample.
     pub fn push(&mut self, sample: Arc<Sample>) -> Arc<Tick> {
+        self.follow_program(&sample);
         let frame = Arc::new(self.rates.next(Arc::clone(&sample)));
         self.remember(&frame);
         let judged = Arc::new(self.diagnosis.observe(self.recent.iter().map(AsRef::as_ref), &sample));
@@ -83,6 +89,25 @@ impl Pipeline {
         self.current = Some((Arc::clone(&verdict), since_ns));
         let moves = self.diagnosis.moves();
         Arc::new(Tick { sample, frame, verdict, since_ns, moves, judged, alive })
+    }
+
+    /// Takes over the attached process's command line where it has changed. After an exec what was seen before is of another
+    /// program: it is judged anew.
+    fn follow_program(&mut self, sample: &Sample) {
+        let Some(job) = &sample.job else { return };
+        let Some(target) = job.processes.iter().find(|process| process.id == job.target) else { return };
+        let command = if target.command.is_empty() { &target.comm } else { &target.command };
+        let before = self.program.replace((Arc::clone(command), target.execs));
+        let Some((command_before, execs_before)) = before else { return };
+        if command_before != *command {
+            self.context.command = sanitise(command).into_owned();
+            self.diagnosis.rename(&self.context.command);
+        }
+        if execs_before != target.execs {
+            self.rates.begin_anew();
+            self.diagnosis = Diagnosis::new(self.context.clone());
+            self.recent.clear();
+        }
     }
 
     /// The run's verdict after all of the samples, or at the target's end; none without samples.
@@ -122,4 +147,82 @@ pub fn same_cause(a: &Verdict, b: &Verdict) -> bool {
 fn is_too_old(frame: &Frame, newest: &Frame) -> bool {
     let seconds_ago = newest.monotonic_ns.saturating_sub(frame.monotonic_ns) as f64 / 1e9;
     seconds_ago > LOOK_BACK_S
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::sample::{JobSample, ProcessId, ProcessSample};
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// A job that has executed another program so many times.
+    fn sample(sequence: u64, command: &str, execs: u32, unix_ms: i64) -> Arc<Sample> {
+        let id = ProcessId { pid: 7, start_ticks: 1 };
+        let process = ProcessSample { id, command: command.into(), execs, state: 'S', ..ProcessSample::default() };
+        let (monotonic_ns, boottime_ns) = (sequence * SECOND_NS, sequence * SECOND_NS + 5);
+        let job = JobSample {
+            monotonic_ns,
+            target: id,
+            alive: true,
+            processes: vec![process],
+            ticks_per_second: 100,
+            ..JobSample::default()
+        };
+        Arc::new(Sample {
+            sequence,
+            unix_ms,
+            monotonic_ns,
+            boottime_ns,
+            job: Some(Arc::new(job)),
+            ..Sample::default()
+        })
+    }
+
+    fn pipeline() -> Pipeline {
+        let context = Context { pid: 7, command: "python first.py".into(), started: String::new() };
+        Pipeline::new(context, RatesOptions::default())
+    }
+
+    #[test]
+    fn after_an_exec_another_program_is_judged_from_its_beginning() {
+        let mut pipeline = pipeline();
+        let mut observed = |second: u64, command: &str, execs: u32| {
+            let verdict = Arc::clone(&pipeline.push(sample(second, command, execs, 0)).verdict);
+            (verdict.command.clone(), verdict.observed_s)
+        };
+        for second in 0..20 {
+            let (command, observed_s) = observed(second, "python first.py", 0);
+            assert_eq!((command.as_str(), observed_s), ("python first.py", second as f64));
+        }
+        assert_eq!(observed(20, "python second.py\u{1b}", 1).1, 0.0);
+        let (command, observed_s) = observed(21, "python second.py\u{1b}", 1);
+        assert!(
+            command.starts_with("python second.py") && !command.contains('\u{1b}') && observed_s == 1.0,
+            "{command}"
+        );
+        let (command, observed_s) = observed(22, "a title of its own", 1);
+        assert_eq!((command.as_str(), observed_s), ("a title of its own", 2.0), "no exec: the same run");
+    }
+
+    #[test]
+    fn a_wall_clock_that_jumps_either_way_changes_nothing() {
+        let run = |clock: fn(u64) -> i64| {
+            let mut pipeline = pipeline();
+            let tick = (0..20).map(|second| pipeline.push(sample(second, "python x.py", 0, clock(second)))).last();
+            let tick = tick.unwrap();
+            (tick.verdict.clone(), tick.frame.seconds, tick.frame.gap)
+        };
+        const DAY_MS: i64 = 86_400_000;
+        let even = run(|second| DAY_MS * 365 + second.cast_signed() * 1000);
+        assert_eq!((even.1, even.2), (1.0, false));
+        for clock in [
+            (|second| if second == 19 { 0 } else { DAY_MS * 365 }) as fn(u64) -> i64,
+            |second| if second == 19 { i64::MAX } else { DAY_MS * 365 },
+            |second| if second % 2 == 0 { -DAY_MS } else { DAY_MS },
+        ] {
+            assert_eq!(run(clock), even);
+        }
+    }
 }

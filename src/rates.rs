@@ -104,6 +104,11 @@ impl Rates {
         Self { options, ..Self::default() }
     }
 
+    /// Forgets what it has seen: the next samples are of another program.
+    pub fn begin_anew(&mut self) {
+        *self = Self::new(std::mem::take(&mut self.options));
+    }
+
     /// The frame between the previous sample and this one.
     ///
     /// The series is broken (`gap`, no rates) at the first sample, where the sequence does not go on by one, where the

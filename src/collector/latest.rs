@@ -78,6 +78,11 @@ impl StacksSlot {
         }
     }
 
+    /// Forgets which processes train: one of them executes another program now.
+    pub fn forget_training(&mut self) {
+        self.training.clear();
+    }
+
     /// The processes that have been seen in a backward pass.
     pub fn training(&self) -> Vec<ProcessId> {
         self.training.clone()

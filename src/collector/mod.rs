@@ -30,11 +30,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, getrlimit};
+
 use crate::sample::{OwnSample, ProcessId, Sample};
 use crate::sources::Roots;
 use crate::sources::files::KeptFile;
 use crate::sources::job::{AttachError, JobReader};
-use crate::sources::{clock, task_files};
+use crate::sources::{clock, descriptors, task_files};
 use crate::trust::rights;
 
 pub use effort::Demand;
@@ -51,6 +53,13 @@ const RETRY: Duration = Duration::from_secs(30);
 
 /// How long the end waits for a running py-spy to be ended.
 const STACKS_END: Duration = Duration::from_millis(500);
+
+/// A limit on addresses from here on is not what keeps a thread from being started: all of ours take 160 MiB.
+const ENOUGH_ADDRESSES: u64 = 1 << 30;
+
+/// Addresses that have to be free before a thread is started, bytes: the heap grows to 17 MiB with a small job, and each thread's
+/// stack takes 2 MiB.
+const HEADROOM: u64 = 24 << 20;
 
 /// What to collect.
 #[derive(Debug, Clone)]
@@ -108,7 +117,7 @@ impl Collector {
         let neighbours = Neighbours::new(&options.roots);
         let effort = Arc::<Effort>::default();
         let stacks_thread = threads::start(job, options, &latest, &stop, &effort)
-            .map_err(|error| AttachError::Failed(target.pid, error))?;
+            .map_err(|error| AttachError::NoThread(why_no_thread(&error)))?;
         Ok(Self {
             latest,
             stop,
@@ -211,7 +220,10 @@ impl Collector {
         OwnSample {
             cpu_ns: Some(clock::own_cpu_ns()),
             children_cpu_ns: stat.map(|stat| stat.children_ticks.saturating_mul(tick_ns)),
-            rss_bytes: stat.map(|stat| stat.rss_pages.saturating_mul(rustix::param::page_size() as u64)),
+            rss_bytes: stat.map(|stat| {
+                let pages = stat.rss_pages.saturating_mul(rustix::param::page_size() as u64);
+                pages.saturating_add(descriptors::charged_bytes())
+            }),
         }
     }
 }
@@ -229,8 +241,45 @@ impl Drop for Collector {
     }
 }
 
+/// How many bytes of addresses are left to us, where they are limited (`ulimit -v`).
+fn addresses_left() -> Option<u64> {
+    let limit = getrlimit(Resource::As).current?;
+    // The first field of statm is the size in pages (proc(5)).
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split(' ').next()?.parse().ok()?;
+    Some(limit.saturating_sub(pages.saturating_mul(rustix::param::page_size() as u64)))
+}
+
+/// Starts a source thread where that leaves room for what all threads allocate: an allocation that fails ends the program.
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    if addresses_left().is_some_and(|left| left < HEADROOM) {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
     thread::Builder::new().name(name.into()).spawn(work)
+}
+
+/// Why no thread can be started, and the command that allows it. For all reasons the answer is EAGAIN (pthread_create(3)).
+#[must_use]
+pub fn why_no_thread(error: &io::Error) -> String {
+    let limit = |resource| getrlimit(resource).current;
+    let is_again = error.kind() == io::ErrorKind::WouldBlock;
+    match (limit(Resource::As), limit(Resource::Nproc)) {
+        (Some(bytes), _) if is_again && bytes < ENOUGH_ADDRESSES => {
+            let kib = bytes >> 10;
+            format!(
+                "the address space is limited to {} MiB (ulimit -v {kib}); run `ulimit -v unlimited` first",
+                kib >> 10
+            )
+        }
+        (_, Some(most)) if is_again => format!(
+            "too many processes and threads of this user (ulimit -u {most}), or in this control group (pids.max); \
+             raise that limit, or end some of them"
+        ),
+        _ if is_again => {
+            "too many processes and threads in this control group (pids.max); raise that limit".to_owned()
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// Rests for as long as `wanted` says, which may change meanwhile: whoever changes it, or sets `stop`, wakes this thread.

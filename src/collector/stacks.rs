@@ -39,6 +39,7 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
     let mut turns = Turns::default();
     let mut py_spy: Option<PySpy> = None;
     let mut failures = 0_u32;
+    let mut execs_before = 0;
     // Nobody sees a window before the next tick: with a long interval a few of them do.
     let between_ticks = if options.interval >= LONG { options.interval / WINDOWS_A_TICK } else { Duration::ZERO };
     while !stop.load(Ordering::Relaxed) {
@@ -49,6 +50,11 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
         };
         if !job.alive {
             return;
+        }
+        let now = execs(&job);
+        if now != execs_before {
+            // What was found out is of other programs.
+            (turns, py_spy, execs_before) = (Turns::default(), None, now);
         }
         let (trainers, mut workers) = (of_role(&job, ProcessRole::Trainer), of_role(&job, ProcessRole::Worker));
         if effort.answer() {
@@ -125,6 +131,11 @@ pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, 
 
 fn of_role(job: &JobSample, role: ProcessRole) -> Vec<ProcessId> {
     job.processes.iter().filter(|process| process.role == role).map(|process| process.id).collect()
+}
+
+/// How often the attached process has executed another program.
+fn execs(job: &JobSample) -> u32 {
+    job.processes.iter().find(|process| process.id == job.target).map_or(0, |target| target.execs)
 }
 
 /// Whether a trainer's steps are counted without stacks: torch's loader feeds it. `None` until it was sampled.

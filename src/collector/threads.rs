@@ -7,17 +7,15 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 use super::effort::Effort;
 use super::latest::{Latest, status};
-use super::{Options, RETRY, addresses, spawn, stacks};
+use super::{Options, RETRY, addresses, spawn, stacks, why_no_thread};
 use crate::sample::{ConnectionsSample, SourceState, SourceStatus};
 use crate::sources::cgroup::{CgroupReader, allowed_cpus, physical_cores};
 use crate::sources::clock;
 use crate::sources::gpu::{self, GpuError, GpuErrorKind, GpuReader};
 use crate::sources::host::HostReader;
-use crate::sources::job::JobReader;
+use crate::sources::job::{self, JobReader};
 use crate::sources::sampler::Sampler;
 use crate::sources::storage::StorageReader;
 use crate::trust::rights;
@@ -38,48 +36,55 @@ pub(super) fn start(
     stop: &Arc<AtomicBool>,
     effort: &Arc<Effort>,
 ) -> io::Result<Option<JoinHandle<()>>> {
-    raise_descriptor_limit();
     let options = Arc::new(options);
-    let shared = || (Arc::clone(&options), Arc::clone(latest), Arc::clone(stop));
     let (gpu_asked, gpu_asks) = sync_channel(1);
     let (storage_asked, storage_asks) = sync_channel(1);
-    let (of_gpu, of_storage, of_job) = (shared(), shared(), shared());
-    spawn("tm-gpu", move || watch_gpus(&of_gpu.0, &of_gpu.1, &gpu_asks))?;
-    let wanted = Arc::clone(effort);
+    let (addresses_asked, addresses_asks) = sync_channel(1);
+    let asked = [gpu_asked, storage_asked, addresses_asked];
+    let shared = || (Arc::clone(&options), Arc::clone(latest), Arc::clone(stop), Arc::clone(effort));
+    let (of_job, of_stop, of_effort) = (shared(), Arc::clone(stop), Arc::clone(effort));
+    // Without this one there is nothing to see. Each of the others may be missing, and its state then says why.
     // Those that read nothing but /proc and /sys do so with all our rights; what loads libraries and runs programs does not.
-    spawn("tm-storage", move || {
-        rights::take_up();
-        watch_storage(&of_storage.0, &of_storage.1, &storage_asks, &wanted);
-    })?;
-    let stacks = match stacks::switched_off(&options) {
-        Some(status) => {
-            latest.values().stacks.status = status;
-            None
-        }
-        None => {
-            let ((options, latest, stop), effort) = (shared(), Arc::clone(effort));
-            Some(spawn("tm-stacks", move || stacks::watch(&options, &latest, &stop, &effort))?)
-        }
-    };
-    let mut asked = vec![gpu_asked, storage_asked];
-    match addresses::switched_off(&options) {
-        Some(status) => latest.values().addresses.answer(Err(status), 0, clock::monotonic_ns()),
-        None => {
-            let (addresses_asked, asks) = sync_channel(1);
-            let (options, latest, _) = shared();
-            spawn("tm-perf", move || {
-                rights::take_up();
-                addresses::watch(&options, &latest, &asks);
-            })?;
-            asked.push(addresses_asked);
-        }
-    }
-    let effort = Arc::clone(effort);
     spawn("tm-job", move || {
         rights::take_up();
-        watch_job(job, &of_job.0, &of_job.1, &of_job.2, &effort, &asked);
+        watch_job(job, &of_job.0, &of_job.1, &of_stop, &of_effort, &asked);
     })?;
-    Ok(stacks)
+    let now_ns = clock::monotonic_ns();
+    let (shared_options, shared_latest, ..) = shared();
+    if let Err(error) = spawn("tm-gpu", move || watch_gpus(&shared_options, &shared_latest, &gpu_asks)) {
+        latest.values().gpu.answer(Err(no_thread(&error)), 0, now_ns);
+    }
+    let (shared_options, shared_latest, _, wanted) = shared();
+    let watch = move || {
+        rights::take_up();
+        watch_storage(&shared_options, &shared_latest, &storage_asks, &wanted);
+    };
+    if let Err(error) = spawn("tm-storage", watch) {
+        latest.values().storage.answer(Err(no_thread(&error)), 0, now_ns);
+    }
+    let off = addresses::switched_off(&options).or_else(|| {
+        let (options, latest, ..) = shared();
+        let watch = move || {
+            rights::take_up();
+            addresses::watch(&options, &latest, &addresses_asks);
+        };
+        spawn("tm-perf", watch).err().map(|error| no_thread(&error))
+    });
+    if let Some(status) = off {
+        latest.values().addresses.answer(Err(status), 0, now_ns);
+    }
+    let (shared_options, shared_latest, shared_stop, shared_effort) = shared();
+    let watch = move || stacks::watch(&shared_options, &shared_latest, &shared_stop, &shared_effort);
+    let started = match stacks::switched_off(&options) {
+        Some(status) => Err(status),
+        None => spawn("tm-stacks", watch).map_err(|error| no_thread(&error)),
+    };
+    Ok(started.map_err(|status| latest.values().stacks.status = status).ok())
+}
+
+/// The state of a source whose thread cannot be started.
+fn no_thread(error: &io::Error) -> SourceStatus {
+    status(SourceState::Absent, &format!("no thread can be started for it: {}", why_no_thread(error)))
 }
 
 /// The sampler and the tick. The other threads end when this one drops its senders.
@@ -100,6 +105,7 @@ fn watch_job(
     let interval_ns = u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX);
     let mut due_ns = clock::monotonic_ns();
     let mut tick = 0_u64;
+    let mut execs = 0;
     while !stop.load(Ordering::Relaxed) {
         let now_ns = clock::monotonic_ns();
         if now_ns >= due_ns {
@@ -122,6 +128,7 @@ fn watch_job(
             job.set_training(training);
             let mut sample = job.read(now_ns);
             sample.sampler = sampler.take();
+            job::complete(&mut sample.unwatched, sampler.left_out());
             let outside = job.outside();
             sample.connections = Some(Arc::new(ConnectionsSample { outside, ..sampler.connections() }));
             job.set_outside(&sampler.outside());
@@ -130,7 +137,12 @@ fn watch_job(
             sample.physical_cores = cores;
             let host_sample = host.read(now_ns).map_err(|error| unreadable("/proc/stat", &error));
             let alive = sample.alive;
+            let now = sample.processes.iter().fold(0_u32, |sum, process| sum.wrapping_add(process.execs));
+            let executed = std::mem::replace(&mut execs, now) != now;
             latest.write(|values| {
+                if executed {
+                    values.stacks.forget_training();
+                }
                 values.job.answer(Ok(sample), tick, now_ns);
                 values.host.answer(host_sample, tick, now_ns);
             });
@@ -206,16 +218,6 @@ fn trouble(error: &GpuError) -> SourceStatus {
 fn unreadable(what: &str, error: &io::Error) -> SourceStatus {
     let denied = error.kind() == io::ErrorKind::PermissionDenied;
     status(if denied { SourceState::Denied } else { SourceState::Absent }, &format!("{what}: {error}"))
-}
-
-/// A trainer with hundreds of threads needs a descriptor for each: takes the soft limit up to the hard one, at most
-/// to 16384. Failing is no harm: threads without a descriptor are not measured.
-fn raise_descriptor_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let wanted = limit.maximum.unwrap_or(16_384).min(16_384);
-    if limit.current.is_some_and(|current| current < wanted) {
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum });
-    }
 }
 
 /// A small generator of even draws (xorshift64*, Vigna 2016): rounds need to be irregular, not unpredictable.

@@ -111,6 +111,7 @@ pub fn findings(
         ("rights", kernel_files::rights(uid, ptrace)),
         ("yama", kernel_files::yama(proc, ptrace)),
         ("processes", kernel_files::hidepid(proc, ptrace)),
+        ("descriptors", kernel_files::descriptors()),
         ("pressure", kernel_files::pressure(proc)),
         ("cgroup", kernel_files::cgroup(&sys.join("fs/cgroup"))),
         ("nvml", nvml(within(GPU_TIMEOUT, gpu))),

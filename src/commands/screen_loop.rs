@@ -11,6 +11,8 @@ use rustix::process;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_stream::StreamExt;
 
+use crate::collector::why_no_thread;
+use crate::errors::Failure;
 use crate::jobs::session::Ending;
 use crate::tui::{Effect, Message, Terminal, terminal};
 
@@ -37,6 +39,9 @@ pub(super) async fn run<S: Screen>(
     options: terminal::Options,
     make: impl FnOnce((u16, u16)) -> S,
 ) -> anyhow::Result<(Terminal, S, S::Outcome)> {
+    // The stream of events starts a thread, and panics (crossterm 0.29) where that fails: the terminal is not touched before.
+    let no_thread = |error| Failure::failed(format!("cannot start a thread for the keys: {}", why_no_thread(&error)));
+    std::thread::Builder::new().spawn(|| ()).map_err(no_thread)?;
     let mut ending = Ending::listen()?;
     let mut continued = signal(SignalKind::from_raw(process::Signal::CONT.as_raw()))?;
     let mut terminal = Terminal::enter(options)?;

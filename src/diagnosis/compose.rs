@@ -126,6 +126,7 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
         Class::Unknown => return format!("No verdict: {doubt}."),
         Class::Idle => {
             return match judgement.phase {
+                Phase::Stopped if window.frozen.is_some() => return frozen(window),
                 Phase::Stopped => "The process is stopped (SIGSTOP or a debugger); `kill -CONT` lets it go on.",
                 Phase::Hung => return hung(window),
                 Phase::Finished => "The process has ended.",
@@ -171,6 +172,15 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
         text += &format!("; {place}");
     }
     text + "."
+}
+
+/// That the job is frozen, and what lets it go on.
+fn frozen(window: &Features) -> String {
+    let paused = "The job is paused: its control group is frozen, as `docker pause` does";
+    match window.frozen.iter().flatten().next() {
+        Some(thaw) => format!("{paused}; `{}` lets it go on.", sanitise(thaw)),
+        None => format!("{paused}."),
+    }
 }
 
 /// That nothing goes on, and which ranks are missing.
@@ -256,12 +266,21 @@ fn only_looks(title: &str) -> bool {
     title.starts_with("Find ") && !title.contains(" and ")
 }
 
+/// Lets a frozen job go on.
+fn resume(thaw: &str) -> Advice {
+    let why = "its control group is frozen: none of its processes run";
+    Advice { title: format!("Resume it: {}", sanitise(thaw)), why: why.into(), ..Advice::default() }
+}
+
 fn advice(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<Advice> {
     // Of what trains, a cause's; of what does not, only what lets it go on.
     let known = match (spec, judgement.phase) {
         (None, Phase::Stopped | Phase::Hung) => super::causes::spec_of(judgement.class, None, judgement.phase),
         _ => spec,
     };
+    if let (Phase::Stopped, Some(thaw)) = (judgement.phase, &window.frozen) {
+        return thaw.iter().map(|thaw| resume(thaw)).collect();
+    }
     let Some(known) = known else { return Vec::new() };
     let bound = window.main.as_ref().and_then(|_| (known.bound)(window)).filter(|bound| *bound > 1.0);
     let instead = (known.instead)(window);

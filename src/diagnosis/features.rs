@@ -63,8 +63,12 @@ numbers! {
     };
     /// Target alive at the end.
     alive: bool = last.alive;
-    /// Share of frames in which the target was stopped.
+    /// Share of frames in which the target was stopped, or its cgroup frozen.
     stopped: f64 = span.stopped;
+    /// The cgroup is frozen at the end; with the command that lets it go on, where it is known.
+    frozen: Option<Option<Arc<str>>> = last.job.frozen.then(|| last.job.thaw.clone());
+    /// The main thread has ended, and others go on.
+    main_has_left: bool = last.alive && last.state == 'Z';
     /// The loop's thread (mean over trainers).
     main: Option<LoopThread> = LoopThread::of(span);
     /// Devices of the job.
@@ -242,7 +246,7 @@ impl Mean {
 /// Frames with a length, and whose numbers of them are asked for.
 struct Span<'a> {
     frames: Vec<&'a Frame>,
-    /// Share of all frames, with a length or not, in which the target was stopped.
+    /// Share of all frames, with a length or not, in which the target was stopped or frozen.
     stopped: f64,
     stacks: &'a StackSums,
     /// Of one rank only.
@@ -251,7 +255,8 @@ struct Span<'a> {
 
 impl<'a> Span<'a> {
     fn new(frames: &[&'a Frame], stacks: &'a StackSums, only: Option<ProcessId>) -> Self {
-        let stopped = frames.iter().filter(|frame| matches!(frame.state, 'T' | 't')).count();
+        let is_stopped = |frame: &&&Frame| matches!(frame.state, 'T' | 't') || frame.job.frozen;
+        let stopped = frames.iter().filter(is_stopped).count();
         Self {
             frames: frames.iter().copied().filter(|frame| frame.seconds > 0.0).collect(),
             stopped: stopped as f64 / frames.len().max(1) as f64,

@@ -32,6 +32,11 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
     if window.stopped > LARGER_HALF {
         return Err(Judgement::state(Phase::Stopped, Class::Idle, BY_STATE));
     }
+    if window.main_has_left {
+        return Err(unknown(
+            "the main thread has ended while other threads of the process go on, and only it is followed",
+        ));
+    }
     let Some(main) = &window.main else { return Err(unknown("the main thread was not seen yet")) };
     if main.waits(Wait::Unknown) > LARGER_HALF {
         return Err(unknown("what the main thread waits for may not be read"));

@@ -184,6 +184,12 @@ impl Diagnosis {
         Self { context, ..Self::default() }
     }
 
+    /// The attached process has another command line, ready to show.
+    pub fn rename(&mut self, command: &str) {
+        self.context.command.clear();
+        self.context.command.push_str(command);
+    }
+
     /// Whether a change may have begun: another judgement than the standing one was seen last, or other signals.
     #[must_use]
     pub fn moves(&self) -> bool {

@@ -67,6 +67,7 @@ impl Visibility {
                 out.miss("connections", &why, Some(&format!("sudo trainmon --pid {pid}")));
             }
         }
+        out.unwatched(job);
         out.other_ranks(job);
         out.see("cgroup", job.cgroup.version.as_deref().unwrap_or("absent"));
         out.source("stacks", &sample.sources.stacks);
@@ -75,6 +76,48 @@ impl Visibility {
             out.source("addresses", &sample.sources.addresses);
         }
         out
+    }
+
+    /// What is left out because there is too much of it.
+    fn unwatched(&mut self, job: &JobSample) {
+        let unwatched = &job.unwatched;
+        if unwatched.is_nothing() {
+            return;
+        }
+        let mend = unwatched.mend.as_deref();
+        let reason = unwatched.reason.as_deref().unwrap_or("too few files may be kept open");
+        let watched = job.processes.len();
+        if unwatched.processes > 0 {
+            let (left_out, most) = (unwatched.processes, unwatched.most_processes);
+            let all = u64::from(left_out) + watched as u64;
+            let why =
+                format!("{left_out} of {all} processes of the job are not watched: trainmon watches {most} at most");
+            self.miss("processes", &why, None);
+        }
+        if unwatched.unread > 0 {
+            let unread = unwatched.unread;
+            let why = format!("at the last look {unread} processes of the job could not be read: {reason}");
+            self.miss("processes", &why, mend);
+        }
+        if unwatched.reopened > 0 {
+            let reopened = unwatched.reopened;
+            let why = format!(
+                "the files of {reopened} of {watched} processes are opened for each look, which costs more CPU time: {reason}"
+            );
+            self.miss("descriptors", &why, mend);
+        }
+        if unwatched.threads > 0 {
+            let all = job.processes.iter().map(|process| u64::from(process.thread_count)).sum::<u64>();
+            let (left_out, most) = (unwatched.threads, unwatched.most_threads);
+            let why = format!(
+                "{left_out} of {all} threads of the job are not watched: trainmon watches {most} of a process at most"
+            );
+            self.miss("threads", &why, None);
+        }
+        if unwatched.waits > 0 {
+            let why = format!("what {} threads of the job wait for is not sampled: {reason}", unwatched.waits);
+            self.miss("waits", &why, mend);
+        }
     }
 
     /// One rank of several alone: whom it waits for in a collective is not seen.

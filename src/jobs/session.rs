@@ -19,6 +19,7 @@ use crate::pipeline::{Pipeline, Tick};
 use crate::rates::RatesOptions;
 use crate::rates::counters::Counters;
 use crate::signals;
+use crate::sources::descriptors;
 use crate::sources::job::AttachError;
 use crate::text::sanitise;
 
@@ -76,7 +77,9 @@ impl Session {
     pub fn attach(options: Options) -> anyhow::Result<Self> {
         let pid = options.collector.pid;
         let collector = Collector::attach(options.collector).map_err(|error| match error {
-            AttachError::Failed(..) => anyhow::Error::from(error),
+            AttachError::Failed(..) | AttachError::NoThread(_) | AttachError::TooFewDescriptors(..) => {
+                anyhow::Error::from(error)
+            }
             error => Failure::no_process(error.to_string()).into(),
         })?;
         let context = Context {
@@ -286,7 +289,11 @@ async fn time_over(remaining: Option<Duration>) {
 }
 
 /// Runs `work` on a single-threaded runtime. A source thread that hangs does not keep the program from ending.
+///
+/// # Errors
+/// Those of `work`, or that there are too few descriptors to begin.
 pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    descriptors::check().map_err(|(reason, mend)| Failure::failed(format!("{reason}; run `{mend}` first")))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(work);
     runtime.shutdown_background();

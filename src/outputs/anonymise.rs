@@ -93,6 +93,7 @@ fn of_job(mut job: JobSample) -> JobSample {
     job.connections = job.connections.map(|connections| Arc::new(of_connections(Arc::unwrap_or_clone(connections))));
     job.library = job.library.map(|library| base_name(&library));
     job.cgroup.path = job.cgroup.path.map(|path| base_name(&path));
+    job.cgroup.thaw = None; // names the group's folder
     job
 }
 

@@ -84,7 +84,7 @@ pub(super) fn phase_words(phase: Phase) -> &'static str {
         Phase::Validation => "validating",
         Phase::Idle => "alive, but not training",
         Phase::Hung => "nothing that the loop waits for moves",
-        Phase::Stopped => "stopped by a signal or a debugger",
+        Phase::Stopped => "stopped by a signal or a debugger, or frozen",
         Phase::Finished => "has ended",
     }
 }

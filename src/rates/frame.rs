@@ -98,6 +98,10 @@ pub struct JobRates {
     pub read_calls_s: Option<f64>,
     /// Page faults served from storage, per second.
     pub major_faults_s: Option<f64>,
+    /// The cgroup is frozen, as `docker pause` does.
+    pub frozen: bool,
+    /// The command that lets it go on, where it is known.
+    pub thaw: Option<Arc<str>>,
     /// Memory limit of the cgroup, bytes.
     pub memory_limit_bytes: Option<u64>,
     /// Memory charged to the cgroup, bytes.

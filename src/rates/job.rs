@@ -169,6 +169,8 @@ fn job_rates(
         cpus_allowed: cpus_allowed(sample, job),
         cores_allowed: job.physical_cores.map(u32::from),
         cpu_quota_cores: group.cpu_quota_cores.filter(|cores| cores.is_finite() && *cores >= 0.0),
+        frozen: group.frozen == Some(true),
+        thaw: group.thaw.clone(),
         memory_limit_bytes: group.memory_limit_bytes,
         memory_cgroup_bytes: group.memory_bytes,
         refaults_s: rate(group.refaulted_file_pages, was.and_then(|was| was.refaulted_file_pages), seconds),

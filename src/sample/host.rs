@@ -110,4 +110,10 @@ pub struct CgroupSample {
     pub io_read_limit_bytes_s: Option<u64>,
     /// A read limit in operations per second, lowest found.
     pub io_read_limit_iops: Option<u64>,
+    /// The group or an ancestor is frozen, as `docker pause` does: none of its processes run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<bool>,
+    /// The command that lets a frozen group go on, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thaw: Option<Arc<str>>,
 }

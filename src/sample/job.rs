@@ -43,6 +43,41 @@ pub struct JobSample {
     pub other_pid_namespace: bool,
     /// Clock ticks per second (`sysconf(_SC_CLK_TCK)`), the unit of the tick counters below.
     pub ticks_per_second: u32,
+    /// What of the job is not watched because there is too much of it.
+    #[serde(default, skip_serializing_if = "Unwatched::is_nothing")]
+    pub unwatched: Unwatched,
+}
+
+/// What of a job is not watched because there is too much of it, or too little of what watching takes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Unwatched {
+    /// Processes that were found and are left out; what they have started is not known.
+    pub processes: u32,
+    /// Most processes that are watched.
+    pub most_processes: u32,
+    /// Threads of watched processes that are left out.
+    pub threads: u32,
+    /// Most threads of one process that are watched.
+    pub most_threads: u32,
+    /// Threads of which it is not sampled what they wait for, because their files cannot be kept open.
+    pub waits: u32,
+    /// Processes whose files are opened for each read, which costs more, because there are too few descriptors.
+    pub reopened: u32,
+    /// Processes that could not be read at all, because no file could be opened.
+    pub unread: u32,
+    /// Why no more files are kept open, where that is so.
+    pub reason: Option<Arc<str>>,
+    /// The command that fixes it.
+    pub mend: Option<Arc<str>>,
+}
+
+impl Unwatched {
+    /// Everything is watched.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What may be read of the target.

@@ -26,7 +26,7 @@ pub use addresses::{AddressesSample, ThreadAddresses};
 pub use connections::{Channel, ConnectionsSample, LockWait};
 pub use gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 pub use host::{CgroupSample, CpuTimes, HostSample, NetInterface, Pressure};
-pub use job::{JobAccess, JobSample};
+pub use job::{JobAccess, JobSample, Unwatched};
 pub use locals::{FrameLocals, LocalsSample, ThreadLocals};
 pub use neighbours::{NeighbourProcess, NeighboursSample};
 pub use process::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
@@ -145,9 +145,7 @@ pub struct OwnSample {
     /// CPU time of the helper programs that we started and that have ended (py-spy), nanoseconds.
     #[serde(default)]
     pub children_cpu_ns: Option<u64>,
-    /// Resident set, bytes. The control group is charged for more than that: the kernel keeps some 5 KiB for each file of
-    /// /proc that is open and was read, 4 KiB of them its buffer (`seq_read_iter`, fs/seq_file.c), so about 25 KiB for each
-    /// watched process.
+    /// Resident set, and what the kernel charges for the files of `/proc` that are kept open, bytes.
     pub rss_bytes: Option<u64>,
 }
 

@@ -53,6 +53,9 @@ pub struct ProcessSample {
     pub rss_bytes: u64,
     /// Number of threads.
     pub thread_count: u32,
+    /// How often it has executed another program since it is watched.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub execs: u32,
     /// I/O counters where readable.
     pub io: Option<IoCounters>,
     /// Of a trainer: its place among the ranks, where its environment at its start names one.
@@ -60,6 +63,11 @@ pub struct ProcessSample {
     pub rank: Option<RankPlace>,
     /// Every thread with its own counters.
     pub threads: Vec<ThreadSample>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Prefix of the name that torch gives its data workers

@@ -5,10 +5,12 @@
 //! root of a container's view is not seen by anyone inside. The procfs crate knows nothing below `/sys/fs/cgroup`.
 
 mod find;
+mod freezer;
 mod limits;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::sample::CgroupSample;
 
@@ -16,6 +18,7 @@ use super::Roots;
 use super::fields::{keyed_number, lines, number, path_text};
 use super::files::{KeptFile, KeptPath, READ_LIMIT, ReadFailure, read_once};
 use find::{Hierarchies, Hierarchy, find};
+use freezer::Freezer;
 
 /// Limits and membership are looked at again after this many reads.
 const REFRESH_EVERY: u32 = 10;
@@ -31,6 +34,9 @@ pub struct CgroupReader {
     reads: u32,
     limits: CgroupSample,
     counters: Counters,
+    freezers: Vec<Freezer>,
+    /// The command that lets the group go on, once it was seen frozen.
+    thaw: Option<Option<Arc<str>>>,
     buffer: Vec<u8>,
 }
 
@@ -55,6 +61,8 @@ impl CgroupReader {
             reads: 0,
             limits: CgroupSample::default(),
             counters: Counters::default(),
+            freezers: Vec::new(),
+            thaw: None,
             buffer: Vec::new(),
         }
     }
@@ -82,7 +90,25 @@ impl CgroupReader {
             keyed_number(text, b"total_workingset_refault_file")
                 .or_else(|| keyed_number(text, b"workingset_refault_file"))
         });
+        self.read_freezers(&mut sample);
         sample
+    }
+
+    fn read_freezers(&mut self, sample: &mut CgroupSample) {
+        let mut frozen_by = None;
+        for freezer in &mut self.freezers {
+            let frozen = freezer.is_frozen(&mut self.buffer);
+            sample.frozen = match (sample.frozen, frozen) {
+                (Some(one), Some(other)) => Some(one || other),
+                (one, other) => one.or(other),
+            };
+            frozen_by = frozen_by.or((frozen == Some(true)).then_some(freezer));
+        }
+        let thaw = &mut self.thaw;
+        match frozen_by {
+            Some(freezer) => sample.thaw.clone_from(thaw.get_or_insert_with(|| freezer.thaw())),
+            None => *thaw = None,
+        }
     }
 
     fn refresh(&mut self) {
@@ -91,6 +117,7 @@ impl CgroupReader {
                 self.membership_seen = text.to_vec();
                 self.found = find(&self.roots, self.pid, &self.membership_seen);
                 self.counters = Counters::default();
+                self.freezers = self.found.freezers.iter().flatten().filter_map(Freezer::new).collect();
             }
             Err(failure) if failure != ReadFailure::Gone && self.found.is_empty() => return,
             _ => {}

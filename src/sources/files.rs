@@ -35,6 +35,9 @@ pub enum ReadFailure {
     /// Its content is not what it should be.
     #[error("it cannot be understood")]
     Malformed,
+    /// No descriptor is free (EMFILE, ENFILE): nothing is known of what should have been read.
+    #[error("too few file descriptors")]
+    Exhausted,
     /// Any other error.
     #[error("{0}")]
     Other(Errno),
@@ -54,6 +57,7 @@ impl From<Errno> for ReadFailure {
             Errno::ACCESS | Errno::PERM => Self::Denied,
             // EOPNOTSUPP: `/proc/pressure` of a kernel booted with psi=0.
             Errno::NOENT | Errno::NOTDIR | Errno::OPNOTSUPP => Self::Absent,
+            Errno::MFILE | Errno::NFILE => Self::Exhausted,
             _ => Self::Other(errno),
         }
     }
@@ -65,6 +69,7 @@ impl From<ReadFailure> for io::Error {
             ReadFailure::Gone | ReadFailure::Absent => io::ErrorKind::NotFound,
             ReadFailure::Denied => io::ErrorKind::PermissionDenied,
             ReadFailure::Malformed => io::ErrorKind::InvalidData,
+            ReadFailure::Exhausted => io::ErrorKind::Other,
             ReadFailure::Other(errno) => return errno.into(),
         };
         Self::new(kind, failure)

@@ -4,11 +4,12 @@
 //! was once part of the job stays part of it until it ends, even when its parent has gone; orphans that were never
 //! seen below their parent are found by session and process group in a rare scan of the whole host.
 
+mod attach;
 mod facts;
 mod threads;
+mod unwatched;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,11 +20,15 @@ use super::roles::{self, Facts};
 use crate::sample::ProcessRole;
 use crate::sample::process::TORCH_WORKER;
 use crate::sample::{Access, JobAccess, JobSample, ProcessId, ProcessSample};
+pub use attach::AttachError;
 use facts::{access, open_devices, other_namespace, rank_place, visible_devices};
 pub(crate) use facts::{is_of_learning, mapped_library};
+pub(crate) use unwatched::complete;
 
 /// Most processes of one job that are read.
 const MOST_PROCESSES: usize = 1024;
+/// No more of those that are left out are counted.
+const MOST_COUNTED: usize = 1 << 16;
 /// `children` of threads other than the main one are read every so many ticks.
 const ALL_THREADS_EVERY: u64 = 4;
 /// The whole host is scanned for orphans every so many ticks …
@@ -34,26 +39,6 @@ const STRANGERS_EVERY: u64 = 6;
 const FACTS_EVERY: u64 = 10;
 /// Most processes outside of the job that are read.
 const MOST_OUTSIDE: usize = 16;
-/// Why a process cannot be attached to.
-#[derive(Debug, thiserror::Error)]
-pub enum AttachError {
-    /// There is none.
-    #[error("no process {0}: it has ended, or the number is wrong; `trainmon` alone lists what is running")]
-    NoSuchProcess(u32),
-    /// It has ended and only waits for its parent.
-    #[error("process {0} has ended (a zombie that its parent has not collected); nothing to watch")]
-    Zombie(u32),
-    /// It is part of the kernel.
-    #[error("process {0} is a kernel thread, not a training job; `trainmon` alone lists what is running")]
-    KernelThread(u32),
-    /// `hidepid`, or a stricter security module.
-    #[error("not allowed to see process {0}: run `sudo trainmon --pid {0}`")]
-    Denied(u32),
-    /// Anything else.
-    #[error("cannot read process {0}: {1}")]
-    Failed(u32, io::Error),
-}
-
 /// Reads the job tick after tick.
 #[derive(Debug)]
 pub struct JobReader {
@@ -71,6 +56,11 @@ pub struct JobReader {
     other_namespace: bool,
     /// Processes of other sessions, and those that are older than the job: none of them becomes an orphan of it.
     strangers: HashSet<u32>,
+    /// Found processes that are too many to be watched.
+    left_out: HashSet<u32>,
+    /// Processes that could not be opened or read at the last tick because no descriptor was free.
+    unread: u32,
+    no_ptrace: bool,
     reads: u64,
     alive: bool,
     buffer: Vec<u8>,
@@ -90,8 +80,9 @@ impl JobReader {
     /// [`AttachError`].
     pub fn attach(proc_root: &Path, pid: u32, no_ptrace: bool) -> Result<Self, AttachError> {
         let target = Process::open(proc_root, pid).map_err(|error| match error {
-            failure if failure.is_gone() => AttachError::NoSuchProcess(pid),
-            ReadFailure::Denied => AttachError::Denied(pid),
+            failure if failure.is_gone() => AttachError::missing(proc_root, pid),
+            ReadFailure::Denied => AttachError::denied(proc_root, pid),
+            ReadFailure::Exhausted => AttachError::too_few_descriptors(pid),
             failure => AttachError::Failed(pid, failure.into()),
         })?;
         let stat = target.stat;
@@ -114,6 +105,9 @@ impl JobReader {
             training: Vec::new(),
             outside: BTreeMap::new(),
             strangers: HashSet::new(),
+            left_out: HashSet::new(),
+            unread: 0,
+            no_ptrace,
             reads: 0,
             alive: true,
             buffer: Vec::with_capacity(8192),
@@ -163,10 +157,15 @@ impl JobReader {
     /// Reads everything; `sampler`, `cgroup` and `allowed_cpus` are for the caller to fill in.
     pub fn read(&mut self, now_ns: u64) -> JobSample {
         let before: BTreeSet<ProcessId> = self.processes.values().map(|process| process.id).collect();
+        let execs_before = self.execs();
         let mut gone = Vec::new();
+        (self.unread, self.left_out) = (0, HashSet::new());
         for (pid, process) in &mut self.processes {
-            if process.read().is_err() || !process.stat.is_alive() {
-                gone.push(*pid);
+            match process.read() {
+                // Nothing is known of this tick: what was read last stands.
+                Err(ReadFailure::Exhausted) => self.unread += 1,
+                Ok(()) if process.stat.is_alive() => {}
+                Ok(()) | Err(_) => gone.push(*pid),
             }
         }
         for pid in gone {
@@ -178,16 +177,37 @@ impl JobReader {
         }
         self.outside.retain(|_, process| process.read().is_ok() && process.stat.is_alive());
         self.find_processes();
-        let changed = self.processes.values().any(|process| !before.contains(&process.id))
-            || self.processes.len() != before.len();
+        let execs = self.execs();
+        if execs.0 != execs_before.0 {
+            self.look_at_target();
+        }
+        let changed = execs != execs_before
+            || self.processes.len() != before.len()
+            || self.processes.values().any(|process| !before.contains(&process.id));
         if changed || self.reads.is_multiple_of(FACTS_EVERY) || self.reads < 3 {
             self.find_facts();
         } else {
             self.assign_roles();
         }
         self.find_feeders();
+        if changed || self.reads.is_multiple_of(FACTS_EVERY) {
+            self.share_descriptors();
+        }
         self.reads += 1;
         self.sample(now_ns)
+    }
+
+    /// How often the target and all processes have executed another program.
+    fn execs(&self) -> (u32, u32) {
+        let of_target = self.processes.get(&self.target.pid).map_or(0, |process| process.execs);
+        (of_target, self.processes.values().fold(0, |sum, process| sum.wrapping_add(process.execs)))
+    }
+
+    /// What may be read of the target now, and which devices it was given: an exec may change both.
+    fn look_at_target(&mut self) {
+        let Some(target) = self.processes.get(&self.target.pid) else { return };
+        self.access = access(&target.folder, self.no_ptrace);
+        self.visible_devices = visible_devices(&target.folder);
     }
 
     fn sample(&self, now_ns: u64) -> JobSample {
@@ -206,6 +226,7 @@ impl JobReader {
             library: self.library(),
             other_pid_namespace: self.other_namespace,
             ticks_per_second: clock::ticks_per_second(),
+            unwatched: self.unwatched(),
             ..JobSample::default()
         }
     }
@@ -245,13 +266,23 @@ impl JobReader {
     }
 
     fn add(&mut self, pid: u32) -> bool {
-        if self.processes.contains_key(&pid) || self.processes.len() >= MOST_PROCESSES {
+        if self.processes.contains_key(&pid) {
+            return false;
+        }
+        if self.processes.len() >= MOST_PROCESSES {
+            if self.left_out.len() < MOST_COUNTED {
+                self.left_out.insert(pid);
+            }
             return false;
         }
         match Process::open(&self.proc_root, pid) {
             Ok(process) if process.stat.is_alive() => {
                 self.processes.insert(pid, process);
                 true
+            }
+            Err(ReadFailure::Exhausted) => {
+                self.unread += 1;
+                false
             }
             _ => false,
         }
@@ -334,5 +365,5 @@ impl JobReader {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests;

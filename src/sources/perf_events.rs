@@ -18,6 +18,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::Roots;
+use super::descriptors::{Permit, Use as OpenFor, permit};
 use super::fields::number;
 use super::files::{READ_LIMIT, read_once};
 use crate::sample::addresses::{MOST_FILES, MOST_THREADS};
@@ -71,6 +72,7 @@ struct Thread {
     event: Event,
     files: HashMap<Arc<str>, u32>,
     rest: u32,
+    _permit: Permit,
 }
 
 /// The maps of a process.
@@ -79,6 +81,8 @@ struct Known {
     maps: Maps,
     /// Reads until they may be read again.
     rest: u32,
+    /// How often the process had executed another program.
+    execs: u32,
 }
 
 impl AddressReader {
@@ -172,9 +176,10 @@ impl AddressReader {
             if self.threads.contains_key(&key) {
                 continue;
             }
+            let Some(permit) = permit(OpenFor::Rounds) else { continue };
             match Event::open(key.1, RATE_HZ) {
                 Ok(event) => {
-                    self.threads.insert(key, Thread { event, files: HashMap::new(), rest: 0 });
+                    self.threads.insert(key, Thread { event, files: HashMap::new(), rest: 0, _permit: permit });
                 }
                 // It has ended.
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
@@ -183,6 +188,13 @@ impl AddressReader {
         }
         let alive: HashSet<ProcessId> = self.threads.keys().map(|(process, _)| *process).collect();
         self.maps.retain(|process, _| alive.contains(process));
+        for process in &job.processes {
+            // Another program lies elsewhere in memory.
+            let executed = |known: &mut Known| std::mem::replace(&mut known.execs, process.execs) != process.execs;
+            if self.maps.get_mut(&process.id).is_some_and(executed) {
+                self.maps.insert(process.id, Known { execs: process.execs, ..Known::default() });
+            }
+        }
         match first_refusal {
             Some((pid, error)) if self.threads.is_empty() => Err(refused(&self.proc_root, &error, Some(pid))),
             _ => Ok(()),

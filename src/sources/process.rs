@@ -1,21 +1,27 @@
 //! One process of the job, with the descriptors that stay open for it.
 
+mod keeping;
+mod pace;
 mod reads;
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::clock;
+use super::descriptors::{ThriftyFile, Use};
 use super::fields::{numbers, text};
 use super::files::{KeptFile, ReadFailure, numbers_in, read_once};
 use super::task_files::{self, Stat};
 use crate::sample::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
+use keeping::{children_of, schedstat_of};
+pub use pace::Pace;
 use reads::STAT_MOST;
 pub(super) use reads::{command, identity, io_counters, stat_of};
 
 /// Threads of one process that are watched one by one; a process with more is read as far as this.
-const MOST_THREADS: usize = 2048;
+pub(super) const MOST_THREADS: usize = 2048;
 /// No more of a thread's `children` than this is read, and its other files are shorter.
 const THREAD_FILE_MOST: usize = 64 << 10;
 /// A process that starts ranks and looks after them computes for less than this share of the time: torchrun looks every
@@ -23,6 +29,8 @@ const THREAD_FILE_MOST: usize = 64 << 10;
 const WORKS: f64 = 0.05;
 /// A thread that wakes less often a second than this rests: a loop wakes for each batch or answer.
 const RESTS_S: f64 = 0.1;
+/// The command line is read again every so many reads where an exec cannot be seen in `stat`.
+const COMMAND_EVERY: u32 = 10;
 /// A thread's name is read again this many times after it was first seen: names are set after the start.
 const NAME_READS: u8 = 4;
 
@@ -51,11 +59,15 @@ pub struct Process {
     pub folder: PathBuf,
     /// Counters and state at the last read.
     pub stat: Stat,
+    /// How often it has executed another program since it is watched.
+    pub execs: u32,
     inner_pid: Option<u32>,
     uid: Option<u32>,
-    stat_file: KeptFile,
-    io_file: Option<KeptFile>,
-    children_file: Option<KeptFile>,
+    /// Its files are kept open as far as that is permitted.
+    keep: Option<Use>,
+    stat_file: ThriftyFile,
+    io_file: Option<ThriftyFile>,
+    children_file: Option<ThriftyFile>,
     reads: u32,
     /// CLOCK_MONOTONIC of the last read, nanoseconds.
     read_ns: u64,
@@ -82,42 +94,8 @@ pub struct Thread {
     pub recent_ns: u64,
     /// How much it has moved of late: only to choose which threads are sampled.
     pub pace: Pace,
-    schedstat: Option<KeptFile>,
+    schedstat: Option<ThriftyFile>,
     name_reads: u8,
-}
-
-/// How much a thread moves, as a mean in which older ticks fade.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Pace {
-    /// Times a second that it was given a CPU.
-    pub timeslices_s: f64,
-    /// Share of the time on a CPU.
-    pub cpu: f64,
-}
-
-impl Pace {
-    /// What the newest tick counts.
-    const NEWEST: f64 = 0.3;
-    /// Threads that neither wake this often a second …
-    const WAKES_S: f64 = 0.5;
-    /// … nor compute for this share of the time wake nobody.
-    const CPU: f64 = 0.02;
-
-    /// Whether others may wait for it; one that has not been read twice may be anything.
-    pub fn is_active(self) -> bool {
-        self == Self::default() || self.timeslices_s > Self::WAKES_S || self.cpu > Self::CPU
-    }
-
-    fn after(self, timeslices: u64, on_cpu_ns: u64, seconds: f64) -> Self {
-        // A rest is not "unknown".
-        let (timeslices_s, cpu) =
-            ((timeslices as f64 / seconds).max(f64::MIN_POSITIVE), on_cpu_ns as f64 / 1e9 / seconds);
-        let mean = |before: f64, now: f64| before + Self::NEWEST * (now - before);
-        match self == Self::default() {
-            true => Self { timeslices_s, cpu },
-            false => Self { timeslices_s: mean(self.timeslices_s, timeslices_s), cpu: mean(self.cpu, cpu) },
-        }
-    }
 }
 
 impl Process {
@@ -126,9 +104,13 @@ impl Process {
     /// # Errors
     /// Absent or gone when there is none; denied under `hidepid`.
     pub fn open(proc_root: &Path, pid: u32) -> Result<Self, ReadFailure> {
+        let keep = Some(Use::Tick);
         let folder = proc_root.join(pid.to_string());
-        let stat_file = KeptFile::open(folder.join("stat"))?;
-        let stat = task_files::stat(stat_file.read_line(&mut [0_u8; STAT_MOST])?).ok_or(ReadFailure::Malformed)?;
+        let stat_path = || folder.join("stat");
+        let stat_file = ThriftyFile::open(stat_path(), keep)?;
+        let stat = stat_file.with(stat_path, |file| {
+            task_files::stat(file.read_line(&mut [0_u8; STAT_MOST])?).ok_or(ReadFailure::Malformed)
+        })?;
         let (uid, inner_pid) = identity(&folder);
         let mut process = Self {
             id: ProcessId { pid, start_ticks: stat.start_ticks },
@@ -140,10 +122,12 @@ impl Process {
             library: None,
             rank: None,
             gpu_minors: Vec::new(),
+            execs: 0,
             inner_pid,
             uid,
-            io_file: KeptFile::open(folder.join("io")).ok(),
-            children_file: KeptFile::open(folder.join(format!("task/{pid}/children"))).ok(),
+            keep,
+            io_file: ThriftyFile::open(folder.join("io"), keep).ok(),
+            children_file: ThriftyFile::open(folder.join(children_of(pid)), keep).ok(),
             folder,
             stat_file,
             reads: 0,
@@ -166,7 +150,10 @@ impl Process {
     /// Gone when it has ended.
     pub fn read(&mut self) -> Result<(), ReadFailure> {
         let mut room = [0_u8; STAT_MOST];
-        let line = self.stat_file.read_line(&mut room)?;
+        let folder = &self.folder;
+        let read_stat = |file: &KeptFile| file.read_line(&mut room).map(<[u8]>::len);
+        let length = self.stat_file.with(|| folder.join("stat"), read_stat)?;
+        let line = room.get(..length).unwrap_or_default();
         let (Some(stat), Some(comm)) = (task_files::stat(line), task_files::comm(line)) else {
             return Err(ReadFailure::Malformed);
         };
@@ -178,17 +165,23 @@ impl Process {
         if renamed {
             self.comm = text(comm);
         }
-        self.stat = stat;
+        let before = std::mem::replace(&mut self.stat, stat);
+        let executed = stat.program != before.program;
+        if executed && stat.program != 0 && before.program != 0 {
+            self.execs = self.execs.saturating_add(1);
+            self.forget();
+        }
         // A fork takes its parent's command line and changes it when it executes something else.
-        if (renamed && self.reads > 0) || (1..4).contains(&self.reads) {
+        let hidden = stat.program == 0 && self.reads.is_multiple_of(COMMAND_EVERY);
+        if ((renamed || executed || hidden) && self.reads > 0) || (1..4).contains(&self.reads) {
             self.command = command(&self.folder);
             self.executable = fs::read_link(self.folder.join("exe")).ok();
         }
         if let Some(file) = &self.io_file {
-            self.io = io_counters(file);
+            self.io = file.with(|| self.folder.join("io"), io_counters).ok();
         }
         // Threads come and go seldom; the count in `stat` tells when, and listing them now and then finds replacements.
-        if stat.threads as usize != self.threads.len() || self.reads.is_multiple_of(8) {
+        if (stat.threads as usize).min(MOST_THREADS) != self.threads.len() || self.reads.is_multiple_of(8) {
             self.list_threads();
         }
         self.read_threads();
@@ -196,10 +189,23 @@ impl Process {
         Ok(())
     }
 
+    /// Forgets what was true of the program that it executed before.
+    fn forget(&mut self) {
+        (self.role, self.library, self.rank) = (ProcessRole::Other, None, None);
+        self.gpu_minors.clear();
+        // All threads but one have ended, and that one is the main thread now.
+        self.threads.clear();
+    }
+
     /// PIDs of the children of the main thread, or of every thread.
     pub fn children(&self, every_thread: bool, buffer: &mut Vec<u8>, found: &mut Vec<u32>) {
-        if let Some(Ok(children)) = self.children_file.as_ref().map(|file| file.read_short_records(buffer)) {
-            found.extend(numbers(children));
+        if let Some(file) = &self.children_file {
+            let read = |file: &KeptFile| {
+                found.extend(numbers(file.read_short_records(buffer)?));
+                Ok(())
+            };
+            // A process that has just ended has none.
+            let _ = file.with(|| self.folder.join(children_of(self.id.pid)), read);
         }
         if every_thread {
             for thread in self.threads.iter().filter(|thread| thread.tid != self.id.pid) {
@@ -233,6 +239,7 @@ impl Process {
             major_faults: stat.major_faults,
             rss_bytes: stat.rss_pages.saturating_mul(rustix::param::page_size() as u64),
             thread_count: stat.threads,
+            execs: self.execs,
             io: self.io,
             rank: self.rank.flatten(),
             threads: self
@@ -299,8 +306,9 @@ impl Process {
         }
         tids.sort_unstable();
         self.threads.retain(|thread| tids.binary_search(&thread.tid).is_ok());
+        let known: HashSet<u32> = self.threads.iter().map(|thread| thread.tid).collect();
         for tid in tids {
-            if self.threads.iter().any(|thread| thread.tid == tid) {
+            if known.contains(&tid) {
                 continue;
             }
             let role = if tid == self.id.pid { ThreadRole::Main } else { ThreadRole::Other };
@@ -308,7 +316,7 @@ impl Process {
                 tid,
                 role,
                 name: Arc::clone(&self.comm),
-                schedstat: KeptFile::open(self.folder.join(format!("task/{tid}/schedstat"))).ok(),
+                schedstat: ThriftyFile::open(self.folder.join(schedstat_of(tid)), self.keep).ok(),
                 name_reads: if role == ThreadRole::Main { 0 } else { NAME_READS },
                 ..Thread::default()
             });
@@ -336,9 +344,12 @@ impl Process {
                 }
             }
             let Some(schedstat) = &thread.schedstat else { continue };
-            match schedstat.read_line(&mut room) {
-                Ok(bytes) => {
-                    let Some((on_cpu, delay, timeslices)) = task_files::schedstat(bytes) else { continue };
+            let read = |file: &KeptFile| Ok(task_files::schedstat(file.read_line(&mut room)?));
+            match schedstat.with(|| self.folder.join(schedstat_of(thread.tid)), read) {
+                // Nothing is known of this tick.
+                Err(ReadFailure::Exhausted) => {}
+                Ok(counters) => {
+                    let Some((on_cpu, delay, timeslices)) = counters else { continue };
                     thread.recent_ns = thread.on_cpu_ns.map_or(0, |before| on_cpu.saturating_sub(before));
                     if let (Some(before), true) = (thread.timeslices, seconds > 0.0) {
                         let moved = timeslices.saturating_sub(before);

@@ -10,12 +10,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::connections::Connections;
+use super::descriptors::{self, Permit, ThriftyFile, Use};
 use super::files::KeptFile;
 use super::process::io_counters;
 use crate::sample::syscall::{CallKind, Machine, kind};
 use crate::sample::{
-    Access, ConnectionsSample, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread, SamplerSample,
-    ThreadRole,
+    Access, ConnectionsSample, IoCounters, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread,
+    SamplerSample, ThreadRole,
 };
 use task::{Seen, Task};
 
@@ -49,6 +50,8 @@ pub struct SamplerPlan {
 pub struct ProcessPlan {
     /// Identity.
     pub id: ProcessId,
+    /// How often it has executed another program: what was open before that is of the program before.
+    pub execs: u32,
     /// Trainer or worker.
     pub role: ProcessRole,
     /// Of a worker: PID of its trainer.
@@ -100,12 +103,16 @@ pub struct Sampler {
 
 #[derive(Debug)]
 struct Process {
+    proc_root: PathBuf,
     plan: ProcessPlan,
     threads: Vec<Task>,
-    feeders: Vec<KeptFile>,
-    main_io: Option<KeptFile>,
+    /// Threads of the plan that are not sampled, because no more files may be kept open.
+    left_out: u32,
+    /// The feeders that there are, with their I/O counters.
+    feeders: Vec<(u32, ThriftyFile)>,
+    main_io: Option<ThriftyFile>,
     /// Memory of the process: the arguments of polls, and the ends of futex waits.
-    memory: Option<KeptFile>,
+    memory: Option<(KeptFile, Permit)>,
     /// The feeders' count while the main thread was last seen waiting on a descriptor, until it moves on.
     awaited: Option<u64>,
     fed: Vec<(u32, u64)>,
@@ -133,8 +140,14 @@ fn may_wait_for_a_batch(main: &Observation) -> bool {
     main.state != Some('R') && (on_descriptors || main.deadline_ms.is_some_and(|ms| ms >= LONG_MS))
 }
 
+/// The I/O counters of a thread.
+fn io_of(proc_root: &Path, pid: u32, tid: u32) -> PathBuf {
+    proc_root.join(format!("{pid}/task/{tid}/io"))
+}
+
 impl Process {
-    /// Opens what the plan names, taking over from `before` what was open already.
+    /// Opens what the plan names, taking over from `before` what was open already. Threads that only others may wait for are
+    /// left out where their files cannot be kept open.
     fn open(proc_root: &Path, plan: &ProcessPlan, before: Option<Self>, no_syscall: bool) -> Self {
         let pid = plan.id.pid;
         let (mut tasks, mut memory, mut main_io, awaited, fed_by, feeders) = match before {
@@ -143,9 +156,12 @@ impl Process {
             }
             None => Default::default(),
         };
-        let io = |tid: u32| KeptFile::open(proc_root.join(format!("{pid}/task/{tid}/io"))).ok();
-        let feeders =
-            if fed_by == plan.feeders { feeders } else { plan.feeders.iter().filter_map(|tid| io(*tid)).collect() };
+        let io = |tid: u32| ThriftyFile::open(io_of(proc_root, pid, tid), Some(Use::Rounds)).ok();
+        if !no_syscall && memory.is_none() {
+            let opened = descriptors::permit(Use::Rounds)
+                .and_then(|permit| Some((KeptFile::open(proc_root.join(format!("{pid}/mem"))).ok()?, permit)));
+            memory = opened;
+        }
         let mut thread = |thread: &ThreadPlan| match tasks.iter().position(|task| task.samples.tid == thread.tid) {
             Some(at) => {
                 let mut task = tasks.swap_remove(at);
@@ -154,15 +170,26 @@ impl Process {
             }
             None => Task::open(proc_root, pid, thread, no_syscall),
         };
-        let threads = plan.threads.iter().map(&mut thread).collect();
+        let mut threads: Vec<Task> = plan.threads.iter().map(&mut thread).collect();
+        threads.retain(|task| !task.samples.aside || task.is_cheap());
+        let left_out = u32::try_from(plan.threads.len() - threads.len()).unwrap_or(u32::MAX);
         if plan.role == ProcessRole::Trainer {
             main_io = main_io.or_else(|| io(pid));
         }
-        if !no_syscall {
-            memory = memory.or_else(|| KeptFile::open(proc_root.join(format!("{pid}/mem"))).ok());
+        let feeder = |tid: &u32| Some((*tid, io(*tid)?));
+        let feeders = if fed_by == plan.feeders { feeders } else { plan.feeders.iter().filter_map(feeder).collect() };
+        Self {
+            proc_root: proc_root.to_path_buf(),
+            plan: plan.clone(),
+            threads,
+            left_out,
+            feeders,
+            main_io,
+            memory,
+            awaited,
+            fed: Vec::new(),
+            written: Vec::new(),
         }
-        let plan = plan.clone();
-        Self { plan, threads, feeders, main_io, memory, awaited, fed: Vec::new(), written: Vec::new() }
     }
 
     /// Samples a trainer in one round. With `connections` all threads of the plan are sampled, and what they wait on is looked
@@ -175,7 +202,8 @@ impl Process {
         for task in &mut self.threads {
             let all = connections.is_some();
             let with = connections.as_deref_mut().map(|connections| (pid, connections));
-            let memory = self.memory.as_ref().filter(|_| all);
+            let own_memory = self.memory.as_ref().map(|(memory, _)| memory);
+            let memory = own_memory.filter(|_| all);
             match task.samples.role {
                 _ if task.samples.aside => {
                     if all {
@@ -183,7 +211,7 @@ impl Process {
                     }
                 }
                 ThreadRole::Main => {
-                    let memory = memory.or(self.memory.as_ref().filter(|_| pinned));
+                    let memory = memory.or(own_memory.filter(|_| pinned));
                     main = task.sample(round, memory, with, seen);
                 }
                 ThreadRole::Pin => {
@@ -194,7 +222,7 @@ impl Process {
             }
         }
         if due.written
-            && let Some(io) = self.main_io.as_ref().and_then(io_counters)
+            && let Some(io) = self.main_io.as_ref().and_then(|file| self.io(file, pid))
         {
             self.written.push((round, io.write_chars));
         }
@@ -206,9 +234,14 @@ impl Process {
         self.awaited = count.filter(|count| waits || runs && self.awaited == Some(*count));
     }
 
+    /// I/O counters of a thread.
+    fn io(&self, file: &ThriftyFile, tid: u32) -> Option<IoCounters> {
+        file.with(|| io_of(&self.proc_root, self.plan.id.pid, tid), io_counters).ok()
+    }
+
     /// Write calls of all feeders.
     fn fed_now(&self) -> Option<u64> {
-        let calls = self.feeders.iter().map(|feeder| io_counters(feeder).map(|io| io.write_calls));
+        let calls = self.feeders.iter().map(|(tid, file)| self.io(file, *tid).map(|io| io.write_calls));
         calls.sum::<Option<u64>>().filter(|_| !self.feeders.is_empty())
     }
 
@@ -261,8 +294,14 @@ impl Sampler {
         }
         let mut before: BTreeMap<ProcessId, Process> =
             self.processes.drain(..).map(|process| (process.plan.id, process)).collect();
-        let open =
-            |wanted: &ProcessPlan| Process::open(&self.proc_root, wanted, before.remove(&wanted.id), plan.no_syscall);
+        if descriptors::scarce(Use::Rounds).is_some() {
+            // Those that matter most come first in the plan, and must find something to take.
+            before.values_mut().for_each(|process| process.threads.retain(|task| !task.samples.aside));
+        }
+        let open = |wanted: &ProcessPlan| {
+            let before = before.remove(&wanted.id).filter(|before| before.plan.execs == wanted.execs);
+            Process::open(&self.proc_root, wanted, before, plan.no_syscall)
+        };
         self.processes = plan.processes.iter().map(open).collect();
         self.plan = plan;
     }
@@ -305,7 +344,8 @@ impl Sampler {
         for (_, other) in others.filter(|(at, _)| (at + count - start) % count < MOST_WORKERS) {
             for task in &mut other.threads {
                 let with = Some((other.plan.id.pid, &mut self.connections));
-                task.sample(round, other.memory.as_ref(), with, &mut self.seen);
+                let memory = other.memory.as_ref().map(|(memory, _)| memory);
+                task.sample(round, memory, with, &mut self.seen);
             }
         }
         self.next_worker = self.next_worker.wrapping_add(MOST_WORKERS);
@@ -315,6 +355,12 @@ impl Sampler {
     pub fn connections(&mut self) -> ConnectionsSample {
         let pids: Vec<u32> = self.plan.processes.iter().map(|process| process.id.pid).collect();
         self.connections.take(&pids, self.plan.no_syscall)
+    }
+
+    /// Threads of the plan that are not sampled, because no more files may be kept open.
+    #[must_use]
+    pub fn left_out(&self) -> u32 {
+        self.processes.iter().map(|process| process.left_out).fold(0, u32::saturating_add)
     }
 
     /// Processes outside of the plan that hold the other end of something waited on.

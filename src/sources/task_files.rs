@@ -36,6 +36,9 @@ pub struct Stat {
     pub rss_pages: u64,
     /// Field 9: the kernel's flags.
     pub flags: u64,
+    /// Stands for where the program lies in memory (fields 26 to 28, 45 and 46: code, stack, data). It is the same from
+    /// exec to exec; 0 where we may not see it.
+    pub program: u64,
 }
 
 /// `PF_KTHREAD` of [`Stat::flags`] (include/linux/sched.h).
@@ -48,10 +51,16 @@ impl Stat {
         self.flags & KERNEL_THREAD != 0
     }
 
-    /// It has not ended.
+    /// It has not ended. A main thread that has ended before other threads shows as a zombie, and is counted as a thread.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X' | 'x')
+        !matches!(self.state, 'Z' | 'X' | 'x') || self.main_has_left()
+    }
+
+    /// The main thread has ended, and others go on.
+    #[must_use]
+    pub fn main_has_left(&self) -> bool {
+        self.state == 'Z' && self.threads > 1
     }
 
     /// CPU time in user and kernel mode, clock ticks, all threads.
@@ -92,7 +101,21 @@ pub fn stat(bytes: &[u8]) -> Option<Stat> {
         threads: u32::try_from(fields.number()?).ok()?,
         start_ticks: fields.nth(1).and_then(number)?, // after 21 itrealvalue
         rss_pages: u64::try_from(fields.nth(1).and_then(signed)?).unwrap_or(0), // after 23 vsize
+        program: program(&mut fields).unwrap_or(0),
     })
+}
+
+/// One number for fields 26 to 28, 45 and 46, of the fields from 25 on: the kernel draws the stack's place anew at each exec
+/// (fs/binfmt_elf.c, `randomize_stack_top`), and without that it moves with the length of the arguments. They read 0 and 1 to
+/// those who may not see them (fs/proc/array.c), and 0 in the middle of an exec.
+fn program(fields: &mut Fields<'_>) -> Option<u64> {
+    let mut known = |skipped: usize| fields.nth(skipped).and_then(number).filter(|address| *address > 1);
+    let code = [known(1)?, known(0)?];
+    let stack = known(0)?;
+    let data = [known(16)?, known(0)?];
+    // FNV-1a by words.
+    let mix = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3);
+    Some(code.iter().chain([&stack]).chain(&data).fold(0xcbf2_9ce4_8422_2325, mix).max(1))
 }
 
 /// Parses `schedstat`: nanoseconds on a CPU, nanoseconds waiting for one, times given one.
@@ -192,6 +215,25 @@ mod tests {
             assert_eq!((stat.children_ticks, stat.cpu_ticks(), stat.is_kernel_thread()), (7, 11, false));
             assert_eq!((stat.start_ticks, stat.rss_pages), (99, 77));
         }
+    }
+
+    #[test]
+    fn where_a_program_lies_is_known_to_those_who_may_see_it() {
+        let of = |code: u64, stack: u64, data: u64, arguments: u64| {
+            let line = format!(
+                "42 (x) S 7 42 41 0 -1 0 0 0 0 0 5 6 4 3 20 0 1 0 9 1000 7 99 {code} {code} {stack} {arguments} 0 0 0 0 0 0 0 0 \
+                 17 0 0 0 0 0 0 {data} {data} 77 {arguments} 0 0 0 0\n"
+            );
+            stat(line.as_bytes()).unwrap().program
+        };
+        let known = of(0x40_0000, 0x7fff_1000, 0x60_0000, 1);
+        assert_ne!(known, 0);
+        assert_eq!(known, of(0x40_0000, 0x7fff_1000, 0x60_0000, 2), "arguments are overwritten without an exec");
+        assert_ne!(known, of(0x40_0000, 0x7fff_2000, 0x60_0000, 1));
+        assert_eq!(of(1, 0, 0, 0), 0, "of another user");
+        assert_eq!(of(0, 0x7fff_1000, 0, 0), 0, "in the middle of an exec");
+        let own = || stat(&std::fs::read("/proc/self/stat").unwrap()).unwrap().program;
+        assert!(own() != 0 && own() == own());
     }
 
     #[test]

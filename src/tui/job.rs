@@ -179,6 +179,10 @@ impl Job {
         let same = self.latest_verdict().is_some_and(|before| same_cause(before, &tick.verdict));
         self.history.push(tick);
         self.sources = tick.sample.sources.clone();
+        // After an exec it is another program.
+        if tick.verdict.pid == self.target.pid && !tick.verdict.command.is_empty() {
+            self.target.command.clone_from(&tick.verdict.command);
+        }
         if self.replay.is_some() {
             if self.cursor.is_none() {
                 self.go_to(self.archive().first().map(|stamp| stamp.id), None);

@@ -7,6 +7,7 @@ mod cost;
 mod faulty_library;
 mod files;
 mod foreign_text;
+mod limits;
 #[path = "../support/process.rs"]
 mod process;
 mod rights;

@@ -10,6 +10,7 @@ use crate::errors::Failure;
 use crate::sample::SourceState;
 use crate::sources::Roots;
 use crate::sources::files::read_once;
+use crate::sources::job::AttachError;
 use crate::sources::perf_events::AddressReader;
 
 /// `CAP_SYS_PTRACE` (include/uapi/linux/capability.h).
@@ -76,19 +77,25 @@ pub(super) fn yama(proc: &Path, privileged: bool) -> Told {
 
 /// Mount option of /proc (proc(5)).
 pub(super) fn hidepid(proc: &Path, privileged: bool) -> Told {
-    let mounts = text_of(proc.join("self/mountinfo")).unwrap_or_default();
-    let option = mounts
-        .lines()
-        .filter(|line| line.split(' ').nth(4) == Some("/proc"))
-        .flat_map(|line| line.rsplit(' ').next().unwrap_or_default().split(','))
-        .find_map(|option| option.strip_prefix("hidepid="));
-    match option {
-        Some("0" | "off") | None => told(State::Ok, "all are listed in /proc"),
-        Some(option) if privileged => told(State::Ok, format!("/proc has hidepid={option}, which does not bind us")),
+    match crate::sources::hidepid::option(proc) {
+        None => told(State::Ok, "all are listed in /proc"),
+        Some(option) if privileged => told(State::Ok, format!("/proc has {option}, which does not bind us")),
         Some(option) => mended(
             State::Limited,
-            format!("/proc is mounted with hidepid={option}: other users' processes are hidden"),
+            format!("/proc is mounted with {option}: other users' processes are hidden"),
             "sudo trainmon …, or: sudo mount -o remount,hidepid=0 /proc",
+        ),
+    }
+}
+
+/// How many files may be open.
+pub(super) fn descriptors() -> Told {
+    match crate::sources::descriptors::shortage() {
+        None => told(State::Ok, "enough for jobs of some hundred processes"),
+        Some((reason, mend)) => mended(
+            State::Limited,
+            format!("{reason}: of large jobs files are opened for each look, and some waits are not sampled"),
+            mend,
         ),
     }
 }
@@ -145,9 +152,7 @@ pub(super) fn of_process(proc: &Path, pid: u32, ptrace: bool) -> Result<Vec<(&'s
     let folder = proc.join(pid.to_string());
     let stat = text_of(folder.join("stat")).map_err(|error| {
         Failure::no_process(match error.kind() {
-            ErrorKind::NotFound => {
-                format!("no process {pid}: it has ended, or /proc hides it (see doctor without --pid)")
-            }
+            ErrorKind::NotFound => AttachError::missing(proc, pid).to_string(),
             _ => format!("process {pid} may not be seen: {error}; try sudo trainmon doctor"),
         })
     })?;

@@ -122,12 +122,12 @@ pub(super) const STATES: &[Spec] = &[
     },
     Spec {
         name: "stopped",
-        headline: "stopped by a signal or a debugger",
-        brief: "stopped by a signal or a debugger",
-        meaning: "the process is stopped",
-        rule: &["the process is in state T or t"],
-        signals: &["/proc/PID/stat: the state letter"],
-        source: "proc(5): T is stopped by a signal, t by a tracer",
+        headline: "stopped by a signal or a debugger, or frozen",
+        brief: "stopped by a signal or a debugger, or frozen",
+        meaning: "the process is stopped, or its control group is frozen (`docker pause`)",
+        rule: &["the process is in state T or t, or its control group or one above it is frozen"],
+        signals: &["/proc/PID/stat: the state letter", "cgroup.events of v2, freezer.state of v1"],
+        source: "proc(5): T is stopped by a signal, t by a tracer; cgroup-v2.rst: `frozen`",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "a debugger that stops it for a moment only is not reported",
         advice: advice![

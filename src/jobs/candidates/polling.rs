@@ -1,9 +1,10 @@
 //! The candidates, scanned for again and again while their list is shown. A scan walks /proc, so it runs beside the loop
 //! of the screen, one at a time.
 
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::sync::oneshot::{self, Receiver};
 
 use super::Candidate;
 use super::scan::{Places, Scan};
@@ -15,13 +16,37 @@ const SECOND: Duration = Duration::from_millis(500);
 /// How long a scan waits for the devices.
 const GPU_WAIT: Duration = Duration::from_millis(400);
 
+/// A scan on a thread of its own: none of tokio's, which panics where no thread can be started.
+#[derive(Debug)]
+struct Running {
+    thread: Option<JoinHandle<()>>,
+    found: Receiver<(Scan, Vec<Candidate>)>,
+}
+
+impl Running {
+    /// Where no thread can be started nothing is found.
+    fn start(mut scan: Scan) -> Self {
+        let (send, found) = oneshot::channel();
+        let work = move || {
+            let list = scan.candidates();
+            // The receiver may have gone meanwhile.
+            let _ = send.send((scan, list));
+        };
+        Self { thread: thread::Builder::new().name("tm-candidates".to_owned()).spawn(work).ok(), found }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
 /// The list of candidates, kept up to date.
 #[derive(Debug)]
 pub struct Candidates {
     places: Places,
     /// Between two scans, after the first one.
     scan: Option<Scan>,
-    running: Option<JoinHandle<(Scan, Vec<Candidate>)>>,
+    running: Option<Running>,
     wanted: bool,
     /// Scans since the list is shown.
     scans: u32,
@@ -55,13 +80,9 @@ impl Candidates {
         }
         let (scan, places) = (&mut self.scan, &self.places);
         let running = self.running.get_or_insert_with(|| {
-            let mut scan = scan.take().unwrap_or_else(|| Scan::new(places.clone(), GPU_WAIT));
-            spawn_blocking(move || {
-                let list = scan.candidates();
-                (scan, list)
-            })
+            Running::start(scan.take().unwrap_or_else(|| Scan::new(places.clone(), GPU_WAIT)))
         });
-        let done = running.await;
+        let done = (&mut running.found).await;
         self.running = None;
         self.scans = self.scans.saturating_add(1);
         self.due = Instant::now() + if self.scans == 1 { SECOND } else { EVERY };

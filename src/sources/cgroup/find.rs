@@ -35,6 +35,8 @@ pub(super) struct Hierarchies {
     pub(super) cpu: Option<Hierarchy>,
     pub(super) memory: Option<Hierarchy>,
     pub(super) io: Option<Hierarchy>,
+    /// v1's freezer and the unified hierarchy: both can freeze.
+    pub(super) freezers: [Option<Hierarchy>; 2],
     v1_mounted: bool,
     v2_mounted: bool,
 }
@@ -56,6 +58,9 @@ impl Hierarchies {
     }
 }
 
+/// What stands for v1 controllers in the line of the unified hierarchy.
+const UNIFIED: &str = "";
+
 /// Finds the groups of a process whose `/proc/PID/cgroup` is `membership`.
 pub(super) fn find(roots: &Roots, pid: u32, membership: &[u8]) -> Hierarchies {
     let process = roots.proc.join(pid.to_string());
@@ -68,6 +73,7 @@ pub(super) fn find(roots: &Roots, pid: u32, membership: &[u8]) -> Hierarchies {
         cpu: place("cpu"),
         memory: place("memory"),
         io: place("blkio"),
+        freezers: [place("freezer").filter(|found| !found.v2), place(UNIFIED)],
         v1_mounted: mounted(false),
         v2_mounted: mounted(true),
     }

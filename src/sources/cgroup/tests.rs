@@ -92,6 +92,8 @@ fn v2_with_limits_at_several_levels() {
         memory_limit_hits: Some(9),
         io_read_limit_bytes_s: Some(50),
         io_read_limit_iops: Some(3),
+        frozen: None,
+        thaw: None,
     };
     assert_eq!(sample, expected);
 }
@@ -352,4 +354,33 @@ proptest! {
         let _ = (find::group_path(&bytes, Some("cpu")), find::group_path(&bytes, None));
         find::find(&Roots { proc: "/nowhere".into(), sys: "/nowhere".into() }, 1, &bytes);
     }
+}
+
+#[test]
+fn a_frozen_group_is_seen_in_either_hierarchy() {
+    let membership = "3:freezer:/job\n0::/job\n";
+    let tree = Tree::new(membership, &[("v1", "/", "cgroup", "rw,freezer"), ("v2", "/", "cgroup2", "rw")]);
+    tree.group("v2/job", &[("cgroup.events", "populated 1\nfrozen 0\n"), ("cgroup.freeze", "0\n")]);
+    tree.group("v1/job", &[("freezer.state", "THAWED\n"), ("freezer.self_freezing", "0\n")]);
+    let mut reader = tree.reader();
+    let mut read = || {
+        let sample = reader.read();
+        (sample.frozen, sample.thaw.map(|thaw| thaw.to_string()))
+    };
+    assert_eq!(read(), (Some(false), None));
+    tree.group("v1/job", &[("freezer.state", "FROZEN\n"), ("freezer.self_freezing", "1\n")]);
+    let (frozen, thaw) = read();
+    assert!(frozen == Some(true) && thaw.unwrap().ends_with("v1/job/freezer.state"));
+    tree.group("v1/job", &[("freezer.state", "THAWED\n")]);
+    assert_eq!(read(), (Some(false), None));
+    tree.group("v2/job", &[("cgroup.events", "populated 1\nfrozen 1\n"), ("cgroup.freeze", "1\n")]);
+    let (frozen, thaw) = read();
+    assert!(frozen == Some(true) && thaw.unwrap().ends_with("v2/job/cgroup.freeze"));
+}
+
+#[test]
+fn the_root_group_is_neither_frozen_nor_thawed() {
+    let tree = Tree::new("0::/\n", &[("cg", "/", "cgroup2", "rw")]);
+    tree.group("cg", &[]);
+    assert_eq!(tree.reader().read().frozen, None);
 }

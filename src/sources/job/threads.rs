@@ -48,7 +48,8 @@ impl JobReader {
             };
             let most = if process.role == ProcessRole::Trainer { MOST_ASIDE } else { most_aside };
             threads.extend(aside(process, &threads, most));
-            Some(ProcessPlan { id: process.id, role: process.role, trainer, threads, feeders })
+            let (id, execs, role) = (process.id, process.execs, process.role);
+            Some(ProcessPlan { id, execs, role, trainer, threads, feeders })
         };
         let mut processes: Vec<ProcessPlan> = self.processes.values().filter_map(plan).collect();
         // The attached process first, so that it is the one that the screen shows.
@@ -88,7 +89,7 @@ impl JobReader {
 fn outside(process: &Process, most_aside: usize) -> ProcessPlan {
     let mut threads = vec![ThreadPlan::new(process.id.pid, ThreadRole::Main)];
     threads.extend(aside(process, &threads, most_aside));
-    ProcessPlan { id: process.id, role: ProcessRole::Other, threads, ..ProcessPlan::default() }
+    ProcessPlan { id: process.id, execs: process.execs, role: ProcessRole::Other, threads, ..ProcessPlan::default() }
 }
 
 /// How many threads are sampled aside of each of so many processes.

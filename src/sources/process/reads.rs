@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::sample::IoCounters;
 use crate::sources::fields::{head, lines, numbers};
-use crate::sources::files::{KeptFile, READ_LIMIT, read_once};
+use crate::sources::files::{KeptFile, READ_LIMIT, ReadFailure, read_once};
 use crate::sources::task_files::{self, Stat};
 use crate::text::secrets;
 
@@ -23,8 +23,8 @@ pub(in crate::sources) fn stat_of(proc_root: &Path, pid: u32) -> Option<Stat> {
 }
 
 /// What `io` of a process or a thread says now.
-pub(in crate::sources) fn io_counters(file: &KeptFile) -> Option<IoCounters> {
-    task_files::io(file.read_line(&mut [0_u8; IO_MOST]).ok()?)
+pub(in crate::sources) fn io_counters(file: &KeptFile) -> Result<IoCounters, ReadFailure> {
+    task_files::io(file.read_line(&mut [0_u8; IO_MOST])?).ok_or(ReadFailure::Malformed)
 }
 
 /// Command line with its arguments joined by spaces and their secrets masked, cut at [`LONGEST_COMMAND`]; empty for kernel

@@ -28,6 +28,7 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions};
 
 use super::find::{Program, USUAL_PATH};
 use crate::errors::{Exit, ExitCode};
+use crate::sources::descriptors;
 use crate::sources::files::numbers_in;
 use crate::sources::process::stat_of;
 
@@ -101,7 +102,11 @@ impl Supervisor {
         }
         // A group of its own: Ctrl-C at our terminal is ours alone.
         command.stdin(other).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-        Ok(Self { child: command.spawn()?, control })
+        let child = command.spawn()?;
+        if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+            descriptors::restore_limit(pid);
+        }
+        Ok(Self { child, control })
     }
 
     /// Waits at most so long for the end.

@@ -1,6 +1,6 @@
 //! One sample of one thread: which files are read of it, and the observation that they make.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -9,6 +9,7 @@ use super::ThreadPlan;
 use crate::sample::syscall::{CallKind, FdUse, Machine, fd_use, kind, waits_for_lock};
 use crate::sample::{Descriptor, Observation, SampledThread};
 use crate::sources::connections::{Connections, MOST_POLLED};
+use crate::sources::descriptors::{ThriftyFile, Use};
 use crate::sources::fields::text;
 use crate::sources::files::KeptFile;
 use crate::sources::task_files::{self, Syscall};
@@ -20,9 +21,10 @@ const RECENT: usize = 256;
 /// A thread with the descriptors that tell what it does, and what was seen of it.
 #[derive(Debug)]
 pub(super) struct Task {
-    syscall: Option<KeptFile>,
-    wchan: Option<KeptFile>,
-    stat: Option<KeptFile>,
+    folder: PathBuf,
+    syscall: Option<ThriftyFile>,
+    wchan: Option<ThriftyFile>,
+    stat: Option<ThriftyFile>,
     pub(super) samples: SampledThread,
 }
 
@@ -63,13 +65,29 @@ impl Seen {
 impl Task {
     pub(super) fn open(proc_root: &Path, pid: u32, plan: &ThreadPlan, no_syscall: bool) -> Self {
         let ThreadPlan { tid, role, aside } = *plan;
-        let file = |name: &str| KeptFile::open(proc_root.join(format!("{pid}/task/{tid}/{name}"))).ok();
+        let folder = proc_root.join(format!("{pid}/task/{tid}"));
+        let file = |name: &str, keep: Option<Use>| ThriftyFile::open(folder.join(name), keep).ok();
+        let keep = Some(Use::Rounds);
         Self {
-            syscall: if no_syscall { None } else { file("syscall") },
-            wchan: file("wchan"),
-            stat: file("stat"),
+            syscall: if no_syscall { None } else { file("syscall", keep) },
+            wchan: file("wchan", keep),
+            // Beside the call it is hardly ever asked for.
+            stat: file("stat", keep.filter(|_| no_syscall)),
+            folder,
             samples: SampledThread { tid, role, aside, ..SampledThread::default() },
         }
+    }
+
+    /// Whether sampling it costs no more than reading, because its files are kept open.
+    pub(super) fn is_cheap(&self) -> bool {
+        [&self.syscall, &self.wchan].into_iter().flatten().all(ThriftyFile::is_kept)
+    }
+
+    /// What one of its files says.
+    fn line<'r>(&self, name: &str, file: Option<&ThriftyFile>, room: &'r mut [u8]) -> Option<&'r [u8]> {
+        let read = |file: &KeptFile| file.read_line(room).map(<[u8]>::len);
+        let length = file?.with(|| self.folder.join(name), read).ok()?;
+        room.get(..length)
     }
 
     /// Samples the thread and notes what was seen. With `connections` what it waits on is looked up too.
@@ -93,7 +111,7 @@ impl Task {
         seen: &mut Seen,
     ) -> Observation {
         let mut room = [0_u8; 512];
-        let line = self.syscall.as_ref().and_then(|file| file.read_line(&mut room).ok());
+        let line = self.line("syscall", self.syscall.as_ref(), &mut room);
         let mut found = match line.and_then(task_files::syscall) {
             Some(Syscall::Running) => return Observation { state: Some('R'), ..Observation::default() },
             Some(Syscall::In(number, arguments)) => {
@@ -111,7 +129,7 @@ impl Task {
             }
             None => Observation::default(),
         };
-        if let Some(Ok(symbol)) = self.wchan.as_ref().map(|file| file.read_line(&mut room)) {
+        if let Some(symbol) = self.line("wchan", self.wchan.as_ref(), &mut room) {
             let symbol = seen.symbol(symbol.trim_ascii());
             // Where the call may not be read its kernel function still tells that it waits for a file lock, or for a pipe.
             if let Some((pid, connections)) = connections {
@@ -134,7 +152,7 @@ impl Task {
         }
         // `wchan` reads `0` for a running thread and for one that we may not see into: the state letter tells them apart.
         if matches!(found.wchan.as_deref(), None | Some("" | "0")) {
-            let line = self.stat.as_ref().and_then(|file| file.read_line(&mut room).ok());
+            let line = self.line("stat", self.stat.as_ref(), &mut room);
             found.state = line.and_then(task_files::stat).map(|stat| stat.state);
         }
         found

@@ -1,0 +1,45 @@
+//! The mount option of `/proc` that hides other users' processes (proc(5)).
+
+use std::path::Path;
+
+use super::files::{READ_LIMIT, read_once};
+use super::mounts::parse_mountinfo;
+
+/// The option of the `/proc` that is mounted at `proc_root`, `hidepid=2` or `hidepid=invisible` (from Linux 5.8 on); `None` where
+/// nothing is hidden.
+pub fn option(proc_root: &Path) -> Option<String> {
+    let text = read_once(proc_root.join("self/mountinfo"), READ_LIMIT).ok()?;
+    let mounts = parse_mountinfo(&text);
+    // What was mounted there last lies on top.
+    let mount = mounts.iter().rfind(|mount| mount.point == proc_root.as_os_str().as_encoded_bytes())?;
+    let option = mount.super_options.split(|&byte| byte == b',').find(|option| option.starts_with(b"hidepid="))?;
+    let option = String::from_utf8_lossy(option).into_owned();
+    (!["hidepid=0", "hidepid=off"].contains(&&*option)).then_some(option)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_topmost_mount_of_proc_counts() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("self")).unwrap();
+        let of = |options: &[&str]| {
+            let at = root.path().display();
+            let line = |option: &&str| format!("22 28 0:21 / {at} rw,nosuid shared:12 - proc proc rw{option}\n");
+            let other = "23 28 0:22 / /elsewhere rw - proc proc rw,hidepid=2\n".to_owned();
+            let lines: String = options.iter().map(line).chain([other]).collect();
+            std::fs::write(root.path().join("self/mountinfo"), lines).unwrap();
+            option(root.path())
+        };
+        assert_eq!(of(&[""]), None);
+        assert_eq!(of(&[",hidepid=0"]), None);
+        assert_eq!(of(&[",hidepid=off"]), None);
+        assert_eq!(of(&[",gid=30,hidepid=invisible"]).as_deref(), Some("hidepid=invisible"));
+        assert_eq!(of(&["", ",hidepid=2"]).as_deref(), Some("hidepid=2"));
+        assert_eq!(of(&[",hidepid=2", ""]), None);
+        assert_eq!(option(Path::new("/nowhere")), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! Why a process cannot be attached to, each reason with the command that fixes it.
+
+use std::io;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+use crate::sources::{descriptors, hidepid};
+
+/// Why a process cannot be attached to.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// There is none.
+    #[error("no process {0}: it has ended, or the number is wrong; `trainmon` alone lists what is running")]
+    NoSuchProcess(u32),
+    /// It has ended and only waits for its parent.
+    #[error("process {0} has ended (a zombie that its parent has not collected); nothing to watch")]
+    Zombie(u32),
+    /// It is part of the kernel.
+    #[error("process {0} is a kernel thread, not a training job; `trainmon` alone lists what is running")]
+    KernelThread(u32),
+    /// `/proc` hides it: the mount option, and the command.
+    #[error("cannot see process {0}: it belongs to another user, and /proc is mounted with {1}; run `{2}`")]
+    Hidden(u32, String, String),
+    /// A stricter security module.
+    #[error("not allowed to see process {0}: run `sudo trainmon --pid {0}`")]
+    Denied(u32),
+    /// No descriptor is free: how many there are, and the command.
+    #[error("cannot read process {0}: {1}; run `{2}` first")]
+    TooFewDescriptors(u32, String, String),
+    /// The thread that reads the job cannot be started: why, and what allows it.
+    #[error("cannot start a thread: {0}")]
+    NoThread(String),
+    /// Anything else.
+    #[error("cannot read process {0}: {1}")]
+    Failed(u32, io::Error),
+}
+
+impl AttachError {
+    /// There is no folder for it.
+    pub(crate) fn missing(proc_root: &Path, pid: u32) -> Self {
+        Self::hidden(proc_root, pid).unwrap_or(Self::NoSuchProcess(pid))
+    }
+
+    /// Its folder may not be read.
+    pub(super) fn denied(proc_root: &Path, pid: u32) -> Self {
+        Self::hidden(proc_root, pid).unwrap_or(Self::Denied(pid))
+    }
+
+    pub(super) fn too_few_descriptors(pid: u32) -> Self {
+        let (reason, mend) = descriptors::too_few();
+        Self::TooFewDescriptors(pid, reason, mend)
+    }
+
+    /// The process exists, and `/proc` is mounted so that we do not see it.
+    fn hidden(proc_root: &Path, pid: u32) -> Option<Self> {
+        let option = hidepid::option(proc_root).filter(|_| exists(pid))?;
+        // Root that is bound by it has no CAP_SYS_PTRACE, and does not gain it by sudo.
+        let is_root = rustix::process::geteuid().is_root();
+        let command =
+            if is_root { "mount -o remount,hidepid=0 /proc".into() } else { format!("sudo trainmon --pid {pid}") };
+        Some(Self::Hidden(pid, option, command))
+    }
+}
+
+/// Whether the kernel knows the process: it answers ESRCH where there is none, whatever `/proc` shows (kill(2)).
+fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)))
+}

@@ -1,0 +1,294 @@
+//! Limits of the machine and odd states of the job: few descriptors, no threads, more processes than are watched, an exec, a `/proc`
+//! that hides the job, a frozen control group.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::process::{PROGRAM, Target, pause, text, trainmon, until, with_environment};
+
+/// The program in a shell that sets limits first.
+fn limited(limits: &str, arguments: &[&str]) -> Command {
+    let mut command = with_environment(Command::new("sh"), &["-c", &format!("{limits}; exec \"$@\""), "sh", PROGRAM]);
+    command.args(arguments);
+    command
+}
+
+/// A shell with so many sleeping children, which are there when this returns.
+fn with_children(count: usize) -> Target {
+    let script = format!("i=0; while [ $i -lt {count} ]; do sleep 600 & i=$((i+1)); done; wait");
+    let job = Target::start("sh", &["-c", &script]);
+    let children = format!("/proc/{0}/task/{0}/children", job.id());
+    until("the children start", || {
+        fs::read_to_string(&children).is_ok_and(|children| children.split_whitespace().count() == count)
+    });
+    job
+}
+
+fn succeeded(output: &Output) {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+const BESIDE: [&str; 4] = ["--no-stacks", "--no-addresses", "--nvml-lib", "/nonexistent"];
+
+fn verdict(mut command: Command) -> Value {
+    let output = command.args(BESIDE).output().unwrap();
+    succeeded(&output);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Why something was not seen, with its fix.
+fn not_seen<'v>(verdict: &'v Value, what: &str) -> Option<(&'v str, Option<&'v str>)> {
+    let all = verdict["not_seen"].as_array().unwrap();
+    let found = all.iter().find(|missed| missed["what"] == what)?;
+    Some((found["why"].as_str().unwrap(), found["mend"].as_str()))
+}
+
+/// The values of a column below its name.
+fn column(csv: &str, name: &str) -> Vec<String> {
+    let mut rows = csv.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let at = rows.next().unwrap().iter().position(|column| column == name).unwrap();
+    rows.map(|row| row[at].clone()).collect()
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn a_log_goes_on_with_fewer_descriptors_than_the_job_has_files() {
+    for (children, descriptors) in [(60, 64), (60, 256), (400, 1024)] {
+        let job = with_children(children);
+        let limits = format!("ulimit -n {descriptors}");
+        let arguments = ["--pid", &job.pid(), "--log", "-", "--interval", "300ms", "--iterations", "4"];
+        let output = limited(&limits, &arguments).args(BESIDE).output().unwrap();
+        succeeded(&output);
+        let csv = text(&output.stdout);
+        for name in ["cpu_util_pct", "mem_available_mib", "job_rss_mib", "job_cpu_pct", "self_rss_mib"] {
+            let values = column(&csv, name);
+            assert!(values.len() == 4 && values.iter().all(|value| !value.is_empty()), "{descriptors} {name}: {csv}");
+        }
+        let arguments = ["diagnose", "--json", "--pid", &job.pid(), "--interval", "300ms", "--iterations", "4"];
+        let verdict = verdict(limited(&limits, &arguments));
+        assert_eq!(not_seen(&verdict, "processes"), None, "all are read: {verdict}");
+        let (why, mend) = not_seen(&verdict, "descriptors").unwrap();
+        assert!(why.contains(&format!("of {} processes", children + 1)), "{why}");
+        assert!(why.contains(&format!("(ulimit -n {descriptors})")), "{why}");
+        assert!(mend.unwrap().contains(if is_root() { "ulimit -n " } else { "prlimit" }), "{mend:?}");
+    }
+}
+
+#[test]
+fn waits_that_are_not_sampled_for_want_of_descriptors_are_told() {
+    let threads = "
+import threading, time
+def wake():
+    while True: time.sleep(0.02)
+for _ in range(30): threading.Thread(target=wake, daemon=True).start()
+wake()";
+    let job = Target::start("python3", &["-c", threads]);
+    let tasks = format!("/proc/{}/task", job.id());
+    until("the threads start", || fs::read_dir(&tasks).unwrap().count() == 31);
+    let arguments = ["diagnose", "--json", "--pid", &job.pid(), "--interval", "500ms", "--iterations", "4"];
+    let few = verdict(limited("ulimit -n 64", &arguments));
+    let (why, mend) = not_seen(&few, "waits").unwrap();
+    assert!(why.contains("too few file descriptors (ulimit -n 64)") && mend.is_some(), "{why}");
+    assert_eq!(not_seen(&verdict(trainmon(&arguments)), "waits"), None);
+}
+
+#[test]
+fn processes_and_threads_beyond_those_that_are_watched_are_told() {
+    let job = with_children(1100);
+    let arguments =
+        |pid: &str| ["diagnose", "--json", "--pid", pid, "--interval", "2s", "--iterations", "2"].map(str::to_owned);
+    let of = |job: &Target| {
+        let arguments = arguments(&job.pid());
+        verdict(trainmon(&arguments.each_ref().map(String::as_str)))
+    };
+    let (why, _) =
+        not_seen(&of(&job), "processes").map(|(why, mend)| (why.to_owned(), mend.map(str::to_owned))).unwrap();
+    assert!(why.starts_with("77 of 1101 processes") && why.contains("1024"), "{why}");
+    drop(job);
+    let threads = "
+import threading, time
+threading.stack_size(65536)
+for _ in range(2100): threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+time.sleep(600)";
+    let job = Target::start("python3", &["-c", threads]);
+    let tasks = format!("/proc/{}/task", job.id());
+    until("the threads start", || fs::read_dir(&tasks).unwrap().count() == 2101);
+    let verdict = of(&job);
+    let (why, _) = not_seen(&verdict, "threads").unwrap();
+    assert!(why.starts_with("53 of 2101 threads") && why.contains("2048"), "{why}");
+}
+
+#[test]
+fn too_few_descriptors_to_begin_are_one_line() {
+    let own = std::process::id().to_string();
+    for limit in [16, 32] {
+        let output =
+            limited(&format!("ulimit -n {limit}"), &["--pid", &own, "--log", "-", "--iterations", "1"]).output();
+        one_line(&output.unwrap(), 1, &format!("too few file descriptors (ulimit -n {limit})"));
+    }
+}
+
+fn one_line(output: &Output, status: i32, part: &str) {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{said}");
+    assert!(said.lines().count() == 1 && said.contains(part), "{said}");
+}
+
+/// A copy of the program that everybody may execute, in a folder that everybody may enter.
+fn for_everybody(folder: &Path) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let copy = folder.join("trainmon");
+    fs::copy(PROGRAM, &copy).unwrap();
+    for path in [folder, &copy] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    copy
+}
+
+const AS_NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+
+#[test]
+fn a_user_who_may_start_no_thread_is_told_the_limit() {
+    let job = Target::sleeping();
+    let folder = tempfile::tempdir().unwrap();
+    let program = for_everybody(folder.path());
+    // Root is not bound by this limit.
+    let mut words = if is_root() { AS_NOBODY.to_vec() } else { Vec::new() };
+    words.extend(["prlimit", "--nproc=1:1", program.to_str().unwrap(), "--pid"]);
+    let job = job.pid();
+    words.extend([&*job, "--log", "-", "--iterations", "1"]);
+    let output = with_environment(Command::new("env"), &words).output().unwrap();
+    one_line(&output, 1, "(ulimit -u 1)");
+    assert!(text(&output.stderr).contains("cannot start a thread"));
+}
+
+#[test]
+fn an_address_space_without_room_for_threads_is_told() {
+    let job = Target::sleeping();
+    // Largest first: how much the program itself takes differs from build to build.
+    let tried = (2..20).rev().map(|step| 10_000 * step).find_map(|kib| {
+        let arguments = ["--pid", &job.pid(), "--log", "-", "--interval", "100ms", "--iterations", "1"];
+        let output = limited(&format!("ulimit -v {kib}"), &arguments).args(BESIDE).output().unwrap();
+        (output.status.code() != Some(0)).then_some((kib, output))
+    });
+    let (kib, output) = tried.unwrap();
+    one_line(&output, 1, &format!("(ulimit -v {kib}); run `ulimit -v unlimited` first"));
+}
+
+#[test]
+fn the_program_of_run_has_the_limit_that_trainmon_was_started_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log.csv");
+    let arguments = ["--log", log.to_str().unwrap(), "--interval", "100ms", "run", "--"];
+    let script = "sleep 1; ulimit -Sn";
+    let output = limited("ulimit -Sn 200", &arguments).args(["sh", "-c", script]).output().unwrap();
+    assert_eq!(text(&output.stdout).trim(), "200", "{}", text(&output.stderr));
+}
+
+#[test]
+fn after_an_exec_the_verdict_is_on_the_new_program() {
+    let exec = "
+import os, time
+time.sleep(2)
+os.execvp('python3', ['python3', '-c', 'import time\\nwhile True: time.sleep(0.01)', 'second'])";
+    let job = Target::start("python3", &["-c", exec]);
+    let arguments = ["diagnose", "--json", "--pid", &job.pid(), "--interval", "500ms", "--iterations", "12"];
+    let verdict = verdict(trainmon(&arguments));
+    let command = verdict["command"].as_str().unwrap();
+    assert!(command.ends_with(" second") && !command.contains("execvp"), "{command}");
+    assert_eq!(verdict["pid"], job.id(), "it is still attached");
+}
+
+#[test]
+fn a_process_that_proc_hides_is_told_from_one_that_is_not_there() {
+    if !is_root() {
+        return; // mounting takes root
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = for_everybody(folder.path());
+    for option in ["1", "2"] {
+        let nobody = AS_NOBODY.join(" ");
+        let script = format!(
+            "mount --make-rprivate / && mount -t proc -o hidepid={option} proc /proc || exit 77
+             sleep 60 & kill -0 $! && {nobody} {0} --pid $! --log - --iterations 1; status=$?
+             {nobody} {0} --pid 4000000 --log - --iterations 1
+             kill $!; exit $status",
+            program.display()
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--fork", "sh", "-c", &script]).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let said = text(&output.stderr);
+        if output.status.code() == Some(77) || said.contains("unshare failed") {
+            return; // a container that may not mount
+        }
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!((output.status.code(), lines.len()), (Some(3), 2), "{said}");
+        assert!(lines[0].contains("mounted with hidepid=") && lines[0].contains("`sudo trainmon --pid "), "{said}");
+        assert!(lines[1].contains("no process 4000000"), "{said}");
+    }
+}
+
+/// A control group that is thawed and removed with the test.
+struct Group {
+    folder: PathBuf,
+    thaw: (&'static str, &'static str),
+}
+
+impl Group {
+    fn new(root: &str, thaw: (&'static str, &'static str)) -> Option<Self> {
+        let folder = Path::new(root).join(format!("trainmon-test-{}", std::process::id()));
+        fs::create_dir(&folder).ok()?;
+        let group = Self { folder, thaw };
+        group.folder.join(thaw.0).exists().then_some(group)
+    }
+
+    fn write(&self, name: &str, text: &str) -> bool {
+        fs::write(self.folder.join(name), text).is_ok()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.write(self.thaw.0, self.thaw.1);
+        for _ in 0..100 {
+            // Busy until its last process has gone.
+            if fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            pause(20);
+        }
+    }
+}
+
+#[test]
+fn a_frozen_group_is_told_with_the_command_that_resumes_it() {
+    for (root, freeze, thaw) in [
+        ("/sys/fs/cgroup", "1", ("cgroup.freeze", "0")),
+        ("/sys/fs/cgroup/unified", "1", ("cgroup.freeze", "0")),
+        ("/sys/fs/cgroup/freezer", "FROZEN", ("freezer.state", "THAWED")),
+    ] {
+        // Where no group can be made (no root, a container) the tests of the reader have to do.
+        let Some(group) = Group::new(root, thaw) else { continue };
+        let mut job = Target::sleeping();
+        if !group.write("cgroup.procs", &job.pid()) || !group.write(thaw.0, freeze) {
+            continue;
+        }
+        let arguments = ["diagnose", "--json", "--pid", &job.pid(), "--interval", "300ms", "--iterations", "10"];
+        let verdict = verdict(trainmon(&arguments));
+        group.write(thaw.0, thaw.1);
+        job.end();
+        assert_eq!((&verdict["class"], &verdict["phase"]), (&"idle".into(), &"stopped".into()), "{verdict}");
+        let summary = verdict["summary"].as_str().unwrap();
+        let switch = group.folder.join(thaw.0);
+        assert!(summary.contains("frozen") && summary.contains(switch.to_str().unwrap()), "{summary}");
+        let advice = verdict["advice"][0]["title"].as_str().unwrap();
+        assert!(advice.starts_with("Resume it: echo "), "{advice}");
+    }
+}
