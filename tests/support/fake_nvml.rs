@@ -387,6 +387,8 @@ pub extern "C" fn nvmlInit_v2() -> Return {
         .split(',')
         .map(|failure| failure.trim().to_owned())
         .collect();
+    let slow = failures.iter().find_map(|failure| failure.strip_prefix("hang:nvmlInit_v2_")?.parse().ok());
+    std::thread::sleep(std::time::Duration::from_millis(slow.unwrap_or(0)));
     for (failure, code) in [
         ("init_fails", UNKNOWN),
         ("no_driver", sys::nvmlReturn_enum_NVML_ERROR_DRIVER_NOT_LOADED),

@@ -1,0 +1,291 @@
+"""What each fault is given: a folder of its own, processes that are ended with it, and the program, run to its end in time."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import json
+import os
+import pathlib
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import typing
+
+NOBODY = 65534
+ROOT = os.geteuid() == 0
+
+
+class Wrong(Exception):
+    """The program did not do what the fault's guard promises."""
+
+
+class Skipped(Exception):
+    """The fault cannot be made on this machine."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What the user sees, and how long it took from the fault until all was well again, seconds."""
+
+    seen: str
+    recovery_s: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    name: str
+    guard: str
+    run: typing.Callable[[Bench], Outcome]
+    # It fills the machine: nothing else runs meanwhile.
+    alone: bool = False
+
+
+FAULTS: list[Fault] = []
+
+
+def fault(name: str, guard: str, alone: bool = False):
+    """Adds a function to the table: the fault that it makes, and the guard that it proves."""
+
+    def add(run: typing.Callable[[Bench], Outcome]):
+        FAULTS.append(Fault(name, guard, run, alone))
+        return run
+
+    return add
+
+
+def needs_root() -> None:
+    if not ROOT:
+        raise Skipped("needs root")
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    status: int
+    out: bytes
+    err: str
+    seconds: float
+
+    @property
+    def line(self) -> str:
+        """What was said on standard error, which must be one line."""
+        lines = self.err.splitlines()
+        if len(lines) != 1:
+            raise Wrong(f"{len(lines)} lines instead of one: {self.err!r}")
+        return lines[0].removeprefix("trainmon: ")
+
+    def json(self) -> dict:
+        return json.loads(self.out)
+
+
+class Bench:
+    def __init__(self, trainmon: pathlib.Path, examples: pathlib.Path):
+        self.trainmon, self.examples = trainmon, examples
+        self.nvml = examples / "libfake_nvml.so"
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="faults-"))
+        self.folder.chmod(0o755)
+        self.started: list[subprocess.Popen] = []
+        self.closing = contextlib.ExitStack()
+
+    def close(self) -> None:
+        for process in self.started:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream:
+                    stream.close()
+        with contextlib.suppress(OSError, Wrong):
+            self.closing.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, name: str) -> pathlib.Path:
+        return self.folder / name
+
+    def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
+        return {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent", "LANG": "C.UTF-8"} | (more or {})
+
+    def process(self, command: list, **more) -> subprocess.Popen:
+        """Starts something, in a group of its own."""
+        for stream in ("stdin", "stdout", "stderr"):
+            more.setdefault(stream, subprocess.DEVNULL)
+        more.setdefault("start_new_session", True)
+        process = subprocess.Popen([str(part) for part in command], **more)
+        self.started.append(process)
+        return process
+
+    def target(self) -> int:
+        """A process to attach to."""
+        return self.process(["sleep", "600"]).pid
+
+    def python(self, code: str, **more) -> int:
+        """A Python program to attach to, once it has printed a line."""
+        process = self.process(["/usr/bin/python3", "-c", code], stdout=subprocess.PIPE, **more)
+        process.stdout.readline()
+        return process.pid
+
+    def start(self, *arguments, env: dict[str, str] | None = None, program=None, **more) -> subprocess.Popen:
+        more.setdefault("stdout", subprocess.PIPE)
+        more.setdefault("stderr", subprocess.PIPE)
+        more.setdefault("cwd", self.folder)
+        return self.process([program or self.trainmon, *arguments], env=self.environment(env), **more)
+
+    def end(self, process: subprocess.Popen, within_s: float = 30.0) -> Done:
+        began = time.monotonic()
+        try:
+            out, err = process.communicate(timeout=within_s)
+        except subprocess.TimeoutExpired:
+            raise Wrong(f"it does not end within {within_s:.0f} s") from None
+        err = (err or b"").decode(errors="replace")
+        if "panicked" in err:
+            raise Wrong(f"a panic: {err}")
+        return Done(process.returncode, out or b"", err, time.monotonic() - began)
+
+    def finish(self, *arguments, status: int | None = 0, within_s: float = 30.0, **more) -> Done:
+        """Runs trainmon to its end."""
+        done = self.end(self.start(*arguments, **more), within_s)
+        if status is not None and done.status != status:
+            raise Wrong(f"status {done.status} instead of {status}: {done.err}")
+        return done
+
+    def diagnose(self, pid: int, seconds: float = 2, *arguments, **more) -> dict:
+        options = ["--json", "-i", "200ms", "--duration", f"{seconds}s", "--pid", str(pid)]
+        return self.finish("diagnose", *options, *arguments, **more).json()
+
+
+def expect(holds: object, otherwise: str) -> None:
+    if not holds:
+        raise Wrong(otherwise)
+
+
+def not_seen(verdict: dict, what: str) -> dict:
+    """What a verdict says it could not see."""
+    found = [one for one in verdict["not_seen"] if one["what"] == what]
+    expect(found, f"{what} is not among what was not seen: {verdict['not_seen']}")
+    return found[0]
+
+
+def until(what: str, holds: typing.Callable[[], object], within_s: float = 20.0):
+    """Waits for something, and gives it back."""
+    end = time.monotonic() + within_s
+    while not (found := holds()):
+        if time.monotonic() > end:
+            raise Wrong(f"{what}: not within {within_s:.0f} s")
+        time.sleep(0.02)
+    return found
+
+
+def rows(text: bytes) -> list[dict[str, str]]:
+    """The rows of a log, each of them whole."""
+    expect(not text or text.endswith(b"\r\n"), f"a torn row: {text[-80:]!r}")
+    expect(b"\0" not in text, "NUL bytes in the log")
+    lines = list(csv.reader(text.decode().splitlines()))
+    if not lines:
+        return []
+    expect(all(len(line) == len(lines[0]) for line in lines), "a row with other columns than the header")
+    return [dict(zip(lines[0], line)) for line in lines[1:] if line != lines[0]]
+
+
+def control_group(bench: Bench, *files: str) -> pathlib.Path:
+    """A control group of its own that has one of these files, which is given back."""
+    for place in ("/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/freezer"):
+        if not os.path.exists(f"{place}/cgroup.procs"):
+            continue
+        group = pathlib.Path(f"{place}/faults-{os.getpid()}-{bench.folder.name}")
+        with contextlib.suppress(OSError):
+            group.mkdir()
+            bench.closing.callback(until, "an empty group", lambda: not try_rmdir(group), 5)
+            for file in files:
+                if (group / file).exists():
+                    return group / file
+    raise Skipped("no control group can be made here")
+
+
+def try_rmdir(group: pathlib.Path) -> bool:
+    """Whether it is still there."""
+    with contextlib.suppress(OSError):
+        group.rmdir()
+    return group.exists()
+
+
+def read(path: pathlib.Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def running(word: str) -> list[int]:
+    """Processes that have this among their arguments."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if word.encode() in (folder / "cmdline").read_bytes() and int(folder.name) != os.getpid():
+                found.append(int(folder.name))
+    return found
+
+
+class Screen:
+    """trainmon in a pseudo-terminal, as the leader of its session."""
+
+    def __init__(self, bench: Bench, *arguments, size: tuple[int, int] = (24, 80), env: dict[str, str] | None = None):
+        import fcntl
+        import struct
+        import termios
+
+        self.leader, follower = pty.openpty()
+        self.follower = follower
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        self.before = termios.tcgetattr(follower)
+        self.written = b""
+
+        def take_over() -> None:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        self.process = bench.start(
+            *arguments,
+            env={"TERM": "xterm-256color"} | (env or {}),
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            preexec_fn=take_over,
+        )
+        bench.closing.callback(os.close, follower)
+        bench.closing.callback(os.close, self.leader)
+        # Whatever is written is read, or the program would wait.
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self) -> None:
+        while True:
+            try:
+                if select.select([self.leader], [], [], 60)[0]:
+                    self.written += os.read(self.leader, 65536)
+            except (OSError, ValueError):
+                return
+
+    def shows(self, text: bytes) -> bool:
+        return text in self.written
+
+    def up(self) -> None:
+        until("the screen", lambda: self.shows(b"\x1b[?1049h") and self.written.endswith(b"\x1b[?2026l"))
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.leader, keys)
+
+    def end(self, within_s: float = 15.0) -> int:
+        try:
+            return self.process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            raise Wrong(f"it does not end within {within_s:.0f} s") from None
+
+    def restored(self) -> bool:
+        """The alternate screen is left, and the terminal's modes are what they were."""
+        import termios
+
+        left = self.written.rfind(b"\x1b[?1049l") > self.written.rfind(b"\x1b[?1049h")
+        return left and termios.tcgetattr(self.follower)[:4] == self.before[:4]

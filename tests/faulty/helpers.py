@@ -1,0 +1,105 @@
+"""A py-spy that hangs, floods, crashes or starts others, and what is left of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from .bench import Bench, Outcome, expect, fault, not_seen, running, until
+from .rights import compile_c
+
+# What it does is compiled in; it answers for its version as py-spy does.
+STAND_IN = """
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    if (count > 1 && !strcmp(words[1], "--version")) { puts("py-spy 0.4.3"); return 0; }
+    %s
+}
+"""
+HANGS = "for (;;) pause();"
+STARTS = """
+    for (int i = 0; i < 3; i++) if (!fork()) {
+        if (i > 0) setsid();
+        if (i > 1 && fork()) _exit(0);
+        signal(SIGTERM, SIG_IGN); signal(SIGHUP, SIG_IGN);
+        execlp("sleep", "sleep", "%s", NULL);
+    }
+    for (;;) pause();
+"""
+CRASHES = "abort();"
+FLOODS = 'for (;;) write(2, words, 4096), write(1, words, 4096);'
+JOB = "import time; print(flush=True)\nwhile True: sum(range(10000))"
+
+
+def stand_in(bench: Bench, what: str):
+    return compile_c(bench, STAND_IN % what, bench.path("stand-in/py-spy"))
+
+
+@fault("py-spy hangs, detaches others", "nothing that py-spy starts outlives its window")
+def detaches(bench: Bench) -> Outcome:
+    number = f"7{os.getpid()}1"
+    spy = stand_in(bench, STARTS % number)
+    pid = bench.python(JOB)
+    watching = bench.start("--pid", pid, "--log", "x.csv", "-i", "200ms", "--py-spy", spy)
+    until("what py-spy has started", lambda: len(running(number)) == 3)
+    watching.terminate()
+    began = time.monotonic()
+    bench.end(watching)
+    until("the end of what py-spy has started", lambda: not running(number))
+    return Outcome("the log ends; nothing is left", time.monotonic() - began)
+
+
+@fault("trainmon killed with -9 while py-spy runs", "the kernel's word of trainmon's end reaches the process above py-spy")
+def killed(bench: Bench) -> Outcome:
+    number = f"7{os.getpid()}2"
+    spy = stand_in(bench, STARTS % number)
+    pid = bench.python(JOB)
+    watching = bench.start("--pid", pid, "--log", "x.csv", "-i", "200ms", "--py-spy", spy)
+    until("what py-spy has started", lambda: len(running(number)) == 3)
+    watching.kill()
+    began = time.monotonic()
+    until("the end of py-spy", lambda: not running(str(spy)) and not running("supervise-py-spy"))
+    until("the end of what py-spy has started", lambda: not running(number))
+    expect(os.path.exists(f"/proc/{pid}"), "the job is gone")
+    return Outcome("nothing is left; the job runs on", time.monotonic() - began)
+
+
+@fault("py-spy crashes", "stacks are one source among many")
+def crashes(bench: Bench) -> Outcome:
+    verdict = bench.diagnose(bench.python(JOB), 3, "--py-spy", stand_in(bench, CRASHES))
+    return Outcome(not_seen(verdict, "stacks")["why"])
+
+
+@fault("py-spy floods its output", "its output is bounded")
+def floods(bench: Bench) -> Outcome:
+    watching = bench.start("diagnose", "--json", "--pid", bench.python(JOB), "--duration", "4s", "--py-spy",
+                           stand_in(bench, FLOODS))  # fmt: skip
+    verdict = bench.end(watching).json()
+    expect(verdict["self"]["rss_mib"] < 64, f"{verdict['self']['rss_mib']} MiB")
+    return Outcome(not_seen(verdict, "stacks")["why"])
+
+
+@fault("py-spy hangs", "a window has an end, and a verdict does not wait for it")
+def hangs(bench: Bench) -> Outcome:
+    began = time.monotonic()
+    verdict = bench.diagnose(bench.python(JOB), 3, "--py-spy", stand_in(bench, HANGS))
+    seconds = time.monotonic() - began
+    expect(seconds < 10, f"the verdict took {seconds:.0f} s")
+    return Outcome(verdict["summary"], seconds - 3)
+
+
+@fault("py-spy is stopped", "the job is never stopped by what watches it")
+def stopped(bench: Bench) -> Outcome:
+    pid = bench.python(JOB)
+    spy = stand_in(bench, "raise(SIGSTOP); return 0;")
+    bench.diagnose(pid, 3, "--py-spy", spy)
+    until("the end of py-spy", lambda: not running(str(spy)))
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        expect(file.read().rsplit(")", 1)[1].split()[0] in "RS", "the job does not run")
+    os.kill(pid, signal.SIGCONT)
+    return Outcome("the verdict, without stacks")
