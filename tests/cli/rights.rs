@@ -146,7 +146,7 @@ fn the_owner_of_trainmon_is_trusted_with_the_py_spy_beside_it() {
     for path in [&bin.join(".."), &bin, &own, &beside, &bin.join("python")] {
         give(path);
     }
-    let job = Target::sleeping();
+    let job = job_in(Path::new("/nonexistent"));
     let doctor = || {
         let arguments = ["doctor", "--json", "--pid", &job.pid()];
         py_spy_of(&mut with_environment(Command::new(&own), &arguments))
