@@ -9,8 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, fstatfs, open as open_at_cwd, openat, readlinkat};
-
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, fstatfs, openat, readlinkat};
 use rustix::io::Errno;
 
 use crate::text::fit;
@@ -273,7 +272,7 @@ impl<'a> Walk<'a> {
 
 fn root() -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(open_at_cwd("/", flags, Mode::empty())?)
+    Ok(rustix::fs::open("/", flags, Mode::empty())?)
 }
 
 /// The names in a path, from the left.

@@ -1,6 +1,8 @@
 //! A binary that becomes the stand-in for py-spy, `fake_py_spy.sh`, called from its own folder: root runs no scripts. In a
 //! folder named `whoami` it tells with whose rights it runs, which a shell would lay down by itself.
 
+#![allow(clippy::unwrap_used, reason = "for tests")]
+
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
