@@ -143,6 +143,7 @@ fn the_owner_of_trainmon_is_trusted_with_the_py_spy_beside_it() {
     let beside = fake_py_spy(&bin);
     fs::write(bin.join("../pyvenv.cfg"), "").unwrap();
     copy(Path::new("/bin/true"), &bin.join("python"));
+    fs::write(bin.join("pip"), "").unwrap();
     for path in [&bin.join(".."), &bin, &own, &beside, &bin.join("python")] {
         give(path);
     }
