@@ -180,6 +180,11 @@ fn root_takes_no_settings_from_another_users_home() {
     let (applied, said, status) = printed(&mut trainmon(&["--print-config"]));
     assert_eq!((applied, status), (false, Some(0)));
     assert_eq!(said, format!("trainmon: the configuration {} is ignored: {why}\n", config.display()));
+    // Where there is none, there is nothing to tell.
+    let elsewhere = config.with_file_name("elsewhere.toml");
+    fs::rename(&config, &elsewhere).unwrap();
+    assert_eq!(printed(&mut trainmon(&["--print-config"])), (false, String::new(), Some(0)));
+    fs::rename(&elsewhere, &config).unwrap();
     // What is asked for by name is refused, with a way to have it.
     let (_, said, status) = printed(&mut trainmon(&["--print-config", "-c", config.to_str().unwrap()]));
     let fix = format!("install -m 644 {} /etc/ makes a copy that root trusts", config.display());
