@@ -27,7 +27,11 @@ pub fn read(path: &Path) -> io::Result<String> {
 
 fn read_as(privileged: bool, path: &Path) -> io::Result<String> {
     let file = if privileged && path != Path::new(EMPTY) {
-        trust::open(path)?
+        trust::open(path).map_err(|why| {
+            // Nothing is ignored where there is nothing.
+            let exists = std::fs::symlink_metadata(path);
+            exists.err().filter(|error| error.kind() == io::ErrorKind::NotFound).unwrap_or_else(|| why.into())
+        })?
     } else {
         // Opening a pipe waits for its other end otherwise.
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();

@@ -6,6 +6,7 @@
 mod child;
 mod collapsed;
 mod find;
+mod install;
 mod locals;
 mod readers;
 mod refusal;
@@ -71,7 +72,7 @@ fn chosen(
             let path = std::path::absolute(wanted).unwrap_or_else(|_| wanted.to_path_buf());
             if !find::is_program(&path) {
                 let reason = format!("--py-spy: {} is no program", shown(&path));
-                return Err(Refusal::lasting(SourceState::Absent, reason).mended_by(find::install_command()));
+                return Err(Refusal::lasting(SourceState::Absent, reason).mended_by(install::install_command()));
             }
             vec![find::Candidate { path, of_target: false }]
         }
@@ -93,7 +94,7 @@ fn first_of<T>(
         }
     }
     Err(first.unwrap_or_else(|| {
-        Refusal::lasting(SourceState::Absent, "py-spy is not installed").mended_by(find::install_command())
+        Refusal::lasting(SourceState::Absent, "py-spy is not installed").mended_by(install::install_command())
     }))
 }
 
@@ -124,10 +125,8 @@ impl PySpy {
     }
 
     fn try_program(program: Program) -> Result<Self, Refusal> {
-        let absent = |reason: String| {
-            let mend = find::install_command().replace("install py-spy", "install --upgrade py-spy");
-            Refusal::lasting(SourceState::Absent, reason).mended_by(mend)
-        };
+        let absent =
+            |reason: String| Refusal::lasting(SourceState::Absent, reason).mended_by(install::upgrade_command());
         let name = shown(&program.path);
         let never = AtomicBool::new(false);
         let ran = child::run(&program, &["--version"], VERSION_TIME, collapsed::LARGEST as u64, &never)

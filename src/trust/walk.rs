@@ -9,8 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, fstatfs, open as open_at_cwd, openat, readlinkat};
-
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, fstatfs, openat, readlinkat};
 use rustix::io::Errno;
 
 use crate::text::fit;
@@ -41,8 +40,8 @@ enum Fault {
     System(io::Error),
     /// It belongs to this user, who is not among the trusted ones.
     Owner { uid: u32, trusted: Vec<u32> },
-    /// Group or others may write to it.
-    Mode(u32),
+    /// Group or others may write to it, and to the others of these: paths with their modes.
+    Modes(Vec<(PathBuf, u32)>),
     /// It is no regular file, but this.
     Kind(&'static str),
     /// It is named by a link of /proc, which leads wherever a process has something open.
@@ -71,16 +70,18 @@ impl Untrusted {
         }
     }
 
-    /// The command that makes the file trusted, where only a mode is wrong.
+    /// The command that makes the file trusted, where only modes are wrong.
     #[must_use]
     pub fn mend(&self) -> Option<String> {
-        let Fault::Mode(mode) = self.fault else { return None };
+        let Fault::Modes(modes) = &self.fault else { return None };
+        let mode = modes.iter().fold(0, |all, (_, mode)| all | mode);
+        let paths: Vec<_> = modes.iter().map(|(path, _)| shell_word(path)).collect();
         let who = match (mode & GROUP_WRITES != 0, mode & OTHERS_WRITE != 0) {
             (true, true) => "go",
             (true, false) => "g",
             _ => "o",
         };
-        Some(format!("chmod {who}-w {}", shell_word(&self.path)))
+        Some(format!("chmod {who}-w {}", paths.join(" ")))
     }
 }
 
@@ -97,7 +98,8 @@ impl fmt::Display for Untrusted {
                 write!(out, "{path} belongs to user {uid}, not to root")?;
                 trusted.iter().filter(|&&uid| uid != 0).try_for_each(|uid| write!(out, " or user {uid}"))
             }
-            Fault::Mode(mode) => {
+            Fault::Modes(modes) => {
+                let mode = modes.first().map_or(0, |(_, mode)| *mode);
                 let others = mode & OTHERS_WRITE != 0;
                 let who = if others { "everyone" } else { "its group" };
                 write!(out, "{path} can be written by {who} (mode {:04o})", mode & 0o7777)
@@ -132,6 +134,7 @@ pub(super) fn open(path: &Path, owners: &[u32]) -> Result<File, Untrusted> {
             return Err(walk.fault(Fault::Kind(kind)));
         }
         walk.check(&entry, &stat)?;
+        walk.check_modes()?;
         if walk.in_sticky && stat.st_nlink > 1 {
             return Err(walk.fault(Fault::Linked));
         }
@@ -154,7 +157,10 @@ pub(super) fn folder(path: &Path, owners: &[u32]) -> Result<(), Untrusted> {
         }
     }
     // A file of an untrusted user may already lie there under the name that is to be written.
-    if walk.in_sticky { Err(walk.fault(Fault::Mode(walk.mode))) } else { Ok(()) }
+    if walk.in_sticky {
+        walk.writable.push((walk.shown.clone(), walk.mode));
+    }
+    walk.check_modes()
 }
 
 /// Where the walk stands.
@@ -170,6 +176,8 @@ struct Walk<'a> {
     shown: PathBuf,
     looked_at: PathBuf,
     links: usize,
+    /// What group or others may write to, with its mode.
+    writable: Vec<(PathBuf, u32)>,
 }
 
 impl<'a> Walk<'a> {
@@ -180,7 +188,17 @@ impl<'a> Walk<'a> {
         let folder = root().map_err(fault)?;
         let shown = PathBuf::from("/");
         let looked_at = shown.clone();
-        let mut walk = Self { owners, folder, device: 0, mode: 0, in_sticky: false, shown, looked_at, links: 0 };
+        let mut walk = Self {
+            owners,
+            folder,
+            device: 0,
+            mode: 0,
+            in_sticky: false,
+            shown,
+            looked_at,
+            links: 0,
+            writable: Vec::new(),
+        };
         walk.enter_root()?;
         Ok((walk, names_of(&path)))
     }
@@ -246,8 +264,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether only trusted users decide about this file, folder or link.
-    fn check(&self, entry: &OwnedFd, stat: &Stat) -> Result<(), Untrusted> {
+    /// Whether only trusted users decide about this file, folder or link. Modes are noted, so that one command can change all
+    /// that are wrong.
+    fn check(&mut self, entry: &OwnedFd, stat: &Stat) -> Result<(), Untrusted> {
         if !self.owners.contains(&stat.st_uid) {
             return Err(self.fault(Fault::Owner { uid: stat.st_uid, trusted: self.owners.to_vec() }));
         }
@@ -255,7 +274,11 @@ impl<'a> Walk<'a> {
         let sticky = kind == FileType::Directory && stat.st_mode & STICKY != 0;
         // The mode of a link means nothing. An access control list shows in the group's bits (acl(5)).
         if kind != FileType::Symlink && stat.st_mode & (GROUP_WRITES | OTHERS_WRITE) != 0 && !sticky {
-            return Err(self.fault(Fault::Mode(stat.st_mode)));
+            let seen = (self.looked_at.clone(), stat.st_mode);
+            // Absolute links lead through the same folders again.
+            if !self.writable.contains(&seen) {
+                self.writable.push(seen);
+            }
         }
         if stat.st_dev != self.device
             && fstatfs(entry).is_ok_and(|system| system.f_type as u64 == FUSE)
@@ -266,6 +289,11 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    fn check_modes(&self) -> Result<(), Untrusted> {
+        let Some((path, _)) = self.writable.first() else { return Ok(()) };
+        Err(Untrusted { path: path.clone(), fault: Fault::Modes(self.writable.clone()) })
+    }
+
     fn fault(&self, fault: Fault) -> Untrusted {
         Untrusted { path: self.looked_at.clone(), fault }
     }
@@ -273,7 +301,7 @@ impl<'a> Walk<'a> {
 
 fn root() -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(open_at_cwd("/", flags, Mode::empty())?)
+    Ok(rustix::fs::open("/", flags, Mode::empty())?)
 }
 
 /// The names in a path, from the left.

@@ -15,7 +15,7 @@ use trainmon::sample::{LocalsSample, ProcessId, SourceState, StackWindow, Thread
 use trainmon::sources::py_spy::{self, PySpy};
 use trainmon::sources::task_files;
 
-use crate::process::{Target, pause, process_id, state};
+use crate::process::{Target, fake_py_spy, pause, process_id, state};
 
 /// Nine tenths of the main thread's time in `hot`, one tenth in `cold`; a second thread sleeps in `rest`.
 const PROGRAM: &str = r#"
@@ -227,4 +227,24 @@ fn a_wish_to_stop_ends_a_window_at_once() {
     assert_eq!(result.unwrap(), None);
     assert!(took < Duration::from_secs(1), "{took:?}");
     assert!(!matches!(state(id.pid), Some('T' | 't')));
+}
+
+#[test]
+fn what_was_decided_on_is_executed_whatever_has_its_name_by_then() {
+    py_spy::supervise_with(crate::process::PROGRAM, &["supervise-py-spy"]);
+    let target = Target::sleeping();
+    let (proc_root, id) = (Path::new("/proc"), process_id(target.id()));
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    fs::create_dir(place("bin")).unwrap();
+    fs::create_dir(place("words")).unwrap();
+    let program = fake_py_spy(&place("bin"));
+    let mut reader = PySpy::find(proc_root, id, Some(&program)).unwrap();
+    fs::rename(&program, place("words/py-spy")).unwrap();
+    fs::write(place("words/document"), "Error: it was I\n").unwrap();
+    fs::write(&program, format!("#!/bin/sh\ntouch {}\n", place("planted").display())).unwrap();
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let refusal = reader.record(proc_root, id, 1, 20, &AtomicBool::new(false)).unwrap_err();
+    assert!(refusal.reason.ends_with("it was I"), "{refusal:?}");
+    assert!(!place("planted").exists());
 }

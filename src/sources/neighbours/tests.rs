@@ -74,7 +74,7 @@ fn the_job_and_its_children_are_left_out_and_we_are_marked() {
     let mut reader = tree.reader();
     std::os::unix::fs::symlink("20", tree.0.path().join("self")).unwrap();
     let at = |ticks| {
-        for (pid, parent) in [(10, 1), (11, 10), (12, 10), (13, 1), (20, 1), (21, 20)] {
+        for (pid, parent) in [(10, 1), (11, 10), (12, 10), (13, 1), (20, 1), (21, 20), (22, 21)] {
             tree.set(pid, parent, "x", ticks, 1);
         }
     };
@@ -83,7 +83,7 @@ fn the_job_and_its_children_are_left_out_and_we_are_marked() {
     at(5);
     let sample = reader.read(2 * SECOND, &[11, 10]).unwrap();
     let own: Vec<_> = sample.processes.iter().map(|process| (process.id.pid, process.own)).collect();
-    assert_eq!((own, sample.others), (vec![(13, false), (20, true), (21, true)], 0));
+    assert_eq!((own, sample.others), (vec![(13, false), (20, true), (21, true), (22, true)], 0));
 }
 
 #[test]

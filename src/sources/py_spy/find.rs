@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
+use super::install::{as_root, install_command};
 use super::refusal::Refusal;
 use super::shown;
 use crate::sample::{ProcessId, SourceState};
@@ -28,12 +29,6 @@ const NAME: &str = "py-spy";
 pub const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The first bytes of a binary (elf(5)).
 const ELF: &[u8; 4] = b"\x7fELF";
-/// Installs py-spy where root trusts it, on any system with Python, without touching the packages of the system.
-const INSTALL: [&str; 3] = [
-    "python3 -m venv /opt/py-spy",
-    "/opt/py-spy/bin/pip install py-spy",
-    "ln -sf /opt/py-spy/bin/py-spy /usr/local/bin/",
-];
 
 /// A program that was decided on.
 #[derive(Debug)]
@@ -117,30 +112,6 @@ fn refused(reason: String, mend: String) -> Refusal {
 
 fn mend(why: &Untrusted) -> String {
     why.mend().map_or_else(install_command, |command| as_root(&command))
-}
-
-/// The command that installs py-spy where it is found and, for root, trusted.
-#[must_use]
-pub fn install_command() -> String {
-    match own_environment() {
-        Some(python) => format!("{} -m pip install {NAME}", shell_word(&python)),
-        None if !trust::privileged() => format!("pip install {NAME}"),
-        None => INSTALL.map(as_root).join(" && "),
-    }
-}
-
-/// With the rights of the program's file, unlike with sudo, the caller is no root.
-fn as_root(command: &str) -> String {
-    if trust::is_secure() { format!("sudo {command}") } else { command.to_owned() }
-}
-
-/// The interpreter of the virtual environment that trainmon itself lies in, unless somebody else could have put it there.
-fn own_environment() -> Option<PathBuf> {
-    let own = env::current_exe().ok()?;
-    let bin = own.parent()?;
-    let (python, is_environment) = (bin.join("python"), bin.parent()?.join("pyvenv.cfg").is_file());
-    let is_ours = !trust::privileged() || trust::folder(bin).is_ok() && trust::open(&python).is_ok();
-    (is_environment && is_ours && is_program(&python)).then_some(python)
 }
 
 /// The py-spy that was installed together with us: pip puts the programs of one environment into one folder, which need

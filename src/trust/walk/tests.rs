@@ -77,6 +77,13 @@ fn group_and_others_may_write_to_nothing_on_the_way() {
         assert_eq!(error.mend().unwrap(), format!("chmod {who}-w {}", place.at(name).display()));
         place.mode(name, 0o755);
     }
+    // One command for all of them.
+    place.mode("bin", 0o775);
+    place.mode("bin/tool", 0o757);
+    let error = open(&place.at("bin/tool"), &place.owners).unwrap_err();
+    let both = ["bin", "bin/tool"].map(|name| place.at(name).display().to_string());
+    assert_eq!(error.mend().unwrap(), format!("chmod go-w {}", both.join(" ")));
+    place.mode("bin/tool", 0o755);
     // Everyone may write to a folder like /tmp, but not replace what belongs to others there.
     place.mode("bin", 0o1777);
     assert_eq!(place.read("bin/tool").unwrap(), "tool");
