@@ -233,7 +233,7 @@ def running(word: str) -> list[int]:
 class Screen:
     """trainmon in a pseudo-terminal, as the leader of its session."""
 
-    def __init__(self, bench: Bench, *arguments, size: tuple[int, int] = (24, 80), env: dict[str, str] | None = None):
+    def __init__(self, bench: Bench, *arguments, size: tuple[int, int] = (24, 80), program=None):
         import fcntl
         import struct
         import termios
@@ -249,7 +249,8 @@ class Screen:
 
         self.process = bench.start(
             *arguments,
-            env={"TERM": "xterm-256color"} | (env or {}),
+            program=program,
+            env={"TERM": "xterm-256color"},
             stdin=follower,
             stdout=follower,
             stderr=follower,
