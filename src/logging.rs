@@ -81,10 +81,9 @@ mod tests {
 
     #[test]
     fn a_message_is_one_safe_line() {
-        let mut written = Vec::new();
-        let out = Mutex::new(OneLine(&mut written));
-        writeln!(out.make_writer(), "the theme {} is ignored", "a\u{1b}[2J\n\u{9b}b\u{202e}").unwrap();
-        drop(out);
-        assert_eq!(String::from_utf8(written).unwrap(), "the theme a\u{FFFD}[2J \u{FFFD}b\u{FFFD} is ignored\n");
+        let out = Mutex::new(OneLine(Vec::new()));
+        out.make_writer().write_all("the theme a\u{1b}[2J\n\u{9b}b\u{202e} is ignored\n".as_bytes()).unwrap();
+        let written = String::from_utf8(out.into_inner().unwrap().0).unwrap();
+        assert_eq!(written, "the theme a\u{FFFD}[2J \u{FFFD}b\u{FFFD} is ignored\n");
     }
 }

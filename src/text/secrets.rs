@@ -117,8 +117,8 @@ pub fn mask_prose(text: &str) -> Cow<'_, str> {
 /// Whether an argument is an option and not a value. A long text with digits after one dash is a value: tokens may begin so.
 fn is_option(argument: &str) -> bool {
     let Some(name) = argument.strip_prefix('-') else { return false };
-    let is_value = name.len() >= 16 && !name.starts_with('-') && name.bytes().any(|b| b.is_ascii_digit());
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '-') && !(is_value && !name.contains('='))
+    let is_short = name.len() < 16 || name.starts_with('-') || !name.bytes().any(|b| b.is_ascii_digit());
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '-') && (is_short || name.contains('='))
 }
 
 /// Whether the argument is an option whose value, a secret, is the next argument.

@@ -88,6 +88,19 @@ const KEYS: &[&str] = &[
     "deploy",
     "registration",
     "ingest",
+    "kaggle",
+    "ngc",
+    "mistral",
+    "cohere",
+    "replicate",
+    "together",
+    "groq",
+    "gemini",
+    "langchain",
+    "pinecone",
+    "roboflow",
+    "stripe",
+    "sendgrid",
 ];
 /// `tokens`, of which texts are made, are secrets only after one of these.
 const TOKENS: &[&str] =

@@ -30,6 +30,10 @@ const MASKED: &[&str] = &[
     "sh¦-c¦curl --password '‹a b›' --token \"‹c›\" x",
     "docker¦run¦-e¦HF_TOKEN=‹x›¦--env=DB_PASSWORD=‹y›¦-eGITHUB_PAT=‹z›¦img",
     "env¦PGPASSWORD=‹x›¦HFTOKEN=‹y›¦AWS_SECRET_ACCESS_KEY=‹/z+q=›¦SENTRY_DSN=‹https://x›¦TOKEN2=‹x›¦python",
+    "env¦KAGGLE_KEY=‹x›¦OPENAI_KEY=‹y›¦NGC_CLI_API_KEY=‹z›¦python",
+    "mount¦-o¦username=bob,password=‹x›",
+    "java¦-Dfs.s3a.secret.key=‹x›¦-Dssl.keyPassword=‹y›",
+    "python¦--password:‹x›¦--password ‹hunter2›",
     "x¦AZURE_STORAGE_CONNECTION_STRING=‹AccountName=a;AccountKey=b›",
     // JSON, YAML, Python.
     "python¦--config¦{\"token\": \"‹x›\", \"lr\": 1}",

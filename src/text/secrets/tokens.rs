@@ -99,7 +99,7 @@ fn token(text: &str, form: &Form) -> Option<usize> {
 
 /// Long, or with digits or capitals among small letters, as words are not.
 fn looks_random(part: &str) -> bool {
-    let has = |is_like: fn(&u8) -> bool| part.as_bytes().iter().any(|b| is_like(b));
+    let has = |is_like: fn(&u8) -> bool| part.as_bytes().iter().any(is_like);
     let is_mixed = has(u8::is_ascii_digit) || has(u8::is_ascii_uppercase);
     part.len() >= 16 || part.len() >= 10 && is_mixed && has(u8::is_ascii_alphabetic)
 }
