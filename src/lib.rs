@@ -39,6 +39,10 @@ pub fn run() -> ExitCode {
     if let Some(code) = demo::run_part(&arguments).or_else(|| commands::run::run_part(&arguments)) {
         return code;
     }
+    if let Some(line) = errors::overlong_option(&arguments) {
+        let _ = writeln!(std::io::stderr(), "{line}");
+        return Exit::Usage.into();
+    }
     let parsed = Cli::command().try_get_matches_from(arguments);
     let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
         Ok(parsed) => parsed,
