@@ -1,9 +1,12 @@
 //! How the program ends: exit codes, and errors as one line that says what failed, why, and what mends it.
 
+use std::ffi::OsString;
 use std::io;
 
 /// The longest line on standard error, characters. The longest of our own, all keys of the configuration, has 450.
 const LINE_MAX: usize = 1000;
+/// No option of ours is nearly as long, bytes.
+const OPTION_MAX: usize = 64;
 
 /// Exit codes that mean something to scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +138,20 @@ pub fn usage_line(error: &clap::Error) -> String {
     printable(&line)
 }
 
+/// The usage error for an option that is far longer than any of ours. The argument parser compares it with all others, to
+/// suggest one, which takes seconds for the longest that the kernel passes on (128 KiB).
+#[must_use]
+pub fn overlong_option(arguments: &[OsString]) -> Option<String> {
+    // What follows `--` are the arguments of another program.
+    let ours = arguments.iter().take_while(|argument| *argument != "--");
+    let name = |argument: &OsString| argument.to_string_lossy().split('=').next().unwrap_or_default().to_owned();
+    let found = ours.map(name).find(|name| name.starts_with("--") && name.len() > OPTION_MAX)?;
+    Some(printable(&format!(
+        "trainmon: unexpected argument '{}' found (see trainmon --help)",
+        shorten(&found, OPTION_MAX)
+    )))
+}
+
 /// Reports an error on standard error (nothing for a closed pipe) and gives its exit code.
 #[must_use]
 pub fn report(error: &anyhow::Error) -> ExitCode {
@@ -170,6 +187,15 @@ mod tests {
         let error = anyhow::anyhow!("bad\nname \u{1b}[31m");
         assert_eq!(one_line(&error).lines().count(), 1);
         assert!(!one_line(&error).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn only_options_of_our_own_may_be_overlong() {
+        let found = |arguments: &[&str]| overlong_option(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
+        let long = format!("--{}", "k".repeat(100_000));
+        assert!(found(&["trainmon", "-n", "1", &long]).is_some_and(|line| line.len() < 200));
+        assert_eq!(found(&["trainmon", "run", "--", "program", &long]), None);
+        assert_eq!(found(&["trainmon", &format!("--log={}", "k".repeat(300))]), None);
     }
 
     #[test]

@@ -50,6 +50,10 @@ pub fn run() -> ExitCode {
     if let Some(code) = parts.iter().find_map(|run| run(&arguments)) {
         return code;
     }
+    if let Some(line) = errors::overlong_option(&arguments) {
+        let _ = writeln!(std::io::stderr(), "{line}");
+        return Exit::Usage.into();
+    }
     let parsed = Cli::command().try_get_matches_from(arguments);
     let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
         Ok(parsed) => parsed,

@@ -338,6 +338,18 @@ mod tests {
     }
 
     #[test]
+    fn all_samples_together_have_a_bound() {
+        // None of them is heavy, and a frame of them has a few hundred bytes.
+        let list = format!("{}{{}}", "{},".repeat(5000));
+        let sample = Sample { job: Some(std::sync::Arc::default()), ..Sample::default() };
+        let line = serde_json::to_string(&sample).unwrap().replace("\"seen\":[", &format!("\"seen\":[{list}")) + "\n";
+        let bytes = [frame(&header()), frame(&line.repeat(100))].concat();
+        let (sequences, problem, _) = read(&bytes);
+        assert!((10..50).contains(&sequences.len()), "{}", sequences.len());
+        assert!(problem.unwrap().contains("far more than a recording of this size"));
+    }
+
+    #[test]
     fn a_later_schema_asks_for_a_later_trainmon() {
         let later = serde_json::to_string(&Header { schema: SCHEMA + 1, ..Header::default() }).unwrap() + "\n";
         assert!(read(&frame(&later)).1.unwrap().contains("newer trainmon"));
