@@ -203,19 +203,22 @@ fn without_lists_of_children_a_child_is_found_at_once() {
 fn ten_thousand_processes_beside_the_job_are_read_once() {
     let tree = tempfile::tempdir().unwrap();
     write_process(tree.path(), 10, 1, 10, 100);
-    for pid in 1_000..11_000 {
+    // Numbers that no process has, ours among them (PID_MAX_LIMIT is 4 Mi).
+    let others = 5_000_000..5_010_000;
+    let write = |pid: u32, session: u32, start_ticks: u64| {
         // A folder with nothing but what a scan reads.
         let folder = tree.path().join(pid.to_string());
-        fs::create_dir(&folder).unwrap();
-        let stat = format!("{pid} (x) S 1 {pid} {pid} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 500 0 0{}\n", " 0".repeat(28));
+        fs::create_dir_all(&folder).unwrap();
+        let rest = " 0".repeat(28);
+        let stat =
+            format!("{pid} (x) S 1 {session} {session} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start_ticks} 0 0{rest}\n");
         fs::write(folder.join("stat"), stat).unwrap();
-    }
+    };
+    others.clone().for_each(|pid| write(pid, pid, 500));
     let mut reader = JobReader::attach(tree.path(), 10, true).unwrap();
     (0..SCAN_EVERY).for_each(|second| assert_eq!(pids(&reader.read(second)), [10]));
     assert_eq!(reader.strangers.len(), 10_000);
     // Now each would be an orphan of the job, if it were read again.
-    for pid in 1_000..11_000 {
-        write_process(tree.path(), pid, 1, 10, 600);
-    }
+    others.for_each(|pid| write(pid, 10, 600));
     (0..SCAN_EVERY).for_each(|second| assert_eq!(pids(&reader.read(second)), [10]));
 }
