@@ -126,6 +126,25 @@ fn whatever_vanishes_between_two_reads_ends_no_more_than_its_process() {
 }
 
 #[test]
+fn a_number_with_another_owner_is_another_process_whether_its_files_are_kept_or_not() {
+    for keep in [true, false] {
+        let tree = tempfile::tempdir().unwrap();
+        write_process(tree.path(), 10, 1, 10, 100);
+        write_process(tree.path(), 20, 10, 10, 200);
+        fs::write(tree.path().join("10/task/10/children"), "20").unwrap();
+        let mut reader = JobReader::attach(tree.path(), 10, true).unwrap();
+        reader.processes.values_mut().for_each(|process| process.set_kept(keep));
+        let start = |sample: &JobSample| sample.processes[1].id.start_ticks;
+        assert_eq!(start(&reader.read(0)), 200);
+        write_process(tree.path(), 20, 10, 10, 300);
+        fs::write(tree.path().join("10/task/10/children"), "20").unwrap();
+        assert_eq!(start(&reader.read(1)), 300);
+        write_process(tree.path(), 10, 1, 10, 400);
+        assert!(!reader.read(2).alive, "the target has gone, whoever has its number now");
+    }
+}
+
+#[test]
 fn processes_that_come_and_go_all_the_time_end_nothing() {
     let mut job = Job::shell("i=0; while [ $i -lt 300 ]; do /bin/true & i=$((i+1)); done; wait; read a");
     let mut reader = JobReader::attach(Path::new("/proc"), job.0.id(), false).unwrap();
