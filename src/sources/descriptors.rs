@@ -291,6 +291,21 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_we_start_has_the_limit_that_we_began_with() {
+        let began_with = budgets().began_with;
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        // As if ours had been another one when it was started.
+        let other = Rlimit { current: Some(99), maximum: began_with.maximum };
+        prlimit(Some(pid), Resource::Nofile, other).unwrap();
+        restore_limit(pid);
+        let now = prlimit(Some(pid), Resource::Nofile, began_with).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(now.current, began_with.current);
+    }
+
+    #[test]
     fn a_file_that_is_not_kept_is_read_all_the_same() {
         let path = || PathBuf::from("/proc/self/stat");
         let mut file = ThriftyFile::open(path(), None).unwrap();

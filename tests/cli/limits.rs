@@ -153,19 +153,43 @@ fn for_everybody(folder: &Path) -> PathBuf {
 
 const AS_NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
-#[test]
-fn a_user_who_may_start_no_thread_is_told_the_limit() {
-    let job = Target::sleeping();
+/// The program with a limit on processes and threads, as a user who has no others; root is not bound by it.
+fn with_threads(most: u32, arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let program = for_everybody(folder.path());
-    // Root is not bound by this limit.
-    let mut words = if is_root() { AS_NOBODY.to_vec() } else { Vec::new() };
-    words.extend(["prlimit", "--nproc=1:1", program.to_str().unwrap(), "--pid"]);
-    let job = job.pid();
-    words.extend([&*job, "--log", "-", "--iterations", "1"]);
-    let output = with_environment(Command::new("env"), &words).output().unwrap();
+    // A number that no other test uses at the same time.
+    let user = 100_000 + std::process::id() % 100_000 + most;
+    let words = [format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".into(), "prlimit".into()];
+    let words = words.into_iter().chain([format!("--nproc={most}:{most}"), program.to_str().unwrap().into()]);
+    with_environment(Command::new("setpriv"), &[]).args(words).args(arguments).output().unwrap()
+}
+
+#[test]
+fn a_user_who_may_start_no_thread_is_told_the_limit() {
+    if !is_root() {
+        return; // becoming another user takes root
+    }
+    let job = Target::sleeping();
+    let output = with_threads(1, &["--pid", &job.pid(), "--log", "-", "--iterations", "1"]);
     one_line(&output, 1, "(ulimit -u 1)");
     assert!(text(&output.stderr).contains("cannot start a thread"));
+}
+
+#[test]
+fn sources_whose_threads_cannot_be_started_say_so_and_the_rest_goes_on() {
+    if !is_root() {
+        return;
+    }
+    let job = Target::sleeping();
+    let arguments = ["diagnose", "--json", "--pid", &job.pid(), "--interval", "200ms", "--iterations", "3"];
+    let output = with_threads(2, &arguments);
+    succeeded(&output);
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for source in ["nvml", "disks", "stacks", "addresses"] {
+        let (why, _) = not_seen(&verdict, source).unwrap();
+        assert!(why.contains("no thread can be started") && why.contains("(ulimit -u 2)"), "{source}: {why}");
+    }
+    assert!(verdict["observed_s"].as_f64().unwrap() > 0.0, "the job is read: {verdict}");
 }
 
 #[test]

@@ -126,6 +126,25 @@ fn whatever_vanishes_between_two_reads_ends_no_more_than_its_process() {
 }
 
 #[test]
+fn a_number_with_another_owner_is_another_process_whether_its_files_are_kept_or_not() {
+    for keep in [true, false] {
+        let tree = tempfile::tempdir().unwrap();
+        write_process(tree.path(), 10, 1, 10, 100);
+        write_process(tree.path(), 20, 10, 10, 200);
+        fs::write(tree.path().join("10/task/10/children"), "20").unwrap();
+        let mut reader = JobReader::attach(tree.path(), 10, true).unwrap();
+        reader.processes.values_mut().for_each(|process| process.set_kept(keep));
+        let start = |sample: &JobSample| sample.processes[1].id.start_ticks;
+        assert_eq!(start(&reader.read(0)), 200);
+        write_process(tree.path(), 20, 10, 10, 300);
+        fs::write(tree.path().join("10/task/10/children"), "20").unwrap();
+        assert_eq!(start(&reader.read(1)), 300);
+        write_process(tree.path(), 10, 1, 10, 400);
+        assert!(!reader.read(2).alive, "the target has gone, whoever has its number now");
+    }
+}
+
+#[test]
 fn processes_that_come_and_go_all_the_time_end_nothing() {
     let mut job = Job::shell("i=0; while [ $i -lt 300 ]; do /bin/true & i=$((i+1)); done; wait; read a");
     let mut reader = JobReader::attach(Path::new("/proc"), job.0.id(), false).unwrap();
@@ -201,21 +220,25 @@ fn without_lists_of_children_a_child_is_found_at_once() {
 
 #[test]
 fn ten_thousand_processes_beside_the_job_are_read_once() {
-    let tree = tempfile::tempdir().unwrap();
+    // In memory where that is offered: some disks take a minute to remove so many files.
+    let tree = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     write_process(tree.path(), 10, 1, 10, 100);
-    for pid in 1_000..11_000 {
+    // Numbers that no process has, ours among them (PID_MAX_LIMIT is 4 Mi).
+    let others = 5_000_000..5_010_000;
+    let write = |pid: u32, session: u32, start_ticks: u64| {
         // A folder with nothing but what a scan reads.
         let folder = tree.path().join(pid.to_string());
-        fs::create_dir(&folder).unwrap();
-        let stat = format!("{pid} (x) S 1 {pid} {pid} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 500 0 0{}\n", " 0".repeat(28));
+        fs::create_dir_all(&folder).unwrap();
+        let rest = " 0".repeat(28);
+        let stat =
+            format!("{pid} (x) S 1 {session} {session} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start_ticks} 0 0{rest}\n");
         fs::write(folder.join("stat"), stat).unwrap();
-    }
+    };
+    others.clone().for_each(|pid| write(pid, pid, 500));
     let mut reader = JobReader::attach(tree.path(), 10, true).unwrap();
     (0..SCAN_EVERY).for_each(|second| assert_eq!(pids(&reader.read(second)), [10]));
     assert_eq!(reader.strangers.len(), 10_000);
     // Now each would be an orphan of the job, if it were read again.
-    for pid in 1_000..11_000 {
-        write_process(tree.path(), pid, 1, 10, 600);
-    }
+    others.for_each(|pid| write(pid, 10, 600));
     (0..SCAN_EVERY).for_each(|second| assert_eq!(pids(&reader.read(second)), [10]));
 }
