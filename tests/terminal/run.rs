@@ -211,7 +211,7 @@ fn ran(folder: &Path, script: &str) -> String {
 fn the_programs_output_is_private_and_kept_only_if_there_is_some() {
     let folder = tempfile::tempdir().unwrap();
     ran(folder.path(), "sleep 1; exit 5");
-    assert_eq!(outputs(folder.path()), [PathBuf::new(); 0], "nothing was printed");
+    assert!(outputs(folder.path()).is_empty(), "nothing was printed");
     let contents = ran(folder.path(), "echo first; sleep 1; echo last >&2; exit 5");
     let kept = outputs(folder.path());
     assert_eq!(kept.len(), 1, "{kept:?}");
