@@ -139,6 +139,21 @@ fn an_unwritable_stream_does_not_replace_the_programs_status() {
 }
 
 #[test]
+fn a_log_that_cannot_be_written_does_not_replace_the_programs_status() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("there.csv"), "").unwrap();
+    for (log, why) in [("there.csv", "the file exists"), ("no/such.csv", "no such folder"), ("/dev/full", "is full")]
+    {
+        let mut command = trainmon(&["run", "-i", "200ms", "--log", log, "--", "sh", "-c", "sleep 0.6; exit 7"]);
+        command.current_dir(folder.path());
+        let output = finish(command);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{log}: {said}");
+        assert!(said.contains(why) && said.lines().count() == 1, "{log}: {said}");
+    }
+}
+
+#[test]
 fn files_do_not_land_on_closed_standard_streams() {
     let target = Target::sleeping();
     let folder = tempfile::tempdir().unwrap();
@@ -263,7 +278,7 @@ fn signals_are_heard_while_a_reader_stalls() {
             if arguments[0] != "record" || !out_stalls {
                 wait_for_handler(child.id(), number);
             }
-            pause(1500);
+            pause(if arguments[0] == "diagnose" { 3000 } else { 1500 });
             assert!(child.try_wait().unwrap().is_none(), "{arguments:?} does not wait for its reader");
             signal(child.id(), number);
             let status = wait_for(child).status;
