@@ -107,7 +107,10 @@ fn is_ready(out: BorrowedFd<'_>) -> io::Result<bool> {
 
 /// Writes a line to standard error. It may be full or closed, and then nobody is left to tell.
 pub fn tell(line: &str) {
-    if let Ok(mut stream) = Stream::of(rustix::stdio::stderr()) {
-        let _ = stream.write_all(format!("{line}\n").as_bytes());
-    }
+    let line = format!("{line}\n");
+    let _ = match Stream::of(rustix::stdio::stderr()) {
+        Ok(mut stream) => stream.write_all(line.as_bytes()),
+        // No descriptor is left, which may be what there is to tell.
+        Err(_) => write_whole(rustix::stdio::stderr(), line.as_bytes()),
+    };
 }

@@ -14,6 +14,7 @@ mod program;
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -69,7 +70,7 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
         wait_until_it_is_the_program(program.id());
     }
     // A program that is over before it could be watched is no failure of the watching.
-    if let Err(error) = watch(settings, program.id())
+    if let Err(error) = unwinding_stops_here(|| watch(settings, program.id()))
         && exit_of(&error) != Exit::NoProcess
     {
         let _ = report(&error);
@@ -91,6 +92,13 @@ fn watch(settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
         Some(log) => super::log::run_through(Session::attach(super::attach_options(settings, pid, None))?, log),
         None => super::live::attach(settings, pid, None),
     }
+}
+
+/// A bug of ours must not leave the program alone: its status is still waited for, and signals go on to it.
+fn unwinding_stops_here(watching: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
+    // The state that the panic has left behind is not used again.
+    let watched = std::panic::catch_unwind(AssertUnwindSafe(watching));
+    watched.unwrap_or_else(|_| Err(anyhow::anyhow!("watching has failed; the program runs on")))
 }
 
 /// The program, or what becomes it once py-spy has leave to attach.
@@ -138,4 +146,15 @@ fn cannot_start(program: &OsString, why: std::io::Error) -> anyhow::Error {
 fn code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     ExitCode(u8::try_from(code & 0xff).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_while_watching_is_an_error() {
+        let watched = unwinding_stops_here(|| panic!("a bug"));
+        assert!(watched.is_err_and(|error| error.to_string().contains("the program runs on")));
+    }
 }

@@ -203,6 +203,12 @@ fn unsafe_code_stands_in_files_of_its_own() {
     assert_no_word(|file| !own.contains(&&*file.path), |word| word == "unsafe");
 }
 
+/// These panic where the stream is full or closed, and wait for ever where its reader stalls: see `src/streams.rs`.
+#[test]
+fn nothing_prints_by_macros_that_panic() {
+    assert_no_word(|_| true, |word| ["println!", "print!", "eprintln!", "eprint!", "dbg!"].contains(&word));
+}
+
 #[test]
 fn only_the_terminal_file_writes_to_standard_output_from_the_screen() {
     let is_meant = |file: &File| file.unit() == "tui" && file.path != Path::new("tui/terminal.rs");

@@ -13,9 +13,9 @@ use rustix::process::Signal;
 use crate::bad_input::{finish, rows_of, wait_for};
 use crate::process::{PROGRAM, Target, pause, signal, text, trainmon, until};
 
-/// Appends the name of each signal that it gets to `heard`, and ends with 9 once there is a file `done`.
+/// Appends the name of each signal that it gets to `heard`, and ends with 9 once there is a file `done`, or the folder has gone.
 const LISTENS: &str = "for s in TERM HUP USR1 USR2 INT; do trap \"echo $s >> heard\" $s; done; echo ready > ready; \
-                       while [ ! -e done ]; do sleep 0.05; done; exit 9";
+                       while [ -e ready ] && [ ! -e done ]; do sleep 0.05; done; exit 9";
 
 /// `trainmon run --log run.csv` of a shell script in this folder.
 fn run_script(folder: &Path, script: &str) -> Command {
@@ -111,7 +111,7 @@ fn run_waits_for_the_program_when_its_time_is_over_and_still_forwards() {
 #[test]
 fn the_program_outlives_a_killed_trainmon() {
     let folder = tempfile::tempdir().unwrap();
-    let script = "echo ready > ready; while [ ! -e done ]; do sleep 0.05; done; echo bye > bye";
+    let script = "echo ready > ready; while [ -e ready ] && [ ! -e done ]; do sleep 0.05; done; echo bye > bye";
     let mut child = run_script(folder.path(), script).stderr(Stdio::null()).spawn().unwrap();
     wait_for_file(&folder.path().join("ready"));
     child.kill().unwrap();
@@ -135,6 +135,21 @@ fn an_unwritable_stream_does_not_replace_the_programs_status() {
                 assert!(!rows_of(&folder.path().join(log)).is_empty(), "{redirection}");
             }
         }
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_does_not_replace_the_programs_status() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("there.csv"), "").unwrap();
+    for (log, why) in [("there.csv", "the file exists"), ("no/such.csv", "no such folder"), ("/dev/full", "is full")]
+    {
+        let mut command = trainmon(&["run", "-i", "200ms", "--log", log, "--", "sh", "-c", "sleep 0.6; exit 7"]);
+        command.current_dir(folder.path());
+        let output = finish(command);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{log}: {said}");
+        assert!(said.contains(why) && said.lines().count() == 1, "{log}: {said}");
     }
 }
 
@@ -263,7 +278,7 @@ fn signals_are_heard_while_a_reader_stalls() {
             if arguments[0] != "record" || !out_stalls {
                 wait_for_handler(child.id(), number);
             }
-            pause(1500);
+            pause(if arguments[0] == "diagnose" { 3000 } else { 1500 });
             assert!(child.try_wait().unwrap().is_none(), "{arguments:?} does not wait for its reader");
             signal(child.id(), number);
             let status = wait_for(child).status;
@@ -276,7 +291,7 @@ fn signals_are_heard_while_a_reader_stalls() {
 fn run_ends_with_the_program_while_the_reader_of_its_log_stalls() {
     let folder = tempfile::tempdir().unwrap();
     let (_reader, writer) = full_pipe();
-    let script = "trap 'exit 9' TERM; echo ready > ready; while :; do sleep 0.05; done";
+    let script = "trap 'exit 9' TERM; echo ready > ready; while [ -e ready ]; do sleep 0.05; done";
     let mut command = trainmon(&["run", "-i", "100ms", "--log", "-", "--", "sh", "-c", script]);
     // The program does not write to the pipe.
     let child = command.current_dir(folder.path()).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();

@@ -71,3 +71,18 @@ fn a_theme_that_cannot_be_read_is_one_line() {
     assert!(said.contains("mine.toml: line 2, column 7: `blue` is no colour"), "{said}");
     assert_eq!(said.trim_end().lines().count(), 1, "{said}");
 }
+
+#[test]
+fn a_log_file_that_takes_nothing_leaves_the_screen_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let kept = home.path().join(".local/state/trainmon/layout.toml");
+    fs::create_dir_all(kept.parent().unwrap()).unwrap();
+    // There is something to say about it.
+    fs::write(&kept, "no layout").unwrap();
+    let own = std::process::id().to_string();
+    let given = Conditions { home: Some(home.path()), ..Conditions::default() };
+    let screen = Screen::trainmon(&["--no-stacks", "--pid", &own, "--log-file", "/dev/full"], &given);
+    let left = screen.quit();
+    left.assert_clean();
+    assert!(!left.text().contains("Unable to write"), "{}", left.text());
+}

@@ -77,7 +77,9 @@ fn listener() {
     let mut signals = SignalsInfo::<WithOrigin>::new([SIGTERM, SIGHUP, SIGINT, SIGUSR1, SIGUSR2]).unwrap();
     let mut heard = fs::File::options().create(true).append(true).open(folder.join("heard")).unwrap();
     fs::write(folder.join("ready"), "").unwrap();
-    while !folder.join("done").exists() {
+    // It does not outlive a test that fails.
+    let parent = rustix::process::getppid();
+    while !folder.join("done").exists() && rustix::process::getppid() == parent {
         // With their origin they are queued, so that each is counted.
         for origin in signals.pending() {
             writeln!(heard, "{}", signal_hook::low_level::signal_name(origin.signal).unwrap()).unwrap();
@@ -107,7 +109,10 @@ fn ctrl_c_reaches_a_logged_program_once_and_logging_goes_on() {
 
 #[test]
 fn as_process_1_ctrl_c_reaches_the_program_once() {
-    let unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    let mut unshare = vec!["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    if !rustix::process::geteuid().is_root() {
+        unshare.extend(["--user", "--map-root-user"]);
+    }
     let tried = std::process::Command::new(unshare[0]).args(&unshare[1..]).arg("true").output();
     if !tried.as_ref().is_ok_and(|output| output.status.success()) {
         return println!("skipped: no PID namespace of its own: {tried:?}");
@@ -209,7 +214,7 @@ fn ran(folder: &Path, script: &str) -> String {
 fn the_programs_output_is_private_and_kept_only_if_there_is_some() {
     let folder = tempfile::tempdir().unwrap();
     ran(folder.path(), "sleep 1; exit 5");
-    assert_eq!(outputs(folder.path()), [PathBuf::new(); 0], "nothing was printed");
+    assert!(outputs(folder.path()).is_empty(), "nothing was printed");
     let contents = ran(folder.path(), "echo first; sleep 1; echo last >&2; exit 5");
     let kept = outputs(folder.path());
     assert_eq!(kept.len(), 1, "{kept:?}");
