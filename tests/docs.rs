@@ -171,11 +171,29 @@ fn every_file_that_is_named_exists() {
     for (page, text) in pages() {
         for line in text.lines() {
             for file in files_named(line) {
-                let file = file.split('#').next().unwrap_or_default();
+                let file = file.split(['#', ':']).next().unwrap_or_default();
                 assert!(root().join(file).exists(), "{}: {file}", page.display());
             }
         }
     }
+}
+
+#[test]
+fn what_proves_a_promise_exists() {
+    let page = read("docs/threat-model.md");
+    let faults: String = names("tests/faulty").iter().filter(|name| name.ends_with(".py")).map(|name| read(&format!("tests/faulty/{name}"))).collect();
+    let (mut tests, mut made) = (0, 0);
+    for quoted in page.split('`').skip(1).step_by(2).filter_map(|word| word.split_once("::")) {
+        let (file, name) = quoted;
+        assert!(read(file).contains(&format!("fn {name}(")), "{file} has no test {name}");
+        tests += 1;
+    }
+    for fault in page.split("fault \"").skip(1) {
+        let name = fault.split('"').next().unwrap();
+        assert!(faults.contains(&format!("@fault(\"{name}\"")), "no fault is called {name}");
+        made += 1;
+    }
+    assert!(tests > 20 && made > 15, "{tests} tests and {made} faults are named");
 }
 
 #[test]

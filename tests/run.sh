@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need and runs them all: formatting, clippy, the rules of deny.toml, the tests, and a quick part
-# of the evaluation.
+# Installs what the tests need and runs them all: formatting, clippy, the rules of deny.toml, the tests, the table of faults, and
+# a quick part of the evaluation.
 # Needs rustup's cargo with clippy and rustfmt, a C linker, and CPython 3.11 or later. What is missing of Debian's
 # packages is installed when run as root, else named.
 set -euo pipefail
@@ -62,6 +62,9 @@ VIRTUAL_ENV="$(cd "$venv" && pwd)" cargo test --quiet
 step 'tests of the evaluation'
 cargo build --quiet --release --bins --examples
 "$venv/bin/python" -m unittest discover -s tests -p 'test_*.py'
+
+step 'faults'
+"$venv/bin/python" tests/faults.py
 
 step 'evaluation, quick part'
 "$venv/bin/python" tests/evaluate.py --quick --min-class 0.75
