@@ -82,12 +82,17 @@ fn judged(text: &str) -> impl Iterator<Item = (usize, usize, bool)> {
     })
 }
 
+/// Printable ASCII: most of what there is, and told at once.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|b| (b' '..=b'~').contains(&b))
+}
+
 /// `text` on one line and without anything that could steer a terminal. Borrows where nothing had to change.
 ///
 /// Printable text comes back as it was; the function is idempotent.
 #[must_use]
 pub fn sanitise(text: &str) -> Cow<'_, str> {
-    if text.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+    if is_plain(text) {
         return Cow::Borrowed(text);
     }
     Cow::Owned(cells(text).map(|(c, _)| c).collect())

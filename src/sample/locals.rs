@@ -45,7 +45,8 @@ pub struct FrameLocals {
     pub function: Arc<str>,
     /// Path of the file; raw, may hold anything.
     pub file: Arc<str>,
-    /// Variables whose value is a whole number, in the frame's order.
+    /// Variables whose value is a whole number, in the frame's order. Those that do not count are taken out before a sample is
+    /// judged, shown or stored (`rates::counters`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<(Arc<str>, i64)>,
 }

@@ -33,7 +33,8 @@ pub struct NeighbourProcess {
     pub id: ProcessId,
     /// `comm`, raw (may hold anything; sanitise before showing).
     pub comm: Arc<str>,
-    /// Command line, arguments joined by spaces, cut at 4 KiB, raw; empty for kernel threads.
+    /// Command line, arguments joined by spaces, cut at 4 KiB, raw but for its secrets, which are masked; empty for kernel
+    /// threads.
     pub command: Arc<str>,
     /// Owner.
     pub uid: Option<u32>,

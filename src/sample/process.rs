@@ -28,7 +28,7 @@ pub struct ProcessSample {
     pub role: ProcessRole,
     /// `comm`, raw (may hold anything; sanitise before showing).
     pub comm: Arc<str>,
-    /// Command line, arguments joined by spaces, cut at 4 KiB, raw.
+    /// Command line, arguments joined by spaces, cut at 4 KiB, raw but for its secrets, which are masked.
     pub command: Arc<str>,
     /// Owner.
     pub uid: Option<u32>,

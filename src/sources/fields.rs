@@ -84,6 +84,18 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn sources_of_mounts_are_read_without_their_passwords() {
+        for (given, wanted) in [
+            (&b"https://me:hunter2@dav.example.com/x"[..], "https://me:***@dav.example.com/x"),
+            (b"me:hunter2@host:/x", "me:***@host:/x"),
+            (b"server:/export", "server:/export"),
+            (b"//server/share", "//server/share"),
+        ] {
+            assert_eq!(&*path_text(given), wanted);
+        }
+    }
+
     proptest! {
         #[test]
         fn numbers_round_trip(value: u64) {

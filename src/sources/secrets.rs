@@ -62,3 +62,60 @@ fn prose(text: &mut Arc<str>) {
         *text = masked.into();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::sampler::{Descriptor, Observation};
+    use crate::sample::{
+        AddressesSample, CgroupSample, ConnectionsSample, DataMount, JobSample, LockWait, NeighbourProcess,
+        NeighboursSample, SamplerSample, SourceStatus, Sources, StackFrame, StacksSample, StorageSample,
+    };
+
+    const LINE: &str = "python t.py --password hunter2 --lr 1";
+    const TEXT: &str = "me:hunter2@host:/x";
+
+    #[test]
+    fn no_text_of_a_recorded_sample_keeps_its_secret() {
+        let process = || ProcessSample { command: LINE.into(), ..ProcessSample::default() };
+        let descriptor = Descriptor { link: TEXT.into(), ..Descriptor::default() };
+        let seen = vec![Observation { descriptors: vec![descriptor], ..Observation::default() }];
+        let lock = LockWait { path: Some(TEXT.into()), ..LockWait::default() };
+        let connections =
+            ConnectionsSample { outside: vec![process()], locks: vec![lock], ..ConnectionsSample::default() };
+        let job = JobSample {
+            processes: vec![process(), process()],
+            sampler: SamplerSample { seen, ..SamplerSample::default() },
+            connections: Some(Arc::new(connections)),
+            cgroup: CgroupSample { path: Some(TEXT.into()), ..CgroupSample::default() },
+            ..JobSample::default()
+        };
+        let mount = DataMount {
+            mount_point: TEXT.into(),
+            source: TEXT.into(),
+            examples: vec![TEXT.into()],
+            ..DataMount::default()
+        };
+        let frame =
+            StackFrame { file: TEXT.into(), text: Some("login(password='hunter2')".into()), ..StackFrame::default() };
+        let window = StackWindow { frames: vec![frame], ..StackWindow::default() };
+        let neighbour = NeighbourProcess { command: LINE.into(), ..NeighbourProcess::default() };
+        let status = SourceStatus { reason: Some(TEXT.into()), mend: Some(TEXT.into()), ..SourceStatus::default() };
+        let sample = Sample {
+            job: Some(Arc::new(job)),
+            storage: Some(Arc::new(StorageSample { mounts: Some(vec![mount]), ..StorageSample::default() })),
+            stacks: Some(Arc::new(StacksSample { windows: vec![window], locals: Vec::new() })),
+            neighbours: Some(Arc::new(NeighboursSample {
+                processes: vec![neighbour],
+                ..NeighboursSample::default()
+            })),
+            addresses: Some(Arc::new(AddressesSample { files: vec![TEXT.into()], ..AddressesSample::default() })),
+            sources: Sources { gpu: status.clone(), stacks: status, ..Sources::default() },
+            ..Sample::default()
+        };
+        assert_eq!(format!("{sample:?}").matches("hunter2").count(), 17);
+        let masked = format!("{:?}", masked(sample));
+        assert!(!masked.contains("hunter2"), "{masked}");
+        assert!(masked.contains("--password *** --lr 1") && masked.contains("me:***@host:/x"));
+    }
+}

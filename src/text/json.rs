@@ -30,6 +30,9 @@ struct Escaping<F>(F);
 
 impl<F: Formatter> Formatter for Escaping<F> {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        if super::is_plain(fragment) {
+            return out.write_all(fragment.as_bytes());
+        }
         let mut written = 0;
         for (at, length, is_shown) in super::judged(fragment) {
             if is_shown {

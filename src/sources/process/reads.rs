@@ -50,3 +50,34 @@ pub(in crate::sources) fn identity(folder: &Path) -> (Option<u32>, Option<u32>) 
     let field = |name: &[u8]| lines(&status).find_map(|line| line.strip_prefix(name)).map(numbers);
     (field(b"Uid:").and_then(|mut ids| ids.next()), field(b"NSpid:").and_then(Iterator::last))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn command_of(bytes: &[u8]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("cmdline"), bytes).unwrap();
+        command(folder.path()).to_string()
+    }
+
+    #[test]
+    fn secrets_are_masked_in_a_list_of_arguments_and_in_a_line() {
+        assert_eq!(command_of(b"python\0t.py\0--password\0a b\0--lr\0"), "python t.py --password *** --lr");
+        // As setproctitle(3) leaves it, padded.
+        assert_eq!(command_of(b"python t.py --password a --lr\0\0\0"), "python t.py --password *** --lr");
+        assert_eq!(command_of(b""), "");
+    }
+
+    #[test]
+    fn a_secret_at_the_cut_is_masked_as_a_whole() {
+        let token = "ghp_0123456789abcdefghij0123456789abcdef";
+        for begins in LONGEST_COMMAND - token.len() - 20..LONGEST_COMMAND {
+            let line =
+                format!("python\0{}\0x={token}\0{}\0", "a".repeat(begins - 10), "b".repeat(2 * LONGEST_COMMAND));
+            let kept = command_of(line.as_bytes());
+            assert!(kept.len() <= LONGEST_COMMAND && !kept.contains("ghp"), "{begins}: {}", kept.len());
+        }
+    }
+}
