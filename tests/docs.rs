@@ -181,7 +181,11 @@ fn every_file_that_is_named_exists() {
 #[test]
 fn what_proves_a_promise_exists() {
     let page = read("docs/threat-model.md");
-    let faults: String = names("tests/faulty").iter().filter(|name| name.ends_with(".py")).map(|name| read(&format!("tests/faulty/{name}"))).collect();
+    let faults: String = names("tests/faulty")
+        .iter()
+        .filter(|name| name.ends_with(".py"))
+        .map(|name| read(&format!("tests/faulty/{name}")))
+        .collect();
     let (mut tests, mut made) = (0, 0);
     for quoted in page.split('`').skip(1).step_by(2).filter_map(|word| word.split_once("::")) {
         let (file, name) = quoted;

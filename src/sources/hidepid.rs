@@ -5,13 +5,14 @@ use std::path::Path;
 use super::files::{READ_LIMIT, read_once};
 use super::mounts::parse_mountinfo;
 
-/// The option of the `/proc` that is mounted at `proc_root`, `hidepid=2` or `hidepid=invisible` (from Linux 5.8 on); `None` where
-/// nothing is hidden.
+/// The option of the `/proc` that is mounted at `proc_root`, or at `/proc` where nothing is mounted there: `hidepid=2`, or
+/// `hidepid=invisible` (from Linux 5.8 on). `None` where nothing is hidden.
 pub fn option(proc_root: &Path) -> Option<String> {
     let text = read_once(proc_root.join("self/mountinfo"), READ_LIMIT).ok()?;
     let mounts = parse_mountinfo(&text);
     // What was mounted there last lies on top.
-    let mount = mounts.iter().rfind(|mount| mount.point == proc_root.as_os_str().as_encoded_bytes())?;
+    let at = |point: &[u8]| mounts.iter().rfind(|mount| mount.point == point);
+    let mount = at(proc_root.as_os_str().as_encoded_bytes()).or_else(|| at(b"/proc"))?;
     let option = mount.super_options.split(|&byte| byte == b',').find(|option| option.starts_with(b"hidepid="))?;
     let option = String::from_utf8_lossy(option).into_owned();
     (!["hidepid=0", "hidepid=off"].contains(&&*option)).then_some(option)
