@@ -92,20 +92,12 @@ impl LoopVariables {
 
 impl Readings {
     fn take(&mut self, read: &LocalsSample, tid: u32) {
-        let runs_loop = |thread: &&ThreadLocals| thread.tid == Some(tid) || thread.is_main && tid == read.process.pid;
-        let thread = read.threads.iter().find(runs_loop);
-        // Told again, with the values of further counters.
-        if let Some(known) = self.kept.iter_mut().find(|known| self.tid == tid && known.at_ns == read.began_ns) {
-            if let Some(thread) = thread {
-                known.frames.clone_from(&thread.frames);
-                self.found = self.find();
-            }
-            return;
-        }
+        // Also where a further counter was found: all readings are then handed on again, with its values.
         if self.tid != tid || self.kept.back().is_some_and(|last| last.at_ns >= read.began_ns) {
             *self = Self { tid, ..Self::default() };
         }
-        let Some(thread) = thread else { return };
+        let runs_loop = |thread: &&ThreadLocals| thread.tid == Some(tid) || thread.is_main && tid == read.process.pid;
+        let Some(thread) = read.threads.iter().find(runs_loop) else { return };
         self.kept.push_back(Reading { at_ns: read.began_ns, frames: thread.frames.clone() });
         let old = |first: &Reading| read.began_ns.saturating_sub(first.at_ns) > OLDEST_NS;
         while self.kept.len() > READINGS || self.kept.front().is_some_and(old) {
