@@ -176,13 +176,14 @@ impl Job {
 
     /// Takes in the newest tick.
     pub fn take(&mut self, tick: &Tick) {
-        let same = self.latest_verdict().is_some_and(|before| same_cause(before, &tick.verdict));
-        self.history.push(tick);
-        self.sources = tick.sample.sources.clone();
+        let before = self.latest_verdict();
+        let same = before.is_some_and(|before| same_cause(before, &tick.verdict));
         // After an exec it is another program.
-        if tick.verdict.pid == self.target.pid && !tick.verdict.command.is_empty() {
+        if before.is_some_and(|before| before.command != tick.verdict.command) {
             self.target.command.clone_from(&tick.verdict.command);
         }
+        self.history.push(tick);
+        self.sources = tick.sample.sources.clone();
         if self.replay.is_some() {
             if self.cursor.is_none() {
                 self.go_to(self.archive().first().map(|stamp| stamp.id), None);

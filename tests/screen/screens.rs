@@ -299,3 +299,13 @@ fn a_popup_that_cannot_be_seen_takes_no_keys() {
     assert!(text(&app, size).contains("Save into"));
     assert!(app.step(key('j')).iter().any(|effect| matches!(effect, Effect::Save(..))));
 }
+
+#[test]
+fn after_an_exec_the_head_names_the_new_program() {
+    let size = (120, 40);
+    let mut app = running(PLAIN, size, Job::default());
+    assert!(!text(&app, size).contains("second.py"));
+    tell_verdict(&mut app, Verdict { command: "python second.py".into(), ..data_loader() });
+    let seen = text(&app, size);
+    assert!(seen.lines().next().unwrap().contains("second.py"), "{seen}");
+}
