@@ -316,3 +316,29 @@ fn a_frozen_group_is_told_with_the_command_that_resumes_it() {
         assert!(advice.starts_with("Resume it: echo "), "{advice}");
     }
 }
+
+#[test]
+fn a_small_memory_limit_of_our_own_allows_few_open_files() {
+    let (children, most) = (400, (32_u64 << 20) / 8 / 5500);
+    for (root, file, unlimited) in
+        [("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "-1"), ("/sys/fs/cgroup", "memory.max", "max")]
+    {
+        let Some(group) = Group::new(root, (file, unlimited)) else { continue };
+        if !group.write(file, "33554432") {
+            continue;
+        }
+        let job = with_children(children);
+        let enter = format!("echo $$ > {}/cgroup.procs", group.folder.display());
+        let arguments = ["--pid", &job.pid(), "--log", "/dev/null", "--append", "--interval", "200ms"];
+        let mut command = limited(&enter, &arguments);
+        let mut program = Target::spawn(command.args(BESIDE).stdout(Stdio::null()).stderr(Stdio::null()));
+        let folder = format!("/proc/{}/fd", program.id());
+        let files = || fs::read_dir(&folder).map_or(0, Iterator::count) as u64;
+        until("it keeps as many as it may", || files() >= most / 2);
+        pause(1500);
+        let kept = files();
+        assert!(program.lives() && kept <= most + 60, "{kept} files of {most}");
+        program.end();
+        return;
+    }
+}
