@@ -186,17 +186,29 @@ impl KeptPath {
     /// Reads the file's first `limit` bytes. A path that could not be opened is tried again at every 30th call only;
     /// the calls in between repeat its failure.
     pub fn read_up_to<'b>(&mut self, buffer: &'b mut Vec<u8>, limit: usize) -> Result<&'b [u8], ReadFailure> {
+        self.read_with(|file| file.read_up_to(buffer, limit))
+    }
+
+    /// Reads a small file as a rule with a single call, as [`KeptFile::read_short_records`] does.
+    pub fn read_short_records<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadFailure> {
+        self.read_with(|file| file.read_short_records(buffer))
+    }
+
+    fn read_with<'b>(
+        &mut self,
+        read: impl FnOnce(&KeptFile) -> Result<&'b [u8], ReadFailure>,
+    ) -> Result<&'b [u8], ReadFailure> {
         if self.file.is_none() && self.reads_until_retry > 0 {
             self.reads_until_retry -= 1;
             return Err(self.last_failure);
         }
         let file = self.file.take().map_or_else(|| KeptFile::open_regular(&self.path), Ok);
-        let read = file.and_then(|file| {
-            let bytes = file.read_up_to(buffer, limit)?;
+        let found = file.and_then(|file| {
+            let bytes = read(&file)?;
             self.file = Some(file);
             Ok(bytes)
         });
-        read.inspect_err(|&failure| {
+        found.inspect_err(|&failure| {
             self.last_failure = failure;
             self.reads_until_retry = if failure == ReadFailure::Gone { 0 } else { RETRY_AFTER_READS };
         })

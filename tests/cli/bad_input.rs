@@ -113,7 +113,7 @@ fn no_such_process() {
         command.args(["--pid", NOBODY]);
         refused(command, 3, &["no process 4194304", "`trainmon` alone lists"]);
     }
-    refused(trainmon(&["doctor", "--pid", NOBODY]), 3, &["no process 4194304", "see doctor without --pid"]);
+    refused(trainmon(&["doctor", "--pid", NOBODY]), 3, &["no process 4194304", "`trainmon` alone lists"]);
 }
 
 #[test]

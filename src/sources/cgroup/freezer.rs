@@ -28,7 +28,7 @@ impl Freezer {
 
     /// `None` where the file cannot be read: the root group has none.
     pub(super) fn is_frozen(&mut self, buffer: &mut Vec<u8>) -> Option<bool> {
-        let text = self.state.read(buffer).ok()?;
+        let text = self.state.read_short_records(buffer).ok()?;
         if self.hierarchy.v2 {
             Some(keyed_number(text, b"frozen")? == 1)
         } else {
