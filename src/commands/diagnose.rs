@@ -15,7 +15,7 @@ use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::{json, text};
 use crate::pipeline::Pipeline;
 use crate::sources::recording::Recording;
-use crate::streams::{Stream, tell};
+use crate::streams::Stream;
 
 /// Watches the target, or replays a recording of it, and prints the verdict.
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
@@ -72,8 +72,8 @@ async fn watch(mut session: Session) -> anyhow::Result<Arc<Verdict>> {
         verdict = Some(Arc::clone(&tick.verdict));
     }
     if let (true, Some(verdict)) = (session.has_ended(), &verdict) {
-        tell(&format!(
-            "trainmon: process {} ended {:.0} s after trainmon was attached: the verdict is of that time",
+        errors::note(&format!(
+            "process {} ended {:.0} s after trainmon was attached: the verdict is of that time",
             verdict.pid, verdict.observed_s
         ));
     }

@@ -22,9 +22,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{PTracer, getppid, set_ptracer};
 
 use crate::config::Settings;
-use crate::errors::{Exit, ExitCode, Failure, exit_of, report};
+use crate::errors::{Exit, ExitCode, Failure, exit_of, note, report};
 use crate::jobs::session::Session;
-use crate::streams::tell;
 use crate::text::secrets;
 use output::Output;
 use program::{Forwarder, Group};
@@ -77,7 +76,7 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
     }
     if output.is_some() && !program.has_ended() {
         let pid = program.id();
-        tell(&format!("trainmon: process {pid} keeps running; waiting for it to end (Ctrl-C interrupts it)"));
+        note(&format!("process {pid} keeps running; waiting for it to end (Ctrl-C interrupts it)"));
     }
     let status = program.wait()?;
     if let Some(output) = output {

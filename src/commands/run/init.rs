@@ -18,8 +18,7 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 
 use super::OWN;
 use super::program::{is_from_terminal, listen};
-use crate::errors::ExitCode;
-use crate::streams::tell;
+use crate::errors::{self, ExitCode};
 
 /// Starts the monitor and collects orphans until it has ended; gives its status. None where this process gets no orphans, or
 /// the monitor cannot be started a second time: it then has to be this process.
@@ -59,7 +58,7 @@ fn look_after(monitor: Pid, signals: &mut SignalsInfo<WithOrigin>) -> u8 {
             }
             if !told {
                 let signal = code - 128;
-                tell(&format!("trainmon: the monitor was ended by signal {signal}; waiting for the program to end"));
+                errors::note(&format!("the monitor was ended by signal {signal}; waiting for the program to end"));
                 told = true;
             }
         }

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use anyhow::Context;
 use tempfile::NamedTempFile;
 
+use crate::errors;
 use crate::streams::tell;
 use crate::text::sanitise;
 
@@ -39,13 +40,11 @@ impl Output {
     pub(super) fn show(mut self) {
         let Some(text) = tail(self.0.as_file_mut()) else { return };
         let Ok((_, path)) = self.0.keep() else { return };
-        let mut message = format!("trainmon: the program's output is in {}; its last lines:", path.display());
+        errors::note(&format!("the program's output is in {}; its last lines:", path.display()));
         let lines: Vec<&str> = text.lines().collect();
         for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {
-            message.push('\n');
-            message.push_str(&sanitise(line));
+            tell(&sanitise(line));
         }
-        tell(&message);
     }
 }
 

@@ -10,8 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
-
+use crate::sources::regular_file;
 use crate::trust::{self, Untrusted};
 
 /// Largest table of program headers that is read, entries: shared libraries have about ten.
@@ -98,13 +97,7 @@ fn open_trusted(path: &Path) -> Result<File, Unusable> {
 
 /// Opens a regular file without waiting for anything else that may stand there.
 fn open_regular(path: &Path) -> Result<File, Unusable> {
-    // Opening a device can have an effect of its own: its kind is looked at first.
-    let found = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)?;
-    let kind = rustix::fs::fstat(&found).map_err(io::Error::from)?.st_mode;
-    if !rustix::fs::FileType::from_raw_mode(kind).is_file() {
-        return Err(Unusable::NotRegular);
-    }
-    Ok(File::open(format!("/proc/self/fd/{}", found.as_raw_fd()))?)
+    regular_file::open(path)?.map_err(|_| Unusable::NotRegular)
 }
 
 /// Refuses what is no shared library of this machine, and what is shorter than its program headers say.
@@ -214,7 +207,7 @@ mod tests {
     fn nothing_but_a_regular_file_is_opened() {
         let folder = tempfile::tempdir().unwrap();
         let fifo = folder.path().join("fifo");
-        rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         for path in [fifo.as_path(), folder.path(), Path::new("/dev/zero")] {
             assert!(matches!(LibraryFile::open(path, false), Err(Unusable::NotRegular)), "{}", path.display());
         }
