@@ -85,7 +85,7 @@ impl CsvLog<LogOut> {
             Change::Replaced => "was cut or replaced; the next rows go to the end of what is there now",
             Change::None | Change::Grown => return Ok(None),
         };
-        Ok(Some(format!("log {}: {what}", path.display())))
+        Ok(Some(format!("log {} {what}", path.display())))
     }
 
     /// Goes on at the end of what is in the file now: under its header if it has ours, under a new one otherwise.

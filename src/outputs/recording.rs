@@ -148,7 +148,7 @@ impl Recorder<LogOut> {
         };
         self.elsewhere = self.samples - self.pending_samples as u64;
         self.begin().map_err(|error| write_error("recording", path, error))?;
-        Ok(Some(format!("recording {}: {what}", path.display())))
+        Ok(Some(format!("recording {} {what}", path.display())))
     }
 
     /// Whether the file is still there.

@@ -190,7 +190,7 @@ fn a_recording_that_is_moved_goes_on_in_a_new_file() {
     let path = writer.path.clone();
     let (code, said, _folder) = writer.end();
     assert_eq!(code, 0, "{said}");
-    assert!(said.lines().count() == 2 && said.contains("run.tmz: was moved or removed"), "{said}");
+    assert!(said.lines().count() == 2 && said.contains("run.tmz was moved or removed"), "{said}");
     let mut sequences = Vec::new();
     for part in [&old, &path] {
         let mut recording = Recording::open(part).unwrap();

@@ -35,7 +35,7 @@ def truncated(bench: Bench) -> Outcome:
 def constructor_hangs(bench: Bench) -> Outcome:
     verdict, late = verdict_with(bench, bench.nvml, "loading_hangs", 8)
     expect(verdict["seen"]["nvml"] == "hung", f"{verdict['seen']}")
-    until("the end of the process on trial", lambda: not running(str(os.path.basename(bench.folder))))
+    until("the end of the process on trial", lambda: not running("load-library:"))
     return Outcome(not_seen(verdict, "nvml")["why"], late)
 
 

@@ -18,8 +18,9 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use crate::errors::{Exit, ExitCode};
 use crate::sources::nvml_raw;
 
-/// First argument of this executable where it loads a library on trial. Not offered to people.
-const WORD: &str = "load-library";
+/// First argument of this executable where it loads a library on trial, with the number of the process that asks for it. Not
+/// offered to people.
+const WORD: &str = "load-library:";
 /// The opened library, as the process on trial has it.
 const OPENED: &str = "/proc/self/fd/0";
 /// How long loading may take. From a cold disk it takes some tenths of a second.
@@ -39,14 +40,9 @@ pub(super) fn load(library: Result<&File, &Path>) -> Result<(), Failed> {
         Ok(file) => (Stdio::from(file.try_clone().map_err(cannot)?), OsStr::new(OPENED)),
         Err(name) => (Stdio::null(), name.as_os_str()),
     };
-    let own = std::process::id().to_string();
+    let word = format!("{WORD}{}", std::process::id());
     // A group of its own: Ctrl-C at our terminal is not for it.
-    command
-        .args([OsStr::new(WORD), OsStr::new(&own), name])
-        .stdin(input)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0);
+    command.args([OsStr::new(&word), name]).stdin(input).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn().map_err(cannot)?;
     let started = Instant::now();
     loop {
@@ -86,13 +82,11 @@ fn end(mut child: Child) {
 
 /// Loads the library that the arguments name, if they ask for that.
 pub fn run_part(arguments: &[OsString]) -> Option<ExitCode> {
-    let [_, word, parent, library] = arguments else { return None };
-    if word != WORD {
-        return None;
-    }
+    let [_, word, library] = arguments else { return None };
+    let parent = word.to_str()?.strip_prefix(WORD)?;
     // It ends with the process that has started it, which may have ended already.
     let follows = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
-    let is_wanted = getppid().is_some_and(|pid| Some(pid.to_string().as_str()) == parent.to_str());
+    let is_wanted = getppid().is_some_and(|pid| pid.to_string() == parent);
     let loaded = follows && is_wanted && nvml_raw::loads(library);
     Some(if loaded { Exit::Done } else { Exit::Failed }.into())
 }
