@@ -140,7 +140,7 @@ fn a_log_that_is_truncated_has_no_hole() {
         let path = writer.path.clone();
         let (code, said, _folder) = writer.end();
         assert_eq!(code, 0, "{said}");
-        assert!(said.lines().count() == 2 && said.contains("run.csv: was "), "{said}");
+        assert!(said.lines().count() == 2 && said.contains("run.csv was "), "{said}");
         let after = fs::read(&path).unwrap();
         assert!(!after.contains(&0), "cut to {to}: {}", String::from_utf8_lossy(&after));
         let begin = after.windows(10).rposition(|part| part == b"timestamp,").unwrap();
