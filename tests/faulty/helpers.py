@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 
 from .bench import Bench, Outcome, expect, fault, not_seen, running, until
@@ -40,13 +41,19 @@ def stand_in(bench: Bench, what: str):
     return compile_c(bench, STAND_IN % what, bench.path("stand-in/py-spy"))
 
 
-@fault("py-spy hangs, detaches others", "nothing that py-spy starts outlives its window")
-def detaches(bench: Bench) -> Outcome:
-    number = f"7{os.getpid()}1"
+def watched(bench: Bench, number: str) -> tuple[subprocess.Popen, int]:
+    """A log of a job, once its py-spy has started three others that sleep for this long; and the job."""
     spy = stand_in(bench, STARTS % number)
     pid = bench.python(JOB)
     watching = bench.start("--pid", pid, "--log", "x.csv", "-i", "200ms", "--py-spy", spy)
     until("what py-spy has started", lambda: len(running(number)) == 3)
+    return watching, pid
+
+
+@fault("py-spy hangs, detaches others", "nothing that py-spy starts outlives its window")
+def detaches(bench: Bench) -> Outcome:
+    number = f"7{os.getpid()}1"
+    watching, _ = watched(bench, number)
     watching.terminate()
     began = time.monotonic()
     bench.end(watching)
@@ -57,13 +64,10 @@ def detaches(bench: Bench) -> Outcome:
 @fault("trainmon killed with -9 while py-spy runs", "the kernel's word of trainmon's end reaches the process above py-spy")
 def killed(bench: Bench) -> Outcome:
     number = f"7{os.getpid()}2"
-    spy = stand_in(bench, STARTS % number)
-    pid = bench.python(JOB)
-    watching = bench.start("--pid", pid, "--log", "x.csv", "-i", "200ms", "--py-spy", spy)
-    until("what py-spy has started", lambda: len(running(number)) == 3)
+    watching, pid = watched(bench, number)
     watching.kill()
     began = time.monotonic()
-    until("the end of py-spy", lambda: not running(str(spy)) and not running("supervise-py-spy"))
+    until("the end of py-spy", lambda: not running(str(bench.folder)))
     until("the end of what py-spy has started", lambda: not running(number))
     expect(os.path.exists(f"/proc/{pid}"), "the job is gone")
     return Outcome("nothing is left; the job runs on", time.monotonic() - began)

@@ -6,8 +6,9 @@ import os
 import pathlib
 import shutil
 import stat
+import time
 
-from .bench import NOBODY, Bench, Outcome, Skipped, Wrong, expect, fault, needs_root, not_seen, until
+from .bench import NOBODY, Bench, Outcome, Skipped, Wrong, expect, fault, needs_root, not_seen
 
 # Says that it is py-spy, and leaves a mark wherever it runs.
 MARKER = """
@@ -55,16 +56,20 @@ def give_away(folder: pathlib.Path) -> None:
 @fault("py-spy planted, link swapped later", "root executes only what root or trainmon's owner has put there")
 def swapped_link(bench: Bench) -> Outcome:
     place, pid, mark = planted(bench)
-    # What an old check would have looked at: root's own file, behind the link.
-    (place / "py-spy").symlink_to("/usr/bin/true")
+    # A check that follows the link finds root's own file, and may run it.
+    harmless = bench.path("harmless")
+    (place / "py-spy").symlink_to(compile_c(bench, MARKER % harmless, bench.path("own/py-spy")))
     give_away(place.parent)
-    watching = bench.start("diagnose", "--json", "--pid", pid, "-i", "200ms", "--duration", "5s")
-    until("the first window", lambda: os.path.exists(f"/proc/{watching.pid}"))
+    watching = bench.start("diagnose", "--json", "--pid", pid, "-i", "200ms", "--duration", "8s")
+    waited = time.monotonic() + 3
+    while not harmless.exists() and time.monotonic() < waited:
+        time.sleep(0.02)
     (place / "py-spy").unlink()
     (place / "py-spy").symlink_to(place / "planted")
     os.chown(place / "py-spy", NOBODY, NOBODY, follow_symlinks=False)
     verdict = bench.end(watching).json()
     expect(not mark.exists(), "the planted program ran as root")
+    expect(not harmless.exists(), "the link of another user was followed")
     why = not_seen(verdict, "stacks")
     expect(f"belongs to user {NOBODY}" in why["why"], f"no word of the owner: {why}")
     expect(why["mend"] and "pip install py-spy" in why["mend"], f"no command that installs it: {why}")
