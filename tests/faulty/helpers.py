@@ -67,7 +67,7 @@ def killed(bench: Bench) -> Outcome:
     watching, pid = watched(bench, number)
     watching.kill()
     began = time.monotonic()
-    until("the end of py-spy", lambda: not running(str(bench.folder)))
+    until("the end of py-spy", lambda: not running(f"--pid\0{pid}"))
     until("the end of what py-spy has started", lambda: not running(number))
     expect(os.path.exists(f"/proc/{pid}"), "the job is gone")
     return Outcome("nothing is left; the job runs on", time.monotonic() - began)
@@ -102,7 +102,7 @@ def stopped(bench: Bench) -> Outcome:
     pid = bench.python(JOB)
     spy = stand_in(bench, "raise(SIGSTOP); return 0;")
     bench.diagnose(pid, 3, "--py-spy", spy)
-    until("the end of py-spy", lambda: not running(str(spy)))
+    until("the end of py-spy", lambda: not running(f"--pid\0{pid}"))
     with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
         expect(file.read().rsplit(")", 1)[1].split()[0] in "RS", "the job does not run")
     os.kill(pid, signal.SIGCONT)
