@@ -79,7 +79,8 @@ pub fn asks_to_end() -> bool {
 }
 
 /// Whether a child of ours has ended; its status stays there to be collected.
-fn has_ended(child: Pid) -> bool {
+#[must_use]
+pub fn has_ended(child: Pid) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     // An error says that it has been collected.
     waitid(WaitId::Pid(child), options).map_or(true, |status| status.is_some())

@@ -13,12 +13,16 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import typing
 
 NOBODY = 65534
+#: The system's, which every user may execute; ours where there is none.
+SYSTEM_PYTHON = "/usr/bin/python3"
+PYTHON = SYSTEM_PYTHON if os.path.exists(SYSTEM_PYTHON) else sys.executable
 ROOT = os.geteuid() == 0
 
 
@@ -63,6 +67,12 @@ def fault(name: str, guard: str, alone: bool = False):
 def needs_root() -> None:
     if not ROOT:
         raise Skipped("needs root")
+
+
+def needs_python_of_others() -> None:
+    """One that every user may execute."""
+    if PYTHON != SYSTEM_PYTHON:
+        raise Skipped(f"there is no {SYSTEM_PYTHON}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +138,7 @@ class Bench:
 
     def python(self, code: str, **more) -> int:
         """A Python program to attach to, once it has printed a line."""
-        process = self.process(["/usr/bin/python3", "-c", code], stdout=subprocess.PIPE, **more)
+        process = self.process([PYTHON, "-c", code], stdout=subprocess.PIPE, **more)
         process.stdout.readline()
         return process.pid
 

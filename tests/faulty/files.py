@@ -8,7 +8,7 @@ import stat
 import subprocess
 import time
 
-from .bench import Bench, Done, Outcome, Skipped, expect, fault, needs_root, read, rows, until
+from .bench import PYTHON, Bench, Done, Outcome, Skipped, expect, fault, needs_root, read, rows, until
 from .rights import unpacked
 
 
@@ -132,7 +132,7 @@ def bomb(bench: Bench) -> Outcome:
             "done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
             "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
         )
-        command = ["/usr/bin/python3", "-c", code, bench.trainmon, "diagnose", "--json", "--replay", "y.tmz"]
+        command = [PYTHON, "-c", code, bench.trainmon, "diagnose", "--json", "--replay", "y.tmz"]
         done = bench.end(bench.process(command, cwd=bench.folder, env=bench.environment(), stdout=-1))
         status, kib = map(int, done.out.split())
         expect(status in (0, 1), f"status {status}")

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from .bench import Bench, Outcome, control_group, expect, fault, needs_root, read, until
+from .bench import PYTHON, Bench, Outcome, control_group, expect, fault, needs_root, read, until
 from .rights import unpacked
 
 
@@ -49,7 +49,7 @@ def frozen(bench: Bench) -> Outcome:
     needs_root()
     state = control_group(bench, "cgroup.freeze", "freezer.state")
     freeze, thaw = ("1", "0") if state.name == "cgroup.freeze" else ("FROZEN", "THAWED")
-    target = bench.process(["/usr/bin/python3", "-c", "import time; print(flush=True)\nwhile True: sum(range(10000))"])
+    target = bench.process([PYTHON, "-c", "import time; print(flush=True)\nwhile True: sum(range(10000))"])
     (state.parent / "cgroup.procs").write_text(str(target.pid))
     state.write_text(freeze)
     try:
@@ -85,7 +85,7 @@ def clocks(bench: Bench) -> Outcome:
 @fault("a zombie as the job", "the right reason, and status 3")
 def zombie(bench: Bench) -> Outcome:
     parent = bench.process(
-        ["/usr/bin/python3", "-c", "import os, time\npid = os.fork()\nif not pid: os._exit(0)\nprint(pid, flush=True); time.sleep(60)"],
+        [PYTHON, "-c", "import os, time\npid = os.fork()\nif not pid: os._exit(0)\nprint(pid, flush=True); time.sleep(60)"],
         stdout=subprocess.PIPE,
     )
     pid = int(parent.stdout.readline())

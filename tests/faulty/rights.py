@@ -8,7 +8,19 @@ import shutil
 import stat
 import time
 
-from .bench import NOBODY, Bench, Outcome, Skipped, Wrong, expect, fault, needs_root, not_seen
+from .bench import (
+    NOBODY,
+    SYSTEM_PYTHON,
+    Bench,
+    Outcome,
+    Skipped,
+    Wrong,
+    expect,
+    fault,
+    needs_python_of_others,
+    needs_root,
+    not_seen,
+)
 
 # Says that it is py-spy, and leaves a mark wherever it runs.
 MARKER = """
@@ -36,11 +48,10 @@ def compile_c(bench: Bench, code: str, to: pathlib.Path) -> pathlib.Path:
 def planted(bench: Bench) -> tuple[pathlib.Path, int, pathlib.Path]:
     """A virtual environment of another user, a job of theirs that runs in it, and where its py-spy leaves its mark."""
     needs_root()
-    if not os.path.exists("/usr/bin/python3"):
-        raise Skipped("there is no /usr/bin/python3")
+    needs_python_of_others()
     place, mark = bench.path("venv/bin"), bench.path("mark")
     compile_c(bench, MARKER % mark, place / "planted")
-    (place / "python").symlink_to("/usr/bin/python3")
+    (place / "python").symlink_to(SYSTEM_PYTHON)
     job = "import time; print(flush=True)\nwhile True: sum(range(10000))"
     command = [place / "python", "-c", job]
     process = bench.process(command, stdout=-1, user=NOBODY, group=NOBODY, extra_groups=[])
@@ -163,6 +174,7 @@ def setuid(bench: Bench) -> Outcome:
 @fault("source file that only root may read", "as root, source lines are read with the rights of the job's user")
 def source_of_others(bench: Bench) -> Outcome:
     needs_root()
+    needs_python_of_others()
     spy = shutil.which("py-spy", path=f"{os.path.dirname(os.sys.executable)}:{os.environ['PATH']}")
     if not spy:
         raise Skipped("py-spy is not installed")

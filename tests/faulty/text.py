@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from .bench import Bench, Outcome, Screen, expect, fault, read
+from .bench import PYTHON, Bench, Outcome, Screen, expect, fault, read
 from .rights import unpacked
 
 SECRETS = ["hunter2-swordfish", "sk-proj-abcdefghijklmnop0123456789", "s3cr3t-of-the-db", "hf_abcdefghijklmnopqrstuvwxyz"]
@@ -23,7 +23,7 @@ def secrets(bench: Bench) -> Outcome:
         "--max-tokens",
         "512",
     ]
-    process = bench.process(["/usr/bin/python3", "-c", SLEEPS, *arguments], stdout=-1)
+    process = bench.process([PYTHON, "-c", SLEEPS, *arguments], stdout=-1)
     process.stdout.readline()
     pid = str(process.pid)
     shown = {}
@@ -63,7 +63,7 @@ def main():
 main()
 """
     bench.path("loop.py").write_text(code)
-    process = bench.process(["/usr/bin/python3", bench.path("loop.py")], stdout=-1)
+    process = bench.process([PYTHON, bench.path("loop.py")], stdout=-1)
     process.stdout.readline()
     import shutil
     import sys
@@ -82,7 +82,7 @@ main()
 def escapes(bench: Bench) -> Outcome:
     hostile = "\x1b]0;x\x07\x1b[2J\u009b31m\u202egnp.\u2066\x7f"
     code = f"open('/proc/self/comm', 'w').write({hostile[:8]!r}); {SLEEPS}"
-    process = bench.process(["/usr/bin/python3", "-c", code, hostile], stdout=-1)
+    process = bench.process([PYTHON, "-c", code, hostile], stdout=-1)
     process.stdout.readline()
     options = ["--pid", str(process.pid), "-i", "200ms", "--duration", "1s"]
     log = bench.path("x\x1b[2J\u009b.csv")

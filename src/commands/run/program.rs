@@ -111,8 +111,7 @@ impl Program {
 
     /// Whether it has ended. Its status stays there to be collected.
     pub(super) fn has_ended(&self) -> bool {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        waitid(WaitId::Pid(self.pid), options).is_ok_and(|status| status.is_some())
+        signals::has_ended(self.pid)
     }
 
     /// Waits for its end.
