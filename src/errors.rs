@@ -116,6 +116,14 @@ pub fn shorten(text: &str, most: usize) -> String {
     head.chain(" … ".chars()).chain(text.chars().skip(count - end)).collect()
 }
 
+/// The system's error without the number that the standard library adds to it.
+#[must_use]
+pub fn without_number(error: &io::Error) -> String {
+    let mut text = error.to_string();
+    text.truncate(text.find(" (os error").unwrap_or(text.len()));
+    text
+}
+
 /// Tells something on standard error that is no failure, as one line. Nothing is left to tell where it is closed or full.
 pub fn note(text: &str) {
     crate::streams::tell(&printable(&format!("trainmon: {text}")));
@@ -180,6 +188,12 @@ mod tests {
         let error = Err::<(), _>(Failure::no_process("no process 7")).context("attaching").unwrap_err();
         assert_eq!(exit_of(&error), Exit::NoProcess);
         assert_eq!(one_line(&error), "trainmon: attaching: no process 7");
+    }
+
+    #[test]
+    fn a_systems_error_is_told_without_its_number() {
+        assert_eq!(without_number(&io::Error::from_raw_os_error(13)), "Permission denied");
+        assert_eq!(without_number(&io::Error::other("not a file")), "not a file");
     }
 
     #[test]

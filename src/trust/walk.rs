@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, fstatfs, openat, readlinkat};
 use rustix::io::Errno;
 
+use crate::errors::without_number;
 use crate::text::fit;
 
 /// Links that are followed on one path, as in the kernel (path_resolution(7)).
@@ -90,9 +91,7 @@ impl fmt::Display for Untrusted {
         let path = fit(&self.path.to_string_lossy(), WIDTH);
         match &self.fault {
             Fault::System(error) => {
-                // Without the number that the standard library adds.
-                let text = error.to_string();
-                write!(out, "{path}: {}", text.split(" (os error").next().unwrap_or(&text))
+                write!(out, "{path}: {}", without_number(error))
             }
             Fault::Owner { uid, trusted } => {
                 write!(out, "{path} belongs to user {uid}, not to root")?;

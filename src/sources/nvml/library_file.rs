@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crate::errors::without_number;
 use crate::sources::regular_file;
 use crate::trust::{self, Untrusted};
 
@@ -72,7 +73,7 @@ pub(super) enum Unusable {
     Truncated { length: u64, needed: u64 },
     #[error("{0}, so it is not loaded as root")]
     Untrusted(Untrusted),
-    #[error("{}", reason(.0))]
+    #[error("{}", without_number(.0).to_lowercase())]
     Unreadable(io::Error),
 }
 
@@ -83,12 +84,6 @@ impl From<io::Error> for Unusable {
             _ => Self::Unreadable(error),
         }
     }
-}
-
-/// The system's error without its number.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
 fn open_trusted(path: &Path) -> Result<File, Unusable> {
