@@ -179,7 +179,7 @@ def tstp(bench: Bench) -> Outcome:
     recovery = time.monotonic() - began
     screen.type(b"q")
     screen.end()
-    expect(screen.restored(), "the terminal is not given back at the end")
+    until("the terminal given back at the end", screen.restored)
     return Outcome("the shell while it is stopped, then the screen again", recovery)
 
 
@@ -220,6 +220,8 @@ def huge(bench: Bench) -> Outcome:
     screen = Screen(bench, "--pid", bench.target(), size=(65535, 65535))
     status = screen.end()
     expect(status == 1, f"status {status}")
+    # What it wrote last may reach the reader after its end.
+    until("its last line", lambda: screen.written.endswith(b"\n"))
     line = screen.written.decode(errors="replace").strip()
     expect(len(line.splitlines()) == 1 and "65535" in line, f"{line[-300:]!r}")
     return Outcome(line.removeprefix("trainmon: "))
