@@ -36,6 +36,9 @@ use trainmon::rates::frame::{
 use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample};
 
+#[path = "support/contradictions.rs"]
+mod contradictions;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -330,6 +333,8 @@ fn run(case: &Case) {
                 span.expect.check(&latest, &whence);
             }
         }
+        let wrong = contradictions::contradictions(&serde_json::to_value(&latest).unwrap());
+        assert!(wrong.is_empty(), "{}, span {number}: {wrong:#?}", case.name);
     }
     case.expect.check(&latest, &case.name);
     if let Some(most) = case.most_changes {

@@ -72,14 +72,11 @@ impl Ceiling {
     /// Of a window with what was found in it, on these CPUs; `None` where the loop's thread is not seen.
     pub(super) fn of(window: &Features, found: Option<&Spec>, on: &Capacity) -> Option<Self> {
         let main = window.main.as_ref()?;
-        let split = window.split(main);
-        let told = found.map_or(split, |found| (found.shares)(window, main));
-        let own = own_part(window, main, told.input_wait - split.input_wait).max(LEAST_OWN.value);
+        let own = own_part(window, main).max(LEAST_OWN.value);
         // A loop that does nothing but wait for the device is not the limit itself.
-        let device = if split.device_sync >= LARGER_HALF.value * own { Limit::Device } else { Limit::Loop };
+        let device = if main.shares.device_sync >= LARGER_HALF.value * own { Limit::Device } else { Limit::Loop };
         // A wait that spins takes a CPU, but does no work.
-        let spins = split.device_sync - main.shares.device_sync;
-        let used = window.cpu.job.map(|used| (used - spins).max(0.0));
+        let used = window.cpu.job.map(|used| (used - main.spins).max(0.0));
         let used = used.filter(|_| !found.is_some_and(|found| found.wastes_cpu));
         let limits = [
             Some((own, device)),
@@ -92,15 +89,16 @@ impl Ceiling {
 }
 
 /// Share of its time in which the loop does what no tuning takes from it. Waits for whoever makes batches or answers end with
-/// enough of those, and so may waits that could not be followed; loading in the loop itself moves out, as stacks show it or the
-/// cause takes it for such; queueing for a CPU ends with enough CPUs.
-fn own_part(window: &Features, main: &LoopThread, taken_for_loading: f64) -> f64 {
-    let tunable = |part: &Part| !matches!(part, Part::Own | Part::Device | Part::Output | Part::FileLock);
+/// enough of those, and so may waits that could not be followed; loading in the loop itself moves out; queueing for a CPU ends with
+/// enough CPUs.
+fn own_part(window: &Features, main: &LoopThread) -> f64 {
+    let fixed = [Part::Own, Part::Loads, Part::Saves, Part::Device, Part::Output, Part::FileLock];
+    let tunable = |part: &Part| !fixed.contains(part);
     let followed: f64 =
         window.chain.iter().flat_map(|chain| &chain.ways).filter(|way| tunable(&way.part)).map(|way| way.share).sum();
     let waits = (main.shares.input_wait - window.receiving()).max(followed);
     let queues = main.run_delay.unwrap_or(0.0) * main.waits(Wait::Running);
-    let loads = main.stacks.as_ref().map_or(0.0, |stacks| stacks.loading()).max(taken_for_loading);
+    let loads = main.stacks.as_ref().map_or(0.0, |stacks| stacks.loading());
     1.0 - waits - loads - queues
 }
 

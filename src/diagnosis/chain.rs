@@ -1,5 +1,7 @@
 //! The wait chain as verdicts show it: a tree of who waits for whom, with shares of the loop's time.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::features::{Chain, Features, Part, Way, program};
@@ -7,10 +9,14 @@ use super::stats::round;
 use super::thresholds::{LARGER_HALF, LOST_WAIT};
 use crate::rates::chain::paths::{Edge, End};
 
-/// Most nodes of a verdict.
+/// Most nodes of a verdict that stand for something known: the largest.
 const NODES: usize = 32;
-/// Ways with less than this share of the time are left out, but for the largest.
+/// Most nodes that are put together at all.
+const ALL_NODES: usize = 512;
+/// Nodes with less than this share of the time are left out, or put together where they are many.
 const SHOWN: f64 = 0.01;
+/// What the nodes are called that are too small, or too many, to be shown one by one.
+const OTHERS: &str = "others";
 
 /// One node: who or what is waited for, or waits.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -26,7 +32,8 @@ pub struct ChainNode {
     pub tid: Option<u32>,
     /// What it is: `loop`, `data worker`, the name of a program, an address, a path, the numbers of the devices that the loop uses.
     pub name: String,
-    /// `cpu`, `waits`, `disk`, `flush`, `memory`, `device`, `sleeps`, `asked`, `stopped`, `unknown`.
+    /// `cpu`, `waits`, `disk`, `flush`, `memory`, `device`, `sleeps`, `asked`, `stopped`, `unknown`; of the loop's own thread also
+    /// `loads` and `saves`.
     pub state: String,
     /// Share of the loop's time that leads here, 0–1.
     pub share: f64,
@@ -70,8 +77,9 @@ impl ChainNode {
 #[must_use]
 pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
     let root = nodes.first()?;
-    let below = |node: &&ChainNode| node.is_end() && node.node != 0 && root.name == "loop" && !is_own(node);
-    let lost = root.lost + own(nodes).map_or(0.0, |own| own.lost);
+    let is_known = |node: &ChainNode| !is_own(node) && !(node.kind == "unknown" && node.name == OTHERS);
+    let below = |node: &&ChainNode| node.is_end() && node.node != 0 && root.name == "loop" && is_known(node);
+    let lost = root.lost + own(nodes).map(|own| own.lost).sum::<f64>();
     let device = nodes.iter().filter(below).find(|node| node.kind == "device");
     if let Some(device) = device.filter(|_| lost < LOST_WAIT) {
         return Some(device);
@@ -89,10 +97,9 @@ pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
     })
 }
 
-/// The loop's own work.
-#[must_use]
-pub fn own(nodes: &[ChainNode]) -> Option<&ChainNode> {
-    nodes.iter().skip(1).find(|node| is_own(node))
+/// What the loop's thread itself does: its own work, making or taking over batches, saving state.
+pub fn own(nodes: &[ChainNode]) -> impl Iterator<Item = &ChainNode> {
+    nodes.iter().skip(1).filter(|node| is_own(node))
 }
 
 /// What a node waits for.
@@ -134,8 +141,8 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
     let Some(chain) = &window.chain else { return Vec::new() };
     let server = chain.server().map(|(pid, _)| pid);
     let mut tree = Tree { chain, window, server, nodes: Vec::new() };
-    let ways = with_spins(chain);
-    let waits: f64 = ways.iter().filter(|way| !is_loops_own(way)).map(|way| way.share).sum();
+    let waited = || chain.ways.iter().filter(|way| !way.is_loops_own());
+    let waits: f64 = waited().map(|way| way.share).sum();
     tree.nodes.push(ChainNode {
         kind: "thread".into(),
         pid: Some(chain.process.pid),
@@ -143,45 +150,22 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
         name: "loop".into(),
         state: "waits".into(),
         share: round(waits, 3),
-        lost: ways.iter().filter(|way| !is_loops_own(way)).map(|way| way.lost).sum(),
+        lost: waited().map(|way| way.lost).sum(),
         at: tree.of_waits(waits),
         ..ChainNode::default()
     });
-    for (at, way) in ways.iter().enumerate() {
-        if way.share >= SHOWN || at == 0 {
-            tree.add(way);
-        }
+    chain.ways.iter().for_each(|way| tree.add(way));
+    // Where hardly anything of the loop is lost its device works all the while, whether it is waited for or not.
+    let lost: f64 = chain.ways.iter().map(|way| way.lost).sum();
+    if window.gpu.is_some() && lost < LOST_WAIT && chain.share(Part::Device) <= 0.0 {
+        let (part, end) = (Part::Device, End::Device);
+        tree.add(&Way { hops: Vec::new(), end, name: None, share: 0.0, lost: 0.0, part });
     }
+    tree.cut();
     for node in &mut tree.nodes {
         (node.share, node.lost) = (round(node.share, 3), round(node.lost, 3));
     }
     tree.nodes
-}
-
-/// The ways, longest first. Where hardly anything of the loop is lost, its device works all the while: what the loop itself
-/// does meanwhile is a wait for the device that spins, as CUDA's do, or work that costs nothing. Either way the device sets the
-/// pace.
-fn with_spins(chain: &Chain) -> Vec<Way> {
-    let mut ways = chain.ways.clone();
-    let lost: f64 = ways.iter().map(|way| way.lost).sum();
-    if let Some(own) = ways.iter_mut().find(|way| is_loops_own(way) && lost < LOST_WAIT && way.lost < way.share) {
-        let beside = own.share - own.lost;
-        own.share = own.lost;
-        ways.push(Way {
-            part: Part::Device,
-            hops: Vec::new(),
-            end: End::Device,
-            name: None,
-            share: beside,
-            lost: 0.0,
-        });
-        ways.sort_by(|a, b| b.share.total_cmp(&a.share));
-    }
-    ways
-}
-
-fn is_loops_own(way: &Way) -> bool {
-    way.hops.is_empty() && way.end == End::Cpu
 }
 
 impl Tree<'_> {
@@ -219,7 +203,7 @@ impl Tree<'_> {
             node.lost += new.lost;
             return known;
         }
-        if self.nodes.len() >= NODES {
+        if self.nodes.len() >= ALL_NODES {
             return None;
         }
         let number = u32::try_from(self.nodes.len()).ok()?;
@@ -231,19 +215,23 @@ impl Tree<'_> {
     }
 
     fn add(&mut self, way: &Way) {
-        if is_loops_own(way) {
-            let at = self.of_work();
-            let own = ChainNode {
-                kind: "thread".into(),
-                pid: Some(self.chain.process.pid),
-                tid: Some(self.chain.tid),
-                name: "loop".into(),
-                state: "cpu".into(),
-                share: way.share,
-                at,
-                ..ChainNode::default()
-            };
-            self.at(None, ChainNode { lost: way.lost, ..own });
+        if way.is_loops_own() {
+            let own = self.chain.ways.iter().find(|way| way.is_loops_own());
+            self.at(
+                None,
+                ChainNode {
+                    kind: "thread".into(),
+                    pid: Some(self.chain.process.pid),
+                    tid: Some(self.chain.tid),
+                    name: "loop".into(),
+                    state: does(way.part).into(),
+                    share: way.share,
+                    lost: way.lost,
+                    // What stacks show most is the longest of them.
+                    at: if own.is_some_and(|own| own.part == way.part) { self.of_work() } else { None },
+                    ..ChainNode::default()
+                },
+            );
             return;
         }
         let mut parent = Some(0);
@@ -280,6 +268,39 @@ impl Tree<'_> {
         if let Some(end) = self.end(way) {
             self.at(Some(number), ChainNode { lost: way.lost, ..end });
         }
+    }
+
+    /// Leaves out what is too small to be shown. Where that is a visible part of what a node waits for, one node stands for it, so
+    /// that every node's children add up to it.
+    fn cut(&mut self) {
+        let mut largest: Vec<&ChainNode> = self.nodes.iter().skip(1).collect();
+        // No child is larger than its parent, and none comes before it.
+        largest.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.node.cmp(&b.node)));
+        let is_shown = |node: &&ChainNode| node.share >= SHOWN || node.kind == "device";
+        let kept: BTreeSet<u32> =
+            largest.into_iter().filter(is_shown).take(NODES - 1).map(|node| node.node).chain([0]).collect();
+        let number = |old: u32| u32::try_from(kept.range(..old).count()).unwrap_or(u32::MAX);
+        let mut nodes: Vec<ChainNode> = Vec::new();
+        let mut others: Vec<(usize, ChainNode)> = Vec::new();
+        for node in self.nodes.iter().filter(|node| kept.contains(&node.node)) {
+            let left_out = node.waits_for.iter().filter(|child| !kept.contains(child));
+            let sums = left_out.filter_map(|child| self.nodes.get(*child as usize));
+            let (share, lost) = sums.fold((0.0, 0.0), |sum, child| (sum.0 + child.share, sum.1 + child.lost));
+            if share >= SHOWN {
+                let state = "unknown".to_owned();
+                others.push((nodes.len(), ChainNode { lost, state, ..resource("unknown", OTHERS, share) }));
+            }
+            let waits_for = node.waits_for.iter().filter(|child| kept.contains(child)).map(|child| number(*child));
+            nodes.push(ChainNode { node: number(node.node), waits_for: waits_for.collect(), ..node.clone() });
+        }
+        for (parent, node) in others {
+            let number = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+            if let Some(parent) = nodes.get_mut(parent) {
+                parent.waits_for.push(number);
+            }
+            nodes.push(ChainNode { node: number, ..node });
+        }
+        self.nodes = nodes;
     }
 
     /// A node for the resource at the end, where that is no thread.
@@ -321,6 +342,15 @@ impl Tree<'_> {
     }
 }
 
+/// What the loop's thread does with a part of its own time.
+fn does(part: Part) -> &'static str {
+    match part {
+        Part::Loads => "loads",
+        Part::Saves => "saves",
+        _ => "cpu",
+    }
+}
+
 fn resource(kind: &str, name: &str, share: f64) -> ChainNode {
     ChainNode { kind: kind.into(), name: name.into(), state: kind.into(), share, ..ChainNode::default() }
 }
@@ -343,47 +373,5 @@ fn state(end: &End) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn beside_a_busy_device_the_loops_own_work_is_a_wait_that_spins() {
-        let spins = |lost: f64| {
-            let own = Way { part: Part::Own, hops: Vec::new(), end: End::Cpu, name: None, share: 0.9, lost };
-            let rest = Way { part: Part::Storage, end: End::Disk, share: 0.1, lost: 0.0, ..own.clone() };
-            let ways = with_spins(&Chain { ways: vec![own, rest], ..Chain::default() });
-            ways.into_iter().map(|way| (way.end, round(way.share, 2), way.lost)).collect::<Vec<_>>()
-        };
-        assert_eq!(spins(0.05), [(End::Device, 0.85, 0.0), (End::Disk, 0.1, 0.0), (End::Cpu, 0.05, 0.05)]);
-        // The device idles, or there is none.
-        assert_eq!(spins(0.4), [(End::Cpu, 0.9, 0.4), (End::Disk, 0.1, 0.0)]);
-        assert_eq!(spins(0.9), [(End::Cpu, 0.9, 0.9), (End::Disk, 0.1, 0.0)]);
-    }
-
-    #[test]
-    fn where_hardly_anything_is_lost_the_device_is_waited_for() {
-        let node = |node: u32, kind: &str, name: &str, (share, lost): (f64, f64)| ChainNode {
-            node,
-            kind: kind.into(),
-            name: name.into(),
-            share,
-            lost,
-            ..ChainNode::default()
-        };
-        let chain = |lost: f64| {
-            vec![
-                ChainNode { waits_for: vec![1, 2], ..node(0, "thread", "loop", (0.98, lost)) },
-                node(1, "process", "data worker", (0.67, lost)),
-                node(2, "device", "0", (0.31, 0.0)),
-            ]
-        };
-        // A worker that works ahead is waited for while the device still has work.
-        let end = |lost: f64| waits_for(&chain(lost)).map(|node| node.kind.clone());
-        assert_eq!(end(0.02).as_deref(), Some("device"));
-        assert_eq!(end(0.3).as_deref(), Some("process"));
-        // Without a device whoever is waited for longest.
-        let mut without = chain(0.0);
-        without.truncate(2);
-        assert_eq!(waits_for(&without).map(|node| node.node), Some(1));
-    }
-}
+#[path = "chain_tests.rs"]
+mod tests;

@@ -36,6 +36,10 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
             not_seen.insert(0, NotSeen { what: "verdict".into(), why: doubt.clone(), mend: None });
         }
     }
+    // From here on everything is told of one split.
+    let told = spec.zip(window.main.as_ref()).and_then(|(spec, main)| (spec.shares)(window, main));
+    let told = told.map(|shares| window.with_split(shares));
+    let window = told.as_ref().unwrap_or(window);
     let main = window.main.as_ref();
     Verdict {
         schema: 1,
@@ -49,7 +53,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         confidence: round(calibrated(judgement), 2),
         confidence_by_rules: round(judgement.confidence, 2),
         summary: summary(judgement, spec, window),
-        shares: main.map(|main| spec.map_or(window.split(main), |spec| (spec.shares)(window, main))),
+        shares: main.map(|main| main.shares),
         gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
         steps: steps(window),
         main_thread: main.and_then(|main| main.stacks.as_ref()).map(|stacks| MainThread {
@@ -104,7 +108,7 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
         return None;
     }
     let of_rest = |share: f64| share / (1.0 - lost);
-    let host = of_rest(window.split(main).host_busy);
+    let host = of_rest(main.shares.host_busy);
     let (cause, text) = match window.gpu.as_ref().map(|gpu| of_rest(gpu.job_busy)) {
         Some(busy) if busy >= DEVICE_BUSY => {
             let busy = percent(busy.min(1.0));

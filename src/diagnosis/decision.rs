@@ -116,7 +116,7 @@ fn without_cause(case: &Case<'_>) -> Judgement {
                 stands_at(case).unwrap_or_else(|| "see which line of the loop does".into())
             ))
         }
-        Loss::Dry(gpu) if case.main.shares.other >= SOMETHING_ELSE || case.untold(gpu) >= LOST_WAIT.value => {
+        Loss::Dry(gpu) if case.main.shares.other >= SOMETHING_ELSE || gpu.idle.while_other >= LOST_WAIT.value => {
             let words = "the main thread waits for something that is neither a batch nor the device";
             training(Class::Unknown, SOME_KNOWLEDGE.value).doubt(format!("{words}{}", seen_in(case)))
         }

@@ -75,12 +75,11 @@ impl Lines<'_> {
 
     fn main(&mut self, main: &LoopThread, window: &Features) {
         self.add(InputWait, main.shares.input_wait, Some(LOST_WAIT));
-        if window.gpu.is_some() {
-            self.add_as(LostWait, window.lost_wait(), Some(LOST_WAIT), "of it with the device idle, at most");
+        if let Some(gpu) = &window.gpu {
+            self.add_as(LostWait, gpu.idle.while_input_wait, Some(LOST_WAIT), "of it with the GPU idle");
         }
-        let split = window.split(main);
-        self.add(HostBusy, split.host_busy, None);
-        self.add_some(DeviceSync, split.device_sync, Some(SYNC));
+        self.add(HostBusy, main.shares.host_busy, None);
+        self.add_some(DeviceSync, main.shares.device_sync, Some(SYNC));
         self.add_some(Checkpoint, main.shares.checkpoint, Some(CHECKPOINT));
         self.add(MainRunDelay, main.run_delay, Some(MAIN_RUN_DELAY));
         if let Some(stacks) = &main.stacks {
@@ -92,10 +91,12 @@ impl Lines<'_> {
                 (Model, stacks.shares.of_model()),
                 (Report, stacks.shares.get(Activity::Report)),
                 (Collectives, stacks.shares.get(Activity::Collective)),
-                (SyncLines, stacks.at_sync_lines()),
             ] {
                 self.add_some(signal, share, None);
             }
+        }
+        if let Some(stacks) = main.stacks.as_ref().filter(|_| window.gpu_held) {
+            self.add_some(SyncLines, stacks.at_sync_lines(), None);
         }
         if let Some(chain) = &window.chain {
             for (_, wait) in causes::followed(window) {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::rates::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
 use crate::rates::stacks::sums::StackSums;
+use crate::rates::time_split::TimeSplit;
 use crate::rates::{Frame, Wait};
 use crate::sample::{MountKind, ProcessId, ThreadRole};
 
@@ -339,7 +340,43 @@ impl Features {
     /// their state only. `stacks` may reach back further than the frames: they are taken seldom. `only` leaves out all
     /// trainers but that one, and their workers: one rank of several.
     pub fn of(frames: &[&Frame], stacks: &StackSums, only: Option<ProcessId>) -> Self {
-        let last = frames.last().copied();
-        last.map(|last| Self::of_span(&Span::new(frames, stacks, only), last)).unwrap_or_default()
+        let Some(last) = frames.last().copied() else { return Self::default() };
+        let mut window = Self::of_span(&Span::new(frames, stacks, only), last);
+        let Some(main) = &mut window.main else { return window };
+        if let Some(gpu) = &window.gpu {
+            main.take_spins(gpu.job_busy);
+        }
+        // The chain is that of one rank, whatever the others do.
+        let of_one = window.chain.as_mut().filter(|_| only.is_none() && window.trainers > 1);
+        if let Some(chain) = of_one {
+            let gpu = Device::of_rank(frames, stacks, chain.process);
+            let rank = LoopThread::of_rank(frames, stacks, chain.process, gpu.as_ref());
+            chain.of_rank = rank.map(|rank| rank.shares);
+        }
+        window.settle();
+        window
+    }
+
+    /// The same, where the loop's time turns out to be shared out in another way.
+    pub fn with_split(&self, shares: TimeSplit) -> Self {
+        let mut window = self.clone();
+        if let Some(main) = &mut window.main {
+            main.shares = shares;
+        }
+        window.settle();
+        window
+    }
+
+    /// Makes whatever tells of the loop's time agree with its split.
+    fn settle(&mut self) {
+        let Some(main) = &self.main else { return };
+        if let Some(gpu) = &mut self.gpu {
+            gpu.settle(&main.shares);
+        }
+        let Some(chain) = &mut self.chain else { return };
+        match chain.of_rank {
+            Some(shares) => chain.settle(&shares, None),
+            None => chain.settle(&main.shares, self.gpu.as_ref().map(|gpu| &gpu.idle)),
+        }
     }
 }

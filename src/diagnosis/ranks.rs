@@ -56,7 +56,7 @@ pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Ra
     }
     let of_rank = |(id, place): (ProcessId, Option<RankPlace>)| {
         let device = Device::of_rank(frames, stacks, id);
-        let main = LoopThread::of_rank(frames, stacks, id)?;
+        let main = LoopThread::of_rank(frames, stacks, id, device.as_ref())?;
         Some(Seen { id, place, main, collectives: collectives(stacks, id), device })
     };
     let ranks: Vec<Seen> = ids.into_iter().filter_map(of_rank).collect();

@@ -21,7 +21,7 @@ macro_rules! signals {
 
 signals! {
     InputWait = "input_wait", "share", "main thread waits for batches";
-    LostWait = "lost_wait", "share", "waits for batches with the device idle, at most";
+    LostWait = "lost_wait", "share", "waits for batches with the GPU idle";
     HostBusy = "host_busy", "share", "main thread works on the host";
     DeviceSync = "device_sync", "share", "main thread waits for the device";
     Checkpoint = "checkpoint", "share", "main thread saves state";

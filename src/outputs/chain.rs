@@ -79,8 +79,7 @@ impl<'n> Tree<'n> {
 fn described(node: &ChainNode) -> String {
     let at = node.at.as_ref().map(|at| format!(", {at}")).unwrap_or_default();
     if node.kind == "thread" && node.name == "loop" {
-        let does = if node.state == "waits" { "waits" } else { "works itself" };
-        return format!("{} {does}{at}", loop_name(node));
+        return format!("{} {}{at}", loop_name(node), does(node));
     }
     let who = who(node);
     let who = match edge(node) {
@@ -102,6 +101,16 @@ fn described(node: &ChainNode) -> String {
         _ => "",
     };
     if state.is_empty() { format!("{who}{at}") } else { format!("{who}: {state}{at}") }
+}
+
+/// What the loop's thread does.
+fn does(node: &ChainNode) -> &'static str {
+    match node.state.as_str() {
+        "waits" => "waits",
+        "loads" => "makes or receives batches",
+        "saves" => "saves state",
+        _ => "works itself",
+    }
 }
 
 /// How a node is waited for.
@@ -196,11 +205,11 @@ pub fn line(verdict: &Verdict, width: usize) -> Option<String> {
 fn told(verdict: &Verdict, short: Short) -> Option<String> {
     let nodes = verdict.chain.as_slice();
     let root = nodes.first().filter(|root| root.name == "loop")?;
-    let own = own(nodes);
+    let own = own(nodes).max_by(|a, b| a.share.total_cmp(&b.share));
     let waits = waits_for(nodes).map(|_| way(verdict, root, short));
     let works = own.map(|own| {
         let at = at(own, short).map(|at| format!(": {at}")).unwrap_or_default();
-        format!("works itself {} %{at}", percent(own.share))
+        format!("{} {} %{at}", does(own), percent(own.share))
     });
     let is_larger = own.is_none_or(|own| root.share >= own.share);
     let text = match (waits, works) {

@@ -86,6 +86,66 @@ impl TimeSplit {
     }
 }
 
+/// Part of the whole that counts beside what was sampled of a kind of time: one seen only once or twice says little of the GPU's use
+/// during it.
+const BESIDE_SAMPLED: f64 = 0.01;
+/// A kind's idle part is never taken to be all or nothing, so that any total can be met.
+const LEAST_PART: f64 = 1e-3;
+/// Halvings that find the factor to within rounding.
+const HALVINGS: u32 = 60;
+
+/// A GPU's use and the thread's time, sampled together: seconds by kind, and those of them with the GPU idle.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Overlapped {
+    /// Seconds of the thread.
+    pub seconds: TimeSplit,
+    /// Of them, with the GPU idle.
+    pub idle: TimeSplit,
+}
+
+impl Overlapped {
+    /// The GPU's idle time by what the thread did meanwhile, where the thread's time is `split` and the GPU is idle for `total` of
+    /// it, in the same unit. The one table that has these margins and is as close as can be to what was sampled (iterative
+    /// proportional fitting): so the parts add up to `total`, and none is longer than its kind of time or shorter than the GPU's use
+    /// allows. A wait for the GPU that was not sampled as one is taken for busy time.
+    #[must_use]
+    pub fn idle_during(&self, split: &TimeSplit, total: f64) -> TimeSplit {
+        let whole = split.total();
+        if whole.is_nan() || whole <= 0.0 {
+            return TimeSplit::default();
+        }
+        let total = total.clamp(0.0, whole);
+        let beside = BESIDE_SAMPLED * self.seconds.total().max(f64::MIN_POSITIVE);
+        // Odds of idle to busy during each kind.
+        let odds = LoopActivity::ALL.map(|activity| {
+            let expected = if activity == LoopActivity::DeviceSync { 0.0 } else { total / whole };
+            let part = (self.idle[activity] + beside * expected) / (self.seconds[activity] + beside);
+            let part = part.clamp(LEAST_PART, 1.0 - LEAST_PART);
+            part / (1.0 - part)
+        });
+        let idle = |factor: f64| -> TimeSplit {
+            let parts = odds.map(|odds| 1.0 / (1.0 + 1.0 / (odds * factor)));
+            let mut values = split.values();
+            values.iter_mut().zip(parts).for_each(|(value, part)| *value *= part);
+            values.into()
+        };
+        // The sum rises with the factor.
+        let (mut low, mut high) = (-40.0_f64, 40.0_f64);
+        for _ in 0..HALVINGS {
+            let middle = (low + high) / 2.0;
+            if idle(middle.exp()).total() < total { low = middle } else { high = middle }
+        }
+        idle(((low + high) / 2.0).exp())
+    }
+}
+
+impl AddAssign for Overlapped {
+    fn add_assign(&mut self, more: Self) {
+        self.seconds += more.seconds;
+        self.idle += more.idle;
+    }
+}
+
 impl AddAssign for TimeSplit {
     fn add_assign(&mut self, more: Self) {
         for (activity, value) in more.iter() {
@@ -110,6 +170,49 @@ mod tests {
         assert_eq!(json.as_object().unwrap().len(), LoopActivity::COUNT);
         assert_eq!(serde_json::from_value::<TimeSplit>(json).unwrap(), split);
         assert!((split.total() - 1.0).abs() < 1e-12);
+    }
+
+    fn split(values: [f64; LoopActivity::COUNT]) -> TimeSplit {
+        values.into()
+    }
+
+    #[test]
+    fn idle_time_follows_a_corrected_split() {
+        // All of it looked like work; stacks show batches being made, and a wait that spins.
+        let sampled =
+            Overlapped { seconds: split([0.0, 0.0, 1.0, 0.0, 0.0]), idle: split([0.0, 0.0, 0.7, 0.0, 0.0]) };
+        let idle = sampled.idle_during(&split([0.6, 0.25, 0.15, 0.0, 0.0]), 0.7);
+        assert!((idle.total() - 0.7).abs() < 1e-6, "{idle:?}");
+        assert!(idle.input_wait > 0.5 && idle.device_sync < 0.02 && idle.host_busy > 0.1, "{idle:?}");
+        // Nothing to correct: what was sampled.
+        let sampled =
+            Overlapped { seconds: split([0.5, 0.3, 0.2, 0.0, 0.0]), idle: split([0.45, 0.01, 0.1, 0.0, 0.0]) };
+        let idle = sampled.idle_during(&sampled.seconds, 0.56);
+        assert!(idle.values().into_iter().zip(sampled.idle.values()).all(|(a, b)| (a - b).abs() < 0.02), "{idle:?}");
+        assert_eq!(sampled.idle_during(&TimeSplit::default(), 0.5), TimeSplit::default());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn parts_of_idle_time_fit_whatever_was_sampled(
+            seconds in proptest::array::uniform5(0.0..1.0_f64),
+            parts in proptest::array::uniform5(0.0..1.0_f64),
+            shares in proptest::array::uniform5(0.0..1.0_f64),
+            total in 0.0..1.0_f64,
+        ) {
+            let whole: f64 = shares.iter().sum();
+            proptest::prop_assume!(whole > 0.01);
+            let split = TimeSplit::from(shares.map(|share| share / whole));
+            let mut idle = seconds;
+            idle.iter_mut().zip(parts).for_each(|(idle, part)| *idle *= part);
+            let sampled = Overlapped { seconds: seconds.into(), idle: idle.into() };
+            let found = sampled.idle_during(&split, total);
+            proptest::prop_assert!((found.total() - total).abs() < 1e-3, "{found:?}");
+            for (activity, part) in found.iter() {
+                let share = split[activity];
+                proptest::prop_assert!(part <= share.min(total) + 1e-3 && part >= (share + total - 1.0).max(0.0) - 1e-3);
+            }
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::sampled::{Point, SampleClock, SampledTrainer, SampledWorker};
 use super::stacks::Activities;
 use super::stacks::correction::{Measured, correct};
 use super::steps::StepCounter;
-use super::time_split::{LoopActivity, TimeSplit};
+use super::time_split::{LoopActivity, Overlapped, TimeSplit};
 use super::wait::Wait;
 use super::workers;
 use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample};
@@ -104,8 +104,12 @@ impl TrainerRates {
             run_delay: self.run_delay_share,
         };
         if let Some(corrected) = correct(&measured, stacks) {
-            self.measured_s = Some(self.split_s);
+            let measured = self.split_s;
+            self.measured_s = Some(measured);
             self.split_s = corrected.split.map(|share| share * self.seconds_seen);
+            if let Some(idle) = &mut self.device_idle_s {
+                *idle = Overlapped { seconds: measured, idle: *idle }.idle_during(&self.split_s, idle.total());
+            }
         }
     }
 }

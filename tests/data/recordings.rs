@@ -94,6 +94,27 @@ fn text(verdict: &Verdict) -> Vec<u8> {
     text
 }
 
+#[path = "../support/contradictions.rs"]
+mod contradictions;
+
+#[test]
+fn no_verdict_contradicts_itself() {
+    let mut found = Vec::new();
+    for (name, path) in recordings() {
+        let recording = Recording::open(&path).unwrap();
+        let mut pipeline = Pipeline::of_recording(&recording.header, None);
+        for (at, sample) in recording.enumerate() {
+            let verdict = &pipeline.push(Arc::new(sample.unwrap())).verdict;
+            if at % 5 == 0 {
+                let verdict = serde_json::to_value(verdict).unwrap();
+                let wrong = contradictions::contradictions(&verdict);
+                found.extend(wrong.into_iter().map(|what| format!("{name}, sample {at}: {what}")));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{} contradictions:\n{}", found.len(), found.join("\n"));
+}
+
 #[test]
 fn verdicts_are_those_of_the_labels() {
     let mut wrong = Vec::new();

@@ -116,11 +116,8 @@ fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> 
     if lost < LOST_WAIT || part == Part::Remote && loads {
         return None;
     }
-    // What the stacks call a wait for batches, or for the device, is no work of the loop's.
-    let work = window.split(main).host_busy.max(main.shares.checkpoint);
     let next = parts.into_iter().filter(|(other, _)| *other != part).map(|(other, lost)| match other {
         Part::Own if part == Part::InterpreterLock => lost * BESIDE_OWN.value,
-        Part::Own => lost.min(work),
         _ => lost,
     });
     let next = next.fold(0.0, f64::max);
@@ -226,18 +223,7 @@ impl<'a> Case<'a> {
     pub fn device_idle_by_host(&self) -> Option<&'a Device> {
         let other = self.main.shares.other;
         self.device_kept_idle()
-            .filter(|gpu| other < LARGER_HALF.value && self.untold(gpu) < LARGER_HALF.value * gpu.idle.total)
-    }
-
-    /// Share of the time that the device idles while the loop waits for something that could not be told. The idle time was split
-    /// before stacks had their say: where these show that much of what looked like work spins at the device, it idles in the rest.
-    pub fn untold(&self, gpu: &Device) -> f64 {
-        let (shares, split) = (&self.main.shares, self.window.split(self.main));
-        let rest = 1.0 - split.device_sync;
-        if split.device_sync - shares.device_sync >= HARDLY && rest > 0.0 {
-            return (gpu.idle.total * split.other / rest).min(split.other);
-        }
-        gpu.idle.while_other.min(shares.other)
+            .filter(|gpu| other < LARGER_HALF.value && gpu.idle.while_other < LARGER_HALF.value * gpu.idle.total)
     }
 
     /// No device is in use, and the main thread computes.

@@ -28,7 +28,7 @@ pub(super) const CAUSE: Spec = Spec {
         // Without the syncs host and device would overlap, and the longer of the two would set the pace. A wait that spins
         // looks like work; the stacks then show one line that reads a value back. Who stands there for longer than the device
         // works does something else: `.tolist()` of an array, a collection of garbage on the same line.
-        let shares = case.window.split(case.main);
+        let shares = case.main.shares;
         let (sync, working) = (shares.device_sync, shares.host_busy);
         // What the loop waits for besides is not lost to these waits.
         let elsewhere = shares.input_wait + shares.other;

@@ -145,14 +145,13 @@ fn bound(window: &Features) -> Option<f64> {
 /// A main thread that loads the batches itself waits for them while it works: without stacks its own work cannot be told
 /// from loading, so all of it counts as loading where it reads; but for what it does while a device works, which may be a wait
 /// that spins.
-fn shares(window: &Features, main: &LoopThread) -> TimeSplit {
-    let mut shares = window.split(main);
-    if main.stacks.is_none() && main.reading >= MOSTLY_READING && source::makers(window).is_none() {
-        let loads = main.running.min(window.device_idle());
-        shares.input_wait += loads;
-        shares.host_busy -= loads;
-    }
-    shares
+fn shares(window: &Features, main: &LoopThread) -> Option<TimeSplit> {
+    let itself = main.stacks.is_none() && main.reading >= MOSTLY_READING && source::makers(window).is_none();
+    itself.then(|| {
+        let loads = main.running.min(window.device_idle()).min(main.shares.host_busy);
+        let TimeSplit { input_wait, host_busy, .. } = main.shares;
+        TimeSplit { input_wait: input_wait + loads, host_busy: host_busy - loads, ..main.shares }
+    })
 }
 
 fn sharpen(first: &mut Advice, window: &Features) {

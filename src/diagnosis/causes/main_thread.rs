@@ -32,7 +32,7 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     judge: |case| {
         // A wait for the device that spins is no work.
-        let host = case.window.split(case.main).host_busy;
+        let host = case.main.shares.host_busy;
         let works = host >= HOST_WORK || host_device_sync::works_in_long_pieces(case);
         if case.device_idle_by_host().is_some() && works {
             return Some(or_loading(case, case.of(Cause::MainThread, FACTOR.at(host))));

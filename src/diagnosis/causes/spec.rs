@@ -79,8 +79,8 @@ pub struct Spec {
     pub(in crate::diagnosis) tuning_first: bool,
     /// CPU time goes into spinning and switching, so that full CPUs are no limit of what can be done.
     pub(in crate::diagnosis) wastes_cpu: bool,
-    /// Where the loop's time goes, when it is this that holds it back.
-    pub(in crate::diagnosis) shares: fn(&Features, &LoopThread) -> TimeSplit,
+    /// Where the loop's time goes, when it is this that holds it back and that is another split than the window's.
+    pub(in crate::diagnosis) shares: fn(&Features, &LoopThread) -> Option<TimeSplit>,
     /// What stands in place of its meaning and its advice in a case of its own kind.
     pub(in crate::diagnosis) instead: fn(&Features) -> Option<Instead>,
     /// Gives the first advice the numbers of this run.
@@ -152,7 +152,7 @@ impl Spec {
                 Class::Cpu => on_the_host,
                 _ => |_| None,
             },
-            shares: Features::split,
+            shares: |_, _| None,
             instead: |_| None,
             sharpen: |_, _| {},
             tuning_first: false,

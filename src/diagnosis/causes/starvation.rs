@@ -3,7 +3,7 @@
 
 use super::case::{Case, Loss};
 use super::{Cause, Judgement, slow_samples};
-use crate::diagnosis::features::{Features, Part, Workers};
+use crate::diagnosis::features::{Features, Part, Way, Workers};
 use crate::diagnosis::thresholds::*;
 use crate::rates::Wait;
 use crate::rates::chain::paths::End;
@@ -86,7 +86,8 @@ impl Wanted {
         let runnable = main.running.max(main.waits(Wait::Running));
         let mut wanted = Self { runnable, queued: runnable * main.run_delay.unwrap_or(0.0), elsewhere: 0.0 };
         let Some(chain) = &case.window.chain else { return Self { elsewhere: main.disk(), ..wanted } };
-        for way in chain.ways.iter().filter(|way| way.part != Part::Own && way.part != Part::Device) {
+        let itself = |way: &Way| way.hops.is_empty() && way.is_loops_own();
+        for way in chain.ways.iter().filter(|way| !itself(way) && way.part != Part::Device) {
             match way.hops.last().filter(|_| way.end == End::Cpu) {
                 Some(last) => {
                     wanted.runnable += way.lost;

@@ -1,4 +1,4 @@
-//! The workers are busy all the time and too few to keep up.
+//! There are too few workers to keep up.
 
 use super::*;
 
@@ -10,7 +10,7 @@ thresholds! {
 pub(super) const CAUSE: Spec = Spec {
     headline: "too few workers",
     brief: "all workers busy, CPUs left over",
-    meaning: "the workers are busy all the time and too few to keep up",
+    meaning: "there are too few workers to keep up",
     rule: &[
         LOOP_LOSES,
         "the workers have work most of the time: less than `workers_idle` of their time is idle",

@@ -44,10 +44,8 @@ pub(super) const CAUSE: Spec = Spec {
 };
 
 /// What was taken for a wait for batches is none.
-fn shares(window: &Features, main: &LoopThread) -> TimeSplit {
-    let mut shares = window.split(main);
-    let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(Part::OwnThread)).min(shares.input_wait);
-    shares.input_wait -= waits;
-    shares.other += waits;
-    shares
+fn shares(window: &Features, main: &LoopThread) -> Option<TimeSplit> {
+    let TimeSplit { input_wait, other, .. } = main.shares;
+    let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(Part::OwnThread)).min(input_wait);
+    Some(TimeSplit { input_wait: input_wait - waits, other: other + waits, ..main.shares })
 }

@@ -1,6 +1,8 @@
 //! Whom the loop waited for over the window: the ways of all samples, and the parts that its time falls into by where they
 //! end. The parts add up to the time that was followed, so what removing one of them would bring can be told.
 
+mod settle;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use super::{Mean, Span};
 use crate::diagnosis::code::at_lock_lines;
 use crate::diagnosis::thresholds::LARGER_HALF;
 use crate::rates::chain::paths::{Edge, End, Hop, Peer, is_at_sleeping_thread};
+use crate::rates::time_split::TimeSplit;
 use crate::sample::ProcessId;
 use crate::sample::process::TORCH_WORKER;
 
@@ -20,6 +23,10 @@ const ASKED: f64 = 0.4;
 pub(in crate::diagnosis) enum Part {
     /// The loop's own work.
     Own,
+    /// The loop's thread runs, and makes or takes over batches.
+    Loads,
+    /// The loop's thread runs, and saves state.
+    Saves,
     /// Its data workers, whatever they do.
     Loader,
     /// Another thread of its process.
@@ -71,6 +78,8 @@ pub(in crate::diagnosis) struct Chain {
     pub runs_s: Option<f64>,
     pub ways: Vec<Way>,
     pub peers: Vec<Peer>,
+    /// The split of the time of the rank that it belongs to, where that is one of several that are judged together.
+    pub of_rank: Option<TimeSplit>,
 }
 
 /// The threads of the loop's own process that it waits for, and what they do meanwhile: shares of the loop's time, as far as

@@ -2,9 +2,8 @@
 
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
-use crate::rates::time_split::TimeSplit;
 
-use super::{Features, LoopStacks, LoopThread};
+use super::{Features, LoopStacks};
 use crate::diagnosis::stats;
 use crate::diagnosis::thresholds::{DEVICE_UNUSED, GOES_ROUND, GROWING, HARDLY};
 
@@ -36,25 +35,12 @@ impl Features {
         self.seconds >= GOES_ROUND && reads_nothing && self.growth_s.is_some() && !self.is_growing()
     }
 
-    /// The part of the input wait that the device did not cover: all of it where the device cannot be seen, else at
-    /// most the device's idle time.
+    /// The part of the waits for batches that costs something: all of them, but with a device those in which it idles. Starting
+    /// workers is no wait for a batch, but lost for the same reason.
     pub fn lost_wait(&self) -> f64 {
-        // Starting workers is no wait for a batch, but lost for the same reason.
-        let wait = self.main.as_ref().map_or(0.0, |main| main.shares.input_wait + main.share(Activity::LoaderStart));
-        wait.min(1.0).min(self.device_idle())
-    }
-
-    /// Where the loop's time goes. A wait for the device that spins looks like work: what the stacks see at lines that read a
-    /// value back, as far as the device works, is such a wait.
-    pub fn split(&self, main: &LoopThread) -> TimeSplit {
-        let mut split = main.shares;
-        if let Some((gpu, stacks)) = self.gpu.as_ref().zip(main.stacks.as_ref()) {
-            let waits = stacks.at_sync_lines().min(gpu.job_busy);
-            let spins = (waits - split.device_sync).clamp(0.0, split.host_busy.max(0.0));
-            split.device_sync += spins;
-            split.host_busy -= spins;
-        }
-        split
+        let Some(main) = &self.main else { return 0.0 };
+        let waits = self.gpu.as_ref().map_or(main.shares.input_wait, |gpu| gpu.idle.while_input_wait);
+        (waits + main.share(Activity::LoaderStart)).min(1.0).min(self.device_idle())
     }
 
     /// Times faster without something that takes this share of the time, at most: never more than the device's own busy time

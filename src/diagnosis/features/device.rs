@@ -8,7 +8,7 @@ use crate::diagnosis::thresholds::{LOW_POWER, SM_ACTIVE};
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::rates::stacks::sums::StackSums;
-use crate::rates::time_split::TimeSplit;
+use crate::rates::time_split::{Overlapped, TimeSplit};
 use crate::sample::ProcessId;
 
 /// The clock event reason of the software power cap (nvml.h, `nvmlClocksEventReasonSwPowerCap`).
@@ -26,8 +26,9 @@ pub(in crate::diagnosis) struct Device {
     pub busy: f64,
     /// The job's own part, 0–1.
     pub job_busy: f64,
-    /// Idle time by what the main thread did.
+    /// Idle time by what the main thread did: see [`Device::settle`].
     pub idle: GpuIdle,
+    overlapped: Overlapped,
     /// Power against limit, 0–1.
     pub power: Option<f64>,
     /// Memory: DRAM activity by GPM, else the memory controller's use, 0–1.
@@ -84,7 +85,8 @@ impl Device {
             users: attached.iter().map(|gpu| (gpu.index, gpu.job_pids.clone())).collect(),
             busy,
             job_busy,
-            idle: idle(span, 1.0 - job_busy),
+            idle: GpuIdle { total: 1.0 - job_busy, while_other: 1.0 - job_busy, ..GpuIdle::default() },
+            overlapped: overlapped(span),
             power: mean(&|gpu| Some(gpu.power_w? / gpu.power_limit_w.filter(|limit| *limit > 0.0)?)),
             memory_busy: share(|gpu| gpu.dram_active_pct).or_else(|| share(|gpu| gpu.memory_utilization_pct)),
             sm_active: share(|gpu| gpu.sm_active_pct),
@@ -113,6 +115,18 @@ impl Device {
         used.map(|(index, _)| *index).collect()
     }
 
+    /// Shares out the idle time over what the loop turned out to do.
+    pub fn settle(&mut self, shares: &TimeSplit) {
+        let idle = self.overlapped.idle_during(shares, self.idle.total);
+        self.idle = GpuIdle {
+            total: self.idle.total,
+            while_input_wait: idle.input_wait,
+            while_host_busy: idle.host_busy,
+            while_sync: idle.device_sync,
+            while_other: idle.checkpoint + idle.other,
+        };
+    }
+
     /// It is known to draw little.
     pub fn low_power(&self) -> bool {
         self.power.is_some_and(|power| power < LOW_POWER)
@@ -124,21 +138,13 @@ impl Device {
     }
 }
 
-fn idle(span: &Span<'_>, total: f64) -> GpuIdle {
-    let mut sums = TimeSplit::default();
-    let mut seen = 0.0;
+/// The devices' use and the loop's time, as they were sampled together; nothing where they were not.
+fn overlapped(span: &Span<'_>) -> Overlapped {
+    let mut sum = Overlapped::default();
     for trainer in span.frames.iter().flat_map(|frame| span.trainers(frame)) {
-        if let Some(parts) = trainer.device_idle_s {
-            sums += parts;
-            seen += trainer.seconds_seen;
+        if let Some(idle) = trainer.device_idle_s {
+            sum += Overlapped { seconds: trainer.split_s, idle };
         }
     }
-    let shares = sums.shares_of(seen).unwrap_or_default();
-    GpuIdle {
-        total,
-        while_input_wait: shares.input_wait,
-        while_host_busy: shares.host_busy,
-        while_sync: shares.device_sync,
-        while_other: shares.checkpoint + shares.other,
-    }
+    sum
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Mean, Span};
+use super::{Device, Mean, Span};
 use crate::diagnosis::code::{at_lock_lines, hottest_functions, sync_lines};
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::thresholds::{BUSY, INLINE_READ, LARGER_HALF, Threshold};
@@ -19,8 +19,8 @@ use crate::sample::{ProcessId, ThreadRole};
 pub(in crate::diagnosis) struct LoopThread {
     /// Where the time goes, corrected by the stacks.
     pub shares: TimeSplit,
-    /// The same as the sampler measured it.
-    pub measured: TimeSplit,
+    /// Of the waits for the GPU: those that spin, and so take a CPU.
+    pub spins: f64,
     /// Running or queueing, outside of getting a batch.
     pub running: f64,
     /// By kind of wait, wherever the code stood: running counts what lies in getting a batch too.
@@ -157,9 +157,11 @@ impl LoopStacks {
 }
 
 impl LoopThread {
-    /// That of one rank.
-    pub fn of_rank(frames: &[&Frame], stacks: &StackSums, rank: ProcessId) -> Option<Self> {
-        Self::of(&Span::new(frames, stacks, Some(rank)))
+    /// That of one rank, with its own device where that is known.
+    pub fn of_rank(frames: &[&Frame], stacks: &StackSums, rank: ProcessId, device: Option<&Device>) -> Option<Self> {
+        let mut main = Self::of(&Span::new(frames, stacks, Some(rank)))?;
+        main.take_spins(device.map_or(0.0, |device| device.job_busy));
+        Some(main)
     }
 
     pub(super) fn of(span: &Span<'_>) -> Option<Self> {
@@ -207,7 +209,7 @@ impl LoopThread {
         };
         main.reading /= span.frames.len().max(1) as f64;
         (main.run_delay, main.cpu_pct, main.read_chars_s) = (delay.get(), cpu.get(), read.get());
-        (main.shares, main.measured) = (measured.split, measured.split);
+        main.shares = measured.split;
         main.other_threads = OtherThreads::of(span);
         main.correct(&measured, span);
         Some(main)
@@ -233,6 +235,16 @@ impl LoopThread {
             aside: sum.aside,
             shares: corrected.activities,
         });
+    }
+
+    /// A wait for the GPU that spins looks like work: what the stacks see at lines that read a value back, as far as the GPU is
+    /// `busy`, is such a wait.
+    pub fn take_spins(&mut self, busy: f64) {
+        let waits = self.stacks.as_ref().map_or(0.0, LoopStacks::at_sync_lines).min(busy);
+        let spins = (waits - self.shares.device_sync).clamp(0.0, self.shares.host_busy.max(0.0));
+        self.shares.device_sync += spins;
+        self.shares.host_busy -= spins;
+        self.spins = spins;
     }
 
     /// Share of a kind of wait.

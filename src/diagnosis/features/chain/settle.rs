@@ -1,0 +1,87 @@
+//! The chain, made to agree with the split of the loop's time.
+
+use super::{Chain, Part, Way};
+use crate::diagnosis::parts::GpuIdle;
+use crate::rates::chain::paths::End;
+use crate::rates::time_split::TimeSplit;
+
+impl Way {
+    /// The loop works, by itself or with compute threads.
+    pub fn is_loops_own(&self) -> bool {
+        matches!(self.part, Part::Own | Part::Loads | Part::Saves)
+    }
+
+    fn is_own_work(&self) -> bool {
+        self.part == Part::Own
+    }
+
+    /// A thread of the loop's own process computes for it.
+    fn is_compute_thread(&self) -> bool {
+        self.part == Part::OwnThread && self.end == End::Cpu && self.hops.len() == 1
+    }
+}
+
+impl Chain {
+    /// Makes the ways agree with the split of the loop's time. Of what its thread runs, the parts that spin at the GPU, make or take
+    /// over batches, or save state are told apart from its own work; the compute threads that it waits for count as that. With a
+    /// device, what is lost of each is the device's idle time meanwhile.
+    pub fn settle(&mut self, shares: &TimeSplit, idle: Option<&GpuIdle>) {
+        let own = self.share(Part::Own);
+        let excess = own - shares.host_busy;
+        if excess > 0.0 {
+            let spins = excess.min((shares.device_sync - self.share(Part::Device)).max(0.0));
+            let rest = excess - spins;
+            let (loads, saves) = (shares.input_wait, shares.checkpoint);
+            let of_rest = |share: f64| if share > 0.0 { (rest * share / (loads + saves)).min(share) } else { 0.0 };
+            let (loads, saves) = (of_rest(loads), of_rest(saves));
+            self.shift(spins, Way::is_own_work, Part::Device, Some(End::Device));
+            self.shift(loads, Way::is_own_work, Part::Loads, None);
+            self.shift(saves, Way::is_own_work, Part::Saves, None);
+        } else {
+            let left = self.shift(-excess, Way::is_compute_thread, Part::Own, None);
+            // Fewer samples are followed than split.
+            self.shift(left, |way| !way.is_loops_own() && way.part != Part::Device, Part::Own, Some(End::Cpu));
+        }
+        if let Some(idle) = idle {
+            self.lose(Part::Own, idle.while_host_busy);
+            self.lose(Part::Loads, idle.while_input_wait - self.lost(Part::Loader));
+            self.lose(Part::Device, idle.while_sync);
+        }
+        self.ways.sort_by(|a, b| b.share.total_cmp(&a.share));
+    }
+
+    /// Makes up to `share` of the loop's time, of ways that fit, another part, with an end of its own where one is given;
+    /// what there was no way for is given back.
+    fn shift(&mut self, share: f64, fits: fn(&Way) -> bool, part: Part, end: Option<End>) -> f64 {
+        let mut left = share;
+        let mut moved: Vec<Way> = Vec::new();
+        for way in self.ways.iter_mut().filter(|way| fits(way)) {
+            let share = left.clamp(0.0, way.share);
+            if share <= 0.0 {
+                continue;
+            }
+            let lost = way.lost * share / way.share;
+            (way.share, way.lost) = (way.share - share, way.lost - lost);
+            left -= share;
+            let hops = if end.is_some() { Vec::new() } else { way.hops.clone() };
+            let end = end.clone().unwrap_or_else(|| way.end.clone());
+            moved.push(Way { hops, end, name: None, share, lost, part });
+        }
+        for new in moved {
+            let same = |way: &&mut Way| (way.part, &way.hops, &way.end) == (new.part, &new.hops, &new.end);
+            match self.ways.iter_mut().find(same) {
+                Some(way) => (way.share, way.lost) = (way.share + new.share, way.lost + new.lost),
+                None => self.ways.push(new),
+            }
+        }
+        self.ways.retain(|way| way.share > 0.0);
+        left
+    }
+
+    /// Sets what is lost of a part, as far as its time goes.
+    fn lose(&mut self, part: Part, lost: f64) {
+        let share = self.share(part);
+        let lost = if share > 0.0 { (lost / share).clamp(0.0, 1.0) } else { 0.0 };
+        self.ways.iter_mut().filter(|way| way.part == part).for_each(|way| way.lost = way.share * lost);
+    }
+}
