@@ -77,7 +77,7 @@ impl ChainNode {
 #[must_use]
 pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
     let root = nodes.first()?;
-    let is_known = |node: &ChainNode| !is_own(node) && !(node.kind == "unknown" && node.name == OTHERS);
+    let is_known = |node: &ChainNode| !(is_own(node) || node.kind == "unknown" && node.name == OTHERS);
     let below = |node: &&ChainNode| node.is_end() && node.node != 0 && root.name == "loop" && is_known(node);
     let lost = root.lost + own(nodes).map(|own| own.lost).sum::<f64>();
     let device = nodes.iter().filter(below).find(|node| node.kind == "device");
