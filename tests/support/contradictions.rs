@@ -2,7 +2,7 @@
 //!
 //! As a program it reads verdicts (`trainmon diagnose --json`, one object after the other) on standard input and prints a JSON
 //! array of sentences for each: empty where the verdict agrees with itself.
-#![allow(dead_code, missing_docs, reason = "a module of several tests, and a program")]
+#![allow(dead_code, missing_docs, clippy::indexing_slicing, reason = "a module of several tests, and a program")]
 
 use std::io::{Read, Write};
 
