@@ -3,6 +3,7 @@
 use crate::sample::Sample;
 use crate::text::sanitise;
 
+use super::account::Account;
 use super::calibration::calibrated;
 use super::causes::{Cause, Judgement, Place, Spec, own_work_leads};
 use super::ceiling::Ceiling;
@@ -73,6 +74,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         ceiling: Ceiling::of(window, spec, &Capacity::of(&window.cpu)).filter(|_| is_training(judgement)),
         other_findings: findings(judgement, window),
         chain: super::chain::nodes(window),
+        account: Account::of(window),
         seen,
         not_seen,
         own: OwnCost {

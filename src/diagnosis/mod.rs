@@ -5,6 +5,7 @@
 //! stands) → compose (the words) → verdict
 //! ```
 
+pub mod account;
 mod calibration;
 pub mod causes;
 mod ceiling;

@@ -6,7 +6,7 @@
 
 mod case;
 mod judgement;
-mod source;
+pub(super) mod source;
 mod spec;
 mod stages;
 pub(super) mod starvation;

@@ -73,7 +73,7 @@ fn waited_for(case: &Case<'_>) -> Option<f64> {
 }
 
 /// The process of this machine that data workers ask, where its work is what most of the waits for batches end at; in words.
-pub(super) fn server(window: &Features) -> Option<String> {
+pub(in crate::diagnosis) fn server(window: &Features) -> Option<String> {
     let chain = followed_chain(window)?;
     let (pid, lost) = chain.server()?;
     (lost >= LOST_WAIT && lost >= LARGER_HALF.value * chain.lost(Part::Loader)).then(|| chain.name(pid))
