@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import dataclasses
+import io
 import json
 import math
 import os
@@ -13,20 +16,22 @@ import tempfile
 import threading
 import time
 import unittest
+from collections import Counter
 from unittest import mock
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
 import calibrate  # noqa: E402
+import evaluate  # noqa: E402
 from evaluation import keeping  # noqa: E402
 import culprits  # noqa: E402
 import launch  # noqa: E402
 import random_plans  # noqa: E402
 import simulated_gpu  # noqa: E402
 import stages  # noqa: E402
-from evaluation import calibration, recordings, scoring, slowdown, whatif  # noqa: E402
-from labels import LABELS, by_name  # noqa: E402
+from evaluation import calibration, contradictions, recordings, sample, scoring, slowdown, verdicts, whatif  # noqa: E402
+from labels import LABELS, Label, by_name  # noqa: E402
 from truth import StageClock, Truth, stall_period  # noqa: E402
 
 
@@ -405,6 +410,173 @@ class Scoring(unittest.TestCase):
         self.assertEqual(scoring.percentile([float(n) for n in range(1, 11)], 0.9), 9.0)
         self.assertEqual(scoring.percentile([4.0], 0.9), 4.0)
         self.assertIsNone(scoring.percentile([], 0.9))
+
+
+def called(*arguments: str) -> argparse.Namespace:
+    """The arguments of a call of evaluate.py."""
+    with mock.patch.object(sys, "argv", ["evaluate.py", *arguments]):
+        return evaluate.arguments()
+
+
+class Samples(unittest.TestCase):
+    ALL = list(LABELS)
+
+    def counts(self, labels: list[Label]) -> Counter[str]:
+        return Counter(stratum for label in labels for stratum in sample.strata(label))
+
+    def test_each_stratum_has_its_share(self):
+        there = self.counts(self.ALL)
+        for count, seeds in ((24, range(1, 9)), (8, (1, 2)), (60, (1,))):
+            share = {stratum: count * number / len(self.ALL) for stratum, number in there.items()}
+            for seed in seeds:
+                drawn = sample.draw(self.ALL, count, seed)
+                self.assertEqual(len({label.name for label in drawn}), count)
+                has = self.counts(drawn)
+                for family in ("class", "kind"):
+                    of = [stratum for stratum in there if stratum.startswith(family)]
+                    empty = [stratum for stratum in of if not has[stratum]]
+                    much = [stratum for stratum in of if has[stratum] >= share[stratum] + 2]
+                    self.assertFalse(empty and much, (count, seed, empty, much))
+                    if count >= 24:
+                        self.assertFalse(empty or much, (count, seed, empty, much))
+                    little = [stratum for stratum in of if count >= 24 and has[stratum] <= share[stratum] - 1]
+                    self.assertFalse(little, (count, seed))
+
+    def test_a_seed_always_draws_the_same(self):
+        of = [[label.name for label in sample.draw(self.ALL, 24, seed)] for seed in (5, 5, 6)]
+        self.assertEqual(of[0], of[1])
+        self.assertNotEqual(of[0], of[2])
+        # In the order of the table, whatever was drawn first.
+        names = [label.name for label in self.ALL]
+        self.assertEqual(of[0], sorted(of[0], key=names.index))
+        self.assertEqual(sample.draw(self.ALL, 10_000, 1), self.ALL)
+
+    def test_other_seeds_draw_others(self):
+        times = Counter(label.name for seed in range(12) for label in sample.draw(self.ALL, 24, seed))
+        self.assertGreater(len(times), 0.7 * len(self.ALL))
+        # Alone in its class, or one of two.
+        often = {name for name, number in times.items() if number > 9}
+        self.assertLessEqual(len(often), 3, often)
+
+    def test_kinds_come_from_the_labels(self):
+        for name, kind in (
+            ("too-few-workers", "loader"), ("in-process-loading", "in-process"), ("pool-imap", "chain"),
+            ("grain-process", "library"), ("rank-straggler-ddp", "rank"), ("hf-trainer-callback", "library"),
+        ):  # fmt: skip
+            self.assertEqual(sample.kind(by_name(name)), kind)
+        self.assertRegex(sample.about([by_name("decode"), by_name("fifo")]), r"class data-loader 1, io 1\nkind  loader 1, storage 1")
+
+    def test_as_an_option(self):
+        drawn = evaluate.chosen(called("--sample", "24", "--seed", "3"))
+        self.assertEqual(drawn, sample.draw(self.ALL, 24, 3))
+        held_out = evaluate.chosen(called("--sample", "9", "--held-out", "only"))
+        self.assertTrue(len(held_out) == 9 and all(label.held_out for label in held_out))
+        for wrong in (("--sample", "0"), ("--sample", "3", "--quick"), ("--sample", "3", "--random", "3")):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+                called(*wrong)
+
+
+#: Stands in for the checker: a verdict contradicts itself as often as its `off` says.
+CHECKER = """#!{python}
+import json, sys
+for line in sys.stdin:
+    print(json.dumps(["%d%% is not %d%%" % (n, n + 1) for n in range(json.loads(line).get("off", 0))]))
+"""
+
+
+class Contradictions(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.program = os.path.join(folder.name, "trainmon")
+        self.checker = os.path.join(folder.name, "examples", "contradictions")
+
+    def build(self, text: str = CHECKER) -> None:
+        os.makedirs(os.path.dirname(self.checker))
+        with open(self.checker, "w", encoding="utf-8") as file:
+            file.write(text.format(python=sys.executable))
+        os.chmod(self.checker, 0o755)
+
+    def test_what_the_checker_says(self):
+        self.assertIsNone(contradictions.of(self.program, {}))
+        self.build()
+        self.assertEqual(contradictions.checker(self.program), self.checker)
+        self.assertEqual(contradictions.of(self.program, {"class": "io", "summary": "Größe\n"}), [])
+        self.assertEqual(contradictions.of(self.program, {"off": 2}), ["0% is not 1%", "1% is not 2%"])
+
+    def test_a_checker_without_an_answer(self):
+        self.build("#!/bin/sh\nexit 1\n")
+        self.assertIsNone(contradictions.of(self.program, {"off": 1}))
+        with open(self.checker, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho no JSON\n")
+        self.assertIsNone(contradictions.of(self.program, {"off": 1}))
+
+    def test_each_run_is_checked(self):
+        self.build()
+
+        class Job:
+            pid, device, folder = os.getpid(), "", ""
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *_error):
+                pass
+
+            def wait_until_watchable(self):
+                pass
+
+            def cpu_used(self):
+                return {0: 0.0}
+
+            def whole_truth_until(self, _end, steps):
+                return Truth()
+
+        monitor = mock.Mock(program=self.program)
+        monitor.launch.return_value = Job()
+        monitor.beside.return_value = (monitor, 1)
+        seen = recordings.Watched(1.0, 9.0, {"class": "io", "cause": "lock", "confidence": 0.9, "off": 1}, [])
+        with mock.patch.object(recordings, "watched", return_value=seen):
+            result = verdicts.one_run(dataclasses.replace(by_name("decode"), start="started"), 1, monitor, 8.0, None)
+        self.assertIsNone(result.error)
+        self.assertEqual(result.contradictions, ["0% is not 1%"])
+        self.assertIn("CONFIDENTLY WRONG, contradicts itself", scoring.row(result))
+
+    def test_they_are_named_and_counted(self):
+        def result(name: str, **more) -> scoring.Result:
+            made = {"class_right": True, "seen_class": "io", "seen_cause": "lock", "confidence": 0.9, **more}
+            return scoring.Result(name, 1, "io", "lock", **made)
+
+        agrees = result("agrees", contradictions=[])
+        not_checked = result("not-checked")
+        both = result("both", contradictions=["a is not b", "c is not d"], class_right=False)
+        text = scoring.tables([agrees, not_checked, both])
+        self.assertRegex(text, r"contradicting itself +1 of 2 ")
+        self.assertIn("sure and wrong        both #1: io/lock 0.90\n", text)
+        self.assertTrue(text.endswith("contradicts itself    both #1: io/lock 0.90: a is not b (and 1 more)"))
+        self.assertEqual(scoring.as_json([both])["runs"][0]["contradictions"], both.contradictions)
+        self.assertEqual(scoring.named([agrees, not_checked]), [])
+
+        for arguments, results, good in (
+            ((), [both], True),
+            (("--no-contradictions",), [agrees], True),
+            (("--no-contradictions",), [agrees, both], False),
+            (("--no-contradictions",), [agrees, not_checked], False),
+            # Without a verdict there is nothing to check.
+            (("--no-contradictions",), [agrees, scoring.Result("w", 1, "io", None, error="none")], True),
+        ):
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                total = scoring.summarise(results)
+                self.assertEqual(evaluate.agree_with_themselves(total, called(*arguments)), good, arguments)
+            self.assertEqual(bool(said.getvalue()), not good)
+
+    def test_the_checker_must_be_there_when_it_is_asked_for(self):
+        with open(self.program, "w", encoding="utf-8"):
+            pass
+        command = ["evaluate.py", "--trainmon", self.program, "--nvml-lib", "none", "--no-contradictions"]
+        with mock.patch.object(sys, "argv", command), contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(evaluate.main(), 1)
+        self.assertIn("needs the example `contradictions`", said.getvalue())
 
 
 class Recordings(unittest.TestCase):

@@ -13,7 +13,7 @@ import time
 from labels import Label
 from launch import WorkloadFailed
 
-from . import keeping, recordings
+from . import contradictions, keeping, recordings
 from .monitor import Monitor, MonitorFailed
 from .scoring import Result, judge, judge_change, judge_details
 
@@ -56,6 +56,7 @@ def one_run(
             seen = recordings.watched(monitor, job.device, path, every=label.settled or bool(label.before))
             judge(result, seen.verdict, label.acceptable(), seen.classes if label.settled else [], began)
             judge_details(result, seen.verdict, label, truth, seen.begin, seen.end)
+            result.contradictions = contradictions.of(monitor.program, seen.verdict)
             if label.before and "change" in truth.events:
                 judge_change(result, label, seen.classes, truth.events["change"]["t"])
             if kept and number == 1 and not label.held_out:
