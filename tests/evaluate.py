@@ -12,6 +12,7 @@
     python tests/evaluate.py --no-ptrace           as an ordinary user under Yama sees it
     python tests/evaluate.py --slowdown            steps per second of the target, watched and alone
     python tests/evaluate.py --cost                trainmon's own CPU, memory and first frame
+    python tests/evaluate.py --cost --against DIR/trainmon --duration 125   the same in pairs with another build, as ratios
     python tests/evaluate.py --screen              bytes to the terminal, wake-ups, time from a key to its frame
 
 Needs what requirements.txt names, and a release build with the fake NVML library:
@@ -71,12 +72,22 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep", metavar="DIR", help="keep the recordings there that are fit for tests/recordings")
     parser.add_argument("--what-if", action="store_true", help="predicted against measured, one run of each workload")
     parser.add_argument("--slowdown", action="store_true", help="measure what watching costs the target")
-    parser.add_argument("--pairs", type=int, default=8, help="for --slowdown, of each workload")
+    parser.add_argument(
+        "--pairs", type=int, help="for --slowdown, of each workload (default: 8); for --against, of each mode (default: 3)"
+    )
     parser.add_argument("--segment", type=float, default=6.0, help="for --slowdown, seconds watched or alone")
     parser.add_argument("--min-ratio", type=float, help="for --slowdown: exit with 1 when the median is lower")
     parser.add_argument("--cost", action="store_true", help="measure trainmon's own cost")
+    parser.add_argument("--against", metavar="TRAINMON", help="for --cost: another build, measured in turn with this one")
+    parser.add_argument("--max-ratio", type=float, help="for --against: exit with 1 when a median of CPU is higher")
     parser.add_argument("--screen", action="store_true", help="measure what the screen sends, and how soon it answers")
     args = parser.parse_args()
+    if args.against and not args.cost:
+        parser.error("--against is for --cost")
+    if args.max_ratio is not None and not args.against:
+        parser.error("--max-ratio is for --against")
+    if args.pairs is None:
+        args.pairs = 3 if args.against else 8
     if args.runs < 1 or args.pairs < 1 or args.duration <= 0 or args.segment <= 0:
         parser.error("--runs, --pairs, --duration and --segment must be positive")
     if args.sample is not None and args.sample < 1:
@@ -244,8 +255,14 @@ def main() -> int:
                 print(slowdown.report_pauses(slowdown.measure_pauses(monitor, args.pairs, args.segment, args.data)))
             return 1 if args.min_ratio is not None and (ratio is None or ratio < args.min_ratio) else 0
         if args.cost:
-            print(cost.report(cost.measure(monitor, max(args.duration, cost.LEAST_S), args.data)))
-            return 0
+            duration = max(args.duration, cost.LEAST_S)
+            if not args.against:
+                print(cost.report(cost.measure(monitor, duration, args.data)))
+                return 0
+            other = monitor.another(args.against)
+            text, ratio = cost.report_pairs(cost.compare(monitor, other, duration, args.pairs, args.data))
+            print(text)
+            return 1 if args.max_ratio is not None and (ratio is None or ratio > args.max_ratio) else 0
         if args.screen:
             print(screen.measure(monitor, max(args.duration, 30.0), args.data))
             return 0

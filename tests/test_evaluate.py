@@ -30,7 +30,7 @@ import launch  # noqa: E402
 import random_plans  # noqa: E402
 import simulated_gpu  # noqa: E402
 import stages  # noqa: E402
-from evaluation import calibration, contradictions, recordings, sample, scoring, slowdown, verdicts, whatif  # noqa: E402
+from evaluation import calibration, contradictions, cost, recordings, sample, scoring, slowdown, verdicts, whatif  # noqa: E402
 from labels import LABELS, Label, by_name  # noqa: E402
 from truth import StageClock, Truth, stall_period  # noqa: E402
 
@@ -660,6 +660,54 @@ class Pauses(unittest.TestCase):
         self.assertAlmostEqual(truth.longest_gap(14.5, 14.6), 0.004)
         self.assertIsNone(written([{"a": 1.0, "b": 1.0, "c": 2.0}]).longest_gap(0.0, 9.0))
         self.assertIn("4.00 ms", slowdown.report_pauses({False: [0.004], True: []}))
+
+
+class TwoBuilds(unittest.TestCase):
+    def cost(self, mode: str, young: float | None, steady: float = 2.0, **more) -> cost.Cost:
+        return cost.Cost(mode, 60.0, 3.0, young, steady, None, 20.0, 0, **more)
+
+    def test_ratios_of_pairs(self):
+        pairs = [
+            cost.Pair(self.cost("headless", 10.0), self.cost("headless", 20.0)),
+            cost.Pair(self.cost("screen", 30.0, first_frame_ms=90.0), self.cost("screen", 20.0, first_frame_ms=60.0)),
+            cost.Pair(self.cost("headless", 12.0), self.cost("headless", 10.0)),
+            cost.Pair(self.cost("headless", 11.0), self.cost("headless", None)),
+            cost.Pair(self.cost("headless", 9.0), self.cost("headless", 10.0)),
+        ]
+        text, highest = cost.report_pairs(pairs)
+        self.assertRegex(text, r"headless +young % +3 +10\.00 +10\.00 +0\.900 +0\.500 +1\.200")
+        self.assertRegex(text, r"screen +frame ms +1 +90 +60 +1\.500")
+        # Of the young screen: neither the frame's ratio nor a single pair of the others counts.
+        self.assertEqual(highest, 1.5)
+        self.assertNotIn("settled", text)
+        self.assertNotIn("another status", text)
+        odd = cost.Pair(dataclasses.replace(pairs[0].this, status=3), pairs[0].other)
+        self.assertIn("ended with another status than 0: headless 3", cost.report_pairs([odd])[0])
+        self.assertEqual(cost.report_pairs([])[1], None)
+
+    def test_builds_take_turns(self):
+        this, other = mock.Mock(), mock.Mock()
+        order: list[bool] = []
+
+        def run(mode):
+            def run(monitor, _job, _seconds):
+                order.append(monitor is this)
+                return self.cost(mode, 10.0 if monitor is this else 20.0)
+
+            return run
+
+        with mock.patch.multiple(
+            cost, Launched=mock.MagicMock(), headless=run("headless"), screen=run("screen"), time=mock.Mock()
+        ), contextlib.redirect_stdout(io.StringIO()):
+            pairs = cost.compare(this, other, 50.0, 2, None)
+        self.assertEqual(order, [True, False, True, False, False, True, False, True])
+        self.assertEqual([pair.this.young_cpu_pct / pair.other.young_cpu_pct for pair in pairs], [0.5] * 4)
+
+    def test_options(self):
+        self.assertEqual((called("--cost", "--against", "x").pairs, called("--slowdown").pairs), (3, 8))
+        for wrong in (("--against", "x"), ("--cost", "--max-ratio", "1.1")):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+                called(*wrong)
 
 
 class Sidecars(unittest.TestCase):
