@@ -9,7 +9,6 @@ import io
 import json
 import math
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -352,10 +351,68 @@ class Scoring(unittest.TestCase):
         claims = calibration.read(os.path.join(folder, "calibration.csv"))
         found = calibration.fit_odds([claim for claim in claims if not claim.held_out])
         with open(os.path.join(folder, "..", "src", "diagnosis", "calibration.rs"), encoding="utf-8") as file:
-            odds = float(re.search(r"ODDS = ([0-9.]+)", file.read())[1])
-        self.assertEqual(odds, calibrate.ODDS)
+            odds = calibration.odds_in(file.read())
         # No surer than what was found.
         self.assertTrue(0.7 * found <= odds <= 1.1 * found, (odds, found))
+
+    def test_new_runs_take_the_place_of_the_same_programs(self):
+        def claim(options, program, confidence):
+            return calibration.Claim(options, program, False, confidence, True)
+
+        def runs(options, programs, *claims):
+            return calibration.Runs(options, frozenset(programs), list(claims))
+
+        known = [claim("", "a", 0.1), claim("", "b", 0.2), claim("", "a", 0.3), claim("--no-stacks", "a", 0.4)]
+        again = runs("", ["a", "c"], claim("", "a", 0.5), claim("", "c", 0.6))
+        self.assertEqual([one.confidence for one in calibration.taken_in(known, [again])], [0.5, 0.2, 0.4, 0.6])
+        # It says nothing any more.
+        self.assertEqual([one.confidence for one in calibration.taken_in(known, [runs("", ["a"])])], [0.2, 0.4])
+        self.assertEqual(sorted(one.confidence for one in calibration.taken_in(known, [])), [0.1, 0.2, 0.3, 0.4])
+
+    def test_calibration_is_made_anew_by_one_command(self):
+        def result(name, confidence, right, **more):
+            return scoring.Result(
+                name, 1, "io", "lock", "io", "lock", confidence, confidence, class_right=right, cause="right", **more
+            )
+
+        results = [result("decode", 0.8, True), result("fifo", 0.8, False, held_out=True)]
+        results += [result("pinned", 0.5, n < 3) for n in range(4)]
+        results += [scoring.Result("hung", 1, "idle", None, "unknown", None, 0.3, 0.3), result("collate", None, False, error="x")]
+        with tempfile.TemporaryDirectory() as folder:
+            runs, kept, source = (os.path.join(folder, name) for name in ("runs.json", "claims.csv", "calibration.rs"))
+            with open(runs, "w", encoding="utf-8") as file:
+                json.dump(scoring.as_json(results, skipped={}, options=["--no-stacks"], duration_s=8.0), file)
+            with open(source, "w", encoding="utf-8") as file:
+                file.write('//! were right with 1.4 times the odds that\n    ODDS = 1.4, "times", "with a slope of 1.06 (Platt)";\n')
+            before = [
+                calibration.Claim("--no-stacks", "decode", False, 0.9, False),
+                calibration.Claim("--no-stacks", "hung", False, 0.9, False),
+                calibration.Claim("--no-stacks", "no-program-of-this-name", False, 0.9, False),
+                calibration.Claim("--no-stacks", "collate", False, 0.9, True),
+                calibration.Claim("elsewhere", "of-others", False, 0.9, True),
+            ]
+            calibration.write(kept, before)
+            command = ["calibrate.py", runs, "--csv", kept, "--set-odds"]
+            with mock.patch.object(sys, "argv", command), mock.patch.object(calibrate, "SOURCE", source):
+                with contextlib.redirect_stdout(io.StringIO()) as said:
+                    self.assertEqual(calibrate.main(), 0)
+            claims = calibration.read(kept)
+            with open(source, encoding="utf-8") as file:
+                written = file.read()
+        # Four of `pinned`; what failed keeps what it said before.
+        names = [claim.program for claim in claims]
+        self.assertEqual(Counter(names), Counter(decode=1, collate=1, fifo=1, pinned=4, **{"of-others": 1}))
+        self.assertTrue(next(claim for claim in claims if claim.program == "decode").right)
+        self.assertIn("6 claims are new, 2 stay, 3 are gone", said.getvalue())
+        odds = calibration.odds_for(calibration.fit_odds([claim for claim in claims if not claim.held_out]))
+        self.assertNotEqual(odds, 1.4)
+        self.assertIn(f"right with {odds:.1f} times the odds that\n    ODDS = {odds:.1f}, ", written)
+        self.assertNotIn("1.06", written)
+
+    def test_odds_that_are_used(self):
+        self.assertEqual([calibration.odds_for(found) for found in (1.38, 2.04, 0.7)], [1.4, 2.0, 1.0])
+        with self.assertRaises(ValueError):
+            calibration.odds_in("EVEN = 1.0")
 
     def test_random_programs(self):
         for seed in range(1, 400):
