@@ -4,9 +4,9 @@
     python tests/calibrate.py RUNS.json …                      what it would say with these evaluations in it
     python tests/calibrate.py RUNS.json … --csv tests/calibration.csv --set-odds
 
-RUNS.json is what `evaluate.py --json RUNS.json` wrote. Its claims take the place of those of the same programs with the same
-options; all others stay. The last form makes the calibration anew: it writes the file, and sets `ODDS` in
-src/diagnosis/calibration.rs to what the file asks for. Run the evaluations that stand in it first, by the build to be calibrated:
+RUNS.json is what `evaluate.py --json RUNS.json` wrote. Its claims replace those of the same programs with the same
+options; all others stay. The last form calibrates anew: it writes the file, and sets `ODDS` in
+src/diagnosis/calibration.rs to what the file asks for. Run with the build to be calibrated:
 
     python tests/evaluate.py --runs 1 --duration 8 --json with.json
     python tests/evaluate.py --runs 1 --duration 8 --no-stacks --json without.json
@@ -54,7 +54,6 @@ def main() -> int:
         odds = calibration.odds_in(source)
     except (OSError, ValueError, KeyError, TypeError) as error:
         parser.error(f"cannot read: {error}")
-    # What is no program any more has no say; programs that are made at random, and those of others, are not in the table.
     claims = calibration.taken_in((claim for claim in known if not is_gone(claim)), runs)
     fitted = [claim for claim in claims if not claim.held_out]
     if len({claim.right for claim in fitted}) < 2:
@@ -96,7 +95,7 @@ def main() -> int:
 
 
 def is_gone(claim: calibration.Claim) -> bool:
-    """Whether it is of a labelled program that there is no more."""
+    """Whether it is about a labelled program that no longer exists."""
     labelled = not claim.options.startswith("elsewhere") and not re.fullmatch(r"(random|changing|standing)-\d+", claim.program)
     return labelled and claim.program not in LABELLED
 

@@ -2,7 +2,7 @@
 
     python tests/evaluate.py                       every workload three times: the full table
     python tests/evaluate.py --quick               eight of them once, some two minutes
-    python tests/evaluate.py --sample 24 --seed 7  so many of them once, some of each class and kind: ten minutes, for every day
+    python tests/evaluate.py --sample 24 --seed 7  24 of them once, stratified by class and kind: the daily check, ten minutes
     python tests/evaluate.py --random 50 --seed 7  programs made at random, each of another seed
     python tests/evaluate.py --changing 30         the same, but what holds them back changes on the way
     python tests/evaluate.py --standing 10         … and does so once a verdict has stood for a minute: two minutes each
@@ -12,7 +12,7 @@
     python tests/evaluate.py --no-ptrace           as an ordinary user under Yama sees it
     python tests/evaluate.py --slowdown            steps per second of the target, watched and alone
     python tests/evaluate.py --cost                trainmon's own CPU, memory and first frame
-    python tests/evaluate.py --cost --against DIR/trainmon --duration 125   the same in pairs with another build, as ratios
+    python tests/evaluate.py --cost --against OTHER/trainmon --duration 125    paired with another build: A B B A …, as ratios
     python tests/evaluate.py --screen              bytes to the terminal, wake-ups, time from a key to its frame
 
 Needs what requirements.txt names, and a release build with the fake NVML library:
@@ -51,14 +51,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--held-out", choices=("with", "without", "only"), default="with", help="the held-out third")
     parser.add_argument("--quick", action="store_true", help="eight workloads, one short run each")
     parser.add_argument(
-        "--sample", type=int, metavar="N", help="so many workloads, drawn by --seed over classes and kinds, one short run each"
+        "--sample", type=int, metavar="N", help="N workloads drawn with --seed, stratified by class and kind, one 8 s run each"
     )
     made = parser.add_mutually_exclusive_group()
     made.add_argument("--random", type=int, metavar="N", help="so many programs made at random")
     made.add_argument("--changing", type=int, metavar="N", help="so many made at random whose bottleneck moves")
     made.add_argument("--standing", type=int, metavar="N", help="the same, once a verdict has stood for a minute")
     parser.add_argument(
-        "--seed", type=int, default=1, help="of --sample, or of the first program made at random (default: %(default)s)"
+        "--seed", type=int, default=1, help="for --sample, or of the first program made at random (default: %(default)s)"
     )
     parser.add_argument("--spin", action="store_true", help="waits for the simulated device spin in native code")
     parser.add_argument("--no-stacks", action="store_true", help="passed on to trainmon")
@@ -139,7 +139,7 @@ def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
     runs, duration = (1, QUICK_DURATION_S) if args.quick or args.sample else (args.runs, args.duration)
     about = {label.name: label.about for label in labels}
     if args.sample:
-        print(f"{len(labels)} programs, drawn by seed {args.seed}\n{sample.about(labels)}\n")
+        print(f"{len(labels)} programs, drawn with seed {args.seed}\n{sample.about(labels)}\n")
     print(scoring.ROW_HEAD)
     results, skipped, interrupted = run_all(labels, runs, duration, monitor, args)
     if not results:
@@ -167,7 +167,7 @@ def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
 
 
 def agree_with_themselves(total: dict[str, Any], args: argparse.Namespace) -> bool:
-    """Whether the verdicts are as --no-contradictions asks; says so where they are not."""
+    """Whether --no-contradictions is satisfied; prints why not."""
     if not args.no_contradictions:
         return True
     if total["contradicting"]:

@@ -737,9 +737,9 @@ class TwoBuilds(unittest.TestCase):
         # Of the young screen: neither the frame's ratio nor a single pair of the others counts.
         self.assertEqual(highest, 1.5)
         self.assertNotIn("settled", text)
-        self.assertNotIn("another status", text)
+        self.assertNotIn("did not exit", text)
         odd = cost.Pair(dataclasses.replace(pairs[0].this, status=3), pairs[0].other)
-        self.assertIn("ended with another status than 0: headless 3", cost.report_pairs([odd])[0])
+        self.assertIn("did not exit with 0: headless 3", cost.report_pairs([odd])[0])
         self.assertEqual(cost.report_pairs([])[1], None)
 
     def test_builds_take_turns(self):

@@ -36,7 +36,7 @@ class Runs:
 
     #: trainmon's.
     options: str
-    #: The programs that were run; not each makes a claim.
+    #: The programs that were run; some of them make no claim.
     programs: frozenset[str]
     claims: list[Claim]
 
@@ -62,7 +62,7 @@ def of_runs(path: str) -> Runs:
 
 
 def taken_in(known: Iterable[Claim], runs: Iterable[Runs]) -> list[Claim]:
-    """What is known, with the claims of new runs in the place of those of the same programs with the same options."""
+    """The known claims, with those of the same programs and options replaced by the ones from new runs."""
     claims: dict[tuple[str, str], list[Claim]] = {}
     for claim in known:
         claims.setdefault((claim.options, claim.program), []).append(claim)
@@ -149,12 +149,12 @@ def odds_in(source: str) -> float:
 
 
 def odds_for(found: float) -> float:
-    """The odds to use for those that were found, to a tenth; no less than the rules' own, for what is certain stays so."""
+    """The odds to use, rounded to a tenth. Below 1 they would have no effect: what the rules are certain of stays so."""
     return max(1.0, round(found, 1))
 
 
 def with_odds_set(source: str, odds: float, slope: float) -> str:
-    """The text of src/diagnosis/calibration.rs with other odds, and with the slope that was found beside them."""
+    """The text of src/diagnosis/calibration.rs with new odds, and the slope that was found along with them."""
     odds_in(source)
     source = _ODDS.sub(rf"\g<1>{odds:.1f}", source)
     source = re.sub(r"(with )[0-9.]+( times the odds)", rf"\g<1>{odds:.1f}\g<2>", source)

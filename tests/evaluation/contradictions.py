@@ -1,7 +1,7 @@
-"""Whether the numbers of a verdict agree with each other: asked of the example program `contradictions`.
+"""Asks the example program `contradictions` whether the numbers of a verdict agree with each other.
 
-It lies beside trainmon's own build. It reads verdicts, a JSON object a line, and answers each with a line: a JSON
-array of what does not agree in it, as sentences, empty where everything does.
+It is built along with trainmon. It reads verdicts, one JSON object per line, and prints one line for each: a JSON
+array of sentences, one per contradiction, empty when the verdict agrees with itself.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import os
 import subprocess
 from typing import Any
 
-#: It only computes; a machine busy with other things makes that longer.
+#: It takes milliseconds; on a busy machine longer.
 PATIENCE_S = 20.0
 
 
 def checker(program: str) -> str | None:
-    """The checker of the same build as a trainmon; None where it was not built."""
+    """The checker that belongs to this build of trainmon; None if it was not built."""
     path = os.path.join(os.path.dirname(os.path.abspath(program)), "examples", "contradictions")
     return path if os.access(path, os.X_OK) else None
 
 
 def of(program: str, verdict: dict[str, Any]) -> list[str] | None:
-    """What does not agree in a verdict; None where the checker of that build is missing, or gives no answer."""
+    """The contradictions in a verdict; None if that build has no checker, or it gives no answer."""
     path = checker(program)
     if path is None:
         return None

@@ -1,6 +1,6 @@
 """trainmon's own cost: CPU and memory, headless and with the screen, and the time to its first frame.
 
-Two builds are compared in pairs, on the same job: what the machine does meanwhile hits both.
+Two builds are compared in pairs on the same job, so that whatever else the machine does hits both.
 
 CPU counts what trainmon starts as well (py-spy): the kernel adds a child's time to its parent's once it has ended.
 The job is one trainer with eight light workers; three hundred idle processes stand beside it.
@@ -57,13 +57,13 @@ class Cost:
 
 @dataclass(frozen=True)
 class Pair:
-    """What two builds took in the same mode, one right after the other."""
+    """What two builds cost in the same mode, measured one right after the other."""
 
     this: Cost
     other: Cost
 
 
-#: What two builds are compared in: name, field of `Cost`, form.
+#: The figures that two builds are compared by: name, field of `Cost`, format.
 COMPARED = (
     ("CPU %", "cpu_pct", ".2f"),
     ("young %", "young_cpu_pct", ".2f"),
@@ -74,7 +74,7 @@ COMPARED = (
     ("bytes/s", "bytes_per_s", ".0f"),
     ("switches/s", "switches_per_s", ".0f"),
 )
-#: Those of them that --max-ratio holds.
+#: Those that --max-ratio applies to.
 HELD = ("young_cpu_pct", "steady_cpu_pct", "settled_cpu_pct")
 
 
@@ -219,7 +219,7 @@ def crowded() -> Label:
 
 
 def compare(monitor: Monitor, other: Monitor, seconds: float, pairs: int, data: str | None) -> list[Pair]:
-    """Two builds watch the same job in turn, headless and with the screen; who begins changes from pair to pair."""
+    """Two builds watch the same job in turn, headless and with the screen; which one starts alternates."""
     with Launched(crowded(), 4 * pairs * (seconds + 10) + 180, data) as job:
         job.wait_until_watchable()
         time.sleep(2.0)
@@ -270,7 +270,7 @@ def report(costs: list[Cost]) -> str:
 
 
 def report_pairs(pairs: list[Pair]) -> tuple[str, float | None]:
-    """A table of both builds and the ratios between them, and the highest median ratio of those in `HELD`."""
+    """A table of both builds with the ratios between them, and the highest median ratio among `HELD`."""
     lines = [
         f"{'mode':10} {'figure':11} {'pairs':>5} {'this':>8} {'other':>8} {'ratio':>7} {'least':>7} {'most':>7}"
         "   medians; ratio: this / other, of each pair"
@@ -293,7 +293,7 @@ def report_pairs(pairs: list[Pair]) -> tuple[str, float | None]:
                 f"{mode:10} {name:11} {len(known):>5} {this:>8{form}} {other:>8{form}} {ratio:>7.3f}"
                 f" {min(ratios):>7.3f} {max(ratios):>7.3f}"
             )
-    failed = [f"{pair.this.mode} {one.status}" for pair in pairs for one in (pair.this, pair.other) if one.status]
-    if failed:
-        lines.append(f"ended with another status than 0: {', '.join(failed)}")
+    odd = [f"{pair.this.mode} {one.status}" for pair in pairs for one in (pair.this, pair.other) if one.status]
+    if odd:
+        lines.append(f"did not exit with 0: {', '.join(odd)}")
     return "\n".join(lines), highest

@@ -1,7 +1,7 @@
-"""Draws a few of the labelled programs, so that each class of truth and each kind of program has its share.
+"""Draws a stratified sample of the labelled programs: every class and every kind of program gets its share.
 
-The strata come from the labels alone: a program's class, and its kind, see `kind`. A new program, or a new file of
-them, needs no line here.
+The strata are derived from the labels: a program's true class, and its kind (see `kind`). New programs, and new files
+of them, are picked up without a change here.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from labels import Label
 
-#: An empty stratum is worse than some that have one too many.
+#: What an empty stratum costs: more than several strata that are off by one.
 EMPTY = 4
-#: Draws that are tried until one has every share; the best counts.
+#: How many random starts are tried until one satisfies every share; otherwise the best is used.
 STARTS = 12
 IN_PROCESS, LIBRARY = "in-process", "library"
 
 
 def kind(label: Label) -> str:
-    """Who feeds the loop, or what it waits for: the loop itself, another library than torch, else what the file of its
-    entry is about: `loader_cases` are torch's workers, `chain_cases` threads and processes of the program's own,
-    `rank_cases` several ranks, and so on."""
+    """Who feeds the loop: a library other than torch, the loop itself, or else whatever the file of its entry is about
+    (`loader_cases`: torch's workers; `chain_cases`: the program's own threads and processes; `rank_cases`: several ranks).
+    """
     if any(need.startswith("package=") for need in label.needs):
         return LIBRARY
     if label.cause == "in-process-loading":
@@ -33,15 +33,15 @@ def kind(label: Label) -> str:
 
 
 def strata(label: Label) -> tuple[str, str]:
-    """The two that a program is in."""
+    """The two strata that a program belongs to."""
     return f"class {label.klass}", f"kind {kind(label)}"
 
 
 def draw(labels: list[Label], count: int, seed: int) -> list[Label]:
-    """So many of the labels, in their order, the same for the same seed.
+    """Draws `count` of the labels, kept in their order; the same seed always gives the same draw.
 
-    A stratum's share is the part of the labels that is in it, times `count`. It gets between that rounded down and a
-    half more rounded up, and one at least where `count` is enough for it. Drawn is at random, then exchanged one by one until that is so.
+    A stratum's share is its part of all labels, times `count`. It gets its share rounded down to half a program more
+    rounded up, and at least one. A random draw is improved by exchanging one program at a time until that holds.
     """
     if count >= len(labels):
         return list(labels)
@@ -64,7 +64,7 @@ def draw(labels: list[Label], count: int, seed: int) -> list[Label]:
 def _exchanged(
     drawn: list[Label], left: list[Label], bounds: dict[str, tuple[int, int]]
 ) -> tuple[int, list[Label]]:
-    """Exchanges as long as that brings the strata nearer to their bounds: how far off they still are, and the draw."""
+    """Exchanges programs while that brings the strata closer to their bounds; how far off they end up, and the draw."""
     there = Counter(stratum for label in drawn for stratum in strata(label))
 
     def off(stratum: str, number: int) -> int:
@@ -77,7 +77,7 @@ def _exchanged(
         return sum(off(stratum, there[stratum]) - off(stratum, there[stratum] + by) for stratum, by in changes)
 
     while True:
-        # The first of each pair of strata stands for the others: which one that is, is chance.
+        # Programs in the same two strata are interchangeable; the shuffle decides which of them comes first.
         goers = {strata(label): at for at, label in reversed(list(enumerate(drawn)))}
         comers = {strata(label): at for at, label in reversed(list(enumerate(left)))}
         best, goes, comes = max(
@@ -92,14 +92,14 @@ def _exchanged(
 
 
 def shares(labels: list[Label], count: int) -> dict[str, tuple[int, int]]:
-    """The least and the most of `count` that each stratum is to get."""
+    """The fewest and the most programs that each stratum should get."""
     there = Counter(stratum for label in labels for stratum in strata(label))
     of_count = {stratum: count * number / len(labels) for stratum, number in there.items()}
     return {stratum: (max(1, math.floor(share)), math.ceil(share + 0.5)) for stratum, share in of_count.items()}
 
 
 def about(labels: list[Label]) -> str:
-    """How many of each stratum there are."""
+    """How many programs there are in each stratum, in two lines."""
     there = Counter(stratum for label in labels for stratum in strata(label))
     lines = []
     for which in ("class", "kind"):
