@@ -70,6 +70,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--json", metavar="FILE", help="write every run here as well")
     parser.add_argument("--keep", metavar="DIR", help="keep the recordings there that are fit for tests/recordings")
+    parser.add_argument(
+        "--keep-wrong", metavar="DIR", help="keep the recordings of verdicts that are wrong or contradict themselves there"
+    )
     parser.add_argument("--what-if", action="store_true", help="predicted against measured, one run of each workload")
     parser.add_argument("--slowdown", action="store_true", help="measure what watching costs the target")
     parser.add_argument(
@@ -121,7 +124,9 @@ def run_all(
         for label in labels:
             for number in range(1, runs + 1):
                 try:
-                    result = verdicts.one_run(label, number, monitor, duration, args.data, args.keep)
+                    result = verdicts.one_run(
+                        label, number, monitor, duration, args.data, args.keep, args.keep_wrong
+                    )
                 except Unavailable as error:
                     skipped[label.name] = str(error)
                     print(f"{label.name:27}     skipped: {error}", flush=True)

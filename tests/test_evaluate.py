@@ -593,8 +593,14 @@ class Contradictions(unittest.TestCase):
         monitor.launch.return_value = Job()
         monitor.beside.return_value = (monitor, 1)
         seen = recordings.Watched(1.0, 9.0, {"class": "io", "cause": "lock", "confidence": 0.9, "off": 1}, [])
-        with mock.patch.object(recordings, "watched", return_value=seen):
-            result = verdicts.one_run(dataclasses.replace(by_name("decode"), start="started"), 1, monitor, 8.0, None)
+        label = dataclasses.replace(by_name("decode"), start="started")
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(recordings, "watched", return_value=seen):
+            wrong = os.path.join(folder, "wrong")
+            Job.folder = folder
+            with open(os.path.join(folder, "run.tmz"), "wb"):
+                pass
+            result = verdicts.one_run(label, 1, monitor, 8.0, None, kept_wrong=wrong)
+            self.assertEqual(os.listdir(wrong), ["decode-1.tmz"])
         self.assertIsNone(result.error)
         self.assertEqual(result.contradictions, ["0% is not 1%"])
         self.assertIn("CONFIDENTLY WRONG, contradicts itself", scoring.row(result))
