@@ -63,6 +63,9 @@ step 'tests of the evaluation'
 cargo build --quiet --release --bins --examples
 "$venv/bin/python" -m unittest discover -s tests -p 'test_*.py'
 
+step 'size of the engine'
+"$venv/bin/python" tests/size.py
+
 step 'faults'
 "$venv/bin/python" tests/faults.py
 
