@@ -40,8 +40,8 @@ def strata(label: Label) -> tuple[str, str]:
 def draw(labels: list[Label], count: int, seed: int) -> list[Label]:
     """Draws `count` of the labels, kept in their order; the same seed always gives the same draw.
 
-    A stratum's share is its part of all labels, times `count`. It gets its share rounded down to half a program more
-    rounded up, and at least one. A random draw is improved by exchanging one program at a time until that holds.
+    A stratum's share is its part of all labels, times `count`; `shares` says what it should get. A random draw is
+    improved by exchanging one program at a time until every stratum gets that.
     """
     if count >= len(labels):
         return list(labels)
@@ -69,7 +69,7 @@ def _exchanged(
 
     def off(stratum: str, number: int) -> int:
         least, most = bounds[stratum]
-        return EMPTY if number == 0 else max(least - number, number - most, 0) ** 2
+        return EMPTY if number < min(least, 1) else max(least - number, number - most, 0) ** 2
 
     def gain(goes: tuple[str, str], comes: tuple[str, str]) -> int:
         changes = [(stratum, -1) for stratum in goes if stratum not in comes]
@@ -92,10 +92,16 @@ def _exchanged(
 
 
 def shares(labels: list[Label], count: int) -> dict[str, tuple[int, int]]:
-    """The fewest and the most programs that each stratum should get."""
+    """The fewest and the most programs that each stratum should get: its share rounded down, and half a program more
+    than its share rounded up. Every class gets one at least, and every kind whose share is half a program or more."""
     there = Counter(stratum for label in labels for stratum in strata(label))
-    of_count = {stratum: count * number / len(labels) for stratum, number in there.items()}
-    return {stratum: (max(1, math.floor(share)), math.ceil(share + 0.5)) for stratum, share in of_count.items()}
+    bounds = {}
+    for stratum, number in there.items():
+        share = count * number / len(labels)
+        # Many small kinds must not crowd out the large ones; there are only a few classes.
+        least = 1 if stratum.startswith("class") or share >= 0.5 else 0
+        bounds[stratum] = (max(least, math.floor(share)), math.ceil(share + 0.5))
+    return bounds
 
 
 def about(labels: list[Label]) -> str:
