@@ -2,6 +2,7 @@
 
     python tests/evaluate.py                       every workload three times: the full table
     python tests/evaluate.py --quick               eight of them once, some two minutes
+    python tests/evaluate.py --sample 24 --seed 7  24 of them once, stratified by class and kind: the daily check, ten minutes
     python tests/evaluate.py --random 50 --seed 7  programs made at random, each of another seed
     python tests/evaluate.py --changing 30         the same, but what holds them back changes on the way
     python tests/evaluate.py --standing 10         … and does so once a verdict has stood for a minute: two minutes each
@@ -11,6 +12,7 @@
     python tests/evaluate.py --no-ptrace           as an ordinary user under Yama sees it
     python tests/evaluate.py --slowdown            steps per second of the target, watched and alone
     python tests/evaluate.py --cost                trainmon's own CPU, memory and first frame
+    python tests/evaluate.py --cost --against OTHER/trainmon --duration 125    paired with another build: A B B A …, as ratios
     python tests/evaluate.py --screen              bytes to the terminal, wake-ups, time from a key to its frame
 
 Needs what requirements.txt names, and a release build with the fake NVML library:
@@ -25,11 +27,12 @@ import json
 import os
 import signal
 import sys
+from typing import Any
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
-from evaluation import containers, cost, scoring, screen, slowdown, verdicts, whatif  # noqa: E402
+from evaluation import containers, contradictions, cost, sample, scoring, screen, slowdown, verdicts, whatif  # noqa: E402
 from evaluation.monitor import Monitor, add_arguments  # noqa: E402
 from labels import LABELS, Label, by_name  # noqa: E402
 from launch import Unavailable, simulated_cuda  # noqa: E402
@@ -47,28 +50,53 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", help="names of workloads, separated by commas")
     parser.add_argument("--held-out", choices=("with", "without", "only"), default="with", help="the held-out third")
     parser.add_argument("--quick", action="store_true", help="eight workloads, one short run each")
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="N workloads drawn with --seed, stratified by class and kind, one 8 s run each"
+    )
     made = parser.add_mutually_exclusive_group()
     made.add_argument("--random", type=int, metavar="N", help="so many programs made at random")
     made.add_argument("--changing", type=int, metavar="N", help="so many made at random whose bottleneck moves")
     made.add_argument("--standing", type=int, metavar="N", help="the same, once a verdict has stood for a minute")
-    parser.add_argument("--seed", type=int, default=1, help="of the first of them (default: %(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="for --sample, or of the first program made at random (default: %(default)s)"
+    )
     parser.add_argument("--spin", action="store_true", help="waits for the simulated device spin in native code")
     parser.add_argument("--no-stacks", action="store_true", help="passed on to trainmon")
     parser.add_argument("--no-ptrace", action="store_true", help="passed on to trainmon")
     parser.add_argument("--container", metavar="KIND", help="in containers of these kinds, `all`; `list` names them")
     parser.add_argument("--min-class", type=float, help="exit with 1 when the class accuracy is lower (0 to 1)")
+    parser.add_argument(
+        "--no-contradictions", action="store_true", help="exit with 1 when the numbers of a verdict contradict each other"
+    )
     parser.add_argument("--json", metavar="FILE", help="write every run here as well")
     parser.add_argument("--keep", metavar="DIR", help="keep the recordings there that are fit for tests/recordings")
+    parser.add_argument(
+        "--keep-wrong", metavar="DIR", help="keep the recordings of verdicts that are wrong or contradict themselves there"
+    )
     parser.add_argument("--what-if", action="store_true", help="predicted against measured, one run of each workload")
     parser.add_argument("--slowdown", action="store_true", help="measure what watching costs the target")
-    parser.add_argument("--pairs", type=int, default=8, help="for --slowdown, of each workload")
+    parser.add_argument(
+        "--pairs", type=int, help="for --slowdown, of each workload (default: 8); for --against, of each mode (default: 3)"
+    )
     parser.add_argument("--segment", type=float, default=6.0, help="for --slowdown, seconds watched or alone")
     parser.add_argument("--min-ratio", type=float, help="for --slowdown: exit with 1 when the median is lower")
     parser.add_argument("--cost", action="store_true", help="measure trainmon's own cost")
+    parser.add_argument("--against", metavar="TRAINMON", help="for --cost: another build, measured in turn with this one")
+    parser.add_argument("--max-ratio", type=float, help="for --against: exit with 1 when a median of CPU is higher")
     parser.add_argument("--screen", action="store_true", help="measure what the screen sends, and how soon it answers")
     args = parser.parse_args()
+    if args.against and not args.cost:
+        parser.error("--against is for --cost")
+    if args.max_ratio is not None and not args.against:
+        parser.error("--max-ratio is for --against")
+    if args.pairs is None:
+        args.pairs = 3 if args.against else 8
     if args.runs < 1 or args.pairs < 1 or args.duration <= 0 or args.segment <= 0:
         parser.error("--runs, --pairs, --duration and --segment must be positive")
+    if args.sample is not None and args.sample < 1:
+        parser.error("--sample must be positive")
+    if args.sample and (args.quick or args.random or args.changing or args.standing):
+        parser.error("--sample is of the labelled workloads: not with --quick, --random, --changing or --standing")
     if args.spin and not simulated_cuda():
         parser.error("libsimulated_cuda.so not found, which --spin needs; cargo build --release --examples")
     return args
@@ -79,9 +107,11 @@ def chosen(args: argparse.Namespace) -> list[Label]:
         if count:
             return [by_name(f"{kind}-{seed}") for seed in range(args.seed, args.seed + count)]
     if args.only:
-        return [by_name(name) for name in args.only.split(",")]
-    wanted = {"with": (False, True), "without": (False,), "only": (True,)}[args.held_out]
-    return [label for label in LABELS if label.held_out in wanted and (label.quick or not args.quick)]
+        labels = [by_name(name) for name in args.only.split(",")]
+    else:
+        wanted = {"with": (False, True), "without": (False,), "only": (True,)}[args.held_out]
+        labels = [label for label in LABELS if label.held_out in wanted and (label.quick or not args.quick)]
+    return sample.draw(labels, args.sample, args.seed) if args.sample else labels
 
 
 def run_all(
@@ -94,7 +124,9 @@ def run_all(
         for label in labels:
             for number in range(1, runs + 1):
                 try:
-                    result = verdicts.one_run(label, number, monitor, duration, args.data, args.keep)
+                    result = verdicts.one_run(
+                        label, number, monitor, duration, args.data, args.keep, args.keep_wrong
+                    )
                 except Unavailable as error:
                     skipped[label.name] = str(error)
                     print(f"{label.name:27}     skipped: {error}", flush=True)
@@ -109,8 +141,10 @@ def run_all(
 
 def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
     labels = chosen(args)
-    runs, duration = (1, QUICK_DURATION_S) if args.quick else (args.runs, args.duration)
+    runs, duration = (1, QUICK_DURATION_S) if args.quick or args.sample else (args.runs, args.duration)
     about = {label.name: label.about for label in labels}
+    if args.sample:
+        print(f"{len(labels)} programs, drawn with seed {args.seed}\n{sample.about(labels)}\n")
     print(scoring.ROW_HEAD)
     results, skipped, interrupted = run_all(labels, runs, duration, monitor, args)
     if not results:
@@ -129,11 +163,24 @@ def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
             json.dump(whole, file, indent=1)
     if interrupted:
         return 130
-    accuracy = scoring.summarise(results)["class_accuracy"]
-    if args.min_class is not None and accuracy < args.min_class:
-        print(f"class accuracy {accuracy:.1%} is below {args.min_class:.1%}")
-        return 1
-    return 0
+    total = scoring.summarise(results)
+    good = agree_with_themselves(total, args)
+    if args.min_class is not None and total["class_accuracy"] < args.min_class:
+        print(f"class accuracy {total['class_accuracy']:.1%} is below {args.min_class:.1%}")
+        good = False
+    return 0 if good else 1
+
+
+def agree_with_themselves(total: dict[str, Any], args: argparse.Namespace) -> bool:
+    """Whether --no-contradictions is satisfied; prints why not."""
+    if not args.no_contradictions:
+        return True
+    if total["contradicting"]:
+        print(f"{total['contradicting']} verdicts contradict themselves")
+    unchecked = total["runs"] - total["failed"] - total["contradictions_checked"]
+    if unchecked:
+        print(f"{unchecked} verdicts could not be checked for contradictions")
+    return not total["contradicting"] and not unchecked
 
 
 def in_containers(monitor: Monitor, args: argparse.Namespace) -> int:
@@ -142,6 +189,7 @@ def in_containers(monitor: Monitor, args: argparse.Namespace) -> int:
     kinds = [containers.by_name(name) for name in names]
     labels = chosen(args) if args.only else [by_name(name) for name in containers.WORKLOADS]
     rows, everything = [], []
+    judged: list[scoring.Result] = []
     for kind in kinds:
         print(f"\n{kind.name}: {kind.what}\n{scoring.ROW_HEAD}", flush=True)
         try:
@@ -152,14 +200,17 @@ def in_containers(monitor: Monitor, args: argparse.Namespace) -> int:
         enclosed = containers.EnclosedMonitor(monitor.program, monitor.nvml_lib, monitor.options, kind=kind)
         results, _skipped, interrupted = run_all(labels, args.runs, args.duration, enclosed, args)
         everything += [{"container": kind.name, **vars(result)} for result in results]
+        judged += results
         rows.append(containers.row(kind, results))
         if interrupted:
             break
     print("\n" + containers.table(rows))
+    print("\n".join(scoring.named(judged)))
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump({"runs": everything}, file, indent=1)
-    return 0 if rows and all(row.all_right for row in rows) else 1
+    good = bool(rows) and all(row.all_right for row in rows)
+    return 0 if good and agree_with_themselves(scoring.summarise(judged), args) else 1
 
 
 def what_if(monitor: Monitor, args: argparse.Namespace) -> int:
@@ -191,6 +242,8 @@ def main() -> int:
         monitor = Monitor.given(args, passed_on)
     except RuntimeError as error:
         return failed(str(error))
+    if args.no_contradictions and contradictions.checker(monitor.program) is None:
+        return failed("--no-contradictions needs the example `contradictions`; cargo build --release --bins --examples")
     if args.container == "list":
         print(*(f"{kind.name:18}{kind.what}" for kind in containers.KINDS), sep="\n")
         return 0
@@ -207,8 +260,14 @@ def main() -> int:
                 print(slowdown.report_pauses(slowdown.measure_pauses(monitor, args.pairs, args.segment, args.data)))
             return 1 if args.min_ratio is not None and (ratio is None or ratio < args.min_ratio) else 0
         if args.cost:
-            print(cost.report(cost.measure(monitor, max(args.duration, cost.LEAST_S), args.data)))
-            return 0
+            duration = max(args.duration, cost.LEAST_S)
+            if not args.against:
+                print(cost.report(cost.measure(monitor, duration, args.data)))
+                return 0
+            other = monitor.another(args.against)
+            text, ratio = cost.report_pairs(cost.compare(monitor, other, duration, args.pairs, args.data))
+            print(text)
+            return 1 if args.max_ratio is not None and (ratio is None or ratio > args.max_ratio) else 0
         if args.screen:
             print(screen.measure(monitor, max(args.duration, 30.0), args.data))
             return 0

@@ -27,6 +27,7 @@ TESTS = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(TESTS)
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
+from evaluation import contradictions  # noqa: E402
 from evaluation.monitor import Monitor, MonitorFailed  # noqa: E402
 from launch import die_with_parent, end_group  # noqa: E402
 
@@ -187,7 +188,9 @@ def judged(name: str, program: Program, checkouts: str, monitor: Monitor, durati
         result = "unknown"
     else:
         result = "WRONG AND SURE" if verdict["confidence"] >= SURE else "wrong"
-    return f"{said[0] + '/' + (said[1] or '-'):31} {verdict['confidence']:.2f}  {result:14}  {program.why}"
+    found = contradictions.of(monitor.program, verdict)
+    more = f"; CONTRADICTS ITSELF: {found[0]}" if found else ""
+    return f"{said[0] + '/' + (said[1] or '-'):31} {verdict['confidence']:.2f}  {result:14}  {program.why}{more}"
 
 
 def main() -> int:
@@ -215,7 +218,7 @@ def main() -> int:
             line = judged(name, program, options.checkouts, monitor, options.duration)
         except (MonitorFailed, OSError, subprocess.CalledProcessError) as error:
             line = f"failed: {error}"
-        failed += any(word in line for word in ("WRONG AND SURE", "failed:", "ended,"))
+        failed += any(word in line for word in ("WRONG AND SURE", "CONTRADICTS ITSELF", "failed:", "ended,"))
         print(f"{name:17} {line}", flush=True)
     return min(failed, 1)
 

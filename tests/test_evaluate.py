@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import dataclasses
+import io
 import json
 import math
 import os
-import re
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import unittest
+from collections import Counter
 from unittest import mock
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
 import calibrate  # noqa: E402
+import evaluate  # noqa: E402
 from evaluation import keeping  # noqa: E402
 import culprits  # noqa: E402
 import launch  # noqa: E402
 import random_plans  # noqa: E402
 import simulated_gpu  # noqa: E402
 import stages  # noqa: E402
-from evaluation import calibration, recordings, scoring, slowdown, whatif  # noqa: E402
-from labels import LABELS, by_name  # noqa: E402
+from evaluation import calibration, contradictions, cost, recordings, sample, scoring, slowdown, verdicts, whatif  # noqa: E402
+from labels import LABELS, Label, by_name  # noqa: E402
 from truth import StageClock, Truth, stall_period  # noqa: E402
 
 
@@ -347,10 +351,68 @@ class Scoring(unittest.TestCase):
         claims = calibration.read(os.path.join(folder, "calibration.csv"))
         found = calibration.fit_odds([claim for claim in claims if not claim.held_out])
         with open(os.path.join(folder, "..", "src", "diagnosis", "calibration.rs"), encoding="utf-8") as file:
-            odds = float(re.search(r"ODDS = ([0-9.]+)", file.read())[1])
-        self.assertEqual(odds, calibrate.ODDS)
+            odds = calibration.odds_in(file.read())
         # No surer than what was found.
         self.assertTrue(0.7 * found <= odds <= 1.1 * found, (odds, found))
+
+    def test_new_runs_take_the_place_of_the_same_programs(self):
+        def claim(options, program, confidence):
+            return calibration.Claim(options, program, False, confidence, True)
+
+        def runs(options, programs, *claims):
+            return calibration.Runs(options, frozenset(programs), list(claims))
+
+        known = [claim("", "a", 0.1), claim("", "b", 0.2), claim("", "a", 0.3), claim("--no-stacks", "a", 0.4)]
+        again = runs("", ["a", "c"], claim("", "a", 0.5), claim("", "c", 0.6))
+        self.assertEqual([one.confidence for one in calibration.taken_in(known, [again])], [0.5, 0.2, 0.4, 0.6])
+        # It says nothing any more.
+        self.assertEqual([one.confidence for one in calibration.taken_in(known, [runs("", ["a"])])], [0.2, 0.4])
+        self.assertEqual(sorted(one.confidence for one in calibration.taken_in(known, [])), [0.1, 0.2, 0.3, 0.4])
+
+    def test_calibration_is_made_anew_by_one_command(self):
+        def result(name, confidence, right, **more):
+            return scoring.Result(
+                name, 1, "io", "lock", "io", "lock", confidence, confidence, class_right=right, cause="right", **more
+            )
+
+        results = [result("decode", 0.8, True), result("fifo", 0.8, False, held_out=True)]
+        results += [result("pinned", 0.5, n < 3) for n in range(4)]
+        results += [scoring.Result("hung", 1, "idle", None, "unknown", None, 0.3, 0.3), result("collate", None, False, error="x")]
+        with tempfile.TemporaryDirectory() as folder:
+            runs, kept, source = (os.path.join(folder, name) for name in ("runs.json", "claims.csv", "calibration.rs"))
+            with open(runs, "w", encoding="utf-8") as file:
+                json.dump(scoring.as_json(results, skipped={}, options=["--no-stacks"], duration_s=8.0), file)
+            with open(source, "w", encoding="utf-8") as file:
+                file.write('//! were right with 1.4 times the odds that\n    ODDS = 1.4, "times", "with a slope of 1.06 (Platt)";\n')
+            before = [
+                calibration.Claim("--no-stacks", "decode", False, 0.9, False),
+                calibration.Claim("--no-stacks", "hung", False, 0.9, False),
+                calibration.Claim("--no-stacks", "no-program-of-this-name", False, 0.9, False),
+                calibration.Claim("--no-stacks", "collate", False, 0.9, True),
+                calibration.Claim("elsewhere", "of-others", False, 0.9, True),
+            ]
+            calibration.write(kept, before)
+            command = ["calibrate.py", runs, "--csv", kept, "--set-odds"]
+            with mock.patch.object(sys, "argv", command), mock.patch.object(calibrate, "SOURCE", source):
+                with contextlib.redirect_stdout(io.StringIO()) as said:
+                    self.assertEqual(calibrate.main(), 0)
+            claims = calibration.read(kept)
+            with open(source, encoding="utf-8") as file:
+                written = file.read()
+        # Four of `pinned`; what failed keeps what it said before.
+        names = [claim.program for claim in claims]
+        self.assertEqual(Counter(names), Counter(decode=1, collate=1, fifo=1, pinned=4, **{"of-others": 1}))
+        self.assertTrue(next(claim for claim in claims if claim.program == "decode").right)
+        self.assertIn("6 claims are new, 2 stay, 3 are gone", said.getvalue())
+        odds = calibration.odds_for(calibration.fit_odds([claim for claim in claims if not claim.held_out]))
+        self.assertNotEqual(odds, 1.4)
+        self.assertIn(f"right with {odds:.1f} times the odds that\n    ODDS = {odds:.1f}, ", written)
+        self.assertNotIn("1.06", written)
+
+    def test_odds_that_are_used(self):
+        self.assertEqual([calibration.odds_for(found) for found in (1.38, 2.04, 0.7)], [1.4, 2.0, 1.0])
+        with self.assertRaises(ValueError):
+            calibration.odds_in("EVEN = 1.0")
 
     def test_random_programs(self):
         for seed in range(1, 400):
@@ -405,6 +467,180 @@ class Scoring(unittest.TestCase):
         self.assertEqual(scoring.percentile([float(n) for n in range(1, 11)], 0.9), 9.0)
         self.assertEqual(scoring.percentile([4.0], 0.9), 4.0)
         self.assertIsNone(scoring.percentile([], 0.9))
+
+
+def called(*arguments: str) -> argparse.Namespace:
+    """The arguments of a call of evaluate.py."""
+    with mock.patch.object(sys, "argv", ["evaluate.py", *arguments]):
+        return evaluate.arguments()
+
+
+class Samples(unittest.TestCase):
+    ALL = list(LABELS)
+
+    def counts(self, labels: list[Label]) -> Counter[str]:
+        return Counter(stratum for label in labels for stratum in sample.strata(label))
+
+    def test_each_stratum_has_its_share(self):
+        there = self.counts(self.ALL)
+        for count, seeds in ((24, range(1, 9)), (8, (1, 2)), (60, (1,))):
+            share = {stratum: count * number / len(self.ALL) for stratum, number in there.items()}
+            for seed in seeds:
+                drawn = sample.draw(self.ALL, count, seed)
+                self.assertEqual(len({label.name for label in drawn}), count)
+                has = self.counts(drawn)
+                for family in ("class", "kind"):
+                    of = [stratum for stratum in there if stratum.startswith(family)]
+                    empty = [stratum for stratum in of if not has[stratum]]
+                    much = [stratum for stratum in of if has[stratum] >= share[stratum] + 2]
+                    self.assertFalse(empty and much, (count, seed, empty, much))
+                    little = [stratum for stratum in of if has[stratum] <= share[stratum] - 2]
+                    self.assertFalse(little, (count, seed))
+                    if count >= 24:
+                        self.assertFalse(much, (count, seed))
+                        self.assertFalse(empty and family == "class", (count, seed, empty))
+
+    def test_a_seed_always_draws_the_same(self):
+        of = [[label.name for label in sample.draw(self.ALL, 24, seed)] for seed in (5, 5, 6)]
+        self.assertEqual(of[0], of[1])
+        self.assertNotEqual(of[0], of[2])
+        # In the order of the table, whatever was drawn first.
+        names = [label.name for label in self.ALL]
+        self.assertEqual(of[0], sorted(of[0], key=names.index))
+        self.assertEqual(sample.draw(self.ALL, 10_000, 1), self.ALL)
+
+    def test_other_seeds_draw_others(self):
+        times = Counter(label.name for seed in range(12) for label in sample.draw(self.ALL, 24, seed))
+        self.assertGreater(len(times), 0.7 * len(self.ALL))
+        # Alone in its class, or one of two.
+        often = {name for name, number in times.items() if number > 9}
+        self.assertLessEqual(len(often), 3, often)
+
+    def test_kinds_come_from_the_labels(self):
+        for name, kind in (
+            ("too-few-workers", "loader"), ("in-process-loading", "in-process"), ("pool-imap", "chain"),
+            ("grain-process", "library"), ("rank-straggler-ddp", "rank"), ("hf-trainer-callback", "library"),
+        ):  # fmt: skip
+            self.assertEqual(sample.kind(by_name(name)), kind)
+        self.assertRegex(sample.about([by_name("decode"), by_name("fifo")]), r"class data-loader 1, io 1\nkind  loader 1, storage 1")
+
+    def test_as_an_option(self):
+        drawn = evaluate.chosen(called("--sample", "24", "--seed", "3"))
+        self.assertEqual(drawn, sample.draw(self.ALL, 24, 3))
+        held_out = evaluate.chosen(called("--sample", "9", "--held-out", "only"))
+        self.assertTrue(len(held_out) == 9 and all(label.held_out for label in held_out))
+        for wrong in (("--sample", "0"), ("--sample", "3", "--quick"), ("--sample", "3", "--random", "3")):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+                called(*wrong)
+
+
+#: Stands in for the checker: a verdict contradicts itself as often as its `off` says.
+CHECKER = """#!{python}
+import json, sys
+for line in sys.stdin:
+    print(json.dumps(["%d%% is not %d%%" % (n, n + 1) for n in range(json.loads(line).get("off", 0))]))
+"""
+
+
+class Contradictions(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.program = os.path.join(folder.name, "trainmon")
+        self.checker = os.path.join(folder.name, "examples", "contradictions")
+
+    def build(self, text: str = CHECKER) -> None:
+        os.makedirs(os.path.dirname(self.checker))
+        with open(self.checker, "w", encoding="utf-8") as file:
+            file.write(text.format(python=sys.executable))
+        os.chmod(self.checker, 0o755)
+
+    def test_what_the_checker_says(self):
+        self.assertIsNone(contradictions.of(self.program, {}))
+        self.build()
+        self.assertEqual(contradictions.checker(self.program), self.checker)
+        self.assertEqual(contradictions.of(self.program, {"class": "io", "summary": "Größe\n"}), [])
+        self.assertEqual(contradictions.of(self.program, {"off": 2}), ["0% is not 1%", "1% is not 2%"])
+
+    def test_a_checker_without_an_answer(self):
+        self.build("#!/bin/sh\nexit 1\n")
+        self.assertIsNone(contradictions.of(self.program, {"off": 1}))
+        with open(self.checker, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho no JSON\n")
+        self.assertIsNone(contradictions.of(self.program, {"off": 1}))
+
+    def test_each_run_is_checked(self):
+        self.build()
+
+        class Job:
+            pid, device, folder = os.getpid(), "", ""
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *_error):
+                pass
+
+            def wait_until_watchable(self):
+                pass
+
+            def cpu_used(self):
+                return {0: 0.0}
+
+            def whole_truth_until(self, _end, steps):
+                return Truth()
+
+        monitor = mock.Mock(program=self.program)
+        monitor.launch.return_value = Job()
+        monitor.beside.return_value = (monitor, 1)
+        seen = recordings.Watched(1.0, 9.0, {"class": "io", "cause": "lock", "confidence": 0.9, "off": 1}, [])
+        label = dataclasses.replace(by_name("decode"), start="started")
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(recordings, "watched", return_value=seen):
+            wrong = os.path.join(folder, "wrong")
+            Job.folder = folder
+            with open(os.path.join(folder, "run.tmz"), "wb"):
+                pass
+            result = verdicts.one_run(label, 1, monitor, 8.0, None, kept_wrong=wrong)
+            self.assertEqual(os.listdir(wrong), ["decode-1.tmz"])
+        self.assertIsNone(result.error)
+        self.assertEqual(result.contradictions, ["0% is not 1%"])
+        self.assertIn("CONFIDENTLY WRONG, contradicts itself", scoring.row(result))
+
+    def test_they_are_named_and_counted(self):
+        def result(name: str, **more) -> scoring.Result:
+            made = {"class_right": True, "seen_class": "io", "seen_cause": "lock", "confidence": 0.9, **more}
+            return scoring.Result(name, 1, "io", "lock", **made)
+
+        agrees = result("agrees", contradictions=[])
+        not_checked = result("not-checked")
+        both = result("both", contradictions=["a is not b", "c is not d"], class_right=False)
+        text = scoring.tables([agrees, not_checked, both])
+        self.assertRegex(text, r"contradicting itself +1 of 2 ")
+        self.assertIn("sure and wrong        both #1: io/lock 0.90\n", text)
+        self.assertTrue(text.endswith("contradicts itself    both #1: io/lock 0.90: a is not b (and 1 more)"))
+        self.assertEqual(scoring.as_json([both])["runs"][0]["contradictions"], both.contradictions)
+        self.assertEqual(scoring.named([agrees, not_checked]), [])
+
+        for arguments, results, good in (
+            ((), [both], True),
+            (("--no-contradictions",), [agrees], True),
+            (("--no-contradictions",), [agrees, both], False),
+            (("--no-contradictions",), [agrees, not_checked], False),
+            # Without a verdict there is nothing to check.
+            (("--no-contradictions",), [agrees, scoring.Result("w", 1, "io", None, error="none")], True),
+        ):
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                total = scoring.summarise(results)
+                self.assertEqual(evaluate.agree_with_themselves(total, called(*arguments)), good, arguments)
+            self.assertEqual(bool(said.getvalue()), not good)
+
+    def test_the_checker_must_be_there_when_it_is_asked_for(self):
+        with open(self.program, "w", encoding="utf-8"):
+            pass
+        command = ["evaluate.py", "--trainmon", self.program, "--nvml-lib", "none", "--no-contradictions"]
+        with mock.patch.object(sys, "argv", command), contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(evaluate.main(), 1)
+        self.assertIn("needs the example `contradictions`", said.getvalue())
 
 
 class Recordings(unittest.TestCase):
@@ -488,6 +724,54 @@ class Pauses(unittest.TestCase):
         self.assertAlmostEqual(truth.longest_gap(14.5, 14.6), 0.004)
         self.assertIsNone(written([{"a": 1.0, "b": 1.0, "c": 2.0}]).longest_gap(0.0, 9.0))
         self.assertIn("4.00 ms", slowdown.report_pauses({False: [0.004], True: []}))
+
+
+class TwoBuilds(unittest.TestCase):
+    def cost(self, mode: str, young: float | None, steady: float = 2.0, **more) -> cost.Cost:
+        return cost.Cost(mode, 60.0, 3.0, young, steady, None, 20.0, 0, **more)
+
+    def test_ratios_of_pairs(self):
+        pairs = [
+            cost.Pair(self.cost("headless", 10.0), self.cost("headless", 20.0)),
+            cost.Pair(self.cost("screen", 30.0, first_frame_ms=90.0), self.cost("screen", 20.0, first_frame_ms=60.0)),
+            cost.Pair(self.cost("headless", 12.0), self.cost("headless", 10.0)),
+            cost.Pair(self.cost("headless", 11.0), self.cost("headless", None)),
+            cost.Pair(self.cost("headless", 9.0), self.cost("headless", 10.0)),
+        ]
+        text, highest = cost.report_pairs(pairs)
+        self.assertRegex(text, r"headless +young % +3 +10\.00 +10\.00 +0\.900 +0\.500 +1\.200")
+        self.assertRegex(text, r"screen +frame ms +1 +90 +60 +1\.500")
+        # Of the young screen: neither the frame's ratio nor a single pair of the others counts.
+        self.assertEqual(highest, 1.5)
+        self.assertNotIn("settled", text)
+        self.assertNotIn("did not exit", text)
+        odd = cost.Pair(dataclasses.replace(pairs[0].this, status=3), pairs[0].other)
+        self.assertIn("did not exit with 0: headless 3", cost.report_pairs([odd])[0])
+        self.assertEqual(cost.report_pairs([])[1], None)
+
+    def test_builds_take_turns(self):
+        this, other = mock.Mock(), mock.Mock()
+        order: list[bool] = []
+
+        def run(mode):
+            def run(monitor, _job, _seconds):
+                order.append(monitor is this)
+                return self.cost(mode, 10.0 if monitor is this else 20.0)
+
+            return run
+
+        with mock.patch.multiple(
+            cost, Launched=mock.MagicMock(), headless=run("headless"), screen=run("screen"), time=mock.Mock()
+        ), contextlib.redirect_stdout(io.StringIO()):
+            pairs = cost.compare(this, other, 50.0, 2, None)
+        self.assertEqual(order, [True, False, True, False, False, True, False, True])
+        self.assertEqual([pair.this.young_cpu_pct / pair.other.young_cpu_pct for pair in pairs], [0.5] * 4)
+
+    def test_options(self):
+        self.assertEqual((called("--cost", "--against", "x").pairs, called("--slowdown").pairs), (3, 8))
+        for wrong in (("--against", "x"), ("--cost", "--max-ratio", "1.1")):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+                called(*wrong)
 
 
 class Sidecars(unittest.TestCase):

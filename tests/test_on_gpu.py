@@ -190,6 +190,11 @@ class Judging(unittest.TestCase):
         row = self.row("data-loader", "transform", 0.9, 0.40, 0.25)
         self.assertEqual((row.passed, row.why_not), (False, "idle share off by 35 points"))
 
+    def test_a_verdict_that_contradicts_itself_does_not_pass(self):
+        row = self.row("data-loader", "too-few-workers", 0.9, 0.75, 0.25)
+        row.contradiction = "the five shares add up to 1.20"
+        self.assertEqual((row.passed, row.why_not), (False, "contradicts itself: the five shares add up to 1.20"))
+
     def test_a_crowded_machine_is_said_beside_a_wrong_verdict(self):
         row = self.row("cpu", "noisy-neighbour", 0.9, 0.75, 0.25)
         row.cores_of_others = 1.0 * len(os.sched_getaffinity(0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable
 
@@ -15,6 +16,7 @@ SURE, NOT_SURE, CERTAIN = 0.80, 0.79, 0.99
 COLUMNS = ("options", "program", "held_out", "confidence", "right")
 #: Newton's method has long settled by then; a step as small as this ends it.
 STEPS, SETTLED = 100, 1e-9
+_ODDS = re.compile(r"(\bODDS = )([0-9.]+)")
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,23 @@ class Claim:
     right: bool
 
 
-def of_runs(path: str) -> list[Claim]:
-    """The claims of an evaluation that was written by `evaluate.py --json`."""
+@dataclass(frozen=True)
+class Runs:
+    """An evaluation."""
+
+    #: trainmon's.
+    options: str
+    #: The programs that were run; some of them make no claim.
+    programs: frozenset[str]
+    claims: list[Claim]
+
+
+def of_runs(path: str) -> Runs:
+    """An evaluation that was written by `evaluate.py --json`."""
     with open(path, encoding="utf-8") as file:
         whole = json.load(file)
     options = " ".join(whole["options"])
-    return [
+    claims = [
         Claim(
             options,
             run["workload"],
@@ -44,6 +57,22 @@ def of_runs(path: str) -> list[Claim]:
         for run in whole["runs"]
         if _by_rules(run) is not None and run["seen_class"] not in ("unknown", scoring.NO_VERDICT)
     ]
+    # A run that failed says nothing.
+    return Runs(options, frozenset(run["workload"] for run in whole["runs"] if run.get("error") is None), claims)
+
+
+def taken_in(known: Iterable[Claim], runs: Iterable[Runs]) -> list[Claim]:
+    """The known claims, with those of the same programs and options replaced by the ones from new runs."""
+    claims: dict[tuple[str, str], list[Claim]] = {}
+    for claim in known:
+        claims.setdefault((claim.options, claim.program), []).append(claim)
+    fresh: dict[tuple[str, str], list[Claim]] = {}
+    for one in runs:
+        for program in sorted(one.programs):
+            fresh.setdefault((one.options, program), [])
+        for claim in one.claims:
+            fresh.setdefault((one.options, claim.program), []).append(claim)
+    return [claim for of_program in {**claims, **fresh}.values() for claim in of_program]
 
 
 def _by_rules(run: dict[str, Any]) -> float | None:
@@ -109,6 +138,27 @@ def fit_odds(claims: list[Claim]) -> float:
         expected = sum(_right(log_odds(claim.confidence) + middle) for claim in claims)
         low, high = (middle, high) if expected < sum(claim.right for claim in claims) else (low, middle)
     return math.exp((low + high) / 2.0)
+
+
+def odds_in(source: str) -> float:
+    """`ODDS` as src/diagnosis/calibration.rs has it; raises ValueError where it has none."""
+    found = _ODDS.search(source)
+    if found is None:
+        raise ValueError("ODDS not found in src/diagnosis/calibration.rs")
+    return float(found[2])
+
+
+def odds_for(found: float) -> float:
+    """The odds to use, rounded to a tenth. Below 1 they would have no effect: what the rules are certain of stays so."""
+    return max(1.0, round(found, 1))
+
+
+def with_odds_set(source: str, odds: float, slope: float) -> str:
+    """The text of src/diagnosis/calibration.rs with new odds, and the slope that was found along with them."""
+    odds_in(source)
+    source = _ODDS.sub(rf"\g<1>{odds:.1f}", source)
+    source = re.sub(r"(with )[0-9.]+( times the odds)", rf"\g<1>{odds:.1f}\g<2>", source)
+    return re.sub(r"(slope of )[0-9.]+", rf"\g<1>{slope:.2f}", source)
 
 
 def with_odds(odds: float) -> Callable[[float], float]:

@@ -1,5 +1,7 @@
 """trainmon's own cost: CPU and memory, headless and with the screen, and the time to its first frame.
 
+Two builds are compared in pairs on the same job, so that whatever else the machine does hits both.
+
 CPU counts what trainmon starts as well (py-spy): the kernel adds a child's time to its parent's once it has ended.
 The job is one trainer with eight light workers; three hundred idle processes stand beside it.
 """
@@ -9,11 +11,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import statistics
 import subprocess
 import time
 from dataclasses import dataclass
 
-from labels import by_name
+from labels import Label, by_name
 from launch import Launched, cpu_seconds
 
 from .monitor import Monitor
@@ -50,6 +53,29 @@ class Cost:
     bytes_per_s: float | None = None
     #: Context switches of its threads, those without cause included; children are not counted.
     switches_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What two builds cost in the same mode, measured one right after the other."""
+
+    this: Cost
+    other: Cost
+
+
+#: The figures that two builds are compared by: name, field of `Cost`, format.
+COMPARED = (
+    ("CPU %", "cpu_pct", ".2f"),
+    ("young %", "young_cpu_pct", ".2f"),
+    ("steady %", "steady_cpu_pct", ".2f"),
+    ("settled %", "settled_cpu_pct", ".2f"),
+    ("RSS MiB", "peak_rss_mib", ".1f"),
+    ("frame ms", "first_frame_ms", ".0f"),
+    ("bytes/s", "bytes_per_s", ".0f"),
+    ("switches/s", "switches_per_s", ".0f"),
+)
+#: Those that --max-ratio applies to.
+HELD = ("young_cpu_pct", "steady_cpu_pct", "settled_cpu_pct")
 
 
 class Watch:
@@ -121,7 +147,7 @@ def context_switches(pid: int) -> int:
 
 
 def headless(monitor: Monitor, job: Launched, seconds: float, mode: str = "headless", *options: str) -> Cost:
-    log = os.path.join(job.folder, "cost.csv")
+    log = os.path.join(job.folder, f"cost-{time.monotonic_ns()}.csv")
     arguments = ("--pid", str(job.pid), "--log", log, "--duration", f"{seconds:g}s", *options)
     began = time.monotonic()
     process = monitor.start(job.device, *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -187,10 +213,29 @@ def in_terminal(mode: str, terminal: Terminal, seconds: float, key: str = "q") -
             return cost
 
 
+def crowded() -> Label:
+    """The job, with the idle processes beside it."""
+    return dataclasses.replace(by_name(JOB), companions=("crowd",))
+
+
+def compare(monitor: Monitor, other: Monitor, seconds: float, pairs: int, data: str | None) -> list[Pair]:
+    """Two builds watch the same job in turn, headless and with the screen; which one starts alternates."""
+    with Launched(crowded(), 4 * pairs * (seconds + 10) + 180, data) as job:
+        job.wait_until_watchable()
+        time.sleep(2.0)
+        found = []
+        for number in range(pairs):
+            for run in (headless, screen):
+                order = (other, monitor) if number % 2 else (monitor, other)
+                costs = {one is monitor: run(one, job, seconds) for one in order}
+                found.append(Pair(costs[True], costs[False]))
+                print(f"pair {number + 1}, {costs[True].mode}: measured", flush=True)
+    return found
+
+
 def measure(monitor: Monitor, seconds: float, data: str | None) -> list[Cost]:
     """Both ways, and three more starts of the screen for its first frame."""
-    label = dataclasses.replace(by_name(JOB), companions=("crowd",))
-    with Launched(label, 2 * seconds + 180, data) as job:
+    with Launched(crowded(), 2 * seconds + 180, data) as job:
         job.wait_until_watchable()
         time.sleep(2.0)
         costs = [headless(monitor, job, seconds), screen(monitor, job, seconds)]
@@ -222,3 +267,33 @@ def report(costs: list[Cost]) -> str:
     )
     lines.append("CPU in percent of one core; one trainer, eight workers, three hundred other processes")
     return "\n".join(lines)
+
+
+def report_pairs(pairs: list[Pair]) -> tuple[str, float | None]:
+    """A table of both builds with the ratios between them, and the highest median ratio among `HELD`."""
+    lines = [
+        f"{'mode':10} {'figure':11} {'pairs':>5} {'this':>8} {'other':>8} {'ratio':>7} {'least':>7} {'most':>7}"
+        "   medians; ratio: this / other, of each pair"
+    ]
+    highest: float | None = None
+    for mode in dict.fromkeys(pair.this.mode for pair in pairs):
+        for name, field, form in COMPARED:
+            both = [
+                (getattr(pair.this, field), getattr(pair.other, field)) for pair in pairs if pair.this.mode == mode
+            ]
+            known = [(this, other) for this, other in both if this is not None and other]
+            if not known:
+                continue
+            ratios = [this / other for this, other in known]
+            this, other = (statistics.median(values) for values in zip(*known, strict=True))
+            ratio = statistics.median(ratios)
+            if field in HELD:
+                highest = ratio if highest is None else max(highest, ratio)
+            lines.append(
+                f"{mode:10} {name:11} {len(known):>5} {this:>8{form}} {other:>8{form}} {ratio:>7.3f}"
+                f" {min(ratios):>7.3f} {max(ratios):>7.3f}"
+            )
+    odd = [f"{pair.this.mode} {one.status}" for pair in pairs for one in (pair.this, pair.other) if one.status]
+    if odd:
+        lines.append(f"did not exit with 0: {', '.join(odd)}")
+    return "\n".join(lines), highest

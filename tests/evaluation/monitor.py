@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import subprocess
 from dataclasses import dataclass
@@ -37,6 +38,12 @@ class Monitor:
             if not os.path.exists(path):
                 raise RuntimeError(f"{path} not found; cargo build --release --bins --examples")
         return cls(os.path.abspath(args.trainmon), os.path.abspath(library) if library else None, options)
+
+    def another(self, program: str) -> Monitor:
+        """Another build with the same library and options; raises RuntimeError where it is not there."""
+        if not os.path.exists(program):
+            raise RuntimeError(f"{program} not found")
+        return dataclasses.replace(self, program=os.path.abspath(program))
 
     def command(self, *arguments: str) -> list[str]:
         library = ["--nvml-lib", self.nvml_lib] if self.nvml_lib else []

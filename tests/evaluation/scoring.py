@@ -81,6 +81,8 @@ class Result:
     culprit_right: bool | None = None
     #: Of several ranks: whether the late one is named, or none where none is late.
     late_rank_right: bool | None = None
+    #: Which of the verdict's numbers do not agree with each other, as sentences; None where that was not checked.
+    contradictions: list[str] | None = None
 
     @property
     def wait_error(self) -> float | None:
@@ -135,7 +137,6 @@ def judge(
         result.cause = "right"
     else:
         result.cause = "unnamed" if result.seen_cause is None else "wrong"
-
 
     if result.class_right and result.true_class != "unknown":
         result.first_right_s = first_right([klass for klass, _cause in answers], classes, attached)
@@ -262,6 +263,8 @@ def summarise(results: list[Result]) -> dict[str, Any]:
         "cause_unnamed": sum(result.cause == "unnamed" for result in with_cause),
         "confident_and_wrong": sum(result.confident_and_wrong for result in results),
         "failed": sum(result.error is not None for result in results),
+        "contradicting": sum(bool(result.contradictions) for result in results),
+        "contradictions_checked": sum(result.contradictions is not None for result in results),
         "wait_error_mean": mean(errors),
         "wait_error_worst": max(errors, default=None),
         "wait_scored": len(errors),
@@ -364,6 +367,8 @@ def row(result: Result) -> str:
     if result.right_before is not None:
         followed = "not followed" if result.followed_s is None else f"followed after {result.followed_s:.1f} s"
         right += f", {followed}" + ("" if result.right_before else ", wrong before")
+    if result.contradictions:
+        right += ", contradicts itself"
     if not result.label_held:
         right += ", truth outside the label's bounds"
     if result.error is not None:
@@ -401,7 +406,21 @@ def tables(results: list[Result]) -> str:
         cells = ("-" if total is None else shown(total) for total in sums)
         lines.append(f"{name:32}" + "".join(f"{cell:>32}" for cell in cells))
     lines.append(reliability(results))
-    return "\n".join(lines)
+    return "\n".join([*lines, *named(results)])
+
+
+def named(results: list[Result]) -> list[str]:
+    """A line for each verdict that must not be: sure and wrong, or with numbers that contradict each other."""
+    lines = []
+    for result in results:
+        said = f"{result.seen_class}/{result.seen_cause or '-'} {show(result.confidence)}"
+        if result.confident_and_wrong:
+            lines.append(f"sure and wrong        {result.workload} #{result.run}: {said}")
+        if result.contradictions:
+            more = len(result.contradictions) - 1
+            first = result.contradictions[0] + (f" (and {more} more)" if more else "")
+            lines.append(f"contradicts itself    {result.workload} #{result.run}: {said}: {first}")
+    return ["", *lines] if lines else []
 
 
 def points(share: float | None) -> str:
@@ -420,6 +439,7 @@ SUMS = (
     ("cause right", lambda t: f"{show(t['cause_accuracy'], '.1%')} (unnamed: {t['cause_unnamed']})"),
     (f"wrong, sure ({CONFIDENT}+)", lambda t: str(t["confident_and_wrong"])),
     ("no verdict", lambda t: str(t["failed"])),
+    ("contradicting itself", lambda t: f"{t['contradicting']} of {t['contradictions_checked']}"),
     ("data-wait error, mean", lambda t: f"{points(t['wait_error_mean'])} of {t['wait_scored']}"),
     ("… worst", lambda t: points(t["wait_error_worst"])),
     ("device-idle error, mean", lambda t: points(t["gpu_idle_error_mean"])),

@@ -7,13 +7,14 @@ recording afterwards, so that nothing but one trainmon costs the machine anythin
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 
 from labels import Label
 from launch import WorkloadFailed
 
-from . import keeping, recordings
+from . import contradictions, keeping, recordings
 from .monitor import Monitor, MonitorFailed
 from .scoring import Result, judge, judge_change, judge_details
 
@@ -26,11 +27,18 @@ SPARE_S = 120.0
 
 
 def one_run(
-    label: Label, number: int, monitor: Monitor, duration: float, data: str | None, kept: str | None = None
+    label: Label,
+    number: int,
+    monitor: Monitor,
+    duration: float,
+    data: str | None,
+    kept: str | None = None,
+    kept_wrong: str | None = None,
 ) -> Result:
     """Starts the workload, watches it, and judges the verdict. A failure is a result too; see `error`.
 
-    The first run's recording is kept in the folder `kept`, where that is given and the recording is a test.
+    The first run's recording is kept in the folder `kept`, where that is given and the recording is a test; in the
+    folder `kept_wrong` every recording whose verdict is wrong or contradicts itself, to be replayed.
     Raises limits.Unavailable where this machine cannot run the workload.
     """
     result = Result(label.name, number, label.klass, label.cause, held_out=label.held_out)
@@ -56,8 +64,12 @@ def one_run(
             seen = recordings.watched(monitor, job.device, path, every=label.settled or bool(label.before))
             judge(result, seen.verdict, label.acceptable(), seen.classes if label.settled else [], began)
             judge_details(result, seen.verdict, label, truth, seen.begin, seen.end)
+            result.contradictions = contradictions.of(monitor.program, seen.verdict)
             if label.before and "change" in truth.events:
                 judge_change(result, label, seen.classes, truth.events["change"]["t"])
+            if kept_wrong and (not result.class_right or result.cause == "wrong" or result.contradictions):
+                os.makedirs(kept_wrong, exist_ok=True)
+                shutil.copy(path, os.path.join(kept_wrong, f"{label.name}-{number}.tmz"))
             if kept and number == 1 and not label.held_out:
                 try:
                     keeping.keep(label, path, seen.verdict, result.wait_true, watched, kept)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evaluation import keeping, recordings, scoring
+from evaluation import contradictions, keeping, recordings, scoring
 from evaluation.monitor import Monitor, MonitorFailed
 from evaluation.verdicts import PATIENCE_S, SETTLE_S
 from labels import Label
@@ -128,6 +128,8 @@ class Watched:
     #: Cores that processes outside the job used meanwhile, trainmon among them: many make a noisy neighbour the truth.
     cores_of_others: float | None = None
     sure_and_wrong: bool = False
+    #: The first contradiction between the verdict's own numbers.
+    contradiction: str = ""
     summary: str = ""
     not_seen: list[str] = field(default_factory=list)
     error: str | None = None
@@ -144,7 +146,8 @@ class Watched:
     @property
     def passed(self) -> bool:
         close = self.idle_error is None or self.idle_error <= IDLE_WITHIN
-        return self.error is None and self.class_right and self.cause_right and self.label_held and close
+        right = self.class_right and self.cause_right and not self.contradiction
+        return self.error is None and right and self.label_held and close
 
     @property
     def why_not(self) -> str:
@@ -156,6 +159,7 @@ class Watched:
             (not self.label_held, "the program's own truth is not the label's"),
             (not self.class_right, "wrong class" + (", and sure" if self.sure_and_wrong else "")),
             (self.class_right and not self.cause_right, "another cause"),
+            (bool(self.contradiction), f"contradicts itself: {self.contradiction}"),
             (self.crowded, f"other processes used {self.cores_of_others or 0.0:.1f} CPUs meanwhile: repeat it on a quiet machine"),
             (far, f"idle share off by {100 * (self.idle_error or 0.0):.0f} points"),
         )
@@ -183,6 +187,7 @@ def watch(label: Label, monitor: Monitor, seconds: float, simulated: bool, out: 
             scoring.judge(result, seen.verdict, label.acceptable())
             scoring.judge_details(result, seen.verdict, label, truth, seen.begin, seen.end)
             fill(row, result, seen.verdict, compare_idle=not label.companions)
+            row.contradiction = next(iter(contradictions.of(monitor.program, seen.verdict) or []), "")
             keep(label, path, seen.verdict, row, seconds, out)
     except (MonitorFailed, WorkloadFailed) as error:
         row.error = " ".join(str(error).split())[-200:]

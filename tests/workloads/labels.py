@@ -894,6 +894,24 @@ LABELS: tuple[Label, ...] = (
         needs=("package=webdataset",),
     ),
     Label(
+        "jax-augments", "cpu", "main-thread",
+        "a JAX loop on the CPU, each step of which begins with a call that jitters its rows in Python: 80 % of the time",
+        "jax_cases:jax_augments", also=(("data-loader", "in-process-loading"),), wait=FED, lost=(0.6, 1.0), wait_scored=False,
+        needs=("package=jax",), hottest_main=("jittered",),
+    ),
+    Label(
+        "jax-generator", "data-loader", "in-process-loading",
+        "a JAX loop on the CPU over a generator that jitters its rows in Python",
+        "jax_cases:jax_generator", also_causes=("transform",), also=(("cpu", "main-thread"),), wait=(0.6, 1.0),
+        needs=("package=jax",), hottest_main=("jittered",),
+    ),
+    Label(
+        "jax-trains", "cpu", "cpu-training",
+        "a JAX loop on the CPU with batches that are slices of an array: the compiled network takes the time",
+        "jax_cases:jax_trains", also_causes=("thread-oversubscription", "cores-saturated"), wait=FED,
+        needs=("package=jax",), held_out=True,
+    ),
+    Label(
         "two-loaders-a-step", "data-loader", "too-few-workers",
         "a labelled and an unlabelled loader at each step; the only worker of the second is slow",
         "library_cases:two_loaders", also_causes=("decode", "transform"), wait=STARVED, busy=IDLE_DEVICE,
