@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::rates::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
 use crate::rates::stacks::sums::StackSums;
-use crate::rates::{Frame, Wait};
+use crate::rates::{Frame, PAGE, Wait};
 use crate::sample::{MountKind, ProcessId, ThreadRole};
 
 use super::stats;
@@ -31,8 +31,6 @@ const QUICK_SETS: f64 = 0.6;
 const GROWTH_S: f64 = 0.5;
 /// A thread is active that runs or queues for a tenth of the time, as where a job's active threads are counted.
 const ACTIVE_PCT: f64 = 10.0;
-/// Bytes of a page, the unit of refaults.
-const PAGE: f64 = 4096.0;
 
 /// Makes a struct of numbers of their list: what each is, and how it comes out of the frames and the last of them.
 macro_rules! numbers {
