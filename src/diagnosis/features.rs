@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::rates::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
 use crate::rates::stacks::sums::StackSums;
 use crate::rates::{Frame, PAGE, Wait};
+use crate::sample::process::is_of_learning;
 use crate::sample::{MountKind, ProcessId, ThreadRole};
 
 use super::stats;
@@ -83,6 +84,8 @@ numbers! {
     steps: Steps = span.steps();
     /// A machine-learning library is mapped.
     has_library: bool = last.job.library.is_some();
+    /// One that is of machine learning alone, as NumPy is not.
+    learns: bool = last.job.library.as_deref().is_some_and(is_of_learning);
     /// Age of the target at the end, seconds.
     age_s: Option<f64> = last.job.age_s;
     /// It has threads that exchange data with other ranks.

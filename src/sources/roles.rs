@@ -94,7 +94,8 @@ pub fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
             } else if is_helper(fact, &by_pid) {
                 ProcessRole::Helper
             } else if let Some(trainer) = ancestors(fact, &by_pid).find(|above| trainers.contains(&above.pid)) {
-                if is_kin(fact, trainer) { ProcessRole::Worker } else { ProcessRole::Other }
+                // Who trains makes no batches.
+                if is_kin(fact, trainer) && !fact.trains { ProcessRole::Worker } else { ProcessRole::Other }
             } else if trainers.iter().any(|pid| is_below(*pid, fact.pid, &by_pid)) {
                 ProcessRole::Launcher
             } else {
@@ -169,18 +170,19 @@ fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>
         found.push(end_of_chain(target, facts));
     }
     // Who only waits for the end of such children started them to train (a model in shared memory that several train). In other
-    // calls than wait4 only the stacks of one of them tell.
-    for parent in facts.iter().filter(|fact| fact.rests) {
+    // calls than wait4 only the stacks of one of them tell. Who asks a child for each step, and does no work of its own, has
+    // left the training to it.
+    for parent in facts.iter().filter(|fact| !fact.works && !fact.trains) {
         let is_child = |fact: &Facts<'_>| {
             let nearest = ancestors(fact, by_pid).find(|above| above.library && !is_helper(above, by_pid));
             nearest.is_some_and(|above| above.pid == parent.pid) && is_kin(fact, parent)
         };
-        let children: Vec<&Facts<'_>> = facts
-            .iter()
-            .filter(|fact| fact.library && !is_torch_worker(fact) && !is_helper(fact, by_pid) && is_child(fact))
-            .collect();
-        let train = !children.is_empty() && (parent.joins || children.iter().any(|child| child.trains));
-        if train && found.contains(&parent.pid) {
+        let may_train = |fact: &&Facts<'_>| fact.library && !is_torch_worker(fact) && !is_helper(fact, by_pid);
+        let mut children: Vec<&Facts<'_>> = facts.iter().filter(may_train).filter(|fact| is_child(fact)).collect();
+        if !parent.joins && !(parent.rests && children.iter().any(|child| child.trains)) {
+            children.retain(|child| child.trains);
+        }
+        if !children.is_empty() && found.contains(&parent.pid) {
             found.retain(|pid| *pid != parent.pid);
             found.extend(children.iter().map(|child| child.pid));
         }
@@ -297,6 +299,19 @@ mod tests {
         facts[2].library = false;
         facts[3].library = false;
         assert_eq!(words(&assign(10, &facts[..4])), ["trainer", "helper", "worker", "worker"]);
+    }
+
+    #[test]
+    fn whoever_runs_backward_trains_and_not_the_process_that_asks_it_for_steps() {
+        let library = |fact| Facts { library: true, ..fact };
+        let driver = library(fact(10, 1, "python", "python run.py"));
+        let learner = Facts { trains: true, ..library(fact(11, 10, "python", "python run.py")) };
+        let producer = library(fact(12, 10, "python", "python run.py"));
+        let of = |driver| words(&assign(10, &[driver, learner, producer]));
+        assert_eq!(of(driver), ["launcher", "trainer", "other"]);
+        // It does a part of the work, or trains as well: the loop is still its own, and what it waits for makes no batches.
+        assert_eq!(of(Facts { works: true, ..driver }), ["trainer", "other", "worker"]);
+        assert_eq!(of(Facts { trains: true, ..driver }), ["trainer", "other", "worker"]);
     }
 
     #[test]
