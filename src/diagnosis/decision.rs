@@ -156,7 +156,9 @@ fn seen_in(case: &Case<'_>) -> String {
 fn only_fetches(case: &Case<'_>) -> bool {
     let shares = &case.main.shares;
     let device = case.window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
-    case.window.steps.per_s.is_some_and(|rate| rate > 0.0)
+    // Processes of a program's own may as well train for it, and what it takes may be their reports.
+    let unnamed = case.window.workers.as_ref().is_some_and(|workers| workers.unnamed);
+    (unnamed || case.window.steps.per_s.is_some_and(|rate| rate > 0.0))
         && !device
         && shares.host_busy + shares.device_sync < NOTHING_DONE
 }
