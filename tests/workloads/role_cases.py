@@ -80,14 +80,14 @@ def tracker_in_a_child(job: Job) -> None:
 
 
 class Sharded(IterableDataset):
-    """A stream of so many shards that has no end; each worker reads every n-th of them."""
+    """A stream of so many shards that has no end; each worker reads every n-th of them, the last worker the first one."""
 
     def __init__(self, shards: int, cost: float):
         self.shards, self.cost = shards, cost
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         info: Any = get_worker_info()
-        mine = range(self.shards)[info.id :: info.num_workers]
+        mine = range(self.shards)[info.num_workers - 1 - info.id :: info.num_workers]
         while mine:
             for shard in mine:
                 burn(self.cost)
