@@ -185,7 +185,7 @@ fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>
         };
         let may_train = |fact: &&Facts<'_>| fact.library && !is_torch_worker(fact) && !is_helper(fact, by_pid);
         let mut children: Vec<&Facts<'_>> = facts.iter().filter(may_train).filter(|fact| is_child(fact)).collect();
-        if !parent.joins && !(parent.rests && children.iter().any(|child| child.trains)) {
+        if !(parent.joins || parent.rests && children.iter().any(|child| child.trains)) {
             children.retain(|child| child.trains);
         }
         if !children.is_empty() && found.contains(&parent.pid) {

@@ -162,7 +162,7 @@ fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64]) {
 /// The oldest `wanted` of these threads (start, TID), which are sorted, and those that started together with them: the feeders
 /// of workers that have ended.
 fn feeders_among(candidates: &[(u64, u32)], wanted: usize) -> impl Iterator<Item = u32> + '_ {
-    let last = candidates.iter().take(wanted).last().map_or(0, |(start, _)| start + ONE_SET_TICKS);
+    let last = candidates.iter().take(wanted).next_back().map_or(0, |(start, _)| start + ONE_SET_TICKS);
     candidates.iter().take_while(move |(start, _)| *start <= last).map(|(_, tid)| *tid)
 }
 
