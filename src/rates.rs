@@ -48,6 +48,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use frame::Frame;
+pub(crate) use job::PAGE;
 pub use wait::Wait;
 
 use crate::sample::{ProcessId, Sample, SourceState};

@@ -152,13 +152,23 @@ fn seen_in(case: &Case<'_>) -> String {
     if places.is_empty() { String::new() } else { format!("; it is mostly in {}", places.join(" and in ")) }
 }
 
-/// Batches come, and neither the host nor a device does anything with them.
-fn only_fetches(case: &Case<'_>) -> bool {
+/// Batches come, and neither the host nor a device does anything with them: what that may mean.
+fn only_fetches(case: &Case<'_>) -> Option<&'static str> {
     let shares = &case.main.shares;
-    let device = case.window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
-    case.window.steps.per_s.is_some_and(|rate| rate > 0.0)
-        && !device
-        && shares.host_busy + shares.device_sync < NOTHING_DONE
+    let used = case.window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
+    let steps = case.window.steps.per_s.is_some_and(|rate| rate > 0.0);
+    let own_processes = case.slow_workers().is_some_and(|workers| workers.unnamed);
+    match () {
+        () if used => None,
+        () if own_processes && case.trainer_cores() < LOST_WAIT => {
+            Some("the loop does hardly anything with what it gets: its processes may be training, and not loading")
+        }
+        () if steps && shares.host_busy + shares.device_sync < NOTHING_DONE => Some(
+            "batches are taken and hardly anything is done with them: a run that skips what it had before it was stopped \
+             looks the same, and goes on when it is there",
+        ),
+        () => None,
+    }
 }
 
 /// Share of the loop's time in a timer of its own.
@@ -207,9 +217,7 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         let why = "neither steps nor data workers, a device in use or frames of a model were seen: it may be setting itself up";
         less_sure(UNPROVEN, why);
     }
-    if matches!(judgement.class, Class::DataLoader | Class::Io) && only_fetches(case) {
-        let why = "batches are taken and hardly anything is done with them: a run that skips what it had before it was stopped \
-                   looks the same, and goes on when it is there";
+    if let Some(why) = only_fetches(case).filter(|_| matches!(judgement.class, Class::DataLoader | Class::Io)) {
         less_sure(ONLY_FETCHES, why);
     }
     if main.share(Activity::Graph) >= PHASE {

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use crate::rates::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
 use crate::rates::stacks::sums::StackSums;
 use crate::rates::time_split::TimeSplit;
-use crate::rates::{Frame, Wait};
+use crate::rates::{Frame, PAGE, Wait};
+use crate::sample::process::is_of_learning;
 use crate::sample::{MountKind, ProcessId, ThreadRole};
 
 use super::stats;
@@ -32,8 +33,6 @@ const QUICK_SETS: f64 = 0.6;
 const GROWTH_S: f64 = 0.5;
 /// A thread is active that runs or queues for a tenth of the time, as where a job's active threads are counted.
 const ACTIVE_PCT: f64 = 10.0;
-/// Bytes of a page, the unit of refaults.
-const PAGE: f64 = 4096.0;
 
 /// Makes a struct of numbers of their list: what each is, and how it comes out of the frames and the last of them.
 macro_rules! numbers {
@@ -86,6 +85,8 @@ numbers! {
     steps: Steps = span.steps();
     /// A machine-learning library is mapped.
     has_library: bool = last.job.library.is_some();
+    /// One that is of machine learning alone, as NumPy is not.
+    learns: bool = last.job.library.as_deref().is_some_and(is_of_learning);
     /// Age of the target at the end, seconds.
     age_s: Option<f64> = last.job.age_s;
     /// It has threads that exchange data with other ranks.

@@ -42,12 +42,36 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
         return Err(unknown("what the main thread waits for may not be read"));
     }
     if !(window.has_library || window.gpu.is_some() || window.gpu_held || window.steps.count.is_some()) {
-        let why = "no data workers, no machine-learning library and no GPU in use: not a training process";
-        return Err(unknown(why));
+        return Err(unknown(NO_TRAINING));
+    }
+    if only_others_compute(window) {
+        return Err(unknown(&format!("{NO_TRAINING}{}", limit_of_others(window))));
     }
     let by_stacks = main.stacks.as_ref().and_then(|stacks| by_stacks(window, stacks, known));
     let phase = by_stacks.map(|phase| (phase, BY_STACKS)).or_else(|| other_phase(window, main, known));
     phase.map_or(Ok(main), |(phase, sure)| Err(Judgement::state(phase, Class::Idle, sure)))
+}
+
+const NO_TRAINING: &str =
+    "it does not look like training: no machine-learning library, no data workers, no GPU in use";
+
+/// Nothing of machine learning is seen in the job, and most of what it computes its children do: a pool that renders, converts or
+/// simulates.
+fn only_others_compute(window: &Features) -> bool {
+    let learns = window.learns || window.gpu.is_some() || window.gpu_held || window.steps.count.is_some();
+    let pool = window.workers.as_ref().is_some_and(|workers| workers.unnamed);
+    let own = window.main.as_ref().and_then(|main| main.cpu_pct).zip(window.cpu.job);
+    !learns && pool && own.is_some_and(|(own, all)| own / 100.0 < LARGER_HALF.value * all)
+}
+
+/// What limits such children, in words that go on with a sentence; nothing where that is not clear.
+fn limit_of_others(window: &Features) -> String {
+    let full = window.cpu.full.is_some_and(|full| full >= CORES_FULL);
+    let own = window.cpu.job.unwrap_or(0.0) > window.cpu.others.unwrap_or(0.0);
+    match &window.workers {
+        Some(workers) if full && own => format!("; its {} processes fill the CPUs that it may use", workers.count),
+        _ => String::new(),
+    }
 }
 
 /// A phase that the stacks name: importing, compiling, validating.

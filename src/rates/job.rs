@@ -11,6 +11,9 @@ use crate::sample::{IoCounters, JobSample, ProcessId, ProcessSample, Sample, Thr
 /// A thread counts as active when it ran or queued for this share of the interval.
 const ACTIVE: f64 = 0.1;
 
+/// Bytes of a page, the unit of faults and refaults.
+pub(crate) const PAGE: f64 = 4096.0;
+
 /// The job's rates, with what its trainers and workers are made of.
 #[derive(Debug, Default)]
 pub(super) struct JobFold {
@@ -42,6 +45,8 @@ pub(super) struct ProcessDelta {
     pub minor_faults_s: Option<f64>,
     /// Page faults served from storage, per second.
     pub major_faults_s: Option<f64>,
+    /// CPU time in which the kernel fetched pages of mapped files from storage, cores.
+    pub fetching_cores: f64,
     // Rates of `/proc/PID/io`, where it can be read.
     pub read_chars_s: Option<f64>,
     pub write_chars_s: Option<f64>,
@@ -115,8 +120,9 @@ impl ProcessDelta {
         let user = delta(Some(now.user_ticks), Some(before.user_ticks));
         let system = delta(Some(now.system_ticks), Some(before.system_ticks));
         if let (Some(user), Some(system), true) = (user, system, ticks_per_second > 0) {
-            let ticks = user as f64 + system as f64;
-            out.cpu_pct = Some(ticks / f64::from(ticks_per_second) / span_s * 100.0);
+            let cores = |ticks: u64| ticks as f64 / f64::from(ticks_per_second) / span_s;
+            out.cpu_pct = Some((cores(user) + cores(system)) * 100.0);
+            out.fetching_cores = cores(system) * out.fetched_share();
         }
         let mut earlier = Earlier::new(&before.threads, |thread: &ThreadSample| thread.tid);
         for thread in &now.threads {
@@ -134,6 +140,19 @@ impl ProcessDelta {
             }
         }
         out
+    }
+}
+
+impl ProcessDelta {
+    /// Of the pages that the kernel got for the process: those that it had to fetch from storage for a mapping, that is not for
+    /// a read call, 0–1. In system time they weigh about the same as those that were in memory.
+    fn fetched_share(&self) -> f64 {
+        let (Some(fetched), Some(read), Some(minor)) = (self.read_bytes_s, self.read_chars_s, self.minor_faults_s)
+        else {
+            return 0.0;
+        };
+        let fetched = (fetched - read).max(0.0) / PAGE;
+        if fetched > 0.0 { fetched / (fetched + minor) } else { 0.0 }
     }
 }
 

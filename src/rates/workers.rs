@@ -44,7 +44,8 @@ pub(super) fn fold(
         if let Some((busy, runnable)) = scheduled(delta, seen, folded.seconds) {
             let (busy, runnable) = with_own_threads(busy, runnable, seen);
             let children = folded.short_lived.children.get(&process.id.pid).copied().unwrap_or(0.0);
-            split(&mut rates, busy, runnable, seen, children);
+            let fetching = delta.fetching_cores.min(busy);
+            split(&mut rates, (busy - fetching, runnable, fetching), seen, children);
         }
         rates
     });
@@ -88,9 +89,15 @@ fn with_own_threads(busy: f64, runnable: f64, sampled: Option<&SampledWorker>) -
 }
 
 /// Splits what is left beside `busy` and `runnable` between idle and I/O wait as the samples that saw the worker blocked do.
+/// `fetching` is the time in which the kernel fetched pages from storage for it: the disk's, though it takes a CPU.
 /// Without samples the split stays unknown. What is waited for from short-lived children, which compute for `children` cores,
 /// is work of the worker's.
-fn split(rates: &mut WorkerRates, busy: f64, runnable: f64, sampled: Option<&SampledWorker>, children: f64) {
+fn split(
+    rates: &mut WorkerRates,
+    (busy, runnable, fetching): (f64, f64, f64),
+    sampled: Option<&SampledWorker>,
+    children: f64,
+) {
     let (seen, for_children) = sampled.map(|worker| Seen::with_children(worker, children)).unwrap_or_default();
     let rest = (1.0 - busy - runnable).max(0.0);
     let busy = busy + for_children.min(rest);
@@ -102,8 +109,8 @@ fn split(rates: &mut WorkerRates, busy: f64, runnable: f64, sampled: Option<&Sam
     }
     // Time in state R that the scheduler did not count, while storage really was read: a wait that does not show.
     let hidden = seen.running / seen.all() - busy - runnable;
-    let fetching = rates.read_bytes_s.is_some_and(|bytes| bytes > 0.0);
-    let hidden = if hidden >= HIDDEN_WAIT && fetching { hidden.min(rest) } else { 0.0 };
+    let reads = rates.read_bytes_s.is_some_and(|bytes| bytes > 0.0);
+    let hidden = if hidden >= HIDDEN_WAIT && reads { hidden } else { fetching }.min(rest);
     let shown = rest - hidden;
     let blocked = seen.all() - seen.running;
     let part = |count: f64| if blocked > 0.0 { (count / blocked).clamp(0.0, 1.0) * shown } else { 0.0 };
@@ -287,6 +294,28 @@ mod tests {
         assert!(close(rates.io_wait, 0.6) && close(rates.disk_wait, 0.6) && close(rates.idle, 0.25));
         let rates = one(before, ProcessSample { io: reads(0), ..worker(20, 150, 0) }, vec![seen]);
         assert!(close(rates.idle, 0.85) && close(rates.io_wait, 0.0));
+    }
+
+    #[test]
+    fn the_kernels_work_on_pages_from_storage_is_a_disk_wait() {
+        let at = |part: u64, mapped: bool| {
+            let bytes = part * 100_000 * 4096;
+            let read_chars = if mapped { 0 } else { bytes };
+            ProcessSample {
+                io: Some(IoCounters { read_bytes: bytes, read_chars, ..IoCounters::default() }),
+                user_ticks: 10 * part,
+                system_ticks: 40 * part,
+                minor_faults: 25_000 * part,
+                ..worker(20, 500 * part, 0)
+            }
+        };
+        let seen = seen(20, &[(Wait::Running, 20), (Wait::DiskRead, 10), (Wait::LoaderPoll, 10)]);
+        let rates = one(at(0, true), at(1, true), vec![seen.clone()]);
+        assert!(close(rates.busy, 0.18) && close(rates.idle, 0.25), "{rates:?}");
+        assert!(close(rates.io_wait, 0.57) && close(rates.disk_wait, 0.57), "{rates:?}");
+        // Read calls copy: part of that is the program's choice, and stays its work.
+        let rates = one(at(0, false), at(1, false), vec![seen]);
+        assert!(close(rates.busy, 0.5) && close(rates.io_wait, 0.25), "{rates:?}");
     }
 
     #[test]

@@ -73,6 +73,14 @@ fn is_none(count: &u32) -> bool {
 /// Prefix of the name that torch gives its data workers
 /// (torch/utils/data/_utils/worker.py, `_set_thread_name("pt_data_worker")`).
 pub const TORCH_WORKER: &str = "pt_data_worker";
+/// NumPy's own library: many programs use it that do not train, so a process of it alone says nothing of its role.
+pub const NUMPY: &str = "_multiarray_umath";
+
+/// Whether a library of [`JobSample::library`](super::JobSample::library) is of machine learning alone.
+#[must_use]
+pub fn is_of_learning(library: &str) -> bool {
+    library != NUMPY
+}
 
 impl ProcessSample {
     /// One of torch's data workers.

@@ -18,11 +18,11 @@ use super::files::{ReadFailure, numbers_in};
 use super::process::{Process, stat_of};
 use super::roles::{self, Facts};
 use crate::sample::ProcessRole;
-use crate::sample::process::TORCH_WORKER;
+use crate::sample::process::{TORCH_WORKER, is_of_learning};
 use crate::sample::{Access, JobAccess, JobSample, ProcessId, ProcessSample};
 pub use attach::AttachError;
+pub(crate) use facts::mapped_library;
 use facts::{access, open_devices, other_namespace, rank_place, visible_devices};
-pub(crate) use facts::{is_of_learning, mapped_library};
 pub(crate) use unwatched::complete;
 
 /// Most processes of one job that are read.

@@ -11,7 +11,7 @@ use procfs::{FromRead, Uptime};
 
 use super::files::{numbers_in, read_once};
 use super::{clock, job, process, task_files};
-use crate::sample::process::TORCH_WORKER;
+use crate::sample::process::{TORCH_WORKER, is_of_learning};
 
 /// No more of a file of users than this is read.
 const PASSWD_MAX: usize = 1 << 20;
@@ -101,7 +101,7 @@ pub fn user_names(passwd: &Path) -> BTreeMap<u32, String> {
 /// maps may not be read.
 pub fn library(proc_root: &Path, pid: u32) -> Option<String> {
     let library = job::mapped_library(&proc_root.join(pid.to_string()));
-    library.filter(|name| job::is_of_learning(name)).map(|name| name.to_string())
+    library.filter(|name| is_of_learning(name)).map(|name| name.to_string())
 }
 
 /// Whether the name or the program is a Python interpreter.

@@ -94,7 +94,8 @@ pub fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
             } else if is_helper(fact, &by_pid) {
                 ProcessRole::Helper
             } else if let Some(trainer) = ancestors(fact, &by_pid).find(|above| trainers.contains(&above.pid)) {
-                if is_kin(fact, trainer) { ProcessRole::Worker } else { ProcessRole::Other }
+                // Who trains makes no batches.
+                if is_kin(fact, trainer) && !fact.trains { ProcessRole::Worker } else { ProcessRole::Other }
             } else if trainers.iter().any(|pid| is_below(*pid, fact.pid, &by_pid)) {
                 ProcessRole::Launcher
             } else {
@@ -164,23 +165,30 @@ fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>
                 found.push(fact.pid);
             }
         }
+        // Of actors that run different programs those that train are the trainers; the others play, or make data.
+        let trains: Vec<_> = library.iter().filter(|fact| fact.trains).map(|fact| fact.command).collect();
+        let same = |pid: &u32| by_pid.get(pid).is_some_and(|fact| trains.contains(&fact.command));
+        if found.iter().any(same) {
+            found.retain(same);
+        }
     }
     if found.is_empty() {
         found.push(end_of_chain(target, facts));
     }
     // Who only waits for the end of such children started them to train (a model in shared memory that several train). In other
-    // calls than wait4 only the stacks of one of them tell.
-    for parent in facts.iter().filter(|fact| fact.rests) {
+    // calls than wait4 only the stacks of one of them tell. Who asks a child for each step, and does no work of its own, has
+    // left the training to it.
+    for parent in facts.iter().filter(|fact| !fact.works && !fact.trains) {
         let is_child = |fact: &Facts<'_>| {
             let nearest = ancestors(fact, by_pid).find(|above| above.library && !is_helper(above, by_pid));
             nearest.is_some_and(|above| above.pid == parent.pid) && is_kin(fact, parent)
         };
-        let children: Vec<&Facts<'_>> = facts
-            .iter()
-            .filter(|fact| fact.library && !is_torch_worker(fact) && !is_helper(fact, by_pid) && is_child(fact))
-            .collect();
-        let train = !children.is_empty() && (parent.joins || children.iter().any(|child| child.trains));
-        if train && found.contains(&parent.pid) {
+        let may_train = |fact: &&Facts<'_>| fact.library && !is_torch_worker(fact) && !is_helper(fact, by_pid);
+        let mut children: Vec<&Facts<'_>> = facts.iter().filter(may_train).filter(|fact| is_child(fact)).collect();
+        if !(parent.joins || parent.rests && children.iter().any(|child| child.trains)) {
+            children.retain(|child| child.trains);
+        }
+        if !children.is_empty() && found.contains(&parent.pid) {
             found.retain(|pid| *pid != parent.pid);
             found.extend(children.iter().map(|child| child.pid));
         }
@@ -252,140 +260,4 @@ fn is_below(pid: u32, above: u32, by_pid: &BTreeMap<u32, &Facts<'_>>) -> bool {
 
 #[cfg(test)]
 #[allow(clippy::indexing_slicing, reason = "tests")]
-mod tests {
-    use super::*;
-
-    const PYTHON: Option<&str> = Some("/usr/bin/python3.11");
-
-    fn fact<'a>(pid: u32, parent: u32, comm: &'a str, command: &'a str) -> Facts<'a> {
-        Facts { pid, parent, comm, command, executable: PYTHON, ..Facts::default() }
-    }
-
-    fn words(roles: &BTreeMap<u32, ProcessRole>) -> Vec<&'static str> {
-        roles.values().map(|role| role.word()).collect()
-    }
-
-    #[test]
-    fn forked_torch_workers() {
-        let facts = [
-            Facts { library: true, ..fact(10, 1, "python", "python train.py") },
-            fact(11, 10, "pt_data_worker", "python train.py"),
-            fact(12, 10, "pt_data_worker", "python train.py"),
-        ];
-        assert_eq!(words(&assign(10, &facts)), ["trainer", "worker", "worker"]);
-    }
-
-    #[test]
-    fn who_only_waits_for_the_end_of_its_children_trains_nothing() {
-        let spawned = "python -c from multiprocessing.spawn import spawn_main; spawn_main(8)";
-        let library = |fact| Facts { library: true, ..fact };
-        let mut facts = [
-            library(fact(10, 1, "python", "python hogwild.py")),
-            fact(11, 10, "python", "python -c from multiprocessing.resource_tracker import main;main(5)"),
-            library(fact(12, 10, "python", spawned)),
-            library(fact(13, 10, "python", "python hogwild.py")),
-            library(fact(14, 13, "python", "python hogwild.py")),
-        ];
-        assert_eq!(words(&assign(10, &facts)), ["trainer", "helper", "worker", "worker", "worker"]);
-        facts[0].rests = true;
-        assert_eq!(words(&assign(10, &facts)), ["trainer", "helper", "worker", "worker", "worker"], "or for batches");
-        facts[3].trains = true;
-        assert_eq!(words(&assign(10, &facts)), ["launcher", "helper", "trainer", "trainer", "worker"]);
-        (facts[0].joins, facts[3].trains) = (true, false);
-        assert_eq!(words(&assign(10, &facts)), ["launcher", "helper", "trainer", "trainer", "worker"]);
-        // A command that each sample starts anew has no library.
-        facts[2].library = false;
-        facts[3].library = false;
-        assert_eq!(words(&assign(10, &facts[..4])), ["trainer", "helper", "worker", "worker"]);
-    }
-
-    #[test]
-    fn forkserver_workers_are_grandchildren() {
-        let server = "python -c from multiprocessing.forkserver import main; main(8)";
-        let facts = [
-            Facts { library: true, ..fact(10, 1, "python", "python train.py") },
-            fact(11, 10, "python", "python -c from multiprocessing.resource_tracker import main;main(5)"),
-            fact(12, 10, "python", server),
-            fact(13, 12, "pt_data_worker", server),
-        ];
-        let roles = assign(10, &facts);
-        assert_eq!(words(&roles), ["trainer", "helper", "helper", "worker"]);
-        let kin = Kin::new(facts.iter().map(|fact| (fact.pid, (fact.parent, roles[&fact.pid]))));
-        assert_eq!(kin.trainer_of(13), Some(10));
-    }
-
-    #[test]
-    fn torchrun_ranks_are_trainers_and_torchrun_is_not() {
-        let facts = [
-            Facts { library: true, ..fact(10, 1, "torchrun", "python torchrun --nproc-per-node 2 train.py") },
-            Facts { library: true, ..fact(11, 10, "python", "python -u train.py") },
-            Facts { library: true, ..fact(12, 10, "python", "python -u train.py") },
-            fact(13, 11, "pt_data_worker", "python -u train.py"),
-        ];
-        let roles = assign(10, &facts);
-        assert_eq!(roles[&11], ProcessRole::Trainer);
-        assert_eq!(roles[&13], ProcessRole::Worker);
-        assert_eq!(roles[&10], ProcessRole::Launcher);
-        let without_workers = assign(10, &facts[..3]);
-        assert_eq!(words(&without_workers), ["launcher", "trainer", "trainer"]);
-    }
-
-    #[test]
-    fn spawned_ranks_are_trainers_and_whoever_only_waits_for_them_is_not() {
-        let spawned = "python -c from multiprocessing.spawn import spawn_main; spawn_main(7) --multiprocessing-fork";
-        let rank = |pid| Facts { library: true, rank: true, ..fact(pid, 10, "python", spawned) };
-        let mut facts = [
-            Facts { library: true, ..fact(10, 1, "python", "python train.py") },
-            fact(11, 10, "python", "python -c from multiprocessing.resource_tracker import main;main(5)"),
-            rank(12),
-            rank(13),
-            // Of a pool of the first rank's own.
-            Facts { library: true, ..fact(14, 12, "python", spawned) },
-            fact(15, 13, "pt_data_worker", spawned),
-        ];
-        let roles = ["launcher", "helper", "trainer", "trainer", "worker", "worker"];
-        assert_eq!(words(&assign(10, &facts)), roles);
-        facts[0].works = true;
-        assert_eq!(words(&assign(10, &facts))[0], "trainer");
-        // Without collectives they work for the one that started them.
-        facts.iter_mut().for_each(|fact| fact.rank = false);
-        assert_eq!(words(&assign(10, &facts[..4])), ["trainer", "helper", "worker", "worker"]);
-    }
-
-    #[test]
-    fn helpers_with_a_library_or_an_open_device_are_no_ranks() {
-        let trainer = Facts { library: true, works: true, ..fact(10, 1, "python", "python train.py") };
-        let tokenizer = Facts { library: true, works: true, ..fact(11, 10, "python", "python tokenize.py") };
-        assert_eq!(words(&assign(10, &[trainer, tokenizer])), ["trainer", "other"]);
-        let monitor =
-            Facts { device: true, executable: Some("/x/wandb-core"), ..fact(12, 10, "wandb-core", "wandb-core") };
-        let facts = [Facts { device: true, ..trainer }, monitor];
-        assert_eq!(words(&assign(10, &facts)), ["trainer", "other"]);
-        assert_eq!(words(&assign(10, &[fact(10, 1, "own", "./own"), monitor])), ["launcher", "trainer"]);
-    }
-
-    #[test]
-    fn a_shell_is_followed_to_what_it_runs() {
-        let facts = [
-            Facts { executable: Some("/bin/bash"), ..fact(10, 1, "bash", "bash run.sh") },
-            fact(11, 10, "python", "python train.py"),
-        ];
-        assert_eq!(words(&assign(10, &facts)), ["launcher", "trainer"]);
-    }
-
-    #[test]
-    fn forks_that_inherit_the_device_file_are_workers() {
-        let facts = [
-            Facts { device: true, ..fact(10, 1, "python", "python train.py") },
-            Facts { device: true, ..fact(11, 10, "python", "python train.py") },
-            fact(12, 10, "wandb-core", "/x/wandb-core"),
-        ];
-        assert_eq!(words(&assign(10, &facts)), ["trainer", "worker", "other"]);
-    }
-
-    #[test]
-    fn a_ring_of_parents_ends() {
-        let facts = [fact(10, 11, "a", "a"), fact(11, 10, "b", "b")];
-        assert_eq!(assign(10, &facts).len(), 2);
-    }
-}
+mod tests;

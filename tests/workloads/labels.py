@@ -953,6 +953,33 @@ LABELS: tuple[Label, ...] = (
         "library_cases:flax_on_the_cpu", also_causes=("thread-oversubscription", "cores-saturated"), wait=(0.0, 0.3),
         needs=("package=flax",),
     ),
+    # --- who is who ------------------------------------------------------------------------------------------------
+    Label(
+        "learner-in-a-child", "cpu", "cpu-training",
+        "a forked child trains on the CPU; the process that started it imports torch too, and only asks for each step",
+        "role_cases:learner_in_a_child", also_causes=("waits-for-process",), wait=FED, lost=(0.5, 1.0), wait_scored=False,
+    ),
+    Label(
+        "tracker-in-a-child", "data-loader", "in-process-loading",
+        "the loop makes its batches itself; a forked tracker hears of each step and is no data worker",
+        "role_cases:tracker_in_a_child", also=(("cpu", "main-thread"),), wait=STARVED, wait_scored=False,
+    ),
+    Label(
+        "one-shard-for-three-workers", "data-loader", "worker-imbalance",
+        "a stream of one shard and three workers: two have nothing to read and end",
+        "role_cases:one_shard_for_three_workers", also_causes=("transform",), wait=STARVED,
+    ),
+    Label(
+        "mapped-rows-from-a-cold-disk", "io", "disk-bandwidth",
+        "one worker reads rows of mapped files that are not in memory: the kernel reads around each fault",
+        "role_cases:mapped_rows_from_a_cold_disk", also_causes=("page-cache-miss", "small-files"), wait=STARVED,
+        needs=("real-disk",),
+    ),
+    Label(
+        "pool-that-trains-nothing", "unknown", None,
+        "NumPy in a pool of twice as many processes as CPUs; nothing learns",
+        "other_cases:pool_that_trains_nothing", start="ready", also=(("idle", None), ("cpu", "cores-saturated")), wait_scored=False,
+    ),
 )
 
 

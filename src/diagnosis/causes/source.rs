@@ -52,9 +52,12 @@ pub(super) fn from_elsewhere(window: &Features) -> f64 {
 /// itself.
 fn waited_for(case: &Case<'_>) -> Option<f64> {
     match case.loss {
-        Loss::Workers(_) if slow_samples::by_period(case).is_some() => None,
         Loss::Workers(workers) => {
             let part = workers.io_wait / workers.active();
+            // Single batches that are slow. What makes them slow is known only where it is a disk.
+            if slow_samples::by_period(case).is_some() && workers.disk_wait < WORKERS_IO.value * workers.active() {
+                return None;
+            }
             (workers.active() > HARDLY && part >= WORKERS_IO).then(|| case.sure * FACTOR.at(part))
         }
         Loss::InProcess if let Some(threads) = makers(case.window) => {

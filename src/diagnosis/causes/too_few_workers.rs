@@ -22,6 +22,9 @@ pub(super) const CAUSE: Spec = Spec {
     judge: |case| {
         let workers = case.slow_workers()?;
         let mut judgement = case.of(Cause::TooFewWorkers, stages::sureness(workers));
+        if workers.busy < ALL_ALONG {
+            judgement = judgement.meaning("the workers are too few to keep up");
+        }
         if stages::more_workers_help_undisturbed(case) && !stages::more_workers_help(Loop::of(case.window)) {
             let (others, cores) = (case.window.cpu.others.unwrap_or(0.0), case.window.cpu.cores.unwrap_or(1.0));
             let words = format!(

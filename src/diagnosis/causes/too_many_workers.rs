@@ -13,14 +13,15 @@ pub(super) const CAUSE: Spec = Spec {
     meaning: "there are more workers than CPUs and they queue for them",
     rule: &[
         LOOP_LOSES,
-        "at least `too_many_workers` of them",
+        "at least `too_many_workers` of them, and torch's: fewer processes of a program's own would gain nothing",
         "the workers queue for at least `run_delay` of their runnable time, or the allowed CPUs are in use \
          `cores_full`",
     ],
     judge: |case| {
         let workers = case.slow_workers()?;
         let queueing = starvation::queueing(case).filter(|queueing| queueing.of_workers)?;
-        (workers.count as f64 >= TOO_MANY_WORKERS.value * case.window.cpu.usable()).then(|| {
+        let too_many = workers.count as f64 >= TOO_MANY_WORKERS.value * case.window.cpu.usable();
+        (too_many && !workers.unnamed).then(|| {
             let words = "the allowed CPUs are full: past this number of workers only cheaper transforms help";
             Judgement::of(Cause::TooManyWorkers, queueing.confidence).other(Cause::CoresSaturated, FULL_TOO, words)
         })

@@ -16,18 +16,22 @@ pub(super) const CAUSE: Spec = Spec {
         "there are at least two workers",
         "the busiest worker is active at least `busy` of its time, and at least `imbalance` more than the median \
          worker",
+        "or some workers have ended while the others go on: their feeder threads are still there",
     ],
     judge: |case| {
         let workers = case.slow_workers()?;
         let (busiest, median) = workers.busiest;
+        if workers.ended > 0 {
+            return Some(case.of(Cause::WorkerImbalance, FOR_GOOD).meaning(without_shard(workers)));
+        }
         let uneven = workers.count >= 2 && busiest - median >= IMBALANCE && busiest >= BUSY;
         (uneven && slow_samples::by_period(case).is_none()).then(|| case.of(Cause::WorkerImbalance, FOR_GOOD))
     },
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_BATCHES],
     source: "torch.utils.data takes batches from the workers in turn (in_order=True), so a slow one holds up all",
     confirmed: Confirmed::LabelledWorkloads,
-    limits: "with an IterableDataset, a shard that has ended leaves its worker idle and looks the same, rightly; a \
-             short watch may catch one slow batch instead",
+    limits: "with an IterableDataset, a worker whose shard has ended ends as well, which near the end of an epoch is no \
+             lasting loss; a short watch may catch one slow batch instead",
     advice: advice![
         "Even out the shards or the sample cost between workers"
             => "the loop takes batches in turn, so the slowest worker sets the pace";
@@ -35,5 +39,23 @@ pub(super) const CAUSE: Spec = Spec {
             => "a slow worker then holds up only its own batches";
     ],
     place: Place::Workers,
+    instead: |window| window.workers.as_ref().filter(|workers| workers.ended > 0).map(|_| WITHOUT_SHARD),
     ..Spec::of(Class::DataLoader)
 };
+
+/// Some workers have ended.
+const WITHOUT_SHARD: Instead = Instead {
+    place: Place::Workers,
+    meaning: "some workers have no shard of the stream",
+    advice: advice![
+        "Split the stream into at least as many shards as there are workers, of the same size"
+            => "a worker without a shard ends, and the others have to do its part: more workers change nothing";
+        "Where it cannot be split, make the samples cheaper" => "what reads a shard is a single worker";
+    ],
+};
+
+fn without_shard(workers: &Workers) -> String {
+    let (ended, all) = (workers.ended, workers.ended + workers.count);
+    let has = if ended == 1 { "has" } else { "have" };
+    format!("{ended} of {all} workers {has} no shard of the stream left and {has} ended")
+}

@@ -8,8 +8,9 @@ use crate::diagnosis::parts::{Stages, WorkerVerdict};
 use crate::diagnosis::stats::{self, round};
 use crate::diagnosis::thresholds::LARGER_HALF;
 use crate::rates::frame::WorkerRates;
-use crate::rates::mean;
-use crate::sample::ProcessId;
+use crate::rates::threads::ThreadRoleRates;
+use crate::rates::{Frame, mean};
+use crate::sample::{ProcessId, ProcessRole, ThreadRole};
 
 /// A worker that rests uses less of a CPU than this, as a share of the time …
 const RESTS: f64 = 0.005;
@@ -23,6 +24,8 @@ const MOST_WAITS: f64 = 0.5;
 pub(in crate::diagnosis) struct Workers {
     /// Alive at the end.
     pub count: usize,
+    /// Of torch's, those that ended before the others because their shard of a stream has, or because they had none.
+    pub ended: usize,
     /// On a CPU.
     pub busy: f64,
     /// Waiting for their source.
@@ -97,6 +100,7 @@ impl Workers {
         let alive = sets.into_iter().find(|workers| !workers.is_empty())?;
         let mut resting = resting(span);
         resting.extend(of_other_loaders(span, &alive));
+        resting.extend(no_loaders(span, &alive));
         let alive: Vec<_> = alive.into_iter().filter(|worker| !resting.contains(&worker.id)).collect();
         let (mut all, mut threads, mut new, mut sets) = (Means::default(), Mean::default(), 0, 0);
         let mut by_worker: BTreeMap<ProcessId, Means> = BTreeMap::new();
@@ -145,6 +149,7 @@ impl Workers {
         let now = span.workers(last).filter(|worker| !resting.contains(&worker.id)).count();
         Some(Self {
             count: if now == 0 { alive.len() } else { now },
+            ended: ended(span),
             busy: busy?,
             io_wait: io_wait.unwrap_or(0.0),
             runnable: runnable.unwrap_or(0.0),
@@ -174,6 +179,20 @@ impl Workers {
     }
 }
 
+/// Workers that ended while the others of their set went on: torch's loader keeps their feeder threads. All along the span: a
+/// set that is being started or stopped has some of its threads for a moment.
+fn ended(span: &Span<'_>) -> usize {
+    let of_frame = |frame: &&Frame| {
+        let feeds = |role: &&ThreadRoleRates| {
+            (role.process_role, role.thread_role) == (ProcessRole::Trainer, ThreadRole::Feeder)
+        };
+        let feeders: u32 = frame.thread_roles.iter().filter(feeds).map(|role| role.count).sum();
+        let workers = frame.workers.iter().filter(|worker| !worker.unnamed).count();
+        usize::try_from(feeders).unwrap_or(0).saturating_sub(workers)
+    };
+    span.frames.iter().map(of_frame).min().unwrap_or(0)
+}
+
 /// The largest and the middle one of the group in which these are furthest apart.
 fn most_uneven<'a>(groups: impl Iterator<Item = &'a Vec<f64>>) -> (f64, f64) {
     let of_group =
@@ -197,15 +216,33 @@ fn resting(span: &Span<'_>) -> BTreeSet<ProcessId> {
     let seconds: f64 = span.frames.iter().map(|frame| frame.seconds).sum();
     let rests = |(made, busy): &(bool, f64)| !made && *busy < RESTS * seconds;
     let some_work = moved.values().any(|(_, busy)| *busy > WORKS * seconds);
-    let chains = || span.frames.iter().flat_map(|frame| span.trainers(frame)).filter_map(|one| one.chain.as_ref());
-    let followed: f64 = chains().map(|chain| chain.seconds).sum();
-    let leads_to = |pid: u32| {
-        let ways = chains().flat_map(|chain| &chain.paths).filter(|way| way.hops.iter().any(|hop| hop.pid == pid));
-        ways.map(|way| f64::from(way.seconds)).sum::<f64>()
-    };
-    let unasked = |pid: u32| followed >= LARGER_HALF.value * seconds && leads_to(pid) < RESTS * followed;
+    let unasked = |pid: u32| waited_for(span, pid).is_some_and(|share| share < RESTS);
     let resting = moved.into_iter().filter(|(id, sums)| rests(sums) && (some_work || unasked(id.pid)));
     resting.map(|(id, _)| id).collect()
+}
+
+/// Share of the time in which the loops' waits lead to a process, where they were followed for most of the time.
+fn waited_for(span: &Span<'_>, pid: u32) -> Option<f64> {
+    let trainers = || span.frames.iter().flat_map(|frame| span.trainers(frame));
+    let chains = || trainers().filter_map(|one| one.chain.as_ref());
+    let followed: f64 = chains().map(|chain| chain.seconds).sum();
+    let seconds: f64 = span.frames.iter().map(|frame| frame.seconds).sum();
+    let ways = chains().flat_map(|chain| &chain.paths).filter(|way| way.hops.iter().any(|hop| hop.pid == pid));
+    let waits: f64 = ways.map(|way| f64::from(way.seconds)).sum();
+    (followed >= LARGER_HALF.value * seconds).then(|| waits / followed)
+}
+
+/// Processes that the program has forked, or started from itself, and that make no batches: a server of metrics, a tracker of
+/// experiments. None of those of its trainer is waited for as a loader is.
+fn no_loaders(span: &Span<'_>, alive: &[&WorkerRates]) -> BTreeSet<ProcessId> {
+    let trainers = || span.frames.iter().flat_map(|frame| span.trainers(frame));
+    let peers = || trainers().filter_map(|one| one.chain.as_ref()).flat_map(|chain| &chain.peers);
+    let loads = |pid: u32| peers().filter(|peer| peer.pid == pid).last().is_some_and(|peer| peer.loader);
+    let serves = |pid: u32| waited_for(span, pid).is_none_or(|share| share >= RESTS && loads(pid));
+    let unnamed = || alive.iter().filter(|worker| worker.unnamed);
+    let served: BTreeSet<u32> =
+        unnamed().filter(|worker| serves(worker.id.pid)).map(|worker| worker.trainer).collect();
+    unnamed().filter(|worker| !served.contains(&worker.trainer)).map(|worker| worker.id).collect()
 }
 
 /// Workers of another loader than the one that was waited for most. Each of torch's loaders has a pipe of its own for its

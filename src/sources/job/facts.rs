@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::sample::process::NUMPY;
 use crate::sample::{Access, JobAccess, RankPlace};
 use crate::sources::fields::{lines, text};
 use crate::sources::files::{READ_LIMIT, read_once};
@@ -39,14 +40,6 @@ const LIBRARIES: &[&str] = &[
     "libcuda.so",
     NUMPY,
 ];
-/// NumPy's own: many programs use it that do not train, so beside other libraries' processes one of it alone has no role.
-const NUMPY: &str = "_multiarray_umath";
-
-/// Whether a library of [`mapped_library`] is of machine learning alone.
-pub(crate) fn is_of_learning(library: &str) -> bool {
-    library != NUMPY
-}
-
 /// What may be read of the process in `folder`.
 pub(super) fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
     let access = |answer: io::Result<()>| match answer {

@@ -21,6 +21,9 @@ const MOST_ASIDE_IN_ALL: usize = 1024;
 const WAKE_CPU: f64 = 1e-3;
 /// Most processes beside trainers and workers that are sampled.
 const MOST_OTHERS: usize = 64;
+/// The feeders of one set of workers start within so many clock ticks of each other: torch fills the queues of all of them
+/// before it waits for the first batch.
+const ONE_SET_TICKS: u64 = 5;
 
 impl JobReader {
     /// What is to be sampled until the next read.
@@ -61,7 +64,8 @@ impl JobReader {
     }
 
     /// Finds the threads that feed queues. In a trainer torch's loader keeps one for each worker, started right after
-    /// the workers; each makes write calls and no read call. In a worker it is the oldest thread that has written.
+    /// the workers; each makes write calls and no read call. It outlives a worker that has ended because its shard has. In a
+    /// worker it is the oldest thread that has written.
     pub(super) fn find_feeders(&mut self) {
         if self.access.io != Access::Ok {
             return;
@@ -130,7 +134,7 @@ fn helpers(process: &Process) -> impl Iterator<Item = ThreadPlan> + use<> {
 
 fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64]) {
     let known = process.threads.iter().filter(|thread| thread.role == ThreadRole::Feeder).count();
-    if known == worker_starts.len() {
+    if known >= worker_starts.len() {
         return;
     }
     let first_start = worker_starts.iter().copied().min().unwrap_or(0);
@@ -148,12 +152,18 @@ fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64]) {
         }
     }
     candidates.sort_unstable();
-    let wanted = worker_starts.len().saturating_sub(known);
-    for (_, tid) in candidates.into_iter().take(wanted) {
+    for tid in feeders_among(&candidates, worker_starts.len().saturating_sub(known)) {
         if let Some(thread) = process.threads.iter_mut().find(|thread| thread.tid == tid) {
             thread.role = ThreadRole::Feeder;
         }
     }
+}
+
+/// The oldest `wanted` of these threads (start, TID), which are sorted, and those that started together with them: the feeders
+/// of workers that have ended.
+fn feeders_among(candidates: &[(u64, u32)], wanted: usize) -> impl Iterator<Item = u32> + '_ {
+    let last = candidates.iter().take(wanted).next_back().map_or(0, |(start, _)| start + ONE_SET_TICKS);
+    candidates.iter().take_while(move |(start, _)| *start <= last).map(|(_, tid)| *tid)
 }
 
 fn find_worker_feeder(process: &mut Process) {
@@ -175,6 +185,14 @@ fn find_worker_feeder(process: &mut Process) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn feeders_of_workers_that_have_ended_count_too() {
+        let candidates = [(500, 1), (501, 2), (502, 3), (900, 4)];
+        let found = |wanted| feeders_among(&candidates, wanted).collect::<Vec<_>>();
+        assert_eq!((found(1), found(3)), (vec![1, 2, 3], vec![1, 2, 3]));
+        assert_eq!((found(0), found(4)), (vec![], vec![1, 2, 3, 4]));
+    }
 
     #[test]
     fn a_large_job_has_fewer_threads_sampled_of_each_process() {
