@@ -123,14 +123,11 @@ fn without_cause(case: &Case<'_>) -> Judgement {
         Loss::NoDevice if case.window.load_unknown() => training(Class::Unknown, SOME_KNOWLEDGE.value).doubt(
             "the job uses a GPU whose load cannot be read (as under MIG): whether the loop waits for it is not known",
         ),
-        Loss::NoDevice if case.computes_on_cpu() => Judgement::state(
-            Phase::Unknown,
-            Class::Unknown,
-            LITTLE_KNOWLEDGE,
-        )
-        .doubt(
-            "one thread computes, without workers, steps or a device: the job sets itself up, or trains on one CPU",
-        ),
+        Loss::NoDevice if case.computes_on_cpu() => {
+            Judgement::state(Phase::Unknown, Class::Unknown, LITTLE_KNOWLEDGE).doubt(
+                "one thread computes, without workers, steps or a GPU: the job sets itself up, or trains on one CPU",
+            )
+        }
         Loss::Wait(_) => training(Class::Unknown, SOME_KNOWLEDGE.value)
             .doubt("the loop waits for something that is neither a batch nor the device"),
         Loss::NoDevice => training(Class::Unknown, LITTLE_KNOWLEDGE.value)
@@ -156,7 +153,7 @@ fn seen_in(case: &Case<'_>) -> String {
 fn only_fetches(case: &Case<'_>) -> bool {
     let shares = &case.main.shares;
     let device = case.window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
-    case.window.steps.per_s.is_some_and(|rate| rate > 0.0)
+    case.window.steps.rate().is_some_and(|rate| rate > 0.0)
         && !device
         && shares.host_busy + shares.device_sync < NOTHING_DONE
 }

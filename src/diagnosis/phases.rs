@@ -57,20 +57,11 @@ fn by_stacks(window: &Features, stacks: &LoopStacks, known: Known) -> Option<Pha
         () if most(Activity::Import) && window.workers.is_none() => Some(Phase::Init),
         () if most(Activity::Compile) => Some(Phase::Compile),
         // Metrics at each step may be under no_grad too: a validation goes on for seconds, and nothing else happens meanwhile.
-        () if stacks.validating(known.has_trained) >= ALL_ALONG => Some(Phase::Validation),
+        () if stacks.validating(known.has_trained) >= ALL_ALONG && !stacks.trains_meanwhile() => {
+            Some(Phase::Validation)
+        }
         () => None,
     }
-}
-
-/// Its code was seen for long enough, and all the while at the same work; and its memory does not grow as with a data set that
-/// is being read, or several threads compute. A loop, whatever it computes.
-fn goes_round(window: &Features, main: &LoopThread) -> bool {
-    let Some(stacks) = &main.stacks else { return window.stands_still() };
-    let at_one_place = stacks.hottest.first().is_some_and(|place| place.share >= LARGER_HALF);
-    window.seconds >= GOES_ROUND
-        && at_one_place
-        && stacks.shares.get(Activity::Import) < HARDLY
-        && (!window.is_growing() || window.cpu.job.is_some_and(|cores| cores >= COMPUTE_THREADS))
 }
 
 /// Something was seen that only a loop does.
@@ -79,7 +70,7 @@ pub(super) fn is_proven(window: &Features, known: Known) -> bool {
     let model = stacks.is_some_and(|stacks| {
         let shares =
             [Activity::Forward, Activity::Backward, Activity::Optimizer].map(|activity| stacks.shares.get(activity));
-        stacks.trains() || stacks.loading() + shares.iter().sum::<f64>() >= HARDLY
+        stacks.trains() || shares.iter().sum::<f64>() >= HARDLY
     });
     let device = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
     known.has_stepped
@@ -158,20 +149,22 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     if known.has_stepped || stepping {
         return None;
     }
-    // Busy, but with nothing that a training loop does: imports, data set set-up, compilation. Without workers, waits for a disk
-    // count as waits for data; and stacks that show batches being made or a model at work are proof of a loop.
-    let loads = main.shares.input_wait - main.disk();
-    let loop_seen = main.stacks.as_ref().is_some_and(|stacks| {
-        stacks.loading() + main.share(Activity::Backward) + main.share(Activity::Optimizer) >= LOST_WAIT
-    });
+    // Busy, but with nothing that a training loop does: imports, data set set-up, compilation, the first samples. Waits for a
+    // disk are waits for data where there are no workers; a model at work is proof of a loop.
+    let trains = main.stacks.as_ref().is_some_and(LoopStacks::trains);
+    let loads = main.stacks.is_none() && main.shares.input_wait - main.disk() >= NO_LOADING;
     // Imports read files too, but memory grows with them.
     let reads = main.reading >= LARGER_HALF && !(young && window.is_growing());
-    if loads < NO_LOADING && window.workers.is_none() && !loop_seen && !reads && !waits_in_turn {
+    if !loads && window.workers.is_none() && !trains && !reads && !waits_in_turn {
         match unused {
             Some(true) => return Some((Phase::Init, BY_SILENCE)),
-            None if young && !goes_round(window, main) => return Some((Phase::Init, BY_AGE)),
+            None if young && !window.goes_round() => return Some((Phase::Init, BY_AGE)),
             _ => {}
         }
+    }
+    // No index was handed out in all the window: the first batch is being made, or it is a step of such a length.
+    if fed && window.steps.count == Some(0) && unused != Some(false) {
+        return Some((Phase::Init, BY_LONG_WAIT));
     }
     // Workers are starting: the loop waits for its first batches.
     let starting = window.workers.as_ref().is_some_and(|workers| workers.new > 0);

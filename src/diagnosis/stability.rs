@@ -72,6 +72,8 @@ pub struct Diagnosis {
     /// When a step was counted last, CLOCK_MONOTONIC nanoseconds.
     stepped_ns: Option<u64>,
     known: Known,
+    /// A GPU of the job was seen in use.
+    gpu_used: bool,
     steps: Option<u64>,
     restarts: Restarts,
     first_verdict_s: Option<f64>,
@@ -343,10 +345,14 @@ impl Diagnosis {
         }
         let first = self.begun_ns == Some(frame.monotonic_ns);
         self.known.restarts = self.restarts.count(frame, first);
-        self.known.has_stepped |= frame
-            .gpus
-            .iter()
-            .any(|gpu| gpu.attached && gpu.job_utilization_pct.is_some_and(|pct| pct > STEPPING_PCT));
+        let mut use_pct = frame.gpus.iter().filter(|gpu| gpu.attached).filter_map(|gpu| gpu.job_utilization_pct);
+        // The turns of a loop beside a GPU that rests are no steps on it: it prepares them.
+        let counted =
+            frame.trainers.iter().any(|trainer| trainer.counted.is_some()) && use_pct.clone().next().is_none();
+        let used = use_pct.any(|pct| pct > STEPPING_PCT);
+        // A model that is moved there uses a GPU once.
+        self.known.has_stepped |= counted || used && self.gpu_used;
+        self.gpu_used |= used;
     }
 
     /// How long the newest step takes, and the longest one took.

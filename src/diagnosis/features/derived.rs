@@ -29,11 +29,12 @@ impl Features {
         self.growth_s.is_some_and(|rate| rate >= GROWING)
     }
 
-    /// Without stacks: the loop's thread reads nothing and memory stands still for longer than preparations take, as where a loop
-    /// computes.
-    pub fn stands_still(&self) -> bool {
-        let reads_nothing = self.main.as_ref().is_some_and(|main| main.stacks.is_none() && main.reading < HARDLY);
-        self.seconds >= GOES_ROUND && reads_nothing && self.growth_s.is_some() && !self.is_growing()
+    /// The loop's thread reads and imports nothing, and memory stands still, for longer than preparations take: a loop computes,
+    /// whatever it is.
+    pub fn goes_round(&self) -> bool {
+        let prepares = |main: &LoopThread| main.reading.max(main.share(Activity::Import)) >= HARDLY;
+        let computes = self.main.as_ref().is_some_and(|main| !prepares(main));
+        self.seconds >= GOES_ROUND && computes && self.growth_s.is_some() && !self.is_growing()
     }
 
     /// The part of the input wait that the device did not cover: all of it where the device cannot be seen, else at
@@ -78,7 +79,7 @@ impl Features {
     /// Seconds of one step without its waits for data.
     pub fn step_without_wait_s(&self) -> Option<f64> {
         let main = self.main.as_ref()?;
-        let per_s = self.steps.per_s.filter(|rate| *rate > 0.0)?;
+        let per_s = self.steps.rate().filter(|rate| *rate > 0.0)?;
         Some((1.0 - main.shares.input_wait) / per_s)
     }
 }
