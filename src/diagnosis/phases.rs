@@ -9,18 +9,14 @@ use super::features::{Chain, Features, LoopStacks, LoopThread, Part};
 use super::thresholds::*;
 
 thresholds! {
-    AT_WORK = 0.10, "share", "workers that make batches, or wait for what they are made of";
-    NO_LOADING = 0.02, "share", "labelled workloads that load nothing stay below";
     BY_STATE = 0.99, "confidence", "the kernel says so";
     BY_STACKS = 0.85, "confidence", "frames of importing, compiling or validating on most samples";
     BY_QUIET = 0.90, "confidence", "a loop that waits for a long time is as quiet";
     BY_LONG_WAIT = 0.50, "confidence", "it waits for somebody who is known, or sleeps and looks again: a step that takes longer than the window looks the same";
-    BY_SILENCE = 0.65, "confidence", "a loop that trains would use the device that is there; one that prepares an epoch for longer than the window does not either";
+    BY_SILENCE = 0.65, "confidence", "a loop that trains would use the GPU that is there, or step; one that prepares an epoch, validates or saves for longer than the window does not either";
     BY_DEATH = 0.75, "confidence", "a rank that is not there is missing in every exchange; the others may yet be about to end";
-    BY_LONG_SILENCE = 0.65, "confidence", "a validation or a save of another machine's rank would take as long";
     LONG_SILENCE = 15.0, "s", "steps of a second and less do not stop for so long";
     STEPS_LEFT_OUT = 5.0, "of the longest step", "an epoch's end, or an evaluation, takes several steps' time";
-    BY_AGE = 0.60, "confidence", "young, busy and without a sign of a loop: it may be one that shows none";
 }
 
 /// The judgement on a job that does not train, or of which too little can be seen.
@@ -116,7 +112,7 @@ fn stands_in_collective(window: &Features, main: &LoopThread, known: Known) -> O
         return Some(BY_DEATH);
     }
     let long = LONG_SILENCE.value.max(STEPS_LEFT_OUT.value * known.longest_step_s);
-    known.since_step_s.is_some_and(|since| since >= long).then_some(BY_LONG_SILENCE)
+    known.since_step_s.is_some_and(|since| since >= long).then_some(BY_SILENCE)
 }
 
 /// A phase that the counters tell, and how surely.
@@ -125,7 +121,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     let unused = window.gpu.as_ref().map(|gpu| gpu.job_busy < DEVICE_UNUSED);
     let old = window.age_s.is_some_and(|age| age > STARTING);
     let young = window.age_s.is_some_and(|age| age < STARTING);
-    let fed = window.workers.as_ref().is_some_and(|workers| workers.busy + workers.io_wait > AT_WORK)
+    let fed = window.workers.as_ref().is_some_and(|workers| workers.busy + workers.io_wait > LOST_WAIT)
         && main.shares.input_wait > LARGER_HALF;
     let quiet = window.cpu.job.unwrap_or(0.0) * 100.0 < INACTIVE && main.running < HARDLY && unused != Some(false);
     let collective = main.share(Activity::Collective) >= PHASE;
@@ -135,7 +131,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     }
     if quiet && !stepping && !fed && (collective || !waits_in_turn) {
         // Nothing that the loop waits for could be found, so nothing moves; or it stands in a collective that others left out.
-        let still = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Unknown) >= STILL);
+        let still = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Unknown) >= ALL_ALONG);
         let phase = match () {
             () if collective || still && known.has_stepped => Phase::Hung,
             () if old || known.has_stepped || still => Phase::Idle,
@@ -152,13 +148,13 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     // Busy, but with nothing that a training loop does: imports, data set set-up, compilation, the first samples. Waits for a
     // disk are waits for data where there are no workers; a model at work is proof of a loop.
     let trains = main.stacks.as_ref().is_some_and(LoopStacks::trains);
-    let loads = main.stacks.is_none() && main.shares.input_wait - main.disk() >= NO_LOADING;
+    let loads = main.stacks.is_none() && main.shares.input_wait - main.disk() >= HARDLY;
     // Imports read files too, but memory grows with them.
     let reads = main.reading >= LARGER_HALF && !(young && window.is_growing());
     if !loads && window.workers.is_none() && !trains && !reads && !waits_in_turn {
         match unused {
             Some(true) => return Some((Phase::Init, BY_SILENCE)),
-            None if young && !window.goes_round() => return Some((Phase::Init, BY_AGE)),
+            None if young && !window.goes_round() => return Some((Phase::Init, BY_SILENCE)),
             _ => {}
         }
     }
@@ -168,5 +164,5 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     }
     // Workers are starting: the loop waits for its first batches.
     let starting = window.workers.as_ref().is_some_and(|workers| workers.new > 0);
-    starting.then_some((Phase::Init, BY_AGE))
+    starting.then_some((Phase::Init, BY_SILENCE))
 }

@@ -108,7 +108,7 @@ pub(super) const STATES: &[Spec] = &[
         brief: "not training now",
         meaning: "the loop waits for something that does not come: nothing in its wait chain moves",
         rule: &[
-            "as for idle, and it has stepped since trainmon looks; at least `still` of its wait leads to nobody that works",
+            "as for idle, and it has stepped since trainmon looks; at least `all_along` of its wait leads to nobody that works",
             "or, with stacks: it stands in a collective at least `phase` of its time",
         ],
         signals: &[CHAIN, MAIN_STACKS, DEVICE],
