@@ -70,7 +70,7 @@ pub(super) fn is_proven(window: &Features, known: Known) -> bool {
     });
     let device = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
     known.has_stepped
-        || window.steps.per_s.is_some_and(|rate| rate > 0.0)
+        || window.is_stepping()
         || window.workers.is_some()
         || device
         || window.communicates
@@ -100,7 +100,7 @@ fn waits_for_somebody(window: &Features) -> bool {
 /// Ranks that wait for one that does not come, and how surely: they do not step, and only wait, in the host or in a kernel at low power.
 fn stands_in_collective(window: &Features, main: &LoopThread, known: Known) -> Option<Threshold> {
     let several = window.trainers > 1 || window.communicates || !window.ranks_gone.is_empty();
-    let stepping = window.steps.per_s.is_some_and(|rate| rate > 0.0);
+    let stepping = window.is_stepping();
     let in_kernel = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= ALWAYS_BUSY && gpu.low_power());
     // A device that draws much computes, be it for a validation that no step is counted in.
     let computes = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= LOST_WAIT && !gpu.low_power());
@@ -117,7 +117,7 @@ fn stands_in_collective(window: &Features, main: &LoopThread, known: Known) -> O
 
 /// A phase that the counters tell, and how surely.
 fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Phase, Threshold)> {
-    let stepping = window.steps.per_s.is_some_and(|rate| rate > 0.0);
+    let stepping = window.is_stepping();
     let unused = window.gpu.as_ref().map(|gpu| gpu.job_busy < DEVICE_UNUSED);
     let old = window.age_s.is_some_and(|age| age > STARTING);
     let young = window.age_s.is_some_and(|age| age < STARTING);
@@ -151,10 +151,11 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     let loads = main.stacks.is_none() && main.shares.input_wait - main.disk() >= HARDLY;
     // Imports read files too, but memory grows with them.
     let reads = main.reading >= LARGER_HALF && !(young && window.is_growing());
-    if !loads && window.workers.is_none() && !trains && !reads && !waits_in_turn {
+    if window.workers.is_none() && !trains && !waits_in_turn {
         match unused {
+            // Whoever makes or reads samples beside a GPU that rests all the time makes the first ones.
             Some(true) => return Some((Phase::Init, BY_SILENCE)),
-            None if young && !window.goes_round() => return Some((Phase::Init, BY_SILENCE)),
+            None if young && !loads && !reads && !window.goes_round() => return Some((Phase::Init, BY_SILENCE)),
             _ => {}
         }
     }

@@ -235,7 +235,7 @@ impl Diagnosis {
         } else {
             (long, SHORT_S)
         };
-        self.known.has_stepped |= steps_by_stacks(&long, only.is_some());
+        self.known.has_stepped |= long.is_stepping() || steps_by_stacks(&long, only.is_some());
         self.known.has_trained |= long.loop_stacks().is_some_and(LoopStacks::trains);
         let judged = decision::judge(&long, self.known);
         self.stacks_moved = stacks_have_moved(&stack_frames);
@@ -345,13 +345,10 @@ impl Diagnosis {
         }
         let first = self.begun_ns == Some(frame.monotonic_ns);
         self.known.restarts = self.restarts.count(frame, first);
-        let mut use_pct = frame.gpus.iter().filter(|gpu| gpu.attached).filter_map(|gpu| gpu.job_utilization_pct);
-        // The turns of a loop beside a GPU that rests are no steps on it: it prepares them.
-        let counted =
-            frame.trainers.iter().any(|trainer| trainer.counted.is_some()) && use_pct.clone().next().is_none();
-        let used = use_pct.any(|pct| pct > STEPPING_PCT);
+        let mut gpus = frame.gpus.iter().filter(|gpu| gpu.attached);
+        let used = gpus.any(|gpu| gpu.job_utilization_pct.is_some_and(|pct| pct > STEPPING_PCT));
         // A model that is moved there uses a GPU once.
-        self.known.has_stepped |= counted || used && self.gpu_used;
+        self.known.has_stepped |= used && self.gpu_used;
         self.gpu_used |= used;
     }
 

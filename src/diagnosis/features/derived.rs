@@ -24,6 +24,12 @@ impl Features {
         self.gpu_held && self.gpu.is_none()
     }
 
+    /// Steps are counted. Where a GPU is in reach, its use tells whether the turns of a loop are any: preparing them goes round too.
+    pub fn is_stepping(&self) -> bool {
+        let per_s = if self.gpu.is_some() { self.steps.per_s } else { self.steps.rate() };
+        per_s.is_some_and(|rate| rate > 0.0)
+    }
+
     /// Its memory grows, as while a program imports or loads what it needs; a loop's stays as it is.
     pub fn is_growing(&self) -> bool {
         self.growth_s.is_some_and(|rate| rate >= GROWING)
