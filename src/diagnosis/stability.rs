@@ -43,8 +43,6 @@ const SHORT_STACKS_S: f64 = 6.0;
 const FIRST_S: f64 = 2.4;
 /// Surer than this nothing is that could still change: what ends or stops the job.
 const CERTAIN: f64 = 0.95;
-/// Device use from which the job counts as having stepped, percent.
-const STEPPING_PCT: f64 = 5.0;
 /// Cheap signals that differ by this much, as a share, have moved.
 const MOVED: f64 = 0.2;
 /// So have the stacks of one second, of so many samples and more, with this: three standard deviations.
@@ -346,7 +344,7 @@ impl Diagnosis {
         let first = self.begun_ns == Some(frame.monotonic_ns);
         self.known.restarts = self.restarts.count(frame, first);
         let mut gpus = frame.gpus.iter().filter(|gpu| gpu.attached);
-        let used = gpus.any(|gpu| gpu.job_utilization_pct.is_some_and(|pct| pct > STEPPING_PCT));
+        let used = gpus.any(|gpu| gpu.job_utilization_pct.is_some_and(|pct| pct / 100.0 > HARDLY));
         // A model that is moved there uses a GPU once.
         self.known.has_stepped |= used && self.gpu_used;
         self.gpu_used |= used;
