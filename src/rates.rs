@@ -213,9 +213,10 @@ impl Rates {
             self.writes = batches::WritesPerBatch::default();
             self.loaders = batches::LoadersPerStep::default();
         }
-        frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref(), |id| self.chains.loop_tid(id));
-        self.recent_stacks.take(frame.monotonic_ns, &frame.stacks);
         self.loop_variables.take(sample.stacks.as_deref(), |id| self.chains.loop_tid(id));
+        let loop_of = |id| (self.chains.loop_tid(id), self.loop_variables.stepping(id));
+        frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref(), loop_of);
+        self.recent_stacks.take(frame.monotonic_ns, &frame.stacks);
         self.loop_variables.retain(|id| frame.trainers.iter().any(|trainer| trainer.id == id));
         for trainer in frame.trainers.iter_mut().filter(|trainer| trainer.steps.is_none()) {
             trainer.counted = self.loop_variables.steps(trainer.id, sample.monotonic_ns);

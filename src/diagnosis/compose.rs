@@ -56,7 +56,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         summary: summary(judgement, spec, window),
         shares: main.map(|main| main.shares),
         gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
-        steps: steps(window),
+        steps: steps(judgement, window),
         main_thread: main.and_then(|main| main.stacks.as_ref()).map(|stacks| MainThread {
             activities: stacks
                 .shares
@@ -136,7 +136,7 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
                 Phase::Stopped => "The process is stopped (SIGSTOP or a debugger); `kill -CONT` lets it go on.",
                 Phase::Hung => return hung(window),
                 Phase::Finished => "The process has ended.",
-                Phase::Init => "The job is starting: it does not step yet.",
+                Phase::Init => return starting(window),
                 Phase::Compile => "The model is being compiled: no steps are taken meanwhile.",
                 Phase::Validation => "The job validates: no steps are taken meanwhile.",
                 _ => "The job is alive, but neither computes nor waits for data: done, hung or waiting for input.",
@@ -178,6 +178,13 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
         text += &format!("; {place}");
     }
     text + "."
+}
+
+/// That no step has been taken yet, and the line that keeps it.
+fn starting(window: &Features) -> String {
+    let hottest = window.loop_stacks().and_then(LoopStacks::hottest_beside_sync).filter(|place| place.share >= NAMED);
+    let place = hottest.map_or(String::new(), |place| format!("; most of it in {}", place.with_share()));
+    format!("The job is starting: it does not step yet{place}.")
 }
 
 /// That the job is frozen, and what lets it go on.
@@ -244,17 +251,19 @@ fn place(spec: &Spec, window: &Features) -> Option<String> {
     Some(format!("{words} {}", found.filter(|found| found.share >= NAMED)?.with_share()))
 }
 
-fn steps(window: &Features) -> Steps {
+/// Steps. What goes round while the job does not train is counted as well, and is none.
+fn steps(judgement: &Judgement, window: &Features) -> Steps {
     let steps = &window.steps;
-    let counted = steps.counted.as_ref().filter(|_| steps.per_s.is_none());
-    let by_variable = || counted.map(|counted| format!("{BY_VARIABLE}{}", sanitise(&counted.variable)));
+    let rate = steps.rate().filter(|_| judgement.class != Class::Idle);
+    let by_variable =
+        || steps.counted.as_ref().map(|counted| format!("{BY_VARIABLE}{}", sanitise(&counted.variable)));
     Steps {
-        per_s: steps.per_s.or(counted.map(|counted| counted.per_s)).map(|rate| round(rate, 3)),
+        per_s: rate.map(|rate| round(rate, 3)),
         p50_ms: steps.quantile_ms(0.5).map(|ms| round(ms, 1)),
         p95_ms: steps.quantile_ms(0.95).map(|ms| round(ms, 1)),
         count: steps.count,
         stall_every: stalls::period(&window.stalls).map(|period| period.every),
-        source: steps.per_s.map(|_| "feeder-writes".into()).or_else(by_variable),
+        source: rate.and_then(|_| steps.per_s.map(|_| "feeder-writes".into()).or_else(by_variable)),
     }
 }
 

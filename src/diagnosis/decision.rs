@@ -20,31 +20,18 @@ use super::thresholds::*;
 thresholds! {
     NEARLY_DRY = 0.50, "confidence", "a device that idles as long as dry may be anything";
     PLAINLY_BALANCED = 0.60, "confidence", "no cause fits, and nothing is waited for";
-    SOMETHING_ELSE = 0.30, "share", "a wait of that length is worth a cause, and none fits";
-    SOME_KNOWLEDGE = 0.30, "confidence", "what it is not is known";
-    LITTLE_KNOWLEDGE = 0.20, "confidence", "not even that";
-    AT_SOURCE = 0.30, "share of active time", "a wait for the source that is a good part of the workers' time, and not the larger";
+    LITTLE_KNOWLEDGE = 0.30, "confidence", "what it is not is known";
     IDLE_OR_SLOW = 0.80, "share", "workers that poll nearly all the time";
     ONE_POLL = 0.60, "of the confidence", "wchan does not tell a worker's wait for an index from that for a slow source";
-    UNPROVEN = 0.70, "of the confidence", "loading a model or a data set reads, computes and waits as a loop does";
+    UNPROVEN = 0.70, "of the confidence", "something that is no step, or not all of one, looks the same: loading a model or a data set, skipping batches, a compiled call";
     NO_SYSCALL = 0.85, "of the confidence", "any poll counts as a wait for a batch";
     NOTHING_DONE = 0.02, "share", "a step that trains takes more of the loop than this, however slow its batches are";
     UNKNOWN_LOAD = 0.80, "of the confidence", "the GPU may work while the loop waits for something else, and then that costs nothing";
-    ONLY_FETCHES = 0.70, "of the confidence", "such a run has no steps to speak of yet";
-    ONE_CALL = 0.70, "of the confidence", "stacks cannot tell the waits of a compiled step from its work";
     SAMPLES = 15.0, "samples", "n samples know a share to within 0.5 / sqrt(n): 25 samples 10 points, 250 samples 3";
     DEVICE_LOST = 0.50, "of the confidence", "half of what is known may be about a device that does not answer";
+    ALSO = 0.40, "confidence", "it is there, and not what costs the loop most";
     UNEVEN = 0.40, "share", "devices that do the same differ by less";
-    UNEVEN_TOO = 0.40, "confidence", "uneven devices may have uneven work as well as slow exchange";
-    THROTTLED_TOO = 0.50, "confidence", "clocks that are held down cost as soon as the device is the limit";
-    NEIGHBOURS_TOO = 0.40, "confidence", "the smaller part of what the loop loses";
-    STEAL = 0.10, "share", "a tenth of the CPU time is what a person would fix";
-    STEAL_TOO = 0.50, "confidence", "who takes it is not seen";
     SMALLER_PART = 0.50, "of the confidence", "it is a cause, and not the first to change";
-    VALIDATES = 0.30, "share", "a metric or two at each step take less";
-    VALIDATES_TOO = 0.70, "confidence", "frames below a function that is named for it, or under no_grad, in the model";
-    AT_REST = 0.90, "share", "workers that have nothing to do nearly all the time";
-    TOO_MANY_TOO = 0.30, "confidence", "they cost memory, and little else";
 }
 
 /// Sure of a balanced loop by the device's idle time: the less of it the surer.
@@ -94,12 +81,12 @@ fn smaller_parts(case: &Case<'_>, judgement: &mut Judgement) {
 fn validation_between(case: &Case<'_>) -> Option<Finding> {
     let stacks = case.main.stacks.as_ref()?;
     let share = stacks.validated.min(stacks.validating(case.known.has_trained));
-    if share < VALIDATES {
+    if share < CLEARLY_LOST {
         return None;
     }
     let share = percent(share);
     let text = format!("validation takes {share} of the loop: validate less often, or on a part of the set");
-    Some(Finding { class: Class::Idle, cause: None, confidence: VALIDATES_TOO.value, text })
+    Some(Finding { class: Class::Idle, cause: None, confidence: ALSO.value, text })
 }
 
 /// What is left where no cause's rule holds.
@@ -110,28 +97,25 @@ fn without_cause(case: &Case<'_>) -> Judgement {
             training(Class::Balanced, BALANCED.at(1.0 - gpu.job_busy))
         }
         Loss::Dry(_) | Loss::NoDevice if sleeps(case) >= LARGER_HALF => {
-            training(Class::Unknown, SOME_KNOWLEDGE.value).doubt(format!(
+            training(Class::Unknown, LITTLE_KNOWLEDGE.value).doubt(format!(
                 "the loop's thread sleeps {} of the time (a timer, as of time.sleep): {}",
                 percent(sleeps(case)),
                 stands_at(case).unwrap_or_else(|| "see which line of the loop does".into())
             ))
         }
-        Loss::Dry(gpu) if case.main.shares.other >= SOMETHING_ELSE || gpu.idle.while_other >= LOST_WAIT.value => {
+        Loss::Dry(gpu) if case.main.shares.other >= CLEARLY_LOST || gpu.idle.while_other >= LOST_WAIT.value => {
             let words = "the main thread waits for something that is neither a batch nor the device";
-            training(Class::Unknown, SOME_KNOWLEDGE.value).doubt(format!("{words}{}", seen_in(case)))
+            training(Class::Unknown, LITTLE_KNOWLEDGE.value).doubt(format!("{words}{}", seen_in(case)))
         }
-        Loss::NoDevice if case.window.load_unknown() => training(Class::Unknown, SOME_KNOWLEDGE.value).doubt(
+        Loss::NoDevice if case.window.load_unknown() => training(Class::Unknown, LITTLE_KNOWLEDGE.value).doubt(
             "the job uses a GPU whose load cannot be read (as under MIG): whether the loop waits for it is not known",
         ),
-        Loss::NoDevice if case.computes_on_cpu() => Judgement::state(
-            Phase::Unknown,
-            Class::Unknown,
-            LITTLE_KNOWLEDGE,
-        )
-        .doubt(
-            "one thread computes, without workers, steps or a device: the job sets itself up, or trains on one CPU",
-        ),
-        Loss::Wait(_) => training(Class::Unknown, SOME_KNOWLEDGE.value)
+        Loss::NoDevice if case.computes_on_cpu() => {
+            Judgement::state(Phase::Unknown, Class::Unknown, LITTLE_KNOWLEDGE).doubt(
+                "one thread computes, without workers, steps or a GPU: the job sets itself up, or trains on one CPU",
+            )
+        }
+        Loss::Wait(_) => training(Class::Unknown, LITTLE_KNOWLEDGE.value)
             .doubt("the loop waits for something that is neither a batch nor the device"),
         Loss::NoDevice => training(Class::Unknown, LITTLE_KNOWLEDGE.value)
             .doubt("the main thread neither computes nor waits for batches, and no device of the job can be seen"),
@@ -156,7 +140,7 @@ fn seen_in(case: &Case<'_>) -> String {
 fn only_fetches(case: &Case<'_>) -> Option<&'static str> {
     let shares = &case.main.shares;
     let used = case.window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
-    let steps = case.window.steps.per_s.is_some_and(|rate| rate > 0.0);
+    let steps = case.window.steps.rate().is_some_and(|rate| rate > 0.0);
     let own_processes = case.slow_workers().is_some_and(|workers| workers.unnamed);
     match () {
         () if used => None,
@@ -190,7 +174,7 @@ fn of_workers(judgement: Judgement, case: &Case<'_>, workers: &Workers) -> Judge
         return judgement.less_sure(ONE_POLL, "workers wait in a poll that may be for an index or for a slow source");
     }
     let part = if workers.active() > 0.0 { workers.io_wait / workers.active() } else { 0.0 };
-    if part > AT_SOURCE {
+    if part > CLEARLY_LOST {
         let words = format!("the workers wait for their source {} of the time", percent(workers.io_wait));
         return judgement.other(Cause::DiskBandwidth, part, words);
     }
@@ -218,12 +202,12 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         less_sure(UNPROVEN, why);
     }
     if let Some(why) = only_fetches(case).filter(|_| matches!(judgement.class, Class::DataLoader | Class::Io)) {
-        less_sure(ONLY_FETCHES, why);
+        less_sure(UNPROVEN, why);
     }
     if main.share(Activity::Graph) >= PHASE {
         let why =
             "the step runs in one compiled call of TensorFlow: stacks cannot tell its waits for data from its work";
-        less_sure(ONE_CALL, why);
+        less_sure(UNPROVEN, why);
     }
     if window.load_unknown() && judgement.phase == Phase::Training && judgement.class != Class::Unknown {
         less_sure(UNKNOWN_LOAD, "the load of the job's GPU cannot be read (as under MIG): it may work meanwhile");
@@ -242,15 +226,15 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
     if let Some(gpu) = &window.gpu {
         if gpu.spread > UNEVEN && gpu.users.len() > 1 {
             let text = format!("use differs by {:.0} points between the job's devices", gpu.spread * 100.0);
-            other(Cause::Communication, UNEVEN_TOO, text);
+            other(Cause::Communication, ALSO, text);
         }
         if class != Class::Gpu && is_held_down(gpu) {
-            other(Cause::Throttled, THROTTLED_TOO, "the device is throttled while it works".into());
+            other(Cause::Throttled, ALSO, "the device is throttled while it works".into());
         }
     }
-    if window.cpu.steal.is_some_and(|steal| steal > STEAL) {
+    if window.cpu.steal.is_some_and(|steal| steal > LOST_WAIT) {
         let text = "the hypervisor takes more than a tenth of the CPU time (steal)";
-        other(Cause::NoisyNeighbour, STEAL_TOO, text.into());
+        other(Cause::NoisyNeighbour, ALSO, text.into());
     }
     let named = judgement.cause == Some(Cause::NoisyNeighbour)
         || judgement.others.iter().any(|known| known.cause == Some(Cause::NoisyNeighbour));
@@ -260,14 +244,14 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         let text = format!(
             "other processes hold CPUs: the loop, or whom it waits for, queues {queues} of the runnable time"
         );
-        judgement.others.push(Finding::of(Cause::NoisyNeighbour, NEIGHBOURS_TOO.value, text));
+        judgement.others.push(Finding::of(Cause::NoisyNeighbour, ALSO.value, text));
     }
     let mut other = |cause: Cause, confidence: Threshold, text: String| {
         judgement.others.push(Finding::of(cause, confidence.value, text));
     };
-    let resting = window.workers.as_ref().filter(|workers| class == Class::Gpu && workers.idle > AT_REST);
+    let resting = window.workers.as_ref().filter(|workers| class == Class::Gpu && workers.idle > ALL_ALONG);
     if let Some(workers) = resting.filter(|workers| workers.count as f64 > window.cpu.cores.unwrap_or(f64::MAX)) {
         let text = format!("{} workers have nothing to do {} of the time", workers.count, percent(workers.idle));
-        other(Cause::TooManyWorkers, TOO_MANY_TOO, text);
+        other(Cause::TooManyWorkers, ALSO, text);
     }
 }

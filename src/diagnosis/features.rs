@@ -214,11 +214,16 @@ pub(super) struct Steps {
     pub count: Option<u64>,
     /// Lengths in order, seconds.
     pub lengths_s: Vec<f64>,
-    /// By a variable of the loop, as of the last frame, where nothing else counts them. To be shown: no rule rests on it.
+    /// By a variable of the loop, as of the last frame, where nothing else counts them.
     pub counted: Option<CountedSteps>,
 }
 
 impl Steps {
+    /// Steps a second, whoever counts them.
+    pub fn rate(&self) -> Option<f64> {
+        self.per_s.or(self.counted.as_ref().map(|counted| counted.per_s))
+    }
+
     /// Quantile of the lengths, milliseconds.
     pub fn quantile_ms(&self, quantile: f64) -> Option<f64> {
         stats::quantile(&self.lengths_s, quantile).map(|seconds| seconds * 1000.0)

@@ -9,18 +9,14 @@ use super::features::{Chain, Features, LoopStacks, LoopThread, Part};
 use super::thresholds::*;
 
 thresholds! {
-    AT_WORK = 0.10, "share", "workers that make batches, or wait for what they are made of";
-    NO_LOADING = 0.02, "share", "labelled workloads that load nothing stay below";
     BY_STATE = 0.99, "confidence", "the kernel says so";
     BY_STACKS = 0.85, "confidence", "frames of importing, compiling or validating on most samples";
     BY_QUIET = 0.90, "confidence", "a loop that waits for a long time is as quiet";
     BY_LONG_WAIT = 0.50, "confidence", "it waits for somebody who is known, or sleeps and looks again: a step that takes longer than the window looks the same";
-    BY_SILENCE = 0.65, "confidence", "a loop that trains would use the device that is there; one that prepares an epoch for longer than the window does not either";
+    BY_SILENCE = 0.65, "confidence", "a loop that trains would use the GPU that is there, or step; one that prepares an epoch, validates or saves for longer than the window does not either";
     BY_DEATH = 0.75, "confidence", "a rank that is not there is missing in every exchange; the others may yet be about to end";
-    BY_LONG_SILENCE = 0.65, "confidence", "a validation or a save of another machine's rank would take as long";
     LONG_SILENCE = 15.0, "s", "steps of a second and less do not stop for so long";
     STEPS_LEFT_OUT = 5.0, "of the longest step", "an epoch's end, or an evaluation, takes several steps' time";
-    BY_AGE = 0.60, "confidence", "young, busy and without a sign of a loop: it may be one that shows none";
 }
 
 /// The judgement on a job that does not train, or of which too little can be seen.
@@ -81,20 +77,11 @@ fn by_stacks(window: &Features, stacks: &LoopStacks, known: Known) -> Option<Pha
         () if most(Activity::Import) && window.workers.is_none() => Some(Phase::Init),
         () if most(Activity::Compile) => Some(Phase::Compile),
         // Metrics at each step may be under no_grad too: a validation goes on for seconds, and nothing else happens meanwhile.
-        () if stacks.validating(known.has_trained) >= ALL_ALONG => Some(Phase::Validation),
+        () if stacks.validating(known.has_trained) >= ALL_ALONG && !stacks.trains_meanwhile() => {
+            Some(Phase::Validation)
+        }
         () => None,
     }
-}
-
-/// Its code was seen for long enough, and all the while at the same work; and its memory does not grow as with a data set that
-/// is being read, or several threads compute. A loop, whatever it computes.
-fn goes_round(window: &Features, main: &LoopThread) -> bool {
-    let Some(stacks) = &main.stacks else { return window.stands_still() };
-    let at_one_place = stacks.hottest.first().is_some_and(|place| place.share >= LARGER_HALF);
-    window.seconds >= GOES_ROUND
-        && at_one_place
-        && stacks.shares.get(Activity::Import) < HARDLY
-        && (!window.is_growing() || window.cpu.job.is_some_and(|cores| cores >= COMPUTE_THREADS))
 }
 
 /// Something was seen that only a loop does.
@@ -103,11 +90,11 @@ pub(super) fn is_proven(window: &Features, known: Known) -> bool {
     let model = stacks.is_some_and(|stacks| {
         let shares =
             [Activity::Forward, Activity::Backward, Activity::Optimizer].map(|activity| stacks.shares.get(activity));
-        stacks.trains() || stacks.loading() + shares.iter().sum::<f64>() >= HARDLY
+        stacks.trains() || shares.iter().sum::<f64>() >= HARDLY
     });
     let device = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
     known.has_stepped
-        || window.steps.per_s.is_some_and(|rate| rate > 0.0)
+        || window.is_stepping()
         || window.workers.is_some()
         || device
         || window.communicates
@@ -137,7 +124,7 @@ fn waits_for_somebody(window: &Features) -> bool {
 /// Ranks that wait for one that does not come, and how surely: they do not step, and only wait, in the host or in a kernel at low power.
 fn stands_in_collective(window: &Features, main: &LoopThread, known: Known) -> Option<Threshold> {
     let several = window.trainers > 1 || window.communicates || !window.ranks_gone.is_empty();
-    let stepping = window.steps.per_s.is_some_and(|rate| rate > 0.0);
+    let stepping = window.is_stepping();
     let in_kernel = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= ALWAYS_BUSY && gpu.low_power());
     // A device that draws much computes, be it for a validation that no step is counted in.
     let computes = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= LOST_WAIT && !gpu.low_power());
@@ -149,16 +136,16 @@ fn stands_in_collective(window: &Features, main: &LoopThread, known: Known) -> O
         return Some(BY_DEATH);
     }
     let long = LONG_SILENCE.value.max(STEPS_LEFT_OUT.value * known.longest_step_s);
-    known.since_step_s.is_some_and(|since| since >= long).then_some(BY_LONG_SILENCE)
+    known.since_step_s.is_some_and(|since| since >= long).then_some(BY_SILENCE)
 }
 
 /// A phase that the counters tell, and how surely.
 fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Phase, Threshold)> {
-    let stepping = window.steps.per_s.is_some_and(|rate| rate > 0.0);
+    let stepping = window.is_stepping();
     let unused = window.gpu.as_ref().map(|gpu| gpu.job_busy < DEVICE_UNUSED);
     let old = window.age_s.is_some_and(|age| age > STARTING);
     let young = window.age_s.is_some_and(|age| age < STARTING);
-    let fed = window.workers.as_ref().is_some_and(|workers| workers.busy + workers.io_wait > AT_WORK)
+    let fed = window.workers.as_ref().is_some_and(|workers| workers.busy + workers.io_wait > LOST_WAIT)
         && main.shares.input_wait > LARGER_HALF;
     let quiet = window.cpu.job.unwrap_or(0.0) * 100.0 < INACTIVE && main.running < HARDLY && unused != Some(false);
     let collective = main.share(Activity::Collective) >= PHASE;
@@ -168,7 +155,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     }
     if quiet && !stepping && !fed && (collective || !waits_in_turn) {
         // Nothing that the loop waits for could be found, so nothing moves; or it stands in a collective that others left out.
-        let still = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Unknown) >= STILL);
+        let still = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Unknown) >= ALL_ALONG);
         let phase = match () {
             () if collective || still && known.has_stepped => Phase::Hung,
             () if old || known.has_stepped || still => Phase::Idle,
@@ -182,22 +169,25 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     if known.has_stepped || stepping {
         return None;
     }
-    // Busy, but with nothing that a training loop does: imports, data set set-up, compilation. Without workers, waits for a disk
-    // count as waits for data; and stacks that show batches being made or a model at work are proof of a loop.
-    let loads = main.shares.input_wait - main.disk();
-    let loop_seen = main.stacks.as_ref().is_some_and(|stacks| {
-        stacks.loading() + main.share(Activity::Backward) + main.share(Activity::Optimizer) >= LOST_WAIT
-    });
+    // Busy, but with nothing that a training loop does: imports, data set set-up, compilation, the first samples. Waits for a
+    // disk are waits for data where there are no workers; a model at work is proof of a loop.
+    let trains = main.stacks.as_ref().is_some_and(LoopStacks::trains);
+    let loads = main.stacks.is_none() && main.shares.input_wait - main.disk() >= HARDLY;
     // Imports read files too, but memory grows with them.
     let reads = main.reading >= LARGER_HALF && !(young && window.is_growing());
-    if loads < NO_LOADING && window.workers.is_none() && !loop_seen && !reads && !waits_in_turn {
+    if window.workers.is_none() && !trains && !waits_in_turn {
         match unused {
+            // Whoever makes or reads samples beside a GPU that rests all the time makes the first ones.
             Some(true) => return Some((Phase::Init, BY_SILENCE)),
-            None if young && !goes_round(window, main) => return Some((Phase::Init, BY_AGE)),
+            None if young && !loads && !reads && !window.goes_round() => return Some((Phase::Init, BY_SILENCE)),
             _ => {}
         }
     }
+    // No index was handed out in all the window: the first batch is being made, or it is a step of such a length.
+    if fed && window.steps.count == Some(0) && unused != Some(false) {
+        return Some((Phase::Init, BY_LONG_WAIT));
+    }
     // Workers are starting: the loop waits for its first batches.
     let starting = window.workers.as_ref().is_some_and(|workers| workers.new > 0);
-    starting.then_some((Phase::Init, BY_AGE))
+    starting.then_some((Phase::Init, BY_SILENCE))
 }

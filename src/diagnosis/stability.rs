@@ -19,7 +19,7 @@ use super::clean::cleaned;
 use super::features::{Features, LoopStacks};
 use super::restarts::Restarts;
 use super::stats::round;
-use super::thresholds::HARDLY;
+use super::thresholds::{DEVICE_UNUSED, HARDLY};
 use super::verdict::{Context, Verdict};
 use super::{compose, decision, ranks, rhythm};
 
@@ -43,8 +43,8 @@ const SHORT_STACKS_S: f64 = 6.0;
 const FIRST_S: f64 = 2.4;
 /// Surer than this nothing is that could still change: what ends or stops the job.
 const CERTAIN: f64 = 0.95;
-/// Device use from which the job counts as having stepped, percent.
-const STEPPING_PCT: f64 = 5.0;
+/// So many frames with a GPU in use are steps: a model that is moved there takes one or two.
+const STEPPING: u32 = 3;
 /// Cheap signals that differ by this much, as a share, have moved.
 const MOVED: f64 = 0.2;
 /// So have the stacks of one second, of so many samples and more, with this: three standard deviations.
@@ -72,6 +72,8 @@ pub struct Diagnosis {
     /// When a step was counted last, CLOCK_MONOTONIC nanoseconds.
     stepped_ns: Option<u64>,
     known: Known,
+    /// Frames in which a GPU of the job was in use.
+    gpu_used: u32,
     steps: Option<u64>,
     restarts: Restarts,
     first_verdict_s: Option<f64>,
@@ -233,7 +235,7 @@ impl Diagnosis {
         } else {
             (long, SHORT_S)
         };
-        self.known.has_stepped |= steps_by_stacks(&long, only.is_some());
+        self.known.has_stepped |= long.is_stepping() || steps_by_stacks(&long, only.is_some());
         self.known.has_trained |= long.loop_stacks().is_some_and(LoopStacks::trains);
         let judged = decision::judge(&long, self.known);
         self.stacks_moved = stacks_have_moved(&stack_frames);
@@ -341,12 +343,11 @@ impl Diagnosis {
             // Without workers a wait may be an import that reads from disk.
             self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2 && !frame.workers.is_empty();
         }
-        let first = self.begun_ns == Some(frame.monotonic_ns);
-        self.known.restarts = self.restarts.count(frame, first);
-        self.known.has_stepped |= frame
-            .gpus
-            .iter()
-            .any(|gpu| gpu.attached && gpu.job_utilization_pct.is_some_and(|pct| pct > STEPPING_PCT));
+        self.known.restarts = self.restarts.count(frame, self.begun_ns == Some(frame.monotonic_ns));
+        let use_pct = frame.gpus.iter().filter(|gpu| gpu.attached).filter_map(|gpu| gpu.job_utilization_pct);
+        let used = use_pct.fold(0.0, f64::max) / 100.0 >= DEVICE_UNUSED;
+        self.gpu_used = self.gpu_used.saturating_add(u32::from(used));
+        self.known.has_stepped |= self.gpu_used >= STEPPING;
     }
 
     /// How long the newest step takes, and the longest one took.

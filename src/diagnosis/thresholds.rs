@@ -153,7 +153,6 @@ thresholds! {
     /// Speed-up by more workers that is worth it whatever else could be gained.
     HELPFUL = 1.5, "times", "half as fast again for one changed number comes before any rewriting";
     ALL_ALONG = 0.90, "share", "nothing else in between";
-    STILL = 0.90, "share", "of a loop that goes on some waits lead somewhere";
     PHASE = 0.60, "share", "most of the time, with room for what lies between";
     MEMORY_PRESSURE = 10.0, "percent", "PSI: some task stalled on memory a tenth of the time (Documentation/accounting/psi.rst)";
     DISK_BUSY = 70.0, "percent", "iostat's rule of thumb for a device with little parallelism; below it latency, not the device, is the limit";

@@ -2,12 +2,13 @@
 //!
 //! A whole number among the local variables of the frame that runs the loop rises by one with each turn. Which one it is, is
 //! told by how it moves. The frame is the outermost that was there at nearly every reading and has such a variable: what is called
-//! from it may count as well, but samples of a batch or pieces of a step.
+//! from it may count as well, but samples of a batch or pieces of a step. Whatever makes a batch counts samples.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::frame::CountedSteps;
+use super::stacks::is_in_loader;
 use crate::sample::{FrameLocals, LocalsSample, ProcessId, StacksSample, ThreadLocals};
 
 /// Most readings kept of one trainer.
@@ -61,7 +62,17 @@ struct Reading {
 struct Readings {
     tid: u32,
     kept: VecDeque<Reading>,
-    found: Option<CountedSteps>,
+    found: Option<Found>,
+}
+
+/// A loop whose variable counts its steps.
+#[derive(Debug)]
+struct Found {
+    steps: CountedSteps,
+    /// The frame that has the variable.
+    frame: FrameLocals,
+    /// The variable rises still.
+    turns: bool,
 }
 
 /// Local variables of the trainers' loops over time.
@@ -86,7 +97,14 @@ impl LoopVariables {
     pub(super) fn steps(&self, trainer: ProcessId, now_ns: u64) -> Option<CountedSteps> {
         let readings = self.0.get(&trainer)?;
         let newest_ns = readings.kept.back()?.at_ns;
-        readings.found.clone().filter(|_| now_ns.saturating_sub(newest_ns) <= HELD_NS)
+        let found = readings.found.as_ref().filter(|_| now_ns.saturating_sub(newest_ns) <= HELD_NS)?;
+        Some(found.steps.clone())
+    }
+
+    /// The frame that runs a trainer's loop, as long as it takes steps: whatever is called from it is a part of a step.
+    pub(super) fn stepping(&self, trainer: ProcessId) -> Option<&FrameLocals> {
+        let found = self.0.get(&trainer)?.found.as_ref()?;
+        found.turns.then_some(&found.frame)
     }
 }
 
@@ -106,19 +124,24 @@ impl Readings {
         self.found = self.find();
     }
 
-    fn find(&self) -> Option<CountedSteps> {
+    fn find(&self) -> Option<Found> {
         let common = self.common();
-        common.iter().enumerate().find_map(|(depth, frame)| {
+        let mut outside = common.iter().enumerate().take_while(|(_, frame)| !is_in_loader(frame));
+        outside.find_map(|(depth, frame)| {
             let names =
                 self.kept.iter().filter_map(|reading| reading.at(depth, frame)).flat_map(|frame| &frame.numbers);
             let mut names: Vec<&Arc<str>> = names.map(|(name, _)| name).collect();
             names.sort();
             names.dedup();
             let counters = names.into_iter().filter(|name| !name.to_lowercase().contains(ROUNDS));
-            let rates = counters.filter_map(|name| Some((rate(&self.values(depth, frame, name))?, name)));
-            let (per_s, name) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
+            let rates = counters.filter_map(|name| {
+                let values = self.values(depth, frame, name);
+                Some((rate(&values)?, name, rises_still(&values)))
+            });
+            let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
             let file = frame.file.rsplit('/').next().unwrap_or_default();
-            Some(CountedSteps { per_s, variable: format!("{name} in {} ({file})", frame.function).into() })
+            let steps = CountedSteps { per_s, variable: format!("{name} in {} ({file})", frame.function).into() };
+            Some(Found { steps, frame: (*frame).clone(), turns })
         })
     }
 
@@ -208,6 +231,12 @@ pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     let often = rises.len() >= RISES && turns >= TURNS && rises.len() as f64 >= RISING * far.len() as f64;
     let long_runs = !begins_anew || turns as f64 >= LONG_RUN * rises.len() as f64;
     (often && long_runs && middle <= FASTEST && rises_by_ones(&whole, middle)).then(|| recent_rate(&whole))
+}
+
+/// Whether a counter has moved over the last three readings: a window of the sampler lies between two of them.
+fn rises_still(values: &[(u64, i64)]) -> bool {
+    let newest = values.iter().rev().take(3).map(|(_, value)| value);
+    newest.clone().min() < newest.max()
 }
 
 /// The pairs of readings that follow each other; `None` where too many values are no count.
@@ -321,6 +350,32 @@ mod tests {
         let of_sample = |s: f64| frame("__getitem__", &[("index", turns(s, 80.0))]);
         let steps = found(|s| vec![frame("train", &[("i", turns(s, 10.0))]), of_sample(s)]).unwrap();
         assert_eq!(&*steps.variable, "i in train (train.py)");
+    }
+
+    #[test]
+    fn what_makes_a_batch_counts_samples() {
+        let loader = |s: f64| {
+            let fetch = FrameLocals { file: "/x/torch/utils/data/_utils/fetch.py".into(), ..frame("fetch", &[]) };
+            vec![frame("train", &[]), fetch, frame("fill", &[("number", turns(s, 90.0))])]
+        };
+        assert_eq!(found(loader), None, "torch's loader fills a shuffle buffer");
+        let own = |s: f64| vec![frame("main", &[]), frame("load_examples", &[("number", turns(s, 90.0))])];
+        assert_eq!(found(own), None);
+    }
+
+    #[test]
+    fn a_loop_takes_steps_as_long_as_its_counter_rises() {
+        let is_stepping = |until_s: f64| {
+            let mut variables = LoopVariables::default();
+            for ms in moments() {
+                let step = turns((ms as f64 / 1000.0).min(until_s), 20.0);
+                let locals = vec![reading(ms, vec![frame("main", &[("step", step)])])];
+                variables.take(Some(&StacksSample { windows: Vec::new(), locals }), |_| Some(7));
+            }
+            variables.stepping(TRAINER).map(|frame| frame.function.to_string())
+        };
+        assert_eq!(is_stepping(60.0).as_deref(), Some("main"));
+        assert_eq!(is_stepping(5.0), None, "it is counted, and stands still");
     }
 
     #[test]

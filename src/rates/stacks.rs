@@ -18,10 +18,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::stacks::{is_installed, is_user_code};
-use crate::sample::{JobSample, ProcessId, ProcessRole, StackCount, StackWindow, StacksSample, ThreadStacks};
+use crate::sample::{
+    FrameLocals, JobSample, ProcessId, ProcessRole, StackCount, StackWindow, StacksSample, ThreadStacks,
+};
 pub use activity::{Activities, Activity};
 use helpers::{Did, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, pattern};
+pub(super) use reading::is_in_loader;
 use reading::{Seen, ValidationSign, of_trainer, of_worker, validation_sign};
 pub(super) use threads::{PythonThread, python_threads};
 
@@ -67,6 +70,12 @@ pub struct ProcessStacks {
     /// Of these, those that nothing but `torch.no_grad()` says it of.
     #[serde(default)]
     pub under_no_grad: u32,
+    /// Of these, those that nothing but the name of one of the user's functions says it of.
+    #[serde(default)]
+    pub by_name: u32,
+    /// Samples that get a batch, outside of a validation loop.
+    #[serde(default)]
+    pub fed: u32,
     /// Of those in a validation loop, in the model: an average of weights under `no_grad` is no validation.
     #[serde(default)]
     pub validated: u32,
@@ -81,11 +90,11 @@ pub struct ProcessStacks {
 }
 
 /// Every window of the sample whose process is a trainer or a worker of the job; `loop_of` tells which thread of a trainer runs
-/// the loop.
-pub(super) fn fold(
+/// the loop, and which frame of it is seen to take steps.
+pub(super) fn fold<'a>(
     stacks: Option<&StacksSample>,
     job: Option<&JobSample>,
-    loop_of: impl Fn(ProcessId) -> Option<u32>,
+    loop_of: impl Fn(ProcessId) -> (Option<u32>, Option<&'a FrameLocals>),
 ) -> Vec<ProcessStacks> {
     let (Some(stacks), Some(job)) = (stacks, job) else { return Vec::new() };
     let folded = stacks.windows.iter().filter_map(|window| {
@@ -96,7 +105,11 @@ pub(super) fn fold(
     folded.collect()
 }
 
-fn process_stacks(window: &StackWindow, role: ProcessRole, tid: Option<u32>) -> ProcessStacks {
+fn process_stacks(
+    window: &StackWindow,
+    role: ProcessRole,
+    (tid, stepping): (Option<u32>, Option<&FrameLocals>),
+) -> ProcessStacks {
     let patterns: Vec<Pattern> = window.frames.iter().map(pattern).collect();
     let mut out = ProcessStacks { id: window.process, role, ..ProcessStacks::default() };
     let aside = tid.filter(|tid| *tid != window.process.pid);
@@ -116,14 +129,18 @@ fn process_stacks(window: &StackWindow, role: ProcessRole, tid: Option<u32>) -> 
             ProcessRole::Worker => of_worker(&seen),
             _ => of_trainer(&seen),
         };
-        if role == ProcessRole::Trainer
-            && let Some(sign) = validation_sign(&seen)
-        {
-            out.validation = out.validation.saturating_add(stack.samples);
-            let unnamed = if sign == ValidationSign::NoGrad { stack.samples } else { 0 };
-            out.under_no_grad = out.under_no_grad.saturating_add(unnamed);
-            let of_model = if activity == Activity::Forward { stack.samples } else { 0 };
-            out.validated = out.validated.saturating_add(of_model);
+        if role == ProcessRole::Trainer {
+            let sign = validation_sign(&seen, stepping);
+            let counts = [
+                (&mut out.validation, sign.is_some()),
+                (&mut out.under_no_grad, sign == Some(ValidationSign::NoGrad)),
+                (&mut out.by_name, sign == Some(ValidationSign::Name)),
+                (&mut out.validated, sign.is_some() && activity == Activity::Forward),
+                (&mut out.fed, sign.is_none() && activity.is_input()),
+            ];
+            for (count, _) in counts.into_iter().filter(|(_, counts)| *counts) {
+                *count = count.saturating_add(stack.samples);
+            }
         }
         if role == ProcessRole::Worker && is_wait_in_fetch(&seen, activity) {
             waits_for_threads.push(Did { activity, place: place(&seen), samples: stack.samples });

@@ -33,7 +33,7 @@ fn window(pid: u32, stacks: &[(&[&str], u32)]) -> StackWindow {
 }
 
 fn one(role: ProcessRole, frames: &[&str]) -> Activity {
-    let stacks = process_stacks(&window(10, &[(frames, 1)]), role, None);
+    let stacks = process_stacks(&window(10, &[(frames, 1)]), role, (None, None));
     Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) == 1).unwrap()
 }
 
@@ -79,7 +79,7 @@ fn other_threads_are_seen_to_make_batches_or_something_else() {
             thread.stacks[0].frames.iter_mut().for_each(|frame| *frame += from);
             all.threads.push(thread);
         }
-        process_stacks(&all, ProcessRole::Trainer, None).aside
+        process_stacks(&all, ProcessRole::Trainer, (None, None)).aside
     };
     let run = "P/concurrent/futures/thread.py:58 run";
     let search: (&[&str], u32) = (&["/home/me/tree.py:8 search", run], 5);
@@ -114,7 +114,7 @@ fn loading_in_process() {
         "/home/me/train.py:30 main",
     ];
     assert_eq!(trainer(&stack), Activity::Decode);
-    let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Trainer, None);
+    let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Trainer, (None, None));
     assert_eq!((stacks.main.of(Activity::is_loading), stacks.places[0].function.as_ref()), (7, "Set.__getitem__"));
     // Without a loader, in a function that is named for nothing; but not what a metric or the model decodes.
     assert_eq!(trainer(&[stack[0], "/home/me/train.py:30 main"]), Activity::Decode);
@@ -135,7 +135,7 @@ fn the_sampler_of_the_loader_is_work_of_the_loop() {
         "/home/me/train.py:30 main",
     ];
     assert_eq!(trainer(&stack), Activity::Python, "not taking a batch over, nor waiting for one");
-    let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Trainer, None);
+    let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Trainer, (None, None));
     assert_eq!(stacks.places[0].function.as_ref(), "Buckets._pick");
 }
 
@@ -203,7 +203,7 @@ fn a_line_that_sleeps_is_a_wait() {
     let stacks_of = |text: &str, function: &str| {
         let mut window = window(10, &[(&[&format!("/home/me/t.py:9 {function}")], 20)]);
         window.frames.iter_mut().for_each(|frame| frame.text = Some(text.into()));
-        let stacks = process_stacks(&window, ProcessRole::Trainer, None);
+        let stacks = process_stacks(&window, ProcessRole::Trainer, (None, None));
         Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) > 0)
     };
     for (text, function, activity) in [
@@ -222,7 +222,7 @@ fn a_line_that_decodes_in_native_code_makes_batches() {
     let loads = |text: &str| {
         let mut window = window(10, &[(&["/home/me/t.py:9 columns", "/home/me/t.py:2 main"], 20)]);
         window.frames.iter_mut().for_each(|frame| frame.text = Some(text.into()));
-        process_stacks(&window, ProcessRole::Trainer, None).main.of(Activity::is_loading) > 0
+        process_stacks(&window, ProcessRole::Trainer, (None, None)).main.of(Activity::is_loading) > 0
     };
     assert!(loads("image = cv2.imdecode(raw, cv2.IMREAD_COLOR)"));
     assert!(loads("torchvision.io.decode_jpeg(data)"));
@@ -232,7 +232,7 @@ fn a_line_that_decodes_in_native_code_makes_batches() {
 #[test]
 fn loaders_of_the_users_own() {
     let count = |frames: &[&str]| {
-        let stacks = process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, None);
+        let stacks = process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, (None, None));
         (
             stacks.main.of(Activity::is_loading),
             Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) == 1).unwrap(),
@@ -309,10 +309,10 @@ fn the_text_of_fetch_tells_data_set_from_collate() {
     let mut window = window(10, &[(&in_fetch(&["/home/me/data.py:70 samples"]), 3)]);
     let fetch = window.frames.iter().position(|frame| frame.file.ends_with("fetch.py")).unwrap();
     window.frames[fetch].text = Some("data.append(next(self.dataset_iter))".into());
-    let stacks = process_stacks(&window, ProcessRole::Worker, None);
+    let stacks = process_stacks(&window, ProcessRole::Worker, (None, None));
     assert_eq!(stacks.main.get(Activity::Transform), 3, "a generator of any name");
     window.frames[fetch].text = Some("return self.collate_fn(data)".into());
-    assert_eq!(process_stacks(&window, ProcessRole::Worker, None).main.get(Activity::Collate), 3);
+    assert_eq!(process_stacks(&window, ProcessRole::Worker, (None, None)).main.get(Activity::Collate), 3);
 }
 
 #[test]
@@ -324,20 +324,45 @@ fn reading_lines_of_the_users_own() {
         ("x = x * 2 + 1", Activity::Transform),
     ] {
         window.frames[0].text = Some(text.into());
-        assert_eq!(process_stacks(&window, ProcessRole::Worker, None).main.get(activity), 1, "{text}");
+        assert_eq!(process_stacks(&window, ProcessRole::Worker, (None, None)).main.get(activity), 1, "{text}");
     }
 }
 
 #[test]
 fn validation_by_framework_decorator_and_name() {
-    let stacks = |frames: &[&str]| process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, None);
+    let stacks = |frames: &[&str]| process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, (None, None));
     let count = |frames: &[&str]| stacks(frames).validation;
     let under = stacks(&["/home/me/t.py:5 check", "T/utils/_contextlib.py:120 no_grad", "/home/me/t.py:1 main"]);
-    assert_eq!((under.validation, under.under_no_grad), (1, 1));
-    assert_eq!(stacks(&["/home/me/t.py:5 evaluate", "/home/me/t.py:1 main"]).under_no_grad, 0);
-    assert_eq!(count(&["/home/me/t.py:5 evaluate", "/home/me/t.py:1 main"]), 1);
+    assert_eq!((under.validation, under.under_no_grad, under.by_name), (1, 1, 0));
+    let named = stacks(&["/home/me/t.py:5 evaluate", "/home/me/t.py:1 main"]);
+    assert_eq!((named.validation, named.under_no_grad, named.by_name), (1, 0, 1));
+    let both = stacks(&["/home/me/t.py:5 evaluate", "T/utils/_contextlib.py:120 no_grad", "/home/me/t.py:1 main"]);
+    assert_eq!((both.validation, both.under_no_grad, both.by_name), (1, 0, 0));
     assert_eq!(count(&["/home/me/t.py:5 train_and_evaluate", "/home/me/t.py:1 main"]), 0);
     assert_eq!(count(&["T/optim/sgd.py:5 step", "T/utils/_contextlib.py:120 no_grad", "/home/me/t.py:1 main"]), 0);
+}
+
+#[test]
+fn what_a_loop_calls_at_each_step_is_no_validation() {
+    let wrapper = "T/utils/_contextlib.py:120 decorate_context";
+    let metric = window(10, &[(&["/home/me/t.py:5 evaluate_accuracy", wrapper, "/home/me/t.py:1 main"], 9)]);
+    let of = |function: &str| {
+        let stepping =
+            FrameLocals { function: function.into(), file: "/home/me/t.py".into(), ..FrameLocals::default() };
+        process_stacks(&metric, ProcessRole::Trainer, (None, Some(&stepping))).validation
+    };
+    assert_eq!(of("main"), 0, "main counts the steps");
+    assert_eq!(of("evaluate_accuracy"), 9, "it counts its own batches");
+    assert_eq!(of("train"), 9, "which is not there");
+}
+
+#[test]
+fn batches_that_are_taken_outside_of_a_validation_are_told() {
+    let next = "T/utils/data/dataloader.py:720 _BaseDataLoaderIter.__next__";
+    let fed = |frames: &[&str]| process_stacks(&window(10, &[(frames, 4)]), ProcessRole::Trainer, (None, None)).fed;
+    assert_eq!(fed(&[next, "/home/me/t.py:9 main"]), 4);
+    assert_eq!(fed(&[next, "/home/me/t.py:5 validate", "/home/me/t.py:9 main"]), 0);
+    assert_eq!(fed(&["/home/me/t.py:9 main"]), 0);
 }
 
 #[test]
@@ -357,7 +382,7 @@ fn the_sending_thread_is_counted_apart() {
             StackCount { frames: vec![from + 2, from + 1], samples: 4 },
         ],
     });
-    assert_eq!(process_stacks(&window, ProcessRole::Worker, None).feeder, (10, 4));
+    assert_eq!(process_stacks(&window, ProcessRole::Worker, (None, None)).feeder, (10, 4));
 }
 
 #[test]
@@ -366,7 +391,7 @@ fn only_processes_of_the_job_with_a_role_are_kept() {
     let processes = roles.map(|(pid, role)| ProcessSample { role, ..process(pid) }).to_vec();
     let job = job(1000, processes);
     let windows = [10, 20, 30, 40].map(|pid| window(pid, &[(&["/home/me/t.py:1 f"], 1)])).to_vec();
-    let folded = fold(Some(&StacksSample { windows, ..StacksSample::default() }), Some(&job), |_| None);
+    let folded = fold(Some(&StacksSample { windows, ..StacksSample::default() }), Some(&job), |_| (None, None));
     assert_eq!(folded.iter().map(|stacks| stacks.id.pid).collect::<Vec<_>>(), [10, 20]);
 }
 
@@ -374,7 +399,7 @@ fn only_processes_of_the_job_with_a_role_are_kept() {
 fn indices_out_of_range_are_left_out() {
     let mut window = window(10, &[(&["/home/me/t.py:1 f"], 1)]);
     window.threads[0].stacks.push(StackCount { frames: vec![99, u32::MAX], samples: 5 });
-    let stacks = process_stacks(&window, ProcessRole::Trainer, None);
+    let stacks = process_stacks(&window, ProcessRole::Trainer, (None, None));
     assert_eq!(stacks.main.total(), 1);
     assert_eq!(stacks.places.len(), 1);
 }
@@ -403,7 +428,7 @@ proptest! {
     #[test]
     fn any_window_is_read(window in any_window()) {
         for role in [ProcessRole::Trainer, ProcessRole::Worker] {
-            let stacks = process_stacks(&window, role, None);
+            let stacks = process_stacks(&window, role, (None, None));
             let most = main_thread(&window).map_or(0, |thread| thread.stacks.iter().fold(0, |sum: u32, stack| sum.saturating_add(stack.samples)));
             prop_assert!(stacks.main.total() <= most.into() || most == u32::MAX);
             prop_assert!(stacks.places.len() <= PLACES);
@@ -438,7 +463,7 @@ fn a_worker_that_waits_for_threads_of_its_own_does_what_they_do() {
             let name = format!("ThreadPoolExecutor-{number}_0").into();
             all.threads.push(ThreadStacks { name, tid: None, stacks: stacks.collect() });
         }
-        process_stacks(&all, ProcessRole::Worker, None)
+        process_stacks(&all, ProcessRole::Worker, (None, None))
     };
     let pool = "P/concurrent/futures/thread.py:58 _WorkItem.run";
     let decodes =

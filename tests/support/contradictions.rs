@@ -158,8 +158,8 @@ impl Check<'_> {
     fn sentence(&mut self) {
         let (summary, phase) = (text(self.verdict, "summary"), text(self.verdict, "phase"));
         if let Some(rate) = number(&self.verdict["steps"], "per_s").filter(|rate| *rate > STEPS) {
-            let still = ["sets itself up"];
-            if matches!(phase, "compile" | "idle" | "hung")
+            let still = ["no steps", "does not step", "sets itself up", "is starting"];
+            if matches!(phase, "init" | "compile" | "validation" | "idle" | "hung")
                 || still.iter().any(|words| self.verdict.to_string().contains(words))
             {
                 self.found.push(format!("{rate:.2} steps/s, and phase {phase}: {summary}"));

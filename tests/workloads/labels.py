@@ -655,6 +655,43 @@ LABELS: tuple[Label, ...] = (
         "imports large modules that were never compiled before; no loader, no device yet",
         "more_cases:imports", start="started", also=(("unknown", None),), wait_scored=False, held_out=True,
     ),
+    Label(
+        "training-named-for-validation", "data-loader", "too-few-workers",
+        "each fold of a cross-validation trains: one worker is too few, whatever the function is called",
+        "phase_cases:training_named_for_validation", also_causes=("transform",), wait=STARVED, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "metric-at-each-step", "gpu", "compute-bound",
+        "a metric under no_grad at each step is where a device-bound loop waits for the device",
+        "phase_cases:metric_at_each_step", also_causes=("host-device-sync",), also=(("balanced", None),), wait=FED, busy=(0.9, 1.0),
+    ),
+    Label(
+        "features-for-jax", "cpu", "main-thread",
+        "a linear model of JAX on the CPU; turning text into numbers takes most of each step",
+        "phase_cases:features_for_jax", also=(("data-loader", "in-process-loading"),), wait=(0.0, 0.3), lost=(0.6, 1.0),
+        hottest_main=("featurize", "<listcomp>"), needs=("package=jax",),
+    ),
+    Label(
+        "one-thread-without-a-counter", "cpu", "cpu-training",
+        "a model in NumPy trains on one thread, and nothing counts its steps",
+        "phase_cases:one_thread_without_a_counter", also_causes=("main-thread",), wait=FED,
+        env={"OPENBLAS_NUM_THREADS": "1"},
+    ),
+    Label(
+        "reads-lengths-first", "idle", None,
+        "the sampler reads every text for its length before it hands out the first one",
+        "phase_cases:reads_lengths_first", start="ready", also=(("unknown", None),), wait_scored=False,
+    ),
+    Label(
+        "fills-a-buffer", "idle", None,
+        "the loader fills a shuffle buffer for half an hour, in the loop's own thread",
+        "phase_cases:fills_a_buffer", start="ready", also=(("unknown", None),), wait_scored=False,
+    ),
+    Label(
+        "skips-what-it-has-seen", "idle", None,
+        "a resumed run makes and drops the batches that it had before it was stopped",
+        "phase_cases:skips_what_it_has_seen", start="ready", also=(("unknown", None),), wait_scored=False, held_out=True,
+    ),
     # --- other loaders, and processes beside a loader ---------------------------------------------------------------
     Label(
         "pool-imap", "data-loader", "too-few-workers",

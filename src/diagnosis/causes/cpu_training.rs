@@ -5,7 +5,7 @@ use super::*;
 thresholds! {
     ONE_CPU = 0.70, "cores", "a single busy thread";
     SEVERAL_CPUS = 1.5, "cores", "more than one thread can use, and than runtime and feeder threads add";
-    ONE_THREAD = 0.60, "confidence", "one busy thread without stacks: it may be the loop's own Python work as well, or no loop";
+    ONE_THREAD = 0.60, "confidence", "one busy thread and no step: it may be the loop's own Python work as well, or no loop";
     UNUSED_GPU = 0.95, "of the confidence", "a GPU may be used in a way that NVML does not show";
 }
 
@@ -19,14 +19,14 @@ pub(super) const CAUSE: Spec = Spec {
         "no device is in use by the job",
         "the main thread works on the host at least `busy` of its time",
         "it steps, has workers, or computes on `compute_threads` and more",
-        "less sure without stacks where one thread computes for longer than `goes_round`, reads nothing, and its memory stands still",
+        "less sure where one thread computes for longer than `goes_round`, reads nothing, and its memory stands still",
     ],
     judge: |case| {
         if !case.computes_on_cpu() {
             return None;
         }
         if may_be_set_up(case) {
-            return case.window.stands_still().then(|| Judgement::of(Cause::CpuTraining, ONE_THREAD));
+            return case.window.goes_round().then(|| Judgement::of(Cause::CpuTraining, ONE_THREAD));
         }
         let judgement = Judgement::of(Cause::CpuTraining, SURE.at(case.trainer_cores()));
         if case.window.gpu_seen {

@@ -62,7 +62,9 @@ pub(super) const CAUSE: Spec = Spec {
 /// may be a model that has no frames of its own, so there the model must be seen beside it.
 fn on_the_cpu(case: &Case<'_>) -> Option<Judgement> {
     let stacks = case.main.stacks.as_ref()?;
-    let (outside, model) = (stacks.shares.outside(), stacks.shares.of_model());
+    // Without a GPU, what is waited for in its place is the model, as a compiled step is.
+    let compiled = stacks.shares.get(Activity::Sync) + stacks.shares.get(Activity::Graph);
+    let (outside, model) = (stacks.shares.outside(), stacks.shares.of_model() + compiled);
     let lead = (outside - model) - model;
     let error = STANDARD_ERRORS.value / f64::from(stacks.samples.max(1)).sqrt();
     let several = case.trainer_cores() >= COMPUTE_THREADS;

@@ -44,11 +44,11 @@ pub(super) const STATES: &[Spec] = &[
         brief: "starting up: not training yet",
         meaning: "the job sets itself up: imports, data set, model, first batches",
         rule: &["nothing has stepped yet, and the process is younger than `starting`, the device unused \
-                 (`device_unused`), or memory still grows by `growing`; or workers are starting"],
+                 (`device_unused`), or memory still grows by `growing`; or workers are starting, or make the first batch"],
         signals: &[STEPS, MAIN_TIME, DEVICE],
         source: "importing torch adds 200 to 500 MiB of memory in some seconds; a loop's memory stands still",
         confirmed: Confirmed::LabelledWorkloads,
-        limits: "a data set index that is built in Python for minutes looks like work of the loop once the process is old",
+        limits: "without a GPU, a data set index that is built for minutes looks like work of the loop once the process is old",
         ..Spec::of(Class::Idle)
     },
     Spec {
@@ -74,7 +74,9 @@ pub(super) const STATES: &[Spec] = &[
         meaning: "the loop runs its validation set: no steps are taken",
         rule: &[
             "with stacks: the main thread lies at least `all_along` of its time below an evaluation loop of a framework, \
-             a function under no_grad, or one of the user that is named for it",
+             a function under no_grad, or one of the user that is named for it and runs a model; no loop that takes steps \
+             calls it",
+            "meanwhile there is no backward pass, no optimizer, and no batch is taken outside of it",
         ],
         signals: &[MAIN_STACKS],
         source: "frames of Lightning's evaluation loop, the evaluate of the HF Trainer, or user functions of such names",
@@ -106,7 +108,7 @@ pub(super) const STATES: &[Spec] = &[
         brief: "not training now",
         meaning: "the loop waits for something that does not come: nothing in its wait chain moves",
         rule: &[
-            "as for idle, and it has stepped since trainmon looks; at least `still` of its wait leads to nobody that works",
+            "as for idle, and it has stepped since trainmon looks; at least `all_along` of its wait leads to nobody that works",
             "or, with stacks: it stands in a collective at least `phase` of its time",
         ],
         signals: &[CHAIN, MAIN_STACKS, DEVICE],

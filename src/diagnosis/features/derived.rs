@@ -3,7 +3,7 @@
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 
-use super::{Features, LoopStacks};
+use super::{Features, LoopStacks, LoopThread};
 use crate::diagnosis::stats;
 use crate::diagnosis::thresholds::{DEVICE_UNUSED, GOES_ROUND, GROWING, HARDLY};
 
@@ -23,16 +23,23 @@ impl Features {
         self.gpu_held && self.gpu.is_none()
     }
 
+    /// Steps are counted. Where a GPU is in reach, its use tells whether the turns of a loop are any: preparing them goes round too.
+    pub fn is_stepping(&self) -> bool {
+        let per_s = if self.gpu.is_some() { self.steps.per_s } else { self.steps.rate() };
+        per_s.is_some_and(|rate| rate > 0.0)
+    }
+
     /// Its memory grows, as while a program imports or loads what it needs; a loop's stays as it is.
     pub fn is_growing(&self) -> bool {
         self.growth_s.is_some_and(|rate| rate >= GROWING)
     }
 
-    /// Without stacks: the loop's thread reads nothing and memory stands still for longer than preparations take, as where a loop
-    /// computes.
-    pub fn stands_still(&self) -> bool {
-        let reads_nothing = self.main.as_ref().is_some_and(|main| main.stacks.is_none() && main.reading < HARDLY);
-        self.seconds >= GOES_ROUND && reads_nothing && self.growth_s.is_some() && !self.is_growing()
+    /// The loop's thread reads and imports nothing, and memory stands still, for longer than preparations take: a loop computes,
+    /// whatever it is.
+    pub fn goes_round(&self) -> bool {
+        let prepares = |main: &LoopThread| main.reading.max(main.share(Activity::Import)) >= HARDLY;
+        let computes = self.main.as_ref().is_some_and(|main| !prepares(main));
+        self.seconds >= GOES_ROUND && computes && self.growth_s.is_some() && !self.is_growing()
     }
 
     /// The part of the waits for batches that costs something: all of them, but with a device those in which it idles. Starting
@@ -64,7 +71,7 @@ impl Features {
     /// Seconds of one step without its waits for data.
     pub fn step_without_wait_s(&self) -> Option<f64> {
         let main = self.main.as_ref()?;
-        let per_s = self.steps.per_s.filter(|rate| *rate > 0.0)?;
+        let per_s = self.steps.rate().filter(|rate| *rate > 0.0)?;
         Some((1.0 - main.shares.input_wait) / per_s)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{Device, Mean, Span};
 use crate::diagnosis::code::{at_lock_lines, hottest_functions, sync_lines};
 use crate::diagnosis::parts::Hottest;
-use crate::diagnosis::thresholds::{BUSY, INLINE_READ, LARGER_HALF, Threshold};
+use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LARGER_HALF, Threshold};
 use crate::rates::Frame;
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
@@ -102,6 +102,10 @@ pub(in crate::diagnosis) struct LoopStacks {
     validation: f64,
     /// Of that, the part that nothing but `torch.no_grad()` tells.
     under_no_grad: f64,
+    /// And the part that nothing but the name of a function tells.
+    by_name: f64,
+    /// Samples that get a batch, outside of validation loops.
+    fed: u32,
     /// Share in the model below validation loops.
     pub validated: f64,
     /// torch's loader makes batches in this thread.
@@ -134,9 +138,16 @@ impl LoopStacks {
         of_training * f64::from(self.samples) >= TRAINS
     }
 
-    /// Share in validation loops. Who was never seen to train and is under `no_grad` all the time generates or predicts: that is none.
+    /// It trains, or takes batches outside of validation loops: such a loop is no phase of its own.
+    pub fn trains_meanwhile(&self) -> bool {
+        self.trains() || f64::from(self.fed) >= TRAINS
+    }
+
+    /// Share in validation loops. Who was never seen to train and is under `no_grad` all the time generates or predicts: that is
+    /// none. Nor is a function that is only called so and runs no model.
     pub fn validating(&self, has_trained: bool) -> f64 {
-        self.validation - if has_trained { 0.0 } else { self.under_no_grad }
+        let generates = if has_trained { 0.0 } else { self.under_no_grad };
+        self.validation - generates - if self.validated >= HARDLY { 0.0 } else { self.by_name }
     }
 
     /// Share loading batches in the training process.
@@ -226,6 +237,8 @@ impl LoopThread {
         self.stacks = Some(LoopStacks {
             validation: (f64::from(sum.validation) / total as f64).min(1.0),
             under_no_grad: (f64::from(sum.under_no_grad) / total as f64).min(1.0),
+            by_name: (f64::from(sum.by_name) / total as f64).min(1.0),
+            fed: sum.fed,
             validated: share(sum.validated),
             in_fetch: sum.in_fetch > 0,
             samples: u32::try_from(total).unwrap_or(u32::MAX),

@@ -2,9 +2,9 @@
 //! data worker are read by different rules, see [`of_trainer`] and [`of_worker`].
 
 use super::activity::Activity;
-use super::patterns::{Pattern, holds_stored_arrays, last_part};
-use crate::sample::StackFrame;
+use super::patterns::{Pattern, holds_stored_arrays, last_part, pattern};
 use crate::sample::stacks::is_user_code;
+use crate::sample::{FrameLocals, StackFrame};
 
 /// A frame of a stack.
 pub(super) struct Seen<'a> {
@@ -175,26 +175,43 @@ fn stage_by_words(frame: &StackFrame, leaf: bool) -> Option<Activity> {
 /// What says that a stack lies in a validation loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValidationSign {
-    /// A framework's evaluation loop, or a function of the user named for it.
+    /// A framework's evaluation loop, or a function of the user that is named for it and learns nothing: under `torch.no_grad()`.
+    Sure,
+    /// A function of the user named for it: whole runs are called so too.
     Name,
     /// A function under `torch.no_grad()`: a program that only generates or predicts has that too.
     NoGrad,
 }
 
-/// Whether a stack lies in a validation loop, and what says so.
-pub(super) fn validation_sign(stack: &[Seen<'_>]) -> Option<ValidationSign> {
+/// Whether a stack lies in a validation loop, and what says so. What the loop that is seen to take steps (`stepping`) calls, be it
+/// a metric, is a part of its step.
+pub(super) fn validation_sign(stack: &[Seen<'_>], stepping: Option<&FrameLocals>) -> Option<ValidationSign> {
+    let is_loop = |seen: &Seen<'_>| {
+        stepping.is_some_and(|found| (&found.function, &found.file) == (&seen.frame.function, &seen.frame.file))
+    };
+    let stack = stack.get(stack.iter().position(is_loop).unwrap_or(0)..).unwrap_or_default();
     // torch's optimizers run under no_grad too, and so do parts of frameworks: only the user's own functions count.
     let under_no_grad =
         |pair: &[Seen<'_>]| matches!(pair, [inner, outer] if inner.is_user() && outer.pattern == Pattern::NoGrad);
-    let named = |seen: &Seen<'_>| {
-        seen.pattern == Pattern::Validation
-            || (seen.is_user() && named_for_validation(last_part(&seen.frame.function)))
-    };
-    match () {
-        () if stack.iter().any(named) => Some(ValidationSign::Name),
-        () if stack.windows(2).any(under_no_grad) => Some(ValidationSign::NoGrad),
-        () => None,
+    let named = stack.iter().any(|seen| seen.is_user() && named_for_validation(last_part(&seen.frame.function)));
+    match stack.windows(2).any(under_no_grad) {
+        _ if stack.iter().any(|seen| seen.pattern == Pattern::Validation) => Some(ValidationSign::Sure),
+        true if named => Some(ValidationSign::Sure),
+        true => Some(ValidationSign::NoGrad),
+        false => named.then_some(ValidationSign::Name),
     }
+}
+
+/// Whether what runs in this frame makes or hands out batches: what it counts are samples.
+pub(in crate::rates) fn is_in_loader(frame: &FrameLocals) -> bool {
+    let frame = StackFrame { function: frame.function.clone(), file: frame.file.clone(), ..StackFrame::default() };
+    let seen = Seen { at: 0, frame: &frame, pattern: pattern(&frame) };
+    let known = match seen.pattern {
+        Pattern::LoaderNext | Pattern::NextIndex | Pattern::Fetch | Pattern::Samples => true,
+        Pattern::Is(activity) => activity.is_input(),
+        _ => false,
+    };
+    known || makes_batches(&[seen])
 }
 
 /// Stored arrays are read, and a function of torch's or NumPy's does it.

@@ -15,6 +15,10 @@ pub struct StackSum {
     pub validation: u32,
     /// Of these, those that nothing but `torch.no_grad()` says it of.
     pub under_no_grad: u32,
+    /// Of these, those that nothing but a name says it of.
+    pub by_name: u32,
+    /// Samples that get a batch, outside of a validation loop.
+    pub fed: u32,
     /// Of those in a validation loop, in the model.
     pub validated: u32,
     /// Of them, in torch's `fetch`.
@@ -31,13 +35,15 @@ impl StackSum {
     fn add<'a>(
         &mut self,
         main: &Activities,
-        [validation, under_no_grad, validated, in_fetch]: [u32; 4],
+        [validation, under_no_grad, by_name, fed, validated, in_fetch]: [u32; 6],
         [feeder, aside]: [(u32, u32); 2],
         places: impl IntoIterator<Item = &'a Place>,
     ) {
         self.main.merge(main);
         self.validation = self.validation.saturating_add(validation);
         self.under_no_grad = self.under_no_grad.saturating_add(under_no_grad);
+        self.by_name = self.by_name.saturating_add(by_name);
+        self.fed = self.fed.saturating_add(fed);
         self.validated = self.validated.saturating_add(validated);
         self.in_fetch = self.in_fetch.saturating_add(in_fetch);
         for (sum, more) in [(&mut self.feeder, feeder), (&mut self.aside, aside)] {
@@ -55,14 +61,15 @@ impl StackSum {
     }
 
     fn add_one(&mut self, stacks: &ProcessStacks) {
-        let counts = [stacks.validation, stacks.under_no_grad, stacks.validated, stacks.in_fetch];
+        let ProcessStacks { validation, under_no_grad, by_name, fed, validated, in_fetch, .. } = *stacks;
+        let counts = [validation, under_no_grad, by_name, fed, validated, in_fetch];
         self.add(&stacks.main, counts, [stacks.feeder, stacks.aside], &stacks.places);
     }
 
     fn of_all<'a>(sums: impl Iterator<Item = &'a Self>) -> Self {
         let mut all = Self::default();
         sums.for_each(|sum| {
-            let counts = [sum.validation, sum.under_no_grad, sum.validated, sum.in_fetch];
+            let counts = [sum.validation, sum.under_no_grad, sum.by_name, sum.fed, sum.validated, sum.in_fetch];
             all.add(&sum.main, counts, [sum.feeder, sum.aside], sum.places.values())
         });
         all
