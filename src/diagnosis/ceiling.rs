@@ -95,7 +95,8 @@ impl Ceiling {
 /// enough of those, and so may waits that could not be followed; loading in the loop itself moves out, as stacks show it or the
 /// cause takes it for such; queueing for a CPU ends with enough CPUs.
 fn own_part(window: &Features, main: &LoopThread, taken_for_loading: f64) -> f64 {
-    let tunable = |part: &Part| !matches!(part, Part::Own | Part::Device | Part::Output | Part::FileLock);
+    let tunable =
+        |part: &Part| !matches!(part, Part::Own | Part::Device | Part::Sleep | Part::Output | Part::FileLock);
     let followed: f64 =
         window.chain.iter().flat_map(|chain| &chain.ways).filter(|way| tunable(&way.part)).map(|way| way.share).sum();
     let waits = (main.shares.input_wait - window.receiving()).max(followed);

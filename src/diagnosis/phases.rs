@@ -6,6 +6,7 @@ use crate::rates::stacks::Activity;
 use super::causes::{Judgement, Known, followed};
 use super::class::{Class, Phase};
 use super::features::{Chain, Features, LoopStacks, LoopThread, Part};
+use super::requests;
 use super::thresholds::*;
 
 thresholds! {
@@ -44,6 +45,9 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
     if !(window.has_library || window.gpu.is_some() || window.gpu_held || window.steps.count.is_some()) {
         let why = "no data workers, no machine-learning library and no GPU in use: not a training process";
         return Err(unknown(why));
+    }
+    if let Some(judgement) = requests::judgement(window, known) {
+        return Err(judgement);
     }
     let by_stacks = main.stacks.as_ref().and_then(|stacks| by_stacks(window, stacks, known));
     let phase = by_stacks.map(|phase| (phase, BY_STACKS)).or_else(|| other_phase(window, main, known));
@@ -106,7 +110,8 @@ fn goes_on(window: &Features) -> Option<&Chain> {
 
 /// Most of the loop's time ends at somebody who is known.
 fn waits_for_somebody(window: &Features) -> bool {
-    let known = |chain: &Chain| followed(window).map(|(_, wait)| chain.share(wait.part)).sum::<f64>();
+    let parts = || followed(window).map(|(_, wait)| wait.part).filter(|part| *part != Part::Sleep);
+    let known = |chain: &Chain| parts().map(|part| chain.share(part)).sum::<f64>();
     window.chain.as_ref().is_some_and(|chain| known(chain) >= LARGER_HALF)
 }
 
@@ -144,14 +149,15 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     }
     if quiet && !stepping && !fed && (collective || !waits_in_turn) {
         // Nothing that the loop waits for could be found, so nothing moves; or it stands in a collective that others left out.
-        let still = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Unknown) >= STILL);
+        let still =
+            window.chain.as_ref().is_some_and(|chain| chain.share(Part::Unknown) + chain.share(Part::Sleep) >= STILL);
         let phase = match () {
             () if collective || still && known.has_stepped => Phase::Hung,
             () if old || known.has_stepped || still => Phase::Idle,
             () => Phase::Init,
         };
         // Who sleeps and looks again may be retrying in the middle of a step, as under a lock.
-        let looks_again = goes_on(window).is_some_and(|chain| chain.sleeps() >= LARGER_HALF);
+        let looks_again = goes_on(window).is_some_and(|chain| chain.share(Part::Sleep) >= LARGER_HALF);
         let long_wait = phase != Phase::Hung && (waits_for_somebody(window) || looks_again);
         return Some((phase, if long_wait { BY_LONG_WAIT } else { BY_QUIET }));
     }

@@ -276,7 +276,8 @@ impl Followed<'_> {
         let thread = (trainer.id, trainer.tid);
         let peer = |pid| graph.peer(pid, &carry.beside);
         let wakes_s = graph.wakes_s(trainer.id.pid, trainer.tid);
-        let exact = graph.exact && !carry.loop_thread.is_guessed(trainer.id.pid);
+        let guessed = carry.loop_thread.is_guessed(trainer.id.pid) || carry.polling.guesses();
+        let exact = graph.exact && !guessed;
         Some(ways.finish(thread, exact, wakes_s, peer)).filter(|chain| chain.samples > 0)
     }
 }

@@ -22,6 +22,7 @@ use crate::sample::{JobSample, ProcessId, ProcessRole, StackCount, StackWindow, 
 pub use activity::{Activities, Activity};
 use helpers::{Did, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, pattern};
+pub use reading::is_sleep;
 use reading::{Seen, ValidationSign, of_trainer, of_worker, validation_sign};
 pub(super) use threads::{PythonThread, python_threads};
 

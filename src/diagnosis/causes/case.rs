@@ -2,7 +2,6 @@
 
 use super::{Cause, Judgement};
 use crate::diagnosis::features::{Chain, Device, Features, LoopStacks, LoopThread, Part, Workers};
-use crate::diagnosis::stats::percent;
 use crate::diagnosis::thresholds::*;
 use crate::rates::stacks::Activity;
 
@@ -93,10 +92,13 @@ pub(super) fn is_no_loader(window: &Features, part: Part) -> bool {
     };
     // Whoever reads does so for a batch, whatever it is called.
     let reads = window.chain.as_ref().is_some_and(|chain| chain.own_threads().at_source() >= LARGER_HALF.value);
+    // A queue says as little about what comes out of it where nothing is trained on that: no model is seen, and no device is used.
+    let trains_on_it = |stacks: &LoopStacks| stacks.shares.of_model() >= HARDLY.value || window.uses_device();
     let at_something_else = |stacks: &LoopStacks| {
-        let untold = stacks.shares.get(Activity::OtherWait);
+        let queue = if trains_on_it(stacks) { 0.0 } else { stacks.shares.get(Activity::QueueWait) };
+        let untold = stacks.shares.get(Activity::OtherWait) + queue;
         untold >= LARGER_HALF.value * waits
-            && untold > stacks.shares.of(Activity::is_input)
+            && untold > stacks.shares.of(Activity::is_input) - queue
             && !reads
             && stacks.works_aside_at_something_else()
     };
@@ -173,7 +175,7 @@ impl<'a> Case<'a> {
         other.then(|| Self { loss, lost, sure: LOST.at(lost), ..self.clone() })
     }
 
-    /// The followed waits that are not the largest part and are worth a cause: which, how surely, and for how long for whom.
+    /// The followed waits that are not the largest part and are worth a cause: which, how surely, and in words.
     pub fn waits_beside(&self) -> Vec<(Cause, f64, String)> {
         let Some(chain) = followed_chain(self.window) else {
             return Vec::new();
@@ -181,7 +183,7 @@ impl<'a> Case<'a> {
         let others = super::followed(self.window).filter(|(_, wait)| !self.waits_for(wait.part));
         let waits = others.filter_map(|(cause, wait)| {
             let lost = chain.lost(wait.part);
-            let words = format!("{} of the time {}", percent(lost), (wait.words)(&chain.who(wait.part)?));
+            let words = super::in_words(self.window, &wait, lost)?;
             (lost >= LOST_WAIT).then(|| (cause, LOST.at(lost), words))
         });
         waits.collect()
@@ -195,6 +197,11 @@ impl<'a> Case<'a> {
     /// The loop waits for this most of all.
     pub fn waits_for(&self, part: Part) -> bool {
         matches!(self.loss, Loss::Wait(waits) if waits == part)
+    }
+
+    /// Share of the time lost to a part of the chain.
+    pub fn lost_to(&self, part: Part) -> f64 {
+        self.window.chain.as_ref().map_or(0.0, |chain| chain.lost(part))
     }
 
     /// The workers, where they are waited for.
