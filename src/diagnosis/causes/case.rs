@@ -3,6 +3,7 @@
 use super::{Cause, Judgement};
 use crate::diagnosis::features::{Chain, Device, Features, LoopStacks, LoopThread, Part, Workers};
 use crate::diagnosis::thresholds::*;
+use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 
 /// What is known besides the window.
@@ -118,8 +119,10 @@ fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> 
     if lost < LOST_WAIT || part == Part::Remote && loads {
         return None;
     }
-    // What the stacks call a wait for batches, or for the device, is no work of the loop's.
-    let work = window.split(main).host_busy.max(main.shares.checkpoint);
+    // What the stacks call a wait for the device is no work of the loop's. Of getting batches that is in which it runs: taking
+    // them over.
+    let receives = (main.waits(Wait::Running) - main.running).max(0.0);
+    let work = window.split(main).host_busy.max(main.shares.checkpoint) + receives;
     let next = parts.into_iter().filter(|(other, _)| *other != part).map(|(other, lost)| match other {
         Part::Own if part == Part::InterpreterLock => lost * BESIDE_OWN.value,
         Part::Own => lost.min(work),

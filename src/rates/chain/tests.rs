@@ -315,6 +315,19 @@ fn a_loader_works_ahead_of_the_loop() {
 }
 
 #[test]
+fn who_waits_for_the_loop_to_take_what_it_has_works_ahead_of_it() {
+    let is_loader = |while_the_loop_works: Observation| {
+        let scene = Scene { own_workers: true, ..Scene::default() }
+            .main(TRAINER, &[running(), running(), reads(PIPE)])
+            .worker(11, &[while_the_loop_works.clone(), while_the_loop_works, running()])
+            .channel(pipe(PIPE, &[TRAINER], &[11]));
+        scene.chain().peers[0].loader
+    };
+    assert!(is_loader(writes(PIPE)), "a batch that is larger than the pipe");
+    assert!(!is_loader(futex(None)));
+}
+
+#[test]
 fn who_fetches_from_elsewhere_while_the_loop_works_does_so_ahead_of_it() {
     let fetches_when = |place: &str, moments: [Observation; 3]| {
         let remote = Some("10.0.0.1:80".into()).filter(|_| place == "elsewhere");
