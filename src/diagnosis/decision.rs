@@ -20,7 +20,6 @@ use super::thresholds::*;
 thresholds! {
     NEARLY_DRY = 0.50, "confidence", "a device that idles as long as dry may be anything";
     PLAINLY_BALANCED = 0.60, "confidence", "no cause fits, and nothing is waited for";
-    SOMETHING_ELSE = 0.30, "share", "a wait of that length is worth a cause, and none fits";
     SOME_KNOWLEDGE = 0.30, "confidence", "what it is not is known";
     LITTLE_KNOWLEDGE = 0.20, "confidence", "not even that";
     AT_SOURCE = 0.30, "share of active time", "a wait for the source that is a good part of the workers' time, and not the larger";
@@ -109,7 +108,7 @@ fn without_cause(case: &Case<'_>) -> Judgement {
         Loss::Dry(gpu) if case.device_kept_idle().is_none() => {
             training(Class::Balanced, BALANCED.at(1.0 - gpu.job_busy))
         }
-        Loss::Dry(gpu) if case.main.shares.other >= SOMETHING_ELSE || case.untold(gpu) >= LOST_WAIT.value => {
+        Loss::Dry(gpu) if case.main.shares.other >= CLEARLY_LOST || case.untold(gpu) >= LOST_WAIT.value => {
             let words = "the main thread waits for something that is neither a batch nor the device";
             training(Class::Unknown, SOME_KNOWLEDGE.value).doubt(format!("{words}{}", seen_in(case)))
         }

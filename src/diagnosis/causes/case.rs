@@ -66,11 +66,9 @@ const DRY_DEVICE: Sureness = Sureness { least: 0.55, most: 0.95, from: DEVICE_ID
 
 thresholds! {
     FOLLOWED = 30.0, "samples", "two seconds of them: a share of 0.3 is known to within 9 points";
-    BESIDE_OWN = 0.50, "of the loop's own work", "two threads that take turns at a lock leave each half: the wait is the smaller part even where it doubles the step";
     NO_LEAD = 0.55, "of the confidence", "the next part is as large: it may be that one as well";
     GUESSED = 0.80, "of the confidence", "whom a thread waits for was told from kernel functions and open descriptors, not from the call itself";
     LEAD = 0.30, "share", "so far ahead of the next part no window's error reaches";
-    MODEL_AHEAD = 0.50, "share", "a model that computes for three quarters of the time and more, and batches for the rest at most";
     AHEAD_OF_WAITS = 0.20, "share", "100 stacks know the difference of two shares of a half and a quarter to within 17 points (two standard errors)";
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
@@ -124,7 +122,8 @@ fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> 
     let receives = (main.waits(Wait::Running) - main.running).max(0.0);
     let work = window.split(main).host_busy.max(main.shares.checkpoint) + receives;
     let next = parts.into_iter().filter(|(other, _)| *other != part).map(|(other, lost)| match other {
-        Part::Own if part == Part::InterpreterLock => lost * BESIDE_OWN.value,
+        // Two threads that take turns at it leave each half: the wait is the smaller part even where it doubles the step.
+        Part::Own if part == Part::InterpreterLock => lost * LARGER_HALF.value,
         Part::Own => lost.min(work),
         _ => lost,
     });
@@ -149,7 +148,7 @@ pub(in crate::diagnosis) fn own_work_leads(window: &Features) -> bool {
         None => main.shares.host_busy - stacks.shares.of_model(),
     };
     let lost = window.lost_wait();
-    let model_leads = window.gpu.is_none() && stacks.shares.of_model() - lost >= MODEL_AHEAD.value;
+    let model_leads = window.gpu.is_none() && stacks.shares.of_model() - lost >= LARGER_HALF.value;
     own - lost >= AHEAD_OF_WAITS.value || model_leads
 }
 

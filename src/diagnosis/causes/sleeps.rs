@@ -19,7 +19,7 @@ pub(super) const CAUSE: Spec = Spec {
              a thread or the device works (joblib every 10 ms): such a sleep is a wait for whoever works",
     confirmed: Confirmed::LabelledWorkloads,
     limits: "what is polled for may come from outside of the job: a file that another job writes, a reply in a database; the line \
-             shows it. Who works in less than the larger part of the sleep may or may not be what it is for",
+             shows it. Who works for a part of the sleep is taken for what that part is for",
     advice: advice![
         "Take the sleep out of the step, or make it shorter" => "nothing that it could be for is seen to work meanwhile";
         "Wait for what is polled for instead of sleeping (a condition, a queue, inotify, select)"

@@ -237,7 +237,7 @@ impl Chain {
             _ => {}
         }
         match foreign {
-            Some(hop) if self.is_loader(hop.pid) => Part::Loader,
+            Some(hop) if hop.by != Edge::Polls && self.is_loader(hop.pid) => Part::Loader,
             Some(_) if matches!(end, End::Asked | End::Unknown) => Part::Unknown,
             // The resource at the end names the part, whoever asks for it.
             _ if matches!(end, End::Net(_)) => Part::Remote,

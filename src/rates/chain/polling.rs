@@ -9,30 +9,24 @@
 
 use std::collections::HashMap;
 
+use super::MOSTLY;
 use super::graph::Graph;
+use super::passing::HALF_S;
 use super::paths::{Edge, End, Hop};
 use super::ways::{Found, Way};
 use crate::rates::stacks::PythonThread;
 use crate::rates::wait::Wait;
 
-/// What was seen fades to a half in so many seconds.
-const HALF_S: f64 = 10.0;
 /// Shorter than this, seconds, the loop was seen asleep, and awake, for too little.
 const LEAST_S: (f64, f64) = (0.5, 0.1);
-/// Whoever is asked works for this part of the loop's sleep at least …
+/// Whoever is asked works for this part of the loop's sleep at least; who never rests leaves out less of it …
 const MEANWHILE: f64 = 0.25;
 /// … and for a part of the rest that is at most so much of it: each of two shares is known to some 10 points.
 const BESIDE: f64 = 0.5;
-/// For so much of the sleep somebody who is asked works; who sleeps longer does not look whether it is done. Who works ahead and
-/// does not keep up works for as much of it.
-const ANSWERED: f64 = 0.7;
 /// Stacks from which the code is believed. Older ones count half as much as those of the next window.
 const STACKS: f64 = 15.0;
 /// Most threads that are kept.
 const MOST: usize = 512;
-/// The larger part says what it is.
-const MOSTLY: f64 = 0.5;
-
 /// Seconds in which a thread was at work.
 #[derive(Debug, Default, Clone, Copy)]
 struct Worked {
@@ -44,9 +38,8 @@ struct Worked {
 #[derive(Debug, Default)]
 pub(super) struct Polling {
     known: HashMap<(u32, u32), Worked>,
-    /// Seconds in which the loop slept, in so many of these somebody who is asked worked, and in which it did not sleep.
+    /// Seconds in which the loop slept, and in which it did not.
     asleep_s: f64,
-    answered_s: f64,
     beside_s: f64,
     /// Stacks of the loop at a line that sleeps, and all of them.
     at_sleep: (f64, f64),
@@ -131,21 +124,15 @@ impl Polling {
             busy.iter().copied().filter(|thread| works(self, *thread)).collect()
         };
         let (asked, ahead) = (of(Self::works_meanwhile), of(Self::never_rests));
-        let guesses = asked.is_empty() && !ahead.is_empty();
+        let guesses = asked.is_empty();
         let asked = if guesses { ahead } else { asked };
         if asked.is_empty() {
             return;
         }
-        self.answered_s += seconds;
-        // Somebody works, but for too little of the sleep to be what all of it is for.
-        let untold = self.answered_s < ANSWERED * self.asleep_s;
-        self.guesses = guesses && !untold;
+        self.guesses = guesses;
         let to = |way: Way| -> Vec<Way> {
             if !(way.hops.is_empty() && way.end == End::Timer) {
                 return vec![way];
-            }
-            if untold {
-                return vec![Way { end: End::Unknown, ..way }];
             }
             let share = way.share / asked.len() as f64;
             let hop =
@@ -178,9 +165,8 @@ impl Polling {
             worked.beside_s *= part;
         }
         self.known.retain(|_, worked| worked.asleep_s + worked.beside_s > 0.001);
-        for of_loop in [&mut self.asleep_s, &mut self.answered_s, &mut self.beside_s] {
-            *of_loop *= part;
-        }
+        self.asleep_s *= part;
+        self.beside_s *= part;
     }
 
     fn works_meanwhile(&self, thread: (u32, u32)) -> bool {
@@ -194,6 +180,6 @@ impl Polling {
 
     fn never_rests(&self, thread: (u32, u32)) -> bool {
         let asleep_s = self.known.get(&thread).map_or(0.0, |worked| worked.asleep_s);
-        self.asleep_s >= LEAST_S.0 && asleep_s >= ANSWERED * self.asleep_s
+        self.asleep_s >= LEAST_S.0 && asleep_s >= (1.0 - MEANWHILE) * self.asleep_s
     }
 }

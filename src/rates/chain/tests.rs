@@ -507,9 +507,9 @@ fn who_sleeps_and_looks_again_waits_for_who_works_only_meanwhile() {
     assert_eq!(scene(TRAINER, &asked), ["thread 10/20 Cpu 76", "Cpu 24"]);
     // Who never rests works ahead, and does not keep up.
     assert_eq!(scene(20, &[running()]), ["polls 20 Cpu 76", "Cpu 24"]);
-    // Who works for less than the larger part of the sleep may be anybody: only what is left is sleep for nobody.
+    // What it does not work for is sleep for nobody.
     let some = [running(), reads(PIPE), reads(PIPE), reads(PIPE)];
-    assert_eq!(scene(20, &some), ["Timer 48", "Unknown 28", "Cpu 24"]);
+    assert_eq!(scene(20, &some), ["Timer 48", "polls 20 Cpu 28", "Cpu 24"]);
     assert_eq!(scene(20, &[reads(PIPE)]), ["Timer 76", "Cpu 24"]);
 }
 
