@@ -137,17 +137,18 @@ fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> 
 
 /// The loop's own work costs it so much more than its waits for batches that no window's error reaches: that is what to change
 /// first. Without a device in use the model's part of it is no loss, it is the training, unless it is nearly all that the loop does:
-/// then the missing device is what it costs. Stacks are needed: without them taking batches over, and loading them in this
-/// process, look like work.
+/// then the missing device is what it costs. Without stacks loading in this process looks like work, so that only a loop with
+/// workers is told; there its chain knows what it does while the device idles.
 pub(in crate::diagnosis) fn own_work_leads(window: &Features) -> bool {
+    let lost = window.lost_wait();
     let Some((main, stacks)) = window.main.as_ref().and_then(|main| Some((main, main.stacks.as_ref()?))) else {
-        return false;
+        let chain = followed_chain(window).filter(|_| window.gpu.is_some() && window.workers.is_some());
+        return chain.is_some_and(|chain| chain.lost(Part::Own) - lost >= AHEAD_OF_WAITS.value);
     };
     let own = match &window.gpu {
         Some(_) => main.shares.host_busy.min(window.device_idle()),
         None => main.shares.host_busy - stacks.shares.of_model(),
     };
-    let lost = window.lost_wait();
     let model_leads = window.gpu.is_none() && stacks.shares.of_model() - lost >= LARGER_HALF.value;
     own - lost >= AHEAD_OF_WAITS.value || model_leads
 }

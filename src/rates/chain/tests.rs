@@ -528,6 +528,7 @@ fn sockets_end_at_a_process_or_an_address() {
     let asks = || Scene::default().main(TRAINER, &[receives(SOCKET)]);
     for (name, scene, ways) in [
         ("elsewhere", asks().channel(remote(&[])), vec!["Net(\"10.0.3.7:443\") 100"]),
+        ("whoever connected to it", asks().channel(Channel { accepted: true, ..remote(&[]) }), vec!["Asked 100"]),
         (
             "a server here that computes",
             asks().channel(remote(&[30])).outside(30, &[running()]),
