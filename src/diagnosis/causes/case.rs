@@ -91,8 +91,11 @@ pub(super) fn is_no_loader(window: &Features, part: Part) -> bool {
     };
     // Whoever reads does so for a batch, whatever it is called.
     let reads = window.chain.as_ref().is_some_and(|chain| chain.own_threads().at_source() >= LARGER_HALF.value);
-    // A queue says as little about what comes out of it where nothing is trained on that: no model is seen, and no device is used.
-    let trains_on_it = |stacks: &LoopStacks| stacks.shares.of_model() >= HARDLY.value || window.uses_device();
+    // A queue says as little about what comes out of it where nothing is trained on that: the loop itself hardly works, no model is
+    // seen, and no device is used.
+    let works = window.main.as_ref().is_some_and(|main| window.split(main).host_busy >= LOST_WAIT.value);
+    let trains_on_it =
+        |stacks: &LoopStacks| works || stacks.shares.of_model() >= HARDLY.value || window.uses_device();
     let at_something_else = |stacks: &LoopStacks| {
         let queue = if trains_on_it(stacks) { 0.0 } else { stacks.shares.get(Activity::QueueWait) };
         let untold = stacks.shares.get(Activity::OtherWait) + queue;

@@ -13,8 +13,8 @@ pub(super) const CAUSE: Spec = Spec {
         "it leads to another thread of the loop's process",
         "with stacks: at least `larger_half` of that time the loop's code stands at a line that takes a lock or joins a thread; or \
          waits without saying for what, as for a future's result, while the other threads are seen to make no batches; or, less \
-         surely, at a queue, where besides no model is seen and no device used: then these threads train, and the loop notes what \
-         they report",
+         surely, at a queue, where the loop itself works less than `lost_wait`, no model is seen and no device used: then these \
+         threads train, and the loop notes what they report",
         "less than `larger_half` of that time is for saving state",
     ],
     judge: |case| {
