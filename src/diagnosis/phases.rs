@@ -7,6 +7,7 @@ use super::causes::{Judgement, Known, followed};
 use super::class::{Class, Phase};
 use super::features::{Chain, Features, LoopStacks, LoopThread, Part};
 use super::requests;
+use super::stats::percent;
 use super::thresholds::*;
 
 thresholds! {
@@ -46,8 +47,10 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
         let why = "no data workers, no machine-learning library and no GPU in use: not a training process";
         return Err(unknown(why));
     }
-    if let Some(judgement) = requests::judgement(window, known) {
-        return Err(judgement);
+    if let Some(waits) = requests::waits(window, known.has_trained) {
+        let sure = if waits.predicts { BY_STACKS } else { BY_SILENCE };
+        let words = format!("waits for requests {} of the time", percent(waits.share));
+        return Err(Judgement::state(Phase::Idle, Class::Idle, sure).meaning(words));
     }
     let by_stacks = main.stacks.as_ref().and_then(|stacks| by_stacks(window, stacks, known));
     let phase = by_stacks.map(|phase| (phase, BY_STACKS)).or_else(|| other_phase(window, main, known));

@@ -937,7 +937,7 @@ LABELS: tuple[Label, ...] = (
     Label(
         "polls-for-a-permit", "cpu", "sleeps",
         "each step polls every 15 ms for a file that a thread, which sleeps itself, puts down every 90 ms",
-        "poll_cases:polls_for_a_permit", also_causes=("waits-for-thread",), wait=FED, lost=LOST, busy=IDLE_DEVICE,
+        "poll_cases:polls_for_a_permit", also_causes=("waits-for-thread",), wait=FED, lost=LOST, busy=IDLE_DEVICE, held_out=True,
     ),
     Label(
         "polls-a-planner", "cpu", "waits-for-process",
@@ -954,6 +954,7 @@ LABELS: tuple[Label, ...] = (
         "threads-that-learn", "cpu", "waits-for-thread",
         "no device: threads train in native code, and the main thread notes what they report",
         "poll_cases:threads_that_learn", also_causes=("cpu-training", "cores-saturated"), wait=FED, lost=(0.5, 1.0), wait_scored=False,
+        held_out=True,
     ),
     Label(
         "answers-requests", "idle", None,
