@@ -39,6 +39,8 @@ named_enum! {
         Copy = "copy",
         /// A timer of the loop's own.
         Sleep = "sleep",
+        /// Somebody who asks the job for something.
+        Request = "request",
         /// Not known.
         Unknown = "unknown",
     }
@@ -162,7 +164,8 @@ fn purposes(window: &Features, way: &Way) -> Vec<(Purpose, f64)> {
         Part::Output => whole(Purpose::Report),
         Part::Storage if way.end == End::Flush => whole(Purpose::Save),
         Part::Storage => whole(Purpose::Batch),
-        Part::Unknown if way.end == End::Timer => whole(Purpose::Sleep),
+        Part::Sleep => whole(Purpose::Sleep),
+        Part::Request => whole(Purpose::Request),
         Part::OwnThread | Part::Process | Part::Remote | Part::Unknown => waited_purposes(window, way),
     }
 }
@@ -285,7 +288,8 @@ fn group(window: &Features, entry: &Entry) -> (Class, Option<Cause>) {
         (Purpose::Gpu, _) => (Class::Cpu, Some(Cause::HostDeviceSync)),
         (Purpose::Model, _) if window.gpu.is_none() => (Class::Cpu, Some(Cause::CpuTraining)),
         (Purpose::Model | Purpose::Python | Purpose::Report, _) => (Class::Cpu, Some(Cause::MainThread)),
-        (Purpose::Sleep, _) => (Class::Cpu, None),
+        (Purpose::Sleep, _) => (Class::Cpu, Some(Cause::Sleeps)),
+        (Purpose::Request, _) => (Class::Idle, None),
         (Purpose::Unknown, Resource::Running) => (Class::Cpu, None),
         (Purpose::Batch | Purpose::Unknown, _) => (Class::Unknown, None),
     }

@@ -92,7 +92,7 @@ impl Ceiling {
 /// enough of those, and so may waits that could not be followed; loading in the loop itself moves out; queueing for a CPU ends with
 /// enough CPUs.
 fn own_part(window: &Features, main: &LoopThread) -> f64 {
-    let fixed = [Part::Own, Part::Loads, Part::Saves, Part::Device, Part::Output, Part::FileLock];
+    let fixed = [Part::Own, Part::Loads, Part::Saves, Part::Device, Part::Sleep, Part::Output, Part::FileLock];
     let tunable = |part: &Part| !fixed.contains(part);
     let followed: f64 =
         window.chain.iter().flat_map(|chain| &chain.ways).filter(|way| tunable(&way.part)).map(|way| way.share).sum();

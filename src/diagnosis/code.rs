@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::rates::stacks::sums::StackSum;
-use crate::rates::stacks::{Activity, Place};
+use crate::rates::stacks::{Activity, Place, is_sleep};
 use crate::text::sanitise;
 
 use super::parts::{Hottest, Stages};
@@ -69,6 +69,13 @@ pub(super) fn at_lock_lines(stacks: &StackSum) -> u32 {
         _ => 0,
     };
     stacks.places().filter(|place| place.user).map(samples).sum()
+}
+
+/// The line that the loop sleeps at most.
+pub(super) fn sleep_line(stacks: &StackSum, share: impl Fn(u32) -> f64) -> Option<Hottest> {
+    let sleeps = |place: &&Place| is_sleep(place.text.as_deref(), &place.file, &place.function);
+    let most = stacks.places().filter(sleeps).max_by_key(|place| place.samples);
+    most.map(|place| hottest(place, share(place.samples)))
 }
 
 /// Nothing else happens on a line `with …:` than that it is entered: what is blocked there is a lock, a condition, a semaphore.

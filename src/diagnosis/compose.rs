@@ -5,7 +5,7 @@ use crate::text::sanitise;
 
 use super::account::Account;
 use super::calibration::calibrated;
-use super::causes::{Cause, Judgement, Place, Spec, own_work_leads};
+use super::causes::{Cause, Judgement, Place, Spec, in_words, own_work_leads};
 use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::evidence::evidence;
@@ -139,6 +139,9 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
                 Phase::Init => return starting(window),
                 Phase::Compile => "The model is being compiled: no steps are taken meanwhile.",
                 Phase::Validation => "The job validates: no steps are taken meanwhile.",
+                _ if let Some(words) = &judgement.meaning => {
+                    return format!("The job trains nothing now: it {words}.");
+                }
                 _ => "The job is alive, but neither computes nor waits for data: done, hung or waiting for input.",
             }
             .into();
@@ -211,9 +214,8 @@ fn hung(window: &Features) -> String {
 fn elsewhere(spec: Option<&Spec>, window: &Features) -> Option<String> {
     let spec = spec.filter(|spec| (spec.instead)(window).is_none())?;
     let wait = spec.followed?;
-    let chain = window.chain.as_ref()?;
-    let (share, who) = (percent(chain.share(wait.part)), chain.who(wait.part)?);
-    Some(format!("The loop waits {share} of the time {}.", (wait.words)(&who)))
+    let share = window.chain.as_ref()?.share(wait.part);
+    Some(format!("The loop {}.", in_words(window, &wait, share)?))
 }
 
 fn waits(window: &Features) -> String {

@@ -11,7 +11,7 @@ use super::causes::starvation::{main_queues, others_hold};
 use super::causes::throttled::is_held_down;
 use super::causes::{Case, Cause, Finding, Judgement, Known, Loss};
 use super::class::{Class, Phase};
-use super::features::{Chain, Features, Workers};
+use super::features::{Features, Workers};
 use super::parts::Hottest;
 use super::phases::{is_proven, not_training};
 use super::stats::percent;
@@ -72,7 +72,7 @@ fn smaller_parts(case: &Case<'_>, judgement: &mut Judgement) {
         add(cause, less.class, less.confidence, format!("the loop waits for batches too, {share} of the time"));
     }
     for (cause, sure, words) in case.waits_beside() {
-        add(cause, cause.spec().class, sure, format!("the loop waits {words} too"));
+        add(cause, cause.spec().class, sure, format!("the loop {words} too"));
     }
     judgement.others.extend(validation_between(case));
 }
@@ -96,13 +96,6 @@ fn without_cause(case: &Case<'_>) -> Judgement {
         Loss::Dry(gpu) if case.device_kept_idle().is_none() => {
             training(Class::Balanced, BALANCED.at(1.0 - gpu.job_busy))
         }
-        Loss::Dry(_) | Loss::NoDevice if sleeps(case) >= LARGER_HALF => {
-            training(Class::Unknown, LITTLE_KNOWLEDGE.value).doubt(format!(
-                "the loop's thread sleeps {} of the time (a timer, as of time.sleep): {}",
-                percent(sleeps(case)),
-                stands_at(case).unwrap_or_else(|| "see which line of the loop does".into())
-            ))
-        }
         Loss::Dry(gpu) if case.main.shares.other >= CLEARLY_LOST || gpu.idle.while_other >= LOST_WAIT.value => {
             let words = "the main thread waits for something that is neither a batch nor the device";
             training(Class::Unknown, LITTLE_KNOWLEDGE.value).doubt(format!("{words}{}", seen_in(case)))
@@ -121,12 +114,6 @@ fn without_cause(case: &Case<'_>) -> Judgement {
             .doubt("the main thread neither computes nor waits for batches, and no device of the job can be seen"),
         _ => training(Class::Balanced, PLAINLY_BALANCED.value),
     }
-}
-
-/// Where the loop's thread stands most of its time outside of waits for the device, in words.
-fn stands_at(case: &Case<'_>) -> Option<String> {
-    let place = case.main.stacks.as_ref()?.hottest_beside_sync()?;
-    Some(format!("most of its time it stands in {place}"))
 }
 
 /// Where the loop's thread is seen most, in words: one of the places may be the wait. Nothing without stacks.
@@ -153,11 +140,6 @@ fn only_fetches(case: &Case<'_>) -> Option<&'static str> {
         ),
         () => None,
     }
-}
-
-/// Share of the loop's time in a timer of its own.
-fn sleeps(case: &Case<'_>) -> f64 {
-    case.window.chain.as_ref().map_or(0.0, Chain::sleeps)
 }
 
 /// What else there is to say where workers are blamed for being slow: they may be waiting for their source all the same.

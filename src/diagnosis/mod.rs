@@ -21,6 +21,7 @@ mod features;
 mod parts;
 mod phases;
 mod ranks;
+mod requests;
 mod restarts;
 mod rhythm;
 mod signals;

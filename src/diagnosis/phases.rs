@@ -6,6 +6,8 @@ use crate::rates::stacks::Activity;
 use super::causes::{Judgement, Known, followed};
 use super::class::{Class, Phase};
 use super::features::{Chain, Features, LoopStacks, LoopThread, Part};
+use super::requests;
+use super::stats::percent;
 use super::thresholds::*;
 
 thresholds! {
@@ -42,6 +44,11 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
     }
     if only_others_compute(window) {
         return Err(unknown(&format!("{NO_TRAINING}{}", limit_of_others(window))));
+    }
+    if let Some(waits) = requests::waits(window, known.has_trained) {
+        let sure = if waits.predicts { BY_STACKS } else { BY_SILENCE };
+        let words = format!("waits for requests {} of the time", percent(waits.share));
+        return Err(Judgement::state(Phase::Idle, Class::Idle, sure).meaning(words));
     }
     let by_stacks = main.stacks.as_ref().and_then(|stacks| by_stacks(window, stacks, known));
     let phase = by_stacks.map(|phase| (phase, BY_STACKS)).or_else(|| other_phase(window, main, known));
@@ -117,7 +124,8 @@ fn goes_on(window: &Features) -> Option<&Chain> {
 
 /// Most of the loop's time ends at somebody who is known.
 fn waits_for_somebody(window: &Features) -> bool {
-    let known = |chain: &Chain| followed(window).map(|(_, wait)| chain.share(wait.part)).sum::<f64>();
+    let parts = || followed(window).map(|(_, wait)| wait.part).filter(|part| *part != Part::Sleep);
+    let known = |chain: &Chain| parts().map(|part| chain.share(part)).sum::<f64>();
     window.chain.as_ref().is_some_and(|chain| known(chain) >= LARGER_HALF)
 }
 
@@ -155,14 +163,17 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     }
     if quiet && !stepping && !fed && (collective || !waits_in_turn) {
         // Nothing that the loop waits for could be found, so nothing moves; or it stands in a collective that others left out.
-        let still = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Unknown) >= ALL_ALONG);
+        let still = window
+            .chain
+            .as_ref()
+            .is_some_and(|chain| chain.share(Part::Unknown) + chain.share(Part::Sleep) >= ALL_ALONG);
         let phase = match () {
             () if collective || still && known.has_stepped => Phase::Hung,
             () if old || known.has_stepped || still => Phase::Idle,
             () => Phase::Init,
         };
         // Who sleeps and looks again may be retrying in the middle of a step, as under a lock.
-        let looks_again = goes_on(window).is_some_and(|chain| chain.sleeps() >= LARGER_HALF);
+        let looks_again = goes_on(window).is_some_and(|chain| chain.share(Part::Sleep) >= LARGER_HALF);
         let long_wait = phase != Phase::Hung && (waits_for_somebody(window) || looks_again);
         return Some((phase, if long_wait { BY_LONG_WAIT } else { BY_QUIET }));
     }

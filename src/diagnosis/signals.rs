@@ -43,6 +43,7 @@ signals! {
     WaitsForReader = "waits_for_reader", "share", "the loop waits for the reader of its output";
     WaitsForLock = "waits_for_lock", "share", "the loop waits for a file lock";
     WaitsForInterpreter = "waits_for_interpreter", "share", "the loop waits for the interpreter lock";
+    Sleeps = "sleeps", "share", "the loop sleeps, and nobody else of its job works";
     GpuBusy = "gpu_busy", "share", "device busy";
     GpuOthers = "gpu_others", "share", "device busy for other processes";
     GpuPower = "gpu_power", "share", "power draw, of the limit";

@@ -57,15 +57,19 @@ fn activity(
     for way in ways {
         let of = match (way.hops.first(), &way.end) {
             (None, End::Device) => LoopActivity::DeviceSync,
-            (None, End::Net(_) | End::Children) => LoopActivity::Other,
+            (None, End::Net(_) | End::Children | End::Asked) => LoopActivity::Other,
             (None, End::Timer) if sleeps => LoopActivity::Other,
             (None, End::Unknown) if way.name.is_some() => LoopActivity::Other,
             (None, _) => return None,
             (Some(hop), _) => match hop.by {
+                // It works on request, or it is a guess that it is waited for.
+                Edge::Polls => LoopActivity::Other,
                 _ if graph.is_loader(hop.pid, beside) => LoopActivity::InputWait,
                 // A thread of the program's own, where there is no other loader: it makes the batches. Whether it works ahead
                 // cannot be told: it needs the interpreter lock now and then, which the loop holds while it works.
-                Edge::Thread if way.hops.len() == 1 && graph.makes_batches(hop) => LoopActivity::InputWait,
+                Edge::Thread if way.hops.len() == 1 && way.end != End::Asked && graph.makes_batches(hop) => {
+                    LoopActivity::InputWait
+                }
                 // Through a thread of its own that waits for a loader: the pool's, or the pin thread.
                 Edge::Thread if way.hops.get(1).is_some_and(|next| graph.is_loader(next.pid, beside)) => {
                     LoopActivity::InputWait
@@ -276,7 +280,8 @@ impl Followed<'_> {
         let thread = (trainer.id, trainer.tid);
         let peer = |pid| graph.peer(pid, &carry.beside);
         let wakes_s = graph.wakes_s(trainer.id.pid, trainer.tid);
-        let exact = graph.exact && !carry.loop_thread.is_guessed(trainer.id.pid);
+        let guessed = carry.loop_thread.is_guessed(trainer.id.pid) || carry.polling.guesses();
+        let exact = graph.exact && !guessed;
         Some(ways.finish(thread, exact, wakes_s, peer)).filter(|chain| chain.samples > 0)
     }
 }

@@ -25,6 +25,7 @@ pub use activity::{Activities, Activity};
 use helpers::{Did, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, pattern};
 pub(super) use reading::is_in_loader;
+pub use reading::is_sleep;
 use reading::{Seen, ValidationSign, of_trainer, of_worker, validation_sign};
 pub(super) use threads::{PythonThread, python_threads};
 

@@ -37,6 +37,9 @@ pub struct Channel {
     /// Of an internet socket: the remote address with its port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<Arc<str>>,
+    /// Of an internet socket: the other side opened the connection, at an address where the holders of this one listen.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub accepted: bool,
     /// The other end is on this machine, and whoever holds it has not been looked for yet.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unsought: bool,

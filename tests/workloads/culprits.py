@@ -34,6 +34,7 @@ USUAL: dict[str, tuple[str, ...]] = {
     "cpu/launch-bound": ("loop",),
     "cpu/cpu-training": ("loop",),
     "cpu/host-device-sync": ("loop", "device"),
+    "cpu/sleeps": ("timer",),
     "cpu/cores-saturated": ("workers", "loop"),
     # The quota stops all threads of the job alike.
     "cpu/cgroup-throttled": ("workers", "loop"),
@@ -89,8 +90,8 @@ def usual(klass: str, cause: str | None, data: str, given: Mapping[str, str]) ->
         elif what == "loop":
             # A rank is not the process that is watched: which of its threads is another question.
             ends.append(process(os.getpid()) if "RANK" in os.environ else thread())
-        elif what == "device":
-            ends.append({"kind": "device"})
+        elif what in ("device", "timer"):
+            ends.append({"kind": what})
         elif what == "disk":
             try:
                 number = limits.disk_of(data)
@@ -144,7 +145,7 @@ def _same(node: Mapping[str, Any], end: End) -> bool:
         return node.get("tid") == end["tid"]
     if kind == SHORT_LIVED["kind"]:
         return node.get("kind") == "thread" and node.get("name") == kind
-    if kind in ("device", "gil"):
+    if kind in ("device", "gil", "timer"):
         return node.get("kind") == kind
     if kind == "disk":
         return node.get("kind") == "disk" and node.get("name") == end["name"]

@@ -980,9 +980,41 @@ LABELS: tuple[Label, ...] = (
         "library_cases:shared_model", also_causes=("cores-saturated", "thread-oversubscription"), wait=FED,
     ),
     Label(
-        "rate-limit", "unknown", None,
+        "rate-limit", "cpu", "sleeps",
         "a token bucket: the loop sleeps for three quarters of each step",
-        "library_cases:rate_limit", also=(("balanced", None), ("idle", None)), wait=FED, lost=LOST, busy=IDLE_DEVICE, held_out=True,
+        "library_cases:rate_limit", wait=FED, lost=LOST, busy=IDLE_DEVICE, held_out=True,
+    ),
+    Label(
+        "cools-down", "cpu", "sleeps",
+        "the loop sleeps 45 ms after each step, so that the machine stays cool",
+        "poll_cases:cools_down", wait=FED, lost=LOST, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "polls-for-a-permit", "cpu", "sleeps",
+        "each step polls every 15 ms for a file that a thread, which sleeps itself, puts down every 90 ms",
+        "poll_cases:polls_for_a_permit", also_causes=("waits-for-thread",), wait=FED, lost=LOST, busy=IDLE_DEVICE, held_out=True,
+    ),
+    Label(
+        "polls-a-planner", "cpu", "waits-for-process",
+        "each step polls every 10 ms for a plan that a process of a pool computes for it",
+        "poll_cases:polls_a_planner", wait=FED, lost=LOST, busy=IDLE_DEVICE,
+    ),
+    Label(
+        "polls-a-folder", "cpu", "waits-for-process",
+        "a program of the job's renders batches into a folder all the time, where the loop looks every 10 ms",
+        "poll_cases:polls_a_folder", also=(("data-loader", "too-few-workers"), ("data-loader", "transform"), ("data-loader", "decode")),
+        wait=STARVED, busy=IDLE_DEVICE, wait_scored=False,
+    ),
+    Label(
+        "threads-that-learn", "cpu", "waits-for-thread",
+        "no device: threads train in native code, and the main thread notes what they report",
+        "poll_cases:threads_that_learn", also_causes=("cpu-training", "cores-saturated"), wait=FED, lost=(0.5, 1.0), wait_scored=False,
+        held_out=True,
+    ),
+    Label(
+        "answers-requests", "idle", None,
+        "no training: a model answers some eight requests a second, which a thread takes from a connection",
+        "poll_cases:answers_requests", also=(("unknown", None),), start="ready", wait_scored=False,
     ),
     Label(
         "flax-on-the-cpu", "cpu", "cpu-training",

@@ -2,7 +2,6 @@
 
 use super::{Cause, Judgement};
 use crate::diagnosis::features::{Chain, Device, Features, LoopStacks, LoopThread, Part, Workers};
-use crate::diagnosis::stats::percent;
 use crate::diagnosis::thresholds::*;
 use crate::rates::stacks::Activity;
 
@@ -66,11 +65,9 @@ const DRY_DEVICE: Sureness = Sureness { least: 0.55, most: 0.95, from: DEVICE_ID
 
 thresholds! {
     FOLLOWED = 30.0, "samples", "two seconds of them: a share of 0.3 is known to within 9 points";
-    BESIDE_OWN = 0.50, "of the loop's own work", "two threads that take turns at a lock leave each half: the wait is the smaller part even where it doubles the step";
     NO_LEAD = 0.55, "of the confidence", "the next part is as large: it may be that one as well";
     GUESSED = 0.80, "of the confidence", "whom a thread waits for was told from kernel functions and open descriptors, not from the call itself";
     LEAD = 0.30, "share", "so far ahead of the next part no window's error reaches";
-    MODEL_AHEAD = 0.50, "share", "a model that computes for three quarters of the time and more, and batches for the rest at most";
     AHEAD_OF_WAITS = 0.20, "share", "100 stacks know the difference of two shares of a half and a quarter to within 17 points (two standard errors)";
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
@@ -93,10 +90,16 @@ pub(super) fn is_no_loader(window: &Features, part: Part) -> bool {
     };
     // Whoever reads does so for a batch, whatever it is called.
     let reads = window.chain.as_ref().is_some_and(|chain| chain.own_threads().at_source() >= LARGER_HALF.value);
+    // A queue says as little about what comes out of it where nothing is trained on that: the loop itself hardly works, no model is
+    // seen, and no device is used.
+    let works = window.main.as_ref().is_some_and(|main| main.shares.host_busy >= LOST_WAIT.value);
+    let trains_on_it =
+        |stacks: &LoopStacks| works || stacks.shares.of_model() >= HARDLY.value || window.uses_device();
     let at_something_else = |stacks: &LoopStacks| {
-        let untold = stacks.shares.get(Activity::OtherWait);
+        let queue = if trains_on_it(stacks) { 0.0 } else { stacks.shares.get(Activity::QueueWait) };
+        let untold = stacks.shares.get(Activity::OtherWait) + queue;
         untold >= LARGER_HALF.value * waits
-            && untold > stacks.shares.of(Activity::is_input)
+            && untold > stacks.shares.of(Activity::is_input) - queue
             && !reads
             && stacks.works_aside_at_something_else()
     };
@@ -117,7 +120,8 @@ fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> 
         return None;
     }
     let next = parts.into_iter().filter(|(other, _)| *other != part).map(|(other, lost)| match other {
-        Part::Own if part == Part::InterpreterLock => lost * BESIDE_OWN.value,
+        // Two threads that take turns at it leave each half: the wait is the smaller part even where it doubles the step.
+        Part::Own if part == Part::InterpreterLock => lost * LARGER_HALF.value,
         _ => lost,
     });
     let next = next.fold(0.0, f64::max);
@@ -130,18 +134,19 @@ fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> 
 
 /// The loop's own work costs it so much more than its waits for batches that no window's error reaches: that is what to change
 /// first. Without a device in use the model's part of it is no loss, it is the training, unless it is nearly all that the loop does:
-/// then the missing device is what it costs. Stacks are needed: without them taking batches over, and loading them in this
-/// process, look like work.
+/// then the missing device is what it costs. Without stacks loading in this process looks like work, so that only a loop with
+/// workers is told; there its chain knows what it does while the device idles.
 pub(in crate::diagnosis) fn own_work_leads(window: &Features) -> bool {
+    let lost = window.lost_wait();
     let Some((main, stacks)) = window.main.as_ref().and_then(|main| Some((main, main.stacks.as_ref()?))) else {
-        return false;
+        let chain = followed_chain(window).filter(|_| window.gpu.is_some() && window.workers.is_some());
+        return chain.is_some_and(|chain| chain.lost(Part::Own) - lost >= AHEAD_OF_WAITS.value);
     };
     let own = match &window.gpu {
         Some(_) => main.shares.host_busy.min(window.device_idle()),
         None => main.shares.host_busy - stacks.shares.of_model(),
     };
-    let lost = window.lost_wait();
-    let model_leads = window.gpu.is_none() && stacks.shares.of_model() - lost >= MODEL_AHEAD.value;
+    let model_leads = window.gpu.is_none() && stacks.shares.of_model() - lost >= LARGER_HALF.value;
     own - lost >= AHEAD_OF_WAITS.value || model_leads
 }
 
@@ -170,7 +175,7 @@ impl<'a> Case<'a> {
         other.then(|| Self { loss, lost, sure: LOST.at(lost), ..self.clone() })
     }
 
-    /// The followed waits that are not the largest part and are worth a cause: which, how surely, and for how long for whom.
+    /// The followed waits that are not the largest part and are worth a cause: which, how surely, and in words.
     pub fn waits_beside(&self) -> Vec<(Cause, f64, String)> {
         let Some(chain) = followed_chain(self.window) else {
             return Vec::new();
@@ -178,7 +183,7 @@ impl<'a> Case<'a> {
         let others = super::followed(self.window).filter(|(_, wait)| !self.waits_for(wait.part));
         let waits = others.filter_map(|(cause, wait)| {
             let lost = chain.lost(wait.part);
-            let words = format!("{} of the time {}", percent(lost), (wait.words)(&chain.who(wait.part)?));
+            let words = super::in_words(self.window, &wait, lost)?;
             (lost >= LOST_WAIT).then(|| (cause, LOST.at(lost), words))
         });
         waits.collect()
@@ -192,6 +197,11 @@ impl<'a> Case<'a> {
     /// The loop waits for this most of all.
     pub fn waits_for(&self, part: Part) -> bool {
         matches!(self.loss, Loss::Wait(waits) if waits == part)
+    }
+
+    /// Share of the time lost to a part of the chain.
+    pub fn lost_to(&self, part: Part) -> f64 {
+        self.window.chain.as_ref().map_or(0.0, |chain| chain.lost(part))
     }
 
     /// The workers, where they are waited for.

@@ -3,7 +3,6 @@
 use super::*;
 
 thresholds! {
-    RECEIVING = 0.50, "share of input wait", "the larger half names the cause";
     BY_STACKS = 0.95, "of the confidence", "stacks say where the code stood, not what it waited for there";
     AT_REST = 0.20, "share", "workers that are active less have plainly nothing to do";
     RESTING = 0.85, "of the confidence", "workers at rest beside a loop that waits leave little but the way between them";
@@ -20,7 +19,7 @@ pub(super) const CAUSE: Spec = Spec {
         "neither one worker (imbalance) nor single long batches (slow-samples) explain it, and no worker is at work in \
          `meanwhile` of the loop's waits",
         "with stacks, instead: taking batches over, as far as the main thread runs meanwhile, holds at least \
-         `receiving` of the wait, or the workers' sending threads are busy at least `busy` of the time and more than \
+         `larger_half` of the wait, or the workers' sending threads are busy at least `busy` of the time and more than \
          the workers themselves",
     ],
     judge: |case| {
@@ -56,6 +55,6 @@ pub(super) fn is_seen(case: &Case<'_>, workers: &Workers) -> bool {
     // Workers that rest make all of it the hand-over's; with busy ones a part of it is waiting for them.
     let resting = workers.idle >= WORKERS_IDLE;
     let receiving = if resting { case.main.share(Activity::Receiving) } else { case.window.receiving() };
-    receiving >= RECEIVING.value * case.main.shares.input_wait.max(LOST_WAIT.value)
+    receiving >= LARGER_HALF.value * case.main.shares.input_wait.max(LOST_WAIT.value)
         || workers.stages.is_some_and(|stages| stages.hand_over >= BUSY && stages.hand_over > stages.making())
 }

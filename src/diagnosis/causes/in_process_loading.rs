@@ -1,14 +1,11 @@
 //! The loop's process makes the batches itself: its main thread, or threads of the program's own.
 
 use super::case::followed_chain;
+use super::main_thread::{ON_ONE_CPU, TRAINING_INSTEAD};
 use super::*;
 
 thresholds! {
-    MOSTLY_READING = 0.60, "share of samples", "most of the time, with room for a step that reads nothing";
     BY_READS = 0.85, "of the confidence", "without stacks the loop's own work cannot be told from loading";
-    ON_ONE_CPU = 0.60, "confidence", "a small model that trains on the CPU looks much the same";
-    TRAINING_INSTEAD = 0.40, "confidence", "nothing but the CPU is in use";
-    DISK_TOO = 0.30, "share of the wait", "a part that a faster source would take away is worth a word";
     SHARED = 0.80, "of the confidence", "what the loop does for a batch and its wait for the disk are both to blame, and faults cost work too";
     NOT_FOLLOWED = 0.60, "of the confidence", "whom the loop waits for most of the time could not be seen, and it may be no loading";
 }
@@ -21,9 +18,9 @@ pub(super) const CAUSE: Spec = Spec {
         "the job has no data workers",
         "with stacks: at least `lost_wait` of the main thread's time lies below torch's _SingleProcessDataLoaderIter",
         "without stacks: the main thread waits for a disk, a pipe or a socket, or reads at least `inline_read` in \
-         `mostly_reading`, while the device idles at least `dry`",
+         `phase` of the time, while the device idles at least `dry`",
         "or the loop waits for threads of its own process, which compute more than they wait for what they read",
-        "less sure where at least `larger_half` of the wait leads to somebody who could not be followed, or `disk_too` of \
+        "less sure where at least `larger_half` of the wait leads to somebody who could not be followed, or `clearly_lost` of \
          it is for the disk",
     ],
     judge: |case| {
@@ -113,7 +110,7 @@ fn is_followed(case: &Case<'_>) -> bool {
 /// A loop that makes the batches itself waits for the disk in a good part of that.
 fn with_disk(case: &Case<'_>, judgement: Judgement) -> Judgement {
     let disk = case.main.disk();
-    if case.main.stacks.is_none() || source::makers(case.window).is_some() || disk < DISK_TOO.value * case.lost {
+    if case.main.stacks.is_none() || source::makers(case.window).is_some() || disk < CLEARLY_LOST.value * case.lost {
         return judgement;
     }
     let words = format!("the loop itself waits for the disk {} of the time", percent(disk));
@@ -124,7 +121,7 @@ fn with_disk(case: &Case<'_>, judgement: Judgement) -> Judgement {
 
 /// No workers, and the trainer reads data all the time. Stacks know better where there are some.
 fn reads(case: &Case<'_>) -> bool {
-    case.window.workers.is_none() && case.main.reading >= MOSTLY_READING && case.main.stacks.is_none()
+    case.window.workers.is_none() && case.main.reading >= PHASE && case.main.stacks.is_none()
 }
 
 /// With stacks, what loading beside the step leaves of it.
@@ -146,7 +143,7 @@ fn bound(window: &Features) -> Option<f64> {
 /// from loading, so all of it counts as loading where it reads; but for what it does while a device works, which may be a wait
 /// that spins.
 fn shares(window: &Features, main: &LoopThread) -> Option<TimeSplit> {
-    let itself = main.stacks.is_none() && main.reading >= MOSTLY_READING && source::makers(window).is_none();
+    let itself = main.stacks.is_none() && main.reading >= PHASE && source::makers(window).is_none();
     itself.then(|| {
         let loads = main.running.min(window.device_idle()).min(main.shares.host_busy);
         let TimeSplit { input_wait, host_busy, .. } = main.shares;

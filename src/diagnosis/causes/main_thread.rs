@@ -91,14 +91,18 @@ fn sharpen(first: &mut Advice, window: &Features) {
     }
 }
 
-/// Less sure where the main thread may be making the batches itself.
+/// Less sure where the main thread may be getting the batches: making them itself, or taking over what workers other than torch's
+/// have made.
 pub(super) fn or_loading(case: &Case<'_>, judgement: Judgement) -> Judgement {
-    if case.window.workers.is_some() || case.main.stacks.is_some() {
-        return judgement;
-    }
-    judgement.less_sure(LOADING_ALIKE, "without stacks, loading in the main thread looks the same").other(
-        Cause::InProcessLoading,
-        LOADING_INSTEAD,
-        "there are no data workers: the main thread may be making the batches itself",
-    )
+    let (cause, words) = match &case.window.workers {
+        _ if case.main.stacks.is_some() => return judgement,
+        None => {
+            (Cause::InProcessLoading, "there are no data workers: the main thread may be making the batches itself")
+        }
+        Some(workers) if workers.unnamed => (Cause::HandOver, "the main thread may be taking batches over"),
+        Some(_) => return judgement,
+    };
+    let judgement =
+        judgement.less_sure(LOADING_ALIKE, "without stacks, getting batches in the main thread looks the same");
+    judgement.other(cause, LOADING_INSTEAD, words)
 }

@@ -42,6 +42,7 @@ mod output_blocked;
 mod page_cache_miss;
 mod remote_service;
 pub(super) mod shared_gpu;
+mod sleeps;
 mod slow_samples;
 mod small_files;
 mod thread_oversubscription;
@@ -61,7 +62,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::class::{Class, Phase};
 use super::features::{Chain, Device, Features, LoopStacks, LoopThread, OwnThreads, Part, Workers};
-use super::parts::Advice;
+use super::parts::{Advice, Hottest};
 use super::signals::{Side, Signal};
 use super::stats::{percent, quantile, round};
 use super::thresholds::{self, *};
@@ -118,6 +119,7 @@ causes! {
     // The loop waits for somebody who is no loader and no device, and the wait could be followed.
     WaitsForProcess = waits_for_process, "waits-for-process";
     WaitsForThread = waits_for_thread, "waits-for-thread";
+    Sleeps = sleeps, "sleeps";
     RemoteService = remote_service, "remote-service";
     OutputBlocked = output_blocked, "output-blocked";
     Lock = file_lock, "lock";
@@ -203,6 +205,15 @@ pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 pub(super) fn followed(window: &Features) -> impl Iterator<Item = (Cause, Followed)> {
     let waits = Cause::ALL.into_iter().filter_map(|cause| cause.spec().followed.map(|wait| (cause, wait)));
     waits.filter(|(_, wait)| case::is_no_loader(window, wait.part))
+}
+
+/// What the loop does for a share of its time, where that is such a wait: "waits 40 % of the time for …".
+pub(super) fn in_words(window: &Features, wait: &Followed, share: f64) -> Option<String> {
+    if wait.part == Part::Sleep {
+        return Some(sleeps::in_words(window, share));
+    }
+    let who = window.chain.as_ref()?.who(wait.part)?;
+    Some(format!("waits {} of the time {}", percent(share), (wait.words)(&who)))
 }
 
 /// Everything about every cause, by class and in the order of decision; twice where it is of two classes.

@@ -8,9 +8,7 @@ thresholds! {
     MOSTLY_IO = 0.70, "share of active time", "nobody would doubt it";
     ITSELF = 0.90, "of the confidence", "a main thread that reads may also be waited for by nobody";
     READS_ITSELF = 0.60, "confidence", "workers would read ahead, but only as fast as the source delivers";
-    PERHAPS_A_LOCK = 0.60, "of the confidence", "a metrics thread that held the lock of a store was seen, and a queue in native code looks alike";
-    LOCK_OR_QUEUE = 0.65, "of the confidence", "of ten labelled programs that wait for threads of their own, six wait for batches";
-    LOCK_INSTEAD = 0.60, "of the confidence", "four of these ten wait for no batches";
+    LOCK_OR_QUEUE = 0.65, "of the confidence", "of ten labelled programs that wait for threads of their own, six wait for batches and four for something else";
     DISK_NOT_BUSY = 0.85, "of the confidence", "a disk that is not busy may be slow by its latency alone, or by what is in front of it";
 }
 
@@ -32,12 +30,12 @@ pub(super) fn less_sure_of_makers(case: &Case<'_>, judgement: Judgement) -> Judg
     }
     let Some(stacks) = &case.main.stacks else {
         let judgement = judgement.less_sure(LOCK_OR_QUEUE, NO_STACKS);
-        let instead = judgement.confidence * LOCK_INSTEAD.value;
+        let instead = judgement.confidence * LOCK_OR_QUEUE.value;
         return judgement.other(Cause::WaitsForThread, instead, "it may wait for a lock or a result of that thread");
     };
     let takes = stacks.shares.of(|activity| activity.is_input() || activity == Activity::OtherWait);
     let may_be_a_lock = takes < LARGER_HALF.value * case.lost;
-    if may_be_a_lock { judgement.less_sure(PERHAPS_A_LOCK, NOT_TAKEN) } else { judgement }
+    if may_be_a_lock { judgement.less_sure(LOCK_OR_QUEUE, NOT_TAKEN) } else { judgement }
 }
 
 const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to: MOSTLY_IO };

@@ -13,6 +13,7 @@ pub(super) const CAUSE: Spec = Spec {
         WAIT_IS_FOLLOWED,
         "there is a process with a pipe, a socket or a lock in common with the loop, and not one that works ahead of it: \
          it rests while the loop works",
+        "or the loop sleeps and looks again, and a process of the job works only meanwhile; less surely, one that never rests",
         "or the loop loses at least `lost_wait` of its time waiting for batches, waiting for their source is at least `workers_io` \
          of the workers' active time, and at least `larger_half` of the waits end at such a process, which computes",
     ],

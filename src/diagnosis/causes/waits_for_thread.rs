@@ -12,13 +12,15 @@ pub(super) const CAUSE: Spec = Spec {
         WAIT_IS_FOLLOWED,
         "it leads to another thread of the loop's process",
         "with stacks: at least `larger_half` of that time the loop's code stands at a line that takes a lock or joins a thread; or \
-         waits without saying for what, as for a future's result, while the other threads are seen to make no batches",
+         waits without saying for what, as for a future's result, while the other threads are seen to make no batches; or, less \
+         surely, at a queue, where the loop itself works less than `lost_wait`, no model is seen and no device used: then these \
+         threads train, and the loop notes what they report",
         "less than `larger_half` of that time is for saving state",
     ],
     judge: |case| {
         let waits = case.window.chain.as_ref().map_or(0.0, |chain| chain.share(Part::OwnThread));
         let saves = case.main.shares.checkpoint >= LARGER_HALF.value * waits;
-        (case.waits_for(Part::OwnThread) && !saves).then(|| case.of(Cause::WaitsForThread, 1.0))
+        (case.waits_for(Part::OwnThread) && !saves).then(|| or_loading(case))
     },
     signals: &[CHAIN, MAIN_STACKS, MAIN_WAIT, DEVICE],
     source: "a lock of Python's threading is a futex without a holder's name (Python/thread_pthread.h), so who runs meanwhile \
@@ -42,6 +44,17 @@ pub(super) const CAUSE: Spec = Spec {
     shares,
     ..Spec::of(Class::Cpu)
 };
+
+/// What comes out of a queue may be a batch after all, of a loop whose model has no frames of its own.
+fn or_loading(case: &Case<'_>) -> Judgement {
+    let judgement = case.of(Cause::WaitsForThread, 1.0);
+    let at_queue = case.main.share(Activity::QueueWait) >= LARGER_HALF.value * case.lost_to(Part::OwnThread);
+    if at_queue {
+        judgement.less_sure(source::LOCK_OR_QUEUE, "what comes out of that queue is not seen")
+    } else {
+        judgement
+    }
+}
 
 /// What was taken for a wait for batches is none.
 fn shares(window: &Features, main: &LoopThread) -> Option<TimeSplit> {

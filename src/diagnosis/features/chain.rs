@@ -45,7 +45,11 @@ pub(in crate::diagnosis) enum Part {
     Storage,
     /// The device.
     Device,
-    /// Nothing that could be followed: a timer, a terminal, an unknown end.
+    /// A timer of the loop's own: it sleeps while nobody else of its job works.
+    Sleep,
+    /// Whoever asks its process for something: nothing to do.
+    Request,
+    /// Nothing that could be followed: a terminal, an unknown end.
     Unknown,
 }
 
@@ -229,7 +233,9 @@ impl Chain {
                 End::Children => Part::Process,
                 End::Lock(_) => Part::FileLock,
                 End::Loader => Part::Loader,
-                End::Timer | End::Stopped | End::Terminal | End::Asked | End::Unknown => Part::Unknown,
+                End::Timer => Part::Sleep,
+                End::Asked => Part::Request,
+                End::Stopped | End::Terminal | End::Unknown => Part::Unknown,
             };
         };
         let foreign = hops.iter().find(|hop| hop.pid != self.process.pid);
@@ -240,13 +246,14 @@ impl Chain {
             _ => {}
         }
         match foreign {
-            Some(hop) if self.is_loader(hop.pid) => Part::Loader,
+            Some(hop) if hop.by != Edge::Polls && self.is_loader(hop.pid) => Part::Loader,
             Some(_) if matches!(end, End::Asked | End::Unknown) => Part::Unknown,
             // The resource at the end names the part, whoever asks for it.
             _ if matches!(end, End::Net(_)) => Part::Remote,
             Some(_) => Part::Process,
             None if *end == End::Children => Part::Process,
-            None if matches!(end, End::Asked | End::Unknown | End::Timer) => Part::Unknown,
+            None if *end == End::Asked => Part::Request,
+            None if matches!(end, End::Unknown | End::Timer) => Part::Unknown,
             None => Part::OwnThread,
         }
     }
@@ -303,12 +310,6 @@ impl Chain {
     /// Share of the time in a kind of part.
     pub fn share(&self, part: Part) -> f64 {
         self.ways.iter().filter(|way| way.part == part).map(|way| way.share).sum()
-    }
-
-    /// Share of the time in a timer of the loop's own.
-    pub fn sleeps(&self) -> f64 {
-        let own = self.ways.iter().filter(|way| way.hops.is_empty() && way.end == End::Timer);
-        own.map(|way| way.share).sum()
     }
 
     /// What is lost to each kind that there are ways of.

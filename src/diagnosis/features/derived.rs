@@ -29,6 +29,11 @@ impl Features {
         per_s.is_some_and(|rate| rate > 0.0)
     }
 
+    /// A device works for it, or may.
+    pub fn uses_device(&self) -> bool {
+        self.load_unknown() || self.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED)
+    }
+
     /// Its memory grows, as while a program imports or loads what it needs; a loop's stays as it is.
     pub fn is_growing(&self) -> bool {
         self.growth_s.is_some_and(|rate| rate >= GROWING)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Device, Mean, Span};
-use crate::diagnosis::code::{at_lock_lines, hottest_functions, sync_lines};
+use crate::diagnosis::code::{at_lock_lines, hottest_functions, sleep_line, sync_lines};
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LARGER_HALF, Threshold};
 use crate::rates::Frame;
@@ -116,6 +116,8 @@ pub(in crate::diagnosis) struct LoopStacks {
     pub hottest: Vec<Hottest>,
     /// Lines that wait for the device.
     pub sync_lines: Vec<Hottest>,
+    /// The line that it sleeps at most.
+    pub sleep_line: Option<Hottest>,
     /// Share at lines that take a lock or join a thread.
     pub at_lock_lines: f64,
     /// Samples of the process's other threads at work in Python, and those of them that show batches being made.
@@ -141,6 +143,11 @@ impl LoopStacks {
     /// It trains, or takes batches outside of validation loops: such a loop is no phase of its own.
     pub fn trains_meanwhile(&self) -> bool {
         self.trains() || f64::from(self.fed) >= TRAINS
+    }
+
+    /// It was seen in a model's forward pass, and in nothing that only a training loop does.
+    pub fn predicts(&self) -> bool {
+        self.shares.get(Activity::Forward) * f64::from(self.samples) >= TRAINS && !self.trains()
     }
 
     /// Share in validation loops. Who was never seen to train and is under `no_grad` all the time generates or predicts: that is
@@ -244,6 +251,7 @@ impl LoopThread {
             samples: u32::try_from(total).unwrap_or(u32::MAX),
             hottest: hottest_functions(&sum, share),
             sync_lines: sync_lines(&sum, share, measured.split.device_sync),
+            sleep_line: sleep_line(&sum, share),
             at_lock_lines: share(at_lock_lines(&sum)),
             aside: sum.aside,
             shares: corrected.activities,

@@ -8,6 +8,7 @@ use crate::diagnosis::parts::{Stages, WorkerVerdict};
 use crate::diagnosis::stats::{self, round};
 use crate::diagnosis::thresholds::LARGER_HALF;
 use crate::rates::frame::WorkerRates;
+use crate::rates::stacks::Activity;
 use crate::rates::threads::ThreadRoleRates;
 use crate::rates::{Frame, mean};
 use crate::sample::{ProcessId, ProcessRole, ThreadRole};
@@ -238,7 +239,10 @@ fn no_loaders(span: &Span<'_>, alive: &[&WorkerRates]) -> BTreeSet<ProcessId> {
     let trainers = || span.frames.iter().flat_map(|frame| span.trainers(frame));
     let peers = || trainers().filter_map(|one| one.chain.as_ref()).flat_map(|chain| &chain.peers);
     let loads = |pid: u32| peers().filter(|peer| peer.pid == pid).last().is_some_and(|peer| peer.loader);
-    let serves = |pid: u32| waited_for(span, pid).is_none_or(|share| share >= RESTS && loads(pid));
+    // A loop that stands in taking batches most of the time takes them from whomever it waits for, however briefly.
+    let main = span.stacks.all_trainers(span.only).main;
+    let takes = main.of(Activity::is_input) as f64 >= LARGER_HALF.value * main.total().max(1) as f64;
+    let serves = |pid: u32| waited_for(span, pid).is_none_or(|share| share >= RESTS && (takes || loads(pid)));
     let unnamed = || alive.iter().filter(|worker| worker.unnamed);
     let served: BTreeSet<u32> =
         unnamed().filter(|worker| serves(worker.id.pid)).map(|worker| worker.trainer).collect();

@@ -12,7 +12,7 @@ use super::ways::{Found, Way};
 use crate::rates::wait::Wait;
 
 /// What was seen fades to a half in so many seconds.
-const HALF_S: f64 = 10.0;
+pub(super) const HALF_S: f64 = 10.0;
 /// Shorter than this the loop was seen waiting for too few of them, seconds.
 const LEAST_S: f64 = 0.15;
 /// Threads that the loop waits for are seldom there while it does something else: at most for this part of the time.

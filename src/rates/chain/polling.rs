@@ -1,36 +1,32 @@
-//! A loop that sleeps and looks again, as `while not result.ready(): time.sleep(0.01)` does, waits for whoever works only
+//! A loop that sleeps and looks again, as `while not result.ready(): time.sleep(0.01)` does, waits for whoever works
 //! meanwhile.
 //!
 //! The kernel knows nothing of such a wait but its timer. Who works while the loop sleeps and rests while it does not is asked
-//! for what it does; who works all the time may be anybody, and a loop that sleeps while nobody works does so of its own.
+//! for what it does. Who never rests works ahead and does not keep up, or has nothing to do with the loop: that is a guess. A
+//! loop that sleeps while nobody works does so of its own.
 //!
 //! A wait for the device may sleep as well. Where the loop's stacks stand at a line that sleeps, its sleep is none for the device.
 
 use std::collections::HashMap;
 
+use super::MOSTLY;
 use super::graph::Graph;
+use super::passing::HALF_S;
 use super::paths::{Edge, End, Hop};
 use super::ways::{Found, Way};
 use crate::rates::stacks::PythonThread;
 use crate::rates::wait::Wait;
 
-/// What was seen fades to a half in so many seconds.
-const HALF_S: f64 = 10.0;
 /// Shorter than this, seconds, the loop was seen asleep, and awake, for too little.
 const LEAST_S: (f64, f64) = (0.5, 0.1);
-/// Whoever is asked works for this part of the loop's sleep at least …
+/// Whoever is asked works for this part of the loop's sleep at least; who never rests leaves out less of it …
 const MEANWHILE: f64 = 0.25;
 /// … and for a part of the rest that is at most so much of it: each of two shares is known to some 10 points.
 const BESIDE: f64 = 0.5;
-/// For so much of the sleep somebody who is asked works; who sleeps longer does not look whether it is done.
-const ANSWERED: f64 = 0.7;
 /// Stacks from which the code is believed. Older ones count half as much as those of the next window.
 const STACKS: f64 = 15.0;
 /// Most threads that are kept.
 const MOST: usize = 512;
-/// The larger part says what it is.
-const MOSTLY: f64 = 0.5;
-
 /// Seconds in which a thread was at work.
 #[derive(Debug, Default, Clone, Copy)]
 struct Worked {
@@ -42,12 +38,13 @@ struct Worked {
 #[derive(Debug, Default)]
 pub(super) struct Polling {
     known: HashMap<(u32, u32), Worked>,
-    /// Seconds in which the loop slept, in so many of these somebody who is asked worked, and in which it did not sleep.
+    /// Seconds in which the loop slept, and in which it did not.
     asleep_s: f64,
-    answered_s: f64,
     beside_s: f64,
     /// Stacks of the loop at a line that sleeps, and all of them.
     at_sleep: (f64, f64),
+    /// The latest sleep was put down to somebody who never rests.
+    guesses: bool,
 }
 
 impl Polling {
@@ -70,6 +67,11 @@ impl Polling {
     /// Most of it.
     pub(super) fn is_by_code(&self) -> bool {
         self.by_code() >= MOSTLY
+    }
+
+    /// Whether the latest sleep was put down to somebody who never rests, and may be anybody.
+    pub(super) fn guesses(&self) -> bool {
+        self.guesses
     }
 
     /// Leaves the device as much of a sleep as the loop's code does not ask for. Idle time stays what it is.
@@ -118,22 +120,29 @@ impl Polling {
             return;
         }
         self.leave_device(&mut found.ways);
-        let asked: Vec<(u32, u32)> = busy.into_iter().filter(|thread| self.works_meanwhile(*thread)).collect();
-        self.answered_s += if asked.is_empty() { 0.0 } else { seconds };
-        if asked.is_empty() || self.answered_s < ANSWERED * self.asleep_s {
+        let of = |works: fn(&Self, (u32, u32)) -> bool| -> Vec<(u32, u32)> {
+            busy.iter().copied().filter(|thread| works(self, *thread)).collect()
+        };
+        let (asked, ahead) = (of(Self::works_meanwhile), of(Self::never_rests));
+        let guesses = asked.is_empty();
+        let asked = if guesses { ahead } else { asked };
+        if asked.is_empty() {
             return;
         }
-        let (sleeping, mut ways): (Vec<Way>, Vec<Way>) =
-            found.ways.drain(..).partition(|way| way.hops.is_empty() && way.end == End::Timer);
-        for way in sleeping {
+        self.guesses = guesses;
+        let to = |way: Way| -> Vec<Way> {
+            if !(way.hops.is_empty() && way.end == End::Timer) {
+                return vec![way];
+            }
             let share = way.share / asked.len() as f64;
-            ways.extend(asked.iter().map(|(of, thread)| {
-                let by = if *of == pid { Edge::Thread } else { Edge::Polls };
-                let hops = vec![Hop { by, pid: *of, tid: *thread }];
-                Way { hops, end: End::Cpu, name: None, share, idle: way.idle }
-            }));
+            let hop =
+                |(of, tid): (u32, u32)| Hop { by: if of == pid { Edge::Thread } else { Edge::Polls }, pid: of, tid };
+            let by = |thread: &(u32, u32)| Way { hops: vec![hop(*thread)], end: End::Cpu, name: None, share, ..way };
+            asked.iter().map(by).collect()
+        };
+        for ways in [&mut found.ways, &mut found.otherwise] {
+            *ways = ways.drain(..).flat_map(to).collect();
         }
-        found.ways = ways;
     }
 
     fn count(&mut self, busy: &[(u32, u32)], sleeps: bool, seconds: f64) {
@@ -156,9 +165,8 @@ impl Polling {
             worked.beside_s *= part;
         }
         self.known.retain(|_, worked| worked.asleep_s + worked.beside_s > 0.001);
-        for of_loop in [&mut self.asleep_s, &mut self.answered_s, &mut self.beside_s] {
-            *of_loop *= part;
-        }
+        self.asleep_s *= part;
+        self.beside_s *= part;
     }
 
     fn works_meanwhile(&self, thread: (u32, u32)) -> bool {
@@ -168,5 +176,10 @@ impl Polling {
         }
         let (asleep, beside) = (worked.asleep_s / self.asleep_s, worked.beside_s / self.beside_s);
         asleep >= MEANWHILE && beside <= BESIDE * asleep
+    }
+
+    fn never_rests(&self, thread: (u32, u32)) -> bool {
+        let asleep_s = self.known.get(&thread).map_or(0.0, |worked| worked.asleep_s);
+        self.asleep_s >= LEAST_S.0 && asleep_s >= (1.0 - MEANWHILE) * self.asleep_s
     }
 }

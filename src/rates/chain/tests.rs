@@ -315,6 +315,19 @@ fn a_loader_works_ahead_of_the_loop() {
 }
 
 #[test]
+fn who_waits_for_the_loop_to_take_what_it_has_works_ahead_of_it() {
+    let is_loader = |while_the_loop_works: Observation| {
+        let scene = Scene { own_workers: true, ..Scene::default() }
+            .main(TRAINER, &[running(), running(), reads(PIPE)])
+            .worker(11, &[while_the_loop_works.clone(), while_the_loop_works, running()])
+            .channel(pipe(PIPE, &[TRAINER], &[11]));
+        scene.chain().peers[0].loader
+    };
+    assert!(is_loader(writes(PIPE)), "a batch that is larger than the pipe");
+    assert!(!is_loader(futex(None)));
+}
+
+#[test]
 fn who_fetches_from_elsewhere_while_the_loop_works_does_so_ahead_of_it() {
     let fetches_when = |place: &str, moments: [Observation; 3]| {
         let remote = Some("10.0.0.1:80".into()).filter(|_| place == "elsewhere");
@@ -492,10 +505,20 @@ fn who_sleeps_and_looks_again_waits_for_who_works_only_meanwhile() {
     let asked = [running(), running(), running(), reads(PIPE)];
     assert_eq!(scene(20, &asked), ["polls 20 Cpu 76", "Cpu 24"]);
     assert_eq!(scene(TRAINER, &asked), ["thread 10/20 Cpu 76", "Cpu 24"]);
-    // Who works all the time, or hardly while the loop sleeps, may be anybody.
-    for does in [[running(), running(), running(), running()], [running(), reads(PIPE), reads(PIPE), reads(PIPE)]] {
-        assert_eq!(scene(20, &does), ["Timer 76", "Cpu 24"]);
-    }
+    // Who never rests works ahead, and does not keep up.
+    assert_eq!(scene(20, &[running()]), ["polls 20 Cpu 76", "Cpu 24"]);
+    // What it does not work for is sleep for nobody.
+    let some = [running(), reads(PIPE), reads(PIPE), reads(PIPE)];
+    assert_eq!(scene(20, &some), ["Timer 48", "polls 20 Cpu 28", "Cpu 24"]);
+    assert_eq!(scene(20, &[reads(PIPE)]), ["Timer 76", "Cpu 24"]);
+}
+
+#[test]
+fn that_somebody_who_never_rests_is_what_a_loop_sleeps_for_is_a_guess() {
+    let main = [sleeps(), sleeps(), sleeps(), running()];
+    let chain = |does: &[Observation]| Scene::default().main(TRAINER, &main).thread(20, 20, 0.5, 30, does).chain();
+    assert!(chain(&[running(), running(), running(), reads(PIPE)]).exact);
+    assert!(!chain(&[running()]).exact);
 }
 
 #[test]
@@ -505,6 +528,7 @@ fn sockets_end_at_a_process_or_an_address() {
     let asks = || Scene::default().main(TRAINER, &[receives(SOCKET)]);
     for (name, scene, ways) in [
         ("elsewhere", asks().channel(remote(&[])), vec!["Net(\"10.0.3.7:443\") 100"]),
+        ("whoever connected to it", asks().channel(Channel { accepted: true, ..remote(&[]) }), vec!["Asked 100"]),
         (
             "a server here that computes",
             asks().channel(remote(&[30])).outside(30, &[running()]),

@@ -79,10 +79,15 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
 /// Its line is one that sleeps, as of a loop that looks again and again whether something is there. A call by another name that
 /// ends so, as `torch.cuda._sleep`, is none. Lines of libraries are not read: joblib looks every 10 ms (joblib/parallel.py).
 pub(super) fn sleeps(frame: &StackFrame) -> bool {
-    let text = frame.text.as_deref().unwrap_or_default();
+    is_sleep(frame.text.as_deref(), &frame.file, &frame.function)
+}
+
+/// The same of a line, its file and its function.
+pub fn is_sleep(text: Option<&str>, file: &str, function: &str) -> bool {
+    let text = text.unwrap_or_default();
     let is_call = |(before, _): (&str, &str)| !before.ends_with(|last: char| last == '_' || last.is_alphanumeric());
-    let joblib = || matches!(last_part(&frame.function), "_retrieve" | "retrieve");
-    text.split_once("sleep(").is_some_and(is_call) || frame.file.ends_with("/joblib/parallel.py") && joblib()
+    let joblib = || matches!(last_part(function), "_retrieve" | "retrieve");
+    text.split_once("sleep(").is_some_and(is_call) || file.ends_with("/joblib/parallel.py") && joblib()
 }
 
 /// What a data worker's main thread was doing; `stack` is leaf first.

@@ -65,6 +65,7 @@ impl Connections {
         });
         channel.writers = holders.find(|pids| !pids.is_empty()).unwrap_or_default();
         channel.remote = far.and_then(Far::remote);
+        channel.accepted = far.is_some_and(Far::was_accepted);
         channel
     }
 

@@ -43,8 +43,8 @@ pub(super) enum Far {
     Unix(Arc<str>),
     /// An internet socket: the remote address, and the link of the socket there where it is on this machine.
     /// `here` if the address is of this machine: where there is no peer nobody has accepted the connection yet. Whoever holds
-    /// the `listener` there accepts such connections.
-    Inet { remote: Arc<str>, peer: Option<Arc<str>>, here: bool, listener: Option<Arc<str>> },
+    /// the `listener` there accepts such connections. `accepted`: it was opened from the far side.
+    Inet { remote: Arc<str>, peer: Option<Arc<str>>, here: bool, listener: Option<Arc<str>>, accepted: bool },
 }
 
 impl Far {
@@ -62,6 +62,10 @@ impl Far {
 
     pub(super) fn listener(&self) -> Option<&Arc<str>> {
         if let Self::Inet { listener, .. } = self { listener.as_ref() } else { None }
+    }
+
+    pub(super) fn was_accepted(&self) -> bool {
+        matches!(self, Self::Inet { accepted: true, .. })
     }
 
     pub(super) fn remote(&self) -> Option<Arc<str>> {
@@ -113,7 +117,8 @@ impl Table {
         let listener = self.listener(own.remote).filter(|_| here);
         let link = |inode: u64| named("socket", inode);
         let remote = own.remote.to_string().into();
-        Some(Far::Inet { remote, peer: peer.copied().map(link), here, listener: listener.map(link) })
+        let accepted = self.listener(own.local).is_some();
+        Some(Far::Inet { remote, peer: peer.copied().map(link), here, listener: listener.map(link), accepted })
     }
 
     /// The socket that accepts connections to an address.
@@ -123,10 +128,6 @@ impl Table {
         let mut ends = locals.flat_map(|local| any.map(|remote| (local, remote)));
         let of = |(local, remote)| (SocketAddr::new(local, at.port()), SocketAddr::new(remote, 0));
         ends.find_map(|end| self.by_ends.get(&of(end)).copied())
-    }
-
-    fn was_accepted(&self, inode: u64) -> bool {
-        self.by_inode.get(&inode).is_some_and(|own| self.listener(own.local).is_some())
     }
 
     fn listens(&self, inode: u64) -> bool {
@@ -168,7 +169,7 @@ impl Sockets {
         if self.table.namespace == namespace
             && let Some(far) = self.table.far(inode)
         {
-            self.learn(pid, link, inode, far);
+            self.learn(pid, link, far);
             return;
         }
         let is_tcp = fd.and_then(|fd| self.is_tcp(pid, fd));
@@ -197,7 +198,7 @@ impl Sockets {
             self.read_table(pid, namespace);
         }
         match self.table.far(inode) {
-            Some(far) => self.learn(pid, link, inode, far),
+            Some(far) => self.learn(pid, link, far),
             None if self.table.listens(inode) => {
                 self.accepts(pid);
                 self.listening.insert(Arc::clone(link));
@@ -218,14 +219,14 @@ impl Sockets {
         }
     }
 
-    fn learn(&mut self, pid: u32, link: &Arc<str>, inode: u64, far: Far) {
-        if let Far::Inet { remote, here, listener, .. } = &far {
+    fn learn(&mut self, pid: u32, link: &Arc<str>, far: Far) {
+        if let Far::Inet { remote, here, listener, accepted, .. } = &far {
             if self.last.len() >= MOST_NAMESPACES {
                 self.last.clear();
             }
             let (remote, listener) = (Arc::clone(remote), listener.clone());
-            let last = Far::Inet { remote, peer: None, here: *here, listener };
-            if self.table.was_accepted(inode) {
+            let last = Far::Inet { remote, peer: None, here: *here, listener, accepted: *accepted };
+            if *accepted {
                 self.accepts(pid);
             } else {
                 self.last.insert(pid, Some(last));
@@ -237,7 +238,8 @@ impl Sockets {
     /// A connection that is made for one request is gone before the table is read again: it leads where the process's last one
     /// led, until the end of the tick. Of one that only accepts connections nothing is guessed.
     fn guess(&mut self, pid: u32, link: &Arc<str>) {
-        let elsewhere = || Far::Inet { remote: SOMEWHERE.into(), peer: None, here: false, listener: None };
+        let elsewhere =
+            || Far::Inet { remote: SOMEWHERE.into(), peer: None, here: false, listener: None, accepted: false };
         let Some(far) = self.last.get(&pid).cloned().unwrap_or_else(|| Some(elsewhere())) else { return };
         if self.guessed.len() < MOST {
             self.guessed.push(Arc::clone(link));

@@ -364,6 +364,26 @@ fn whoever_accepts_short_connections_is_at_their_other_end() {
 }
 
 #[test]
+fn a_connection_is_known_by_the_side_that_opened_it() {
+    let tree = Tree::new();
+    let tail = "01 0:0 0:0 0 0 0";
+    // Out to port 443 elsewhere, and in to the port that it listens on.
+    let sockets = [("0030", "0700A8C0:01BB", 51), ("0050", "0700A8C0:9C40", 52), ("0050", "00000000:0000", 40)];
+    let line = |(at, (port, remote, inode)): (usize, &(&str, &str, u32))| {
+        let local = if *inode == 40 { "00000000" } else { "0500A8C0" };
+        format!(" {at}: {local}:{port} {remote} {tail} {inode}\n")
+    };
+    tree.table(7, &format!("head\n{}", sockets.iter().enumerate().map(line).collect::<String>()));
+    tree.process(7, &["socket:[51]".into(), "socket:[52]".into(), "socket:[40]".into()]);
+    let mut connections = Connections::new(tree.0.path());
+    connections.begin_round(next_round());
+    (0..2).for_each(|fd| drop(connections.descriptor(7, fd, false)));
+    let channels = connections.take(&[7], false).channels;
+    let accepted: Vec<_> = channels.iter().map(|channel| (&*channel.link, channel.accepted)).collect();
+    assert_eq!(accepted, [("socket:[51]", false), ("socket:[52]", true)]);
+}
+
+#[test]
 fn who_has_inherited_the_listening_socket_is_not_at_the_other_end_of_its_own_connection() {
     let tree = Tree::new();
     let tail = "01 0:0 0:0 0 0 0";

@@ -8,14 +8,20 @@ use crate::sample::Channel;
 
 impl Graph<'_> {
     /// Processes with a thread that is at work at this round, the loop's own but for it: they run, or wait for a disk or for
-    /// an answer from elsewhere, as whoever fetches ahead does.
+    /// an answer from elsewhere, as whoever fetches ahead does; or have something for the loop that it has not taken yet.
     pub(in crate::rates::chain) fn at_work(&self, (trainer, tid): (u32, u32)) -> BTreeSet<u32> {
         let fetches = |thread: &Thread<'_>| {
             let elsewhere = |channel: &Channel| channel.remote.is_some() && !channel.writers.contains(&trainer);
             self.waits_on(thread).any(|(_, channel)| elsewhere(channel))
         };
+        let hands_over = |thread: &Thread<'_>| {
+            let to_loop =
+                |channel: &Channel| channel.readers.contains(&trainer) || channel.writers.contains(&trainer);
+            self.waits_on(thread).any(|(descriptor, channel)| descriptor.writes && to_loop(channel))
+        };
         let works = |thread: &&Thread<'_>| match thread.wait {
             Wait::Running | Wait::DiskRead | Wait::Memory => (thread.pid, thread.tid) != (trainer, tid),
+            Wait::Pipe | Wait::Socket if thread.pid != trainer && hands_over(thread) => true,
             Wait::Socket => thread.pid != trainer && fetches(thread),
             _ => false,
         };

@@ -150,6 +150,8 @@ impl Graph<'_> {
             if found.is_empty() {
                 found.push(vec![match unsought {
                     true => Way { name: Some(remote), ..Way::end(End::Unknown) },
+                    // Whoever opened the connection asks, and is not asked.
+                    false if channel.is_some_and(|channel| channel.accepted) => Way::end(End::Asked),
                     false => Way::end(End::Net(remote)),
                 }]);
             }

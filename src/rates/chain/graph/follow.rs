@@ -47,7 +47,10 @@ impl Graph<'_> {
             // The wait has no name of its own: the device may be what is waited for.
             (Wait::Device, Some(_)) => vec![Way::end(End::Device)].into(),
             // Who sleeps waits for the device at most while that works.
-            (Wait::Sleep, Some(busy)) => beside_device(ways, busy).into(),
+            (Wait::Sleep, Some(busy)) => {
+                let otherwise = ways.iter().map(|way| Way { share: way.share * busy, ..way.clone() }).collect();
+                Found { ways: beside_device(ways, busy), otherwise }
+            }
             (Wait::Futex | Wait::Poll | Wait::Other, Some(busy)) if !self.has_channel(thread) => {
                 // That threads which have ended were meant is known from the whole tick, not from this round.
                 let has_ended = |way: &Way| way.hops.first().is_some_and(Hop::is_short_lived);
