@@ -139,7 +139,11 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
         }
         Class::Balanced => "Nothing costs the loop more than a few percent".to_owned(),
         Class::Cpu if window.lost_wait() < LOST_WAIT || own_work_leads(window) => {
-            let unread = window.load_unknown().then(|| "How busy the GPU is cannot be read".to_owned());
+            let unread = || match window.accelerators.is_empty() {
+                true => "How busy the GPU is cannot be read".to_owned(),
+                false => "The job uses an accelerator that trainmon cannot read".to_owned(),
+            };
+            let unread = window.load_unknown().then(unread);
             idle(window).or(unread).unwrap_or_else(|| "The loop runs on the CPU".into())
         }
         Class::DataLoader | Class::Io | Class::Cpu => waits(window),

@@ -4,7 +4,7 @@ mod keeping;
 mod pace;
 mod reads;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +34,22 @@ const COMMAND_EVERY: u32 = 10;
 /// A thread's name is read again this many times after it was first seen: names are set after the start.
 const NAME_READS: u8 = 4;
 
+/// The files of GPUs and other accelerators that a process has open.
+#[derive(Debug, Default)]
+pub struct OpenDevices {
+    /// Minors of `/dev/nvidiaN`.
+    pub minors: BTreeSet<u32>,
+    /// Paths of those that cannot be read.
+    pub accelerators: BTreeSet<Arc<str>>,
+}
+
+impl OpenDevices {
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        !(self.minors.is_empty() && self.accelerators.is_empty())
+    }
+}
+
 /// A process that is being read tick after tick.
 #[derive(Debug)]
 pub struct Process {
@@ -53,8 +69,8 @@ pub struct Process {
     pub library: Option<Arc<str>>,
     /// Its place among the ranks of its run; the outer `None` where it was not looked for.
     pub rank: Option<Option<RankPlace>>,
-    /// Minors of the GPU device files that it had open when they were last looked for.
-    pub gpu_minors: Vec<u32>,
+    /// The files of GPUs that it had open when they were last looked for.
+    pub devices: OpenDevices,
     /// Its folder under `/proc`.
     pub folder: PathBuf,
     /// Counters and state at the last read.
@@ -121,7 +137,7 @@ impl Process {
             threads: Vec::new(),
             library: None,
             rank: None,
-            gpu_minors: Vec::new(),
+            devices: OpenDevices::default(),
             execs: 0,
             inner_pid,
             uid,
@@ -192,7 +208,7 @@ impl Process {
     /// Forgets what was true of the program that it executed before.
     fn forget(&mut self) {
         (self.role, self.library, self.rank) = (ProcessRole::Other, None, None);
-        self.gpu_minors.clear();
+        self.devices = OpenDevices::default();
         // All threads but one have ended, and that one is the main thread now.
         self.threads.clear();
     }

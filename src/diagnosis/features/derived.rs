@@ -7,6 +7,7 @@ use crate::rates::time_split::TimeSplit;
 use super::{Features, LoopStacks, LoopThread};
 use crate::diagnosis::stats;
 use crate::diagnosis::thresholds::{DEVICE_UNUSED, GOES_ROUND, GROWING, HARDLY};
+use crate::sample::job::unread_accelerators;
 
 impl Features {
     /// What the stacks say of the loop's thread, where there are any.
@@ -22,6 +23,14 @@ impl Features {
     /// The job uses a device whose load nobody can read, as under MIG: it is not unused.
     pub fn load_unknown(&self) -> bool {
         self.gpu_held && self.gpu.is_none()
+    }
+
+    /// That there is a device whose load nobody can read, and which.
+    pub fn unread_device(&self) -> String {
+        match self.accelerators.as_slice() {
+            [] => "the job uses a GPU whose load cannot be read (as under MIG)".to_owned(),
+            files => unread_accelerators(files),
+        }
     }
 
     /// Its memory grows, as while a program imports or loads what it needs; a loop's stays as it is.
