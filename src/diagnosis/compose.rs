@@ -8,7 +8,7 @@ use super::causes::{Cause, Judgement, Place, Spec, own_work_leads};
 use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::evidence::evidence;
-use super::features::{Features, LoopStacks};
+use super::features::Features;
 use super::stalls;
 use super::stats::{percent, round};
 use super::thresholds::*;
@@ -227,7 +227,7 @@ fn idle(window: &Features) -> Option<String> {
 /// Where in the code the time goes, for causes that a line of code can mend.
 fn place(spec: &Spec, window: &Features) -> Option<String> {
     let seen = window.loop_stacks();
-    let of_loop = || seen.and_then(LoopStacks::hottest_beside_sync);
+    let of_loop = || seen.and_then(|seen| seen.hottest_own.as_ref());
     let of_workers = || {
         let each =
             window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());

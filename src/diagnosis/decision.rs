@@ -140,7 +140,7 @@ fn without_cause(case: &Case<'_>) -> Judgement {
 
 /// Where the loop's thread stands most of its time outside of waits for the device, in words.
 fn stands_at(case: &Case<'_>) -> Option<String> {
-    let place = case.main.stacks.as_ref()?.hottest_beside_sync()?;
+    let place = case.main.stacks.as_ref()?.hottest_own.as_ref()?;
     Some(format!("most of its time it stands in {place}"))
 }
 

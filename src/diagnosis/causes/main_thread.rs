@@ -78,21 +78,26 @@ fn on_the_cpu(case: &Case<'_>) -> Option<Judgement> {
 
 /// Names the function that most of the work is in, and what its end would bring.
 fn sharpen(first: &mut Advice, window: &Features) {
-    let stacks = window.loop_stacks();
-    let place = stacks.and_then(LoopStacks::hottest_beside_sync);
-    if let Some(place) = place.filter(|place| place.share >= WORTH_NAMING) {
+    // What a rank does while the others wait for it costs them as much.
+    let waits = communication::late_in_turn(window).unwrap_or(0.0);
+    let place = window.loop_stacks().and_then(|stacks| stacks.hottest_own.as_ref());
+    if let Some(place) = place.filter(|place| place.share + waits >= WORTH_NAMING) {
         first.title = format!("Make it cheaper, or take it out of the step: {place}");
         if window.gpu.is_none() {
             first.why = "the step takes that much longer, wherever the model runs".into();
         }
-        first.limit(window.without(place.share));
+        first.limit(window.without(place.share + waits));
     }
 }
 
-/// Less sure where the main thread may be making the batches itself.
+/// Less sure where no stacks tell what the main thread does: a wait for the GPU that spins looks the same, and so does a copy
+/// from pageable memory. Without workers it may be making the batches itself.
 pub(super) fn or_loading(case: &Case<'_>, judgement: Judgement) -> Judgement {
-    if case.window.workers.is_some() || case.main.stacks.is_some() {
+    if case.main.stacks.is_some() {
         return judgement;
+    }
+    if case.window.workers.is_some() {
+        return judgement.less_sure(LOADING_ALIKE, "without stacks it is not seen what the main thread works at");
     }
     judgement.less_sure(LOADING_ALIKE, "without stacks, loading in the main thread looks the same").other(
         Cause::InProcessLoading,

@@ -1,7 +1,7 @@
 //! Whom the loop waited for over the window: the ways of all samples, and the parts that its time falls into by where they
 //! end. The parts add up to the time that was followed, so what removing one of them would bring can be told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Mean, Span};
@@ -71,6 +71,8 @@ pub(in crate::diagnosis) struct Chain {
     pub runs_s: Option<f64>,
     pub ways: Vec<Way>,
     pub peers: Vec<Peer>,
+    /// Share of the time in which it waited for the loop of another rank, and that one ran.
+    pub ranks_at_work: f64,
 }
 
 /// The threads of the loop's own process that it waits for, and what they do meanwhile: shares of the loop's time, as far as
@@ -201,6 +203,11 @@ impl Chain {
             lost: lost / seconds,
         });
         let mut ways: Vec<Way> = ways.collect();
+        let others = span.frames.iter().flat_map(|frame| &frame.trainers).filter_map(|one| one.chain.as_ref());
+        let loops: BTreeSet<(u32, u32)> = others.map(|one| (one.process.pid, one.tid)).collect();
+        let is_rank = |hop: &Hop| hop.pid != chain.process.pid && loops.contains(&(hop.pid, hop.tid));
+        let at_work = ways.iter().filter(|way| way.end == End::Cpu && way.hops.last().is_some_and(is_rank));
+        chain.ranks_at_work = at_work.map(|way| way.share).sum();
         // Stable: equal ones stay in the order of the sums.
         ways.sort_by(|a, b| b.share.total_cmp(&a.share));
         chain.ways = ways;
