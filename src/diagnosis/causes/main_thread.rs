@@ -21,7 +21,7 @@ const FACTOR: Sureness = Sureness { least: 0.80, most: 1.0, from: HOST_WORK, to:
 pub(super) const CAUSE: Spec = Spec {
     headline: "the main thread's own work",
     brief: "Python work between launches",
-    meaning: "Python work in the training loop keeps the device waiting",
+    meaning: "the loop's own work on the host keeps the GPU waiting",
     rule: &[
         RUNS_DRY,
         "the main thread works on the host at least `host_work` of its time, or `some_host_work` in pieces of \
