@@ -13,15 +13,15 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::accelerators::OpenDevices;
 use super::clock;
 use super::files::{ReadFailure, numbers_in};
-use super::process::{OpenDevices, Process, stat_of};
+use super::process::{Process, stat_of};
 use super::roles::{self, Facts};
 use crate::sample::ProcessRole;
 use crate::sample::process::TORCH_WORKER;
 use crate::sample::{Access, JobAccess, JobSample, ProcessId, ProcessSample};
 pub use attach::AttachError;
-pub(crate) use facts::open_devices;
 use facts::{access, other_namespace, rank_place, visible_devices};
 pub(crate) use facts::{is_of_learning, mapped_library};
 pub(crate) use unwatched::complete;
@@ -332,7 +332,7 @@ impl JobReader {
                 if !learns(process) {
                     process.library = mapped_library(&process.folder);
                 }
-                process.devices = open_devices(&process.folder);
+                process.devices = OpenDevices::of(&process.folder);
             }
         }
         self.assign_roles();

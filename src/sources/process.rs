@@ -4,11 +4,12 @@ mod keeping;
 mod pace;
 mod reads;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::accelerators::OpenDevices;
 use super::clock;
 use super::descriptors::{ThriftyFile, Use};
 use super::fields::{numbers, text};
@@ -33,22 +34,6 @@ const RESTS_S: f64 = 0.1;
 const COMMAND_EVERY: u32 = 10;
 /// A thread's name is read again this many times after it was first seen: names are set after the start.
 const NAME_READS: u8 = 4;
-
-/// The files of GPUs and other accelerators that a process has open.
-#[derive(Debug, Default)]
-pub struct OpenDevices {
-    /// Minors of `/dev/nvidiaN`.
-    pub minors: BTreeSet<u32>,
-    /// Paths of those that cannot be read.
-    pub accelerators: BTreeSet<Arc<str>>,
-}
-
-impl OpenDevices {
-    /// Whether there are any.
-    pub fn any(&self) -> bool {
-        !(self.minors.is_empty() && self.accelerators.is_empty())
-    }
-}
 
 /// A process that is being read tick after tick.
 #[derive(Debug)]

@@ -1,19 +1,15 @@
-//! What is found out about a process now and then: what may be read of it, which libraries it has mapped and which GPU
-//! devices it holds.
+//! What is found out about a process now and then: what may be read of it, which libraries it has mapped and which
+//! rank it is.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::sample::job::is_unread_accelerator;
 use crate::sample::{Access, JobAccess, RankPlace};
 use crate::sources::fields::{lines, text};
 use crate::sources::files::{READ_LIMIT, read_once};
-use crate::sources::process::OpenDevices;
 
-/// Most descriptors of one process that are looked at for GPU device files.
-const MOST_DESCRIPTORS: usize = 4096;
 /// The rank, how many ranks there are, and how many on the machine: what torchrun sets (and by its example Lightning, Accelerate
 /// and DeepSpeed), Open MPI, Slurm. The first that is there counts: torchrun may be started by the others.
 const RANK_VARIABLES: &[[&str; 3]] = &[
@@ -114,26 +110,6 @@ pub(crate) fn mapped_library(folder: &Path) -> Option<Arc<str>> {
     });
     let best = mapped.min()?;
     LIBRARIES.get(best).map(|library| Arc::from(library.trim_end_matches(".so")))
-}
-
-/// The files of GPUs and other accelerators that the process in `folder` has open.
-pub(crate) fn open_devices(folder: &Path) -> OpenDevices {
-    let mut open = OpenDevices::default();
-    let Ok(entries) = fs::read_dir(folder.join("fd")) else { return open };
-    let mut nvidia = false;
-    for entry in entries.filter_map(Result::ok).take(MOST_DESCRIPTORS) {
-        let Ok(path) = fs::read_link(entry.path()) else { continue };
-        let Some(path) = path.to_str() else { continue };
-        if let Some(name) = path.strip_prefix("/dev/nvidia") {
-            nvidia = true;
-            open.minors.extend(name.parse::<u32>());
-        } else if is_unread_accelerator(path) {
-            open.accelerators.insert(path.into());
-        }
-    }
-    // NVIDIA's cards have render nodes as well.
-    open.accelerators.retain(|path| !(nvidia && path.starts_with("/dev/dri/")));
-    open
 }
 
 #[cfg(test)]
