@@ -179,7 +179,7 @@ impl Tree<'_> {
     /// Where it works.
     fn of_work(&self) -> Option<String> {
         let stacks = self.window.main.as_ref()?.stacks.as_ref()?;
-        stacks.hottest_beside_sync().map(ToString::to_string)
+        stacks.hottest_own.as_ref().map(ToString::to_string)
     }
 
     fn of_worker(&self, pid: u32) -> Option<String> {

@@ -34,30 +34,32 @@ const LEAST: f64 = 0.005;
 /// their text reads a value back, and, where the sampler saw waits for the device, lines that were blocked. `share` is what
 /// a number of samples stands for.
 pub(super) fn sync_lines(stacks: &StackSum, share: impl Fn(u32) -> f64, device_sync: f64) -> Vec<Hottest> {
-    let samples = |place: &Place| {
-        if place.activity == Activity::Sync {
-            return place.samples;
-        }
-        let candidate = matches!(
-            place.activity,
-            Activity::Python
-                | Activity::Forward
-                | Activity::Optimizer
-                | Activity::Copy
-                | Activity::Report
-                | Activity::OtherWait
-        );
-        if !(candidate && place.user) {
-            return 0;
-        }
-        let read_back = if place.text.as_deref().is_some_and(reads_back) { place.leaf } else { 0 };
-        read_back.max(if device_sync >= LOST_WAIT { place.blocked } else { 0 })
-    };
     let places = stacks.places().filter(|place| !place.activity.is_input());
-    let mut lines: Vec<(&Place, u32)> = places.map(|place| (place, samples(place))).collect();
+    let mut lines: Vec<(&Place, u32)> = places.map(|place| (place, syncs(place, device_sync))).collect();
     lines.sort_by_key(|(place, samples)| (Reverse(*samples), &place.file, place.line));
     let named = lines.into_iter().take(TOP).map(|(place, samples)| hottest(place, share(samples)));
     named.filter(|line| line.share >= LEAST).collect()
+}
+
+/// Samples of a place that are waits for the device.
+fn syncs(place: &Place, device_sync: f64) -> u32 {
+    if place.activity == Activity::Sync {
+        return place.samples;
+    }
+    let candidate = matches!(
+        place.activity,
+        Activity::Python
+            | Activity::Forward
+            | Activity::Optimizer
+            | Activity::Copy
+            | Activity::Report
+            | Activity::OtherWait
+    );
+    if !(candidate && place.user) {
+        return 0;
+    }
+    let read_back = if place.text.as_deref().is_some_and(reads_back) { place.leaf } else { 0 };
+    read_back.max(if device_sync >= LOST_WAIT { place.blocked } else { 0 })
 }
 
 /// Samples of the loop's thread at lines that wait for another thread of the program. A lock that is waited for in native
@@ -94,8 +96,20 @@ fn reads_back(text: &str) -> bool {
 
 /// The main thread's largest functions, without the loader's own that nobody can change.
 pub(super) fn hottest_functions(stacks: &StackSum, share: impl Fn(u32) -> f64) -> Vec<Hottest> {
-    let own = |place: &&Place| !place.activity.is_input() || place.activity.is_loading();
-    functions(stacks.places().filter(own), share, TOP)
+    functions(stacks.places().filter(is_own), share, TOP)
+}
+
+/// The largest of them outside of waits for the device and for other ranks, at the line that takes most of it.
+pub(super) fn hottest_own(stacks: &StackSum, share: impl Fn(u32) -> f64, device_sync: f64) -> Option<Hottest> {
+    let works =
+        |place: &Place| Place { samples: place.samples.saturating_sub(syncs(place, device_sync)), ..place.clone() };
+    let places = stacks.places().filter(|place| is_own(place) && place.activity != Activity::Collective);
+    let places: Vec<Place> = places.map(works).collect();
+    functions(places.iter(), share, 1).pop()
+}
+
+fn is_own(place: &&Place) -> bool {
+    !place.activity.is_input() || place.activity.is_loading()
 }
 
 /// The largest functions, the user's own first, each at its most frequent line.

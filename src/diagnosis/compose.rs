@@ -9,7 +9,7 @@ use super::causes::{Cause, Judgement, Place, Spec, in_words, own_work_leads};
 use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::evidence::evidence;
-use super::features::{Features, LoopStacks};
+use super::features::Features;
 use super::stalls;
 use super::stats::{percent, round};
 use super::thresholds::*;
@@ -148,7 +148,11 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
         }
         Class::Balanced => "Nothing costs the loop more than a few percent".to_owned(),
         Class::Cpu if window.lost_wait() < LOST_WAIT || own_work_leads(window) => {
-            let unread = window.load_unknown().then(|| "How busy the GPU is cannot be read".to_owned());
+            let unread = || match window.accelerators.is_empty() {
+                true => "How busy the GPU is cannot be read".to_owned(),
+                false => "The job uses an accelerator that trainmon cannot read".to_owned(),
+            };
+            let unread = window.load_unknown().then(unread);
             idle(window).or(unread).unwrap_or_else(|| "The loop runs on the CPU".into())
         }
         Class::DataLoader | Class::Io | Class::Cpu => waits(window),
@@ -185,7 +189,8 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
 
 /// That no step has been taken yet, and the line that keeps it.
 fn starting(window: &Features) -> String {
-    let hottest = window.loop_stacks().and_then(LoopStacks::hottest_beside_sync).filter(|place| place.share >= NAMED);
+    let hottest =
+        window.loop_stacks().and_then(|seen| seen.hottest_own.as_ref()).filter(|place| place.share >= NAMED);
     let place = hottest.map_or(String::new(), |place| format!("; most of it in {}", place.with_share()));
     format!("The job is starting: it does not step yet{place}.")
 }
@@ -238,7 +243,7 @@ fn idle(window: &Features) -> Option<String> {
 /// Where in the code the time goes, for causes that a line of code can mend.
 fn place(spec: &Spec, window: &Features) -> Option<String> {
     let seen = window.loop_stacks();
-    let of_loop = || seen.and_then(LoopStacks::hottest_beside_sync);
+    let of_loop = || seen.and_then(|seen| seen.hottest_own.as_ref());
     let of_workers = || {
         let each =
             window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());

@@ -100,9 +100,8 @@ fn without_cause(case: &Case<'_>) -> Judgement {
             let words = "the main thread waits for something that is neither a batch nor the device";
             training(Class::Unknown, LITTLE_KNOWLEDGE.value).doubt(format!("{words}{}", seen_in(case)))
         }
-        Loss::NoDevice if case.window.load_unknown() => training(Class::Unknown, LITTLE_KNOWLEDGE.value).doubt(
-            "the job uses a GPU whose load cannot be read (as under MIG): whether the loop waits for it is not known",
-        ),
+        Loss::NoDevice if case.window.load_unknown() => training(Class::Unknown, LITTLE_KNOWLEDGE.value)
+            .doubt(format!("{}: whether the loop waits for it is not known", case.window.unread_device())),
         Loss::NoDevice if case.computes_on_cpu() => {
             Judgement::state(Phase::Unknown, Class::Unknown, LITTLE_KNOWLEDGE).doubt(
                 "one thread computes, without workers, steps or a GPU: the job sets itself up, or trains on one CPU",
@@ -192,7 +191,7 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         less_sure(UNPROVEN, why);
     }
     if window.load_unknown() && judgement.phase == Phase::Training && judgement.class != Class::Unknown {
-        less_sure(UNKNOWN_LOAD, "the load of the job's GPU cannot be read (as under MIG): it may work meanwhile");
+        less_sure(UNKNOWN_LOAD, &format!("{}: it may work meanwhile", window.unread_device()));
     }
     if window.gpu.as_ref().is_some_and(|gpu| gpu.lost) {
         less_sure(DEVICE_LOST, "a GPU of the job does not answer any more");

@@ -74,7 +74,9 @@ numbers! {
     /// Devices of the job.
     gpu: Option<Device> = Device::of(span);
     /// The job is seen to use a device, whether its load is known or not.
-    gpu_held: bool = last.gpus.iter().any(|gpu| gpu.attached && !gpu.lost);
+    gpu_held: bool = last.gpus.iter().any(|gpu| gpu.attached && !gpu.lost) || !last.job.accelerators.is_empty();
+    /// Device files of accelerators that the job holds open and that cannot be read.
+    accelerators: Vec<Arc<str>> = last.job.accelerators.clone();
     /// Some device can be seen, whether the job uses it or not.
     gpu_seen: bool = last.gpus.iter().any(|gpu| !gpu.lost);
     workers: Option<Workers> = Workers::of(span);

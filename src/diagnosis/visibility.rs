@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::sample::job::unread_accelerators;
 use crate::sample::{Access, GpuDevice, JobSample, ProcessRole, Sample, SourceState, SourceStatus};
 
 use super::verdict::NotSeen;
@@ -54,6 +55,9 @@ impl Visibility {
                 let why = format!("/proc/{pid}/{name} may not be read, so {so}");
                 out.miss(name, &why, Some(&format!("sudo trainmon --pid {pid}")));
             }
+        }
+        if !job.accelerators.is_empty() {
+            out.miss("accelerator", &unread_accelerators(&job.accelerators), None);
         }
         if let Some(connections) = &job.connections {
             let access = if connections.hidden > 0 { Access::Denied } else { Access::Ok };
@@ -182,6 +186,14 @@ mod tests {
         for all in [vec![launcher, rank(8), rank(9)], vec![ProcessSample { rank: None, ..rank(7) }]] {
             assert!(of(all).iter().all(|missed| missed.what != "other ranks"));
         }
+    }
+
+    #[test]
+    fn an_accelerator_that_cannot_be_read_is_not_seen() {
+        let job = JobSample { accelerators: vec!["/dev/kfd".into()], ..JobSample::default() };
+        let missed = Visibility::of(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7).not_seen;
+        let missed = missed.iter().find(|missed| missed.what == "accelerator").unwrap();
+        assert_eq!(missed.why, "the job uses an accelerator that trainmon cannot read (/dev/kfd)");
     }
 
     #[test]

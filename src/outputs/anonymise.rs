@@ -8,6 +8,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::sample::job::is_unread_accelerator;
 use crate::sample::recording::Header;
 use crate::sample::stacks::is_user_code;
 use crate::sample::{
@@ -108,7 +109,9 @@ fn of_process(process: &mut ProcessSample) {
 /// Files that threads wait for; devices are the same on every machine, and the kind of a wait follows from them.
 fn of_sampler(sampler: &mut SamplerSample) {
     for descriptor in sampler.seen.iter_mut().flat_map(|seen| &mut seen.descriptors) {
-        if !DEVICES.iter().any(|device| descriptor.link.starts_with(device)) {
+        if !DEVICES.iter().any(|device| descriptor.link.starts_with(device))
+            && !is_unread_accelerator(&descriptor.link)
+        {
             descriptor.link = base_name(&descriptor.link);
         }
     }

@@ -115,6 +115,9 @@ pub struct JobRates {
     pub active_threads: Option<u32>,
     /// A machine-learning library that the job has mapped.
     pub library: Option<Arc<str>>,
+    /// Device files of accelerators that it uses and that cannot be read.
+    #[serde(default)]
+    pub accelerators: Vec<Arc<str>>,
     /// Number of threads.
     pub thread_count: u32,
     /// Seconds since the target started.

@@ -195,6 +195,7 @@ fn job_rates(
         refaults_s: rate(group.refaulted_file_pages, was.and_then(|was| was.refaulted_file_pages), seconds),
         io_read_limit: (group.io_read_limit_bytes_s, group.io_read_limit_iops),
         library: job.library.clone(),
+        accelerators: job.accelerators.clone(),
         thread_count: job.processes.iter().fold(0, |sum, process| sum.saturating_add(process.thread_count)),
         rss_bytes: job.processes.iter().map(|process| process.rss_bytes).reduce(u64::saturating_add),
         age_s: age_s(sample, job),

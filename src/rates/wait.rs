@@ -77,7 +77,7 @@ const SYMBOLS: [(Wait, &str); 11] = [
          bit_wait_io rq_qos tg_ aio_ read_events io_cqring",
     ),
     (Wait::Child, "do_wait wait_consider kernel_wait"),
-    (Wait::Device, "nvidia nv_ uvm_ os_acquire amdgpu drm_ dma_fence"),
+    (Wait::Device, "nvidia nv_ uvm_ os_acquire amdgpu kfd_ i915_ drm_ dma_fence"),
     (Wait::Stopped, "do_signal_stop ptrace_stop"),
 ];
 

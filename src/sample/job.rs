@@ -34,6 +34,10 @@ pub struct JobSample {
     pub physical_cores: Option<u16>,
     /// Minors of `/dev/nvidiaN` files that the tree holds open. `None` where descriptors may not be read.
     pub nvidia_minors: Option<Vec<u32>>,
+    /// Device files of accelerators that the tree holds open and that trainmon cannot read: see [`is_unread_accelerator`].
+    /// Older recordings do not hold it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accelerators: Vec<Arc<str>>,
     /// `CUDA_VISIBLE_DEVICES` of the target where its environment may be read and it is set.
     pub cuda_visible_devices: Option<Arc<str>>,
     /// A machine-learning library that the tree has mapped (`libtorch`, `libtensorflow`…): evidence that this is
@@ -46,6 +50,24 @@ pub struct JobSample {
     /// What of the job is not watched because there is too much of it.
     #[serde(default, skip_serializing_if = "Unwatched::is_nothing")]
     pub unwatched: Unwatched,
+}
+
+/// How the device files of accelerators begin whose load cannot be read: AMD's compute driver (amdkfd); render nodes of DRM, as of
+/// AMD and Intel; the kernel's compute accelerators (drivers/accel: Intel's and AMD's NPUs, Gaudi) and Google's TPUs, numbered in
+/// the same place; TPUs that are handed to user space by VFIO; AWS Neuron; Ascend.
+const UNREAD_ACCELERATORS: [&str; 6] =
+    ["/dev/kfd", "/dev/dri/renderD", "/dev/accel", "/dev/vfio/", "/dev/neuron", "/dev/davinci"];
+
+/// Whether a path is the device file of an accelerator that trainmon cannot read.
+#[must_use]
+pub fn is_unread_accelerator(path: &str) -> bool {
+    UNREAD_ACCELERATORS.iter().any(|known| path.starts_with(known))
+}
+
+/// That the job uses accelerators that trainmon cannot read, by their device files.
+#[must_use]
+pub fn unread_accelerators(files: &[Arc<str>]) -> String {
+    format!("the job uses an accelerator that trainmon cannot read ({})", files.join(", "))
 }
 
 /// What of a job is not watched because there is too much of it, or too little of what watching takes.

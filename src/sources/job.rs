@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::accelerators::OpenDevices;
 use super::clock;
 use super::files::{ReadFailure, numbers_in};
 use super::process::{Process, stat_of};
@@ -22,7 +23,7 @@ use crate::sample::process::{TORCH_WORKER, is_of_learning};
 use crate::sample::{Access, JobAccess, JobSample, ProcessId, ProcessSample};
 pub use attach::AttachError;
 pub(crate) use facts::mapped_library;
-use facts::{access, open_devices, other_namespace, rank_place, visible_devices};
+use facts::{access, other_namespace, rank_place, visible_devices};
 pub(crate) use unwatched::complete;
 
 /// Most processes of one job that are read.
@@ -213,8 +214,9 @@ impl JobReader {
     fn sample(&self, now_ns: u64) -> JobSample {
         let mut processes: Vec<_> = self.processes.values().map(|process| process.sample()).collect();
         processes.sort_by_key(|process| process.id != self.target);
-        let minors: BTreeSet<u32> =
-            self.processes.values().flat_map(|process| &process.gpu_minors).copied().collect();
+        let devices = || self.processes.values().map(|process| &process.devices);
+        let minors: BTreeSet<u32> = devices().flat_map(|devices| &devices.minors).copied().collect();
+        let accelerators: BTreeSet<&Arc<str>> = devices().flat_map(|devices| &devices.accelerators).collect();
         JobSample {
             monotonic_ns: now_ns,
             target: self.target,
@@ -222,6 +224,7 @@ impl JobReader {
             processes,
             access: self.access,
             nvidia_minors: (self.access.fd == Access::Ok).then(|| minors.into_iter().collect()),
+            accelerators: accelerators.into_iter().cloned().collect(),
             cuda_visible_devices: self.visible_devices.clone(),
             library: self.library(),
             other_pid_namespace: self.other_namespace,
@@ -324,12 +327,12 @@ impl JobReader {
     /// Looks for mapped libraries and open GPU device files, then assigns the roles.
     fn find_facts(&mut self) {
         for process in self.processes.values_mut() {
-            process.gpu_minors.clear();
+            process.devices = OpenDevices::default();
             if !process.comm.starts_with(TORCH_WORKER) {
                 if !learns(process) {
                     process.library = mapped_library(&process.folder);
                 }
-                process.gpu_minors = open_devices(&process.folder);
+                process.devices = OpenDevices::of(&process.folder);
             }
         }
         self.assign_roles();
@@ -351,7 +354,7 @@ impl JobReader {
                 rests: process.rests(),
                 joins: learns(process) && process.joins(),
                 trains: self.training.contains(&process.id),
-                device: !process.gpu_minors.is_empty() || self.gpu_pids.contains(pid),
+                device: process.devices.any() || self.gpu_pids.contains(pid),
             })
             .collect();
         let roles = roles::assign(self.target.pid, &facts);

@@ -1,6 +1,7 @@
 //! Readers of the outside world, one file for each thing read. They block, take their root as an argument, and know
 //! neither threads nor time; parsing is a pure function of bytes.
 
+pub(crate) mod accelerators;
 mod block;
 pub(crate) mod cgroup;
 pub(crate) mod clock;

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::accelerators::OpenDevices;
 use super::clock;
 use super::descriptors::{ThriftyFile, Use};
 use super::fields::{numbers, text};
@@ -53,8 +54,8 @@ pub struct Process {
     pub library: Option<Arc<str>>,
     /// Its place among the ranks of its run; the outer `None` where it was not looked for.
     pub rank: Option<Option<RankPlace>>,
-    /// Minors of the GPU device files that it had open when they were last looked for.
-    pub gpu_minors: Vec<u32>,
+    /// The files of GPUs that it had open when they were last looked for.
+    pub devices: OpenDevices,
     /// Its folder under `/proc`.
     pub folder: PathBuf,
     /// Counters and state at the last read.
@@ -121,7 +122,7 @@ impl Process {
             threads: Vec::new(),
             library: None,
             rank: None,
-            gpu_minors: Vec::new(),
+            devices: OpenDevices::default(),
             execs: 0,
             inner_pid,
             uid,
@@ -192,7 +193,7 @@ impl Process {
     /// Forgets what was true of the program that it executed before.
     fn forget(&mut self) {
         (self.role, self.library, self.rank) = (ProcessRole::Other, None, None);
-        self.gpu_minors.clear();
+        self.devices = OpenDevices::default();
         // All threads but one have ended, and that one is the main thread now.
         self.threads.clear();
     }

@@ -445,6 +445,11 @@ LABELS: tuple[Label, ...] = (
         "rank_cases:straggler_main_thread", wait=FED, busy=(0.0, 0.5), wait_scored=False,
     ),
     Label(
+        "rank-late-in-turn", "cpu", "main-thread",
+        "two gloo ranks, of which each does 45 ms of Python at every second step while the other waits in all_reduce",
+        "rank_cases:late_in_turn", wait=FED, busy=(0.0, 0.5), wait_scored=False, hottest_main=("write_report", "burn"),
+    ),
+    Label(
         "rank-communication", "gpu", "communication",
         "two ranks under torchrun, none late: the collective takes most of the step, at low power",
         "rank_cases:communication", also=(("unknown", None),), wait=FED, busy=(0.85, 1.0), wait_scored=False,
@@ -885,6 +890,11 @@ LABELS: tuple[Label, ...] = (
         "waiting_cases:pageable_copy", wait=FED, lost=LOST, busy=IDLE_DEVICE,
     ),
     Label(
+        "pageable-tensors", "gpu", "copy-bound",
+        "tensors of 160 MB go to the device at a line of the loop, over a link that could carry far more",
+        "waiting_cases:pageable_tensors", wait=FED, lost=(0.35, 0.95), busy=(0.0, 0.65), hottest_main=("pageable_tensors",),
+    ),
+    Label(
         "metrics-under-no-grad", "cpu", "main-thread",
         "metrics in numpy and Python under torch.no_grad at each step: no validation",
         "waiting_cases:metrics_under_no_grad", wait=FED, lost=LOST, busy=IDLE_DEVICE,
@@ -963,6 +973,11 @@ LABELS: tuple[Label, ...] = (
         "reward-by-queue", "cpu", "waits-for-process",
         "generation token by token, then the scores of a reward model in another process, through queues",
         "library_cases:reward_by_queue", wait=FED, lost=LOST, busy=(0.0, 0.6),
+    ),
+    Label(
+        "optimizer-on-the-host", "cpu", "main-thread",
+        "large kernels, then AdamW on the host for half of each step while the device idles",
+        "step_cases:optimizer_on_the_host", wait=FED, busy=(0.25, 0.75), hottest_main=("step",),
     ),
     Label(
         "saves-images", "cpu", "main-thread",

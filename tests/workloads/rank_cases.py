@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import os
 import sys
 import time
@@ -138,6 +139,19 @@ def write_report() -> None:
     burn(0.045)
 
 
+def in_turn_rank(job: Job) -> None:
+    """Every rank writes a report now and then, each at steps of its own, and the others wait for it."""
+    from loader_cases import Computed
+
+    number, count = int(os.environ["RANK"]), itertools.count()
+
+    def report_in_turn() -> None:
+        if next(count) % RANKS == number:
+            write_report()
+
+    train(job, Computed(0.0005), 0.012, all_reduce, report_in_turn)
+
+
 def communication_rank(job: Job) -> None:
     """No rank is late: the exchange itself takes 50 ms of the device, after 10 ms of computing."""
     from loader_cases import Computed
@@ -201,6 +215,10 @@ def straggler_storage(job: Job) -> None:
 
 def straggler_main_thread(job: Job) -> None:
     spawn(job, main_thread_rank)
+
+
+def late_in_turn(job: Job) -> None:
+    torchrun(job, in_turn_rank)
 
 
 def communication(job: Job) -> None:
@@ -270,8 +288,9 @@ def rank(arguments: list[str], meeting: str = "env://") -> None:
         truth=ContinuedTruth(args.truth if slow() else None, label),
         given=dict(item.split("=", 1) for item in args.given),
     )
-    # In a loop that no rank holds up none is late.
-    job.truth.event("late", pid=os.getpid() if label.cause != "communication" else None)
+    # In a loop that no rank holds up, or each in turn, none is late.
+    alike = label.cause == "communication" or label.name == "rank-late-in-turn"
+    job.truth.event("late", pid=None if alike else os.getpid())
     try:
         module, _, name = args.run.partition(":")
         getattr(importlib.import_module(module), name)(job)

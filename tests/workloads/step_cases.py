@@ -63,6 +63,25 @@ def steps_of_3_s(job: Job) -> None:
     job.train(light_loader(), step)
 
 
+def optimizer_on_the_host(job: Job) -> None:
+    """Large kernels, then the optimizer on the host, as where it is offloaded: long native calls, during which nothing is launched."""
+    import torch
+
+    one_thread()
+    weights = torch.nn.Parameter(torch.zeros(10_000_000))
+    weights.grad = torch.ones_like(weights)
+    optimizer = torch.optim.AdamW([weights], lr=1e-4)
+    gpu = job.take_gpu()
+
+    def step(_number: int, _batch) -> None:
+        for _ in range(5):
+            gpu.launch(0.01)
+        gpu.synchronize()
+        optimizer.step()
+
+    job.train(light_loader(), step)
+
+
 def notes_pauses(job: Job) -> None:
     """Steps of 20 ms that read the clock all the time: the longest gap between two reads is the longest pause.
 

@@ -257,6 +257,21 @@ def to_device(batch: numpy.ndarray, staging: numpy.ndarray) -> numpy.ndarray:
     return staging
 
 
+def pageable_tensors(job: Job) -> None:
+    """A loader's batches are small; what they refer to, 160 MB of frames, goes to the device from memory that is not pinned."""
+    one_thread()
+    # What the link carries meanwhile is little of what it could: the host copies at the pace of one core.
+    trainer = Trainer(job.take_gpu(pcie_rx_kib_s=2_000_000), 0.02)
+    device, frames = torch.device("cpu"), torch.ones(40_000_000)
+    job.culprit({"kind": "device"}, culprits.thread())
+    for _number in job.batches(itertools.count()):
+        with job.losing():
+            # On a real device there is no need to ask for the copy.
+            images = frames.to(device, copy=True)
+        trainer.step(images)
+        del images
+
+
 class Report:
     """Metrics in numpy and Python over all that was predicted lately."""
 

@@ -8,7 +8,9 @@ use super::{State, Told, mended, told};
 use crate::config::Settings;
 use crate::errors::Failure;
 use crate::sample::SourceState;
+use crate::sample::job::unread_accelerators;
 use crate::sources::Roots;
+use crate::sources::accelerators::OpenDevices;
 use crate::sources::files::read_once;
 use crate::sources::job::AttachError;
 use crate::sources::perf_events::AddressReader;
@@ -173,7 +175,9 @@ pub(super) fn of_process(proc: &Path, pid: u32, ptrace: bool) -> Result<Vec<(&'s
     let first = [("process", told(State::Ok, format!("{pid} {comm}, state {state}"))), ("syscall", syscall)];
     let files = files.map(|(file, use_of_it)| (file, access(&folder, file, use_of_it)));
     let last = [("namespace", namespace(proc, &folder))];
-    Ok(first.into_iter().chain(files).chain(last).collect())
+    let unread: Vec<_> = OpenDevices::of(&folder).accelerators.into_iter().collect();
+    let unread = (!unread.is_empty()).then(|| ("accelerator", told(State::Limited, unread_accelerators(&unread))));
+    Ok(first.into_iter().chain(files).chain(unread).chain(last).collect())
 }
 
 fn namespace(proc: &Path, folder: &Path) -> Told {

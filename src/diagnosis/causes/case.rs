@@ -106,6 +106,13 @@ pub(super) fn is_no_loader(window: &Features, part: Part) -> bool {
     part != Part::OwnThread || stacks.is_some_and(|stacks| at_locks(stacks) || at_something_else(stacks))
 }
 
+/// The code stands in collectives meanwhile: what is waited for is other ranks of this run, or the exchange with them.
+pub(super) fn is_of_ranks(window: &Features, part: Part) -> bool {
+    let collectives = window.main.as_ref().map_or(0.0, |main| main.share(Activity::Collective));
+    let lost = window.chain.as_ref().map_or(0.0, |chain| chain.lost(Part::Process));
+    part == Part::Process && collectives > LARGER_HALF.value * lost
+}
+
 /// The part that the loop loses most of its time to, where that is no batch, no device and no work of its own; and how sure.
 /// The parts add up to the loop's time, so the largest is what to change first.
 fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> {

@@ -75,7 +75,7 @@ fn sharpen(first: &mut Advice, window: &Features) {
     if !window.main.as_ref().is_some_and(flushes) {
         return;
     }
-    if let Some(place) = window.loop_stacks().and_then(LoopStacks::hottest_beside_sync) {
+    if let Some(place) = window.loop_stacks().and_then(|stacks| stacks.hottest_own.as_ref()) {
         first.title = format!("Flush to the disk (fsync, sync) less often, or in a thread: {place}");
         first.why = "the loop stands until the disk has taken each piece".into();
     }

@@ -21,13 +21,25 @@ pub(super) const CAUSE: Spec = Spec {
          busy at less than `low_power`, as they are while a collective waits",
         "where ranks differ by `straggler` and more, the one that does not wait holds up the others: the verdict is \
          that rank's own cause",
+        "where the loop of another rank runs during `larger_half` of these waits, the ranks are late in turn: the verdict \
+         is cpu/main-thread",
     ],
     judge: |case| {
         let collectives = case.main.share(Activity::Collective);
-        let costs = collectives >= COLLECTIVES && collectives > case.lost;
-        costs.then(|| Judgement::of(Cause::Communication, SURE.at(collectives)))
+        if collectives < COLLECTIVES || collectives <= case.lost {
+            return None;
+        }
+        let sure = SURE.at(collectives);
+        let Some(late) = late_in_turn(case.window) else {
+            return Some(Judgement::of(Cause::Communication, sure));
+        };
+        let words = format!(
+            "each rank is late in turn, by its own work on the host, and the others wait for it {} of the time",
+            percent(late)
+        );
+        Some(Judgement::of(Cause::MainThread, sure).meaning(words))
     },
-    signals: &[MAIN_STACKS, MAIN_WAIT, DEVICE, POWER],
+    signals: &[MAIN_STACKS, MAIN_WAIT, CHAIN, DEVICE, POWER],
     source: "frames of torch/distributed/distributed_c10d.py; a rank that waits in a collective kernel reads close \
              to full utilisation at low power",
     confirmed: Confirmed::FakeDeviceOnly,
@@ -43,6 +55,14 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     ..Spec::of(Class::Gpu)
 };
+
+/// Share of the time in which the loop waits in collectives for the loop of another rank that runs meanwhile, where that is the
+/// larger part of what it waits there for: nothing is wrong with the exchange.
+pub(super) fn late_in_turn(window: &Features) -> Option<f64> {
+    let collectives = window.main.as_ref()?.share(Activity::Collective);
+    let late = window.chain.as_ref()?.ranks_at_work;
+    (collectives > 0.0 && late >= LARGER_HALF.value * collectives).then_some(late.min(collectives))
+}
 
 /// Several ranks whose devices are busy and barely filled: a rank that waits in a collective kernel is busy at low power as
 /// well, and so are all of them where the exchange itself is slow.

@@ -5,18 +5,16 @@ use super::*;
 thresholds! {
     PCIE_BUSY = 0.60, "share", "protocol overhead leaves 80-90 % of the raw rate; 60 % sustained is a saturated copy with gaps";
     LINK_FULL = 0.90, "share", "more than the protocol leaves";
-    ON_COPIES = 0.40, "share", "the line of the copy is on top of the loop's stacks nearly half of the time";
-    SOME_TRAFFIC = 0.10, "share", "copies from pageable memory go piece by piece and leave the link idle in between";
     MUCH_TRAFFIC = 0.25, "share", "6 GB/s on PCIe 4.0 x16: what pageable copies reach, and more than batches that a busy host prepares between steps need";
     BY_TRAFFIC = 0.60, "confidence", "without stacks, other work of the host beside many copies looks the same";
     HOST_INSTEAD = 0.40, "confidence", "the host's work may be something else than the copies";
-    MOSTLY_COPIES = 0.80, "share", "nothing else is left to blame";
+    MOSTLY_COPIES = 0.80, "share of the host's work", "nothing else is left to blame";
     BUSY_TOO = 0.85, "of the confidence", "small kernels draw little power too";
 }
 
 const SURE: Sureness = Sureness { least: 0.55, most: 0.85, from: PCIE_BUSY, to: LINK_FULL };
 
-const BY_STACKS: Sureness = Sureness { least: 0.60, most: 0.85, from: ON_COPIES, to: MOSTLY_COPIES };
+const BY_STACKS: Sureness = Sureness { least: 0.60, most: 0.85, from: LARGER_HALF, to: MOSTLY_COPIES };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "copies to the device",
@@ -26,9 +24,9 @@ pub(super) const CAUSE: Spec = Spec {
         "the PCIe link is in use at least `pcie_busy`",
         "the device is busy less than `device_busy` of the time, for copies are no kernels; or it is busy and draws \
          less than `low_power`",
-        "or, with stacks: the loop's thread runs on lines that copy to the device at least `on_copies` of its time, and the link \
-         is used at least `some_traffic`: the host copies from pageable memory itself",
-        "without stacks: the loop's thread works at least `on_copies` of its time, and the link is used at least `much_traffic`",
+        "or the device runs dry, the loop's thread works at least `host_work` of its time, and, with stacks, `larger_half` of that \
+         at lines that copy to the device: the host copies from pageable memory itself",
+        "without stacks, instead: the link is used at least `much_traffic`",
     ],
     judge: |case| {
         let link = |gpu: &Device| gpu.pcie.filter(|used| *used >= PCIE_BUSY);
@@ -54,20 +52,37 @@ pub(super) const CAUSE: Spec = Spec {
         "Copy the next batch on a stream of its own while the step computes"
             => "copies from pinned memory overlap with kernels";
     ],
+    bound: |window| by_the_host(window).map(|(copies, _)| window.without(copies)),
+    instead: |window| {
+        let meaning = "the host copies the batches itself, from memory that is not pinned";
+        by_the_host(window).map(|_| Instead { place: Place::Loop, meaning, advice: PINNING })
+    },
     ..Spec::of(Class::Gpu)
 };
 
+const PINNING: &[(&str, &str)] = advice![
+    "Pin the memory that is copied: pin_memory=True in the DataLoader, then .to(device, non_blocking=True)"
+        => "the host copies pageable memory piece by piece and can do nothing else; pinned memory the GPU fetches itself";
+    "Copy less: uint8 batches, augmented on the GPU" => "a quarter of the bytes of float32";
+];
+
+/// Share of the loop's time in which the host itself copies, where that is most of its work; and the part of its work.
+fn by_the_host(window: &Features) -> Option<(f64, f64)> {
+    let main = window.main.as_ref()?;
+    // A wait for the device that spins is no work.
+    let host = main.shares.host_busy;
+    let copies = main.share(Activity::Copy).min(host);
+    let leads = window.gpu.is_some() && host >= HOST_WORK && copies >= LARGER_HALF.value * host;
+    leads.then(|| (copies, copies / host))
+}
+
 /// The host itself copies, from memory that is not pinned.
 fn on_the_host(case: &Case<'_>, gpu: &Device) -> Option<Judgement> {
-    let uses = |least: Threshold| gpu.pcie.is_some_and(|used| used >= least);
-    if case.main.shares.host_busy < ON_COPIES {
-        return None;
+    if case.main.stacks.is_some() {
+        return by_the_host(case.window).map(|(_, part)| case.of(Cause::CopyBound, BY_STACKS.at(part)));
     }
-    if case.main.stacks.is_none() {
-        let words = "without stacks, other work of the host beside these copies looks the same";
-        let judgement = Judgement::of(Cause::CopyBound, BY_TRAFFIC).doubt(words);
-        return uses(MUCH_TRAFFIC).then(|| judgement.other(Cause::MainThread, HOST_INSTEAD, words));
-    }
-    let copies = case.main.share(Activity::Copy);
-    (copies >= ON_COPIES && uses(SOME_TRAFFIC)).then(|| case.of(Cause::CopyBound, BY_STACKS.at(copies)))
+    let copies = case.main.shares.host_busy >= HOST_WORK && gpu.pcie.is_some_and(|used| used >= MUCH_TRAFFIC);
+    let words = "without stacks, other work of the host beside these copies looks the same";
+    let judgement = Judgement::of(Cause::CopyBound, BY_TRAFFIC).doubt(words);
+    copies.then(|| judgement.other(Cause::MainThread, HOST_INSTEAD, words))
 }

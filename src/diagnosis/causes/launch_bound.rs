@@ -19,13 +19,17 @@ pub(super) const CAUSE: Spec = Spec {
         "the main thread works on the host `host_work` and more, on a CPU `always_running`, and waits for the device \
          less than `sync`",
         "the device is busy `somewhat_busy` and more, at less than `low_power`",
-        "with stacks, instead: the model's own calls are `mostly_model` and more",
+        "with stacks, instead: the model's own calls are `mostly_model` and more, and it waits for the device as little: \
+         who waits for the queue to run empty does not launch meanwhile, whatever the host does then",
         "no other thread of the process that is not torch's own works `helped` as long",
     ],
     judge: |case| {
         let gpu = case.device_idle_by_host()?;
         let launches = match &case.main.stacks {
-            Some(stacks) => stacks.shares.of_model() >= MOSTLY_MODEL.value * stacks.shares.outside(),
+            Some(stacks) => {
+                let waits = case.main.shares.device_sync;
+                stacks.shares.of_model() >= MOSTLY_MODEL.value * stacks.shares.outside() && waits < SYNC.value
+            }
             None => {
                 let low_power = gpu.power.is_none_or(|power| power < LOW_POWER);
                 gpu.job_busy >= SOMEWHAT_BUSY && low_power && case.main.running > ALWAYS_RUNNING

@@ -21,7 +21,7 @@ const FACTOR: Sureness = Sureness { least: 0.80, most: 1.0, from: HOST_WORK, to:
 pub(super) const CAUSE: Spec = Spec {
     headline: "the main thread's own work",
     brief: "Python work between launches",
-    meaning: "Python work in the training loop keeps the device waiting",
+    meaning: "the loop's own work on the host keeps the GPU waiting",
     rule: &[
         RUNS_DRY,
         "the main thread works on the host at least `host_work` of its time, or `some_host_work` in pieces of \
@@ -80,18 +80,20 @@ fn on_the_cpu(case: &Case<'_>) -> Option<Judgement> {
 
 /// Names the function that most of the work is in, and what its end would bring.
 fn sharpen(first: &mut Advice, window: &Features) {
-    let stacks = window.loop_stacks();
-    let place = stacks.and_then(LoopStacks::hottest_beside_sync);
-    if let Some(place) = place.filter(|place| place.share >= WORTH_NAMING) {
+    // What a rank does while the others wait for it costs them as much.
+    let waits = communication::late_in_turn(window).unwrap_or(0.0);
+    let place = window.loop_stacks().and_then(|stacks| stacks.hottest_own.as_ref());
+    if let Some(place) = place.filter(|place| place.share + waits >= WORTH_NAMING) {
         first.title = format!("Make it cheaper, or take it out of the step: {place}");
         if window.gpu.is_none() {
             first.why = "the step takes that much longer, wherever the model runs".into();
         }
-        first.limit(window.without(place.share));
+        first.limit(window.without(place.share + waits));
     }
 }
 
-/// Less sure where the main thread may be getting the batches: making them itself, or taking over what workers other than torch's
+/// Less sure where no stacks tell what the main thread does: a wait for the GPU that spins looks the same, and so does a copy
+/// from pageable memory. It may be getting the batches, too: making them itself, or taking over what workers other than torch's
 /// have made.
 pub(super) fn or_loading(case: &Case<'_>, judgement: Judgement) -> Judgement {
     let (cause, words) = match &case.window.workers {
@@ -100,7 +102,9 @@ pub(super) fn or_loading(case: &Case<'_>, judgement: Judgement) -> Judgement {
             (Cause::InProcessLoading, "there are no data workers: the main thread may be making the batches itself")
         }
         Some(workers) if workers.unnamed => (Cause::HandOver, "the main thread may be taking batches over"),
-        Some(_) => return judgement,
+        Some(_) => {
+            return judgement.less_sure(LOADING_ALIKE, "without stacks it is not seen what the main thread works at");
+        }
     };
     let judgement =
         judgement.less_sure(LOADING_ALIKE, "without stacks, getting batches in the main thread looks the same");

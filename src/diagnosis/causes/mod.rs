@@ -200,11 +200,11 @@ pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     Ok(name.as_deref().and_then(Cause::named))
 }
 
-/// The waits that are causes of their own, in the order of decision: of those that may as well be for batches, the ones that
-/// are seen not to be.
+/// The waits that are causes of their own, in the order of decision: of those that may as well be for batches, or for other
+/// ranks, the ones that are seen not to be.
 pub(super) fn followed(window: &Features) -> impl Iterator<Item = (Cause, Followed)> {
     let waits = Cause::ALL.into_iter().filter_map(|cause| cause.spec().followed.map(|wait| (cause, wait)));
-    waits.filter(|(_, wait)| case::is_no_loader(window, wait.part))
+    waits.filter(|(_, wait)| case::is_no_loader(window, wait.part) && !case::is_of_ranks(window, wait.part))
 }
 
 /// What the loop does for a share of its time, where that is such a wait: "waits 40 % of the time for …".

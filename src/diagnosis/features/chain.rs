@@ -3,7 +3,7 @@
 
 mod settle;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Mean, Span};
@@ -84,6 +84,8 @@ pub(in crate::diagnosis) struct Chain {
     pub peers: Vec<Peer>,
     /// The split of the time of the rank that it belongs to, where that is one of several that are judged together.
     pub of_rank: Option<TimeSplit>,
+    /// Share of the time in which it waited for the loop of another rank, and that one ran.
+    pub ranks_at_work: f64,
 }
 
 /// The threads of the loop's own process that it waits for, and what they do meanwhile: shares of the loop's time, as far as
@@ -214,6 +216,11 @@ impl Chain {
             lost: lost / seconds,
         });
         let mut ways: Vec<Way> = ways.collect();
+        let others = span.frames.iter().flat_map(|frame| &frame.trainers).filter_map(|one| one.chain.as_ref());
+        let loops: BTreeSet<(u32, u32)> = others.map(|one| (one.process.pid, one.tid)).collect();
+        let is_rank = |hop: &Hop| hop.pid != chain.process.pid && loops.contains(&(hop.pid, hop.tid));
+        let at_work = ways.iter().filter(|way| way.end == End::Cpu && way.hops.last().is_some_and(is_rank));
+        chain.ranks_at_work = at_work.map(|way| way.share).sum();
         // Stable: equal ones stay in the order of the sums.
         ways.sort_by(|a, b| b.share.total_cmp(&a.share));
         chain.ways = ways;

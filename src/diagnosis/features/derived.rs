@@ -6,6 +6,7 @@ use crate::rates::stacks::Activity;
 use super::{Features, LoopStacks, LoopThread};
 use crate::diagnosis::stats;
 use crate::diagnosis::thresholds::{DEVICE_UNUSED, GOES_ROUND, GROWING, HARDLY};
+use crate::sample::job::unread_accelerators;
 
 impl Features {
     /// What the stacks say of the loop's thread, where there are any.
@@ -32,6 +33,14 @@ impl Features {
     /// A device works for it, or may.
     pub fn uses_device(&self) -> bool {
         self.load_unknown() || self.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED)
+    }
+
+    /// That there is a device whose load nobody can read, and which.
+    pub fn unread_device(&self) -> String {
+        match self.accelerators.as_slice() {
+            [] => "the job uses a GPU whose load cannot be read (as under MIG)".to_owned(),
+            files => unread_accelerators(files),
+        }
     }
 
     /// Its memory grows, as while a program imports or loads what it needs; a loop's stays as it is.

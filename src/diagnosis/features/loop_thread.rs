@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Device, Mean, Span};
-use crate::diagnosis::code::{at_lock_lines, hottest_functions, sleep_line, sync_lines};
+use crate::diagnosis::code::{at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
 use crate::diagnosis::parts::Hottest;
-use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LARGER_HALF, Threshold};
+use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, Threshold};
 use crate::rates::Frame;
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
@@ -114,6 +114,8 @@ pub(in crate::diagnosis) struct LoopStacks {
     pub samples: u32,
     /// Functions, largest share first.
     pub hottest: Vec<Hottest>,
+    /// The function that it is in most of the time outside of waits for the device and for other ranks.
+    pub hottest_own: Option<Hottest>,
     /// Lines that wait for the device.
     pub sync_lines: Vec<Hottest>,
     /// The line that it sleeps at most.
@@ -125,15 +127,6 @@ pub(in crate::diagnosis) struct LoopStacks {
 }
 
 impl LoopStacks {
-    /// The function that it is in most of the time, but for those that mostly stand at a line that waits for the device.
-    pub fn hottest_beside_sync(&self) -> Option<&Hottest> {
-        let same = |sync: &&Hottest, place: &Hottest| (&sync.file, &sync.function) == (&place.file, &place.function);
-        self.hottest.iter().find(|place| {
-            let waits: f64 = self.sync_lines.iter().filter(|sync| same(sync, place)).map(|sync| sync.share).sum();
-            waits < LARGER_HALF.value * place.share
-        })
-    }
-
     /// It was seen in the backward pass or in the optimizer, which is nowhere but in a training loop, however short they are.
     pub fn trains(&self) -> bool {
         let of_training = self.shares.get(Activity::Backward) + self.shares.get(Activity::Optimizer);
@@ -250,6 +243,7 @@ impl LoopThread {
             in_fetch: sum.in_fetch > 0,
             samples: u32::try_from(total).unwrap_or(u32::MAX),
             hottest: hottest_functions(&sum, share),
+            hottest_own: hottest_own(&sum, share, measured.split.device_sync),
             sync_lines: sync_lines(&sum, share, measured.split.device_sync),
             sleep_line: sleep_line(&sum, share),
             at_lock_lines: share(at_lock_lines(&sum)),

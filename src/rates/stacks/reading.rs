@@ -291,11 +291,14 @@ fn near_leaf<'a, 'b>(stack: &'b [Seen<'a>]) -> impl Iterator<Item = &'b Seen<'a>
 fn copies_to_device(frame: &StackFrame) -> bool {
     const NAMES: &str = "to_device to_gpu to_cuda move_to_device move_to_gpu batch_to_device copy_to_device send_to_device h2d \
         host_to_device batch_to_gpu copy_to_gpu";
+    // A tensor that is made of the host's memory on the device, and one that is filled from there.
+    const MAKE: [&str; 4] = ["tensor(", "asarray(", "array(", ".to("];
     let name = last_part(&frame.function).trim_start_matches('_');
     let text = frame.text.as_deref().unwrap_or_default();
     NAMES.split(' ').any(|known| known == name)
-        || text.contains(".cuda(")
-        || text.contains(".to(") && ["device", "cuda", "gpu", "rank"].iter().any(|word| text.contains(word))
+        || [".cuda(", ".copy_(", "jnp.asarray("].iter().any(|call| text.contains(call))
+        || MAKE.iter().any(|call| text.contains(call))
+            && ["dev", "cuda", "gpu", "rank"].iter().any(|word| text.contains(word))
 }
 
 /// A wrapper of the user's own around the wait for the device.

@@ -1,5 +1,5 @@
-//! What is found out about a process now and then: what may be read of it, which libraries it has mapped and which GPU
-//! devices it holds.
+//! What is found out about a process now and then: what may be read of it, which libraries it has mapped and which
+//! rank it is.
 
 use std::fs;
 use std::io;
@@ -11,8 +11,6 @@ use crate::sample::{Access, JobAccess, RankPlace};
 use crate::sources::fields::{lines, text};
 use crate::sources::files::{READ_LIMIT, read_once};
 
-/// Most descriptors of one process that are looked at for GPU device files.
-const MOST_DESCRIPTORS: usize = 4096;
 /// The rank, how many ranks there are, and how many on the machine: what torchrun sets (and by its example Lightning, Accelerate
 /// and DeepSpeed), Open MPI, Slurm. The first that is there counts: torchrun may be started by the others.
 const RANK_VARIABLES: &[[&str; 3]] = &[
@@ -105,20 +103,6 @@ pub(crate) fn mapped_library(folder: &Path) -> Option<Arc<str>> {
     });
     let best = mapped.min()?;
     LIBRARIES.get(best).map(|library| Arc::from(library.trim_end_matches(".so")))
-}
-
-/// Minors of the `/dev/nvidiaN` files that are open.
-pub(super) fn open_devices(folder: &Path) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(folder.join("fd")) else { return Vec::new() };
-    let mut minors: Vec<u32> = entries
-        .filter_map(Result::ok)
-        .take(MOST_DESCRIPTORS)
-        .filter_map(|entry| fs::read_link(entry.path()).ok())
-        .filter_map(|path| path.to_str()?.strip_prefix("/dev/nvidia")?.parse().ok())
-        .collect();
-    minors.sort_unstable();
-    minors.dedup();
-    minors
 }
 
 #[cfg(test)]

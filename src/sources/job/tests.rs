@@ -242,3 +242,26 @@ fn ten_thousand_processes_beside_the_job_are_read_once() {
     others.for_each(|pid| write(pid, 10, 600));
     (0..SCAN_EVERY).for_each(|second| assert_eq!(pids(&reader.read(second)), [10]));
 }
+
+#[test]
+fn accelerators_that_cannot_be_read_are_named() {
+    let tree = tempfile::tempdir().unwrap();
+    write_process(tree.path(), 10, 1, 10, 100);
+    let open = |files: &[&str]| {
+        let folder = tree.path().join("10/fd");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).unwrap();
+        for (number, file) in files.iter().enumerate() {
+            std::os::unix::fs::symlink(file, folder.join(number.to_string())).unwrap();
+        }
+        let sample = JobReader::attach(tree.path(), 10, true).unwrap().read(0);
+        (sample.nvidia_minors.unwrap(), sample.accelerators.iter().map(|file| file.to_string()).collect::<Vec<_>>())
+    };
+    let of = |files: &[&str]| (Vec::new(), files.iter().map(|file| (*file).to_owned()).collect::<Vec<_>>());
+    let amd = ["/dev/null", "/dev/kfd", "/dev/dri/renderD129", "/dev/dri/renderD128", "/dev/kfd"];
+    assert_eq!(open(&amd), of(&["/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/kfd"]));
+    assert_eq!(open(&["/dev/accel/accel0", "/dev/accel1", "/dev/vfio/3"]).1.len(), 3);
+    assert_eq!(open(&["/dev/dri/card0", "/home/me/dev/kfd", "socket:[1]"]), of(&[]));
+    // NVIDIA's cards have render nodes too, and NVML reads those.
+    assert_eq!(open(&["/dev/nvidiactl", "/dev/nvidia2", "/dev/dri/renderD128"]), (vec![2], Vec::new()));
+}

@@ -6,6 +6,7 @@ use super::super::paths::{Edge, End};
 use super::super::ways::Way;
 use super::{CANDIDATES, Graph, Thread};
 use crate::rates::wait::Wait;
+use crate::sample::job::is_unread_accelerator;
 use crate::sample::syscall::{FdUse, fd_use, waits_for_lock};
 use crate::sample::{Channel, Descriptor, Observation, ProcessRole};
 
@@ -88,7 +89,7 @@ impl Graph<'_> {
             return Vec::new();
         }
         let link = &*descriptor.link;
-        if link.starts_with("/dev/nvidia") {
+        if link.starts_with("/dev/nvidia") || is_unread_accelerator(link) {
             return vec![vec![Way::end(End::Device)]];
         }
         if link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") {
