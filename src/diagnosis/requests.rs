@@ -18,10 +18,13 @@ pub(super) fn waits(window: &Features, has_trained: bool) -> Option<Waits> {
     let chain = window.chain.as_ref()?;
     let stacks = window.loop_stacks();
     let steps = window.steps.per_s.is_some_and(|rate| rate > 0.0);
-    if steps || has_trained || stacks.is_some_and(LoopStacks::trains) || window.workers.is_some() {
+    let trains = steps || has_trained || stacks.is_some_and(LoopStacks::trains) || window.workers.is_some();
+    let predicts = stacks.is_some_and(LoopStacks::predicts);
+    // Ranks wait for each other on connections that one of them opened. Where a device works it may be for a learner whose actors
+    // have connected to it.
+    if trains || window.communicates || window.trainers > 1 || window.uses_device() && !predicts {
         return None;
     }
-    let predicts = stacks.is_some_and(LoopStacks::predicts);
     let by_threads = if predicts { chain.own_threads().unknown } else { 0.0 };
     let share = chain.share(Part::Request).max(by_threads);
     (share >= CLEARLY_LOST).then_some(Waits { share, predicts })
