@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! features (the last seconds in numbers) → causes/ (a file each) → decision (their order) → stability (which judgement
-//! stands) → compose (the words) → verdict
+//! stands) → compose (the words), culprits (the names) → verdict
 //! ```
 
 mod calibration;
@@ -14,9 +14,12 @@ mod clean;
 mod code;
 mod compose;
 pub mod counter_evidence;
+pub mod culprits;
 mod decision;
 mod evidence;
 mod features;
+mod load;
+mod mix;
 mod parts;
 mod phases;
 mod ranks;
