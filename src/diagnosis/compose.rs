@@ -37,7 +37,9 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         }
     }
     let main = window.main.as_ref();
-    let culprits = culprits::of(judgement, spec, window);
+    let mut culprits = culprits::of(judgement, spec, window);
+    let summary = summary(judgement, spec, window, &culprits);
+    culprits.extend(culprits::beside(judgement, window));
     let ceiling = Ceiling::of(window, spec, &Capacity::of(&window.cpu)).filter(|_| is_training(judgement));
     Verdict {
         schema: 1,
@@ -50,7 +52,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         cause: judgement.cause,
         confidence: round(calibrated(judgement), 2),
         confidence_by_rules: round(judgement.confidence, 2),
-        summary: summary(judgement, spec, window, &culprits),
+        summary,
         shares: main.map(|main| spec.map_or(window.split(main), |spec| (spec.shares)(window, main))),
         gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
         steps: steps(window),

@@ -190,6 +190,12 @@ fn searches(cause: Cause) -> &'static [Search] {
     }
 }
 
+/// Whom or what the causes outside of the job blame that are true as well.
+pub(super) fn beside(judgement: &Judgement, window: &Features) -> Vec<Culprit> {
+    let causes = judgement.others.iter().filter_map(|other| other.cause).filter(|cause| cause.is_outside());
+    causes.flat_map(searches).flat_map(|search| search(window)).collect()
+}
+
 /// Whom or what a judgement blames, most to blame first.
 pub(super) fn of(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<Culprit> {
     let mut found: Vec<Culprit> = match (judgement.cause, judgement.phase) {

@@ -1,7 +1,7 @@
 //! Load beside the job that comes and goes. A cause of the job and one outside of it are both true then, and a verdict that
 //! followed each turn would say one thing now and another half a minute later.
 
-use super::causes::{Cause, Finding, Judgement};
+use super::causes::{Finding, Judgement};
 use super::stability::{LONG_S, LONGEST_S};
 use super::verdict::Verdict;
 
@@ -19,8 +19,7 @@ pub(super) struct Load {
 impl Load {
     /// Whether the two are a cause of the job and one that lies outside of it.
     pub fn is_swap(standing: &Judgement, rival: &Judgement) -> bool {
-        let outside = |cause: Cause| matches!(cause, Cause::NoisyNeighbour | Cause::SharedGpu);
-        standing.cause.zip(rival.cause).is_some_and(|(one, other)| outside(one) != outside(other))
+        standing.cause.zip(rival.cause).is_some_and(|(one, other)| one.is_outside() != other.is_outside())
     }
 
     fn is_recent(since_ns: u64, now_ns: u64) -> bool {
