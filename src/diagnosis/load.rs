@@ -2,8 +2,8 @@
 //! followed each turn would say one thing now and another half a minute later.
 
 use super::causes::{Finding, Judgement};
-use super::stability::{LONG_S, LONGEST_S};
 use super::verdict::Verdict;
+use super::windows::{LONG_S, LONGEST_S};
 
 /// What is remembered of it: the cause that costs more over a minute is the verdict, and the other one is named first beside it.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 //! The signals that cost nothing to compare, with which a change is noticed before it is understood.
 
-use super::stability::SHORT_S;
+use super::windows::SHORT_S;
 use crate::rates::frame::WorkerRates;
 use crate::rates::time_split::LoopActivity;
 use crate::rates::{Frame, mean};

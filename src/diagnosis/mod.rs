@@ -33,6 +33,7 @@ mod thresholds;
 pub mod verdict;
 mod visibility;
 mod what_if;
+mod windows;
 
 pub use signals::Side;
 pub use stability::{Diagnosis, LOOK_BACK_S};

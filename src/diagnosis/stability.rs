@@ -22,16 +22,11 @@ use super::restarts::Restarts;
 use super::stats::round;
 use super::thresholds::HARDLY;
 use super::verdict::{Context, Verdict};
+use super::windows::{LONG_S, LONGEST_S, SHORT_S};
 use super::{compose, decision, ranks, rhythm};
 
-/// Length of the long window, seconds.
-pub(super) const LONG_S: f64 = 12.0;
-/// Length of the short window, seconds.
-pub(super) const SHORT_S: f64 = 4.0;
-/// Windows grow to this many steps' length, so that a stall every N-th step lies in every window…
+/// Windows grow to this many steps' length, so that a stall every N-th step lies in every window, and at most to a minute.
 const STEPS: f64 = 6.0;
-/// … and at most to this, seconds.
-pub(super) const LONGEST_S: f64 = 60.0;
 /// A loop that goes by turns of the device is judged by so many of them.
 const TURNS: f64 = 2.0;
 /// Stacks reach back this far, seconds: they are taken seldom while nothing changes.
