@@ -15,7 +15,9 @@
 //! it: objects field by field; an object onto every entry of a list; a list entry by entry, where entries that the base
 //! does not have begin as its first; a number gives a list that many entries; `by_wait_s` takes names of waits.
 //! An expectation names `class`, `cause` (null for none), `phase`, `confidence` (least, most), `others`, causes among
-//! the other findings, `also`, words of one of these, `waits_for`, the end of the wait chain in a word, and `summary`, words of it.
+//! the other findings, `first_other`, the cause of the first of these, `also`, words of one of these, `waits_for`, the end of the
+//! wait chain in a word, `summary`, words of it, `brings`, least and most of the first advice's bound, and `culprits`, all of them in
+//! order, each with some of its fields.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -77,6 +79,12 @@ struct Expect {
     confidence: Option<(f64, f64)>,
     #[serde(default)]
     others: Vec<String>,
+    /// Cause of the first of the other findings.
+    first_other: Option<String>,
+    /// Least and most that the first advice brings.
+    brings: Option<(f64, f64)>,
+    /// All culprits in order, each with some of its fields.
+    culprits: Option<Vec<Map<String, Value>>>,
     /// Words of another finding.
     also: Option<String>,
     waits_for: Option<String>,
@@ -116,6 +124,22 @@ impl Expect {
         if let Some((least, most, limit)) = self.ceiling {
             let right = |found: Ceiling| (least..=most).contains(&found.speedup_at_most) && found.limit == limit;
             assert!(verdict.ceiling.is_some_and(right), "{}", shown());
+        }
+        if let Some((least, most)) = self.brings {
+            let bound = verdict.advice[0].speedup_at_most.unwrap_or(1.0);
+            assert!((least..=most).contains(&bound), "{}", shown());
+        }
+        if let Some(expected) = &self.culprits {
+            let found = verdict.culprits.iter().map(|culprit| serde_json::to_value(culprit).unwrap());
+            let found: Vec<Value> = found.collect();
+            let is = |(expected, found): (&Map<String, Value>, &Value)| {
+                expected.iter().all(|(field, value)| found[field] == *value)
+            };
+            assert!(expected.len() == found.len() && expected.iter().zip(&found).all(is), "{}", shown());
+        }
+        if let Some(cause) = &self.first_other {
+            let first = verdict.other_findings.first().and_then(|finding| finding.cause);
+            assert_eq!(first.map(Cause::name), Some(cause.as_str()), "{}", shown());
         }
         if let Some(words) = &self.also {
             assert!(verdict.other_findings.iter().any(|finding| finding.text.contains(words)), "{}", shown());

@@ -13,8 +13,10 @@ use super::{rest, spawn};
 use crate::sources::neighbours::NeighboursReader;
 use crate::sources::{Roots, clock};
 
-/// Shortest time between two scans.
+/// Shortest time between two scans …
 const EVERY: Duration = Duration::from_secs(2);
+/// … and between the first two: who is at work now is wanted soon.
+const SOON: Duration = Duration::from_millis(500);
 /// The rest after a scan is at least this many times as long as the scan: at most 1 % of a core.
 const REST_FACTOR: u32 = 100;
 
@@ -66,12 +68,19 @@ fn watch(roots: &Roots, latest: &Latest, stop: &AtomicBool, wanted: &AtomicBool)
             continue;
         }
         let begun = Instant::now();
-        let job = latest.values().pids();
+        let is_first = reader.is_none();
         let reader = reader.get_or_insert_with(|| NeighboursReader::new(roots));
+        let job = {
+            let values = latest.values();
+            let cpus = values.job.value.as_ref().map(|job| job.allowed_cpus.as_slice());
+            reader.ask(cpus.unwrap_or_default(), values.gpu_pids());
+            values.pids()
+        };
         let seen = reader.read(clock::monotonic_ns(), &job).ok();
         latest.values().neighbours = seen.map(Arc::new);
         let took = begun.elapsed();
-        let left = EVERY.max(took.saturating_mul(REST_FACTOR)).saturating_sub(took);
+        let every = if is_first { SOON } else { EVERY.max(took.saturating_mul(REST_FACTOR)) };
+        let left = every.saturating_sub(took);
         rest(stop, || if wanted.load(Ordering::Relaxed) { left } else { Duration::ZERO });
     }
 }

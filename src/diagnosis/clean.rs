@@ -20,6 +20,7 @@ pub(super) fn cleaned(mut verdict: Verdict) -> Verdict {
     for evidence in &mut verdict.evidence {
         [&mut evidence.signal, &mut evidence.unit, &mut evidence.text].into_iter().for_each(each);
     }
+    verdict.culprits.iter_mut().map(|culprit| &mut culprit.name).for_each(each);
     verdict.other_findings.iter_mut().map(|finding| &mut finding.text).for_each(each);
     for node in &mut verdict.chain {
         [&mut node.name].into_iter().chain(&mut node.at).for_each(each);

@@ -5,9 +5,10 @@ use crate::text::sanitise;
 
 use super::account::Account;
 use super::calibration::calibrated;
-use super::causes::{Cause, Judgement, Place, Spec, in_words, own_work_leads};
+use super::causes::{Cause, Judgement, Spec, in_words, own_work_leads};
 use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
+use super::culprits::{self, Culprit, CulpritKind, NAMED};
 use super::evidence::evidence;
 use super::features::Features;
 use super::stalls;
@@ -20,13 +21,12 @@ use super::visibility::Visibility;
 use super::what_if::Capacity;
 
 thresholds! {
-    NAMED = 0.10, "share", "a line with less than a tenth of the time is not worth naming alone";
     NOTHING_LEFT = 0.97, "share", "of what waits leave so little nothing can be told";
     IF_FIRST_GOES = 0.60, "of the confidence", "it is computed as if the first cause were gone, not seen";
 }
 
-/// Most ranks that a sentence names.
-const GONE_SHOWN: usize = 8;
+/// Culprits that a sentence names one by one.
+const IN_A_SENTENCE: usize = 2;
 
 /// Builds the verdict. Session counters (`observed_s`, `first_verdict_s`, `steps.count`) are for the caller.
 pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Features, sample: &Sample) -> Verdict {
@@ -42,6 +42,10 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
     let told = told.map(|shares| window.with_split(shares));
     let window = told.as_ref().unwrap_or(window);
     let main = window.main.as_ref();
+    let mut culprits = culprits::of(judgement, spec, window);
+    let summary = summary(judgement, spec, window, &culprits);
+    culprits.extend(culprits::beside(judgement, window));
+    let ceiling = Ceiling::of(window, spec, &Capacity::of(&window.cpu)).filter(|_| is_training(judgement));
     Verdict {
         schema: 1,
         trainmon: env!("CARGO_PKG_VERSION").into(),
@@ -53,7 +57,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         cause: judgement.cause,
         confidence: round(calibrated(judgement), 2),
         confidence_by_rules: round(judgement.confidence, 2),
-        summary: summary(judgement, spec, window),
+        summary,
         shares: main.map(|main| main.shares),
         gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
         steps: steps(judgement, window),
@@ -70,9 +74,10 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         }),
         workers: workers(judgement, window),
         evidence: evidence(judgement, spec, window),
-        advice: advice(judgement, spec, window),
-        ceiling: Ceiling::of(window, spec, &Capacity::of(&window.cpu)).filter(|_| is_training(judgement)),
+        advice: advice(judgement, spec, window, ceiling),
+        ceiling,
         other_findings: findings(judgement, window),
+        culprits,
         chain: super::chain::nodes(window),
         account: Account::of(window),
         seen,
@@ -126,7 +131,7 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
     Some(Finding::of(cause, judgement.confidence * IF_FIRST_GOES.value, text))
 }
 
-fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> String {
+fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features, culprits: &[Culprit]) -> String {
     let doubt = judgement.doubts.first().map_or("too little has been seen", String::as_str);
     let training = match judgement.class {
         Class::Unknown => return format!("No verdict: {doubt}."),
@@ -174,6 +179,7 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
         }
         None => training,
     };
+    text += &who(culprits);
     if let (Some(workers), Class::DataLoader | Class::Io) = (&window.workers, judgement.class) {
         let plural = if workers.count == 1 { "" } else { "s" };
         text += &format!("; {} worker{plural} {} busy", workers.count, percent(workers.busy));
@@ -181,8 +187,8 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Str
             text += &format!(", {} waiting for their source", percent(workers.io_wait));
         }
     }
-    if let Some(place) = spec.and_then(|spec| place(spec, window)) {
-        text += &format!("; {place}");
+    if let Some((words, line)) = spec.and_then(|spec| culprits::line(spec, window)) {
+        text += &format!("; {words} {}", line.with_share());
     }
     text + "."
 }
@@ -193,6 +199,18 @@ fn starting(window: &Features) -> String {
         window.loop_stacks().and_then(|seen| seen.hottest_own.as_ref()).filter(|place| place.share >= NAMED);
     let place = hottest.map_or(String::new(), |place| format!("; most of it in {}", place.with_share()));
     format!("The job is starting: it does not step yet{place}.")
+}
+
+/// ` (rustc (PID 24077): 0.9 CPUs; …)`: who else than code and GPUs is to blame.
+fn who(culprits: &[Culprit]) -> String {
+    let named = |culprit: &&Culprit| !matches!(culprit.kind, CulpritKind::Line | CulpritKind::Gpu);
+    let mut words: Vec<String> = culprits.iter().filter(named).map(ToString::to_string).collect();
+    let more = words.len().saturating_sub(IN_A_SENTENCE);
+    words.truncate(IN_A_SENTENCE);
+    if more > 0 {
+        words.push(format!("{more} more"));
+    }
+    if words.is_empty() { String::new() } else { format!(" ({})", words.join("; ")) }
 }
 
 /// That the job is frozen, and what lets it go on.
@@ -206,7 +224,7 @@ fn frozen(window: &Features) -> String {
 
 /// That nothing goes on, and which ranks are missing.
 fn hung(window: &Features) -> String {
-    let ranks: Vec<String> = window.ranks_gone.iter().take(GONE_SHOWN).map(u32::to_string).collect();
+    let ranks: Vec<String> = window.ranks_gone.iter().take(culprits::MOST).map(u32::to_string).collect();
     let more = if window.ranks_gone.len() > ranks.len() { " and more" } else { "" };
     match ranks.len() {
         0 => "The job hangs: nothing that the loop waits for moves.".to_owned(),
@@ -240,24 +258,6 @@ fn idle(window: &Features) -> Option<String> {
     window.gpu.as_ref().map(|gpu| format!("The GPU is idle {} of the time", percent(1.0 - gpu.job_busy)))
 }
 
-/// Where in the code the time goes, for causes that a line of code can mend.
-fn place(spec: &Spec, window: &Features) -> Option<String> {
-    let seen = window.loop_stacks();
-    let of_loop = || seen.and_then(|seen| seen.hottest_own.as_ref());
-    let of_workers = || {
-        let each =
-            window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());
-        each.max_by(|a, b| a.share.total_cmp(&b.share).then_with(|| b.line.cmp(&a.line)))
-    };
-    let (words, found) = match (spec.instead)(window).map_or(spec.place, |instead| instead.place) {
-        Place::Nowhere => return None,
-        Place::Sync => ("it waits in", seen.and_then(|seen| seen.sync_lines.first())),
-        Place::Loop => ("most of it in", of_loop()),
-        Place::Workers => ("most of it in", of_workers().or_else(of_loop)),
-    };
-    Some(format!("{words} {}", found.filter(|found| found.share >= NAMED)?.with_share()))
-}
-
 /// Steps. What goes round while the job does not train is counted as well, and is none.
 fn steps(judgement: &Judgement, window: &Features) -> Steps {
     let steps = &window.steps;
@@ -283,9 +283,31 @@ fn workers(judgement: &Judgement, window: &Features) -> Vec<WorkerVerdict> {
     each
 }
 
-/// To find a place changes nothing yet.
-fn only_looks(title: &str) -> bool {
-    title.starts_with("Find ") && !title.contains(" and ")
+/// How an advice begins that changes nothing yet, or that is for programs of which it is not known whether this is one.
+const NO_PROMISE: [&str; 6] = ["Profile ", "Look ", "See ", "Check ", "Where ", "If "];
+/// What advice names that changes how many there are of something, and no code: the ceiling of all tuning holds for it.
+const NUMBERS_OF: [&str; 6] =
+    ["num_workers", "prefetch_factor", "persistent_workers", "in_order", "NUM_THREADS", "more of these processes"];
+
+/// It brings something by itself: to find a place does not.
+fn promises(title: &str) -> bool {
+    let finds = title.starts_with("Find ") && !title.contains(" and ");
+    !finds && !NO_PROMISE.iter().any(|begin| title.starts_with(begin))
+}
+
+/// Puts the advice first that brings most. One that only changes a number stays first, and says why.
+fn most_first(advice: &mut [Advice], first_tunes: bool) {
+    let bound = |advice: &Advice| advice.speedup_at_most.unwrap_or(1.0);
+    let Some((first, rest)) = advice.split_first_mut() else { return };
+    let most = rest.iter().map(bound).fold(1.0, f64::max);
+    match first.speedup_at_most {
+        Some(brings) if first_tunes => {
+            if most > brings {
+                first.why += "; to change a number is the least work, so it comes first";
+            }
+        }
+        _ => advice.sort_by(|a, b| bound(b).total_cmp(&bound(a))),
+    }
 }
 
 /// Lets a frozen job go on.
@@ -294,7 +316,7 @@ fn resume(thaw: &str) -> Advice {
     Advice { title: format!("Resume it: {}", sanitise(thaw)), why: why.into(), ..Advice::default() }
 }
 
-fn advice(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<Advice> {
+fn advice(judgement: &Judgement, spec: Option<&Spec>, window: &Features, ceiling: Option<Ceiling>) -> Vec<Advice> {
     // Of what trains, a cause's; of what does not, only what lets it go on.
     let known = match (spec, judgement.phase) {
         (None, Phase::Stopped | Phase::Hung) => super::causes::spec_of(judgement.class, None, judgement.phase),
@@ -312,17 +334,23 @@ fn advice(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<
         .map(|(title, why)| Advice {
             title: (*title).into(),
             why: (*why).into(),
-            speedup_at_most: bound.filter(|_| !only_looks(title)),
+            speedup_at_most: bound.filter(|_| promises(title)),
             predicted_step_ms: None,
         })
         .collect();
     if let Some(first) = advice.first_mut().filter(|_| instead.is_none()) {
         (known.sharpen)(first, window);
     }
-    // What others use now may be free in a minute.
-    let ceiling = Ceiling::of(window, spec, &Capacity::undisturbed(&window.cpu)).filter(|_| known.tuning_first);
-    if let Some((first, ceiling)) = advice.first_mut().zip(ceiling) {
-        first.limit(ceiling.speedup_at_most);
+    // An advice is known by its words in the list: what is put in their place may have others.
+    let titles = || instead.map_or(known.advice, |instead| instead.advice).iter().map(|(title, _)| *title);
+    let tunes = |title: &str| NUMBERS_OF.iter().any(|number| title.contains(number));
+    for (at, (one, title)) in advice.iter_mut().zip(titles()).enumerate() {
+        let tunes = one.speedup_at_most.is_some() && tunes(title) || at == 0 && known.tuning_first;
+        if let Some(ceiling) = ceiling.filter(|_| tunes) {
+            one.limit(ceiling.speedup_at_most);
+        }
     }
+    let first_tunes = known.tuning_first || titles().next().is_some_and(tunes);
+    most_first(&mut advice, first_tunes);
     advice
 }

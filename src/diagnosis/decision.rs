@@ -225,7 +225,7 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         let text = format!(
             "other processes hold CPUs: the loop, or whom it waits for, queues {queues} of the runnable time"
         );
-        judgement.others.push(Finding::of(Cause::NoisyNeighbour, ALSO.value, text));
+        judgement.others.insert(0, Finding::of(Cause::NoisyNeighbour, ALSO.value, text));
     }
     let mut other = |cause: Cause, confidence: Threshold, text: String| {
         judgement.others.push(Finding::of(cause, confidence.value, text));

@@ -23,7 +23,7 @@ const SHOWN: f64 = 0.01;
 /// Use of a link, of a disk (percent) and of CPUs by others (cores) below which it is not shown.
 const LINK_SHOWN: f64 = 0.2;
 const DISK_SHOWN: f64 = 30.0;
-const OTHERS_SHOWN: f64 = 0.2;
+pub(super) const OTHERS_SHOWN: f64 = 0.2;
 /// Memory pressure below this is not shown, percent.
 const PRESSURE_SHOWN: f64 = 1.0;
 

@@ -2,6 +2,7 @@
 //!
 //! Means are weighted by time. A number is `None` when no frame of the window had it.
 
+mod around;
 mod chain;
 mod derived;
 mod device;
@@ -21,7 +22,8 @@ use crate::sample::{MountKind, ProcessId, ThreadRole};
 
 use super::stats;
 use super::thresholds::LARGER_HALF;
-pub(super) use chain::{Chain, OwnThreads, Part, Way, program};
+use around::Around;
+pub(super) use chain::{Chain, OwnThreads, Part, Way, program, program_of};
 pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
 pub(super) use workers::Workers;
@@ -91,6 +93,8 @@ numbers! {
     learns: bool = last.job.library.as_deref().is_some_and(is_of_learning);
     /// Age of the target at the end, seconds.
     age_s: Option<f64> = last.job.age_s;
+    /// Who and what is around the job.
+    around: Around = Around::of(span);
     /// It has threads that exchange data with other ranks.
     communicates: bool = last.thread_roles.iter().any(|role| role.thread_role == ThreadRole::Communication);
     /// Number of trainers.

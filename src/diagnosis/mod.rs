@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! features (the last seconds in numbers) → causes/ (a file each) → decision (their order) → stability (which judgement
-//! stands) → compose (the words) → verdict
+//! stands) → compose (the words), culprits (the names) → verdict
 //! ```
 
 pub mod account;
@@ -15,9 +15,12 @@ mod clean;
 mod code;
 mod compose;
 pub mod counter_evidence;
+pub mod culprits;
 mod decision;
 mod evidence;
 mod features;
+mod load;
+mod mix;
 mod parts;
 mod phases;
 mod ranks;
@@ -32,6 +35,7 @@ mod thresholds;
 pub mod verdict;
 mod visibility;
 mod what_if;
+mod windows;
 
 pub use signals::Side;
 pub use stability::{Diagnosis, LOOK_BACK_S};

@@ -6,31 +6,27 @@
 
 use std::collections::BTreeMap;
 
-use crate::rates::frame::WorkerRates;
 use crate::rates::stacks::sums::StackSums;
 use crate::rates::stacks::{Activities, Activity};
-use crate::rates::time_split::LoopActivity;
 use crate::rates::{Frame, mean};
 use crate::sample::{ProcessId, ProcessRole, Sample};
 
 use super::causes::{Cause, Judgement, Known};
 use super::class::{Class, Phase};
 use super::clean::cleaned;
+use super::culprits::Culprit;
 use super::features::{Features, LoopStacks};
+use super::load::Load;
+use super::mix::Mix;
 use super::restarts::Restarts;
 use super::stats::round;
 use super::thresholds::{DEVICE_UNUSED, HARDLY};
 use super::verdict::{Context, Verdict};
+use super::windows::{LONG_S, LONGEST_S, SHORT_S};
 use super::{compose, decision, ranks, rhythm};
 
-/// Length of the long window, seconds.
-const LONG_S: f64 = 12.0;
-/// Length of the short window, seconds.
-const SHORT_S: f64 = 4.0;
-/// Windows grow to this many steps' length, so that a stall every N-th step lies in every window…
+/// Windows grow to this many steps' length, so that a stall every N-th step lies in every window, and at most to a minute.
 const STEPS: f64 = 6.0;
-/// … and at most to this, seconds.
-const LONGEST_S: f64 = 60.0;
 /// A loop that goes by turns of the device is judged by so many of them.
 const TURNS: f64 = 2.0;
 /// Stacks reach back this far, seconds: they are taken seldom while nothing changes.
@@ -38,16 +34,14 @@ const STACKS_S: f64 = 120.0;
 /// Frames that ended longer ago than this are not looked at, seconds: the longest of these.
 pub const LOOK_BACK_S: f64 = 120.0;
 /// Those of the short window; where there are none so new, the newest of each process.
-const SHORT_STACKS_S: f64 = 6.0;
+pub(super) const SHORT_STACKS_S: f64 = 6.0;
 /// Shortest stretch that gives a verdict, seconds: 120 samples, a share of 0.3 is known to within 4 points.
 const FIRST_S: f64 = 2.4;
 /// Surer than this nothing is that could still change: what ends or stops the job.
 const CERTAIN: f64 = 0.95;
 /// So many frames with a GPU in use are steps: a model that is moved there takes one or two.
 const STEPPING: u32 = 3;
-/// Cheap signals that differ by this much, as a share, have moved.
-const MOVED: f64 = 0.2;
-/// So have the stacks of one second, of so many samples and more, with this: three standard deviations.
+/// The stacks of one second, of so many samples and more, with this: three standard deviations.
 const STACKS_MOVED: f64 = 0.35;
 const STACKS_LEAST: u64 = 20;
 /// A challenger that the long window agrees with takes over after this time, seconds.
@@ -66,6 +60,7 @@ pub struct Diagnosis {
     context: Context,
     standing: Option<Judgement>,
     challenger: Option<Challenger>,
+    load: Load,
     /// Frames before this are not looked at: another regime. CLOCK_MONOTONIC, nanoseconds.
     regime_ns: u64,
     begun_ns: Option<u64>,
@@ -143,42 +138,6 @@ fn steps_by_stacks(window: &Features, late_rank: bool) -> bool {
     })
 }
 
-/// What the cheap signals say of some frames: shares of the main thread as measured, of the workers, and the device's use.
-#[derive(Debug)]
-struct Mix([f64; LoopActivity::COUNT + 4]);
-
-impl Mix {
-    fn of(frames: &[&Frame]) -> Option<Self> {
-        let mut sums = [0.0; LoopActivity::COUNT + 4];
-        let mut seen = 0.0;
-        for frame in frames.iter().filter(|frame| frame.seconds > 0.0) {
-            let main = LoopActivity::ALL.map(|activity| {
-                let of = frame.trainers.iter().map(|one| one.measured()[activity] / one.seconds_seen.max(1e-9));
-                mean(of)
-            });
-            let worker = |part: fn(&WorkerRates) -> Option<f64>| mean(frame.workers.iter().filter_map(part));
-            let device = frame.gpus.iter().filter(|gpu| gpu.attached).filter_map(|gpu| gpu.job_utilization_pct);
-            let rest = [
-                worker(|worker| worker.busy),
-                worker(|worker| worker.io_wait),
-                worker(|worker| worker.runnable),
-                mean(device).map(|pct| pct / 100.0),
-            ];
-            for (sum, value) in sums.iter_mut().zip(main.into_iter().chain(rest)) {
-                *sum += value.unwrap_or(0.0) * frame.seconds;
-            }
-            seen += frame.seconds;
-        }
-        (seen >= SHORT_S * 0.5).then(|| Self(sums.map(|sum| sum / seen)))
-    }
-
-    /// Whether some share differs clearly from what these earlier frames say.
-    fn has_moved_since(&self, frames: &[&Frame]) -> bool {
-        let differs = |then: Self| self.0.iter().zip(then.0).any(|(now, then)| (now - then).abs() > MOVED);
-        Self::of(frames).is_some_and(differs)
-    }
-}
-
 impl Diagnosis {
     /// A diagnosis that has seen nothing yet.
     #[must_use]
@@ -229,6 +188,10 @@ impl Diagnosis {
             self.regime_ns = 0;
             let frames = self.frames(recent.clone(), last, (TURNS * turn_s).clamp(LONG_S, LONGEST_S));
             (Features::of(&frames, &stacks, only), turn_s)
+        } else if self.load.comes_and_goes(last.monotonic_ns) {
+            self.regime_ns = 0;
+            let frames = self.frames(recent.clone(), last, LONGEST_S);
+            (Features::of(&frames, &stacks, only), stretch.clamp(SHORT_S, LONGEST_S / 3.0))
         } else if stretch > SHORT_S {
             let frames = of_last(stretch.clamp(LONG_S, LONGEST_S));
             (Features::of(&frames, &stacks, only), stretch.min(LONGEST_S / 3.0))
@@ -257,8 +220,11 @@ impl Diagnosis {
         verdict.ranks = ranks.into_iter().map(|(_, rank)| rank).collect();
         let late = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler);
         if let Some((at, rank)) = late.filter(|_| standing.cause.is_some()) {
-            verdict.summary += &format!(" The other ranks wait for rank {} (PID {}).", rank.number(at), rank.pid);
+            let late = Culprit::rank(rank.number(at), Some(rank.pid));
+            verdict.summary += &format!(" The other ranks wait for {}.", late.who());
+            verdict.culprits.insert(0, late);
         }
+        self.load.name_both(&mut verdict, last.monotonic_ns);
         verdict.observed_s = observed_s;
         verdict.first_verdict_s = self.first_verdict_s;
         verdict.steps.count = self.steps;
@@ -275,7 +241,11 @@ impl Diagnosis {
             return;
         };
         if certain {
-            self.take_over(judged, now_ns);
+            self.take_over(judged, now_ns, now_ns);
+            return;
+        }
+        if self.load.is_settled(standing, &judged, now_ns) {
+            self.take_over(judged, now_ns, now_ns);
             return;
         }
         let Some(short) = short else { return };
@@ -308,10 +278,11 @@ impl Diagnosis {
             () if sure => SURE_S.max(short_s * 0.5),
             () => ALONE_S.max(short_s * 0.5),
         };
-        if seconds_since(contradicted_ns) >= needed && seconds_since(since_ns) >= needed.min(AGREED_S) {
+        let stood = seconds_since(contradicted_ns) >= needed && seconds_since(since_ns) >= needed.min(AGREED_S);
+        if stood && !self.load.holds(standing, rival, now_ns) {
             // The change began about half a short window before it was first seen.
             let began = contradicted_ns.saturating_sub((short_s * 0.5e9) as u64);
-            self.take_over(rival.clone(), began);
+            self.take_over(rival.clone(), began, now_ns);
             return;
         }
         self.challenger = Some(Challenger { what: rival.what(), since_ns, contradicted_ns });
@@ -321,11 +292,14 @@ impl Diagnosis {
         }
     }
 
-    fn take_over(&mut self, judgement: Judgement, began_ns: u64) {
+    fn take_over(&mut self, judgement: Judgement, began_ns: u64, now_ns: u64) {
         // Another cause of the same class may be the same loss, better understood; to wait for somebody else, or no more, is not.
         let waits = |one: &Judgement| one.cause.and_then(|cause| cause.spec().followed).map(|wait| wait.part);
         let other_regime =
             self.standing.as_ref().is_none_or(|old| old.class != judgement.class || waits(old) != waits(&judgement));
+        if let Some(old) = self.standing.as_ref().filter(|old| Load::is_swap(old, &judgement)) {
+            self.load.swap(old, now_ns);
+        }
         self.standing = Some(judgement);
         self.challenger = None;
         if other_regime {

@@ -10,6 +10,7 @@ use super::causes::{self, Cause};
 pub use super::ceiling::{Ceiling, Limit};
 pub use super::chain::ChainNode;
 pub use super::class::{Class, Phase};
+pub use super::culprits::{Culprit, CulpritKind, ShareOf};
 pub use super::parts::{Advice, Evidence, GpuIdle, Hottest, Stages, WorkerVerdict};
 use crate::rates::time_split::TimeSplit;
 
@@ -78,6 +79,9 @@ pub struct Verdict {
     pub ceiling: Option<Ceiling>,
     /// What else was found.
     pub other_findings: Vec<Finding>,
+    /// Whom or what the cause blames, most to blame first.
+    #[serde(default)]
+    pub culprits: Vec<Culprit>,
     /// Whom the loop waits for, and whom that one waits for: a tree from the loop to the ends. Empty where nothing of it is seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<ChainNode>,

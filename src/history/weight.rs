@@ -54,6 +54,7 @@ pub(super) fn of_verdict(verdict: &Verdict) -> usize {
         + lists(&verdict.workers, |w| place(w.hottest.as_ref()))
         + lists(&verdict.evidence, |e| e.signal.len() + e.unit.len() + e.text.len())
         + lists(&verdict.advice, |a| a.title.len() + a.why.len())
+        + lists(&verdict.culprits, |c| c.name.len())
         + lists(&verdict.chain, |node| {
             let texts = [Some(&node.kind), Some(&node.name), Some(&node.state), node.at.as_ref(), node.by.as_ref()];
             texts.into_iter().flatten().map(String::len).sum::<usize>() + size_of_val(&*node.waits_for)

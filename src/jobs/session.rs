@@ -13,6 +13,7 @@ use super::{Needs, Target};
 use crate::collector::{self, Collector, Demand};
 use crate::diagnosis::Context;
 use crate::diagnosis::causes::Cause;
+use crate::diagnosis::culprits::wants_neighbours;
 use crate::diagnosis::verdict::Phase;
 use crate::errors::Failure;
 use crate::pipeline::{Pipeline, Tick};
@@ -67,6 +68,10 @@ pub struct Session {
     shown: bool,
     /// Its stacks are shown.
     stacks_shown: bool,
+    /// The busiest processes besides the job's are shown.
+    neighbours_shown: bool,
+    /// When they were last worth naming, CLOCK_MONOTONIC nanoseconds.
+    neighbours_ns: Option<u64>,
 }
 
 impl Session {
@@ -100,6 +105,8 @@ impl Session {
             moved: false,
             shown: true,
             stacks_shown: false,
+            neighbours_shown: false,
+            neighbours_ns: None,
         })
     }
 
@@ -128,6 +135,12 @@ impl Session {
             self.collector.want_at_once();
         }
         self.moved = tick.moves;
+        let now_ns = tick.frame.monotonic_ns;
+        if wants_neighbours(&tick.frame) {
+            self.neighbours_ns = Some(now_ns);
+        }
+        let blamed = self.neighbours_ns.is_some_and(|since| now_ns.saturating_sub(since) as f64 / 1e9 < YOUNG_S);
+        self.collector.want_neighbours(self.neighbours_shown || blamed);
         tick
     }
 
@@ -170,7 +183,10 @@ impl Session {
             self.collector.want(Demand::Often);
         }
         (self.shown, self.stacks_shown) = (shown, stacks_shown);
-        self.collector.want_neighbours(needs.neighbours && shown);
+        self.neighbours_shown = needs.neighbours && shown;
+        if self.neighbours_shown {
+            self.collector.want_neighbours(true);
+        }
     }
 
     /// A settled verdict needs few stacks and samples, a young or doubtful one many.

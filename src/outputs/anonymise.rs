@@ -2,8 +2,8 @@
 //!
 //! Command lines, mount points and mount sources, control groups and the reasons that sources give keep the last part
 //! of each path, and so do files that threads wait for. Of addresses elsewhere the port is kept. The names of data files,
-//! and processes that are not the job's and that it does not wait for, are left out. Everything that a verdict rests on
-//! stays, so the verdict is the same.
+//! and of processes that are not the job's and that it does not wait for, are left out. Everything that a verdict rests on
+//! stays, so the verdict is the same but for these names.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::sample::job::is_unread_accelerator;
 use crate::sample::recording::Header;
 use crate::sample::stacks::is_user_code;
 use crate::sample::{
-    AddressesSample, ConnectionsSample, JobSample, ProcessSample, Sample, SamplerSample, StacksSample, StorageSample,
+    AddressesSample, ConnectionsSample, JobSample, NeighboursSample, ProcessSample, Sample, SamplerSample,
+    StacksSample, StorageSample,
 };
 
 /// Paths below these are the kernel's own, the same on every machine.
@@ -76,8 +77,7 @@ pub fn sample(sample: &Sample) -> Sample {
     sample.storage = sample.storage.map(|storage| Arc::new(of_storage(Arc::unwrap_or_clone(storage))));
     sample.stacks = sample.stacks.map(|stacks| Arc::new(of_stacks(Arc::unwrap_or_clone(stacks))));
     sample.addresses = sample.addresses.map(|addresses| Arc::new(of_addresses(Arc::unwrap_or_clone(addresses))));
-    // Other people's work.
-    sample.neighbours = None;
+    sample.neighbours = sample.neighbours.map(|neighbours| Arc::new(of_neighbours(Arc::unwrap_or_clone(neighbours))));
     let sources = &mut sample.sources;
     let [job, host, storage] = [&mut sources.job, &mut sources.host, &mut sources.storage];
     for status in [job, host, storage, &mut sources.gpu, &mut sources.stacks, &mut sources.addresses] {
@@ -86,6 +86,14 @@ pub fn sample(sample: &Sample) -> Sample {
         }
     }
     sample
+}
+
+/// Other people's work: how much of the machine it takes, and not what it is.
+fn of_neighbours(mut neighbours: NeighboursSample) -> NeighboursSample {
+    for process in neighbours.processes.iter_mut().filter(|process| !process.own) {
+        (process.comm, process.command, process.uid) = ("process".into(), "".into(), None);
+    }
+    neighbours
 }
 
 fn of_job(mut job: JobSample) -> JobSample {
@@ -186,6 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::sample::NeighbourProcess;
     use crate::sample::sampler::{Descriptor, Observation};
     use crate::sample::{Channel, DataMount, LockWait, ThreadSample};
 
@@ -217,10 +226,20 @@ mod tests {
         let process =
             ProcessSample { command: "/a/b /c/d".into(), threads: vec![thread], ..ProcessSample::default() };
         let job = JobSample { processes: vec![process], ..JobSample::default() };
+        let neighbour = NeighbourProcess {
+            comm: "secret".into(),
+            command: "/home/ann/secret --all".into(),
+            uid: Some(1000),
+            cpu_ticks: 90,
+            ..NeighbourProcess::default()
+        };
         let before = Sample {
             storage: Some(Arc::new(storage)),
             job: Some(Arc::new(job)),
-            neighbours: Some(Arc::default()),
+            neighbours: Some(Arc::new(NeighboursSample {
+                processes: vec![neighbour],
+                ..NeighboursSample::default()
+            })),
             ..Sample::default()
         };
         let after = sample(&before);
@@ -228,7 +247,9 @@ mod tests {
         assert_eq!((&*mount.mount_point, &*mount.source, &mount.examples[..]), ("set", "sets", &[][..]));
         let process = &after.job.unwrap().processes[0];
         assert_eq!((&*process.command, &*process.threads[0].name), ("b d", "f"));
-        assert!(after.neighbours.is_none());
+        let neighbour = &after.neighbours.unwrap().processes[0];
+        assert_eq!((&*neighbour.comm, &*neighbour.command, neighbour.uid), ("process", "", None));
+        assert_eq!(neighbour.cpu_ticks, 90);
     }
 
     #[test]

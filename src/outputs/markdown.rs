@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::chain::{ROWS, rows};
 use super::text::{headline, phase_words};
 use crate::diagnosis::Verdict;
-use crate::diagnosis::verdict::{Advice, ChainNode, Evidence, Finding, NotSeen, Rank, Steps};
+use crate::diagnosis::verdict::{Advice, ChainNode, Culprit, Evidence, Finding, NotSeen, Rank, Steps};
 use crate::text::format::{precise, precise_in_unit, whole_percent as percent};
 use crate::text::{fit, sanitise};
 
@@ -23,6 +23,7 @@ pub fn markdown(verdict: &Verdict) -> String {
         line(&mut out, &format!("{}\n", inline(&verdict.summary)));
     }
     facts(&mut out, verdict);
+    culprits(&mut out, &verdict.culprits);
     advice(&mut out, verdict);
     evidence(&mut out, &verdict.evidence);
     shares(&mut out, verdict);
@@ -57,6 +58,16 @@ fn facts(out: &mut String, verdict: &Verdict) {
     let first =
         verdict.first_verdict_s.map(|s| format!(", first verdict after {} s", precise(s))).unwrap_or_default();
     line(out, &format!("- Watched: {} s{since}{first}", precise(verdict.observed_s)));
+}
+
+fn culprits(out: &mut String, culprits: &[Culprit]) {
+    if culprits.is_empty() {
+        return;
+    }
+    title(out, "To blame");
+    for culprit in culprits {
+        line(out, &format!("- {}: {}", culprit.kind.word(), inline(&culprit.to_string())));
+    }
 }
 
 fn advice(out: &mut String, verdict: &Verdict) {

@@ -4,7 +4,8 @@ use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::chain::ChainNode;
 use crate::diagnosis::verdict::{
-    Advice, Ceiling, Class, Evidence, Finding, GpuIdle, Limit, NotSeen, OwnCost, Phase, Steps, WorkerVerdict,
+    Advice, Ceiling, Class, Culprit, CulpritKind, Evidence, Finding, GpuIdle, Limit, NotSeen, OwnCost, Phase,
+    ShareOf, Steps, WorkerVerdict,
 };
 use crate::rates::time_split::TimeSplit;
 
@@ -82,6 +83,14 @@ pub(super) fn verdict() -> Verdict {
             cause: Some(Cause::UnderFilled),
             confidence: 0.4,
             text: "Power stays under half of its limit while the device is busy.".to_owned(),
+        }],
+        culprits: vec![Culprit {
+            kind: CulpritKind::Line,
+            pid: None,
+            name: "decode_image (work.py:22)".to_owned(),
+            more: 0,
+            share: Some(0.41),
+            unit: Some(ShareOf::Time),
         }],
         chain: chain(),
         not_seen: vec![NotSeen {

@@ -155,6 +155,10 @@ impl Page {
         if !verdict.summary.is_empty() {
             self.text("", &verdict.summary);
         }
+        let culprits: Vec<String> = verdict.culprits.iter().map(ToString::to_string).collect();
+        if !culprits.is_empty() {
+            self.text("To blame: ", &culprits.join("; "));
+        }
         self.blank();
         let mut facts = format!("watched for {:.0} s", finite(verdict.observed_s));
         if let Some(seconds) = verdict.first_verdict_s {

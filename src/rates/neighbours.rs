@@ -36,6 +36,9 @@ pub struct NeighbourRates {
     pub kernel: bool,
     /// trainmon itself.
     pub own: bool,
+    /// It may run on none of the job's CPUs.
+    #[serde(default)]
+    pub elsewhere: bool,
 }
 
 /// `None` where nobody asked, and until there have been two scans.
@@ -45,7 +48,7 @@ pub(super) fn fold(sample: Option<&NeighboursSample>) -> Option<Neighbours> {
     let per_s = f64::from(sample.ticks_per_second);
     let processes = sample.processes.iter().map(|process| NeighbourRates {
         cpu_pct: process.cpu_ticks as f64 / per_s / seconds * 100.0,
-        ..copied!(process => NeighbourRates: id comm command uid rss_bytes kernel own)
+        ..copied!(process => NeighbourRates: id comm command uid rss_bytes kernel own elsewhere)
     });
     Some(Neighbours { seconds, processes: processes.collect() })
 }

@@ -20,7 +20,7 @@ pub struct NeighboursSample {
     pub window_ns: u64,
     /// Clock ticks per second, the unit of `cpu_ticks`.
     pub ticks_per_second: u32,
-    /// Those that used CPU time, most first, at most [`MOST`].
+    /// Those that used CPU time or that were asked for, most CPU time first, at most [`MOST`].
     pub processes: Vec<NeighbourProcess>,
     /// How many processes besides these there are, those of the job left out.
     pub others: u32,
@@ -46,4 +46,7 @@ pub struct NeighbourProcess {
     pub kernel: bool,
     /// trainmon itself.
     pub own: bool,
+    /// It may run on none of the job's CPUs.
+    #[serde(default)]
+    pub elsewhere: bool,
 }

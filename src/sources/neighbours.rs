@@ -10,14 +10,13 @@ use std::fmt::Write as _;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
 
 use super::fields::{number, text};
 use super::files::{KeptFile, ReadFailure};
-use super::{Roots, clock, process, task_files};
+use super::{Roots, cgroup, clock, process, task_files};
 use crate::sample::neighbours::MOST;
 use crate::sample::{NeighbourProcess, NeighboursSample, ProcessId};
 
@@ -27,7 +26,11 @@ const MOST_PROCESSES: usize = 32_768;
 /// Scans the host's processes, each time for what has moved since.
 #[derive(Debug, Default)]
 pub struct NeighboursReader {
-    proc_root: PathBuf,
+    roots: Roots,
+    /// The CPUs that the job may use; empty where they are not known.
+    job_cpus: Vec<u16>,
+    /// Processes that are named whether they use CPU time or not, in order.
+    asked: Vec<u32>,
     counters: Counters,
     now: Vec<Seen>,
     job: Vec<u32>,
@@ -42,8 +45,8 @@ pub struct NeighboursReader {
     own_children: Vec<u32>,
 }
 
-/// What is read of a process that is shown, once: name, command line, owner.
-type Names = (Arc<str>, Arc<str>, Option<u32>);
+/// What is read of a process that is shown, once: name, command line, owner, and whether it runs on other CPUs than the job.
+type Names = (Arc<str>, Arc<str>, Option<u32>, bool);
 
 /// What is remembered of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +89,15 @@ impl Counters {
 impl NeighboursReader {
     /// Nothing has been read yet.
     pub fn new(roots: &Roots) -> Self {
-        Self { proc_root: roots.proc.clone(), ..Self::default() }
+        Self { roots: roots.clone(), ..Self::default() }
+    }
+
+    /// Says which CPUs the job may use, and which processes are wanted although they may hardly use any.
+    pub fn ask(&mut self, job_cpus: &[u16], mut pids: Vec<u32>) {
+        pids.sort_unstable();
+        self.asked = pids;
+        self.job_cpus.clear();
+        self.job_cpus.extend_from_slice(job_cpus);
     }
 
     /// Reads every process. `now_ns` is CLOCK_MONOTONIC; `job` are the job's PIDs, which are left out together with
@@ -101,9 +112,9 @@ impl NeighboursReader {
         self.busiest.clear();
         self.now.clear();
         self.own_children.clear();
-        self.own = std::fs::read_link(self.proc_root.join("self")).ok().and_then(|own| own.to_str()?.parse().ok());
+        self.own = std::fs::read_link(self.roots.proc.join("self")).ok().and_then(|own| own.to_str()?.parse().ok());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = openat(CWD, &self.proc_root, flags, Mode::empty())?;
+        let folder = openat(CWD, &self.roots.proc, flags, Mode::empty())?;
         let mut room = [MaybeUninit::<u8>::uninit(); 8192];
         let mut entries = RawDir::new(&folder, &mut room);
         let mut complete = true;
@@ -155,7 +166,8 @@ impl NeighboursReader {
             return Ok(false);
         }
         if self.before_ns.is_some()
-            && let Some(cpu_ticks) = self.counters.moved(seen).filter(|ticks| *ticks > 0)
+            && let Some(cpu_ticks) = self.counters.moved(seen)
+            && (cpu_ticks > 0 || self.is_asked_for(pid))
         {
             let busy = NeighbourProcess {
                 id,
@@ -173,9 +185,17 @@ impl NeighboursReader {
         Ok(true)
     }
 
+    fn is_asked_for(&self, pid: u32) -> bool {
+        self.asked.binary_search(&pid).is_ok()
+    }
+
     fn keep_busiest(&mut self) {
-        self.busiest.sort_unstable_by_key(|(_, busy)| (Reverse(busy.cpu_ticks), busy.id));
-        self.busiest.truncate(MOST);
+        let mut busiest = std::mem::take(&mut self.busiest);
+        let by_time = |busy: &NeighbourProcess| (Reverse(busy.cpu_ticks), busy.id);
+        busiest.sort_unstable_by_key(|(_, busy)| (!self.is_asked_for(busy.id.pid), by_time(busy)));
+        busiest.truncate(MOST);
+        busiest.sort_unstable_by_key(|(_, busy)| by_time(busy));
+        self.busiest = busiest;
     }
 
     /// The busiest with their command lines and owners; those of others are forgotten. A process that has ended since has
@@ -186,19 +206,26 @@ impl NeighboursReader {
         let (own, own_children) = (self.own, &self.own_children);
         let named = busiest.drain(..).map(|(parent, busy)| {
             let names = self.names.entry(busy.id).or_insert_with(|| {
-                let folder = self.proc_root.join(busy.id.pid.to_string());
+                let folder = self.roots.proc.join(busy.id.pid.to_string());
                 let command = if busy.kernel { Arc::default() } else { process::command(&folder) };
-                (Arc::clone(&busy.comm), command, process::identity(&folder).0)
+                let (uid, _) = process::identity(&folder);
+                (Arc::clone(&busy.comm), command, uid, runs_elsewhere(&self.roots, busy.id.pid, &self.job_cpus))
             });
             // py-spy is a child of a child of ours.
             let is_own = own == Some(busy.id.pid) || own == Some(parent) || own_children.contains(&parent);
-            let (comm, command, uid) = names.clone();
-            NeighbourProcess { comm, command, uid, own: is_own, ..busy }
+            let (comm, command, uid, elsewhere) = names.clone();
+            NeighbourProcess { comm, command, uid, own: is_own, elsewhere, ..busy }
         });
         let named = named.collect();
         self.busiest = busiest;
         named
     }
+}
+
+/// Whether a process may run on none of these CPUs.
+fn runs_elsewhere(roots: &Roots, pid: u32, job_cpus: &[u16]) -> bool {
+    let cpus = cgroup::allowed_cpus(roots, pid);
+    !cpus.is_empty() && !job_cpus.is_empty() && cpus.iter().all(|cpu| job_cpus.binary_search(cpu).is_err())
 }
 
 #[cfg(test)]

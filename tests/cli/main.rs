@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod cost;
+mod culprits;
 mod faulty_library;
 mod files;
 mod foreign_text;

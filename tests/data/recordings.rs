@@ -11,7 +11,7 @@ use serde::Deserialize;
 use trainmon::commands::log::Rows;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
-use trainmon::diagnosis::verdict::Phase;
+use trainmon::diagnosis::verdict::{Advice, Phase};
 use trainmon::history::archive::{Archive, Limits, MomentId};
 use trainmon::jobs::recorded::Player;
 use trainmon::jobs::session::block_on;
@@ -145,6 +145,36 @@ fn verdicts_are_those_of_the_labels() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What changes how many there are of something, and neither the code nor the machine.
+const TUNING: [&str; 7] = [
+    "num_workers",
+    "prefetch_factor",
+    "persistent_workers",
+    "in_order",
+    "NUM_THREADS",
+    "in processes instead of threads",
+    "more of these processes",
+];
+
+#[test]
+fn advice_promises_no_more_than_can_be_and_most_first() {
+    for (name, path) in recordings() {
+        let verdict = judged(&std::fs::read(&path).unwrap()).unwrap();
+        let bound = |advice: &Advice| advice.speedup_at_most.unwrap_or(1.0);
+        for advice in verdict.advice.iter().filter(|advice| TUNING.iter().any(|knob| advice.title.contains(knob))) {
+            let most = verdict.ceiling.map_or(f64::INFINITY, |ceiling| ceiling.speedup_at_most);
+            assert!(bound(advice) <= most, "{name}: {advice:?} where tuning brings {most}");
+        }
+        if let Some((first, rest)) = verdict.advice.split_first() {
+            let is_first = rest.iter().all(|other| bound(other) <= bound(first)) || first.why.contains("comes first");
+            assert!(is_first, "{name}: {:?}", verdict.advice);
+        }
+        for looks in verdict.advice.iter().filter(|advice| advice.title.contains("py-spy")) {
+            assert_eq!(looks.speedup_at_most, None, "{name}: {looks:?}");
+        }
+    }
 }
 
 #[test]

@@ -35,6 +35,22 @@ fn overview() {
 }
 
 #[test]
+fn the_first_page_names_the_culprit() {
+    let summary = "The GPU waits while the loop waits for batches 68 % of the time: other processes use the CPUs that \
+                   the job needs (rustc (PID 24077 and 3 more): 2.9 CPUs; sim.py (PID 24090): 2.5 CPUs).";
+    for size in [(80, 24), (120, 40), (200, 60)] {
+        let verdict = Verdict {
+            class: Class::Cpu,
+            cause: Some(Cause::NoisyNeighbour),
+            summary: summary.into(),
+            ..data_loader()
+        };
+        let shown = text(&with_verdict(size, verdict), size);
+        assert!(shown.contains("rustc (PID 24077"), "{shown}");
+    }
+}
+
+#[test]
 fn the_run_so_far() {
     for size in [(80, 24), (120, 40), (200, 60)] {
         let mut app = running(PLAIN, size, Job::default());

@@ -25,6 +25,8 @@ LATENCY_S, SAMPLE_BYTES = 0.025, 120_000
 PIPE_BYTES_S = 6_000_000
 #: Processes that spin, for each core.
 SPINNERS_PER_CORE = 2
+#: How long a visitor takes all cores, and how long it stays away.
+VISITS_S, AWAY_S = 8.0, 9.0
 #: Reads that another job on the disk has under way.
 DISK_READERS = 2
 #: Idle processes of a crowd, and of a big one.
@@ -98,6 +100,23 @@ def spinners(_place: str) -> None:
         print(os.getpid(), flush=True)
     while True:
         pass
+
+
+def visitor(_place: str) -> None:
+    """Takes every core for some seconds, as a build does, then none."""
+    from launch import die_with_parent
+
+    parent = os.getpid()
+    begun = time.monotonic()
+    for _ in range(SPINNERS_PER_CORE * len(os.sched_getaffinity(0)) - 1):
+        if os.fork() == 0:
+            die_with_parent(parent)
+            break
+    else:
+        print(os.getpid(), flush=True)
+    while True:
+        if (time.monotonic() - begun) % (VISITS_S + AWAY_S) >= VISITS_S:
+            time.sleep(0.1)
 
 
 def disk_readers(place: str) -> None:
@@ -245,6 +264,7 @@ ROLES = {
     "fifo-writer": fifo_writer,
     "web-client": web_client,
     "spinners": spinners,
+    "visitor": visitor,
     "disk-readers": disk_readers,
     "sleeper": sleeper,
 }

@@ -306,6 +306,12 @@ LABELS: tuple[Label, ...] = (
         hottest=("burn",), fixed="cpu_cases:noisy_neighbour", fixed_without=("spinners",),
     ),
     Label(
+        "too-few-workers-beside-a-visitor", "data-loader", "too-few-workers",
+        "one worker is too few, and other processes take every core for half of the time: both are true",
+        "loader_cases:too_few_workers", also_causes=("transform",), also=(("cpu", "noisy-neighbour"),),
+        wait=STARVED, companions=("visitor",), duration=30.0, hottest=("burn",),
+    ),
+    Label(
         "thread-oversubscription", "cpu", "thread-oversubscription",
         "two workers with eight compute threads each",
         "cpu_cases:thread_oversubscription", also_causes=("cores-saturated",), wait=(0.15, 1.0),

@@ -34,6 +34,6 @@ pub(super) const CAUSE: Spec = Spec {
             => "the job wants more CPU time than its quota";
         "Lower num_workers and thread counts to the quota" => "the same work is then paused less often";
     ],
-    bound: starvation::all_cpus,
+    bound: starvation::without_queueing,
     ..Spec::of(Class::Cpu)
 };

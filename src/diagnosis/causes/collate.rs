@@ -33,6 +33,6 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     against: &[WORKERS_ARE_SLOW],
     place: Place::Workers,
-    sharpen: |first, window| stages::sharpen(first, window, |stages| stages.collate),
+    bound: |window| stages::bound(window, |stages| stages.collate),
     ..Spec::of(Class::DataLoader)
 };

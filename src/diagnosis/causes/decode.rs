@@ -31,6 +31,6 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     against: &[WORKERS_ARE_SLOW],
     place: Place::Workers,
-    sharpen: |first, window| stages::sharpen(first, window, |stages| stages.decode),
+    bound: |window| stages::bound(window, |stages| stages.decode),
     ..Spec::of(Class::DataLoader)
 };

@@ -47,8 +47,8 @@ pub(super) const CAUSE: Spec = Spec {
     confirmed: Confirmed::LabelledWorkloads,
     limits: "without stacks, batches that are made from memory look like the loop's own Python work (cpu/main-thread)",
     advice: advice![
-        "Let other processes make the batches (in a DataLoader: num_workers of 1 and more)" => "loading then overlaps the training step";
-        "Use persistent_workers=True" => "workers then live on over the epochs";
+        "Let other processes make the batches (in a DataLoader: num_workers of 1 and more, and persistent_workers=True)"
+            => "loading then overlaps the training step";
         "Keep a data set that fits in memory as tensors on the device"
             => "tiny samples cost more to send between processes than to make";
     ],
@@ -154,5 +154,5 @@ fn shares(window: &Features, main: &LoopThread) -> Option<TimeSplit> {
 fn sharpen(first: &mut Advice, window: &Features) {
     let Some(stacks) = window.loop_stacks() else { return };
     let (workers, _) = what_if::workers_for_inline(stacks.loading(), 1.0, &Capacity::of(&window.cpu), 0.0);
-    first.title = format!("Set num_workers to {workers} in the DataLoader");
+    first.title = format!("Set num_workers to {workers} in the DataLoader, and persistent_workers=True");
 }

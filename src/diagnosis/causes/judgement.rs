@@ -81,6 +81,12 @@ impl Judgement {
         self.doubt(text)
     }
 
+    /// Says first of all else that this is true as well: it costs less.
+    pub fn beside(mut self, cause: Cause, confidence: impl Into<f64>, text: impl Into<String>) -> Self {
+        self.others.insert(0, Finding::of(cause, confidence.into(), text));
+        self
+    }
+
     /// Adds another finding.
     pub fn other(mut self, cause: Cause, confidence: impl Into<f64>, text: impl Into<String>) -> Self {
         self.others.push(Finding::of(cause, confidence.into(), text));

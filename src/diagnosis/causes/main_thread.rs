@@ -49,7 +49,7 @@ pub(super) const CAUSE: Spec = Spec {
         "Do metrics and logging every N steps only, and on the device"
             => "the device idles while the main thread runs Python";
         "Profile the loop with `py-spy top --pid`" => "it names the lines";
-        "Accumulate metrics as tensors and read them once in a while"
+        "Where these are metrics: accumulate them as tensors, and read them once in a while"
             => "each .item() or .cpu() waits for the device and then computes on the host";
     ],
     against: &[WAITS_FOR_BATCHES],

@@ -27,8 +27,9 @@ pub(super) const CAUSE: Spec = Spec {
     confirmed: Confirmed::LabelledWorkloads,
     limits: "the numbers are the machine's: another job may be the one that is short of memory",
     advice: advice![
-        "Lower num_workers or prefetch_factor, or use a machine with more memory"
+        "Lower num_workers or prefetch_factor"
             => "each worker keeps batches in memory";
+        "Use a machine with more memory" => "what is needed again and again then stays there";
         "Hold sample lists as numpy arrays or tensors, not as Python lists or dicts"
             => "reference counts make every forked worker copy the pages of Python objects";
     ],

@@ -179,6 +179,11 @@ impl Cause {
         main.elsewhere.filter(|other| other.class == class).unwrap_or(main)
     }
 
+    /// It lies outside of the job, so that one of the job may be true beside it.
+    pub(super) fn is_outside(self) -> bool {
+        matches!(self, Self::NoisyNeighbour | Self::SharedGpu)
+    }
+
     /// Whether its rule holds, and how surely.
     pub(super) fn judge(self, case: &Case<'_>) -> Option<Judgement> {
         (self.spec().judge)(case)

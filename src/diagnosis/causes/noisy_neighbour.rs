@@ -3,7 +3,6 @@
 use super::*;
 
 thresholds! {
-    NEIGHBOURS_HELP = 0.50, "share of input wait", "the larger half names the cause";
     OWN_TIME = 0.60, "of the confidence", "without the others most of the waiting would be left";
     LEFT = 0.75, "of the confidence", "what would be left is computed, not seen";
 }
@@ -17,7 +16,7 @@ pub(super) const CAUSE: Spec = Spec {
         "the job's threads queue for a CPU at least `run_delay` of their runnable time",
         "other processes use at least `neighbour`, and `of_the_job` and more",
         "the larger part of the wait is queueing: where the workers' own time for a batch would leave more than \
-         `neighbours_help` of it, or the main thread queues less than `larger_half` of its runnable time, they are a finding \
+         `larger_half` of it, or the main thread queues less than that of its runnable time, they are a finding \
          beside another",
     ],
     judge: |case| match starvation::queueing(case).filter(|queueing| queueing.neighbours) {
@@ -37,7 +36,7 @@ pub(super) const CAUSE: Spec = Spec {
         "Reserve CPUs for the job (cpuset, Slurm --exclusive, a Kubernetes pod of class Guaranteed)"
             => "the next neighbour is then kept out as well";
     ],
-    bound: starvation::all_cpus,
+    bound: starvation::without_queueing,
     ..Spec::of(Class::Cpu)
 };
 
@@ -57,12 +56,12 @@ fn without_them(judgement: Judgement, case: &Case<'_>) -> Judgement {
     let of_loader = Cause::ALL.iter().filter(|cause| cause.spec().class == Class::DataLoader);
     let left = of_loader.into_iter().find_map(|cause| cause.judge(&undisturbed)).unwrap_or_default();
     // The larger part of the wait is what to change first.
-    if left_s > (1.0 - NEIGHBOURS_HELP.value) * (fed.step_s - fed.floor_s()) && left.cause.is_some() {
+    if left_s > LARGER_HALF.value * (fed.step_s - fed.floor_s()) && left.cause.is_some() {
         let words = "other processes hold CPUs as well: the smaller part of the wait is queueing for them";
         let left = Judgement { confidence: left.confidence * LEFT.value, ..left };
-        return left.other(Cause::NoisyNeighbour, judgement.confidence * OWN_TIME.value, words);
+        return left.beside(Cause::NoisyNeighbour, judgement.confidence * OWN_TIME.value, words);
     }
     let confidence = (left.confidence * LEFT.value).min(judgement.confidence);
     let words = "without the other processes this would still hold the loop back";
-    judgement.other(left.cause.unwrap_or(Cause::TooFewWorkers), confidence, words)
+    judgement.beside(left.cause.unwrap_or(Cause::TooFewWorkers), confidence, words)
 }

@@ -29,6 +29,7 @@ pub(super) const CAUSE: Spec = Spec {
     evidence: &[Signal::Sleeps],
     followed: Some(Followed { part: Part::Sleep, signal: Signal::Sleeps, words: str::to_owned }),
     bound: |window| Some(window.without(window.chain.as_ref()?.lost(Part::Sleep))),
+    place: Place::Sleep,
     sharpen,
     ..Spec::of(Class::Cpu)
 };

@@ -121,6 +121,8 @@ pub(in crate::diagnosis) enum Place {
     Nowhere,
     /// The line at which the main thread waits for the device most.
     Sync,
+    /// The line at which it sleeps.
+    Sleep,
     /// The hottest function of the main thread.
     Loop,
     /// That of the workers; of the main thread where there are none.

@@ -3,7 +3,8 @@
 
 use super::{Case, Cause, Judgement};
 use crate::diagnosis::features::{Features, Part, Way, Workers};
-use crate::diagnosis::parts::{Advice, Stages};
+use crate::diagnosis::parts::Stages;
+use crate::diagnosis::stats::round;
 use crate::diagnosis::thresholds::*;
 use crate::diagnosis::what_if::Loop;
 use crate::rates::chain::paths::End;
@@ -86,11 +87,10 @@ pub(super) fn works_meanwhile(case: &Case<'_>) -> bool {
     at_work >= LOST_WAIT && at_work >= MEANWHILE.value * case.main.shares.input_wait
 }
 
-/// The bound of what a cheaper stage brings.
-pub(super) fn sharpen(first: &mut Advice, window: &Features, stage: fn(&Stages) -> f64) {
-    let stages = window.workers.as_ref().and_then(|workers| workers.stages);
-    let (Some(fed), Some(stages)) = (Loop::of(window), stages) else { return };
-    let active = stages.making();
-    let bound = if active > 0.0 { fed.without_stage(stage(&stages) / active) } else { 1.0 };
-    first.limit(bound);
+/// What is gained at most by a stage that takes no time.
+pub(super) fn bound(window: &Features, stage: fn(&Stages) -> f64) -> Option<f64> {
+    let of_waits = window.without(window.lost_wait());
+    let stages = window.workers.as_ref().and_then(|workers| workers.stages).filter(|stages| stages.making() > 0.0);
+    let found = Loop::of(window).zip(stages).map(|(fed, stages)| fed.without_stage(stage(&stages) / stages.making()));
+    Some(round(found.map_or(of_waits, |found| found.min(of_waits)), 2))
 }

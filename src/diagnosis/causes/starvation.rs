@@ -3,7 +3,7 @@
 
 use super::case::{Case, Loss};
 use super::{Cause, Judgement, slow_samples};
-use crate::diagnosis::features::{Features, Part, Way, Workers};
+use crate::diagnosis::features::{Features, LoopThread, Part, Way, Workers};
 use crate::diagnosis::thresholds::*;
 use crate::rates::Wait;
 use crate::rates::chain::paths::End;
@@ -73,7 +73,7 @@ struct Wanted {
 impl Wanted {
     /// That of the workers who are waited for, or of the loop.
     fn of(case: &Case<'_>) -> Self {
-        case.slow_workers().map_or_else(|| Self::by_loop(case), Self::by_workers)
+        case.slow_workers().map_or_else(|| Self::by_loop(case.window, case.main), Self::by_workers)
     }
 
     fn by_workers(workers: &Workers) -> Self {
@@ -81,11 +81,10 @@ impl Wanted {
     }
 
     /// That of the loop: its own thread, and whoever runs while it waits for him.
-    fn by_loop(case: &Case<'_>) -> Self {
-        let main = case.main;
+    fn by_loop(window: &Features, main: &LoopThread) -> Self {
         let runnable = main.running.max(main.waits(Wait::Running));
         let mut wanted = Self { runnable, queued: runnable * main.run_delay.unwrap_or(0.0), elsewhere: 0.0 };
-        let Some(chain) = &case.window.chain else { return Self { elsewhere: main.disk(), ..wanted } };
+        let Some(chain) = &window.chain else { return Self { elsewhere: main.disk(), ..wanted } };
         let itself = |way: &Way| way.hops.is_empty() && way.is_loops_own();
         for way in chain.ways.iter().filter(|way| !itself(way) && way.part != Part::Device) {
             match way.hops.last().filter(|_| way.end == End::Cpu) {
@@ -117,14 +116,16 @@ impl Wanted {
 
 /// The loop itself does not get the CPU it wants: the share of its runnable time that it queues.
 pub(in crate::diagnosis) fn main_queues(case: &Case<'_>) -> Option<f64> {
-    Some(Wanted::by_loop(case)).filter(|wanted| wanted.reaches(MAIN_RUN_DELAY)).map(|wanted| wanted.share())
+    Some(Wanted::by_loop(case.window, case.main))
+        .filter(|wanted| wanted.reaches(MAIN_RUN_DELAY))
+        .map(|wanted| wanted.share())
 }
 
 /// Whether threads queue, and how surely.
 pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
     let cpu = &case.window.cpu;
     // A loop that loses more to its own queueing than to its workers: they all want a CPU at the same moment, and rest after it.
-    let by_loop = Wanted::by_loop(case);
+    let by_loop = Wanted::by_loop(case.window, case.main);
     let itself = by_loop.reaches(QUEUES_LONG) && by_loop.queued >= case.lost;
     let workers = case.slow_workers().filter(|_| !itself);
     let wanted = workers.map_or(by_loop, Wanted::by_workers);
@@ -187,14 +188,20 @@ pub(super) fn queues_rather_than_waits(case: &Case<'_>) -> bool {
 pub(super) fn queues_alone(case: &Case<'_>, cause: Cause) -> Option<Judgement> {
     let explained =
         queueing(case).is_some_and(|queueing| queueing.neighbours || queueing.crowded.is_some() || queueing.full);
-    let queues = Wanted::by_loop(case).reaches(QUEUES_LONG);
+    let queues = Wanted::by_loop(case.window, case.main).reaches(QUEUES_LONG);
     let alone = matches!(case.loss, Loss::Dry(_) | Loss::NoDevice) && queues && !explained;
     alone.then(|| case.of(cause, ALONE))
 }
 
-/// What is gained by getting all CPUs: starved of them everything is slow, the waits and the work. It is what the job could
-/// use over what it gets.
-pub(super) fn all_cpus(window: &Features) -> Option<f64> {
-    let used = window.cpu.job.filter(|used| *used > HARDLY)?;
-    Some(window.without(1.0 - used / window.cpu.allowed?.max(used)))
+/// What is gained when nobody queues for a CPU any more: the loop does not, nor whoever it waits for. Workers then
+/// make a batch in the time that they work and wait for their source, and the loop waits for them no longer than that.
+pub(super) fn without_queueing(window: &Features) -> Option<f64> {
+    let main = window.main.as_ref()?;
+    let by_loop = Wanted::by_loop(window, main);
+    let lost = window.lost_wait();
+    let Some(workers) = window.workers.as_ref().filter(|_| lost >= LOST_WAIT) else {
+        return Some(window.without(by_loop.queued));
+    };
+    let (fed, own) = (workers.busy + workers.io_wait, main.running * main.run_delay.unwrap_or(0.0));
+    Some(window.without(1.0 - fed.max(1.0 - lost - own)))
 }

@@ -32,6 +32,6 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     against: &[WORKERS_ARE_SLOW],
     place: Place::Workers,
-    sharpen: |first, window| stages::sharpen(first, window, |stages| stages.transform),
+    bound: |window| stages::bound(window, |stages| stages.transform),
     ..Spec::of(Class::DataLoader)
 };

@@ -32,7 +32,7 @@ pub(super) const CAUSE: Spec = Spec {
             => "the process then works while the loop and the device do; its answer is a step older then";
         "Run more of these processes, or give each a smaller part, where CPUs are free"
             => "the slowest of them sets the pace";
-        "Unpack the data once, or by more threads, where that process only sends a stream (xz, gzip, ffmpeg)"
+        "Where that process only sends a stream (xz, gzip, ffmpeg): unpack the data once, or by more threads"
             => "one thread unpacks at the pace that the loop is held to";
         "Profile that process with `py-spy top --pid`" => "its time is the loop's time";
     ],

@@ -361,16 +361,21 @@ impl Chain {
 
 /// What a process is, for a person: its script where an interpreter runs one, else its name.
 pub(in crate::diagnosis) fn program(peer: &Peer) -> String {
+    program_of(&peer.comm, &peer.command)
+}
+
+/// The same of a process with this name and command line.
+pub(in crate::diagnosis) fn program_of(comm: &str, command: &str) -> String {
     let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    let mut words = peer.command.split(' ').skip(1);
+    let mut words = command.split(' ').skip(1);
     let mut module = false;
     let script = words.find(|word| {
         let found = module || word.ends_with(".py");
         module = *word == "-m";
         found
     });
-    let is_python = peer.comm.starts_with("python") || peer.comm.starts_with("pypy");
-    let name = script.filter(|_| is_python).map_or_else(|| peer.comm.to_string(), base);
+    let is_python = comm.starts_with("python") || comm.starts_with("pypy");
+    let name = script.filter(|_| is_python).map_or_else(|| comm.to_owned(), base);
     let name = if name.is_empty() { "process".to_owned() } else { name };
     crate::text::sanitise(&name).into_owned()
 }

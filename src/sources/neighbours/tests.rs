@@ -1,6 +1,7 @@
 //! Scans of made and of real trees of processes.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Instant;
 

@@ -1,0 +1,384 @@
+//! Whom or what a verdict blames, by name: one table from the cause to the places where its culprits are looked for.
+//!
+//! Everything that shows a culprit, the sentence of the verdict among it, takes it from the list that is made here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::causes::shared_gpu::SHARED_GPU;
+use super::causes::{Cause, Judgement, Place, Spec};
+use super::class::Phase;
+use super::evidence::OTHERS_SHOWN;
+use super::features::{Features, Part, Way, program, program_of};
+use super::parts::Hottest;
+use super::stats::{percent, round};
+use super::thresholds::*;
+use crate::rates::Frame;
+use crate::rates::chain::paths::{End, Peer};
+use crate::rates::frame::MountRates;
+use crate::sample::MountKind;
+use crate::text::named_enum;
+
+thresholds! {
+    NAMED = 0.10, "share", "a line with less than a tenth of the time is not worth naming alone";
+}
+
+/// Most culprits of a verdict, and ranks in a sentence.
+pub(super) const MOST: usize = 8;
+
+named_enum! {
+    /// What a culprit is.
+    pub enum CulpritKind {
+        /// A process, of the job or not.
+        Process = "process",
+        /// A disk, by the kernel's name of it.
+        Disk = "disk",
+        /// A mounted file system, by where it is mounted.
+        Mount = "mount",
+        /// A file.
+        File = "file",
+        /// A lock, by the file that is locked.
+        Lock = "lock",
+        /// An address on the network.
+        Address = "address",
+        /// A line of code, with its function.
+        Line = "line",
+        /// A rank of a distributed run, by its number.
+        Rank = "rank",
+        /// A GPU, by its index.
+        Gpu = "gpu",
+    }
+}
+
+named_enum! {
+    /// What a culprit's share is of.
+    #[derive(Default)]
+    pub enum ShareOf {
+        /// A number of CPUs that it keeps busy.
+        Cpus = "cpus",
+        /// Of the GPU's time.
+        Gpu = "gpu",
+        /// Of the disk's time.
+        Disk = "disk",
+        /// Of the time of whoever is held back: the loop's, or a worker's.
+        #[default]
+        Time = "time",
+    }
+}
+
+/// Somebody or something that a verdict blames.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Culprit {
+    /// What it is.
+    pub kind: CulpritKind,
+    /// The process, where it is one.
+    pub pid: Option<u32>,
+    /// What it is called.
+    pub name: String,
+    /// How many processes of that name there are besides; the share is that of all of them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: usize,
+    /// How much of `unit` it takes; `None` where that is not known.
+    pub share: Option<f64>,
+    /// What `share` is of.
+    pub unit: Option<ShareOf>,
+}
+
+impl Culprit {
+    fn new(kind: CulpritKind, name: impl Into<String>) -> Self {
+        Self { kind, pid: None, name: name.into(), more: 0, share: None, unit: None }
+    }
+
+    fn process(pid: u32, name: impl Into<String>) -> Self {
+        Self { pid: Some(pid), ..Self::new(CulpritKind::Process, name) }
+    }
+
+    /// A rank that the others wait for.
+    pub(super) fn rank(number: u32, pid: Option<u32>) -> Self {
+        Self { pid, ..Self::new(CulpritKind::Rank, number.to_string()) }
+    }
+
+    fn taking(self, share: impl Into<Option<f64>>, of: ShareOf) -> Self {
+        let share = share.into().map(|share| round(share, 3));
+        Self { share, unit: share.map(|_| of), ..self }
+    }
+
+    /// Who it is, and no more.
+    #[must_use]
+    pub fn who(&self) -> String {
+        let Self { kind, name, .. } = self;
+        match (kind, self.pid) {
+            (CulpritKind::Process, Some(pid)) if self.more > 0 => {
+                format!("{name} (PID {pid} and {} more)", self.more)
+            }
+            (CulpritKind::Process, Some(pid)) => format!("{name} (PID {pid})"),
+            (CulpritKind::Rank, Some(pid)) => format!("rank {name} (PID {pid})"),
+            (CulpritKind::Rank, _) => format!("rank {name}"),
+            (CulpritKind::Gpu, _) => format!("GPU {name}"),
+            _ => name.clone(),
+        }
+    }
+
+    /// How much of what it takes, in words.
+    #[must_use]
+    pub fn how_much(&self) -> Option<String> {
+        let share = self.share.filter(|share| share.is_finite())?;
+        let part = percent(share);
+        Some(match (self.kind, self.unit?) {
+            (_, ShareOf::Cpus) => format!("{share:.1} CPUs"),
+            (CulpritKind::Gpu, ShareOf::Gpu) | (_, ShareOf::Disk) => format!("busy {part} of the time"),
+            (_, ShareOf::Gpu) => format!("{part} of the GPU"),
+            (_, ShareOf::Time) => format!("{part} of the time"),
+        })
+    }
+}
+
+/// For a person: `rustc (PID 24077): 0.9 CPUs`.
+impl fmt::Display for Culprit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.who())?;
+        self.how_much().map_or(Ok(()), |much| write!(f, ": {much}"))
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// Where culprits are looked for.
+type Search = fn(&Features) -> Vec<Culprit>;
+
+/// The table: where each cause's culprits are looked for, those that are most to blame first. A cause that is blamed on code
+/// has its line besides.
+fn searches(cause: Cause) -> &'static [Search] {
+    match cause {
+        Cause::NoisyNeighbour => &[cpu_users],
+        Cause::SharedGpu => &[gpu_users],
+        Cause::WaitsForProcess => &[processes],
+        Cause::OutputBlocked => &[readers],
+        Cause::RemoteService => &[addresses],
+        Cause::NetworkStorage => &[network_mounts, addresses],
+        Cause::Lock => &[locks],
+        Cause::CheckpointWrite => &[written_disk],
+        Cause::DiskBandwidth | Cause::SmallFiles | Cause::PageCacheMiss | Cause::IoThrottled => &[data_disk],
+        Cause::WorkerImbalance | Cause::SlowSamples => &[busiest_worker],
+        Cause::Throttled | Cause::MemoryBandwidth | Cause::UnderFilled | Cause::ComputeBound => &[gpus],
+        // Nobody but the job as a whole, the code at a line, or a rank.
+        Cause::WaitsForThread
+        | Cause::GilContention
+        | Cause::Communication
+        | Cause::CopyBound
+        | Cause::CgroupThrottled
+        | Cause::MemoryPressure
+        | Cause::ThreadOversubscription
+        | Cause::TooManyWorkers
+        | Cause::CoresSaturated
+        | Cause::WorkerRestart
+        | Cause::HandOver
+        | Cause::Collate
+        | Cause::Decode
+        | Cause::Transform
+        | Cause::TooFewWorkers
+        | Cause::InProcessLoading
+        | Cause::HostDeviceSync
+        | Cause::LaunchBound
+        | Cause::MainThread
+        | Cause::CpuTraining
+        | Cause::Sleeps => &[],
+    }
+}
+
+/// Whom or what the causes outside of the job blame that are true as well.
+pub(super) fn beside(judgement: &Judgement, window: &Features) -> Vec<Culprit> {
+    let causes = judgement.others.iter().filter_map(|other| other.cause).filter(|cause| cause.is_outside());
+    causes.flat_map(searches).flat_map(|search| search(window)).collect()
+}
+
+/// Whom or what a judgement blames, most to blame first.
+pub(super) fn of(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<Culprit> {
+    let mut found: Vec<Culprit> = match (judgement.cause, judgement.phase) {
+        (Some(cause), _) => searches(cause).iter().flat_map(|search| search(window)).collect(),
+        (None, Phase::Hung) => window.ranks_gone.iter().map(|rank| Culprit::rank(*rank, None)).collect(),
+        (None, _) => Vec::new(),
+    };
+    let line = spec.and_then(|spec| line(spec, window));
+    found.extend(
+        line.map(|(_, line)| Culprit::new(CulpritKind::Line, line.to_string()).taking(line.share, ShareOf::Time)),
+    );
+    found.truncate(MOST);
+    found
+}
+
+/// The line of code that a cause is blamed on, and the words before it in a sentence.
+pub(super) fn line<'a>(spec: &Spec, window: &'a Features) -> Option<(&'static str, &'a Hottest)> {
+    let seen = window.loop_stacks();
+    let of_loop = || seen.and_then(|seen| seen.hottest_own.as_ref());
+    let of_workers = || {
+        let each =
+            window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());
+        each.max_by(|a, b| a.share.total_cmp(&b.share).then_with(|| b.line.cmp(&a.line)))
+    };
+    let (words, found) = match (spec.instead)(window).map_or(spec.place, |instead| instead.place) {
+        Place::Nowhere => return None,
+        Place::Sync => ("it waits in", seen.and_then(|seen| seen.sync_lines.first())),
+        Place::Sleep => ("it sleeps at", seen.and_then(|seen| seen.sleep_line.as_ref())),
+        Place::Loop => ("most of it in", of_loop()),
+        Place::Workers => ("most of it in", of_workers().or_else(of_loop)),
+    };
+    Some((words, found.filter(|found| found.share >= NAMED)?))
+}
+
+/// Whether the other processes of the machine are to be looked at: they take CPUs that the job queues for, or compute on its GPU.
+#[must_use]
+pub fn wants_neighbours(frame: &Frame) -> bool {
+    let cpus = frame.job.cpus_allowed.map(f64::from).into_iter().chain(frame.job.cpu_quota_cores);
+    let cpus = cpus.reduce(f64::min).unwrap_or(1.0);
+    let held = frame.host.others_cpu_pct.is_some_and(|pct| pct / 100.0 >= NEIGHBOUR.value * cpus);
+    let delays = frame.trainers.iter().map(|trainer| trainer.run_delay_share).chain([frame.job.run_delay_share]);
+    let queues = delays.flatten().any(|share| share >= HARDLY.value);
+    let shared = frame.gpus.iter().filter(|gpu| gpu.attached && gpu.others.iter().any(|other| other.compute));
+    let theirs = shared.filter_map(|gpu| Some(gpu.utilization_pct? - gpu.job_utilization_pct?));
+    held && queues || theirs.map(|pct| pct / 100.0).any(|share| share >= SHARED_GPU.value)
+}
+
+/// Processes of one name count together: a compiler that runs once for each core is one culprit.
+fn cpu_users(window: &Features) -> Vec<Culprit> {
+    let mut users: Vec<(Culprit, f64)> = Vec::new();
+    for (process, cpus) in &window.around.cpu_users {
+        let name = program_of(&process.comm, &process.command);
+        match users.iter_mut().find(|(user, _)| user.name == name) {
+            Some((user, sum)) => {
+                user.more += 1;
+                *sum += cpus;
+            }
+            None => users.push((Culprit::process(process.id.pid, name), *cpus)),
+        }
+    }
+    users.retain(|(_, cpus)| *cpus >= OTHERS_SHOWN);
+    users.sort_by(|a, b| b.1.total_cmp(&a.1));
+    users.into_iter().map(|(user, cpus)| user.taking(cpus, ShareOf::Cpus)).collect()
+}
+
+fn gpu_users(window: &Features) -> Vec<Culprit> {
+    let name = |pid: u32| {
+        let known = window.around.neighbour(pid);
+        known.map_or_else(|| "process".into(), |process| program_of(&process.comm, &process.command))
+    };
+    let users = window.around.gpu_users.iter();
+    users.map(|(pid, share)| Culprit::process(*pid, name(*pid)).taking(*share, ShareOf::Gpu)).collect()
+}
+
+/// Sums of what is lost to the same one, the most first.
+fn by_loss<'a>(window: &'a Features, of: impl Fn(&'a Way) -> Option<Culprit>) -> Vec<Culprit> {
+    let ways = window.chain.iter().flat_map(|chain| &chain.ways);
+    let mut sums: BTreeMap<(Option<u32>, String), (Culprit, f64)> = BTreeMap::new();
+    for (culprit, lost) in ways.filter_map(|way| Some((of(way)?, way.lost))) {
+        sums.entry((culprit.pid, culprit.name.clone())).or_insert((culprit, 0.0)).1 += lost;
+    }
+    let mut found: Vec<_> = sums.into_values().filter(|(_, lost)| *lost >= HARDLY).collect();
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    found.into_iter().map(|(culprit, lost)| culprit.taking(lost, ShareOf::Time)).collect()
+}
+
+fn peer(window: &Features, pid: u32) -> Culprit {
+    let known: Option<&Peer> = window.chain.as_ref().and_then(|chain| chain.peer(pid));
+    Culprit::process(pid, known.map_or_else(|| "process".into(), program))
+}
+
+/// Those that work while the loop, or its data workers, wait for them.
+fn processes(window: &Features) -> Vec<Culprit> {
+    let server = window.chain.as_ref().and_then(|chain| chain.server()).map(|(pid, _)| pid);
+    by_loss(window, |way| {
+        let last = way.hops.last();
+        match (way.part, &way.end) {
+            (Part::Process, End::Children) => {
+                Some(Culprit::new(CulpritKind::Process, "commands that are started anew each time"))
+            }
+            (Part::Process, _) => Some(peer(window, last?.pid)),
+            (Part::Loader, _) => {
+                server.filter(|pid| last.is_some_and(|last| last.pid == *pid)).map(|pid| peer(window, pid))
+            }
+            _ => None,
+        }
+    })
+}
+
+/// Those that the loop writes to.
+fn readers(window: &Features) -> Vec<Culprit> {
+    by_loss(window, |way| Some(peer(window, way.hops.first().filter(|_| way.part == Part::Output)?.pid)))
+}
+
+fn addresses(window: &Features) -> Vec<Culprit> {
+    by_loss(window, |way| match &way.end {
+        End::Net(address) => Some(Culprit::new(CulpritKind::Address, address.to_string())),
+        _ => None,
+    })
+}
+
+/// Locked files, and who holds the locks.
+fn locks(window: &Features) -> Vec<Culprit> {
+    let path = |way: &Way| match (&way.end, &way.name) {
+        (End::Lock(path), _) | (_, Some(path)) => Some(path.to_string()),
+        _ => None,
+    };
+    let of_lock = |way: &&Way| way.part == Part::FileLock;
+    let mut found = by_loss(window, |way| {
+        Some(way).filter(of_lock).and_then(path).map(|path| Culprit::new(CulpritKind::Lock, path))
+    });
+    found.extend(by_loss(window, |way| Some(peer(window, Some(way).filter(of_lock)?.hops.last()?.pid))));
+    found
+}
+
+fn mount(mount: &MountRates) -> impl Iterator<Item = Culprit> {
+    // One file that all data are in can be named; of many none is more to blame than the others.
+    let file = mount.examples.first().filter(|_| mount.files == 1);
+    let file = file.map(|path| Culprit::new(CulpritKind::File, path.to_string()));
+    [Culprit::new(CulpritKind::Mount, mount.mount_point.to_string())].into_iter().chain(file)
+}
+
+/// The disk of this name, and where it is mounted.
+fn disk(window: &Features, name: &str, busy: Option<f64>) -> Vec<Culprit> {
+    let mounts = window.around.mounts.iter().filter(|mount| mount.disks.iter().any(|disk| **disk == *name));
+    let disk = Culprit::new(CulpritKind::Disk, name).taking(busy, ShareOf::Disk);
+    [disk].into_iter().chain(mounts.flat_map(mount)).collect()
+}
+
+/// The disk that the job's data lie on; its mounts alone where the disk is not known.
+fn data_disk(window: &Features) -> Vec<Culprit> {
+    let io = &window.io;
+    match &io.disk {
+        Some(name) => disk(window, name, io.disk_busy_pct.map(|pct| pct / 100.0)),
+        None => window.around.mounts.iter().flat_map(mount).collect(),
+    }
+}
+
+fn written_disk(window: &Features) -> Vec<Culprit> {
+    window.around.written.iter().flat_map(|name| disk(window, name, None)).collect()
+}
+
+fn network_mounts(window: &Features) -> Vec<Culprit> {
+    let elsewhere = |mount: &&MountRates| matches!(mount.kind, MountKind::Network | MountKind::Fuse);
+    window.around.mounts.iter().filter(elsewhere).flat_map(mount).collect()
+}
+
+/// The worker that takes longest for its batches.
+fn busiest_worker(window: &Features) -> Vec<Culprit> {
+    let active = |worker: &super::parts::WorkerVerdict| Some(worker.busy? + worker.io_wait.unwrap_or(0.0));
+    let each = window.workers.iter().flat_map(|workers| &workers.each);
+    let busiest = each.filter_map(|worker| Some((worker.pid, active(worker)?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    let (pid, share) = match busiest {
+        Some(busiest) => busiest,
+        None => return Vec::new(),
+    };
+    vec![Culprit::process(pid, "data worker").taking(share, ShareOf::Time)]
+}
+
+fn gpus(window: &Features) -> Vec<Culprit> {
+    let indexes = window.gpu.iter().flat_map(|gpu| gpu.users.iter().map(|(index, _)| (index, gpu.busy)));
+    indexes
+        .map(|(index, busy)| Culprit::new(CulpritKind::Gpu, index.to_string()).taking(busy, ShareOf::Gpu))
+        .collect()
+}
