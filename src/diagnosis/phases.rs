@@ -68,13 +68,11 @@ fn only_others_compute(window: &Features) -> bool {
 }
 
 /// What limits such children, in words that go on with a sentence; nothing where that is not clear.
-fn limit_of_others(window: &Features) -> String {
-    let full = window.cpu.full.is_some_and(|full| full >= CORES_FULL);
-    let own = window.cpu.job.unwrap_or(0.0) > window.cpu.others.unwrap_or(0.0);
-    match &window.workers {
-        Some(workers) if full && own => format!("; its {} processes fill the CPUs that it may use", workers.count),
-        _ => String::new(),
-    }
+fn limit_of_others(window: &Features) -> &'static str {
+    let cpu = &window.cpu;
+    let full = cpu.full.is_some_and(|full| full >= CORES_FULL) && cpu.job.unwrap_or(0.0) > cpu.others.unwrap_or(0.0);
+    let enough = window.workers.as_ref().is_some_and(|workers| workers.count as f64 >= cpu.usable());
+    if full && enough { "; its child processes fill the CPUs that it may use" } else { "" }
 }
 
 /// A phase that the stacks name: importing, compiling, validating.

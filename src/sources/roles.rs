@@ -4,7 +4,8 @@
 //! workers are known by their kinship: forks or re-executions of the trainer's own program, or `multiprocessing`
 //! children. A trainer is the process that such workers serve, or that holds a device, or that has threads of collectives or
 //! autograd: a rank, however it was started; or that has a machine-learning library mapped. With none of these it is the target
-//! itself. One that does nothing but to wait for the end of such processes is none: they train.
+//! itself. One that does nothing but to wait for the end of such processes is none: they train. Nor is one that asks a child
+//! for each step, where the stacks have shown the child in a backward pass: whoever runs backward trains, whoever forked it.
 
 use std::collections::BTreeMap;
 use std::iter::successors;
