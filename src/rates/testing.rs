@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::sampled::{Point, SampledTrainer, SampledWorker};
 use super::wait::Wait;
+use crate::sample::syscall::Machine;
 use crate::sample::{
     Access, JobSample, Observation, ProcessId, ProcessRole, ProcessSample, Sample, SampledProcess, SampledThread,
     SamplerSample, ThreadRole, ThreadSample,
@@ -73,8 +74,28 @@ pub(super) fn point(ms: u64, main: Wait) -> Point {
 
 /// Observations that mean each kind of wait, in the order of the kinds.
 pub(super) fn of_each_kind() -> Vec<Observation> {
-    let word = |wait| serde_json::to_value(wait).unwrap().as_str().unwrap().into();
-    Wait::ALL.map(|wait| Observation { judged: Some(word(wait)), ..Observation::default() }).into()
+    let symbol = |symbol: &str| Observation { wchan: Some(symbol.into()), ..Observation::default() };
+    let seen = Wait::ALL.map(|wait| match wait {
+        Wait::Running => Observation { state: Some('R'), ..Observation::default() },
+        Wait::LoaderPoll => {
+            Observation { call: Some(7), nfds: Some(1), timeout_ms: Some(5000), ..Observation::default() }
+        }
+        Wait::Poll => symbol("do_select"),
+        Wait::Futex => symbol("futex_do_wait"),
+        Wait::Pipe => symbol("pipe_read"),
+        Wait::Socket => symbol("unix_stream_read_generic"),
+        Wait::Sleep => symbol("hrtimer_nanosleep"),
+        Wait::DiskRead => symbol("folio_wait_bit_common"),
+        Wait::DiskWrite => symbol("jbd2_log_wait_commit"),
+        Wait::Memory => symbol("shrink_lruvec"),
+        Wait::Child => symbol("do_wait"),
+        Wait::Device => symbol("nvidia_wait"),
+        Wait::Stopped => symbol("do_signal_stop"),
+        Wait::Other => symbol("somewhere_else"),
+        Wait::Unknown => Observation::default(),
+    });
+    assert!(seen.iter().zip(Wait::ALL).all(|(seen, wait)| Wait::of(seen, Machine::X86_64) == wait), "{seen:?}");
+    seen.into()
 }
 
 /// What the sampler would have seen: the inverse of [`sampled`](super::sampled::sampled).
@@ -126,6 +147,7 @@ pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) ->
     };
     let exact = trainers.iter().all(|trainer| trainer.exact) && workers.iter().all(|worker| worker.exact);
     SamplerSample {
+        machine: Machine::X86_64,
         syscall: if exact { Access::Ok } else { Access::Denied },
         began_ns: times.first().copied().unwrap_or(0),
         gaps_us: times

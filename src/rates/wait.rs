@@ -85,9 +85,6 @@ impl Wait {
     /// The wait that an observation means, its call being numbered as on `machine`.
     #[must_use]
     pub fn of(seen: &Observation, machine: Machine) -> Self {
-        if let Some(word) = seen.judged.as_deref() {
-            return Self::named(word).unwrap_or_default();
-        }
         let kind = seen.call.and_then(|number| syscall::kind(machine, number));
         match kind {
             Some(CallKind::Poll) if seen.nfds == Some(1) && seen.timeout_ms == Some(LOADER_POLL_MS) => {
@@ -223,18 +220,6 @@ mod tests {
         {
             let seen = Observation { state: Some(state), ..symbol("0") };
             assert_eq!((of(&seen), of(&Observation { wchan: None, ..seen.clone() })), (wait, wait));
-        }
-    }
-
-    #[test]
-    fn words_of_older_recordings() {
-        for (word, wait) in [
-            ("running", Wait::Running),
-            ("loader-poll", Wait::LoaderPoll),
-            ("unknown", Wait::Unknown),
-            ("x", Wait::Unknown),
-        ] {
-            assert_eq!(of(&Observation { judged: Some(word.into()), ..Observation::default() }), wait);
         }
     }
 }

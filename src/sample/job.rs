@@ -17,8 +17,7 @@ pub struct JobSample {
     pub alive: bool,
     /// The target and all its living descendants, target first, otherwise by PID.
     pub processes: Vec<ProcessSample>,
-    /// What the sampler saw since the last tick. Older recordings have it under `lane`, in another shape.
-    #[serde(alias = "lane")]
+    /// What the sampler saw since the last tick.
     pub sampler: SamplerSample,
     /// What joins the processes. `None` in recordings that do not hold it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

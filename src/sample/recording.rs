@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the shape that this program writes, and the newest that it reads. Fields may be added within one. Version 1
-/// held what the sampler made of its observations (`lane`) instead of these.
+/// Version of the shape that this program writes, and the only one that it reads. Fields may be added within one. Version 1
+/// held what the sampler made of its observations instead of these.
 pub const SCHEMA: u32 = 2;
 
 /// No line is longer than this, bytes without the line end: whoever reads one needs no more room than that.

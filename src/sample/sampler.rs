@@ -4,8 +4,6 @@
 //! The sampler goes through several threads in each round. Distinct observations stand once in a table; a thread's samples
 //! are positions in it.
 
-mod older;
-
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +13,7 @@ use super::{Access, ProcessId, ProcessRole, ThreadRole};
 
 /// All rounds since the last tick.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "older::Either")]
+#[serde(default)]
 pub struct SamplerSample {
     /// The machine whose numbers [`Observation::call`] holds.
     pub machine: Machine,
@@ -67,9 +65,6 @@ pub struct Observation {
     /// What the call's descriptors were at that moment. Looked up in some of the rounds only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub descriptors: Vec<Descriptor>,
-    /// What an older trainmon made of it, which is all that its recordings hold.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub judged: Option<Arc<str>>,
 }
 
 /// A descriptor that a thread was blocked on.
@@ -110,7 +105,7 @@ pub struct SampledProcess {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SampledThread {
-    /// Thread ID, 0 where an older recording does not hold it.
+    /// Thread ID.
     pub tid: u32,
     /// What it does: main, pin-memory, or one that has lately computed.
     pub role: ThreadRole,

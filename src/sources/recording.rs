@@ -5,6 +5,7 @@
 
 mod weight;
 
+use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -32,8 +33,13 @@ pub enum RecordingError {
     #[error("not a recording ({0}); `trainmon record` makes one")]
     Other(String),
     /// A later shape.
-    #[error("its schema is {0}, and this trainmon reads up to {SCHEMA}; use a newer trainmon")]
-    Schema(u32),
+    #[error("its schema is {0}, and this trainmon reads {SCHEMA}; use a newer trainmon")]
+    Newer(u32),
+    /// An earlier shape.
+    #[error(
+        "its schema is {0}, which this trainmon no longer reads; make a new one: `trainmon record --pid PID -o FILE`"
+    )]
+    Older(u32),
     /// A line is longer than any of ours.
     #[error("line {0} is longer than 8 MiB: damaged, or not written by trainmon")]
     TooLong(u64),
@@ -90,8 +96,10 @@ impl<R: Read> Recording<R> {
         };
         let mut header: Header = serde_json::from_slice(bytes)
             .map_err(|error| RecordingError::Other(format!("no header: {}", short(&error))))?;
-        if header.schema > SCHEMA {
-            return Err(RecordingError::Schema(header.schema));
+        match header.schema.cmp(&SCHEMA) {
+            Ordering::Greater => return Err(RecordingError::Newer(header.schema)),
+            Ordering::Less => return Err(RecordingError::Older(header.schema)),
+            Ordering::Equal => {}
         }
         header.command = text::secrets::line(&header.command).into_owned();
         Ok(Self { header, samples: 0, lines, note: None, over: false })
@@ -350,9 +358,11 @@ mod tests {
     }
 
     #[test]
-    fn a_later_schema_asks_for_a_later_trainmon() {
-        let later = serde_json::to_string(&Header { schema: SCHEMA + 1, ..Header::default() }).unwrap() + "\n";
-        assert!(read(&frame(&later)).1.unwrap().contains("newer trainmon"));
+    fn another_schema_is_refused_with_what_to_do() {
+        let of = |schema| serde_json::to_string(&Header { schema, ..Header::default() }).unwrap() + "\n";
+        let problem = |schema| read(&frame(&of(schema))).1.unwrap();
+        assert!(problem(SCHEMA + 1).contains("newer trainmon"));
+        assert!(problem(SCHEMA - 1).contains("make a new one: `trainmon record"));
     }
 
     proptest! {
