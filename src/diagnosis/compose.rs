@@ -22,7 +22,6 @@ use super::what_if::Capacity;
 
 thresholds! {
     NOTHING_LEFT = 0.97, "share", "of what waits leave so little nothing can be told";
-    IF_FIRST_GOES = 0.60, "of the confidence", "it is computed as if the first cause were gone, not seen";
 }
 
 /// Culprits that a sentence names one by one.
@@ -128,7 +127,7 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
         }
         _ => return None,
     };
-    Some(Finding::of(cause, judgement.confidence * IF_FIRST_GOES.value, text))
+    Some(Finding::of(cause, judgement.confidence * GUESSED.value, text))
 }
 
 fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features, culprits: &[Culprit]) -> String {

@@ -18,24 +18,14 @@ use super::stats::percent;
 use super::thresholds::*;
 
 thresholds! {
-    NEARLY_DRY = 0.50, "confidence", "a device that idles as long as dry may be anything";
-    PLAINLY_BALANCED = 0.60, "confidence", "no cause fits, and nothing is waited for";
-    LITTLE_KNOWLEDGE = 0.30, "confidence", "what it is not is known";
     IDLE_OR_SLOW = 0.80, "share", "workers that poll nearly all the time";
-    ONE_POLL = 0.60, "of the confidence", "wchan does not tell a worker's wait for an index from that for a slow source";
-    UNPROVEN = 0.70, "of the confidence", "something that is no step, or not all of one, looks the same: loading a model or a data set, skipping batches, a compiled call";
-    NO_SYSCALL = 0.85, "of the confidence", "any poll counts as a wait for a batch";
     NOTHING_DONE = 0.02, "share", "a step that trains takes more of the loop than this, however slow its batches are";
-    UNKNOWN_LOAD = 0.80, "of the confidence", "the GPU may work while the loop waits for something else, and then that costs nothing";
     SAMPLES = 15.0, "samples", "n samples know a share to within 0.5 / sqrt(n): 25 samples 10 points, 250 samples 3";
-    DEVICE_LOST = 0.50, "of the confidence", "half of what is known may be about a device that does not answer";
-    ALSO = 0.40, "confidence", "it is there, and not what costs the loop most";
     UNEVEN = 0.40, "share", "devices that do the same differ by less";
-    SMALLER_PART = 0.50, "of the confidence", "it is a cause, and not the first to change";
 }
 
 /// Sure of a balanced loop by the device's idle time: the less of it the surer.
-const BALANCED: Sureness = Sureness { least: NEARLY_DRY.value, most: 0.70, from: DRY, to: DEVICE_IDLE };
+const BALANCED: Sureness = Sureness { least: EVEN_CHANCE.value, most: 0.70, from: DRY, to: DEVICE_IDLE };
 
 /// Judges one window.
 pub(super) fn judge(window: &Features, known: Known) -> Judgement {
@@ -61,7 +51,7 @@ fn smaller_parts(case: &Case<'_>, judgement: &mut Judgement) {
         let is_new =
             judgement.cause != Some(cause) && judgement.others.iter().all(|other| other.cause != Some(cause));
         if is_new {
-            judgement.others.push(Finding { class, ..Finding::of(cause, sure * SMALLER_PART.value, text) });
+            judgement.others.push(Finding { class, ..Finding::of(cause, sure * GUESSED.value, text) });
         }
     };
     let batches = case.beside();
@@ -86,7 +76,7 @@ fn validation_between(case: &Case<'_>) -> Option<Finding> {
     }
     let share = percent(share);
     let text = format!("validation takes {share} of the loop: validate less often, or on a part of the set");
-    Some(Finding { class: Class::Idle, cause: None, confidence: ALSO.value, text })
+    Some(Finding { class: Class::Idle, cause: None, confidence: PERHAPS.value, text })
 }
 
 /// What is left where no cause's rule holds.
@@ -98,20 +88,18 @@ fn without_cause(case: &Case<'_>) -> Judgement {
         }
         Loss::Dry(gpu) if case.main.shares.other >= CLEARLY_LOST || gpu.idle.while_other >= LOST_WAIT.value => {
             let words = "the main thread waits for something that is neither a batch nor the device";
-            training(Class::Unknown, LITTLE_KNOWLEDGE.value).doubt(format!("{words}{}", seen_in(case)))
+            training(Class::Unknown, PERHAPS.value).doubt(format!("{words}{}", seen_in(case)))
         }
-        Loss::NoDevice if case.window.load_unknown() => training(Class::Unknown, LITTLE_KNOWLEDGE.value)
+        Loss::NoDevice if case.window.load_unknown() => training(Class::Unknown, PERHAPS.value)
             .doubt(format!("{}: whether the loop waits for it is not known", case.window.unread_device())),
-        Loss::NoDevice if case.computes_on_cpu() => {
-            Judgement::state(Phase::Unknown, Class::Unknown, LITTLE_KNOWLEDGE).doubt(
-                "one thread computes, without workers, steps or a GPU: the job sets itself up, or trains on one CPU",
-            )
-        }
-        Loss::Wait(_) => training(Class::Unknown, LITTLE_KNOWLEDGE.value)
+        Loss::NoDevice if case.computes_on_cpu() => Judgement::state(Phase::Unknown, Class::Unknown, PERHAPS).doubt(
+            "one thread computes, without workers, steps or a GPU: the job sets itself up, or trains on one CPU",
+        ),
+        Loss::Wait(_) => training(Class::Unknown, PERHAPS.value)
             .doubt("the loop waits for something that is neither a batch nor the device"),
-        Loss::NoDevice => training(Class::Unknown, LITTLE_KNOWLEDGE.value)
+        Loss::NoDevice => training(Class::Unknown, PERHAPS.value)
             .doubt("the main thread neither computes nor waits for batches, and no device of the job can be seen"),
-        _ => training(Class::Balanced, PLAINLY_BALANCED.value),
+        _ => training(Class::Balanced, EVEN_CHANCE.value),
     }
 }
 
@@ -152,7 +140,7 @@ fn of_workers(judgement: Judgement, case: &Case<'_>, workers: &Workers) -> Judge
     }
     let restarts = judgement.cause == Some(Cause::WorkerRestart);
     if !case.main.exact && workers.idle > IDLE_OR_SLOW && !restarts {
-        return judgement.less_sure(ONE_POLL, "workers wait in a poll that may be for an index or for a slow source");
+        return judgement.less_sure(GUESSED, "workers wait in a poll that may be for an index or for a slow source");
     }
     let part = if workers.active() > 0.0 { workers.io_wait / workers.active() } else { 0.0 };
     if part > CLEARLY_LOST {
@@ -176,25 +164,25 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
             }
             _ => "/proc/PID/syscall may not be read: any poll counts as a wait for a batch",
         };
-        less_sure(NO_SYSCALL, why);
+        less_sure(INFERRED, why);
     }
     if judgement.phase == Phase::Training && !is_proven(window, case.known) {
         let why = "neither steps nor data workers, a device in use or frames of a model were seen: it may be setting itself up";
-        less_sure(UNPROVEN, why);
+        less_sure(GUESSED, why);
     }
     if let Some(why) = only_fetches(case).filter(|_| matches!(judgement.class, Class::DataLoader | Class::Io)) {
-        less_sure(UNPROVEN, why);
+        less_sure(GUESSED, why);
     }
     if main.share(Activity::Graph) >= PHASE {
         let why =
             "the step runs in one compiled call of TensorFlow: stacks cannot tell its waits for data from its work";
-        less_sure(UNPROVEN, why);
+        less_sure(GUESSED, why);
     }
     if window.load_unknown() && judgement.phase == Phase::Training && judgement.class != Class::Unknown {
-        less_sure(UNKNOWN_LOAD, &format!("{}: it may work meanwhile", window.unread_device()));
+        less_sure(INFERRED, &format!("{}: it may work meanwhile", window.unread_device()));
     }
     if window.gpu.as_ref().is_some_and(|gpu| gpu.lost) {
-        less_sure(DEVICE_LOST, "a GPU of the job does not answer any more");
+        less_sure(GUESSED, "a GPU of the job does not answer any more");
     }
     let samples = f64::from(window.samples);
     judgement.confidence *= samples / (samples + SAMPLES.value);
@@ -207,15 +195,15 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
     if let Some(gpu) = &window.gpu {
         if gpu.spread > UNEVEN && gpu.users.len() > 1 {
             let text = format!("use differs by {:.0} points between the job's devices", gpu.spread * 100.0);
-            other(Cause::Communication, ALSO, text);
+            other(Cause::Communication, PERHAPS, text);
         }
         if class != Class::Gpu && is_held_down(gpu) {
-            other(Cause::Throttled, ALSO, "the device is throttled while it works".into());
+            other(Cause::Throttled, PERHAPS, "the device is throttled while it works".into());
         }
     }
     if window.cpu.steal.is_some_and(|steal| steal > LOST_WAIT) {
         let text = "the hypervisor takes more than a tenth of the CPU time (steal)";
-        other(Cause::NoisyNeighbour, ALSO, text.into());
+        other(Cause::NoisyNeighbour, PERHAPS, text.into());
     }
     let named = judgement.cause == Some(Cause::NoisyNeighbour)
         || judgement.others.iter().any(|known| known.cause == Some(Cause::NoisyNeighbour));
@@ -225,7 +213,7 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
         let text = format!(
             "other processes hold CPUs: the loop, or whom it waits for, queues {queues} of the runnable time"
         );
-        judgement.others.insert(0, Finding::of(Cause::NoisyNeighbour, ALSO.value, text));
+        judgement.others.insert(0, Finding::of(Cause::NoisyNeighbour, PERHAPS.value, text));
     }
     let mut other = |cause: Cause, confidence: Threshold, text: String| {
         judgement.others.push(Finding::of(cause, confidence.value, text));
@@ -233,6 +221,6 @@ fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
     let resting = window.workers.as_ref().filter(|workers| class == Class::Gpu && workers.idle > ALL_ALONG);
     if let Some(workers) = resting.filter(|workers| workers.count as f64 > window.cpu.cores.unwrap_or(f64::MAX)) {
         let text = format!("{} workers have nothing to do {} of the time", workers.count, percent(workers.idle));
-        other(Cause::TooManyWorkers, ALSO, text);
+        other(Cause::TooManyWorkers, PERHAPS, text);
     }
 }

@@ -11,12 +11,6 @@ use super::stats::percent;
 use super::thresholds::*;
 
 thresholds! {
-    BY_STATE = 0.99, "confidence", "the kernel says so";
-    BY_STACKS = 0.85, "confidence", "frames of importing, compiling or validating on most samples";
-    BY_QUIET = 0.90, "confidence", "a loop that waits for a long time is as quiet";
-    BY_LONG_WAIT = 0.50, "confidence", "it waits for somebody who is known, or sleeps and looks again: a step that takes longer than the window looks the same";
-    BY_SILENCE = 0.65, "confidence", "a loop that trains would use the GPU that is there, or step; one that prepares an epoch, validates or saves for longer than the window does not either";
-    BY_DEATH = 0.75, "confidence", "a rank that is not there is missing in every exchange; the others may yet be about to end";
     LONG_SILENCE = 15.0, "s", "steps of a second and less do not stop for so long";
     STEPS_LEFT_OUT = 5.0, "of the longest step", "an epoch's end, or an evaluation, takes several steps' time";
 }
@@ -25,10 +19,10 @@ thresholds! {
 pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThread, Judgement> {
     let unknown = |why: &str| Judgement::state(Phase::Unknown, Class::Unknown, 0.0).doubt(why);
     if !window.alive {
-        return Err(Judgement::state(Phase::Finished, Class::Idle, BY_STATE));
+        return Err(Judgement::state(Phase::Finished, Class::Idle, CERTAIN));
     }
     if window.stopped > LARGER_HALF {
-        return Err(Judgement::state(Phase::Stopped, Class::Idle, BY_STATE));
+        return Err(Judgement::state(Phase::Stopped, Class::Idle, CERTAIN));
     }
     if window.main_has_left {
         return Err(unknown(
@@ -46,12 +40,12 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
         return Err(unknown(&format!("{NO_TRAINING}{}", limit_of_others(window))));
     }
     if let Some(waits) = requests::waits(window, known.has_trained) {
-        let sure = if waits.predicts { BY_STACKS } else { BY_SILENCE };
+        let sure = if waits.predicts { SURE } else { LIKELY };
         let words = format!("waits for requests {} of the time", percent(waits.share));
         return Err(Judgement::state(Phase::Idle, Class::Idle, sure).meaning(words));
     }
     let by_stacks = main.stacks.as_ref().and_then(|stacks| by_stacks(window, stacks, known));
-    let phase = by_stacks.map(|phase| (phase, BY_STACKS)).or_else(|| other_phase(window, main, known));
+    let phase = by_stacks.map(|phase| (phase, SURE)).or_else(|| other_phase(window, main, known));
     phase.map_or(Ok(main), |(phase, sure)| Err(Judgement::state(phase, Class::Idle, sure)))
 }
 
@@ -139,10 +133,10 @@ fn stands_in_collective(window: &Features, main: &LoopThread, known: Known) -> O
         return None;
     }
     if !window.ranks_gone.is_empty() {
-        return Some(BY_DEATH);
+        return Some(LIKELY);
     }
     let long = LONG_SILENCE.value.max(STEPS_LEFT_OUT.value * known.longest_step_s);
-    known.since_step_s.is_some_and(|since| since >= long).then_some(BY_SILENCE)
+    known.since_step_s.is_some_and(|since| since >= long).then_some(LIKELY)
 }
 
 /// A phase that the counters tell, and how surely.
@@ -173,7 +167,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
         // Who sleeps and looks again may be retrying in the middle of a step, as under a lock.
         let looks_again = goes_on(window).is_some_and(|chain| chain.share(Part::Sleep) >= LARGER_HALF);
         let long_wait = phase != Phase::Hung && (waits_for_somebody(window) || looks_again);
-        return Some((phase, if long_wait { BY_LONG_WAIT } else { BY_QUIET }));
+        return Some((phase, if long_wait { EVEN_CHANCE } else { SURE }));
     }
     if known.has_stepped || stepping {
         return None;
@@ -187,16 +181,16 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     if window.workers.is_none() && !trains && !waits_in_turn {
         match unused {
             // Whoever makes or reads samples beside a GPU that rests all the time makes the first ones.
-            Some(true) => return Some((Phase::Init, BY_SILENCE)),
-            None if young && !loads && !reads && !window.goes_round() => return Some((Phase::Init, BY_SILENCE)),
+            Some(true) => return Some((Phase::Init, LIKELY)),
+            None if young && !loads && !reads && !window.goes_round() => return Some((Phase::Init, LIKELY)),
             _ => {}
         }
     }
     // No index was handed out in all the window: the first batch is being made, or it is a step of such a length.
     if fed && window.steps.count == Some(0) && unused != Some(false) {
-        return Some((Phase::Init, BY_LONG_WAIT));
+        return Some((Phase::Init, EVEN_CHANCE));
     }
     // Workers are starting: the loop waits for its first batches.
     let starting = window.workers.as_ref().is_some_and(|workers| workers.new > 0);
-    starting.then_some((Phase::Init, BY_SILENCE))
+    starting.then_some((Phase::Init, LIKELY))
 }

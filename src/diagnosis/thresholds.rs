@@ -110,11 +110,16 @@ macro_rules! thresholds {
 pub(super) use thresholds;
 
 thresholds! {
+    INFERRED = 0.80, "of the confidence", "one link of the chain of reasons was not seen, and nothing speaks against it";
+    GUESSED = 0.60, "of the confidence", "something else that is about as likely looks the same";
+    SURE = 0.90, "confidence", "seen all along, and hardly anything else looks like it";
+    LIKELY = 0.70, "confidence", "seen, and something rarer looks the same";
+    EVEN_CHANCE = 0.50, "confidence", "one is as likely as the other";
+    PERHAPS = 0.30, "confidence", "worth a word, and not to be acted upon first";
     /// Input wait that is lost, from which on the loader is looked into.
     LOST_WAIT = 0.10, "share", "a tenth of the loop: the least that a person would fix; labelled workloads separate at 0.02 and 0.3";
     CLEARLY_LOST = 0.30, "share", "the other end of the gap that labelled workloads leave";
     CERTAIN = 0.99, "confidence", "what could be seen may always be less than there is";
-    NO_DEVICE = 0.75, "confidence", "labelled workloads on the CPU are told right with it";
     LARGER_HALF = 0.50, "share", "the larger half names what it is";
     HARDLY = 0.05, "share", "within the error of a window's samples";
     /// Device idle time below which nothing on the host can bring much.

@@ -21,7 +21,7 @@ use trainmon::outputs::recording::Recorder;
 use trainmon::outputs::{anonymise, json};
 use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::rates::{Rates, Wait};
-use trainmon::sample::recording::Header;
+use trainmon::sample::recording::{Header, SCHEMA};
 use trainmon::sample::{JobSample, ProcessSample, Sample, ThreadSample};
 use trainmon::sources::job::JobReader;
 use trainmon::sources::recording::Recording;
@@ -76,6 +76,10 @@ fn written(header: &Header, samples: &[Sample]) -> Vec<u8> {
     }
     recorder.flush().unwrap();
     bytes
+}
+
+fn header() -> Header {
+    Header { schema: SCHEMA, ..Header::default() }
 }
 
 fn judged(bytes: &[u8]) -> Option<Arc<Verdict>> {
@@ -366,7 +370,7 @@ fn written_and_read_samples_are_the_same() {
     let cgroup = trainmon::sample::CgroupSample { cpu_quota_cores: Some(0.1 + 0.2), ..Default::default() };
     let job = trainmon::sample::JobSample { cgroup, alive: true, ..Default::default() };
     let sample = Sample { host: Some(Arc::new(host)), job: Some(Arc::new(job)), ..Default::default() };
-    let bytes = written(&Header::default(), std::slice::from_ref(&sample));
+    let bytes = written(&header(), std::slice::from_ref(&sample));
     let read = Recording::new(&bytes[..]).unwrap().next().unwrap().unwrap();
     assert_eq!(format!("{read:?}"), format!("{sample:?}"));
 }
@@ -387,7 +391,7 @@ fn a_job_of_thousands_of_idle_threads_is_read_back() {
     let sample = Sample { job: Some(Arc::new(job)), ..Sample::default() };
     let sample = |sequence| Sample { sequence, monotonic_ns: sequence * 1_000_000_000, ..sample.clone() };
     let samples: Vec<Sample> = (0..40).map(sample).collect();
-    let bytes = written(&Header::default(), &samples);
+    let bytes = written(&header(), &samples);
     let json: usize = samples.iter().map(|sample| serde_json::to_vec(sample).unwrap().len()).sum();
     assert!(json / bytes.len() > 50, "{json} bytes of JSON in {}", bytes.len());
     let read: Vec<Sample> = Recording::new(&bytes[..]).unwrap().map(Result::unwrap).collect();
@@ -425,7 +429,7 @@ fn a_live_run_replays_to_its_own_frames() {
         let mut rates = Rates::default();
         samples.into_iter().map(|sample| rates.next(Arc::new(sample))).collect::<Vec<_>>()
     };
-    let read = Recording::new(&written(&Header::default(), &samples)[..]).unwrap().map(Result::unwrap).collect();
+    let read = Recording::new(&written(&header(), &samples)[..]).unwrap().map(Result::unwrap).collect();
     let live = frames(samples);
     assert_eq!(format!("{live:?}"), format!("{:?}", frames(read)));
     // It mostly waits for its pipe.

@@ -65,14 +65,12 @@ const DRY_DEVICE: Sureness = Sureness { least: 0.55, most: 0.95, from: DEVICE_ID
 
 thresholds! {
     FOLLOWED = 30.0, "samples", "two seconds of them: a share of 0.3 is known to within 9 points";
-    NO_LEAD = 0.55, "of the confidence", "the next part is as large: it may be that one as well";
-    GUESSED = 0.80, "of the confidence", "whom a thread waits for was told from kernel functions and open descriptors, not from the call itself";
     LEAD = 0.30, "share", "so far ahead of the next part no window's error reaches";
     AHEAD_OF_WAITS = 0.20, "share", "100 stacks know the difference of two shares of a half and a quarter to within 17 points (two standard errors)";
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
 
-const BY_LEAD: Sureness = Sureness { least: NO_LEAD.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LEAD };
+const BY_LEAD: Sureness = Sureness { least: INFERRED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LEAD };
 
 /// Whom the loop waits for, where that was followed long enough.
 pub(super) fn followed_chain(window: &Features) -> Option<&Chain> {
@@ -135,7 +133,7 @@ fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> 
     if next > lost {
         return None;
     }
-    let seen = if chain.exact { 1.0 } else { GUESSED.value };
+    let seen = if chain.exact { 1.0 } else { INFERRED.value };
     Some((part, LOST.at(lost) * BY_LEAD.at(lost - next) * seen))
 }
 
@@ -168,7 +166,7 @@ impl<'a> Case<'a> {
             (_, workers) if batches => (Loss::of_batches(workers.as_ref()), LOST.at(lost)),
             (Some(gpu), _) if gpu.job_busy >= DEVICE_BUSY => (Loss::Busy(gpu), BUSY_DEVICE.at(gpu.job_busy)),
             (Some(gpu), _) => (Loss::Dry(gpu), DRY_DEVICE.at(1.0 - gpu.job_busy)),
-            (None, _) => (Loss::NoDevice, NO_DEVICE.value),
+            (None, _) => (Loss::NoDevice, LIKELY.value),
         };
         Self { window, main, known, lost, loss, sure, undisturbed: false }
     }

@@ -6,8 +6,6 @@ thresholds! {
     CHECKPOINT = 0.10, "share", "as lost_wait";
     CLEARLY_SAVING = 0.35, "share", "no log takes a third of the loop";
     WRITTEN = 0.30, "of the saving", "a save ends in waits for the disk to take it; what is far from that may be a log";
-    LOG_ALIKE = 0.75, "of the confidence", "a long log looks the same without stacks";
-    LOG_INSTEAD = 0.40, "confidence", "logs of that length are rarer than saves";
 }
 
 const SURE: Sureness = Sureness { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_SAVING };
@@ -57,7 +55,7 @@ fn judge(case: &Case<'_>) -> Option<Judgement> {
     if main.stacks.is_none() && main.waits(Wait::DiskWrite) < WRITTEN.value * main.shares.checkpoint {
         let words = "the main thread writes a lot, which may be a log as well as a checkpoint";
         let other = "what it writes may be a log: see which files grow";
-        judgement = judgement.less_sure(LOG_ALIKE, words).other(Cause::MainThread, LOG_INSTEAD, other);
+        judgement = judgement.less_sure(INFERRED, words).other(Cause::MainThread, PERHAPS, other);
     }
     Some(judgement)
 }

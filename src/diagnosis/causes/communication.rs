@@ -5,8 +5,6 @@ use super::*;
 thresholds! {
     COLLECTIVES = 0.30, "share", "communication that overlaps the backward pass leaves less; without it the loop is 1.4x as fast";
     MOSTLY_COLLECTIVES = 0.60, "share", "without it the loop is 2.5x as fast: nobody would doubt it";
-    AT_LOW_POWER = 0.65, "of the confidence", "kernels too small for the device look the same";
-    TOO_SMALL_INSTEAD = 0.50, "confidence", "one is as likely as the other without stacks";
 }
 
 const SURE: Sureness = Sureness { least: 0.55, most: 0.90, from: COLLECTIVES, to: MOSTLY_COLLECTIVES };
@@ -68,9 +66,9 @@ pub(super) fn late_in_turn(window: &Features) -> Option<f64> {
 /// well, and so are all of them where the exchange itself is slow.
 pub(super) fn at_low_power(case: &Case<'_>) -> Option<Judgement> {
     (case.window.trainers > 1).then(|| {
-        case.of(Cause::Communication, AT_LOW_POWER).other(
+        case.of(Cause::Communication, GUESSED).other(
             Cause::UnderFilled,
-            TOO_SMALL_INSTEAD,
+            EVEN_CHANCE,
             "kernels too small for the device look the same: see whether a single rank is busy at low power too",
         )
     })

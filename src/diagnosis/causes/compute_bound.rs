@@ -2,9 +2,7 @@
 
 use super::*;
 
-thresholds! {
-    CAPPED_TOO = 0.40, "confidence", "the software power cap is where a well-used device ends up: worth a word, not a verdict";
-}
+thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "busy computing, which is healthy",
@@ -15,7 +13,7 @@ pub(super) const CAUSE: Spec = Spec {
         let gpu = case.busy_device()?;
         let judgement = case.of(Cause::ComputeBound, 1.0);
         if gpu.throttled >= throttled::GPU_THROTTLED {
-            return Some(judgement.other(Cause::Throttled, CAPPED_TOO, "the power limit holds the clocks down"));
+            return Some(judgement.other(Cause::Throttled, PERHAPS, "the power limit holds the clocks down"));
         }
         Some(judgement)
     },

@@ -6,10 +6,7 @@ thresholds! {
     PCIE_BUSY = 0.60, "share", "protocol overhead leaves 80-90 % of the raw rate; 60 % sustained is a saturated copy with gaps";
     LINK_FULL = 0.90, "share", "more than the protocol leaves";
     MUCH_TRAFFIC = 0.25, "share", "6 GB/s on PCIe 4.0 x16: what pageable copies reach, and more than batches that a busy host prepares between steps need";
-    BY_TRAFFIC = 0.60, "confidence", "without stacks, other work of the host beside many copies looks the same";
-    HOST_INSTEAD = 0.40, "confidence", "the host's work may be something else than the copies";
     MOSTLY_COPIES = 0.80, "share of the host's work", "nothing else is left to blame";
-    BUSY_TOO = 0.85, "of the confidence", "small kernels draw little power too";
 }
 
 const SURE: Sureness = Sureness { least: 0.55, most: 0.85, from: PCIE_BUSY, to: LINK_FULL };
@@ -29,9 +26,8 @@ pub(super) const CAUSE: Spec = Spec {
         "without stacks, instead: the link is used at least `much_traffic`",
     ],
     judge: |case| {
-        let link = |gpu: &Device| gpu.pcie.filter(|used| *used >= PCIE_BUSY);
         match case.loss {
-            Loss::Busy(gpu) if gpu.low_power() => link(gpu).map(|_| case.of(Cause::CopyBound, BUSY_TOO)),
+            Loss::Busy(gpu) if gpu.low_power() => link(gpu).map(|_| case.of(Cause::CopyBound, INFERRED)),
             // Copies are no kernels: a device that is fed over a full link is idle by its utilisation.
             Loss::Dry(gpu) => match link(gpu) {
                 Some(used) => Some(Judgement::of(Cause::CopyBound, SURE.at(used))),
@@ -66,6 +62,11 @@ const PINNING: &[(&str, &str)] = advice![
     "Copy less: uint8 batches, augmented on the GPU" => "a quarter of the bytes of float32";
 ];
 
+/// Use of the link to a device, where that is in use all the time but for gaps.
+pub(super) fn link(gpu: &Device) -> Option<f64> {
+    gpu.pcie.filter(|used| *used >= PCIE_BUSY)
+}
+
 /// Share of the loop's time in which the host itself copies, where that is most of its work; and the part of its work.
 fn by_the_host(window: &Features) -> Option<(f64, f64)> {
     let main = window.main.as_ref()?;
@@ -83,6 +84,6 @@ fn on_the_host(case: &Case<'_>, gpu: &Device) -> Option<Judgement> {
     }
     let copies = case.main.shares.host_busy >= HOST_WORK && gpu.pcie.is_some_and(|used| used >= MUCH_TRAFFIC);
     let words = "without stacks, other work of the host beside these copies looks the same";
-    let judgement = Judgement::of(Cause::CopyBound, BY_TRAFFIC).doubt(words);
-    copies.then(|| judgement.other(Cause::MainThread, HOST_INSTEAD, words))
+    let judgement = Judgement::of(Cause::CopyBound, EVEN_CHANCE).doubt(words);
+    copies.then(|| judgement.other(Cause::MainThread, PERHAPS, words))
 }

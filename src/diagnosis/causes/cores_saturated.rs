@@ -5,8 +5,6 @@ use super::*;
 
 thresholds! {
     CPUS_FREE = 0.60, "share", "threads that want a CPU and leave two in five unused are held back by something else";
-    UNSEEN_LIMIT = 0.65, "of the confidence", "a quota that was hidden in a container's user namespace was called full CPUs";
-    QUOTA_TOO = 0.50, "confidence", "an affinity mask within the job, or a hypervisor, may be it as well";
 }
 
 const HELD_BACK: &str =
@@ -69,7 +67,7 @@ pub(super) const CAUSE: Spec = Spec {
 /// The CPUs are not full after all.
 fn held_back(judgement: Judgement) -> Judgement {
     let words = "a quota of its control group that may not be read from here";
-    judgement.less_sure(UNSEEN_LIMIT, HELD_BACK).other(Cause::CgroupThrottled, QUOTA_TOO, words)
+    judgement.less_sure(GUESSED, HELD_BACK).other(Cause::CgroupThrottled, EVEN_CHANCE, words)
 }
 
 /// Threads of the loop's own process make the batches.

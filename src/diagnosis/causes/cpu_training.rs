@@ -5,8 +5,6 @@ use super::*;
 thresholds! {
     ONE_CPU = 0.70, "cores", "a single busy thread";
     SEVERAL_CPUS = 1.5, "cores", "more than one thread can use, and than runtime and feeder threads add";
-    ONE_THREAD = 0.60, "confidence", "one busy thread and no step: it may be the loop's own Python work as well, or no loop";
-    UNUSED_GPU = 0.95, "of the confidence", "a GPU may be used in a way that NVML does not show";
 }
 
 const SURE: Sureness = Sureness { least: 0.60, most: 0.90, from: ONE_CPU, to: SEVERAL_CPUS };
@@ -26,11 +24,11 @@ pub(super) const CAUSE: Spec = Spec {
             return None;
         }
         if may_be_set_up(case) {
-            return case.window.goes_round().then(|| Judgement::of(Cause::CpuTraining, ONE_THREAD));
+            return case.window.goes_round().then(|| Judgement::of(Cause::CpuTraining, EVEN_CHANCE));
         }
         let judgement = Judgement::of(Cause::CpuTraining, SURE.at(case.trainer_cores()));
         if case.window.gpu_seen {
-            return Some(judgement.less_sure(UNUSED_GPU, "there is a GPU that the job does not use"));
+            return Some(judgement.less_sure(INFERRED, "there is a GPU that the job does not use"));
         }
         Some(judgement)
     },

@@ -5,8 +5,6 @@ use super::*;
 thresholds! {
     /// Of the worker that waits least.
     TAKE_TURNS = 0.25, "share", "two workers that take turns wait half of the time each, more of them longer; a quarter leaves room for work outside of the lock";
-    TRIES_AGAIN = 0.85, "of the confidence", "who sleeps beside a locked file of its own may sleep for another reason";
-    LOCK_NOT_SEEN = 0.90, "of the confidence", "a full queue that they share is a futex as well";
 }
 
 const BY_TURNS: Sureness = Sureness { least: 0.75, most: 1.0, from: TAKE_TURNS, to: LARGER_HALF };
@@ -50,7 +48,7 @@ pub(super) const CAUSE: Spec = Spec {
 fn of_file(case: &Case<'_>) -> Judgement {
     let judgement = case.of(Cause::Lock, 1.0);
     match case.window.chain.as_ref().is_some_and(Chain::tries_lock) {
-        true => judgement.less_sure(TRIES_AGAIN, "the loop sleeps: that it tries to lock the file was not seen"),
+        true => judgement.less_sure(INFERRED, "the loop sleeps: that it tries to lock the file was not seen"),
         false => judgement,
     }
 }
@@ -86,7 +84,7 @@ const OF_WORKERS: Spec = Spec {
 fn take_turns(case: &Case<'_>) -> Option<Judgement> {
     let workers = case.slow_workers().filter(|workers| workers.count > 1 && workers.lock_wait >= TAKE_TURNS)?;
     let judgement = case.of(Cause::Lock, BY_TURNS.at(workers.lock_wait));
-    Some(Judgement { class: Class::DataLoader, ..judgement.less_sure(LOCK_NOT_SEEN, PERHAPS_FULL) })
+    Some(Judgement { class: Class::DataLoader, ..judgement.less_sure(INFERRED, PERHAPS_FULL) })
 }
 
 const PERHAPS_FULL: &str =

@@ -3,10 +3,7 @@
 use super::*;
 
 thresholds! {
-    BY_STACKS = 0.95, "of the confidence", "stacks say where the code stood, not what it waited for there";
     AT_REST = 0.20, "share", "workers that are active less have plainly nothing to do";
-    RESTING = 0.85, "of the confidence", "workers at rest beside a loop that waits leave little but the way between them";
-    HALF_RESTING = 0.70, "of the confidence", "workers that are active half of the time may also be a little too slow";
 }
 
 pub(super) const CAUSE: Spec = Spec {
@@ -25,12 +22,12 @@ pub(super) const CAUSE: Spec = Spec {
     judge: |case| {
         let workers = case.slow_workers()?;
         if is_seen(case, workers) {
-            return Some(case.of(Cause::HandOver, BY_STACKS));
+            return Some(case.of(Cause::HandOver, 1.0));
         }
         if stages::works_meanwhile(case) {
             return None;
         }
-        let resting = if workers.active() < AT_REST { RESTING } else { HALF_RESTING };
+        let resting = if workers.active() < AT_REST { INFERRED } else { GUESSED };
         (workers.idle >= WORKERS_IDLE).then(|| case.of(Cause::HandOver, resting))
     },
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_STACKS, STEPS],

@@ -5,7 +5,6 @@ use super::*;
 thresholds! {
     SOME_HOST_WORK = 0.30, "share", "a host that works this much beside its waits keeps the device idle meanwhile";
     PIECE_OF_WORK = 0.002, "seconds", "the time of some 300 launches of 6 µs: who works this long between two waits does something else than launching";
-    WITHOUT_STACKS = 0.80, "of the confidence", "loading, metrics and validation between two waits look the same";
 }
 
 const FACTOR: Sureness = Sureness { least: 0.75, most: 0.95, from: HARDLY, to: SOME_HOST_WORK };
@@ -37,8 +36,9 @@ pub(super) const CAUSE: Spec = Spec {
         let judgement = waits.then(|| case.of(Cause::HostDeviceSync, FACTOR.at(shares.host_busy)))?;
         Some(match case.main.stacks {
             Some(_) => judgement,
-            None => judgement
-                .less_sure(WITHOUT_STACKS, "without stacks it is not seen what the loop does between its waits"),
+            None => {
+                judgement.less_sure(INFERRED, "without stacks it is not seen what the loop does between its waits")
+            }
         })
     },
     signals: &[MAIN_WAIT, MAIN_STACKS, DEVICE, STEPS],
@@ -69,7 +69,9 @@ pub(super) fn works_in_long_pieces(case: &Case<'_>) -> bool {
     let shares = &case.main.shares;
     let runs_s = case.window.chain.as_ref().and_then(|chain| chain.runs_s).filter(|runs_s| *runs_s > 0.0);
     let piece = runs_s.map_or(0.0, |runs_s| shares.host_busy / runs_s);
-    shares.device_sync >= SYNC && shares.host_busy >= SOME_HOST_WORK.value && piece >= PIECE_OF_WORK.value
+    shares.device_sync - case.main.spins >= SYNC
+        && shares.host_busy >= SOME_HOST_WORK.value
+        && piece >= PIECE_OF_WORK.value
 }
 
 /// While the device is busy all the same.

@@ -1,14 +1,9 @@
 //! The loop's process makes the batches itself: its main thread, or threads of the program's own.
 
 use super::case::followed_chain;
-use super::main_thread::{ON_ONE_CPU, TRAINING_INSTEAD};
 use super::*;
 
-thresholds! {
-    BY_READS = 0.85, "of the confidence", "without stacks the loop's own work cannot be told from loading";
-    SHARED = 0.80, "of the confidence", "what the loop does for a batch and its wait for the disk are both to blame, and faults cost work too";
-    NOT_FOLLOWED = 0.60, "of the confidence", "whom the loop waits for most of the time could not be seen, and it may be no loading";
-}
+thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "batches are made in the loop's own process",
@@ -24,19 +19,18 @@ pub(super) const CAUSE: Spec = Spec {
          it is for the disk",
     ],
     judge: |case| {
-        let by_reads = if case.main.stacks.is_some() { 1.0 } else { BY_READS.value };
+        let by_reads = if case.main.stacks.is_some() { 1.0 } else { INFERRED.value };
         match case.loss {
             Loss::InProcess => {
                 let judgement = source::less_sure_of_makers(case, case.of(Cause::InProcessLoading, by_reads));
-                let judgement =
-                    if is_followed(case) { judgement } else { judgement.less_sure(NOT_FOLLOWED, NOT_SEEN) };
+                let judgement = if is_followed(case) { judgement } else { judgement.less_sure(GUESSED, NOT_SEEN) };
                 Some(with_disk(case, judgement))
             }
             Loss::Dry(_) if reads(case) => Some(case.of(Cause::InProcessLoading, by_reads)),
             Loss::NoDevice if case.computes_on_cpu() && reads(case) && case.trainer_cores() < COMPUTE_THREADS => {
                 let words = "no device is in use";
-                let judgement = Judgement::of(Cause::InProcessLoading, ON_ONE_CPU);
-                Some(judgement.other(Cause::CpuTraining, TRAINING_INSTEAD, words))
+                let judgement = Judgement::of(Cause::InProcessLoading, EVEN_CHANCE);
+                Some(judgement.other(Cause::CpuTraining, PERHAPS, words))
             }
             _ => None,
         }
@@ -114,7 +108,7 @@ fn with_disk(case: &Case<'_>, judgement: Judgement) -> Judgement {
         return judgement;
     }
     let words = format!("the loop itself waits for the disk {} of the time", percent(disk));
-    let judgement = judgement.less_sure(SHARED, "the disk has a part in it");
+    let judgement = judgement.less_sure(INFERRED, "the disk has a part in it");
     let sure = judgement.confidence * disk / case.lost;
     judgement.other(Cause::DiskBandwidth, sure, words)
 }

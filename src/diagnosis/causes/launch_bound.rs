@@ -7,7 +7,6 @@ thresholds! {
     ALWAYS_RUNNING = 0.80, "share", "launching is work on a CPU, without waits";
     MOSTLY_MODEL = 0.60, "of the time outside of the loader", "the larger part of the loop is the model's own calls";
     HELPED = 0.50, "of the host's work", "who launches does so in one thread; kernels of the CPU share their work among several";
-    OR_PYTHON = 0.85, "of the confidence", "Python work between launches looks the same where the device draws little";
 }
 
 pub(super) const CAUSE: Spec = Spec {
@@ -39,7 +38,7 @@ pub(super) const CAUSE: Spec = Spec {
         // An optimizer that runs on the CPU is the model's own call too.
         let alone = case.main.other_threads.busiest < HELPED.value * host;
         let holds = launches && alone && host >= HOST_WORK;
-        holds.then(|| main_thread::or_loading(case, case.of(Cause::LaunchBound, OR_PYTHON)))
+        holds.then(|| main_thread::or_loading(case, case.of(Cause::LaunchBound, INFERRED)))
     },
     signals: &[MAIN_TIME, MAIN_WAIT, DEVICE, POWER, MAIN_STACKS],
     source: "a launch costs the host several microseconds, whatever the kernel does; kernels shorter than that leave \

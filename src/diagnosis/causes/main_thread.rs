@@ -4,14 +4,10 @@ use super::*;
 
 thresholds! {
     MOSTLY_HOST = 0.80, "share", "nearly all of the loop is the host's work";
-    LOADING_ALIKE = 0.65, "of the confidence", "without stacks, loading in the main thread looks the same: of eight programs of other people without workers three did";
-    LOADING_INSTEAD = 0.40, "confidence", "most jobs have workers";
     AHEAD_OF_MODEL = 0.10, "share", "so much more of the loop in other code than in the model, and no less than its standard error allows";
     STANDARD_ERRORS = 2.0, "of the difference of two shares that add up to one, 1 / sqrt(n)", "19 of 20 lie within";
     FAR_AHEAD_OF_MODEL = 0.60, "share", "other code takes four fifths of what both take";
     SEEN_MODEL = 0.05, "share", "the model has frames of its own: what other code takes is none of it";
-    ON_ONE_CPU = 0.60, "confidence", "a model of a few operations has hardly any frames of its own";
-    TRAINING_INSTEAD = 0.40, "confidence", "nothing but the CPU is in use";
     WORTH_NAMING = 0.30, "share", "a third of the loop in one function is where to begin";
 }
 
@@ -73,9 +69,9 @@ fn on_the_cpu(case: &Case<'_>) -> Option<Judgement> {
     if !case.computes_on_cpu() || !leads || (several && !seen) || cpu_training::may_be_set_up(case) {
         return None;
     }
-    let sure = if seen { BY_LEAD.at(lead) } else { BY_LEAD.at(lead).min(ON_ONE_CPU.value) };
+    let sure = if seen { BY_LEAD.at(lead) } else { BY_LEAD.at(lead).min(EVEN_CHANCE.value) };
     let judgement = Judgement::of(Cause::MainThread, sure).meaning("Python work takes most of its time");
-    Some(judgement.other(Cause::CpuTraining, TRAINING_INSTEAD, "no device is in use"))
+    Some(judgement.other(Cause::CpuTraining, PERHAPS, "no device is in use"))
 }
 
 /// Names the function that most of the work is in, and what its end would bring.
@@ -103,10 +99,9 @@ pub(super) fn or_loading(case: &Case<'_>, judgement: Judgement) -> Judgement {
         }
         Some(workers) if workers.unnamed => (Cause::HandOver, "the main thread may be taking batches over"),
         Some(_) => {
-            return judgement.less_sure(LOADING_ALIKE, "without stacks it is not seen what the main thread works at");
+            return judgement.less_sure(GUESSED, "without stacks it is not seen what the main thread works at");
         }
     };
-    let judgement =
-        judgement.less_sure(LOADING_ALIKE, "without stacks, getting batches in the main thread looks the same");
-    judgement.other(cause, LOADING_INSTEAD, words)
+    let judgement = judgement.less_sure(GUESSED, "without stacks, getting batches in the main thread looks the same");
+    judgement.other(cause, PERHAPS, words)
 }

@@ -4,7 +4,6 @@ use super::*;
 
 thresholds! {
     MEMORY_BUSY = 0.70, "share", "nvmlUtilization_t.memory counts time with any access; sustained values near 70 % and more go with bandwidth-bound kernels";
-    ANY_ACCESS = 0.90, "of the confidence", "without GPM the number overstates";
 }
 
 pub(super) const CAUSE: Spec = Spec {
@@ -17,7 +16,7 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     judge: |case| {
         let memory = case.busy_device()?.memory_busy.unwrap_or(0.0);
-        (memory >= MEMORY_BUSY).then(|| case.of(Cause::MemoryBandwidth, ANY_ACCESS))
+        (memory >= MEMORY_BUSY).then(|| case.of(Cause::MemoryBandwidth, INFERRED))
     },
     signals: &[DEVICE, DEVICE_MEMORY],
     source: "nvmlUtilization_t.memory: share of time in which device memory was read or written; GPM's DRAM activity \

@@ -4,7 +4,6 @@ use super::*;
 
 thresholds! {
     SWAP_IN = 100.0, "pages/s", "400 KiB/s of random page-ins keeps a disk busy";
-    MACHINE_WIDE = 0.90, "of the confidence", "the numbers are the machine's: another job may be the one that is short";
 }
 
 pub(super) const CAUSE: Spec = Spec {
@@ -20,7 +19,7 @@ pub(super) const CAUSE: Spec = Spec {
         let io = &case.window.io;
         let short = io.swap_in.is_some_and(|pages| pages >= SWAP_IN)
             || io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE);
-        (short && starvation::may_be(case) && feels_it(case)).then(|| case.of(Cause::MemoryPressure, MACHINE_WIDE))
+        (short && starvation::may_be(case) && feels_it(case)).then(|| case.of(Cause::MemoryPressure, 1.0))
     },
     signals: &[MEMORY, MAIN_WAIT, WORKER_TIME],
     source: "kernel Documentation/accounting/psi.rst: `some` is the share of time in which a task waits for memory",

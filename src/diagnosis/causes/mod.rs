@@ -209,6 +209,9 @@ pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 /// ranks, the ones that are seen not to be.
 pub(super) fn followed(window: &Features) -> impl Iterator<Item = (Cause, Followed)> {
     let waits = Cause::ALL.into_iter().filter_map(|cause| cause.spec().followed.map(|wait| (cause, wait)));
+    // Who sleeps while the link to the GPU is in use waits for a copy.
+    let copies = window.gpu.as_ref().is_some_and(|gpu| copy_bound::link(gpu).is_some());
+    let waits = waits.filter(move |(_, wait)| wait.part != Part::Sleep || !copies);
     waits.filter(|(_, wait)| case::is_no_loader(window, wait.part) && !case::is_of_ranks(window, wait.part))
 }
 

@@ -2,11 +2,7 @@
 
 use super::*;
 
-thresholds! {
-    NO_DISK = 0.85, "of the confidence", "a pipe, a timer or a service looks the same";
-    SLEEPS = 0.60, "of the confidence", "who sleeps and looks again may wait for a lock (as of SQLite), for a rate, or for somebody else's file";
-    BY_FUSE = 0.80, "of the confidence", "what is behind a user-space file system is not seen";
-}
+thresholds! {}
 
 const NEARER: (&str, &str) = ("Copy or cache the data set on a local disk", "each sample waits for a round trip");
 const LARGER: (&str, &str) =
@@ -42,11 +38,11 @@ pub(super) const CAUSE: Spec = Spec {
                 if of_wait(workers.sleep) >= LARGER_HALF {
                     let words =
                         "who sleeps may wait for a source, a rate, or a lock that it tries again (as SQLite's)";
-                    return of(SLEEPS.value).map(|judgement| judgement.meaning(ASLEEP).doubt(words));
+                    return of(GUESSED.value).map(|judgement| judgement.meaning(ASLEEP).doubt(words));
                 }
                 let words =
                     "the workers wait for a source that is no disk and no socket: a pipe, a timer or a service";
-                return of(NO_DISK.value).map(|judgement| judgement.doubt(words));
+                return of(INFERRED.value).map(|judgement| judgement.doubt(words));
             }
         }
         // Threads of the loop's own process that make the batches.
@@ -57,7 +53,7 @@ pub(super) const CAUSE: Spec = Spec {
         if loads_from_elsewhere(case.window) {
             return of(1.0);
         }
-        of(BY_FUSE.value).filter(|_| io.fuse)
+        of(INFERRED.value).filter(|_| io.fuse)
     },
     signals: &[WORKER_WAIT, MOUNTS, "/proc/PID/mountstats of NFS mounts", MAIN_WAIT],
     source: "a worker that fetches sleeps in a socket call, one that reads NFS in the page wait of the kernel; the \

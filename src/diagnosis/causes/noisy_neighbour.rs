@@ -2,10 +2,7 @@
 
 use super::*;
 
-thresholds! {
-    OWN_TIME = 0.60, "of the confidence", "without the others most of the waiting would be left";
-    LEFT = 0.75, "of the confidence", "what would be left is computed, not seen";
-}
+thresholds! {}
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "other processes hold the cores",
@@ -58,10 +55,10 @@ fn without_them(judgement: Judgement, case: &Case<'_>) -> Judgement {
     // The larger part of the wait is what to change first.
     if left_s > LARGER_HALF.value * (fed.step_s - fed.floor_s()) && left.cause.is_some() {
         let words = "other processes hold CPUs as well: the smaller part of the wait is queueing for them";
-        let left = Judgement { confidence: left.confidence * LEFT.value, ..left };
-        return left.beside(Cause::NoisyNeighbour, judgement.confidence * OWN_TIME.value, words);
+        let left = Judgement { confidence: left.confidence * INFERRED.value, ..left };
+        return left.beside(Cause::NoisyNeighbour, judgement.confidence * GUESSED.value, words);
     }
-    let confidence = (left.confidence * LEFT.value).min(judgement.confidence);
+    let confidence = (left.confidence * INFERRED.value).min(judgement.confidence);
     let words = "without the other processes this would still hold the loop back";
     judgement.beside(left.cause.unwrap_or(Cause::TooFewWorkers), confidence, words)
 }

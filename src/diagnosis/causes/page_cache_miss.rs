@@ -4,7 +4,6 @@ use super::*;
 
 thresholds! {
     REFAULT = 0.30, "share of bytes read", "workingset_refault_file counts pages evicted and needed again (mm/workingset.c)";
-    WHOSE_PAGES = 0.95, "of the confidence", "outside a control group the counter is the whole machine's";
 }
 
 pub(super) const CAUSE: Spec = Spec {
@@ -16,7 +15,7 @@ pub(super) const CAUSE: Spec = Spec {
         let io = &case.window.io;
         let read_s = io.read_s();
         let again = read_s > 0.0 && io.refaults_s.unwrap_or(0.0) / read_s >= REFAULT;
-        source::judgement(case, Cause::PageCacheMiss, WHOSE_PAGES.value).filter(|_| again)
+        source::judgement(case, Cause::PageCacheMiss, 1.0).filter(|_| again)
     },
     signals: &[REFAULTS, READS, WORKER_WAIT, DISKS],
     source: "mm/workingset.c: workingset_refault_file counts pages that were evicted and are needed again; a cold \

@@ -6,8 +6,6 @@ use crate::diagnosis::stalls;
 thresholds! {
     LONG_WAIT = 4.0, "steps", "a queue of two batches for each worker (prefetch_factor) bridges shorter ones";
     SOME_WORK = 0.10, "share", "workers that are active less have next to nothing to do, slow samples or not";
-    FEW_SEEN = 0.85, "of the confidence", "rare batches are seen a few times in a watch";
-    SEEN_AGAIN = 0.95, "of the confidence", "what comes back after the same number of batches is no chance";
     OF_ALL_WAITS = 0.50, "share of input wait", "the larger half names the cause";
 }
 
@@ -27,7 +25,7 @@ pub(super) const CAUSE: Spec = Spec {
         // A thread that sends all the time sends in lumps.
         let sends = hand_over::is_seen(case, workers);
         if let Some(period) = by_period(case).filter(|_| !sends) {
-            return Some(case.of(Cause::SlowSamples, SEEN_AGAIN).meaning(words(period.every, workers)));
+            return Some(case.of(Cause::SlowSamples, 1.0).meaning(words(period.every, workers)));
         }
         if workers.idle < WORKERS_IDLE || workers.count < 2 {
             return None;
@@ -36,7 +34,7 @@ pub(super) const CAUSE: Spec = Spec {
         let step = case.window.step_without_wait_s().unwrap_or(f64::INFINITY);
         // A long wait now and then, with idle workers in between: single batches are slow, not all of them.
         let slow = workers.active() > SOME_WORK && longest >= LONG_WAIT.value * step;
-        (slow && !sends).then(|| case.of(Cause::SlowSamples, FEW_SEEN))
+        (slow && !sends).then(|| case.of(Cause::SlowSamples, INFERRED))
     },
     signals: &[MAIN_WAIT, WORKER_TIME, STEPS],
     source: "prefetch_factor (2 by default) batches wait for each worker: a batch that takes longer than the queue \

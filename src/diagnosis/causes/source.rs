@@ -6,10 +6,6 @@ use crate::diagnosis::thresholds::*;
 
 thresholds! {
     MOSTLY_IO = 0.70, "share of active time", "nobody would doubt it";
-    ITSELF = 0.90, "of the confidence", "a main thread that reads may also be waited for by nobody";
-    READS_ITSELF = 0.60, "confidence", "workers would read ahead, but only as fast as the source delivers";
-    LOCK_OR_QUEUE = 0.65, "of the confidence", "of ten labelled programs that wait for threads of their own, six wait for batches and four for something else";
-    DISK_NOT_BUSY = 0.85, "of the confidence", "a disk that is not busy may be slow by its latency alone, or by what is in front of it";
 }
 
 const NO_STACKS: &str = "without its stacks, a lock that the thread holds, or its end, looks the same";
@@ -29,13 +25,13 @@ pub(super) fn less_sure_of_makers(case: &Case<'_>, judgement: Judgement) -> Judg
         return judgement;
     }
     let Some(stacks) = &case.main.stacks else {
-        let judgement = judgement.less_sure(LOCK_OR_QUEUE, NO_STACKS);
-        let instead = judgement.confidence * LOCK_OR_QUEUE.value;
+        let judgement = judgement.less_sure(GUESSED, NO_STACKS);
+        let instead = judgement.confidence * GUESSED.value;
         return judgement.other(Cause::WaitsForThread, instead, "it may wait for a lock or a result of that thread");
     };
     let takes = stacks.shares.of(|activity| activity.is_input() || activity == Activity::OtherWait);
     let may_be_a_lock = takes < LARGER_HALF.value * case.lost;
-    if may_be_a_lock { judgement.less_sure(LOCK_OR_QUEUE, NOT_TAKEN) } else { judgement }
+    if may_be_a_lock { judgement.less_sure(GUESSED, NOT_TAKEN) } else { judgement }
 }
 
 const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to: MOSTLY_IO };
@@ -67,7 +63,7 @@ fn waited_for(case: &Case<'_>) -> Option<f64> {
             let waits = main.disk() + from_elsewhere(case.window);
             // What the loading itself takes: with stacks their share of it, else all that the main thread runs.
             let loading = main.stacks.as_ref().map_or(main.running, |stacks| (stacks.loading() - waits).max(0.0));
-            (waits > loading).then_some(case.sure * ITSELF.value)
+            (waits > loading).then_some(case.sure * INFERRED.value)
         }
         _ => None,
     }
@@ -97,7 +93,7 @@ pub(super) fn judgement(case: &Case<'_>, cause: Cause, factor: f64) -> Option<Ju
                 Some(_) => "a thread of the process reads the batches: more of them would have more reads in flight",
                 None => "the main thread reads the batches itself: workers would read ahead",
             };
-            judgement.other(Cause::InProcessLoading, READS_ITSELF, words)
+            judgement.other(Cause::InProcessLoading, EVEN_CHANCE, words)
         }
         _ => judgement,
     })
@@ -106,5 +102,5 @@ pub(super) fn judgement(case: &Case<'_>, cause: Cause, factor: f64) -> Option<Ju
 /// Surer where the disk is busy.
 pub(super) fn by_disk_use(case: &Case<'_>) -> f64 {
     let busy = case.window.io.disk_busy_pct.unwrap_or(0.0) >= DISK_BUSY;
-    if busy { 1.0 } else { DISK_NOT_BUSY.value }
+    if busy { 1.0 } else { INFERRED.value }
 }

@@ -12,7 +12,6 @@ use crate::rates::chain::paths::End;
 thresholds! {
     HALF_ACTIVE = 0.40, "share", "workers that are active less keep up on the whole";
     MEANWHILE = 0.70, "share of input wait", "where batches are slow to make it was measured at 0.9 and more, where they are slow to hand over at 0.5";
-    SOME_HELP = 0.40, "confidence", "more workers would help a little, as far as the CPUs carry them";
 }
 
 const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: HALF_ACTIVE, to: BUSY };
@@ -70,7 +69,7 @@ pub(super) fn judge(case: &Case<'_>, cause: Cause) -> Option<Judgement> {
     let (stage, _) = clearly_largest(workers)?;
     (stage == cause && !more_workers_help_undisturbed(case)).then(|| {
         let words = "more workers would help a little";
-        case.of(cause, sureness(workers)).other(Cause::TooFewWorkers, SOME_HELP, words)
+        case.of(cause, sureness(workers)).other(Cause::TooFewWorkers, PERHAPS, words)
     })
 }
 

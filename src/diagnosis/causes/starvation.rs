@@ -14,7 +14,6 @@ thresholds! {
     AT_WORK = 0.30, "share", "whoever makes the batches and wants a CPU for less has no work to speak of: full cores are then somebody else's affair";
     OF_THE_JOB = 0.50, "of the job's use", "others that take less than half of what the job has leave it the larger part";
     OWN_THREADS = 2.0, "threads per process", "one is its own; fewer than two on average make a crowd of processes";
-    ALONE = 0.70, "of the confidence", "queueing without full cores has an affinity mask or other threads on the same core behind it";
 }
 
 /// A factor of the case's own.
@@ -190,7 +189,7 @@ pub(super) fn queues_alone(case: &Case<'_>, cause: Cause) -> Option<Judgement> {
         queueing(case).is_some_and(|queueing| queueing.neighbours || queueing.crowded.is_some() || queueing.full);
     let queues = Wanted::by_loop(case.window, case.main).reaches(QUEUES_LONG);
     let alone = matches!(case.loss, Loss::Dry(_) | Loss::NoDevice) && queues && !explained;
-    alone.then(|| case.of(cause, ALONE))
+    alone.then(|| case.of(cause, GUESSED))
 }
 
 /// What is gained when nobody queues for a CPU any more: the loop does not, nor whoever it waits for. Workers then

@@ -3,7 +3,6 @@
 use super::*;
 
 thresholds! {
-    SHARED_CPUS = 0.75, "of the confidence", "the CPUs that more workers need are used by others now, and may be free in a minute";
     STAGE_TOO = 0.80, "of its part", "a cheaper stage would help as well, though more workers are less work";
 }
 
@@ -31,7 +30,7 @@ pub(super) const CAUSE: Spec = Spec {
                 "other processes use {others:.1} of the {cores:.1} CPUs that the job may use: more workers would \
                  have to share them"
             );
-            judgement = judgement.less_sure(SHARED_CPUS, words);
+            judgement = judgement.less_sure(INFERRED, words);
         }
         let Some((stage, part)) = stages::clearly_largest(workers) else { return Some(judgement) };
         let words = format!("{} of the workers' active time is {}", percent(part), stage.name());

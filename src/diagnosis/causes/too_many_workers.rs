@@ -4,7 +4,6 @@ use super::*;
 
 thresholds! {
     TOO_MANY_WORKERS = 2.0, "workers per CPU", "as oversubscribed";
-    FULL_TOO = 0.50, "confidence", "the same CPUs would be full with fewer workers";
 }
 
 pub(super) const CAUSE: Spec = Spec {
@@ -23,7 +22,7 @@ pub(super) const CAUSE: Spec = Spec {
         let too_many = workers.count as f64 >= TOO_MANY_WORKERS.value * case.window.cpu.usable();
         (too_many && !workers.unnamed).then(|| {
             let words = "the allowed CPUs are full: past this number of workers only cheaper transforms help";
-            Judgement::of(Cause::TooManyWorkers, queueing.confidence).other(Cause::CoresSaturated, FULL_TOO, words)
+            Judgement::of(Cause::TooManyWorkers, queueing.confidence).other(Cause::CoresSaturated, EVEN_CHANCE, words)
         })
     },
     signals: &[WORKER_TIME, CPUS, MAIN_WAIT],

@@ -5,9 +5,6 @@ use super::*;
 thresholds! {
     ALL_LAUNCHES = 0.90, "share", "a host that does nothing else is on a CPU all the time";
     VERY_LOW_POWER = 0.35, "share of the limit", "kernels of microseconds leave the device idling between them";
-    OR_MEMORY = 0.90, "of the confidence", "work bound by memory draws less power too";
-    OR_LAUNCHES = 0.70, "of the confidence", "tiny kernels back to back look the same";
-    LAUNCHES_INSTEAD = 0.50, "confidence", "one is as likely as the other";
 }
 
 pub(super) const CAUSE: Spec = Spec {
@@ -21,10 +18,10 @@ pub(super) const CAUSE: Spec = Spec {
     judge: |case| {
         case.busy_device().filter(|gpu| gpu.barely_filled())?;
         if !only_launches(case) {
-            return communication::at_low_power(case).or_else(|| Some(case.of(Cause::UnderFilled, OR_MEMORY)));
+            return communication::at_low_power(case).or_else(|| Some(case.of(Cause::UnderFilled, INFERRED)));
         }
         let words = "the main thread is on a CPU all the time: it may be launching many tiny kernels";
-        Some(case.of(Cause::UnderFilled, OR_LAUNCHES).other(Cause::LaunchBound, LAUNCHES_INSTEAD, words))
+        Some(case.of(Cause::UnderFilled, GUESSED).other(Cause::LaunchBound, EVEN_CHANCE, words))
     },
     signals: &[DEVICE, POWER, SM],
     source: "NVML utilisation counts time with at least one kernel, however small: power or SM activity tells how \

@@ -49,11 +49,7 @@ pub(super) const CAUSE: Spec = Spec {
 fn or_loading(case: &Case<'_>) -> Judgement {
     let judgement = case.of(Cause::WaitsForThread, 1.0);
     let at_queue = case.main.share(Activity::QueueWait) >= LARGER_HALF.value * case.lost_to(Part::OwnThread);
-    if at_queue {
-        judgement.less_sure(source::LOCK_OR_QUEUE, "what comes out of that queue is not seen")
-    } else {
-        judgement
-    }
+    if at_queue { judgement.less_sure(GUESSED, "what comes out of that queue is not seen") } else { judgement }
 }
 
 /// What was taken for a wait for batches is none.

@@ -4,7 +4,6 @@ use super::*;
 
 thresholds! {
     IMBALANCE = 0.35, "share", "measured on labelled workloads: even sets differ by less than 0.15";
-    FOR_GOOD = 0.95, "of the confidence", "one slow batch looks like a slow worker for a while";
 }
 
 pub(super) const CAUSE: Spec = Spec {
@@ -22,10 +21,10 @@ pub(super) const CAUSE: Spec = Spec {
         let workers = case.slow_workers()?;
         let (busiest, median) = workers.busiest;
         if workers.ended > 0 {
-            return Some(case.of(Cause::WorkerImbalance, FOR_GOOD).meaning(without_shard(workers)));
+            return Some(case.of(Cause::WorkerImbalance, 1.0).meaning(without_shard(workers)));
         }
         let uneven = workers.count >= 2 && busiest - median >= IMBALANCE && busiest >= BUSY;
-        (uneven && slow_samples::by_period(case).is_none()).then(|| case.of(Cause::WorkerImbalance, FOR_GOOD))
+        (uneven && slow_samples::by_period(case).is_none()).then(|| case.of(Cause::WorkerImbalance, 1.0))
     },
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_BATCHES],
     source: "torch.utils.data takes batches from the workers in turn (in_order=True), so a slow one holds up all",

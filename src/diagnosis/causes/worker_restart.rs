@@ -10,8 +10,6 @@ thresholds! {
     A_START = 0.03, "s", "forking a worker and making its first batch takes this long at least, spawning one seconds";
     GOES_ON = 5.0, "times a second", "a loop that waited for spawned workers ran 2 to 3 times a second; one that is given batches runs for each";
     FULL_TOO = 0.75, "share", "two spawned workers that import on two CPUs used 0.83 of them";
-    CORES_TOO = 0.45, "confidence", "workers that survive cost nothing, while more CPUs only make each start shorter";
-    EPOCHS = 0.90, "of the confidence", "the distance of two starts says what the epochs are like only so far";
 }
 
 pub(super) const CAUSE: Spec = Spec {
@@ -33,12 +31,12 @@ pub(super) const CAUSE: Spec = Spec {
         let elsewhere = case.main.stacks.as_ref().map_or(case.lost - polled, LoopStacks::loading);
         let short_sets = polled >= A_POLL && elsewhere < LARGER_HALF.value * case.lost;
         if matches!(case.loss, Loss::InProcess) && case.main.exact && short_sets {
-            return Some(case.of(Cause::WorkerRestart, EPOCHS));
+            return Some(case.of(Cause::WorkerRestart, 1.0));
         }
-        let judgement = waits_for_sets(case).then(|| case.of(Cause::WorkerRestart, EPOCHS))?;
+        let judgement = waits_for_sets(case).then(|| case.of(Cause::WorkerRestart, 1.0))?;
         let full = case.window.cpu.full.is_some_and(|full| full >= FULL_TOO);
         let words = "the workers' start fills the CPUs: with more of them it would be shorter";
-        Some(if full { judgement.other(Cause::CoresSaturated, CORES_TOO, words) } else { judgement })
+        Some(if full { judgement.other(Cause::CoresSaturated, EVEN_CHANCE, words) } else { judgement })
     },
     signals: &[MAIN_WAIT, "start times of the worker processes (/proc/PID/stat)"],
     source: "torch.utils.data documentation: with persistent_workers=False the workers end with each epoch; a \
