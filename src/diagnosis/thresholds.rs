@@ -128,7 +128,6 @@ thresholds! {
     ALWAYS_BUSY = 0.95, "share", "the rest is the gap between two steps";
     /// Device idle time from which the host is looked into; between this and device_idle the loop is balanced.
     DRY = 0.22, "share", "1 / (1 - 0.22) = 1.28x at most, shared by several causes; labelled host-bound workloads idle 0.4 and more";
-    CLEARLY_DRY = 0.40, "share", "labelled host-bound workloads idle this much and more";
     DEVICE_UNUSED = 0.01, "share", "NVML counts whole percent";
     /// Power against limit below which a busy device is under-filled.
     LOW_POWER = 0.50, "share of the limit", "a busy device draws 70 % of its limit and more under dense kernels; memory-bound and tiny kernels draw less (nvtop's effective use = use x power / limit)";

@@ -325,7 +325,7 @@ fn a_busy_loop_is_no_training() {
     let target = Target::busy();
     let verdict = diagnose(&target.pid(), "3s", &[]);
     assert_no_bottleneck(&verdict);
-    assert!(verdict["not_seen"][0]["why"].as_str().unwrap().contains("not a training process"), "{verdict:#}");
+    assert!(verdict["not_seen"][0]["why"].as_str().unwrap().contains("does not look like training"), "{verdict:#}");
 }
 
 #[test]

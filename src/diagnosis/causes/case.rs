@@ -61,16 +61,15 @@ pub(in crate::diagnosis) struct Case<'a> {
 /// How sure a lost wait of this size is one: the threshold itself is a coin toss.
 pub(super) const LOST: Sureness = Sureness { least: 0.50, most: 0.95, from: LOST_WAIT, to: CLEARLY_LOST };
 const BUSY_DEVICE: Sureness = Sureness { least: 0.65, most: 0.95, from: DEVICE_BUSY, to: ALWAYS_BUSY };
-const DRY_DEVICE: Sureness = Sureness { least: 0.55, most: 0.95, from: DEVICE_IDLE, to: CLEARLY_DRY };
+const DRY_DEVICE: Sureness = Sureness { least: 0.55, most: 0.95, from: DEVICE_IDLE, to: LARGER_HALF };
 
 thresholds! {
     FOLLOWED = 30.0, "samples", "two seconds of them: a share of 0.3 is known to within 9 points";
-    LEAD = 0.30, "share", "so far ahead of the next part no window's error reaches";
     AHEAD_OF_WAITS = 0.20, "share", "100 stacks know the difference of two shares of a half and a quarter to within 17 points (two standard errors)";
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
 
-const BY_LEAD: Sureness = Sureness { least: INFERRED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LEAD };
+const BY_LEAD: Sureness = Sureness { least: INFERRED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: CLEARLY_LOST };
 
 /// Whom the loop waits for, where that was followed long enough.
 pub(super) fn followed_chain(window: &Features) -> Option<&Chain> {

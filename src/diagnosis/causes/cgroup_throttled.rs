@@ -2,11 +2,9 @@
 
 use super::*;
 
-thresholds! {
-    MOSTLY_THROTTLED = 0.50, "share of periods", "the job is paused in every other period";
-}
+thresholds! {}
 
-const FACTOR: Sureness = Sureness { least: 0.70, most: 1.0, from: CGROUP_THROTTLED, to: MOSTLY_THROTTLED };
+const FACTOR: Sureness = Sureness { least: 0.70, most: 1.0, from: CGROUP_THROTTLED, to: LARGER_HALF };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "the CPU quota throttles the job",

@@ -4,11 +4,10 @@ use super::*;
 
 thresholds! {
     CHECKPOINT = 0.10, "share", "as lost_wait";
-    CLEARLY_SAVING = 0.35, "share", "no log takes a third of the loop";
     WRITTEN = 0.30, "of the saving", "a save ends in waits for the disk to take it; what is far from that may be a log";
 }
 
-const SURE: Sureness = Sureness { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_SAVING };
+const SURE: Sureness = Sureness { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_LOST };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "saving to the disk",

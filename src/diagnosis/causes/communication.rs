@@ -4,10 +4,9 @@ use super::*;
 
 thresholds! {
     COLLECTIVES = 0.30, "share", "communication that overlaps the backward pass leaves less; without it the loop is 1.4x as fast";
-    MOSTLY_COLLECTIVES = 0.60, "share", "without it the loop is 2.5x as fast: nobody would doubt it";
 }
 
-const SURE: Sureness = Sureness { least: 0.55, most: 0.90, from: COLLECTIVES, to: MOSTLY_COLLECTIVES };
+const SURE: Sureness = Sureness { least: 0.55, most: 0.90, from: COLLECTIVES, to: PHASE };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "waiting for other ranks",

@@ -4,14 +4,12 @@ use super::*;
 
 thresholds! {
     PCIE_BUSY = 0.60, "share", "protocol overhead leaves 80-90 % of the raw rate; 60 % sustained is a saturated copy with gaps";
-    LINK_FULL = 0.90, "share", "more than the protocol leaves";
     MUCH_TRAFFIC = 0.25, "share", "6 GB/s on PCIe 4.0 x16: what pageable copies reach, and more than batches that a busy host prepares between steps need";
-    MOSTLY_COPIES = 0.80, "share of the host's work", "nothing else is left to blame";
 }
 
-const SURE: Sureness = Sureness { least: 0.55, most: 0.85, from: PCIE_BUSY, to: LINK_FULL };
+const SURE: Sureness = Sureness { least: 0.55, most: 0.85, from: PCIE_BUSY, to: ALL_ALONG };
 
-const BY_STACKS: Sureness = Sureness { least: 0.60, most: 0.85, from: LARGER_HALF, to: MOSTLY_COPIES };
+const BY_STACKS: Sureness = Sureness { least: 0.60, most: 0.85, from: LARGER_HALF, to: ALL_ALONG };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "copies to the device",

@@ -5,11 +5,10 @@ use super::*;
 
 thresholds! {
     LOCK_WAITS = 0.15, "share", "a loop beside one busy Python thread was seen waiting in a futex 0.3 to 0.35 of its time (CPython 3.11, a switch interval of 5 ms)";
-    MANY_LOCK_WAITS = 0.35, "share", "the same measurement: two threads that take turns leave each no more";
     TAKES_TURNS = 0.25, "share", "a thread that waits for the lock runs in between; one that hardly runs waits for the other's result";
 }
 
-const SURE: Sureness = Sureness { least: 0.45, most: 0.70, from: LOCK_WAITS, to: MANY_LOCK_WAITS };
+const SURE: Sureness = Sureness { least: 0.45, most: 0.70, from: LOCK_WAITS, to: CLEARLY_LOST };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "another Python thread holds the interpreter lock",

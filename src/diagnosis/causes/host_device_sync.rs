@@ -3,11 +3,10 @@
 use super::*;
 
 thresholds! {
-    SOME_HOST_WORK = 0.30, "share", "a host that works this much beside its waits keeps the device idle meanwhile";
     PIECE_OF_WORK = 0.002, "seconds", "the time of some 300 launches of 6 µs: who works this long between two waits does something else than launching";
 }
 
-const FACTOR: Sureness = Sureness { least: 0.75, most: 0.95, from: HARDLY, to: SOME_HOST_WORK };
+const FACTOR: Sureness = Sureness { least: 0.75, most: 0.95, from: HARDLY, to: CLEARLY_LOST };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "the host waits for the device again and again",
@@ -18,7 +17,7 @@ pub(super) const CAUSE: Spec = Spec {
         "the main thread waits for the device at least `sync` of its time; with stacks: stands at lines that do, as far as the \
          device is busy",
         "the host works no longer than the device does: without the waits the two would overlap",
-        "where it works `some_host_work`: for less than `piece_of_work` between two waits that block",
+        "where it works `clearly_lost`: for less than `piece_of_work` between two waits that block",
         "what the loop waits for besides takes less than `larger_half` of the device's idle time",
         "with stacks: one line of the user's code is the innermost again and again",
     ],
@@ -70,7 +69,7 @@ pub(super) fn works_in_long_pieces(case: &Case<'_>) -> bool {
     let runs_s = case.window.chain.as_ref().and_then(|chain| chain.runs_s).filter(|runs_s| *runs_s > 0.0);
     let piece = runs_s.map_or(0.0, |runs_s| shares.host_busy / runs_s);
     shares.device_sync - case.main.spins >= SYNC
-        && shares.host_busy >= SOME_HOST_WORK.value
+        && shares.host_busy >= CLEARLY_LOST.value
         && piece >= PIECE_OF_WORK.value
 }
 

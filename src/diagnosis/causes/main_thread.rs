@@ -3,16 +3,14 @@
 use super::*;
 
 thresholds! {
-    MOSTLY_HOST = 0.80, "share", "nearly all of the loop is the host's work";
     AHEAD_OF_MODEL = 0.10, "share", "so much more of the loop in other code than in the model, and no less than its standard error allows";
     STANDARD_ERRORS = 2.0, "of the difference of two shares that add up to one, 1 / sqrt(n)", "19 of 20 lie within";
-    FAR_AHEAD_OF_MODEL = 0.60, "share", "other code takes four fifths of what both take";
     SEEN_MODEL = 0.05, "share", "the model has frames of its own: what other code takes is none of it";
     WORTH_NAMING = 0.30, "share", "a third of the loop in one function is where to begin";
 }
 
-const BY_LEAD: Sureness = Sureness { least: 0.50, most: 0.75, from: AHEAD_OF_MODEL, to: FAR_AHEAD_OF_MODEL };
-const FACTOR: Sureness = Sureness { least: 0.80, most: 1.0, from: HOST_WORK, to: MOSTLY_HOST };
+const BY_LEAD: Sureness = Sureness { least: 0.50, most: 0.75, from: AHEAD_OF_MODEL, to: PHASE };
+const FACTOR: Sureness = Sureness { least: 0.80, most: 1.0, from: HOST_WORK, to: ALL_ALONG };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "the main thread's own work",
@@ -20,7 +18,7 @@ pub(super) const CAUSE: Spec = Spec {
     meaning: "the loop's own work on the host keeps the GPU waiting",
     rule: &[
         RUNS_DRY,
-        "the main thread works on the host at least `host_work` of its time, or `some_host_work` in pieces of \
+        "the main thread works on the host at least `host_work` of its time, or `clearly_lost` in pieces of \
          `piece_of_work` and more between two waits for the device",
         "with stacks: the time spreads over many lines, and no single line is a wait for the device",
         "without a device, with stacks: other code than the model's takes at least `ahead_of_model` of the loop more than the \

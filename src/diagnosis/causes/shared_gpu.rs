@@ -4,11 +4,10 @@ use super::*;
 
 thresholds! {
     SHARED_GPU = 0.15, "share", "as device_idle: what freeing it could bring";
-    MUCH_SHARED = 0.40, "share", "nearly half of the device is somebody else's";
     NEARLY_BUSY = 0.75, "share", "a tenth below device_busy: between the turns of two processes lies a gap";
 }
 
-const SURE: Sureness = Sureness { least: 0.60, most: 0.95, from: SHARED_GPU, to: MUCH_SHARED };
+const SURE: Sureness = Sureness { least: 0.60, most: 0.95, from: SHARED_GPU, to: LARGER_HALF };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "another process uses the device",

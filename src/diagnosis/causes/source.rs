@@ -4,9 +4,7 @@ use super::case::{Case, Loss, followed_chain};
 use super::{Activity, Cause, Features, Judgement, OwnThreads, Part, slow_samples};
 use crate::diagnosis::thresholds::*;
 
-thresholds! {
-    MOSTLY_IO = 0.70, "share of active time", "nobody would doubt it";
-}
+thresholds! {}
 
 const NO_STACKS: &str = "without its stacks, a lock that the thread holds, or its end, looks the same";
 const NOT_TAKEN: &str = "the loop's code is not seen taking batches while it waits for that thread: it may be a lock that the thread holds";
@@ -34,7 +32,7 @@ pub(super) fn less_sure_of_makers(case: &Case<'_>, judgement: Judgement) -> Judg
     if may_be_a_lock { judgement.less_sure(GUESSED, NOT_TAKEN) } else { judgement }
 }
 
-const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to: MOSTLY_IO };
+const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to: PHASE };
 
 /// Share of the time that the loop, or a program whose output it reads, waits for an answer from elsewhere: where the loop
 /// loads itself, that is what it loads.
