@@ -172,19 +172,19 @@ fn purposes(window: &Features, way: &Way) -> Vec<(Purpose, f64)> {
 
 /// The loop's own work, as its stacks show it outside of waits and batches.
 fn own_purposes(window: &Features) -> Vec<(Purpose, f64)> {
-    let Some(stacks) = window.loop_stacks() else { return vec![(Purpose::Unknown, 1.0)] };
-    let mut parts: Vec<(Purpose, f64)> = Vec::new();
-    for (activity, share) in stacks.shares.iter() {
-        let purpose = match activity {
-            Activity::Forward | Activity::Backward | Activity::Optimizer => Purpose::Model,
-            Activity::Copy => Purpose::Copy,
-            Activity::Report => Purpose::Report,
-            Activity::Collective => Purpose::Collective,
-            Activity::Python | Activity::Graph | Activity::Import | Activity::Compile => Purpose::Python,
-            _ => continue,
-        };
-        parts.push((purpose, share));
-    }
+    let Some((main, stacks)) = window.main.as_ref().and_then(|main| Some((main, main.stacks.as_ref()?))) else {
+        return vec![(Purpose::Unknown, 1.0)];
+    };
+    let part = |(activity, share)| match activity {
+        Activity::Forward | Activity::Backward | Activity::Optimizer => Some((Purpose::Model, share)),
+        Activity::Copy => Some((Purpose::Copy, share)),
+        Activity::Report => Some((Purpose::Report, share)),
+        // Most of it is a wait.
+        Activity::Collective => Some((Purpose::Collective, main.runs_in_collectives())),
+        Activity::Python | Activity::Graph | Activity::Import | Activity::Compile => Some((Purpose::Python, share)),
+        _ => None,
+    };
+    let mut parts: Vec<(Purpose, f64)> = stacks.shares.iter().filter_map(part).collect();
     let total: f64 = parts.iter().map(|(_, share)| share).sum();
     if total <= 0.0 {
         return vec![(Purpose::Unknown, 1.0)];

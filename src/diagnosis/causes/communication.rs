@@ -56,9 +56,10 @@ pub(super) const CAUSE: Spec = Spec {
 /// Share of the time in which the loop waits in collectives for the loop of another rank that runs meanwhile, where that is the
 /// larger part of what it waits there for: nothing is wrong with the exchange.
 pub(super) fn late_in_turn(window: &Features) -> Option<f64> {
-    let collectives = window.main.as_ref()?.share(Activity::Collective);
+    let main = window.main.as_ref()?;
+    let waits = main.share(Activity::Collective) - main.runs_in_collectives();
     let late = window.chain.as_ref()?.ranks_at_work;
-    (collectives > 0.0 && late >= LARGER_HALF.value * collectives).then_some(late.min(collectives))
+    (waits > 0.0 && late >= LARGER_HALF.value * waits).then_some(late.min(waits))
 }
 
 /// Several ranks whose devices are busy and barely filled: a rank that waits in a collective kernel is busy at low power as

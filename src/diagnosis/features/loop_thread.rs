@@ -278,6 +278,14 @@ impl LoopThread {
         self.waits(Wait::DiskRead) + self.waits(Wait::Memory)
     }
 
+    /// Share of the time in which it runs while its code stands in a collective: what it works beyond all its other work.
+    pub fn runs_in_collectives(&self) -> f64 {
+        let Some(stacks) = &self.stacks else { return 0.0 };
+        let waits = |activity| matches!(activity, Activity::Sync | Activity::Collective | Activity::OtherWait);
+        let other = stacks.shares.of(|activity| !waits(activity) && !activity.is_input());
+        (self.shares.host_busy - other).clamp(0.0, stacks.shares.get(Activity::Collective))
+    }
+
     /// Share of an activity by the stacks; 0 without them.
     pub fn share(&self, activity: Activity) -> f64 {
         self.stacks.as_ref().map_or(0.0, |stacks| stacks.shares.get(activity))
