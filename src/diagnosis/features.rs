@@ -82,6 +82,8 @@ numbers! {
     /// Some device can be seen, whether the job uses it or not.
     gpu_seen: bool = last.gpus.iter().any(|gpu| !gpu.lost);
     workers: Option<Workers> = Workers::of(span);
+    /// Processes that may be data workers, whether the loop was seen to wait for any of them or not.
+    has_children: bool = !last.workers.is_empty();
     /// Whom the loop waited for (the attached trainer's).
     chain: Option<Chain> = Chain::of(span);
     cpu: Cpus = span.frames.last().map(|last| Cpus::of_span(span, last)).unwrap_or_default();

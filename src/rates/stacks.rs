@@ -12,21 +12,21 @@ mod reading;
 pub mod sums;
 mod threads;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::sample::stacks::{is_installed, is_user_code};
 use crate::sample::{
-    FrameLocals, JobSample, ProcessId, ProcessRole, StackCount, StackWindow, StacksSample, ThreadStacks,
+    FrameLocals, JobSample, ProcessId, ProcessRole, StackCount, StackFrame, StackWindow, StacksSample, ThreadStacks,
 };
 pub use activity::{Activities, Activity};
 use helpers::{Did, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, pattern};
 pub(super) use reading::is_in_loader;
 pub use reading::is_sleep;
-use reading::{Seen, ValidationSign, of_trainer, of_worker, validation_sign};
+use reading::{Seen, Step, ValidationSign, of_trainer, of_worker, step_in, validation_sign};
 pub(super) use threads::{PythonThread, python_threads};
 
 /// Most places kept of one window.
@@ -118,11 +118,14 @@ fn process_stacks(
     let main = of_loop.or_else(|| main_thread(window).filter(|_| aside.is_none()));
     let mut places: HashMap<(usize, Activity), Counts> = HashMap::new();
     let mut waits_for_threads: Vec<Did> = Vec::new();
-    for stack in main.map_or(&[][..], |thread| &thread.stacks) {
-        let seen = seen(window, &patterns, stack);
+    let stacks = main.map_or(&[][..], |thread| &thread.stacks);
+    let loops = if role == ProcessRole::Trainer { loops(window, &patterns, stacks) } else { BTreeSet::new() };
+    for stack in stacks {
+        let mut seen = seen(window, &patterns, stack);
         if seen.is_empty() {
             continue;
         }
+        seen.iter_mut().for_each(|seen| seen.is_loop = loops.contains(&function(seen.frame)));
         if seen.iter().any(|seen| seen.pattern == Pattern::Fetch) {
             out.in_fetch = out.in_fetch.saturating_add(stack.samples);
         }
@@ -170,11 +173,35 @@ fn process_stacks(
     out
 }
 
+/// What Python calls a file's own code.
+const MODULE: &str = "<module>";
+
+/// A function: its file and its name.
+fn function(frame: &StackFrame) -> (&str, &str) {
+    (&frame.file, &frame.function)
+}
+
+/// The user's functions that steps are taken in: the loop, whatever they are called. A wait for the GPU tells it of the outermost
+/// one only, since whoever saves state may wait for the GPU first.
+fn loops<'a>(window: &'a StackWindow, patterns: &[Pattern], stacks: &[StackCount]) -> BTreeSet<(&'a str, &'a str)> {
+    let mut loops = BTreeSet::new();
+    for seen in stacks.iter().map(|stack| seen(window, patterns, stack)) {
+        let users = seen.iter().filter(|seen| seen.is_user()).map(|seen| function(seen.frame));
+        let mut users = users.filter(|(_, name)| *name != MODULE);
+        match step_in(&seen) {
+            Some(Step::Model) => loops.extend(users),
+            Some(Step::Wait) => loops.extend(users.next_back()),
+            None => {}
+        }
+    }
+    loops
+}
+
 /// A stack's frames, leaf first, with their patterns.
 fn seen<'a>(window: &'a StackWindow, patterns: &[Pattern], stack: &StackCount) -> Vec<Seen<'a>> {
     let of = |at: &u32| {
         let at = usize::try_from(*at).ok()?;
-        Some(Seen { at, frame: window.frames.get(at)?, pattern: *patterns.get(at)? })
+        Some(Seen { at, frame: window.frames.get(at)?, pattern: *patterns.get(at)?, is_loop: false })
     };
     stack.frames.iter().filter_map(of).collect()
 }

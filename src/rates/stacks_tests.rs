@@ -174,10 +174,33 @@ fn steps_of_the_loop() {
     assert_eq!(of_class("Saver.__call__"), Activity::Checkpoint);
     assert_eq!((of_class("Saver.__init__"), of_class("Metric.__call__")), (Activity::Python, Activity::Python));
     assert_eq!(trainer(&["T/cuda/__init__.py:1000 synchronize", "/home/me/t.py:1 f"]), Activity::Sync);
+
     assert_eq!(trainer(&["P/logging/__init__.py:1 Logger.info", "/home/me/t.py:1 f"]), Activity::Report);
     assert_eq!(trainer(&["/home/me/t.py:1 f"]), Activity::Python);
     assert_eq!(trainer(&["<frozen importlib._bootstrap>:1 _find_and_load", "/home/me/t.py:1 f"]), Activity::Import);
     assert_eq!(trainer(&["P/threading.py:331 wait", "P/queue.py:180 get", "/home/me/t.py:1 f"]), Activity::QueueWait);
+}
+
+#[test]
+fn a_function_that_holds_the_step_is_the_loop_whatever_it_is_called() {
+    let of = |stacks: &[(&[&str], u32)]| process_stacks(&window(10, stacks), ProcessRole::Trainer, (None, None)).main;
+    for name in ["save_best_model", "train_and_checkpoint", "get_batches_and_train"] {
+        let own = format!("/home/me/t.py:9 {name}");
+        let (module, helper) = ("/home/me/t.py:20 <module>", "/home/me/t.py:5 mix");
+        let sync = ["T/cuda/__init__.py:1000 synchronize", &own, module];
+        let backward = ["T/_tensor.py:630 Tensor.backward", &own, module];
+        for step in [sync, backward] {
+            let main = of(&[(&step, 3), (&[helper, &own, module], 5), (&[&own, module], 2)]);
+            assert_eq!((main.get(Activity::Python), main.total()), (7, 10), "{name}");
+        }
+        // Called from a loop that steps itself, it is what its name says.
+        let (train, leaf) = ("/home/me/t.py:12 train", [helper, &own, "/home/me/t.py:12 train", module]);
+        let main = of(&[(&["T/_tensor.py:630 Tensor.backward", train, module], 3), (&leaf, 7)]);
+        assert_eq!(main.get(Activity::Python), 0, "{name}");
+        // One that saves may wait for the GPU first.
+        let main = of(&[(&["T/cuda/__init__.py:1000 synchronize", &own, train, module], 3), (&leaf, 7)]);
+        assert_eq!(main.get(Activity::Python), 0, "{name}");
+    }
 }
 
 #[test]

@@ -113,9 +113,10 @@ fn with_disk(case: &Case<'_>, judgement: Judgement) -> Judgement {
     judgement.other(Cause::DiskBandwidth, sure, words)
 }
 
-/// No workers, and the trainer reads data all the time. Stacks know better where there are some.
+/// No workers, not even some that are always ahead of the loop, and the trainer reads data all the time. Stacks know better where
+/// there are some.
 fn reads(case: &Case<'_>) -> bool {
-    case.window.workers.is_none() && case.main.reading >= PHASE && case.main.stacks.is_none()
+    !case.window.has_children && case.main.reading >= PHASE && case.main.stacks.is_none()
 }
 
 /// With stacks, what loading beside the step leaves of it.

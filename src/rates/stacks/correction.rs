@@ -144,6 +144,8 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     // A thread of its own may save while the loop waits for it.
     let saved = split.checkpoint.min(part_of_rest(unnamed) - kept).max(written);
     let checkpoint = if saving > 0 { weigh(f64::from(saving), of_named(split.checkpoint)).max(saved) } else { saved };
+    // What was seen to be a wait for the GPU is no saving, whatever the function is called that the code stands in.
+    let checkpoint = checkpoint.min((split.checkpoint + split.host_busy + split.other).max(saved));
     let elsewhere = part_of_rest(stacks.of(waits_by_name) as f64);
     let host_most = measured.able_to_work.max(split.host_busy);
     shift(&mut split, input, checkpoint, host_most, elsewhere);
@@ -299,6 +301,14 @@ mod tests {
         }
         let nobody = correct(&measured(0.0, 0.0, 0.30), &samples(&[(Activity::OtherWait, 140)])).unwrap().split;
         assert!(nobody.other > 0.69 && nobody.input_wait < 0.01, "{nobody:?}");
+    }
+
+    #[test]
+    fn a_wait_for_the_gpu_is_no_saving() {
+        let split = TimeSplit { device_sync: 0.6, checkpoint: 0.3, host_busy: 0.1, ..TimeSplit::default() };
+        let saves = Measured { split, disk_write: 0.3, able_to_work: 0.1, ..Measured::default() };
+        let split = correct(&saves, &samples(&[(Activity::Checkpoint, 200)])).unwrap().split;
+        assert!((split.device_sync - 0.6).abs() < 0.01 && (split.checkpoint - 0.4).abs() < 0.01, "{split:?}");
     }
 
     #[test]

@@ -11,11 +11,18 @@ pub(super) struct Seen<'a> {
     pub at: usize,
     pub frame: &'a StackFrame,
     pub pattern: Pattern,
+    /// Its function is seen to hold steps as well: it is the loop, whatever it is called.
+    pub is_loop: bool,
 }
 
 impl Seen<'_> {
     pub(super) fn is_user(&self) -> bool {
         is_user_code(&self.frame.file)
+    }
+
+    /// What it is called may tell what is done in it.
+    fn may_name(&self) -> bool {
+        self.is_user() && !self.is_loop
     }
 }
 
@@ -56,7 +63,8 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         Pattern::Is(activity) if !activity.is_input() => Some(activity),
         _ => None,
     });
-    let saves = || stack.iter().any(|seen| seen.is_user() && named_for_saving(&seen.frame.function));
+    let saves = || stack.iter().any(|seen| seen.may_name() && named_for_saving(&seen.frame.function));
+    let syncs = near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function)));
     match known {
         Some(Activity::Report) | None if saves() => Activity::Checkpoint,
         Some(activity) => activity,
@@ -69,7 +77,7 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
             sample_stage(stack)
         }
         None if has(Pattern::Samples) => sample_stage(stack),
-        None if near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function))) => Activity::Sync,
+        None if syncs => Activity::Sync,
         None if takes => Activity::OtherWait,
         None if near_leaf(stack).any(|seen| copies_to_device(seen.frame)) => Activity::Copy,
         None => Activity::Python,
@@ -210,7 +218,7 @@ pub(super) fn validation_sign(stack: &[Seen<'_>], stepping: Option<&FrameLocals>
 /// Whether what runs in this frame makes or hands out batches: what it counts are samples.
 pub(in crate::rates) fn is_in_loader(frame: &FrameLocals) -> bool {
     let frame = StackFrame { function: frame.function.clone(), file: frame.file.clone(), ..StackFrame::default() };
-    let seen = Seen { at: 0, frame: &frame, pattern: pattern(&frame) };
+    let seen = Seen { at: 0, frame: &frame, pattern: pattern(&frame), is_loop: false };
     let known = match seen.pattern {
         Pattern::LoaderNext | Pattern::NextIndex | Pattern::Fetch | Pattern::Samples => true,
         Pattern::Is(activity) => activity.is_input(),
@@ -243,7 +251,26 @@ fn decodes(stack: &[Seen<'_>]) -> bool {
 /// A loader of the user's own in the training process. Iterators and data sets are called through
 /// special methods; plain functions are known by names like `get_batch` or `load_sample`.
 fn makes_batches(stack: &[Seen<'_>]) -> bool {
-    stack.iter().any(|seen| seen.is_user() && named_for_batches(last_part(&seen.frame.function)))
+    stack.iter().any(|seen| seen.may_name() && named_for_batches(last_part(&seen.frame.function)))
+}
+
+/// What shows a step.
+pub(super) enum Step {
+    /// The model: its passes, the optimizer.
+    Model,
+    /// A wait for what it computes.
+    Wait,
+}
+
+/// Whether a stack shows a step.
+pub(super) fn step_in(stack: &[Seen<'_>]) -> Option<Step> {
+    let is_model = |activity| matches!(activity, Activity::Forward | Activity::Backward | Activity::Optimizer);
+    let waits = |activity| matches!(activity, Activity::Sync | Activity::Collective);
+    let has = |wanted: fn(Activity) -> bool| {
+        stack.iter().any(|seen| matches!(seen.pattern, Pattern::Is(activity) if wanted(activity)))
+    };
+    let syncs = || near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function)));
+    if has(is_model) { Some(Step::Model) } else { (has(waits) || syncs()).then_some(Step::Wait) }
 }
 
 /// A thread beside the loop's makes batches, by what it calls or by what its functions are named for.
