@@ -87,33 +87,29 @@ def web_client(place: str) -> None:
         time.sleep(0.2)
 
 
-def spinners(_place: str) -> None:
-    """Children that share a core each; they end with this process."""
+def fork_per_core() -> None:
+    """Returns in children that share the cores, and in this process; they end with it. Its number is printed."""
     from launch import die_with_parent
 
     parent = os.getpid()
     for _ in range(SPINNERS_PER_CORE * len(os.sched_getaffinity(0)) - 1):
         if os.fork() == 0:
             die_with_parent(parent)
-            break
-    else:
-        print(os.getpid(), flush=True)
+            return
+    print(os.getpid(), flush=True)
+
+
+def spinners(_place: str) -> None:
+    """Take every core."""
+    fork_per_core()
     while True:
         pass
 
 
 def visitor(_place: str) -> None:
     """Takes every core for some seconds, as a build does, then none."""
-    from launch import die_with_parent
-
-    parent = os.getpid()
     begun = time.monotonic()
-    for _ in range(SPINNERS_PER_CORE * len(os.sched_getaffinity(0)) - 1):
-        if os.fork() == 0:
-            die_with_parent(parent)
-            break
-    else:
-        print(os.getpid(), flush=True)
+    fork_per_core()
     while True:
         if (time.monotonic() - begun) % (VISITS_S + AWAY_S) >= VISITS_S:
             time.sleep(0.1)
