@@ -65,7 +65,12 @@ fn a_tick_and_a_round_make_so_many_read_calls() {
     let round = (slow - tick) / ROUNDS_S;
     let seen = format!("{tick:.0} read calls a tick, {round:.1} a round, {wake_ups:.0} wake-ups a second");
     println!("{seen}");
-    assert!(tick > 10.0 && tick <= MOST_READS_A_TICK, "{seen}");
-    assert!(round > 1.0 && round <= MOST_READS_A_ROUND, "{seen}");
+    // While others hold the CPUs and the job queues, each process of the machine is looked at once in two seconds: at one of the
+    // two intervals, or at both.
+    let others =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    let others = others.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).count() as f64 / 2.0;
+    assert!(tick > 10.0 && tick <= MOST_READS_A_TICK + others / 3.0, "{seen}");
+    assert!(round > 1.0 && round <= MOST_READS_A_ROUND + others / ROUNDS_S, "{seen}");
     assert!(wake_ups > 20.0 && wake_ups <= MOST_WAKE_UPS_S, "{seen}");
 }
