@@ -69,7 +69,7 @@ thresholds! {
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
 
-const BY_LEAD: Sureness = Sureness { least: INFERRED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: CLEARLY_LOST };
+const BY_LEAD: Sureness = Sureness { least: GUESSED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: CLEARLY_LOST };
 
 /// Whom the loop waits for, where that was followed long enough.
 pub(super) fn followed_chain(window: &Features) -> Option<&Chain> {
