@@ -36,10 +36,6 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
             not_seen.insert(0, NotSeen { what: "verdict".into(), why: doubt.clone(), mend: None });
         }
     }
-    // From here on everything is told of one split.
-    let told = spec.zip(window.main.as_ref()).and_then(|(spec, main)| (spec.shares)(window, main));
-    let told = told.map(|shares| window.with_split(shares));
-    let window = told.as_ref().unwrap_or(window);
     let main = window.main.as_ref();
     let mut culprits = culprits::of(judgement, spec, window);
     let summary = summary(judgement, spec, window, &culprits);

@@ -8,6 +8,7 @@ mod derived;
 mod device;
 mod loop_thread;
 pub(in crate::diagnosis) mod places;
+mod purpose;
 mod workers;
 
 use std::collections::BTreeSet;
@@ -15,7 +16,6 @@ use std::sync::Arc;
 
 use crate::rates::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
 use crate::rates::stacks::sums::StackSums;
-use crate::rates::time_split::TimeSplit;
 use crate::rates::{Frame, PAGE, Wait};
 use crate::sample::process::is_of_learning;
 use crate::sample::{MountKind, ProcessId, ThreadRole};
@@ -368,16 +368,11 @@ impl Features {
             chain.of_rank = rank.map(|rank| rank.shares);
         }
         window.settle();
-        window
-    }
-
-    /// The same, where the loop's time turns out to be shared out in another way.
-    pub fn with_split(&self, shares: TimeSplit) -> Self {
-        let mut window = self.clone();
-        if let Some(main) = &mut window.main {
-            main.shares = shares;
+        let split = window.split_by_purpose();
+        if let Some((main, split)) = window.main.as_mut().zip(split) {
+            main.shares = split;
+            window.settle();
         }
-        window.settle();
         window
     }
 

@@ -175,7 +175,8 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     // Busy, but with nothing that a training loop does: imports, data set set-up, compilation, the first samples. Waits for a
     // disk are waits for data where there are no workers; a model at work is proof of a loop.
     let trains = main.stacks.as_ref().is_some_and(LoopStacks::trains);
-    let loads = main.stacks.is_none() && main.shares.input_wait - main.disk() >= HARDLY;
+    let told = main.stacks.is_some() || window.loads_by_reads();
+    let loads = !told && main.shares.input_wait - main.disk() >= HARDLY;
     // Imports read files too, but memory grows with them.
     let reads = main.reading >= LARGER_HALF && !(young && window.is_growing());
     if window.workers.is_none() && !trains && !waits_in_turn {

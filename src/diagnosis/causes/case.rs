@@ -1,7 +1,7 @@
 //! What the rules look at: a window, and where in it the loop loses its time.
 
 use super::{Cause, Judgement};
-use crate::diagnosis::features::{Chain, Device, Features, LoopStacks, LoopThread, Part, Workers};
+use crate::diagnosis::features::{Chain, Device, Features, LoopThread, Part, Workers};
 use crate::diagnosis::thresholds::*;
 use crate::rates::stacks::Activity;
 
@@ -74,33 +74,6 @@ const BY_LEAD: Sureness = Sureness { least: GUESSED.value, most: 1.0, from: NO_L
 /// Whom the loop waits for, where that was followed long enough.
 pub(super) fn followed_chain(window: &Features) -> Option<&Chain> {
     window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED)
-}
-
-/// What is waited for is not known to make batches. Of the program's own threads most do: only those are no loader whom the
-/// loop's code waits for at a lock, or joins; or, where it does not say for what it waits (a future's result), that are seen to
-/// do something else.
-pub(super) fn is_no_loader(window: &Features, part: Part) -> bool {
-    let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(part));
-    let stacks = window.loop_stacks();
-    let at_locks = |stacks: &LoopStacks| {
-        stacks.at_lock_lines >= (LARGER_HALF.value * waits).max(stacks.shares.of(Activity::is_input))
-    };
-    // Whoever reads does so for a batch, whatever it is called.
-    let reads = window.chain.as_ref().is_some_and(|chain| chain.own_threads().at_source() >= LARGER_HALF.value);
-    // A queue says as little about what comes out of it where nothing is trained on that: the loop itself hardly works, no model is
-    // seen, and no device is used.
-    let works = window.main.as_ref().is_some_and(|main| main.shares.host_busy >= LOST_WAIT.value);
-    let trains_on_it =
-        |stacks: &LoopStacks| works || stacks.shares.of_model() >= HARDLY.value || window.uses_device();
-    let at_something_else = |stacks: &LoopStacks| {
-        let queue = if trains_on_it(stacks) { 0.0 } else { stacks.shares.get(Activity::QueueWait) };
-        let untold = stacks.shares.get(Activity::OtherWait) + queue;
-        untold >= LARGER_HALF.value * waits
-            && untold > stacks.shares.of(Activity::is_input) - queue
-            && !reads
-            && stacks.works_aside_at_something_else()
-    };
-    part != Part::OwnThread || stacks.is_some_and(|stacks| at_locks(stacks) || at_something_else(stacks))
 }
 
 /// The code stands in collectives meanwhile: what is waited for is other ranks of this run, or the exchange with them.

@@ -19,21 +19,17 @@ pub(super) const CAUSE: Spec = Spec {
          it is for the disk",
     ],
     judge: |case| {
-        let by_reads = if case.main.stacks.is_some() { 1.0 } else { INFERRED.value };
-        match case.loss {
-            Loss::InProcess => {
-                let judgement = source::less_sure_of_makers(case, case.of(Cause::InProcessLoading, by_reads));
-                let judgement = if is_followed(case) { judgement } else { judgement.less_sure(GUESSED, NOT_SEEN) };
-                Some(with_disk(case, judgement))
-            }
-            Loss::Dry(_) if reads(case) => Some(case.of(Cause::InProcessLoading, by_reads)),
-            Loss::NoDevice if case.computes_on_cpu() && reads(case) && case.trainer_cores() < COMPUTE_THREADS => {
-                let words = "no device is in use";
-                let judgement = Judgement::of(Cause::InProcessLoading, EVEN_CHANCE);
-                Some(judgement.other(Cause::CpuTraining, PERHAPS, words))
-            }
-            _ => None,
+        if !matches!(case.loss, Loss::InProcess) {
+            return None;
         }
+        let by_reads = if case.main.stacks.is_some() { 1.0 } else { INFERRED.value };
+        let judgement = source::less_sure_of_makers(case, case.of(Cause::InProcessLoading, by_reads));
+        let judgement = if is_followed(case) { judgement } else { judgement.less_sure(GUESSED, NOT_SEEN) };
+        if case.window.gpu.is_none() && case.window.loads_by_reads() {
+            let words = "a model that is trained on the CPU looks the same";
+            return Some(judgement.less_sure(GUESSED, words).other(Cause::CpuTraining, PERHAPS, words));
+        }
+        Some(with_disk(case, judgement))
     },
     signals: &[MAIN_STACKS, MAIN_WAIT, READS, DEVICE],
     source: "torch.utils.data documentation: with num_workers=0 loading is done in the calling process, so it never \
@@ -48,7 +44,6 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     place: Place::Loop,
     bound,
-    shares,
     sharpen,
     instead,
     tuning_first: true,
@@ -113,12 +108,6 @@ fn with_disk(case: &Case<'_>, judgement: Judgement) -> Judgement {
     judgement.other(Cause::DiskBandwidth, sure, words)
 }
 
-/// No workers, not even some that are always ahead of the loop, and the trainer reads data all the time. Stacks know better where
-/// there are some.
-fn reads(case: &Case<'_>) -> bool {
-    !case.window.has_children && case.main.reading >= PHASE && case.main.stacks.is_none()
-}
-
 /// With stacks, what loading beside the step leaves of it.
 fn bound(window: &Features) -> Option<f64> {
     let main = window.main.as_ref()?;
@@ -132,18 +121,6 @@ fn bound(window: &Features) -> Option<f64> {
     let device = window.gpu.as_ref().map_or(0.0, |gpu| gpu.job_busy.max(DEVICE_UNUSED.value));
     let (_, speedup) = what_if::workers_for_inline(stacks.loading(), used, &Capacity::of(&window.cpu), device);
     Some(round(speedup, 2))
-}
-
-/// A main thread that loads the batches itself waits for them while it works: without stacks its own work cannot be told
-/// from loading, so all of it counts as loading where it reads; but for what it does while a device works, which may be a wait
-/// that spins.
-fn shares(window: &Features, main: &LoopThread) -> Option<TimeSplit> {
-    let itself = main.stacks.is_none() && main.reading >= PHASE && source::makers(window).is_none();
-    itself.then(|| {
-        let loads = main.running.min(window.device_idle()).min(main.shares.host_busy);
-        let TimeSplit { input_wait, host_busy, .. } = main.shares;
-        TimeSplit { input_wait: input_wait + loads, host_busy: host_busy - loads, ..main.shares }
-    })
 }
 
 fn sharpen(first: &mut Advice, window: &Features) {

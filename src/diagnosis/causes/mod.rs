@@ -69,7 +69,6 @@ use super::thresholds::{self, *};
 use super::what_if::{self, Capacity, Loop, Prediction};
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
-use crate::rates::time_split::TimeSplit;
 use crate::text::named_enum;
 pub(super) use case::{Case, Known, Loss, own_work_leads};
 pub use judgement::Finding;
@@ -212,7 +211,10 @@ pub(super) fn followed(window: &Features) -> impl Iterator<Item = (Cause, Follow
     // Who sleeps while the link to the GPU is in use waits for a copy.
     let copies = window.gpu.as_ref().is_some_and(|gpu| copy_bound::link(gpu).is_some());
     let waits = waits.filter(move |(_, wait)| wait.part != Part::Sleep || !copies);
-    waits.filter(|(_, wait)| case::is_no_loader(window, wait.part) && !case::is_of_ranks(window, wait.part))
+    let of_threads = window.waits_for_no_loader();
+    waits.filter(move |(_, wait)| {
+        (wait.part != Part::OwnThread || of_threads) && !case::is_of_ranks(window, wait.part)
+    })
 }
 
 /// What the loop does for a share of its time, where that is such a wait: "waits 40 % of the time for …".

@@ -4,11 +4,10 @@ use serde::Serialize;
 
 use super::{Case, Judgement, own_work_leads};
 use crate::diagnosis::class::Class;
-use crate::diagnosis::features::{Features, LoopThread, Part};
+use crate::diagnosis::features::{Features, Part};
 use crate::diagnosis::parts::Advice;
 use crate::diagnosis::signals::{Side, Signal};
 use crate::diagnosis::thresholds::{LOST_WAIT, Threshold};
-use crate::rates::time_split::TimeSplit;
 
 /// How far a rule has been held against programs of which the truth is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -79,8 +78,6 @@ pub struct Spec {
     pub(in crate::diagnosis) tuning_first: bool,
     /// CPU time goes into spinning and switching, so that full CPUs are no limit of what can be done.
     pub(in crate::diagnosis) wastes_cpu: bool,
-    /// Where the loop's time goes, when it is this that holds it back and that is another split than the window's.
-    pub(in crate::diagnosis) shares: fn(&Features, &LoopThread) -> Option<TimeSplit>,
     /// What stands in place of its meaning and its advice in a case of its own kind.
     pub(in crate::diagnosis) instead: fn(&Features) -> Option<Instead>,
     /// Gives the first advice the numbers of this run.
@@ -154,7 +151,6 @@ impl Spec {
                 Class::Cpu => on_the_host,
                 _ => |_| None,
             },
-            shares: |_, _| None,
             instead: |_| None,
             sharpen: |_, _| {},
             tuning_first: false,

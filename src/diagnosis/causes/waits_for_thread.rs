@@ -41,7 +41,6 @@ pub(super) const CAUSE: Spec = Spec {
         words: |who| format!("for {who} of its own process, at a lock or for that thread's result or end"),
     }),
     bound: |window| bound_of(window, Part::OwnThread),
-    shares,
     ..Spec::of(Class::Cpu)
 };
 
@@ -50,11 +49,4 @@ fn or_loading(case: &Case<'_>) -> Judgement {
     let judgement = case.of(Cause::WaitsForThread, 1.0);
     let at_queue = case.main.share(Activity::QueueWait) >= LARGER_HALF.value * case.lost_to(Part::OwnThread);
     if at_queue { judgement.less_sure(GUESSED, "what comes out of that queue is not seen") } else { judgement }
-}
-
-/// What was taken for a wait for batches is none.
-fn shares(window: &Features, main: &LoopThread) -> Option<TimeSplit> {
-    let TimeSplit { input_wait, other, .. } = main.shares;
-    let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(Part::OwnThread)).min(input_wait);
-    Some(TimeSplit { input_wait: input_wait - waits, other: other + waits, ..main.shares })
 }

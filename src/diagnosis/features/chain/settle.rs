@@ -37,6 +37,12 @@ impl Chain {
             self.shift(spins, Way::is_own_work, Part::Device, Some(End::Device));
             self.shift(loads, Way::is_own_work, Part::Loads, None);
             self.shift(saves, Way::is_own_work, Part::Saves, None);
+            // What is left runs at a line that waits: it tries again and again.
+            let longest =
+                self.ways.iter().filter(|way| !way.is_loops_own()).max_by(|a, b| a.share.total_cmp(&b.share));
+            if let Some(way) = longest.cloned() {
+                self.shift_to(rest - loads - saves, Way::is_own_work, |_| way.clone());
+            }
         } else {
             let left = self.shift(-excess, Way::is_compute_thread, Part::Own, None);
             // Fewer samples are followed than split.
@@ -53,6 +59,14 @@ impl Chain {
     /// Makes up to `share` of the loop's time, of ways that fit, another part, with an end of its own where one is given;
     /// what there was no way for is given back.
     fn shift(&mut self, share: f64, fits: fn(&Way) -> bool, part: Part, end: Option<End>) -> f64 {
+        self.shift_to(share, fits, |way| {
+            let hops = if end.is_some() { Vec::new() } else { way.hops.clone() };
+            Way { hops, end: end.clone().unwrap_or_else(|| way.end.clone()), name: None, part, ..*way }
+        })
+    }
+
+    /// The same, where each way says what it becomes.
+    fn shift_to(&mut self, share: f64, fits: fn(&Way) -> bool, new: impl Fn(&Way) -> Way) -> f64 {
         let mut left = share;
         let mut moved: Vec<Way> = Vec::new();
         for way in self.ways.iter_mut().filter(|way| fits(way)) {
@@ -63,9 +77,7 @@ impl Chain {
             let lost = way.lost * share / way.share;
             (way.share, way.lost) = (way.share - share, way.lost - lost);
             left -= share;
-            let hops = if end.is_some() { Vec::new() } else { way.hops.clone() };
-            let end = end.clone().unwrap_or_else(|| way.end.clone());
-            moved.push(Way { hops, end, name: None, share, lost, part });
+            moved.push(Way { share, lost, ..new(way) });
         }
         for new in moved {
             let same = |way: &&mut Way| (way.part, &way.hops, &way.end) == (new.part, &new.hops, &new.end);
