@@ -5,7 +5,7 @@ use crate::text::sanitise;
 
 use super::account::Account;
 use super::calibration::calibrated;
-use super::causes::{Cause, Judgement, Spec, in_words, own_work_leads};
+use super::causes::{Cause, Judgement, Spec, in_words};
 use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::culprits::{self, Culprit, CulpritKind, NAMED};
@@ -106,7 +106,7 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
     let main = window.main.as_ref()?;
     let lost = window.lost_wait();
     let waits = matches!(judgement.class, Class::DataLoader | Class::Io | Class::Cpu);
-    if !waits || lost < LOST_WAIT || lost > NOTHING_LEFT || own_work_leads(window) {
+    if !waits || !window.waits_lead() || lost > NOTHING_LEFT {
         return None;
     }
     let of_rest = |share: f64| share / (1.0 - lost);
@@ -147,7 +147,7 @@ fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features, culpri
             .into();
         }
         Class::Balanced => "Nothing costs the loop more than a few percent".to_owned(),
-        Class::Cpu if window.lost_wait() < LOST_WAIT || own_work_leads(window) => {
+        Class::Cpu if !window.waits_lead() => {
             let unread = || match window.accelerators.is_empty() {
                 true => "How busy the GPU is cannot be read".to_owned(),
                 false => "The job uses an accelerator that trainmon cannot read".to_owned(),

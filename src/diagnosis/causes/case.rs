@@ -65,11 +65,11 @@ const DRY_DEVICE: Sureness = Sureness { least: 0.55, most: 0.95, from: DEVICE_ID
 
 thresholds! {
     FOLLOWED = 30.0, "samples", "two seconds of them: a share of 0.3 is known to within 9 points";
-    AHEAD_OF_WAITS = 0.20, "share", "100 stacks know the difference of two shares of a half and a quarter to within 17 points (two standard errors)";
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
 
-const BY_LEAD: Sureness = Sureness { least: GUESSED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: CLEARLY_LOST };
+/// How sure it is that the largest group is that, by the part that the second largest is smaller by.
+const BY_LEAD: Sureness = Sureness { least: GUESSED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LARGER_HALF };
 
 /// Whom the loop waits for, where that was followed long enough.
 pub(super) fn followed_chain(window: &Features) -> Option<&Chain> {
@@ -83,63 +83,62 @@ pub(super) fn is_of_ranks(window: &Features, part: Part) -> bool {
     part == Part::Process && collectives > LARGER_HALF.value * lost
 }
 
-/// The part that the loop loses most of its time to, where that is no batch, no device and no work of its own; and how sure.
-/// The parts add up to the loop's time, so the largest is what to change first.
-fn waits_elsewhere(window: &Features, main: &LoopThread) -> Option<(Part, f64)> {
-    let chain = followed_chain(window)?;
-    let parts = chain.parts();
-    let elsewhere =
-        super::followed(window).map(|(_, wait)| (wait.part, parts.get(&wait.part).copied().unwrap_or(0.0)));
-    let (part, lost) = elsewhere.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    // A loop that streams its data itself waits for batches.
-    let loads = main.stacks.as_ref().is_some_and(|stacks| stacks.loading() > LARGER_HALF.value * lost);
-    if lost < LOST_WAIT || part == Part::Remote && loads {
-        return None;
-    }
-    let next = parts.into_iter().filter(|(other, _)| *other != part).map(|(other, lost)| match other {
-        // Two threads that take turns at it leave each half: the wait is the smaller part even where it doubles the step.
-        Part::Own if part == Part::InterpreterLock => lost * LARGER_HALF.value,
-        _ => lost,
-    });
-    let next = next.fold(0.0, f64::max);
-    if next > lost {
-        return None;
-    }
-    let seen = if chain.exact { 1.0 } else { INFERRED.value };
-    Some((part, LOST.at(lost) * BY_LEAD.at(lost - next) * seen))
+/// What the loop loses time to; the groups add up to no more than its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    /// Waits for batches, and making them.
+    Batches,
+    /// Its own work.
+    Own,
+    /// A wait that was followed to somebody who is no loader and no device.
+    Wait(Part),
 }
 
-/// The loop's own work costs it so much more than its waits for batches that no window's error reaches: that is what to change
-/// first. Without a device in use the model's part of it is no loss, it is the training, unless it is nearly all that the loop does:
-/// then the missing device is what it costs. Without stacks loading in this process looks like work, so that only a loop with
-/// workers is told; there its chain knows what it does while the device idles.
-pub(in crate::diagnosis) fn own_work_leads(window: &Features) -> bool {
-    let lost = window.lost_wait();
-    let Some((main, stacks)) = window.main.as_ref().and_then(|main| Some((main, main.stacks.as_ref()?))) else {
-        let chain = followed_chain(window).filter(|_| window.gpu.is_some() && window.workers.is_some());
-        return chain.is_some_and(|chain| chain.lost(Part::Own) - lost >= AHEAD_OF_WAITS.value);
-    };
-    let own = match &window.gpu {
-        Some(_) => main.shares.host_busy.min(window.device_idle()),
-        None => main.shares.host_busy - stacks.shares.of_model(),
-    };
-    let model_leads = window.gpu.is_none() && stacks.shares.of_model() - lost >= LARGER_HALF.value;
-    own - lost >= AHEAD_OF_WAITS.value || model_leads
+/// The groups, the largest first. Waits that lead to nobody known may be of any kind, so a smaller one is not told beside them.
+fn groups(window: &Features) -> Vec<(Group, f64)> {
+    let (mut batches, mut own) = (window.lost_wait(), window.lost_work());
+    let mut groups = Vec::new();
+    if let Some(chain) = followed_chain(window) {
+        let unknown = chain.lost(Part::Unknown);
+        let waits = super::followed(window).map(|(_, wait)| (wait.part, chain.lost(wait.part)));
+        // A loop that streams its data itself waits for batches.
+        let loads =
+            |lost: f64| window.loop_stacks().is_some_and(|stacks| stacks.loading() > LARGER_HALF.value * lost);
+        let waits = waits.filter(|(part, lost)| *lost >= unknown && !(*part == Part::Remote && loads(*lost)));
+        groups.extend(waits.map(|(part, lost)| (Group::Wait(part), lost)));
+        // Whoever is waited for is the answer where that is for a batch: no second counts twice.
+        let all: f64 = chain.ways.iter().map(|way| way.lost).sum();
+        let told: f64 = groups.iter().map(|(_, lost)| lost).sum();
+        batches = batches.min(all - chain.lost(Part::Own) - told);
+        // Two threads that take turns at the interpreter lock leave each half of it: the wait is the smaller part even where it
+        // doubles the step.
+        if chain.lost(Part::InterpreterLock) >= LOST_WAIT.value {
+            own *= LARGER_HALF.value;
+        }
+    }
+    groups.extend([(Group::Batches, batches), (Group::Own, own)]);
+    groups.sort_by(|a, b| b.1.total_cmp(&a.1));
+    groups
 }
 
 impl<'a> Case<'a> {
     pub fn new(window: &'a Features, main: &'a LoopThread, known: Known) -> Self {
-        if let Some((part, sure)) = waits_elsewhere(window, main) {
-            return Self { window, main, known, lost: 0.0, loss: Loss::Wait(part), sure, undisturbed: false };
-        }
-        let lost = window.lost_wait();
-        let batches = lost >= LOST_WAIT && !own_work_leads(window);
-        let (loss, sure) = match (&window.gpu, &window.workers) {
-            (_, workers) if batches => (Loss::of_batches(workers.as_ref()), LOST.at(lost)),
-            (Some(gpu), _) if gpu.job_busy >= DEVICE_BUSY => (Loss::Busy(gpu), BUSY_DEVICE.at(gpu.job_busy)),
-            (Some(gpu), _) => (Loss::Dry(gpu), DRY_DEVICE.at(1.0 - gpu.job_busy)),
-            (None, _) => (Loss::NoDevice, LIKELY.value),
+        let groups = groups(window);
+        let mut largest = groups.iter().copied().filter(|(_, lost)| *lost >= LOST_WAIT);
+        let first = largest.next().unwrap_or((Group::Own, 0.0));
+        let second = groups.get(1).map_or(0.0, |(_, lost)| *lost);
+        let sure = LOST.at(first.1) * BY_LEAD.at(1.0 - second / first.1.max(LOST_WAIT.value));
+        let (loss, sure) = match (first.0, &window.gpu) {
+            (Group::Batches, _) => (Loss::of_batches(window.workers.as_ref()), sure),
+            (Group::Wait(part), _) => {
+                let seen = if window.chain.as_ref().is_some_and(|chain| chain.exact) { 1.0 } else { INFERRED.value };
+                (Loss::Wait(part), sure * seen)
+            }
+            (_, Some(gpu)) if gpu.job_busy >= DEVICE_BUSY => (Loss::Busy(gpu), BUSY_DEVICE.at(gpu.job_busy)),
+            (_, Some(gpu)) => (Loss::Dry(gpu), DRY_DEVICE.at(1.0 - gpu.job_busy)),
+            (_, None) => (Loss::NoDevice, LIKELY.value),
         };
+        let lost = if matches!(first.0, Group::Wait(_)) { 0.0 } else { window.lost_wait() };
         Self { window, main, known, lost, loss, sure, undisturbed: false }
     }
 

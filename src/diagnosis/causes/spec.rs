@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::{Case, Judgement, own_work_leads};
+use super::{Case, Judgement};
 use crate::diagnosis::class::Class;
 use crate::diagnosis::features::{Features, Part};
 use crate::diagnosis::parts::Advice;
 use crate::diagnosis::signals::{Side, Signal};
-use crate::diagnosis::thresholds::{LOST_WAIT, Threshold};
+use crate::diagnosis::thresholds::Threshold;
 
 /// How far a rule has been held against programs of which the truth is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -183,7 +183,7 @@ fn on_batches(window: &Features) -> Option<f64> {
 fn on_the_host(window: &Features) -> Option<f64> {
     let lost = window.lost_wait();
     match &window.gpu {
-        _ if lost >= LOST_WAIT && !own_work_leads(window) => Some(window.without(lost)),
+        _ if window.waits_lead() => Some(window.without(lost)),
         gpu => gpu.as_ref().map(|gpu| window.without(1.0 - gpu.job_busy)),
     }
 }

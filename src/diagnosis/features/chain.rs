@@ -319,13 +319,6 @@ impl Chain {
         self.ways.iter().filter(|way| way.part == part).map(|way| way.share).sum()
     }
 
-    /// What is lost to each kind that there are ways of.
-    pub fn parts(&self) -> BTreeMap<Part, f64> {
-        let mut lost = BTreeMap::new();
-        self.ways.iter().for_each(|way| *lost.entry(way.part).or_default() += way.lost);
-        lost
-    }
-
     /// The longest way of a part.
     pub fn longest(&self, part: Part) -> Option<&Way> {
         self.ways.iter().filter(|way| way.part == part).max_by(|a, b| a.lost.total_cmp(&b.lost))

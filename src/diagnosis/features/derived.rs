@@ -3,9 +3,9 @@
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 
-use super::{Features, LoopStacks, LoopThread};
+use super::{Features, LoopStacks, LoopThread, Part};
 use crate::diagnosis::stats;
-use crate::diagnosis::thresholds::{DEVICE_UNUSED, GOES_ROUND, GROWING, HARDLY};
+use crate::diagnosis::thresholds::{DEVICE_UNUSED, GOES_ROUND, GROWING, HARDLY, LARGER_HALF, LOST_WAIT};
 use crate::sample::job::unread_accelerators;
 
 impl Features {
@@ -62,6 +62,28 @@ impl Features {
         let Some(main) = &self.main else { return 0.0 };
         let waits = self.gpu.as_ref().map_or(main.shares.input_wait, |gpu| gpu.idle.while_input_wait);
         (waits + main.share(Activity::LoaderStart)).min(1.0).min(self.device_idle())
+    }
+
+    /// The loop's own work, where it keeps a device idle. Without a device in use the model's part of it is no loss, it is the
+    /// training, unless it is nearly all that the loop does: then the missing device is what it costs. Without stacks loading in
+    /// this process looks like work, so only that of a loop with workers is told.
+    pub fn lost_work(&self) -> f64 {
+        let Some(main) = &self.main else { return 0.0 };
+        let own = main.shares.host_busy;
+        match (&main.stacks, &self.gpu) {
+            (Some(_), Some(_)) => own.min(self.device_idle()),
+            (Some(stacks), None) if stacks.shares.of_model() - self.lost_wait() >= LARGER_HALF => own,
+            (Some(stacks), None) => own - stacks.shares.of_model(),
+            (None, Some(_)) if self.workers.is_some() => {
+                self.chain.as_ref().map_or(0.0, |chain| chain.lost(Part::Own))
+            }
+            (None, _) => 0.0,
+        }
+    }
+
+    /// More is lost to batches than to the loop's own work.
+    pub fn waits_lead(&self) -> bool {
+        self.lost_wait() >= LOST_WAIT && self.lost_wait() >= self.lost_work()
     }
 
     /// Times faster without something that takes this share of the time, at most: never more than the device's own busy time
