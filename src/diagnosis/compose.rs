@@ -3,7 +3,6 @@
 use crate::sample::Sample;
 use crate::text::sanitise;
 
-use super::account::Account;
 use super::calibration::calibrated;
 use super::causes::{Cause, Judgement, Spec, in_words};
 use super::ceiling::Ceiling;
@@ -74,7 +73,6 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         other_findings: findings(judgement, window),
         culprits,
         chain: super::chain::nodes(window),
-        account: Account::of(window),
         seen,
         not_seen,
         own: OwnCost {

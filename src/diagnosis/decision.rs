@@ -9,7 +9,7 @@ use crate::rates::stacks::Activity;
 
 use super::causes::starvation::{main_queues, others_hold};
 use super::causes::throttled::is_held_down;
-use super::causes::{Case, Cause, Finding, Judgement, Known, Loss};
+use super::causes::{Case, Cause, Finding, Judgement, Known, Loss, in_words};
 use super::class::{Class, Phase};
 use super::features::{Features, Workers};
 use super::parts::Hottest;
@@ -34,8 +34,7 @@ pub(super) fn judge(window: &Features, known: Known) -> Judgement {
         Err(judgement) => return judgement,
     };
     let case = Case::new(window, main, known);
-    let cause = Cause::ALL.iter().find_map(|cause| cause.judge(&case));
-    let mut judgement = match (cause, case.loss) {
+    let mut judgement = match (cause(&case), case.loss) {
         (Some(judgement), Loss::Workers(workers)) => of_workers(judgement, &case, workers),
         (judgement, _) => judgement.unwrap_or_else(|| without_cause(&case)),
     };
@@ -44,25 +43,22 @@ pub(super) fn judge(window: &Features, known: Known) -> Judgement {
     judgement
 }
 
+/// The first cause whose rule holds.
+fn cause(case: &Case<'_>) -> Option<Judgement> {
+    Cause::ALL.iter().find_map(|cause| cause.judge(case))
+}
+
 /// The further parts of what the loop loses, each with its share: two bottlenecks at once show as two.
 fn smaller_parts(case: &Case<'_>, judgement: &mut Judgement) {
-    // A cause may be of two classes: a finding is of that of its judgement.
-    let mut add = |cause: Cause, class: Class, sure: f64, text: String| {
+    for (part, lost) in case.smaller() {
+        let Some((less, cause)) = cause(&part).and_then(|less| Some((less.clone(), less.cause?))) else { continue };
         let is_new =
             judgement.cause != Some(cause) && judgement.others.iter().all(|other| other.cause != Some(cause));
-        if is_new {
-            judgement.others.push(Finding { class, ..Finding::of(cause, sure * GUESSED.value, text) });
-        }
-    };
-    let batches = case.beside();
-    if let Some(less) = batches.as_ref().and_then(|beside| Cause::ALL.iter().find_map(|cause| cause.judge(beside)))
-        && let Some(cause) = less.cause
-    {
-        let share = percent(case.window.lost_wait());
-        add(cause, less.class, less.confidence, format!("the loop waits for batches too, {share} of the time"));
-    }
-    for (cause, sure, words) in case.waits_beside() {
-        add(cause, cause.spec().class, sure, format!("the loop {words} too"));
+        let followed = cause.spec().followed.and_then(|wait| in_words(case.window, &wait, lost));
+        let words = followed.unwrap_or_else(|| format!("waits for batches {} of the time", percent(lost)));
+        // A cause may be of two classes: a finding is of that of its judgement.
+        let finding = Finding::of(cause, less.confidence * GUESSED.value, format!("the loop {words} too"));
+        judgement.others.extend(is_new.then_some(Finding { class: less.class, ..finding }));
     }
     judgement.others.extend(validation_between(case));
 }

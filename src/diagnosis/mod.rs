@@ -5,7 +5,7 @@
 //! stands) → compose (the words), culprits (the names) → verdict
 //! ```
 
-pub mod account;
+mod account;
 mod calibration;
 pub mod causes;
 mod ceiling;

@@ -4,7 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::account::Account;
 pub use super::causes::Finding;
 use super::causes::{self, Cause};
 pub use super::ceiling::{Ceiling, Limit};
@@ -85,9 +84,6 @@ pub struct Verdict {
     /// Whom the loop waits for, and whom that one waits for: a tree from the loop to the ends. Empty where nothing of it is seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<ChainNode>,
-    /// The account that the verdict is held against: in none of the documented outputs.
-    #[serde(default, rename = "_account", skip_serializing_if = "Option::is_none")]
-    pub account: Option<Account>,
     /// How each source stands: source → `ok`, `denied`, `absent`, `hung` or a short kind.
     pub seen: std::collections::BTreeMap<String, String>,
     /// What could not be seen.

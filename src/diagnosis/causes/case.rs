@@ -1,9 +1,9 @@
 //! What the rules look at: a window, and where in it the loop loses its time.
 
 use super::{Cause, Judgement};
-use crate::diagnosis::features::{Chain, Device, Features, LoopThread, Part, Workers};
+use crate::diagnosis::account::{Account, Group};
+use crate::diagnosis::features::{Device, Features, LoopThread, Part, Workers};
 use crate::diagnosis::thresholds::*;
-use crate::rates::stacks::Activity;
 
 /// What is known besides the window.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,8 +38,13 @@ pub(in crate::diagnosis) enum Loss<'a> {
 }
 
 impl<'a> Loss<'a> {
-    fn of_batches(workers: Option<&'a Workers>) -> Self {
-        workers.map_or(Self::InProcess, Self::Workers)
+    /// That of a group; none of the loop's own work, which is judged by the device.
+    fn of(window: &'a Features, group: Group) -> Option<Self> {
+        match group {
+            Group::Batches => Some(window.workers.as_ref().map_or(Self::InProcess, Self::Workers)),
+            Group::Wait(part) => Some(Self::Wait(part)),
+            Group::Own => None,
+        }
     }
 }
 
@@ -52,6 +57,8 @@ pub(in crate::diagnosis) struct Case<'a> {
     /// Share of the time lost to waits for batches.
     pub lost: f64,
     pub loss: Loss<'a>,
+    pub group: Group,
+    pub account: Account,
     /// How sure a cause of this loss can be.
     pub sure: f64,
     /// Judged as if the CPUs were there: what is left to blame without whoever holds them.
@@ -64,105 +71,35 @@ const BUSY_DEVICE: Sureness = Sureness { least: 0.65, most: 0.95, from: DEVICE_B
 const DRY_DEVICE: Sureness = Sureness { least: 0.55, most: 0.95, from: DEVICE_IDLE, to: LARGER_HALF };
 
 thresholds! {
-    FOLLOWED = 30.0, "samples", "two seconds of them: a share of 0.3 is known to within 9 points";
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
 
 /// How sure it is that the largest group is that, by the part that the second largest is smaller by.
 const BY_LEAD: Sureness = Sureness { least: GUESSED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LARGER_HALF };
 
-/// Whom the loop waits for, where that was followed long enough.
-pub(super) fn followed_chain(window: &Features) -> Option<&Chain> {
-    window.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED)
-}
-
-/// The code stands in collectives meanwhile: what is waited for is other ranks of this run, or the exchange with them.
-pub(super) fn is_of_ranks(window: &Features, part: Part) -> bool {
-    let collectives = window.main.as_ref().map_or(0.0, |main| main.share(Activity::Collective));
-    let lost = window.chain.as_ref().map_or(0.0, |chain| chain.lost(Part::Process));
-    part == Part::Process && collectives > LARGER_HALF.value * lost
-}
-
-/// What the loop loses time to; the groups add up to no more than its time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Group {
-    /// Waits for batches, and making them.
-    Batches,
-    /// Its own work.
-    Own,
-    /// A wait that was followed to somebody who is no loader and no device.
-    Wait(Part),
-}
-
-/// The groups, the largest first. Waits that lead to nobody known may be of any kind, so a smaller one is not told beside them.
-fn groups(window: &Features) -> Vec<(Group, f64)> {
-    let (mut batches, mut own) = (window.lost_wait(), window.lost_work());
-    let mut groups = Vec::new();
-    if let Some(chain) = followed_chain(window) {
-        let unknown = chain.lost(Part::Unknown);
-        let waits = super::followed(window).map(|(_, wait)| (wait.part, chain.lost(wait.part)));
-        // A loop that streams its data itself waits for batches.
-        let loads =
-            |lost: f64| window.loop_stacks().is_some_and(|stacks| stacks.loading() > LARGER_HALF.value * lost);
-        let waits = waits.filter(|(part, lost)| *lost >= unknown && !(*part == Part::Remote && loads(*lost)));
-        groups.extend(waits.map(|(part, lost)| (Group::Wait(part), lost)));
-        // Whoever is waited for is the answer where that is for a batch: no second counts twice.
-        let all: f64 = chain.ways.iter().map(|way| way.lost).sum();
-        let told: f64 = groups.iter().map(|(_, lost)| lost).sum();
-        batches = batches.min(all - chain.lost(Part::Own) - told);
-        // Two threads that take turns at the interpreter lock leave each half of it: the wait is the smaller part even where it
-        // doubles the step.
-        if chain.lost(Part::InterpreterLock) >= LOST_WAIT.value {
-            own *= LARGER_HALF.value;
-        }
-    }
-    groups.extend([(Group::Batches, batches), (Group::Own, own)]);
-    groups.sort_by(|a, b| b.1.total_cmp(&a.1));
-    groups
-}
-
 impl<'a> Case<'a> {
     pub fn new(window: &'a Features, main: &'a LoopThread, known: Known) -> Self {
-        let groups = groups(window);
-        let mut largest = groups.iter().copied().filter(|(_, lost)| *lost >= LOST_WAIT);
-        let first = largest.next().unwrap_or((Group::Own, 0.0));
-        let second = groups.get(1).map_or(0.0, |(_, lost)| *lost);
-        let sure = LOST.at(first.1) * BY_LEAD.at(1.0 - second / first.1.max(LOST_WAIT.value));
-        let (loss, sure) = match (first.0, &window.gpu) {
-            (Group::Batches, _) => (Loss::of_batches(window.workers.as_ref()), sure),
-            (Group::Wait(part), _) => {
-                let seen = if window.chain.as_ref().is_some_and(|chain| chain.exact) { 1.0 } else { INFERRED.value };
-                (Loss::Wait(part), sure * seen)
-            }
-            (_, Some(gpu)) if gpu.job_busy >= DEVICE_BUSY => (Loss::Busy(gpu), BUSY_DEVICE.at(gpu.job_busy)),
-            (_, Some(gpu)) => (Loss::Dry(gpu), DRY_DEVICE.at(1.0 - gpu.job_busy)),
-            (_, None) => (Loss::NoDevice, LIKELY.value),
+        let account = Account::of(window);
+        let (group, lost, second) = account.largest();
+        let lead = BY_LEAD.at(1.0 - second / lost.max(LOST_WAIT.value));
+        let (loss, sure) = match (Loss::of(window, group), &window.gpu) {
+            (Some(loss), _) => (loss, LOST.at(lost) * lead),
+            (None, Some(gpu)) if gpu.job_busy >= DEVICE_BUSY => (Loss::Busy(gpu), BUSY_DEVICE.at(gpu.job_busy)),
+            (None, Some(gpu)) => (Loss::Dry(gpu), DRY_DEVICE.at(1.0 - gpu.job_busy)),
+            (None, None) => (Loss::NoDevice, LIKELY.value),
         };
-        let lost = if matches!(first.0, Group::Wait(_)) { 0.0 } else { window.lost_wait() };
-        Self { window, main, known, lost, loss, sure, undisturbed: false }
+        let exact = window.chain.as_ref().is_none_or(|chain| chain.exact);
+        let sure = if matches!(loss, Loss::Wait(_)) && !exact { sure * INFERRED.value } else { sure };
+        let lost = account.lost(Group::Batches);
+        Self { window, main, known, lost, loss, group, account, sure, undisturbed: false }
     }
 
-    /// The waits for batches, where there are some and something else costs the loop more.
-    pub fn beside(&self) -> Option<Self> {
-        let thread = followed_chain(self.window).filter(|_| self.waits_for(Part::OwnThread));
-        let lost = self.window.lost_wait() - thread.map_or(0.0, |chain| chain.lost(Part::OwnThread));
-        let other = matches!(self.loss, Loss::Dry(_) | Loss::NoDevice | Loss::Wait(_)) && lost >= LOST_WAIT;
-        let loss = Loss::of_batches(self.window.workers.as_ref());
-        other.then(|| Self { loss, lost, sure: LOST.at(lost), ..self.clone() })
-    }
-
-    /// The followed waits that are not the largest part and are worth a cause: which, how surely, and in words.
-    pub fn waits_beside(&self) -> Vec<(Cause, f64, String)> {
-        let Some(chain) = followed_chain(self.window) else {
-            return Vec::new();
-        };
-        let others = super::followed(self.window).filter(|(_, wait)| !self.waits_for(wait.part));
-        let waits = others.filter_map(|(cause, wait)| {
-            let lost = chain.lost(wait.part);
-            let words = super::in_words(self.window, &wait, lost)?;
-            (lost >= LOST_WAIT).then(|| (cause, LOST.at(lost), words))
-        });
-        waits.collect()
+    /// What is lost besides and worth a cause: each as a case of its own, with its share, the largest first.
+    pub fn smaller(&self) -> impl Iterator<Item = (Self, f64)> {
+        self.account.worth_telling().filter(|(group, _)| *group != self.group).filter_map(|(group, lost)| {
+            let loss = Loss::of(self.window, group)?;
+            Some((Self { loss, group, sure: LOST.at(lost), ..self.clone() }, lost))
+        })
     }
 
     /// A judgement on the case's own loss; `factor` below 1 where a sign is missing.

@@ -1,6 +1,5 @@
 //! Another Python thread of the process holds the interpreter lock that the loop's thread waits for.
 
-use super::case::followed_chain;
 use super::*;
 
 thresholds! {
@@ -24,7 +23,7 @@ pub(super) const CAUSE: Spec = Spec {
         "no autograd or communication thread works meanwhile, and stacks show no other wait",
     ],
     judge: |case| {
-        if followed_chain(case.window).is_some() {
+        if case.window.followed_chain().is_some() {
             return case.waits_for(Part::InterpreterLock).then(|| case.of(Cause::GilContention, 1.0));
         }
         let main = case.main;

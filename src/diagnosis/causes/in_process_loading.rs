@@ -1,6 +1,5 @@
 //! The loop's process makes the batches itself: its main thread, or threads of the program's own.
 
-use super::case::followed_chain;
 use super::*;
 
 thresholds! {}
@@ -90,7 +89,7 @@ fn instead(window: &Features) -> Option<Instead> {
 
 /// The chain does not say otherwise: the larger part of what is lost does not lead to somebody unknown.
 fn is_followed(case: &Case<'_>) -> bool {
-    let Some(chain) = followed_chain(case.window) else {
+    let Some(chain) = case.window.followed_chain() else {
         return true;
     };
     chain.lost(Part::Unknown) < LARGER_HALF.value * case.lost

@@ -60,6 +60,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer};
 
+use super::account;
 use super::class::{Class, Phase};
 use super::features::{Chain, Device, Features, LoopStacks, LoopThread, OwnThreads, Part, Workers};
 use super::parts::{Advice, Hottest};
@@ -109,7 +110,7 @@ macro_rules! causes {
 
         /// The numbers that decide, shared and of each cause.
         const ALL_NUMBERS: &[&[Threshold]] = &[
-            thresholds::NUMBERS, case::NUMBERS, starvation::NUMBERS, source::NUMBERS, stages::NUMBERS, $($module::NUMBERS),+
+            thresholds::NUMBERS, account::NUMBERS, case::NUMBERS, starvation::NUMBERS, source::NUMBERS, stages::NUMBERS, $($module::NUMBERS),+
         ];
     };
 }
@@ -210,10 +211,12 @@ pub(super) fn followed(window: &Features) -> impl Iterator<Item = (Cause, Follow
     let waits = Cause::ALL.into_iter().filter_map(|cause| cause.spec().followed.map(|wait| (cause, wait)));
     // Who sleeps while the link to the GPU is in use waits for a copy.
     let copies = window.gpu.as_ref().is_some_and(|gpu| copy_bound::link(gpu).is_some());
-    let waits = waits.filter(move |(_, wait)| wait.part != Part::Sleep || !copies);
-    let of_threads = window.waits_for_no_loader();
-    waits.filter(move |(_, wait)| {
-        (wait.part != Part::OwnThread || of_threads) && !case::is_of_ranks(window, wait.part)
+    let (of_threads, of_ranks) = (window.waits_for_no_loader(), window.waits_for_ranks());
+    waits.filter(move |(_, wait)| match wait.part {
+        Part::Sleep => !copies,
+        Part::OwnThread => of_threads,
+        Part::Process => !of_ranks,
+        _ => true,
     })
 }
 

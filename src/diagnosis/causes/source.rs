@@ -1,6 +1,6 @@
 //! Batches wait for their source: how surely, for all causes of that alike.
 
-use super::case::{Case, Loss, followed_chain};
+use super::case::{Case, Loss};
 use super::{Activity, Cause, Features, Judgement, OwnThreads, Part, slow_samples};
 use crate::diagnosis::thresholds::*;
 
@@ -11,7 +11,7 @@ const NOT_TAKEN: &str = "the loop's code is not seen taking batches while it wai
 
 /// The threads of the process that make the batches, where the loop waits for such most of what it loses and has no workers.
 pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
-    let threads = followed_chain(window).filter(|_| window.workers.is_none())?.own_threads();
+    let threads = window.followed_chain().filter(|_| window.workers.is_none())?.own_threads();
     let lost = window.lost_wait();
     (lost >= LOST_WAIT && threads.total() >= LARGER_HALF.value * lost).then_some(threads)
 }
@@ -37,7 +37,7 @@ const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to
 /// Share of the time that the loop, or a program whose output it reads, waits for an answer from elsewhere: where the loop
 /// loads itself, that is what it loads.
 pub(super) fn from_elsewhere(window: &Features) -> f64 {
-    followed_chain(window).map_or(0.0, |chain| chain.share(Part::Remote))
+    window.followed_chain().map_or(0.0, |chain| chain.share(Part::Remote))
 }
 
 /// How sure it is that the source is waited for, by the workers, by threads that make batches, or by a main thread that loads
@@ -69,7 +69,7 @@ fn waited_for(case: &Case<'_>) -> Option<f64> {
 
 /// The process of this machine that data workers ask, where its work is what most of the waits for batches end at; in words.
 pub(in crate::diagnosis) fn server(window: &Features) -> Option<String> {
-    let chain = followed_chain(window)?;
+    let chain = window.followed_chain()?;
     let (pid, lost) = chain.server()?;
     (lost >= LOST_WAIT && lost >= LARGER_HALF.value * chain.lost(Part::Loader)).then(|| chain.name(pid))
 }

@@ -15,11 +15,8 @@ impl Features {
             return Some(TimeSplit { input_wait: input_wait - waits, other: other + waits, ..main.shares });
         }
         let loads = main.running.min(self.device_idle()).min(host_busy);
-        self.loads_by_reads().then(|| TimeSplit {
-            input_wait: input_wait + loads,
-            host_busy: host_busy - loads,
-            ..main.shares
-        })
+        let loading = TimeSplit { input_wait: input_wait + loads, host_busy: host_busy - loads, ..main.shares };
+        self.loads_by_reads().then_some(loading)
     }
 
     /// Without stacks: a loop without workers that reads data nearly all the time makes its batches itself. Who computes on several
@@ -41,6 +38,12 @@ impl Features {
         let waits = chain.share(Part::OwnThread);
         let at_locks = stacks.at_lock_lines >= (LARGER_HALF.value * waits).max(stacks.shares.of(Activity::is_input));
         at_locks || self.is_at_something_else(stacks, waits)
+    }
+
+    /// The code stands in collectives while the loop waits for a process: that is another rank, or the exchange with it.
+    pub fn waits_for_ranks(&self) -> bool {
+        let collectives = self.main.as_ref().map_or(0.0, |main| main.share(Activity::Collective));
+        collectives > LARGER_HALF.value * self.chain.as_ref().map_or(0.0, |chain| chain.lost(Part::Process))
     }
 
     fn is_at_something_else(&self, stacks: &LoopStacks, waits: f64) -> bool {
