@@ -39,6 +39,9 @@ pub struct ThreadRoleRates {
     pub thread_role: ThreadRole,
     /// How many there are.
     pub count: u32,
+    /// How many of them ran in the interval, however briefly.
+    #[serde(default)]
+    pub ran: u32,
     /// CPU use of all together, percent of one core; `None` where no thread of them was there before.
     pub cpu_pct: Option<f64>,
     /// Share of their runnable time spent queueing, 0–1.
@@ -65,6 +68,7 @@ impl ThreadFold {
         let Some((role, scheduled)) = self.role(process.role, thread.role) else { return };
         role.count = role.count.saturating_add(1);
         let Some(did) = did else { return };
+        role.ran = role.ran.saturating_add(u32::from(did.on_cpu > 0));
         let percent = |ns: u64| (ns as f64 / 1e9 / span_s).min(1.0) * 100.0;
         let (cpu_pct, run_delay_pct) = (percent(did.on_cpu), percent(did.delay));
         add(&mut role.cpu_pct, Some(cpu_pct));

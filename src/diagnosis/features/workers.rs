@@ -150,7 +150,7 @@ impl Workers {
         let now = span.workers(last).filter(|worker| !resting.contains(&worker.id)).count();
         Some(Self {
             count: if now == 0 { alive.len() } else { now },
-            ended: ended(span),
+            ended: ended(span, &resting),
             busy: busy?,
             io_wait: io_wait.unwrap_or(0.0),
             runnable: runnable.unwrap_or(0.0),
@@ -180,16 +180,20 @@ impl Workers {
     }
 }
 
-/// Workers that ended while the others of their set went on: torch's loader keeps their feeder threads. All along the span: a
-/// set that is being started or stopped has some of its threads for a moment.
-fn ended(span: &Span<'_>) -> usize {
+/// Workers that ended while the others of their set went on: torch's loader keeps their feeder threads, which never run again. All
+/// along the span: a set that is being started or stopped has some of its threads for a moment. A program's own queues have feeder
+/// threads too, but these run when something is put into them.
+fn ended(span: &Span<'_>, resting: &BTreeSet<ProcessId>) -> usize {
     let of_frame = |frame: &&Frame| {
         let feeds = |role: &&ThreadRoleRates| {
             (role.process_role, role.thread_role) == (ProcessRole::Trainer, ThreadRole::Feeder)
         };
-        let feeders: u32 = frame.thread_roles.iter().filter(feeds).map(|role| role.count).sum();
-        let workers = frame.workers.iter().filter(|worker| !worker.unnamed).count();
-        usize::try_from(feeders).unwrap_or(0).saturating_sub(workers)
+        let sum =
+            |of: fn(&ThreadRoleRates) -> u32| frame.thread_roles.iter().filter(feeds).map(of).sum::<u32>() as usize;
+        let (feeders, ran) = (sum(|role| role.count), sum(|role| role.ran));
+        let named = || frame.workers.iter().filter(|worker| !worker.unnamed);
+        let asleep = ran + named().filter(|worker| resting.contains(&worker.id)).count();
+        feeders.saturating_sub(named().count().max(asleep))
     };
     span.frames.iter().map(of_frame).min().unwrap_or(0)
 }
