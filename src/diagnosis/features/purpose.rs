@@ -2,6 +2,7 @@
 
 use super::{Features, LoopStacks, Part};
 use crate::diagnosis::thresholds::{COMPUTE_THREADS, HARDLY, LARGER_HALF, LOST_WAIT, PHASE};
+use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::TimeSplit;
 
@@ -9,14 +10,25 @@ impl Features {
     /// The split of the loop's time, where some of it turns out to be for something else than it was taken for.
     pub(super) fn split_by_purpose(&self) -> Option<TimeSplit> {
         let main = self.main.as_ref()?;
-        let TimeSplit { input_wait, host_busy, other, .. } = main.shares;
+        let mut split = main.shares;
+        let share = |part: Part| self.chain.as_ref().map_or(0.0, |chain| chain.share(part));
         if self.waits_for_no_loader() {
-            let waits = self.chain.as_ref()?.share(Part::OwnThread).min(input_wait);
-            return Some(TimeSplit { input_wait: input_wait - waits, other: other + waits, ..main.shares });
+            let waits = share(Part::OwnThread).min(split.input_wait);
+            split.input_wait -= waits;
+            split.other += waits;
         }
-        let loads = main.running.min(self.device_idle()).min(host_busy);
-        let loading = TimeSplit { input_wait: input_wait + loads, host_busy: host_busy - loads, ..main.shares };
-        self.loads_by_reads().then_some(loading)
+        if self.loads_by_reads() {
+            let loads = main.running.min(self.device_idle()).min(split.host_busy);
+            split.host_busy -= loads;
+            split.input_wait += loads;
+        }
+        // Whatever call it waits in: what leads to a data worker is for a batch, and so is reading from a disk where no stack says
+        // otherwise.
+        let reads = if main.stacks.is_none() { share(Part::Storage) - main.waits(Wait::DiskWrite) } else { 0.0 };
+        let batches = (share(Part::Loader) + reads - split.input_wait).clamp(0.0, split.other.max(0.0));
+        split.other -= batches;
+        split.input_wait += batches;
+        (split != main.shares).then_some(split)
     }
 
     /// Without stacks: a loop without workers that reads data nearly all the time makes its batches itself. Who computes on several
@@ -26,8 +38,10 @@ impl Features {
             let cores = main.cpu_pct.unwrap_or(0.0) / 100.0;
             main.stacks.is_none() && main.reading >= PHASE && (self.gpu.is_some() || cores < COMPUTE_THREADS.value)
         };
-        let by_threads = self.chain.as_ref().is_some_and(|chain| chain.own_threads().total() >= LOST_WAIT);
-        !self.has_children && !self.load_unknown() && !by_threads && self.main.as_ref().is_some_and(reads)
+        let others =
+            |chain: &super::Chain| chain.own_threads().total().max(chain.lost(Part::Process)) >= LOST_WAIT.value;
+        let by_others = self.chain.as_ref().is_some_and(others);
+        !self.has_children && !self.load_unknown() && !by_others && self.main.as_ref().is_some_and(reads)
     }
 
     /// The threads of its own process that the loop waits for are not known to make batches. Most do: only those are no loader whom
