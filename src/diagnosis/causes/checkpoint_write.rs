@@ -50,11 +50,15 @@ fn judge(case: &Case<'_>) -> Option<Judgement> {
     } else if main.shares.checkpoint > LARGER_HALF {
         judgement.phase = Phase::Checkpoint;
     }
-    // Without stacks, and without waits for the disk, a loop that writes a long log looks the same.
+    // Without stacks, and without waits for the disk, a loop that writes a long log looks the same, all the more if it writes all along.
     if main.stacks.is_none() && main.waits(Wait::DiskWrite) < WRITTEN.value * main.shares.checkpoint {
         let words = "the main thread writes a lot, which may be a log as well as a checkpoint";
         let other = "what it writes may be a log: see which files grow";
-        judgement = judgement.less_sure(INFERRED, words).other(Cause::MainThread, PERHAPS, other);
+        judgement = judgement.less_sure(if main.saving >= ALL_ALONG { GUESSED } else { INFERRED }, words).other(
+            Cause::MainThread,
+            PERHAPS,
+            other,
+        );
     }
     Some(judgement)
 }

@@ -35,6 +35,8 @@ pub(in crate::diagnosis) struct LoopThread {
     pub read_chars_s: Option<f64>,
     /// Share of frames in which it read more than [`INLINE_READ`].
     pub reading: f64,
+    /// Share of frames in which it saved state, for however long.
+    pub saving: f64,
     /// Waits for a batch, seconds each.
     pub waits_s: Vec<f64>,
     /// The trainer's other threads.
@@ -181,7 +183,7 @@ impl LoopThread {
         let (mut seen, mut able_to_work, mut elsewhere) = (0.0, 0.0, 0.0);
         let (mut delay, mut cpu, mut read) = (Mean::default(), Mean::default(), Mean::default());
         for frame in &span.frames {
-            let mut reads = false;
+            let (mut reads, mut saves) = (false, false);
             for trainer in span.trainers(frame) {
                 seen += trainer.seconds_seen;
                 measured.split += trainer.measured();
@@ -195,9 +197,11 @@ impl LoopThread {
                 delay.add(trainer.run_delay_share, frame.seconds);
                 cpu.add(trainer.cpu_pct, frame.seconds);
                 read.add(trainer.read_chars_s, frame.seconds);
+                saves |= trainer.measured().checkpoint > 0.0;
                 reads |= reaches(trainer.read_chars_s, INLINE_READ);
             }
             main.reading += f64::from(u8::from(reads));
+            main.saving += f64::from(u8::from(saves));
             for thread in &frame.threads {
                 let (ran, queued) = (f64::from(thread.cpu_pct), f64::from(thread.run_delay_pct));
                 let sums = main.scheduled.entry((thread.process.pid, thread.tid)).or_default();
@@ -218,7 +222,8 @@ impl LoopThread {
             elsewhere: elsewhere / seen,
             run_delay: delay.get(),
         };
-        main.reading /= span.frames.len().max(1) as f64;
+        let frames = span.frames.len().max(1) as f64;
+        (main.reading, main.saving) = (main.reading / frames, main.saving / frames);
         (main.run_delay, main.cpu_pct, main.read_chars_s) = (delay.get(), cpu.get(), read.get());
         main.shares = measured.split;
         main.other_threads = OtherThreads::of(span);
