@@ -4,7 +4,6 @@
 //! Its entries are the ways of the chain, which add up to the loop's time and agree with its split; a group says what would have to
 //! change for its ways to vanish.
 
-use super::causes::followed;
 use super::features::{Chain, Features, Part};
 use super::thresholds::*;
 
@@ -34,7 +33,7 @@ impl Account {
         let mut groups = Vec::new();
         if let Some(chain) = window.followed_chain() {
             let unknown = chain.lost(Part::Unknown);
-            let waits = followed(window).map(|(_, wait)| (wait.part, chain.lost(wait.part)));
+            let waits = window.waits_elsewhere().map(|part| (part, chain.lost(part)));
             // A loop that streams its data itself waits for batches.
             let loads =
                 |lost: f64| window.loop_stacks().is_some_and(|stacks| stacks.loading() > LARGER_HALF.value * lost);

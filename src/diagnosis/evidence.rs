@@ -4,12 +4,11 @@ use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 
 use super::causes::checkpoint_write::CHECKPOINT;
-use super::causes::copy_bound::PCIE_BUSY;
 use super::causes::file_lock::TAKE_TURNS;
 use super::causes::memory_bandwidth::MEMORY_BUSY;
 use super::causes::shared_gpu::SHARED_GPU;
 use super::causes::throttled::GPU_THROTTLED;
-use super::causes::{self, Judgement, Spec};
+use super::causes::{Cause, Judgement, Spec};
 use super::class::Class;
 use super::features::{Cpus, Device, Features, LoopThread, Storage, Workers};
 use super::parts::Evidence;
@@ -99,8 +98,10 @@ impl Lines<'_> {
             self.add_some(SyncLines, stacks.at_sync_lines(), None);
         }
         if let Some(chain) = &window.chain {
-            for (_, wait) in causes::followed(window) {
-                self.add_some(wait.signal, chain.share(wait.part), Some(LOST_WAIT));
+            for part in window.waits_elsewhere() {
+                let known =
+                    Cause::ALL.iter().filter_map(|cause| cause.spec().followed).find(|wait| wait.part == part);
+                known.iter().for_each(|wait| self.add_some(wait.signal, chain.share(part), Some(LOST_WAIT)));
             }
         }
         self.add_asked(FutexWait, main.waits(Wait::Futex), None);

@@ -3,7 +3,7 @@
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 
-use super::causes::{Judgement, Known, followed};
+use super::causes::{Judgement, Known};
 use super::class::{Class, Phase};
 use super::features::{Chain, Features, LoopStacks, LoopThread, Part};
 use super::requests;
@@ -116,7 +116,7 @@ fn goes_on(window: &Features) -> Option<&Chain> {
 
 /// Most of the loop's time ends at somebody who is known.
 fn waits_for_somebody(window: &Features) -> bool {
-    let parts = || followed(window).map(|(_, wait)| wait.part).filter(|part| *part != Part::Sleep);
+    let parts = || window.waits_elsewhere().filter(|part| *part != Part::Sleep);
     let known = |chain: &Chain| parts().map(|part| chain.share(part)).sum::<f64>();
     window.chain.as_ref().is_some_and(|chain| known(chain) >= LARGER_HALF)
 }

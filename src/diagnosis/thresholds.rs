@@ -129,6 +129,8 @@ thresholds! {
     /// Device idle time from which the host is looked into; between this and device_idle the loop is balanced.
     DRY = 0.22, "share", "1 / (1 - 0.22) = 1.28x at most, shared by several causes; labelled host-bound workloads idle 0.4 and more";
     DEVICE_UNUSED = 0.01, "share", "NVML counts whole percent";
+    /// Use of the link to a device from which it is full but for gaps.
+    PCIE_BUSY = 0.60, "share", "protocol overhead leaves 80-90 % of the raw rate; 60 % sustained is a saturated copy with gaps";
     /// Power against limit below which a busy device is under-filled.
     LOW_POWER = 0.50, "share of the limit", "a busy device draws 70 % of its limit and more under dense kernels; memory-bound and tiny kernels draw less (nvtop's effective use = use x power / limit)";
     /// SM activity (GPM) below which a busy device is under-filled.

@@ -97,6 +97,7 @@ fn noisy_cpus(frame: &mut Frame, n: impl Fn(u64) -> f64) {
             process_role: ProcessRole::Worker,
             thread_role,
             count: 8,
+            ran: 8,
             cpu_pct: Some(300.0 * n(150 + at)),
             run_delay_share: Some(0.2 * n(160 + at)),
         })

@@ -138,6 +138,7 @@ fn cpus(count: u16) -> impl Fn(u64, &mut Frame) {
             process_role,
             thread_role,
             count,
+            ran: count,
             cpu_pct,
             run_delay_share,
         };

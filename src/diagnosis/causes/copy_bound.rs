@@ -3,7 +3,6 @@
 use super::*;
 
 thresholds! {
-    PCIE_BUSY = 0.60, "share", "protocol overhead leaves 80-90 % of the raw rate; 60 % sustained is a saturated copy with gaps";
     MUCH_TRAFFIC = 0.25, "share", "6 GB/s on PCIe 4.0 x16: what pageable copies reach, and more than batches that a busy host prepares between steps need";
 }
 
@@ -25,9 +24,9 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     judge: |case| {
         match case.loss {
-            Loss::Busy(gpu) if gpu.low_power() => link(gpu).map(|_| case.of(Cause::CopyBound, INFERRED)),
+            Loss::Busy(gpu) if gpu.low_power() => gpu.link().map(|_| case.of(Cause::CopyBound, INFERRED)),
             // Copies are no kernels: a device that is fed over a full link is idle by its utilisation.
-            Loss::Dry(gpu) => match link(gpu) {
+            Loss::Dry(gpu) => match gpu.link() {
                 Some(used) => Some(Judgement::of(Cause::CopyBound, SURE.at(used))),
                 None => on_the_host(case, gpu),
             },
@@ -59,11 +58,6 @@ const PINNING: &[(&str, &str)] = advice![
         => "the host copies pageable memory piece by piece and can do nothing else; pinned memory the GPU fetches itself";
     "Copy less: uint8 batches, augmented on the GPU" => "a quarter of the bytes of float32";
 ];
-
-/// Use of the link to a device, where that is in use all the time but for gaps.
-pub(super) fn link(gpu: &Device) -> Option<f64> {
-    gpu.pcie.filter(|used| *used >= PCIE_BUSY)
-}
 
 /// Share of the loop's time in which the host itself copies, where that is most of its work; and the part of its work.
 fn by_the_host(window: &Features) -> Option<(f64, f64)> {

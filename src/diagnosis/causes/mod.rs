@@ -205,21 +205,6 @@ pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     Ok(name.as_deref().and_then(Cause::named))
 }
 
-/// The waits that are causes of their own, in the order of decision: of those that may as well be for batches, or for other
-/// ranks, the ones that are seen not to be.
-pub(super) fn followed(window: &Features) -> impl Iterator<Item = (Cause, Followed)> {
-    let waits = Cause::ALL.into_iter().filter_map(|cause| cause.spec().followed.map(|wait| (cause, wait)));
-    // Who sleeps while the link to the GPU is in use waits for a copy.
-    let copies = window.gpu.as_ref().is_some_and(|gpu| copy_bound::link(gpu).is_some());
-    let (of_threads, of_ranks) = (window.waits_for_no_loader(), window.waits_for_ranks());
-    waits.filter(move |(_, wait)| match wait.part {
-        Part::Sleep => !copies,
-        Part::OwnThread => of_threads,
-        Part::Process => !of_ranks,
-        _ => true,
-    })
-}
-
 /// What the loop does for a share of its time, where that is such a wait: "waits 40 % of the time for …".
 pub(super) fn in_words(window: &Features, wait: &Followed, share: f64) -> Option<String> {
     if wait.part == Part::Sleep {

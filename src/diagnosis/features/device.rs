@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Mean, Span};
 use crate::diagnosis::parts::GpuIdle;
-use crate::diagnosis::thresholds::{LOW_POWER, SM_ACTIVE};
+use crate::diagnosis::thresholds::{LOW_POWER, PCIE_BUSY, SM_ACTIVE};
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::rates::stacks::sums::StackSums;
@@ -125,6 +125,11 @@ impl Device {
             while_sync: idle.device_sync,
             while_other: idle.checkpoint + idle.other,
         };
+    }
+
+    /// Use of the link to it, where that is in use all the time but for gaps.
+    pub fn link(&self) -> Option<f64> {
+        self.pcie.filter(|used| *used >= PCIE_BUSY)
     }
 
     /// It is known to draw little.

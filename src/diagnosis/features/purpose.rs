@@ -6,7 +6,22 @@ use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::TimeSplit;
 
+/// The waits that are causes of their own.
+const ELSEWHERE: [Part; 7] =
+    [Part::Process, Part::OwnThread, Part::Sleep, Part::Remote, Part::Output, Part::FileLock, Part::InterpreterLock];
+
 impl Features {
+    /// The waits that are causes of their own: of those that may as well be for batches, for other ranks or for a copy, the ones that
+    /// are seen not to be.
+    pub fn waits_elsewhere(&self) -> impl Iterator<Item = Part> {
+        ELSEWHERE.into_iter().filter(|part| match part {
+            Part::OwnThread => self.waits_for_no_loader(),
+            Part::Process => !self.waits_for_ranks(),
+            Part::Sleep => self.gpu.as_ref().is_none_or(|gpu| gpu.link().is_none()),
+            _ => true,
+        })
+    }
+
     /// The split of the loop's time, where some of it turns out to be for something else than it was taken for.
     pub(super) fn split_by_purpose(&self) -> Option<TimeSplit> {
         let main = self.main.as_ref()?;
@@ -47,7 +62,7 @@ impl Features {
     /// The threads of its own process that the loop waits for are not known to make batches. Most do: only those are no loader whom
     /// the loop's code waits for at a lock, or joins; or, where it does not say for what it waits (a future's result), that are seen
     /// to do something else.
-    pub fn waits_for_no_loader(&self) -> bool {
+    fn waits_for_no_loader(&self) -> bool {
         let (Some(chain), Some(stacks)) = (&self.chain, self.loop_stacks()) else { return false };
         let waits = chain.share(Part::OwnThread);
         let at_locks = stacks.at_lock_lines >= (LARGER_HALF.value * waits).max(stacks.shares.of(Activity::is_input));
@@ -55,7 +70,7 @@ impl Features {
     }
 
     /// The code stands in collectives while the loop waits for a process: that is another rank, or the exchange with it.
-    pub fn waits_for_ranks(&self) -> bool {
+    fn waits_for_ranks(&self) -> bool {
         let collectives = self.main.as_ref().map_or(0.0, |main| main.share(Activity::Collective));
         collectives > LARGER_HALF.value * self.chain.as_ref().map_or(0.0, |chain| chain.lost(Part::Process))
     }
