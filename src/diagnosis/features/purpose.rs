@@ -37,9 +37,8 @@ impl Features {
             split.host_busy -= loads;
             split.input_wait += loads;
         }
-        // Whatever call it waits in: what leads to a data worker is for a batch, and so is reading from a disk where no stack says
-        // otherwise.
-        let reads = if main.stacks.is_none() { share(Part::Storage) - main.waits(Wait::DiskWrite) } else { 0.0 };
+        // Whatever call it waits in: what leads to a data worker is for a batch, and so is reading from a disk.
+        let reads = share(Part::Storage) - main.waits(Wait::DiskWrite);
         let batches = (share(Part::Loader) + reads - split.input_wait).clamp(0.0, split.other.max(0.0));
         split.other -= batches;
         split.input_wait += batches;
