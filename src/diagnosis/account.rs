@@ -78,3 +78,69 @@ impl Features {
         self.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::diagnosis::features::{LoopThread, Way};
+    use crate::rates::chain::paths::End;
+    use crate::rates::time_split::TimeSplit;
+
+    /// Without a device, so that all of a wait is lost; without stacks.
+    fn window(shares: TimeSplit, waits: &[(Part, f64)]) -> Features {
+        let mut main = LoopThread::default();
+        main.shares = shares;
+        let way = |&(part, share): &(Part, f64)| Way {
+            hops: Vec::new(),
+            end: End::Unknown,
+            name: None,
+            share,
+            lost: share,
+            part,
+        };
+        let chain = Chain { samples: 100, exact: true, ways: waits.iter().map(way).collect(), ..Chain::default() };
+        Features { main: Some(main), chain: Some(chain), ..Features::default() }
+    }
+
+    #[test]
+    fn a_batch_under_a_lock_is_lost_to_the_lock() {
+        let shares = TimeSplit { input_wait: 0.7, host_busy: 0.3, ..TimeSplit::default() };
+        let account = Account::of(&window(shares, &[(Part::FileLock, 0.6), (Part::Loader, 0.1), (Part::Own, 0.3)]));
+        let (group, lost, _) = account.largest();
+        assert_eq!((group, lost), (Group::Wait(Part::FileLock), 0.6));
+        assert!((account.lost(Group::Batches) - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_not_followed_long_enough_is_told_by_the_split_alone() {
+        let shares = TimeSplit { input_wait: 0.4, other: 0.6, ..TimeSplit::default() };
+        let mut window = window(shares, &[(Part::Remote, 0.6), (Part::Loader, 0.4)]);
+        assert_eq!(Account::of(&window).largest().0, Group::Wait(Part::Remote));
+        window.chain.iter_mut().for_each(|chain| chain.samples = 29);
+        assert_eq!(Account::of(&window).largest(), (Group::Batches, 0.4, 0.0));
+    }
+
+    #[test]
+    fn where_hardly_anything_is_lost_the_loop_itself_sets_the_pace() {
+        let shares = TimeSplit { input_wait: 0.05, host_busy: 0.95, ..TimeSplit::default() };
+        let account = Account::of(&window(shares, &[(Part::Loader, 0.05), (Part::Own, 0.95)]));
+        assert_eq!(account.largest().0, Group::Own);
+        assert_eq!(account.worth_telling().count(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_second_counts_twice(input in 0.0..1.0_f64, lost in proptest::collection::vec(0.0..1.0_f64, 5)) {
+            let parts = [Part::Loader, Part::Process, Part::Remote, Part::Output, Part::Own];
+            let whole: f64 = lost.iter().sum::<f64>().max(1.0);
+            let waits: Vec<_> = parts.into_iter().zip(lost.iter().map(|lost| lost / whole)).collect();
+            let all: f64 = waits.iter().map(|(_, lost)| lost).sum();
+            let account = Account::of(&window(TimeSplit { input_wait: input, ..TimeSplit::default() }, &waits));
+            let told: f64 = account.0.iter().map(|(_, lost)| lost).sum();
+            prop_assert!(told <= all + 1e-9, "{told} of {all}: {account:?}");
+            prop_assert!(account.0.is_sorted_by(|a, b| a.1 >= b.1));
+        }
+    }
+}
