@@ -4,6 +4,7 @@
     python tests/evaluate.py --quick               eight of them once, some two minutes
     python tests/evaluate.py --sample 24 --seed 7  24 of them once, stratified by class and kind: the daily check, ten minutes
     python tests/evaluate.py --random 50 --seed 7  programs made at random, each of another seed
+    python tests/evaluate.py --keep-all DIR        and --again DIR [--no-stacks]: judge the same runs once more, by another build
     python tests/evaluate.py --changing 30         the same, but what holds them back changes on the way
     python tests/evaluate.py --standing 10         … and does so once a verdict has stood for a minute: two minutes each
     python tests/evaluate.py --what-if             run what the first advice says, and compare with what it predicts
@@ -32,7 +33,7 @@ from typing import Any
 TESTS = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TESTS, os.path.join(TESTS, "workloads")]
 
-from evaluation import containers, contradictions, cost, sample, scoring, screen, slowdown, verdicts, whatif  # noqa: E402
+from evaluation import again, containers, contradictions, cost, sample, scoring, screen, slowdown, verdicts, whatif  # noqa: E402
 from evaluation.monitor import Monitor, add_arguments  # noqa: E402
 from labels import LABELS, Label, by_name  # noqa: E402
 from launch import Unavailable, simulated_cuda  # noqa: E402
@@ -73,6 +74,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--keep-wrong", metavar="DIR", help="keep the recordings of verdicts that are wrong or contradict themselves there"
     )
+    parser.add_argument("--keep-all", metavar="DIR", help="keep whole runs there, for --again")
+    parser.add_argument("--again", metavar="DIR", help="run nothing: judge what --keep-all has kept, --no-stacks without its stacks")
     parser.add_argument("--what-if", action="store_true", help="predicted against measured, one run of each workload")
     parser.add_argument("--slowdown", action="store_true", help="measure what watching costs the target")
     parser.add_argument(
@@ -93,6 +96,8 @@ def arguments() -> argparse.Namespace:
         args.pairs = 3 if args.against else 8
     if args.runs < 1 or args.pairs < 1 or args.duration <= 0 or args.segment <= 0:
         parser.error("--runs, --pairs, --duration and --segment must be positive")
+    if args.again and not os.path.isdir(args.again):
+        parser.error(f"{args.again} is no folder of runs; make one with --keep-all")
     if args.sample is not None and args.sample < 1:
         parser.error("--sample must be positive")
     if args.sample and (args.quick or args.random or args.changing or args.standing):
@@ -125,7 +130,7 @@ def run_all(
             for number in range(1, runs + 1):
                 try:
                     result = verdicts.one_run(
-                        label, number, monitor, duration, args.data, args.keep, args.keep_wrong
+                        label, number, monitor, duration, args.data, args.keep, args.keep_wrong, args.keep_all
                     )
                 except Unavailable as error:
                     skipped[label.name] = str(error)
@@ -139,6 +144,18 @@ def run_all(
     return results, skipped, False
 
 
+def judge_again(
+    monitor: Monitor, args: argparse.Namespace
+) -> tuple[list[scoring.Result], dict[str, str], bool]:
+    """As `run_all`, of runs that were kept."""
+    results: list[scoring.Result] = []
+    for run in again.kept(args.again, stacks=not args.no_stacks):
+        if args.held_out == "with" or run.label.held_out == (args.held_out == "only"):
+            results.append(verdicts.once_more(run, monitor))
+            print(scoring.row(results[-1]), flush=True)
+    return results, {}, False
+
+
 def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
     labels = chosen(args)
     runs, duration = (1, QUICK_DURATION_S) if args.quick or args.sample else (args.runs, args.duration)
@@ -146,7 +163,10 @@ def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
     if args.sample:
         print(f"{len(labels)} programs, drawn with seed {args.seed}\n{sample.about(labels)}\n")
     print(scoring.ROW_HEAD)
-    results, skipped, interrupted = run_all(labels, runs, duration, monitor, args)
+    if args.again:
+        results, skipped, interrupted = judge_again(monitor, args)
+    else:
+        results, skipped, interrupted = run_all(labels, runs, duration, monitor, args)
     if not results:
         print("no workload was run")
         return 130 if interrupted else 1

@@ -29,7 +29,7 @@ import launch  # noqa: E402
 import random_plans  # noqa: E402
 import simulated_gpu  # noqa: E402
 import stages  # noqa: E402
-from evaluation import calibration, contradictions, cost, recordings, sample, scoring, slowdown, verdicts, whatif  # noqa: E402
+from evaluation import again, calibration, contradictions, cost, recordings, sample, scoring, slowdown, verdicts, whatif  # noqa: E402
 from labels import LABELS, Label, by_name  # noqa: E402
 from truth import StageClock, Truth, stall_period  # noqa: E402
 
@@ -41,6 +41,34 @@ def written(lines: list[dict], tail: str = "") -> Truth:
         return Truth.read(file.name)
     finally:
         os.unlink(file.name)
+
+
+class RunsThatAreKept(unittest.TestCase):
+    def test_they_come_back_with_what_is_true_of_them_and_without_stacks_where_asked(self):
+        import zstandard
+
+        label = LABELS[0]
+        with tempfile.TemporaryDirectory() as source, tempfile.TemporaryDirectory() as folder:
+            truth_path, recording = os.path.join(source, "truth.jsonl"), os.path.join(source, "any.tmz")
+            with open(truth_path, "w", encoding="utf-8") as file:
+                file.write(json.dumps(TruthWindows.STEPS[0]) + "\n")
+            samples = [{"monotonic_ns": 1, "stacks": {"windows": []}}, {"monotonic_ns": 2}]
+            lines = [b'{"schema":2}', *(json.dumps(sample).encode() for sample in samples), b""]
+            with open(recording, "wb") as file:
+                file.write(zstandard.compress(b"\n".join(lines)))
+            run = again.Run(label, 3, 9.5, recording, Truth.read(truth_path), 0.25)
+            again.keep(folder, run, truth_path)
+            for stacks in (True, False):
+                with self.subTest(stacks=stacks):
+                    (found,) = again.kept(folder, stacks)
+                    self.assertEqual((found.label, found.number, found.began), (label, 3, 9.5))
+                    self.assertEqual((found.cores_of_others, found.truth.steps), (0.25, run.truth.steps))
+            bare = recordings.without_stacks(recording, os.path.join(source, "bare.tmz"))
+            header, *rest = recordings.lines_of(bare)
+            self.assertEqual(header, b'{"schema":2}')
+            self.assertEqual([json.loads(line) for line in rest], [
+                {"monotonic_ns": 1, "stacks": None}, {"monotonic_ns": 2, "stacks": None},
+            ])
 
 
 class TruthWindows(unittest.TestCase):

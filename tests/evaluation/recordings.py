@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +46,8 @@ def watched(monitor: Monitor, device: str, path: str, every: bool = True) -> Wat
     moments = [json.loads(sample)["monotonic_ns"] / 1e9 for sample in samples]
     verdict = replayed(monitor, device, path)
     classes = []
-    cut = os.path.join(os.path.dirname(path), "beginning.tmz")
+    folder = tempfile.TemporaryDirectory()
+    cut = os.path.join(folder.name, "beginning.tmz")
     for number, moment in enumerate(moments[:-1] if every else [], start=1):
         # Here, so that who asks for no beginnings needs no package.
         import zstandard
@@ -53,8 +55,21 @@ def watched(monitor: Monitor, device: str, path: str, every: bool = True) -> Wat
         with open(cut, "wb") as file:
             file.write(zstandard.compress(b"\n".join([header, *samples[:number], b""]), 1))
         classes.append((moment, str(replayed(monitor, device, cut).get("class"))))
+    folder.cleanup()
     classes.append((moments[-1], str(verdict.get("class"))))
     return Watched(moments[0], moments[-1], verdict, classes)
+
+
+def without_stacks(path: str, out: str) -> str:
+    """Writes the same recording without stacks to `out`, and gives that path."""
+    import zstandard
+
+    header, *samples = lines_of(path)
+    bare = [{**json.loads(sample), "stacks": None} for sample in samples]
+    lines = [header, *(json.dumps(sample, separators=(",", ":")).encode() for sample in bare), b""]
+    with open(out, "wb") as file:
+        file.write(zstandard.compress(b"\n".join(lines), 1))
+    return out
 
 
 def replayed(monitor: Monitor, device: str, path: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import time
 from labels import Label
 from launch import WorkloadFailed
 
-from . import contradictions, keeping, recordings
+from . import again, contradictions, keeping, recordings
 from .monitor import Monitor, MonitorFailed
 from .scoring import Result, judge, judge_change, judge_details
 
@@ -26,6 +26,29 @@ PATIENCE_S = 20.0
 SPARE_S = 120.0
 
 
+def judge_run(result: Result, run: again.Run, monitor: Monitor, device: str) -> recordings.Watched:
+    """Holds what trainmon says of a run that was recorded against what is true of it."""
+    label, truth = run.label, run.truth
+    seen = recordings.watched(monitor, device, run.recording, every=label.settled or bool(label.before))
+    judge(result, seen.verdict, label.acceptable(), seen.classes if label.settled else [], run.began)
+    judge_details(result, seen.verdict, label, truth, seen.begin, seen.end)
+    result.contradictions = contradictions.of(monitor.program, seen.verdict)
+    if label.before and "change" in truth.events:
+        judge_change(result, label, seen.classes, truth.events["change"]["t"])
+    return seen
+
+
+def once_more(run: again.Run, monitor: Monitor) -> Result:
+    """Judges a run that was kept. A failure is a result too; see `error`."""
+    result = Result(run.label.name, run.number, run.label.klass, run.label.cause, held_out=run.label.held_out)
+    result.cores_of_others = run.cores_of_others
+    try:
+        judge_run(result, run, monitor, "")
+    except MonitorFailed as error:
+        result.error = str(error)
+    return result
+
+
 def one_run(
     label: Label,
     number: int,
@@ -34,11 +57,13 @@ def one_run(
     data: str | None,
     kept: str | None = None,
     kept_wrong: str | None = None,
+    kept_all: str | None = None,
 ) -> Result:
     """Starts the workload, watches it, and judges the verdict. A failure is a result too; see `error`.
 
     The first run's recording is kept in the folder `kept`, where that is given and the recording is a test; in the
-    folder `kept_wrong` every recording whose verdict is wrong or contradicts itself, to be replayed.
+    folder `kept_wrong` every recording whose verdict is wrong or contradicts itself, to be replayed; in `kept_all` whole
+    runs, to be judged again.
     Raises limits.Unavailable where this machine cannot run the workload.
     """
     result = Result(label.name, number, label.klass, label.cause, held_out=label.held_out)
@@ -61,12 +86,10 @@ def one_run(
             used = {pid: now - before[pid] for pid, now in after.items() if pid in before}
             result.cores_of_others = (2 * used[0] - sum(used.values())) / (end - began)
             truth = job.whole_truth_until(end, steps=label.wait_scored)
-            seen = recordings.watched(monitor, job.device, path, every=label.settled or bool(label.before))
-            judge(result, seen.verdict, label.acceptable(), seen.classes if label.settled else [], began)
-            judge_details(result, seen.verdict, label, truth, seen.begin, seen.end)
-            result.contradictions = contradictions.of(monitor.program, seen.verdict)
-            if label.before and "change" in truth.events:
-                judge_change(result, label, seen.classes, truth.events["change"]["t"])
+            run = again.Run(label, number, began, path, truth, result.cores_of_others)
+            if kept_all:
+                again.keep(kept_all, run, job.truth_path)
+            seen = judge_run(result, run, monitor, job.device)
             if kept_wrong and (not result.class_right or result.cause == "wrong" or result.contradictions):
                 os.makedirs(kept_wrong, exist_ok=True)
                 shutil.copy(path, os.path.join(kept_wrong, f"{label.name}-{number}.tmz"))

@@ -97,7 +97,7 @@ class Launched:
         if self._groups:
             # The libraries come from the page cache then: what is imported later is cheap under the limit too.
             subprocess.run([sys.executable, "-c", "import PIL.Image, numpy, torch"], check=True, cwd=HERE)
-        command += ["--truth", self._truth_path, "--device", self.device, "--data", self.data, *given]
+        command += ["--truth", self.truth_path, "--device", self.device, "--data", self.data, *given]
         argv, env = self.job_command(command), self.job_environment()
         with open(self._output_path, "wb") as output:
             if "slow-output" in self.label.needs:
@@ -179,7 +179,7 @@ class Launched:
         )
 
     @property
-    def _truth_path(self) -> str:
+    def truth_path(self) -> str:
         return os.path.join(self.folder, "truth.jsonl")
 
     @property
@@ -188,12 +188,12 @@ class Launched:
 
     def truth(self) -> Truth:
         """What the workload has written so far."""
-        return Truth.read(self._truth_path)
+        return Truth.read(self.truth_path)
 
     def whole_truth_until(self, moment: float, steps: bool = True) -> Truth:
         """The truth once it reaches `moment`, with each process's stages. `steps`: whether the loop still steps."""
         truth = self.truth_until(moment) if steps else self.truth()
-        truth.read_stages(self._truth_path)
+        truth.read_stages(self.truth_path)
         return truth
 
     def cpu_used(self) -> dict[int, float]:
