@@ -15,21 +15,18 @@ impl Words {
 
 /// Words that name a secret when they end a name.
 const SECRETS: Words = Words(
-    "\
-    password passwords passwd passphrase passcode pwd pw passin passout secret secrets credential credentials creds \
+    "password passwords passwd passphrase passcode pwd pw passin passout secret secrets credential credentials creds \
     apikey apikeys accesskey secretkey privatekey authorization auth dsn jwt bearer cookie connstr",
 );
 /// A name may be written in one word that ends like this (`PGPASSWORD`, `clientsecret`).
 const ENDINGS: Words = Words(
-    "\
-    password passwd passphrase passcode secret apikey secretkey accesskey privatekey authtoken accesstoken apitoken \
+    "password passwd passphrase passcode secret apikey secretkey accesskey privatekey authtoken accesstoken apitoken \
     bearertoken secrettoken",
 );
 /// `key` names a secret after one of these (`api-key`, `aws_secret_access_key`); a sort key, an image's key or the size of a key
 /// in attention is none.
 const KEYS: Words = Words(
-    "\
-    api access secret private encryption encrypt decryption signing sign auth account storage shared license ssh \
+    "api access secret private encryption encrypt decryption signing sign auth account storage shared license ssh \
     service subscription master admin client app application aes hmac wandb openai anthropic comet neptune clearml \
     s3 aws azure gcp hf huggingface deploy registration ingest kaggle ngc mistral cohere replicate together groq \
     gemini langchain pinecone roboflow stripe sendgrid",
@@ -38,8 +35,7 @@ const KEYS: Words = Words(
 const TOKENS: Words = Words("access auth api bearer refresh hub hf secret session github security");
 /// `token` is a piece of text, not a secret, after one of these.
 const TEXT_TOKENS: Words = Words(
-    "\
-    pad padding eos bos unk unknown mask masked sep cls special image img audio video vision stop end start begin \
+    "pad padding eos bos unk unknown mask masked sep cls special image img audio video vision stop end start begin \
     first last next prev previous per each by num max min n k prefix suffix think thinking system assistant tool new \
     extra added decoder encoder language lang task domain class patch blank word sub target source speech text \
     prompt response placeholder boi eoi bot eot im fim newline separator trigger init initializer register reg \
@@ -48,14 +44,12 @@ const TEXT_TOKENS: Words = Words(
 );
 /// `pass` and `pat` name a secret alone (`pass`) or after one of these; a forward pass and a pattern are none.
 const OWNERS: Words = Words(
-    "\
-    db database smtp mail email mysql pg postgres redis mongo user admin root proxy http https ftp ssh login \
+    "db database smtp mail email mysql pg postgres redis mongo user admin root proxy http https ftp ssh login \
     rabbitmq sudo key cert my wifi app github gitlab gh devops azure git storage s3",
 );
 /// `token` in one word after one of these (`HFTOKEN`).
 const GLUED_TOKENS: Words = Words(
-    "\
-    hf hub github gitlab gh wandb refresh id session user my bot slack npm pypi x csrf login huggingface security \
+    "hf hub github gitlab gh wandb refresh id session user my bot slack npm pypi x csrf login huggingface security \
     vault jupyter",
 );
 /// Parameters of signed URLs and headers.

@@ -184,15 +184,13 @@ pub(super) fn addresses(text: &str, secrets: &mut Vec<Range<usize>>) {
         let end = run_end(text, start, |b| !is_blank(b) && !is_quote(b));
         at = end;
         let Some(word) = text.get(start..end) else { continue };
-        let mut before = secrets.len();
-        match word.contains("://") {
-            true => urls(word, secrets),
-            false => secrets.extend(user_and_password(word)),
+        let mut found = Vec::new();
+        if word.contains("://") {
+            urls(word, &mut found);
+        } else {
+            found.extend(user_and_password(word));
         }
-        while let Some(found) = secrets.get_mut(before) {
-            *found = found.start + start..found.end + start;
-            before += 1;
-        }
+        secrets.extend(found.into_iter().map(|range| range.start + start..range.end + start));
     }
 }
 
