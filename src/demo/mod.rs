@@ -65,7 +65,7 @@ pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<crate::errors::ExitC
         Ok(part) => part,
         Err(error) => {
             crate::streams::tell(&crate::errors::usage_line(&error));
-            return Some(crate::errors::Exit::Usage.into());
+            return Some(crate::errors::ExitCode::USAGE);
         }
     };
     let done = match part.role {
@@ -73,7 +73,7 @@ pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<crate::errors::ExitC
         Role::Worker(arguments) => worker::run(&arguments),
         Role::Storage => storage::run(),
     };
-    Some(done.map_or_else(|error| crate::errors::report(&error), |()| crate::errors::Exit::Done.into()))
+    Some(done.map_or_else(|error| crate::errors::report(&error), |()| crate::errors::ExitCode::DONE))
 }
 
 /// A command that runs the part `role` of the demo.

@@ -392,13 +392,10 @@ impl Page {
     }
 
     fn own(&mut self, verdict: &Verdict) {
-        let mut facts = Vec::new();
-        if let Some(cpu) = verdict.own.cpu_pct.filter(|cpu| cpu.is_finite()) {
-            facts.push(format!("{cpu:.1} % of a core"));
-        }
-        if let Some(rss) = verdict.own.rss_mib.filter(|rss| rss.is_finite()) {
-            facts.push(format!("{rss:.0} MiB"));
-        }
+        let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
+        let cpu = finite(verdict.own.cpu_pct).map(|cpu| format!("{cpu:.1} % of a core"));
+        let rss = finite(verdict.own.rss_mib).map(|rss| format!("{rss:.0} MiB"));
+        let facts: Vec<String> = cpu.into_iter().chain(rss).collect();
         if !facts.is_empty() {
             self.blank();
             self.text("", &format!("trainmon {} itself took {}.", verdict.trainmon, facts.join(" and ")));
