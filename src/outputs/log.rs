@@ -92,13 +92,13 @@ impl CsvLog<LogOut> {
 
     /// Goes on at the end of what is in the file now: under its header if it has ours, under a new one otherwise.
     fn settle(&mut self) -> io::Result<()> {
-        let (header, is_whole) = first_line(self.out.file())?;
+        let (header, is_whole) = first_line(&self.out.file)?;
         if !is_whole || groups_of_header(&header).ok() != self.groups {
             self.header_written = false;
             return self.end_line();
         }
         let length = self.out.length();
-        if let Some(torn) = last_line(self.out.file(), length)? {
+        if let Some(torn) = last_line(&self.out.file, length)? {
             self.out.cut(length - torn.len() as u64)?;
         }
         Ok(())

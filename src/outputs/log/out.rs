@@ -21,7 +21,7 @@ const MODE: u32 = 0o600;
 /// A file, or standard output as one. Each `write` is one whole piece: a row, or a frame of a recording.
 #[derive(Debug)]
 pub struct LogOut {
-    file: File,
+    pub(super) file: File,
     /// `None` for pipes, devices and standard output: nothing can be cut back or followed there.
     place: Option<Place>,
 }
@@ -137,11 +137,6 @@ impl LogOut {
             None => std::path::absolute(path)?,
         };
         Ok(Self { file, place: Some(Place { what, named, path, id, length }) })
-    }
-
-    /// The open file, to look at what is in it.
-    pub(super) fn file(&self) -> &File {
-        &self.file
     }
 
     /// Its length after the last whole piece, bytes; 0 for what has none.
