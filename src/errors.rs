@@ -8,30 +8,22 @@ const LINE_MAX: usize = 1000;
 /// No option of ours is nearly as long, bytes.
 const OPTION_MAX: usize = 64;
 
-/// Exit codes that mean something to scripts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
-    /// Done; the target's own end included.
-    Done = 0,
-    /// Failed.
-    Failed = 1,
-    /// Bad usage.
-    Usage = 2,
-    /// No such process, or not allowed to see it.
-    NoProcess = 3,
-    /// `diagnose --fail-on` matched.
-    FailOn = 4,
-}
-
-/// How the process ends: an [`Exit`], or the status of the program that `trainmon run` has started.
+/// How the process ends: with one of these codes, which mean something to scripts, or with the status of the program that
+/// `trainmon run` has started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExitCode(pub u8);
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self(exit as u8)
-    }
+impl ExitCode {
+    /// Done; the target's own end included.
+    pub const DONE: Self = Self(0);
+    /// Failed.
+    pub const FAILED: Self = Self(1);
+    /// Bad usage.
+    pub const USAGE: Self = Self(2);
+    /// No such process, or not allowed to see it.
+    pub const NO_PROCESS: Self = Self(3);
+    /// `diagnose --fail-on` matched.
+    pub const FAIL_ON: Self = Self(4);
 }
 
 /// An error that decides the exit code. Wrap it in context freely: [`exit_of`] finds it in the chain.
@@ -39,7 +31,7 @@ impl From<Exit> for ExitCode {
 #[error("{message}")]
 pub struct Failure {
     /// The exit code.
-    pub exit: Exit,
+    pub exit: ExitCode,
     /// One line.
     pub message: String,
 }
@@ -47,52 +39,45 @@ pub struct Failure {
 impl Failure {
     /// Failed (1).
     pub fn failed(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Failed, message: message.into() }
+        Self { exit: ExitCode::FAILED, message: message.into() }
     }
 
     /// Bad usage (2).
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, message: message.into() }
+        Self { exit: ExitCode::USAGE, message: message.into() }
     }
 
     /// No such process, or not allowed to see it (3).
     pub fn no_process(message: impl Into<String>) -> Self {
-        Self { exit: Exit::NoProcess, message: message.into() }
+        Self { exit: ExitCode::NO_PROCESS, message: message.into() }
     }
 }
 
 /// The exit code that an error stands for. A closed pipe is success: whoever read us has seen enough.
 #[must_use]
-pub fn exit_of(error: &anyhow::Error) -> Exit {
+pub fn exit_of(error: &anyhow::Error) -> ExitCode {
     for cause in error.chain() {
         if cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-            return Exit::Done;
+            return ExitCode::DONE;
         }
         if let Some(failure) = cause.downcast_ref::<Failure>() {
             return failure.exit;
         }
     }
-    Exit::Failed
+    ExitCode::FAILED
 }
 
 /// The error as one line, its whole chain joined, safe to print.
 #[must_use]
 pub fn one_line(error: &anyhow::Error) -> String {
-    let mut line = String::from("trainmon: ");
-    let mut last = String::new();
-    for (position, cause) in error.chain().enumerate() {
-        let text = cause.to_string();
+    let mut parts: Vec<String> = Vec::new();
+    for text in error.chain().map(ToString::to_string) {
         // Errors that already name their cause in their own text would say it twice.
-        if position > 0 && last.ends_with(&text) {
-            continue;
+        if !parts.last().is_some_and(|last| last.ends_with(&text)) {
+            parts.push(text);
         }
-        if position > 0 {
-            line.push_str(": ");
-        }
-        line.push_str(&text);
-        last = text;
     }
-    printable(&line)
+    printable(&format!("trainmon: {}", parts.join(": ")))
 }
 
 /// A line for standard error, whatever foreign text is in it: nothing in it steers a terminal, and it has at most
@@ -133,15 +118,9 @@ pub fn note(text: &str) {
 #[must_use]
 pub fn usage_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    let mut parts = Vec::new();
-    for line in text.lines().map(str::trim) {
-        if line.starts_with("Usage:") || line.starts_with("For more information") {
-            break;
-        }
-        if !line.is_empty() {
-            parts.push(line.trim_start_matches("error: "));
-        }
-    }
+    let is_end = |line: &str| line.starts_with("Usage:") || line.starts_with("For more information");
+    let lines = text.lines().map(str::trim).take_while(|line| !is_end(line)).filter(|line| !line.is_empty());
+    let parts: Vec<&str> = lines.map(|line| line.trim_start_matches("error: ")).collect();
     let line = format!("trainmon: {} (see trainmon --help)", parts.join(" ").replace(" tip:", "; tip:"));
     printable(&line)
 }
@@ -164,10 +143,10 @@ pub fn overlong_option(arguments: &[OsString]) -> Option<String> {
 #[must_use]
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let exit = exit_of(error);
-    if exit != Exit::Done {
+    if exit != ExitCode::DONE {
         crate::streams::tell(&one_line(error));
     }
-    exit.into()
+    exit
 }
 
 #[cfg(test)]
@@ -180,13 +159,13 @@ mod tests {
     #[test]
     fn a_closed_pipe_is_success() {
         let error = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("writing the log");
-        assert_eq!(exit_of(&error), Exit::Done);
+        assert_eq!(exit_of(&error), ExitCode::DONE);
     }
 
     #[test]
     fn failures_keep_their_code_under_context() {
         let error = Err::<(), _>(Failure::no_process("no process 7")).context("attaching").unwrap_err();
-        assert_eq!(exit_of(&error), Exit::NoProcess);
+        assert_eq!(exit_of(&error), ExitCode::NO_PROCESS);
         assert_eq!(one_line(&error), "trainmon: attaching: no process 7");
     }
 

@@ -33,7 +33,7 @@ use anyhow::Context;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use cli::{Cli, Command};
-use errors::{Exit, ExitCode};
+use errors::ExitCode;
 
 /// Runs the program with the arguments of the process.
 #[must_use]
@@ -52,17 +52,17 @@ pub fn run() -> ExitCode {
     }
     if let Some(line) = errors::overlong_option(&arguments) {
         let _ = writeln!(std::io::stderr(), "{line}");
-        return Exit::Usage.into();
+        return ExitCode::USAGE;
     }
     let parsed = Cli::command().try_get_matches_from(arguments);
     let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
         Ok(parsed) => parsed,
         Err(error) if error.use_stderr() => {
             streams::tell(&errors::usage_line(&error));
-            return Exit::Usage.into();
+            return ExitCode::USAGE;
         }
         // --help and --version; a closed pipe is success.
-        Err(text) => return text.print().map_or_else(|error| errors::report(&error.into()), |()| Exit::Done.into()),
+        Err(text) => return text.print().map_or_else(|error| errors::report(&error.into()), |()| ExitCode::DONE),
     };
     match dispatch(&cli, &matches) {
         Ok(code) => code,
@@ -81,7 +81,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     if cli.print_config {
         let text = settings.to_toml().context("the settings cannot be printed as TOML")?;
         std::io::stdout().write_all(text.as_bytes())?;
-        return Ok(Exit::Done.into());
+        return Ok(ExitCode::DONE);
     }
     logging::start(settings.log_file.as_deref())?;
     settings.notes.iter().for_each(|note| tracing::warn!("{note}"));

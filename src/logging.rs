@@ -26,14 +26,13 @@ pub fn start(file: Option<&Path>) -> Result<(), Failure> {
         return Ok(());
     };
     // Root would write wherever the links of another user's home lead.
-    let untrusted = path.parent().filter(|_| file.is_none() && trust::privileged()).map(trust::folder);
-    if let Some(Err(why)) = untrusted {
+    let folder = path.parent().filter(|_| file.is_none());
+    if let Some(Err(why)) = folder.filter(|_| trust::privileged()).map(trust::folder) {
         errors::note(&format!("no messages are logged: {why}; --log-file FILE names another place"));
         return Ok(());
     }
     let filter = EnvFilter::try_new(level.as_deref().unwrap_or("info"))
         .map_err(|error| Failure::usage(format!("RUST_LOG: {error}")))?;
-    let folder = path.parent().filter(|_| file.is_none());
     let made = folder.map_or(Ok(()), |folder| DirBuilder::new().recursive(true).mode(0o700).create(folder));
     let out = made.and_then(|()| open(&path, file.is_none()));
     let out = out.map_err(|error| Failure::usage(format!("log file {}: {error}", path.display())))?;

@@ -2,7 +2,7 @@
 //! writes to, or a link to either. jiff reads such files whole.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
@@ -43,7 +43,7 @@ fn of(tz: Option<&OsStr>, folder: Option<&OsStr>) -> TimeZone {
             Err(_) => text,
         },
     };
-    files(name, folder).find_map(|path| read(&path).ok()).unwrap_or(TimeZone::UTC)
+    files(name, folder).find_map(|path| read(&path)).unwrap_or(TimeZone::UTC)
 }
 
 /// The files that a name may mean.
@@ -58,23 +58,19 @@ fn files(name: &str, folder: Option<&OsStr>) -> impl Iterator<Item = PathBuf> {
     folders.into_iter().filter(move |_| is_usable).map(move |folder| folder.join(&path))
 }
 
-/// Reads a zone from a small regular file.
-fn read(path: &Path) -> io::Result<TimeZone> {
-    let refused = |why| io::Error::new(io::ErrorKind::InvalidData, why);
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+/// Reads a zone from a small regular file; none where there is no such file, or no zone in it.
+fn read(path: &Path) -> Option<TimeZone> {
+    let is_file = |found: io::Result<Metadata>| found.is_ok_and(|found| found.is_file());
     // Not even opened if it is a device: that may do something by itself.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(refused("not a regular file"));
+    if !is_file(std::fs::metadata(path)) {
+        return None;
     }
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(refused("not a regular file"));
-    }
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
     let mut bytes = Vec::new();
-    if file.take(LENGTH_MAX + 1).read_to_end(&mut bytes)? as u64 > LENGTH_MAX {
-        return Err(refused("too long for a time zone"));
-    }
-    TimeZone::tzif("Local", &bytes).map_err(|_| refused("not a time zone"))
+    let is_small =
+        is_file(file.metadata()) && file.take(LENGTH_MAX + 1).read_to_end(&mut bytes).ok()? as u64 <= LENGTH_MAX;
+    is_small.then(|| TimeZone::tzif("Local", &bytes).ok())?
 }
 
 #[cfg(test)]
@@ -117,6 +113,6 @@ mod tests {
             assert_eq!(offset_of(tz, Some(folder.path())), 0, "{tz}");
         }
         assert_eq!(offset_of("zero", Some(Path::new("/dev"))), 0);
-        assert!(read(&pipe).is_err() && read(&huge).is_err());
+        assert!(read(&pipe).is_none() && read(&huge).is_none());
     }
 }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use crate::cli::DiagnoseArgs;
 use crate::config::{DIAGNOSE_DURATION, Settings};
 use crate::diagnosis::Verdict;
-use crate::errors::{self, Exit, ExitCode};
+use crate::errors::{self, ExitCode};
 use crate::jobs::session::{Ending, Session, block_on};
 use crate::outputs::{json, text};
 use crate::pipeline::Pipeline;
@@ -32,7 +32,7 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
     }
     Stream::stdout()?.write_all(&out)?;
     let matched = arguments.fail_on.contains(&verdict.class);
-    Ok(if matched { Exit::FailOn } else { Exit::Done }.into())
+    Ok(if matched { ExitCode::FAIL_ON } else { ExitCode::DONE })
 }
 
 /// The verdict of a recording. What is missing at its end is told on standard error.

@@ -175,15 +175,14 @@ fn nvml(answer: Option<Result<GpuSample, GpuError>>) -> Told {
 
 /// The py-spy that would be used: for a process, also the one beside its interpreter.
 fn py_spy(settings: &Settings, environment: &impl Fn(&str) -> Option<OsString>) -> Told {
-    if let Some(pid) = settings.call.pid {
-        let target = ProcessId { pid, start_ticks: 0 };
-        return match PySpy::find(&settings.proc_root, target, settings.py_spy.as_deref()) {
-            Ok(found) => told(State::Ok, format!("{}, version {}", found.path().display(), found.version)),
-            Err(refusal) => (State::Absent, refusal.reason.into(), refusal.mend.map(Cow::Owned)),
-        };
-    }
-    match py_spy::locate(environment("PATH"), settings.py_spy.as_deref()) {
-        Ok(program) => told(State::Ok, program.display().to_string()),
+    let (proc_root, named) = (&settings.proc_root, settings.py_spy.as_deref());
+    let found = match settings.call.pid {
+        Some(pid) => PySpy::find(proc_root, ProcessId { pid, start_ticks: 0 }, named)
+            .map(|found| format!("{}, version {}", found.path().display(), found.version)),
+        None => py_spy::locate(environment("PATH"), named).map(|program| program.display().to_string()),
+    };
+    match found {
+        Ok(found) => told(State::Ok, found),
         Err(refusal) => (State::Absent, refusal.reason.into(), refusal.mend.map(Cow::Owned)),
     }
 }
@@ -296,6 +295,9 @@ mod tests {
         for what in ["syscall", "wchan", "io", "fd", "maps", "namespace"] {
             assert_eq!(state(&findings, what), State::Ok, "{what}");
         }
-        assert_eq!(super::findings(&of(PID_MAX), absent, nothing).unwrap_err().exit, crate::errors::Exit::NoProcess);
+        assert_eq!(
+            super::findings(&of(PID_MAX), absent, nothing).unwrap_err().exit,
+            crate::errors::ExitCode::NO_PROCESS
+        );
     }
 }

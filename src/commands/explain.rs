@@ -22,11 +22,11 @@ pub fn run(arguments: &ExplainArgs) -> anyhow::Result<ExitCode> {
     if arguments.json {
         return super::print_json(&explanation::json(asked));
     }
-    let text =
-        if asked.len() > 1 && asked.iter().any(|cause| Some(cause.name) != asked.first().map(|first| first.name)) {
-            explanation::list(asked)
-        } else {
-            asked.into_iter().map(explanation::page).collect::<Vec<_>>().join("\n")
-        };
+    let first = asked.first().map(|cause| cause.name);
+    let text = if asked.iter().any(|cause| Some(cause.name) != first) {
+        explanation::list(asked)
+    } else {
+        asked.into_iter().map(explanation::page).collect::<Vec<_>>().join("\n")
+    };
     super::print(text)
 }

@@ -2,27 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::errors::{self, Exit, ExitCode};
+use crate::errors::{self, ExitCode};
 use crate::jobs::session::{Ending, Reopening, Session, block_on};
 use crate::outputs::csv::CsvLog;
-use crate::outputs::log::{LogOut, LogSettings, Presence};
+use crate::outputs::log::{LogOut, LogSettings};
 use crate::outputs::{log, text};
 use crate::pipeline::Tick;
 use crate::sample::SourceState;
-use crate::tui::labels::counted;
 
-/// Writes rows until the target ends, the time is over, or a signal comes. The last row is whole, unless the reader of a
-/// pipe has stalled when a signal comes.
-pub fn run(session: Session, settings: &LogSettings) -> anyhow::Result<ExitCode> {
-    write_rows(session, settings, Ending::listen_beside_a_file)
-}
-
-/// Writes rows until the target ends or the time is over: signals are for the target.
-pub fn run_through(session: Session, settings: &LogSettings) -> anyhow::Result<ExitCode> {
-    write_rows(session, settings, || Ok((Ending::never(), Reopening::never())))
-}
-
-fn write_rows(
+/// Writes rows until the target ends, the time is over, or one of the signals comes that `listen` begins to listen to. The
+/// last row is whole, unless the reader of a pipe has stalled when a signal comes.
+pub fn run(
     session: Session,
     settings: &LogSettings,
     listen: impl FnOnce() -> std::io::Result<(Ending, Reopening)>,
@@ -37,9 +27,12 @@ fn write_rows(
     // On standard output the log itself is what is wanted, and nothing else.
     if let (Some(tick), false) = (&rows.last, settings.path.as_os_str() == "-") {
         let ended = if tick.alive { "" } else { "; the job has ended" };
-        errors::note(&format!("{}; {}{ended}", rows.summary(), text::headline(&tick.judged)));
+        let counts = (rows.count, rows.elsewhere);
+        let words = ["row", "rows", "written"];
+        let written = super::written(rows.log.presence(), &settings.path, words, counts, "");
+        errors::note(&format!("{written}; {}{ended}", text::headline(&tick.judged)));
     }
-    Ok(Exit::Done.into())
+    Ok(ExitCode::DONE)
 }
 
 async fn watch<'s>(
@@ -118,18 +111,5 @@ impl<'s> Rows<'s> {
             errors::note(&note);
         }
         Ok(())
-    }
-
-    /// How many rows were written, and where they are.
-    fn summary(&self) -> String {
-        let (count, path) = (counted(self.count, "row", "rows"), self.settings.path.display());
-        match self.log.out().presence() {
-            Presence::Gone => format!("{count} written, but {path} was moved, removed or replaced since"),
-            Presence::Truncated => format!("{count} written, but {path} was truncated since"),
-            Presence::There if self.elsewhere > 0 => {
-                format!("{count}, the last {} of them in {path}", self.count - self.elsewhere)
-            }
-            Presence::There => format!("{count} in {path}"),
-        }
     }
 }

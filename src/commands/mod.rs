@@ -22,11 +22,13 @@ use std::path::Path;
 
 use crate::collector;
 use crate::config::Settings;
-use crate::errors::{Exit, ExitCode};
+use crate::errors::ExitCode;
 use crate::jobs::candidates::scan::Places;
 use crate::jobs::session;
+use crate::outputs::log::Presence;
 use crate::rates::RatesOptions;
 use crate::sources::Roots;
+use crate::tui::labels::counted;
 
 /// What the settings say about attaching to `pid`. `simulated` is the state file of a simulated device in NVML's place.
 #[must_use]
@@ -54,7 +56,7 @@ fn print(text: impl AsRef<[u8]>) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_ref())?;
     out.flush()?;
-    Ok(Exit::Done.into())
+    Ok(ExitCode::DONE)
 }
 
 /// Prints a value as JSON over several lines.
@@ -62,6 +64,24 @@ fn print_json(value: &serde_json::Value) -> anyhow::Result<ExitCode> {
     let mut text = Vec::new();
     crate::text::json::pretty(&mut text, value)?;
     print(text)
+}
+
+/// What was written to a file in words, and where it is. The counts are of all of it, and of what was written before the
+/// file that is there now was begun.
+fn written(
+    presence: Presence,
+    path: &Path,
+    [one, many, done]: [&str; 3],
+    (count, elsewhere): (u64, u64),
+    size: &str,
+) -> String {
+    let (all, path) = (counted(count, one, many), path.display());
+    match presence {
+        Presence::Gone => format!("{all} {done}, but {path} was moved, removed or replaced since"),
+        Presence::Truncated => format!("{all} {done}, but {path} was truncated since"),
+        Presence::There if elsewhere > 0 => format!("{all}, the last {} of them in {path}{size}", count - elsewhere),
+        Presence::There => format!("{all} in {path}{size}"),
+    }
 }
 
 /// Where the settings say that candidates are looked for.

@@ -4,13 +4,11 @@ use std::path::Path;
 
 use crate::cli::RecordArgs;
 use crate::config::Settings;
-use crate::diagnosis::Verdict;
-use crate::errors::{self, Exit, ExitCode};
+use crate::errors::{self, ExitCode};
 use crate::jobs::session::{Ending, Session, block_on};
-use crate::outputs::log::{self, Existing, LogOut, Presence};
+use crate::outputs::log::{self, Existing, LogOut};
 use crate::outputs::{anonymise, recording, text};
 use crate::sample::recording::{Header, SCHEMA};
-use crate::tui::labels::counted;
 
 type Recorder = recording::Recorder<LogOut>;
 
@@ -70,25 +68,14 @@ async fn watch(
     recorder.flush().map_err(|error| cannot_write(path, error))?;
     // On standard output the recording itself is what is wanted, and nothing else.
     if path.as_os_str() != "-" {
-        errors::note(&summary(path, &recorder, last.as_ref().map(|tick| &*tick.verdict)));
+        let counts = (recorder.samples, recorder.elsewhere);
+        let size = format!(" ({} KiB)", recorder.bytes.div_ceil(1024));
+        let words = ["sample", "samples", "recorded"];
+        let written = super::written(recorder.presence(), path, words, counts, &size);
+        let headline = last.map_or_else(String::new, |tick| format!("; {}", text::headline(&tick.verdict)));
+        errors::note(&format!("{written}{headline}"));
     }
-    Ok(Exit::Done.into())
-}
-
-fn summary(path: &Path, recorder: &Recorder, verdict: Option<&Verdict>) -> String {
-    let samples = counted(recorder.samples, "sample", "samples");
-    let kib = recorder.bytes.div_ceil(1024);
-    let headline = verdict.map_or_else(String::new, |verdict| format!("; {}", text::headline(verdict)));
-    let path = path.display();
-    match recorder.presence() {
-        Presence::Gone => format!("{samples} recorded, but {path} was moved, removed or replaced since{headline}"),
-        Presence::Truncated => format!("{samples} recorded, but {path} was truncated since{headline}"),
-        Presence::There if recorder.elsewhere > 0 => {
-            let last = recorder.samples - recorder.elsewhere;
-            format!("{samples}, the last {last} of them in {path} ({kib} KiB){headline}")
-        }
-        Presence::There => format!("{samples} in {path} ({kib} KiB){headline}"),
-    }
+    Ok(ExitCode::DONE)
 }
 
 /// Begins a new file where something else has taken the recording away, and says so.

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{PTracer, getppid, set_ptracer};
 
 use crate::config::Settings;
-use crate::errors::{Exit, ExitCode, Failure, exit_of, note, report};
-use crate::jobs::session::Session;
+use crate::errors::{ExitCode, Failure, exit_of, note, report};
+use crate::jobs::session::{Ending, Reopening, Session};
 use crate::text::secrets;
 use output::Output;
 use program::{Forwarder, Group};
@@ -70,7 +70,7 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
     }
     // A program that is over before it could be watched is no failure of the watching.
     if let Err(error) = unwinding_stops_here(|| watch(settings, program.id()))
-        && exit_of(&error) != Exit::NoProcess
+        && exit_of(&error) != ExitCode::NO_PROCESS
     {
         let _ = report(&error);
     }
@@ -87,10 +87,10 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
 
 /// Watches the program on the screen or into the log.
 fn watch(settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
-    match &settings.call.log_settings() {
-        Some(log) => super::log::run_through(Session::attach(super::attach_options(settings, pid, None))?, log),
-        None => super::live::attach(settings, pid, None),
-    }
+    let Some(log) = &settings.call.log_settings() else { return super::live::attach(settings, pid, None) };
+    // Signals are for the program.
+    let unheard = || Ok((Ending::never(), Reopening::never()));
+    super::log::run(Session::attach(super::attach_options(settings, pid, None))?, log, unheard)
 }
 
 /// A bug of ours must not leave the program alone: its status is still waited for, and signals go on to it.

@@ -9,7 +9,7 @@ use ratatui::buffer::Buffer;
 
 use super::{attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
-use crate::errors::{Exit, ExitCode};
+use crate::errors::ExitCode;
 use crate::history::archive::Limits;
 use crate::jobs::attached::AttachedJobs;
 use crate::jobs::candidates::polling::Candidates;
@@ -81,9 +81,9 @@ async fn show(job: Job, options: Options, settings: &Settings, feed: Feed) -> an
         Ok((terminal, JobScreen { app, .. }, ())) => {
             let width = usize::from(terminal.size().0);
             terminal.leave_with(&what_was_learned(&app, width, ascii));
-            Ok(Exit::Done.into())
+            Ok(ExitCode::DONE)
         }
-        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_gone) => Ok(Exit::Done.into()),
+        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_gone) => Ok(ExitCode::DONE),
         Err(error) => Err(error),
     }
 }
@@ -92,8 +92,7 @@ async fn show(job: Job, options: Options, settings: &Settings, feed: Feed) -> an
 /// for its modes, as we do on the SIGCONT that comes with a hang-up.
 fn is_gone(error: &io::Error) -> bool {
     use rustix::io::Errno;
-    let gone = [Errno::IO, Errno::NXIO, Errno::NOTTY].map(|errno| Some(errno.raw_os_error()));
-    gone.contains(&error.raw_os_error())
+    matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::NXIO | Errno::NOTTY))
 }
 
 /// Where the ticks come from.

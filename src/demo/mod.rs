@@ -27,6 +27,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use crate::cli::Bottleneck;
+use crate::errors::{self, ExitCode};
 
 pub use job::{DemoJob, start_with};
 
@@ -56,24 +57,24 @@ enum Role {
 }
 
 /// Runs a part of the demo if the arguments name one.
-pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<crate::errors::ExitCode> {
+pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<ExitCode> {
     let word = arguments.get(1)?.to_str()?;
     if !["demo-trainer", "demo-worker", "demo-storage"].contains(&word) {
         return None;
     }
-    let part = match Part::try_parse_from(arguments) {
-        Ok(part) => part,
-        Err(error) => {
-            crate::streams::tell(&crate::errors::usage_line(&error));
-            return Some(crate::errors::Exit::Usage.into());
-        }
-    };
-    let done = match part.role {
+    let done = Part::try_parse_from(arguments).map(|part| match part.role {
         Role::Trainer { bottleneck, storage, workers } => trainer::run(bottleneck, workers, storage),
         Role::Worker(arguments) => worker::run(&arguments),
         Role::Storage => storage::run(),
-    };
-    Some(done.map_or_else(|error| crate::errors::report(&error), |()| crate::errors::Exit::Done.into()))
+    });
+    Some(match done {
+        Ok(Ok(())) => ExitCode::DONE,
+        Ok(Err(error)) => errors::report(&error),
+        Err(error) => {
+            crate::streams::tell(&errors::usage_line(&error));
+            ExitCode::USAGE
+        }
+    })
 }
 
 /// A command that runs the part `role` of the demo.

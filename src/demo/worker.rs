@@ -42,12 +42,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut indices = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut batches = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let (send, receive) = std::sync::mpsc::sync_channel::<Vec<u8>>(0);
-    let sender = std::thread::spawn(move || -> io::Result<()> {
-        for batch in receive {
-            batches.write_all(&batch)?;
-        }
-        Ok(())
-    });
+    let sender = std::thread::spawn(move || receive.iter().try_for_each(|batch| batches.write_all(&batch)));
     let mut data = vec![0; SOURCE_BYTES];
     let mut index = [0; 8];
     while indices.read_exact(&mut index).is_ok() {

@@ -73,11 +73,11 @@ pub fn header(header: &Header) -> Header {
 #[must_use]
 pub fn sample(sample: &Sample) -> Sample {
     let mut sample = sample.clone();
-    sample.job = sample.job.map(|job| Arc::new(of_job(Arc::unwrap_or_clone(job))));
-    sample.storage = sample.storage.map(|storage| Arc::new(of_storage(Arc::unwrap_or_clone(storage))));
-    sample.stacks = sample.stacks.map(|stacks| Arc::new(of_stacks(Arc::unwrap_or_clone(stacks))));
-    sample.addresses = sample.addresses.map(|addresses| Arc::new(of_addresses(Arc::unwrap_or_clone(addresses))));
-    sample.neighbours = sample.neighbours.map(|neighbours| Arc::new(of_neighbours(Arc::unwrap_or_clone(neighbours))));
+    change(&mut sample.job, of_job);
+    change(&mut sample.storage, of_storage);
+    change(&mut sample.stacks, of_stacks);
+    change(&mut sample.addresses, of_addresses);
+    change(&mut sample.neighbours, of_neighbours);
     let sources = &mut sample.sources;
     let [job, host, storage] = [&mut sources.job, &mut sources.host, &mut sources.storage];
     for status in [job, host, storage, &mut sources.gpu, &mut sources.stacks, &mut sources.addresses] {
@@ -88,22 +88,25 @@ pub fn sample(sample: &Sample) -> Sample {
     sample
 }
 
+/// Changes a part that other samples may share.
+fn change<T: Clone>(part: &mut Option<Arc<T>>, change: impl Fn(&mut T)) {
+    part.iter_mut().for_each(|part| change(Arc::make_mut(part)))
+}
+
 /// Other people's work: how much of the machine it takes, and not what it is.
-fn of_neighbours(mut neighbours: NeighboursSample) -> NeighboursSample {
+fn of_neighbours(neighbours: &mut NeighboursSample) {
     for process in neighbours.processes.iter_mut().filter(|process| !process.own) {
         (process.comm, process.command, process.uid) = ("process".into(), "".into(), None);
     }
-    neighbours
 }
 
-fn of_job(mut job: JobSample) -> JobSample {
+fn of_job(job: &mut JobSample) {
     job.processes.iter_mut().for_each(of_process);
     of_sampler(&mut job.sampler);
-    job.connections = job.connections.map(|connections| Arc::new(of_connections(Arc::unwrap_or_clone(connections))));
-    job.library = job.library.map(|library| base_name(&library));
-    job.cgroup.path = job.cgroup.path.map(|path| base_name(&path));
+    change(&mut job.connections, of_connections);
+    job.library = job.library.take().map(|library| base_name(&library));
+    job.cgroup.path = job.cgroup.path.take().map(|path| base_name(&path));
     job.cgroup.thaw = None; // names the group's folder
-    job
 }
 
 fn of_process(process: &mut ProcessSample) {
@@ -125,7 +128,7 @@ fn of_sampler(sampler: &mut SamplerSample) {
     }
 }
 
-fn of_connections(mut connections: ConnectionsSample) -> ConnectionsSample {
+fn of_connections(connections: &mut ConnectionsSample) {
     connections.outside.iter_mut().for_each(of_process);
     for channel in &mut connections.channels {
         channel.remote = channel.remote.take().map(|remote| elsewhere(&remote));
@@ -133,7 +136,6 @@ fn of_connections(mut connections: ConnectionsSample) -> ConnectionsSample {
     for lock in &mut connections.locks {
         lock.path = lock.path.take().map(|path| base_name(&path));
     }
-    connections
 }
 
 /// An address with its port: that of this machine stays, of any other the port alone, which says what kind of service it is.
@@ -144,7 +146,7 @@ fn elsewhere(remote: &Arc<str>) -> Arc<str> {
     if own { Arc::clone(remote) } else { format!("elsewhere:{port}").into() }
 }
 
-fn of_stacks(mut stacks: StacksSample) -> StacksSample {
+fn of_stacks(stacks: &mut StacksSample) {
     for frame in stacks.windows.iter_mut().flat_map(|window| &mut window.frames) {
         frame.file = code_file(&frame.file);
         frame.text = frame.text.take().map(|text| without_directories(&text).into());
@@ -153,14 +155,12 @@ fn of_stacks(mut stacks: StacksSample) -> StacksSample {
     for frame in threads.flat_map(|thread| &mut thread.frames) {
         frame.file = code_file(&frame.file);
     }
-    stacks
 }
 
-fn of_addresses(mut addresses: AddressesSample) -> AddressesSample {
+fn of_addresses(addresses: &mut AddressesSample) {
     for file in &mut addresses.files {
         *file = installed(file).map_or_else(|| base_name(file), Into::into);
     }
-    addresses
 }
 
 /// A file of code: from the folder of installed packages or the standard library on, which is the same on every machine;
@@ -178,14 +178,13 @@ fn installed(path: &str) -> Option<&str> {
     known.iter().filter_map(|part| path.rfind(part)).min().and_then(|at| path.get(at..))
 }
 
-fn of_storage(mut storage: StorageSample) -> StorageSample {
+fn of_storage(storage: &mut StorageSample) {
     for mount in storage.mounts.iter_mut().flatten() {
         mount.mount_point = base_name(&mount.mount_point);
         // `server:/export` and `//server/share` name a host.
         mount.source = base_name(&mount.source);
         mount.examples.clear();
     }
-    storage
 }
 
 #[cfg(test)]

@@ -168,32 +168,29 @@ fn who(node: &ChainNode) -> String {
     }
 }
 
-/// What is left out of the line, step by step, where it is too long.
-#[derive(Debug, Clone, Copy, Default)]
-struct Short {
-    names: bool,
-    middle: bool,
-    function: bool,
-    place: bool,
-    count: bool,
-    beside: bool,
+/// What is left out of a line that is too long: each step leaves out what those before it do, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Short {
+    Nothing,
+    Folders,
+    Middle,
+    Beside,
+    Function,
+    Place,
+    Count,
+}
+
+impl Short {
+    const ALL: [Self; 7] =
+        [Self::Nothing, Self::Folders, Self::Middle, Self::Beside, Self::Function, Self::Place, Self::Count];
 }
 
 /// The chain of the longest wait on one line of at most `width` cells:
 /// `loop waits 87 % ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22`. Nothing where no wait was followed.
 #[must_use]
 pub fn line(verdict: &Verdict, width: usize) -> Option<String> {
-    let all = [
-        Short::default(),
-        Short { names: true, ..Short::default() },
-        Short { names: true, middle: true, ..Short::default() },
-        Short { names: true, middle: true, beside: true, ..Short::default() },
-        Short { names: true, middle: true, beside: true, function: true, ..Short::default() },
-        Short { names: true, middle: true, beside: true, function: true, place: true, ..Short::default() },
-        Short { names: true, middle: true, beside: true, function: true, place: true, count: true },
-    ];
     let mut shorter = String::new();
-    for short in all {
+    for short in Short::ALL {
         shorter = sanitise(&told(verdict, short)?).into_owned();
         if unicode_width::UnicodeWidthStr::width(shorter.as_str()) <= width {
             return Some(shorter);
@@ -214,7 +211,7 @@ fn told(verdict: &Verdict, short: Short) -> Option<String> {
     let is_larger = own.is_none_or(|own| root.share >= own.share);
     let text = match (waits, works) {
         (Some(waits), Some(works)) if !is_larger => {
-            let beside = root.share >= BESIDE && !short.beside;
+            let beside = root.share >= BESIDE && short < Short::Beside;
             if beside { format!("{works}; {waits}") } else { works }
         }
         (Some(waits), _) => waits,
@@ -225,10 +222,10 @@ fn told(verdict: &Verdict, short: Short) -> Option<String> {
 
 /// `decode_image work.py:22` of `decode_image (work.py:22)`.
 fn at(node: &ChainNode, short: Short) -> Option<String> {
-    let at = node.at.as_deref().filter(|_| !short.place)?;
+    let at = node.at.as_deref().filter(|_| short < Short::Place)?;
     let (function, place) =
         at.split_once(" (").map_or(("", at), |(function, place)| (function, place.trim_end_matches(')')));
-    let whole = !short.function && !function.is_empty();
+    let whole = short < Short::Function && !function.is_empty();
     Some(if whole { format!("{function} {place}") } else { place.to_owned() })
 }
 
@@ -250,7 +247,7 @@ fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
         level.dedup_by_key(|node| node.node);
     }
     let (shown, last) = (hops.len(), hops.last().cloned());
-    if let (true, Some(last)) = (short.middle && shown > 2, last) {
+    if let (true, Some(last)) = (short >= Short::Middle && shown > 2, last) {
         hops.truncate(1);
         hops.extend(["…".to_owned(), last]);
     }
@@ -258,7 +255,7 @@ fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
     hops.iter().for_each(|hop| text += &format!(" ← {hop}"));
     let Some((end, share, several)) = end else { return text };
     let part = if root.share - share > APART { format!(" ({} %)", percent(share)) } else { String::new() };
-    let at = at(end, short).filter(|_| !several || !short.function);
+    let at = at(end, short).filter(|_| !several || short < Short::Function);
     let (mark, at) = (if at.is_some() { ": " } else { "" }, at.unwrap_or_default());
     text + &match (end.kind.as_str(), end.state.as_str()) {
         ("thread", "cpu") => format!(": CPU{part} {at}").trim_end().to_owned(),
@@ -295,16 +292,21 @@ fn hop(alike: &[&ChainNode], first: &ChainNode, workers: usize, is_first: bool, 
     let count = alike.iter().map(|node| (node.pid, node.tid)).collect::<BTreeSet<_>>().len();
     let is_worker = first.name == "data worker";
     let many = count > 1 && first.pid.is_some();
-    let of =
-        |count: usize| if workers >= count && !short.count { format!("{count} of {workers}") } else { String::new() };
+    let of = |count: usize| {
+        if workers >= count && short < Short::Count { format!("{count} of {workers}") } else { String::new() }
+    };
     let who = match (first.kind.as_str(), is_worker) {
         (_, true) if many && workers > count => format!("{} data workers", of(count)),
         ("process" | "thread", _) if many => {
             let plural = if first.name.ends_with('s') { "es" } else { "s" };
             format!("{count} {}{plural}", first.name)
         }
-        (_, true) if workers > 0 && first.pid.is_some() && !short.count => format!("{} ({})", who(first), of(1)),
-        ("lock", _) if short.names => format!("lock {}", first.name.rsplit('/').next().unwrap_or_default()),
+        (_, true) if workers > 0 && first.pid.is_some() && short < Short::Count => {
+            format!("{} ({})", who(first), of(1))
+        }
+        ("lock", _) if short >= Short::Folders => {
+            format!("lock {}", first.name.rsplit('/').next().unwrap_or_default())
+        }
         ("timer", _) => "a timer".to_owned(),
         _ => who(first),
     };

@@ -16,6 +16,7 @@ use crate::rates::frame::{GpuRates, TrainerRates, WorkerRates};
 use crate::rates::time_split::LoopActivity;
 use crate::rates::{Frame, mean};
 use crate::sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
+use crate::text::format::MIB;
 
 /// A column of a row: its name, and its value as text, empty where it was not measured.
 type Column = (&'static str, fn(&Row<'_>) -> String);
@@ -100,8 +101,6 @@ const LAST: &str = "waits_for";
 /// instances).
 pub const GROUPS_MAX: usize = 64;
 
-const MIB: f64 = 1024.0 * 1024.0;
-
 /// The header for so many devices, without the line's end.
 pub fn header(groups: usize) -> impl Iterator<Item = String> {
     let devices = (0..groups).flat_map(|n| GPU_COLUMNS.iter().map(move |(name, _)| format!("gpu{n}_{name}")));
@@ -153,10 +152,12 @@ impl Slot {
 /// Writes frames as rows. The header goes out before the first row, unless the file has one already.
 #[derive(Debug)]
 pub struct CsvLog<W: Write> {
-    out: W,
+    pub(super) out: W,
     zone: TimeZone,
-    header_written: bool,
-    groups: Option<usize>,
+    /// Cleared where there is nothing, or something else, before the next row in the file.
+    pub(super) header_written: bool,
+    /// The number of device groups, once the first row or the file's header has fixed it.
+    pub(super) groups: Option<usize>,
     slots: Vec<Slot>,
     start_ns: Option<u64>,
 }
@@ -178,26 +179,6 @@ impl<W: Write> CsvLog<W> {
     /// A log that goes on under a header with so many device groups.
     pub fn appending(out: W, groups: usize) -> Self {
         Self { header_written: true, groups: Some(groups), ..Self::new(out) }
-    }
-
-    /// Where the rows go.
-    pub(super) fn out_mut(&mut self) -> &mut W {
-        &mut self.out
-    }
-
-    /// Where the rows go.
-    pub fn out(&self) -> &W {
-        &self.out
-    }
-
-    /// The number of device groups, once the first row has fixed it.
-    pub(super) fn groups(&self) -> Option<usize> {
-        self.groups
-    }
-
-    /// The next row goes under a header again: there is nothing, or something else, before it in the file.
-    pub(super) fn begin_again(&mut self) {
-        self.header_written = false;
     }
 
     /// Writes the row of a frame and what was judged at it, after the header if it is the first, and flushes.

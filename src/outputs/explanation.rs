@@ -16,8 +16,8 @@ pub struct Topic {
     pub name: &'static str,
     /// What it is, in a few words.
     headline: &'static str,
-    /// Titles, each with what it says: the beginnings of its lines, and their texts.
-    sections: &'static [(&'static str, &'static [(&'static str, &'static str)])],
+    /// Titles, each with its lines. A long line goes on below its text, which begins behind a bullet or a wide gap.
+    sections: &'static [(&'static str, &'static [&'static str])],
 }
 
 /// All of them.
@@ -28,87 +28,54 @@ pub const TOPICS: [Topic; 1] = [Topic {
         (
             "How to read it",
             &[
-                ("  ", "loop waits 87 % ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22"),
-                ("", ""),
-                (
-                    "  - ",
-                    "read it from the left, the arrow means `because of`: for 87 % of its time the loop does not go on, because \
-                     it wants a batch of worker 1301, which computes meanwhile, mostly in decode_image",
-                ),
-                ("  - ", "what stands last is what has to become faster; everything between only passes the wait on"),
-                (
-                    "  - ",
-                    "a percentage in brackets is the part of the wait that ends there, where it is not nearly all of it; \
-                     the tree (diagnose, and the screen's page Chain) has the other parts",
-                ),
-                ("  - ", "`loop works itself 93 %` waits for nobody: the code that is named is what takes the time"),
-                ("  - ", "`loop (thread 1240)`: the loop does not run on the main thread of its process"),
+                "  loop waits 87 % ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22",
+                "",
+                "  - read it from the left, the arrow means `because of`: for 87 % of its time the loop does not go on, \
+                 because it wants a batch of worker 1301, which computes meanwhile, mostly in decode_image",
+                "  - what stands last is what has to become faster; everything between only passes the wait on",
+                "  - a percentage in brackets is the part of the wait that ends there, where it is not nearly all of it; \
+                 the tree (diagnose, and the screen's page Chain) has the other parts",
+                "  - `loop works itself 93 %` waits for nobody: the code that is named is what takes the time",
+                "  - `loop (thread 1240)`: the loop does not run on the main thread of its process",
             ],
         ),
         (
             "What it ends at",
             &[
-                (
-                    "  CPU                   ",
-                    "it computes, or queues for a CPU; the line of code, where py-spy tells it",
-                ),
-                ("  disk                  ", "it reads data, or waits until what it wrote lies on the disk"),
-                (
-                    "  (network)             ",
-                    "an answer from this address; a server on this machine that computes is followed",
-                ),
-                (
-                    "  GPU                   ",
-                    "the device works, or is asked for results so often that the loop waits for each",
-                ),
-                ("  lock                  ", "a lock on a file; its holder follows, where the kernel tells it"),
-                (
-                    "  interpreter lock      ",
-                    "another Python thread of the process holds the lock (GIL) that the loop needs",
-                ),
-                ("  reader of its output  ", "the loop writes into a full pipe: `tee`, a pager, a log collector"),
-                (
-                    "  sleeps, a timer       ",
-                    "somebody sleeps, or asks again and again whether there is something to do",
-                ),
-                ("  idle                  ", "it waits for the one that waits for it: nothing moves"),
+                "  CPU                   it computes, or queues for a CPU; the line of code, where py-spy tells it",
+                "  disk                  it reads data, or waits until what it wrote lies on the disk",
+                "  (network)             an answer from this address; a server on this machine that computes is followed",
+                "  GPU                   the device works, or is asked for results so often that the loop waits for each",
+                "  lock                  a lock on a file; its holder follows, where the kernel tells it",
+                "  interpreter lock      another Python thread of the process holds the lock (GIL) that the loop needs",
+                "  reader of its output  the loop writes into a full pipe: `tee`, a pager, a log collector",
+                "  sleeps, a timer       somebody sleeps, or asks again and again whether there is something to do",
+                "  idle                  it waits for the one that waits for it: nothing moves",
             ],
         ),
         (
             "How the shares are made",
             &[
-                (
-                    "  - ",
-                    "shares are of the loop's time. Time is passed on and never counted twice: what a node is waited for \
-                     is the sum of what lies behind it",
-                ),
-                ("  - ", "where several may end a wait, each gets an equal part of it"),
-                ("  - ", "it is seen from outside, some 10 to 40 times a second, over the last seconds"),
+                "  - shares are of the loop's time. Time is passed on and never counted twice: what a node is waited for \
+                 is the sum of what lies behind it",
+                "  - where several may end a wait, each gets an equal part of it",
+                "  - it is seen from outside, some 10 to 40 times a second, over the last seconds",
             ],
         ),
         (
             "Where the numbers come from",
             &[
-                ("  - ", "/proc/PID/task/TID/syscall and wchan: what each thread is blocked in"),
-                (
-                    "  - ",
-                    "/proc/PID/fd and fdinfo: the other end of a pipe or a socket; /proc/locks; /proc/PID/net/tcp",
-                ),
+                "  - /proc/PID/task/TID/syscall and wchan: what each thread is blocked in",
+                "  - /proc/PID/fd and fdinfo: the other end of a pipe or a socket; /proc/locks; /proc/PID/net/tcp",
             ],
         ),
         (
             "What it can be mistaken in",
             &[
-                (
-                    "  - ",
-                    "without the right to read /proc/PID/syscall it is inferred from open descriptors and from who works \
-                     meanwhile: most ends are the same, which of several servers it is may not be",
-                ),
-                (
-                    "  - ",
-                    "processes of another user or PID namespace are not seen: then the address, or nothing, is the end",
-                ),
-                ("  - ", "recordings of earlier versions hold no chain"),
+                "  - without the right to read /proc/PID/syscall it is inferred from open descriptors and from who works \
+                 meanwhile: most ends are the same, which of several servers it is may not be",
+                "  - processes of another user or PID namespace are not seen: then the address, or nothing, is the end",
+                "  - recordings of earlier versions hold no chain",
             ],
         ),
     ],
@@ -121,25 +88,31 @@ pub fn topic(name: &str) -> Option<&'static Topic> {
     TOPICS.iter().find(|topic| topic.name == name)
 }
 
+/// Where the text of a topic's line begins.
+fn text_start(line: &str) -> usize {
+    let gap = line.rfind("  ").map_or(0, |at| at + 2);
+    line.rfind("  - ").map_or(gap, |at| at + 4)
+}
+
 /// Everything about a topic.
 #[must_use]
 pub fn topic_page(topic: &Topic) -> String {
-    let mut lines = wrap_hanging("", &format!("{}: {}", topic.name, topic.headline), WIDTH);
-    for (title, entries) in topic.sections {
-        lines.extend([String::new(), (*title).to_owned()]);
-        for (first, text) in *entries {
-            lines.extend(if text.is_empty() { vec![String::new()] } else { wrap_hanging(first, text, WIDTH) });
-        }
-    }
-    joined(&lines)
+    let sections = topic.sections.iter().map(|(title, lines)| {
+        let parted = lines.iter().map(|line| line.split_at(text_start(line)));
+        (*title, parted.map(|(first, text)| (first.to_owned(), text.to_owned())).collect())
+    });
+    laid_out(wrap_hanging("", &format!("{}: {}", topic.name, topic.headline), WIDTH), sections)
 }
 
 /// The same as JSON, in an object like that of causes.
 #[must_use]
 pub fn topic_json(topic: &Topic) -> Value {
-    let sections = topic.sections.iter().map(|(title, entries)| {
-        let texts = entries.iter().map(|(first, text)| format!("{} {text}", first.trim_start_matches([' ', '-'])));
-        json!({ "title": title, "texts": texts.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).collect::<Vec<_>>() })
+    let sections = topic.sections.iter().map(|(title, lines)| {
+        let texts = lines.iter().filter(|line| !line.is_empty()).map(|line| {
+            let (first, text) = line.split_at(text_start(line));
+            format!("{} {text}", first.trim_start_matches([' ', '-'])).trim().to_owned()
+        });
+        json!({ "title": title, "texts": texts.collect::<Vec<_>>() })
     });
     let topics =
         json!([{ "name": topic.name, "headline": topic.headline, "sections": sections.collect::<Vec<_>>() }]);
@@ -204,8 +177,16 @@ pub fn page(cause: &Spec) -> String {
         ("What it can be mistaken for", bullets(&[cause.limits])),
         ("What to do", advice.collect()),
     ];
-    for (title, entries) in sections.iter().filter(|(_, entries)| !entries.is_empty()) {
-        lines.extend([String::new(), (*title).to_owned()]);
+    laid_out(lines, sections)
+}
+
+/// A page: what it begins with, and sections of texts with what stands before each; those without any are left out.
+fn laid_out<'t>(
+    mut lines: Vec<String>,
+    sections: impl IntoIterator<Item = (&'t str, Vec<(String, String)>)>,
+) -> String {
+    for (title, entries) in sections.into_iter().filter(|(_, entries)| !entries.is_empty()) {
+        lines.extend([String::new(), title.to_owned()]);
         lines.extend(entries.iter().flat_map(|(first, text)| wrap_hanging(first, text, WIDTH)));
     }
     joined(&lines)

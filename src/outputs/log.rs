@@ -9,6 +9,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 pub use out::{Change, LogOut, Presence};
 
 use super::csv::{CsvLog, groups_of_header};
@@ -68,11 +70,11 @@ impl CsvLog<LogOut> {
     /// # Errors
     /// One line: the log is gone, and nothing can be written in its place.
     pub fn follow(&mut self, path: &Path) -> anyhow::Result<Option<String>> {
-        let change = self.out_mut().follow()?;
+        let change = self.out.follow()?;
         let settled = match change {
             Change::None => return Ok(None),
             Change::Emptied | Change::Renewed => {
-                self.begin_again();
+                self.header_written = false;
                 Ok(())
             }
             Change::Grown => self.end_line(),
@@ -90,28 +92,27 @@ impl CsvLog<LogOut> {
 
     /// Goes on at the end of what is in the file now: under its header if it has ours, under a new one otherwise.
     fn settle(&mut self) -> io::Result<()> {
-        let out = self.out_mut();
-        let mut start = vec![0; usize::try_from(out.length().min(LINE_MAX)).unwrap_or(0)];
-        let count = std::os::unix::fs::FileExt::read_at(out.file(), &mut start, 0)?;
-        let mut lines = start.get(..count).unwrap_or_default().split(|&b| b == b'\n');
-        let header = String::from_utf8_lossy(lines.next().unwrap_or_default()).into_owned();
-        let is_whole = lines.next().is_some();
-        if !is_whole || groups_of_header(header.trim_end_matches('\r')).ok() != self.groups() {
-            self.begin_again();
+        let (header, is_whole) = first_line(&self.out.file)?;
+        if !is_whole || groups_of_header(&header).ok() != self.groups {
+            self.header_written = false;
             return self.end_line();
         }
-        let out = self.out_mut();
-        let length = out.length();
-        if let Some(torn) = last_line(out.file(), length)? {
-            out.cut(length - torn.len() as u64)?;
+        let length = self.out.length();
+        if let Some(torn) = last_line(&self.out.file, length)? {
+            self.out.cut(length - torn.len() as u64)?;
         }
         Ok(())
     }
 
     /// Ends the last line, if something else has left it open.
     fn end_line(&mut self) -> io::Result<()> {
-        let out = self.out_mut();
-        if out.ends_a_line()? { Ok(()) } else { out.write_all(b"\r\n") }
+        if self.out.ends_a_line()? { Ok(()) } else { self.out.write_all(b"\r\n") }
+    }
+
+    /// Whether the file is still there.
+    #[must_use]
+    pub fn presence(&self) -> Presence {
+        self.out.presence()
     }
 }
 
@@ -122,13 +123,9 @@ fn append(path: &Path, mut file: File) -> anyhow::Result<Opened> {
     if length == 0 {
         return Ok(Opened { log: CsvLog::new(LogOut::at("log", path, file, 0).map_err(cannot)?), note: None });
     }
-    let mut start = Vec::new();
-    (&file).take(LINE_MAX).read_to_end(&mut start).map_err(cannot)?;
-    let line = start.split(|&b| b == b'\n').next().unwrap_or_default();
-    let whole = line.len() < start.len();
-    let line = String::from_utf8_lossy(line);
-    let groups = match groups_of_header(line.trim_end_matches('\r')) {
-        Ok(groups) if whole => groups,
+    let (header, is_whole) = first_line(&file).map_err(cannot)?;
+    let groups = match groups_of_header(&header) {
+        Ok(groups) if is_whole => groups,
         Ok(_) => return Err(header_differs(path, "it ends within the header")),
         Err(column) => return Err(header_differs(path, &format!("column {column} is another one"))),
     };
@@ -172,6 +169,15 @@ fn complete(line: &[u8], fields: usize) -> bool {
         && row.get(fields - 1).is_some_and(|field| !field.is_empty() || line.ends_with(b","))
 }
 
+/// The first line without its end, and whether it has one.
+fn first_line(mut file: &File) -> io::Result<(String, bool)> {
+    let mut start = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.take(LINE_MAX).read_to_end(&mut start)?;
+    let line = start.split(|&b| b == b'\n').next().unwrap_or_default();
+    Ok((String::from_utf8_lossy(line).trim_end_matches('\r').to_owned(), line.len() < start.len()))
+}
+
 /// What follows the last line end, if anything does.
 fn last_line(mut file: &File, length: u64) -> io::Result<Option<Vec<u8>>> {
     let start = length.saturating_sub(LINE_MAX);
@@ -186,11 +192,8 @@ fn last_line(mut file: &File, length: u64) -> io::Result<Option<Vec<u8>>> {
 /// An error of the log, or of `what` else is written, as one line: what, why, what mends it.
 #[must_use]
 pub fn explain(what: &str, path: &Path, error: &io::Error) -> String {
-    let log = if path == Path::new("-") {
-        format!("{what}: standard output")
-    } else {
-        format!("{what} {}", path.display())
-    };
+    let is_file = path != Path::new("-");
+    let log = if is_file { format!("{what} {}", path.display()) } else { format!("{what}: standard output") };
     let (why, mend) = match error.kind() {
         io::ErrorKind::StorageFull => {
             ("the disk is full", "free some space or write elsewhere; what was written before is whole")
@@ -201,16 +204,12 @@ pub fn explain(what: &str, path: &Path, error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => ("no permission to write there", "name a place that you may write to"),
         io::ErrorKind::NotFound => ("there is no such folder", "make it first"),
         io::ErrorKind::NotADirectory => ("a part of the path is not a folder", "mend the path"),
-        _ if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
-            ("the disk reports an error (EIO)", "look at `dmesg` and write elsewhere")
-        }
-        _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-            ("there is a symbolic link in its place", "name a new file")
-        }
-        _ if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
-            ("nobody reads this pipe", "start the reader first")
-        }
-        _ => return format!("{log}: {error}"),
+        _ => match Errno::from_io_error(error) {
+            Some(Errno::IO) => ("the disk reports an error (EIO)", "look at `dmesg` and write elsewhere"),
+            Some(Errno::LOOP) => ("there is a symbolic link in its place", "name a new file"),
+            Some(Errno::NXIO) => ("nobody reads this pipe", "start the reader first"),
+            _ => return format!("{log}: {error}"),
+        },
     };
     format!("{log}: {why}; {mend}")
 }
@@ -248,7 +247,7 @@ mod tests {
         let path = directory.path().join("run.csv");
         write_rows(&mut open(&settings(&path, Existing::Refuse)).unwrap(), 2);
         let error = open(&settings(&path, Existing::Refuse)).unwrap_err();
-        assert_eq!(crate::errors::exit_of(&error), crate::errors::Exit::Failed);
+        assert_eq!(crate::errors::exit_of(&error), crate::errors::ExitCode::FAILED);
         write_rows(&mut open(&settings(&path, Existing::Append)).unwrap(), 1);
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 4);
         write_rows(&mut open(&settings(&path, Existing::Overwrite)).unwrap(), 1);

@@ -3,12 +3,11 @@
 //! Names, command lines and reasons come from outside: they are taken onto one line, and what Markdown would read as
 //! markup is escaped (CommonMark 2.4, and GitHub's tables, strike-through and formulas). Commands stand in code spans.
 
-use std::fmt::Write;
-
 use super::chain::{ROWS, rows};
 use super::text::{headline, phase_words};
 use crate::diagnosis::Verdict;
-use crate::diagnosis::verdict::{Advice, ChainNode, Culprit, Evidence, Finding, NotSeen, Rank, Steps};
+use crate::diagnosis::verdict::{Advice, ChainNode, Evidence, Finding, NotSeen, Rank, Steps};
+use crate::rates::time_split::TimeSplit;
 use crate::text::format::{precise, precise_in_unit, whole_percent as percent};
 use crate::text::{fit, sanitise};
 
@@ -23,15 +22,18 @@ pub fn markdown(verdict: &Verdict) -> String {
         line(&mut out, &format!("{}\n", inline(&verdict.summary)));
     }
     facts(&mut out, verdict);
-    culprits(&mut out, &verdict.culprits);
+    let culprits = verdict.culprits.iter();
+    let culprits = culprits.map(|culprit| format!("- {}: {}", culprit.kind.word(), inline(&culprit.to_string())));
+    section(&mut out, "To blame", "", culprits);
     advice(&mut out, verdict);
-    evidence(&mut out, &verdict.evidence);
+    let above = "| Value | Threshold | What |\n| ---: | ---: | :--- |\n";
+    section(&mut out, "Evidence", above, verdict.evidence.iter().map(evidence));
     shares(&mut out, verdict);
     ranks(&mut out, &verdict.ranks);
     chain(&mut out, &verdict.chain);
-    steps(&mut out, &verdict.steps);
-    findings(&mut out, &verdict.other_findings);
-    not_seen(&mut out, &verdict.not_seen);
+    section(&mut out, "Steps", "", steps(&verdict.steps));
+    section(&mut out, "Also found", "", verdict.other_findings.iter().map(finding));
+    section(&mut out, "Not seen", "", verdict.not_seen.iter().map(not_seen));
     line(&mut out, &format!("\ntrainmon {}, PID {}", inline(&verdict.trainmon), verdict.pid));
     out
 }
@@ -41,9 +43,13 @@ fn line(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-fn title(out: &mut String, text: &str) {
-    // Writing to a string cannot fail, here and below.
-    let _ = write!(out, "\n### {text}\n\n");
+/// A section with what stands above its lines; left out where there are none.
+fn section(out: &mut String, title: &str, above: &str, lines: impl IntoIterator<Item = String>) {
+    let mut lines = lines.into_iter().peekable();
+    if lines.peek().is_some() {
+        out.extend(["\n### ", title, "\n\n", above]);
+        lines.for_each(|text| line(out, &text));
+    }
 }
 
 fn facts(out: &mut String, verdict: &Verdict) {
@@ -60,28 +66,17 @@ fn facts(out: &mut String, verdict: &Verdict) {
     line(out, &format!("- Watched: {} s{since}{first}", precise(verdict.observed_s)));
 }
 
-fn culprits(out: &mut String, culprits: &[Culprit]) {
-    if culprits.is_empty() {
-        return;
-    }
-    title(out, "To blame");
-    for culprit in culprits {
-        line(out, &format!("- {}: {}", culprit.kind.word(), inline(&culprit.to_string())));
-    }
-}
-
 fn advice(out: &mut String, verdict: &Verdict) {
+    let advice = verdict.advice.iter().zip(1..).map(|(advice, number)| {
+        let lead = format!("{number}. ");
+        // As far in as the item's text, so that it belongs to the item.
+        let indent = " ".repeat(lead.len());
+        let why = if advice.why.is_empty() { String::new() } else { format!("\n\n{indent}{}", inline(&advice.why)) };
+        format!("{lead}**{}**{}{why}", inline(&advice.title), bound(advice))
+    });
+    section(out, "What to do", "", advice);
     if verdict.advice.is_empty() {
         return;
-    }
-    title(out, "What to do");
-    for (at, advice) in verdict.advice.iter().enumerate() {
-        let lead = format!("{}. ", at + 1);
-        line(out, &format!("{lead}**{}**{}", inline(&advice.title), bound(advice)));
-        if !advice.why.is_empty() {
-            // As far in as the item's text, so that it belongs to the item.
-            line(out, &format!("\n{}{}", " ".repeat(lead.len()), inline(&advice.why)));
-        }
     }
     if let Some(ceiling) = verdict.ceiling {
         line(out, &format!("\n{}", ceiling.words()));
@@ -102,28 +97,18 @@ fn bound(advice: &Advice) -> String {
     if both.is_empty() { String::new() } else { format!(" ({})", both.join(", ")) }
 }
 
-fn evidence(out: &mut String, evidence: &[Evidence]) {
-    if evidence.is_empty() {
-        return;
-    }
-    title(out, "Evidence");
-    line(out, "| Value | Threshold | What |\n| ---: | ---: | :--- |");
-    for item in evidence {
-        let shown = |value: Option<f64>| inline(&precise_in_unit(value, &item.unit));
-        let text = if item.text.is_empty() { item.signal.replace('_', " ") } else { item.text.clone() };
-        line(out, &format!("| {} | {} | {} |", shown(item.value), shown(item.threshold), inline(&text)));
-    }
+fn evidence(item: &Evidence) -> String {
+    let shown = |value: Option<f64>| inline(&precise_in_unit(value, &item.unit));
+    let text = if item.text.is_empty() { item.signal.replace('_', " ") } else { item.text.clone() };
+    format!("| {} | {} | {} |", shown(item.value), shown(item.threshold), inline(&text))
 }
 
 fn shares(out: &mut String, verdict: &Verdict) {
-    if let Some(shares) = verdict.shares {
-        title(out, "Where the main thread's time goes");
-        line(out, "| Share | Doing |\n| ---: | :--- |");
-        for (activity, share) in shares.iter() {
-            let share = if share.is_finite() { format!("{} %", percent(share)) } else { "–".to_owned() };
-            line(out, &format!("| {share} | {} |", activity.word()));
-        }
-    }
+    let rows = verdict.shares.iter().flat_map(TimeSplit::iter).map(|(activity, share)| {
+        let share = if share.is_finite() { format!("{} %", percent(share)) } else { "–".to_owned() };
+        format!("| {share} | {} |", activity.word())
+    });
+    section(out, "Where the main thread's time goes", "| Share | Doing |\n| ---: | :--- |\n", rows);
     if let Some(idle) = verdict.gpu_idle.filter(|idle| idle.total.is_finite()) {
         line(out, &format!("\nThe device is idle for {} % of the time.", percent(idle.total)));
     }
@@ -131,14 +116,8 @@ fn shares(out: &mut String, verdict: &Verdict) {
 
 fn ranks(out: &mut String, ranks: &[Rank]) {
     let lines = super::ranks::lines(ranks);
-    if lines.is_empty() {
-        return;
-    }
-    title(out, "Ranks");
-    line(out, "| Rank | Where its time goes |\n| :--- | :--- |");
-    for rank in &lines {
-        line(out, &format!("| {} | {} |", inline(&rank.name), inline(&rank.text)));
-    }
+    let rows = lines.iter().map(|rank| format!("| {} | {} |", inline(&rank.name), inline(&rank.text)));
+    section(out, "Ranks", "| Rank | Where its time goes |\n| :--- | :--- |\n", rows);
     if ranks.len() > lines.len() {
         line(out, &format!("\nand {} more", ranks.len() - lines.len()));
     }
@@ -147,18 +126,13 @@ fn ranks(out: &mut String, ranks: &[Rank]) {
 /// The tree of waits as it stands: each line begins with a number, so none of them can end the block of code.
 fn chain(out: &mut String, nodes: &[ChainNode]) {
     let rows = rows(nodes);
-    if rows.is_empty() {
-        return;
-    }
-    title(out, "Chain");
-    line(out, "Whom the loop waits for, and that one in turn:\n\n```text");
-    for row in rows.iter().take(ROWS) {
-        line(out, &format!("{:>3} %  {}{}", percent(row.node.share), row.branch, row.text));
-    }
-    line(out, "```");
+    let end = rows.first().map(|_| "```".to_owned());
+    let rows = rows.iter().take(ROWS);
+    let rows = rows.map(|row| format!("{:>3} %  {}{}", percent(row.node.share), row.branch, row.text));
+    section(out, "Chain", "Whom the loop waits for, and that one in turn:\n\n```text\n", rows.chain(end));
 }
 
-fn steps(out: &mut String, steps: &Steps) {
+fn steps(steps: &Steps) -> Option<String> {
     let finite = |value: Option<f64>| value.filter(|v| v.is_finite()).map(precise);
     let known = [
         steps.count.map(|count| format!("{count} seen")),
@@ -169,37 +143,21 @@ fn steps(out: &mut String, steps: &Steps) {
         steps.source.as_deref().map(|source| format!("counted by {}", inline(source))),
     ];
     let known: Vec<String> = known.into_iter().flatten().collect();
-    if !known.is_empty() {
-        title(out, "Steps");
-        line(out, &known.join(", "));
-    }
+    (!known.is_empty()).then(|| known.join(", "))
 }
 
-fn findings(out: &mut String, findings: &[Finding]) {
-    if findings.is_empty() {
-        return;
+fn finding(finding: &Finding) -> String {
+    let Finding { class, cause, confidence, text } = finding;
+    if finding.is_doubt() {
+        return format!("- {}", inline(text));
     }
-    title(out, "Also found");
-    for finding in findings {
-        let Finding { class, cause, confidence, text } = finding;
-        if finding.is_doubt() {
-            line(out, &format!("- {}", inline(text)));
-            continue;
-        }
-        let cause = cause.map(|cause| format!(", {cause}")).unwrap_or_default();
-        line(out, &format!("- **{}{cause}** ({} % sure): {}", class.word(), percent(*confidence), inline(text)));
-    }
+    let cause = cause.map(|cause| format!(", {cause}")).unwrap_or_default();
+    format!("- **{}{cause}** ({} % sure): {}", class.word(), percent(*confidence), inline(text))
 }
 
-fn not_seen(out: &mut String, items: &[NotSeen]) {
-    if items.is_empty() {
-        return;
-    }
-    title(out, "Not seen");
-    for NotSeen { what, why, mend } in items {
-        let mend = mend.as_deref().and_then(code).map(|mend| format!(". To mend: {mend}")).unwrap_or_default();
-        line(out, &format!("- **{}**: {}{mend}", inline(what), inline(why)));
-    }
+fn not_seen(NotSeen { what, why, mend }: &NotSeen) -> String {
+    let mend = mend.as_deref().and_then(code).map(|mend| format!(". To mend: {mend}")).unwrap_or_default();
+    format!("- **{}**: {}{mend}", inline(what), inline(why))
 }
 
 /// Foreign text on one line and without markup.

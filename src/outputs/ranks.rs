@@ -1,7 +1,7 @@
 //! The ranks of a distributed run in lines: which is late, where each one's time goes, and where it stands.
 
 use crate::diagnosis::verdict::Rank;
-use crate::text::format::whole_percent as percent;
+use crate::text::format::largest_first;
 
 /// Most ranks that are listed.
 pub(super) const LISTED: usize = 16;
@@ -28,17 +28,9 @@ pub(super) fn lines(ranks: &[Rank]) -> Vec<Line> {
 
 fn line(number: u32, rank: &Rank) -> Line {
     let late = if rank.straggler { ", late" } else { "" };
-    let mut shares: Vec<(&str, f64)> = rank
-        .shares
-        .iter()
-        .map(|(activity, share)| (activity.word(), share))
-        .filter(|(_, share)| *share >= SHOWN)
-        .collect();
-    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let shares: Vec<String> =
-        shares.into_iter().map(|(word, share)| format!("{word} {} %", percent(share))).collect();
+    let shares = largest_first(rank.shares.iter().map(|(activity, share)| (activity.word(), share)), SHOWN);
     let place = rank.at.as_ref().map(|at| format!("; most in {at}")).unwrap_or_default();
-    Line { name: format!("rank {number} (PID {}){late}", rank.pid), text: format!("{}{place}", shares.join(", ")) }
+    Line { name: format!("rank {number} (PID {}){late}", rank.pid), text: shares + &place }
 }
 
 #[cfg(test)]

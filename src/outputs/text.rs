@@ -13,7 +13,7 @@ use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{
     ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, NotSeen, Phase, Rank, Stages, Steps, WorkerVerdict,
 };
-use crate::text::format::{precise, precise_in_unit, whole_percent as percent};
+use crate::text::format::{largest_first, precise, precise_in_unit, whole_percent as percent};
 use crate::text::{sanitise, wrap_hanging};
 
 /// Widest line.
@@ -63,15 +63,14 @@ pub fn write(out: &mut impl Write, verdict: &Verdict, style: Style) -> io::Resul
 pub fn headline(verdict: &Verdict) -> String {
     let class = verdict.class.word().to_uppercase();
     let sure = percent(verdict.confidence);
-    match (verdict.cause, verdict.class) {
-        (Some(cause), _) => format!("{class}: {} ({sure} % sure)", cause.spec_in(verdict.class).headline),
-        (None, Class::Idle) => format!("{class}: {} ({sure} % sure)", phase_words(verdict.phase)),
-        (None, Class::Unknown) => format!("{class}: too little could be seen"),
-        (None, Class::Balanced) => {
-            format!("{class}: no resource costs more than a few percent ({sure} % sure)")
-        }
-        (None, _) => format!("{class} ({sure} % sure)"),
-    }
+    let what = match (verdict.cause, verdict.class) {
+        (Some(cause), _) => cause.spec_in(verdict.class).headline,
+        (None, Class::Idle) => phase_words(verdict.phase),
+        (None, Class::Unknown) => return format!("{class}: too little could be seen"),
+        (None, Class::Balanced) => "no resource costs more than a few percent",
+        (None, _) => return format!("{class} ({sure} % sure)"),
+    };
+    format!("{class}: {what} ({sure} % sure)")
 }
 
 pub(super) fn phase_words(phase: Phase) -> &'static str {
@@ -248,17 +247,11 @@ impl Page {
     /// the device.
     fn main_thread(&mut self, verdict: &Verdict) {
         let Some(main) = &verdict.main_thread else { return };
-        let mut activities: Vec<(&String, f64)> =
-            main.activities.iter().map(|(name, share)| (name, *share)).collect();
-        activities.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let words: Vec<String> = activities
-            .iter()
-            .filter(|(_, share)| *share >= 0.01)
-            .map(|(name, share)| format!("{} {} %", name.replace('_', " "), percent(*share)))
-            .collect();
-        if !words.is_empty() {
+        let activities = main.activities.iter().map(|(name, share)| (name.replace('_', " "), *share));
+        let activities = largest_first(activities, 0.01);
+        if !activities.is_empty() {
             self.title(&format!("What the main thread does ({} stack samples)", main.samples));
-            self.text("  ", &words.join(", "));
+            self.text("  ", &activities);
         }
         self.functions("Hottest of its functions", &main.hottest);
         self.functions("Lines that wait for the device", &main.sync_lines);
@@ -399,13 +392,10 @@ impl Page {
     }
 
     fn own(&mut self, verdict: &Verdict) {
-        let mut facts = Vec::new();
-        if let Some(cpu) = verdict.own.cpu_pct.filter(|cpu| cpu.is_finite()) {
-            facts.push(format!("{cpu:.1} % of a core"));
-        }
-        if let Some(rss) = verdict.own.rss_mib.filter(|rss| rss.is_finite()) {
-            facts.push(format!("{rss:.0} MiB"));
-        }
+        let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
+        let cpu = finite(verdict.own.cpu_pct).map(|cpu| format!("{cpu:.1} % of a core"));
+        let rss = finite(verdict.own.rss_mib).map(|rss| format!("{rss:.0} MiB"));
+        let facts: Vec<String> = cpu.into_iter().chain(rss).collect();
         if !facts.is_empty() {
             self.blank();
             self.text("", &format!("trainmon {} itself took {}.", verdict.trainmon, facts.join(" and ")));

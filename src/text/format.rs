@@ -32,6 +32,15 @@ pub fn whole_percent(share: f64) -> u32 {
     if share.is_finite() { (share.clamp(0.0, 1.0) * 100.0).round() as u32 } else { 0 }
 }
 
+/// Shares of at least `least` with what they are of, the largest first: `host work 70 %, device sync 14 %`.
+#[must_use]
+pub fn largest_first<N: std::fmt::Display>(shares: impl IntoIterator<Item = (N, f64)>, least: f64) -> String {
+    let mut shares: Vec<_> = shares.into_iter().filter(|(_, share)| *share >= least).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let words: Vec<_> = shares.iter().map(|(name, share)| format!("{name} {} %", whole_percent(*share))).collect();
+    words.join(", ")
+}
+
 /// A bare number with no more digits than it deserves: `0.42`, `4.2`, `42`.
 #[must_use]
 pub fn number(value: Option<f64>) -> String {

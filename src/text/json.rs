@@ -6,14 +6,13 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
 /// Writes a value on one line, without a line end.
 ///
 /// # Errors
 /// What the writer answers, or that the value cannot be written as JSON.
 pub fn compact(out: impl Write, value: &impl Serialize) -> io::Result<()> {
-    Ok(value.serialize(&mut Serializer::with_formatter(out, Escaping(CompactFormatter)))?)
+    Ok(serde_json::to_writer(Escaping(out), value)?)
 }
 
 /// Writes a value over several lines, with a line end.
@@ -21,69 +20,36 @@ pub fn compact(out: impl Write, value: &impl Serialize) -> io::Result<()> {
 /// # Errors
 /// As [`compact`].
 pub fn pretty(mut out: impl Write, value: &impl Serialize) -> io::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(&mut out, Escaping(PrettyFormatter::new())))?;
+    serde_json::to_writer_pretty(Escaping(&mut out), value)?;
     out.write_all(b"\n")
 }
 
-/// A formatter that escapes more than serde_json does, which escapes what RFC 8259 asks for: quotes, backslashes and C0.
-struct Escaping<F>(F);
+/// Escapes more than serde_json does, which escapes what RFC 8259 asks for: quotes, backslashes and C0. Whatever else needs it
+/// is part of a string, and a line break is none. serde_json hands over whole characters.
+struct Escaping<W>(W);
 
-impl<F: Formatter> Formatter for Escaping<F> {
-    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        if super::is_plain(fragment) {
-            return out.write_all(fragment.as_bytes());
+impl<W: Write> Write for Escaping<W> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let text = str::from_utf8(piece).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        if super::is_plain(text) {
+            self.0.write_all(piece)?;
+            return Ok(piece.len());
         }
-        let mut written = 0;
-        for (at, length, is_shown) in super::judged(fragment) {
-            if is_shown {
+        for (at, length, is_shown) in super::judged(text) {
+            let character = text.get(at..at + length).unwrap_or_default();
+            if is_shown || character == "\n" {
+                self.0.write_all(character.as_bytes())?;
                 continue;
             }
-            let end = at + length;
-            out.write_all(fragment.get(written..at).unwrap_or_default().as_bytes())?;
-            for unit in fragment.get(at..end).unwrap_or_default().encode_utf16() {
-                write!(out, "\\u{unit:04x}")?;
+            for unit in character.encode_utf16() {
+                write!(self.0, "\\u{unit:04x}")?;
             }
-            written = end;
         }
-        out.write_all(fragment.get(written..).unwrap_or_default().as_bytes())
+        Ok(piece.len())
     }
 
-    // What follows only hands on: the defaults of the trait write compact JSON.
-
-    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_array(out)
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_array(out)
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.0.begin_array_value(out, first)
-    }
-
-    fn end_array_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_array_value(out)
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_object(out)
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_object(out)
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.0.begin_object_key(out, first)
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_object_value(out)
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_object_value(out)
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 

@@ -41,19 +41,19 @@ fn are_shown() -> bool {
 /// Arguments joined by blanks, with their secrets masked unless [`show`] was called.
 #[must_use]
 pub fn joined(arguments: &[&str]) -> String {
-    if are_shown() { arguments.join(" ") } else { mask_arguments(arguments).join(" ") }
+    mask_arguments(arguments).join(" ")
 }
 
 /// A command line whose arguments are joined already, with its secrets masked unless [`show`] was called.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
-    if are_shown() { Cow::Borrowed(text) } else { mask_line(text) }
+    mask(text, Kind::Command)
 }
 
 /// Any other text (a path, a mount source, source code), with its secrets masked unless [`show`] was called.
 #[must_use]
 pub fn prose(text: &str) -> Cow<'_, str> {
-    if are_shown() { Cow::Borrowed(text) } else { mask_prose(text) }
+    mask(text, Kind::Prose)
 }
 
 /// What kind of text is looked at.
@@ -73,8 +73,7 @@ enum Takes {
 }
 
 /// Masks the secrets in the arguments of a program; its name is the first of them.
-#[must_use]
-pub fn mask_arguments<'t>(arguments: &[&'t str]) -> Vec<Cow<'t, str>> {
+fn mask_arguments<'t>(arguments: &[&'t str]) -> Vec<Cow<'t, str>> {
     let mut programs = Programs::default();
     let mut pending: Option<(&str, Takes)> = None;
     let mut before = "";
@@ -94,24 +93,12 @@ pub fn mask_arguments<'t>(arguments: &[&'t str]) -> Vec<Cow<'t, str>> {
         };
         let Range { start, end } = own.or(of_program).unwrap_or(0..0);
         masked.push(match (argument.get(..start), argument.get(end..)) {
-            (Some(head), Some(tail)) if start < end => Cow::Owned([head, MASK, tail].concat()),
+            (Some(head), Some(tail)) if start < end && !are_shown() => Cow::Owned([head, MASK, tail].concat()),
             _ => mask(argument, Kind::Command),
         });
         before = argument;
     }
     masked
-}
-
-/// Masks the secrets in a command line whose arguments are joined by blanks.
-#[must_use]
-pub fn mask_line(text: &str) -> Cow<'_, str> {
-    mask(text, Kind::Command)
-}
-
-/// Masks the secrets in a path, a mount source, a message or a line of source code.
-#[must_use]
-pub fn mask_prose(text: &str) -> Cow<'_, str> {
-    mask(text, Kind::Prose)
 }
 
 /// Whether an argument is an option and not a value. A long text with digits after one dash is a value: tokens may begin so.
@@ -157,6 +144,9 @@ const PASSES: usize = 8;
 
 /// Replaces everything that any of the rules takes for a secret.
 fn mask(text: &str, kind: Kind) -> Cow<'_, str> {
+    if are_shown() {
+        return Cow::Borrowed(text);
+    }
     let Some(mut masked) = masked_once(text, kind) else { return Cow::Borrowed(text) };
     for _ in 0..PASSES {
         match masked_once(&masked, kind) {

@@ -166,18 +166,21 @@ pub(super) fn of_process(proc: &Path, pid: u32, ptrace: bool) -> Result<Vec<(&'s
     } else {
         told(State::Limited, format!("{syscall}: not read with --no-ptrace"))
     };
-    let files = [
+    let mut all = vec![("process", told(State::Ok, format!("{pid} {comm}, state {state}"))), ("syscall", syscall)];
+    for (file, use_of_it) in [
         ("wchan", "tells what a thread waits for"),
         ("io", "bytes read and written"),
         ("fd", "open files: which disks hold the data, which devices are in use"),
         ("maps", "mapped libraries: is it a training program"),
-    ];
-    let first = [("process", told(State::Ok, format!("{pid} {comm}, state {state}"))), ("syscall", syscall)];
-    let files = files.map(|(file, use_of_it)| (file, access(&folder, file, use_of_it)));
-    let last = [("namespace", namespace(proc, &folder))];
+    ] {
+        all.push((file, access(&folder, file, use_of_it)));
+    }
     let unread: Vec<_> = OpenDevices::of(&folder).accelerators.into_iter().collect();
-    let unread = (!unread.is_empty()).then(|| ("accelerator", told(State::Limited, unread_accelerators(&unread))));
-    Ok(first.into_iter().chain(files).chain(unread).chain(last).collect())
+    if !unread.is_empty() {
+        all.push(("accelerator", told(State::Limited, unread_accelerators(&unread))));
+    }
+    all.push(("namespace", namespace(proc, &folder)));
+    Ok(all)
 }
 
 fn namespace(proc: &Path, folder: &Path) -> Told {

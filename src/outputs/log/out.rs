@@ -21,7 +21,7 @@ const MODE: u32 = 0o600;
 /// A file, or standard output as one. Each `write` is one whole piece: a row, or a frame of a recording.
 #[derive(Debug)]
 pub struct LogOut {
-    file: File,
+    pub(super) file: File,
     /// `None` for pipes, devices and standard output: nothing can be cut back or followed there.
     place: Option<Place>,
 }
@@ -109,14 +109,16 @@ impl LogOut {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(cannot(error)),
         };
+        let refused = |why| Err(Failure::usage(format!("{what} {}: {why}", path.display())).into());
         match kind {
-            Some(kind) if kind.is_dir() => {
-                Err(Failure::usage(format!("{what} {}: is a directory; name a file in it", path.display())).into())
+            Some(kind) if kind.is_dir() => refused("is a directory; name a file in it"),
+            Some(kind) if kind.is_socket() => refused("is a socket; name a file"),
+            // There is nothing in pipes and devices to protect, and nothing to cut back. Opening a FIFO for writing waits for
+            // a reader, for ever if none comes; without blocking it answers ENXIO.
+            Some(kind) if !kind.is_file() => {
+                let file = without_waiting(OFlags::empty()).write(true).open(path).map_err(cannot)?;
+                Ok(Self { file, place: None })
             }
-            Some(kind) if kind.is_socket() => {
-                Err(Failure::usage(format!("{what} {}: is a socket; name a file", path.display())).into())
-            }
-            Some(kind) if !kind.is_file() => Ok(Self { file: open_stream(path).map_err(cannot)?, place: None }),
             _ => {
                 let file = create(what, path, existing)?;
                 file.set_len(0).map_err(cannot)?;
@@ -135,11 +137,6 @@ impl LogOut {
             None => std::path::absolute(path)?,
         };
         Ok(Self { file, place: Some(Place { what, named, path, id, length }) })
-    }
-
-    /// The open file, to look at what is in it.
-    pub(super) fn file(&self) -> &File {
-        &self.file
     }
 
     /// Its length after the last whole piece, bytes; 0 for what has none.
@@ -211,11 +208,9 @@ impl LogOut {
             let why = explain(what, &place.named, &error);
             anyhow::anyhow!("{why} (the file was moved, removed or replaced while it was written)")
         };
-        // Not through a link, which may have been planted, and never waiting for a pipe's other end.
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true).mode(MODE).custom_flags(flags.bits().cast_signed());
-        let file = options.open(&place.path).map_err(cannot)?;
+        // Not through a link, which may have been planted.
+        let mut options = without_waiting(OFlags::NOFOLLOW);
+        let file = options.read(true).append(true).create(true).open(&place.path).map_err(cannot)?;
         let now = file.metadata().map_err(cannot)?;
         if id(&now) == place.id {
             return Ok(Change::None);
@@ -245,22 +240,18 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Pipes and devices: there is nothing in them to protect, and nothing to cut back.
-fn open_stream(path: &Path) -> io::Result<File> {
-    // Opening a FIFO for writing waits for a reader, for ever if none comes; without blocking it answers ENXIO. A terminal
-    // must not become ours.
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    OpenOptions::new().write(true).custom_flags(flags.bits().cast_signed()).open(path)
+/// How anything is opened here: never waiting for a pipe's other end, and without a terminal becoming ours. What is made is for
+/// its owner alone.
+fn without_waiting(more: OFlags) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(MODE).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY | more).bits().cast_signed());
+    options
 }
 
 /// Opens a regular file, made where it is missing and locked against other writers; what is in it is left alone.
 pub(super) fn create(what: &str, path: &Path, existing: Existing) -> anyhow::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).mode(MODE).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
-    match existing {
-        Existing::Refuse => options.create_new(true),
-        Existing::Overwrite | Existing::Append => options.create(true),
-    };
+    let mut options = without_waiting(OFlags::empty());
+    options.read(true).append(true).create(true).create_new(existing == Existing::Refuse);
     if existing != Existing::Refuse && may_be_planted(path) {
         anyhow::bail!(
             "{what} {}: is a link in a folder that others can write to; name the file that it leads to",

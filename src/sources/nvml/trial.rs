@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use crate::errors::{Exit, ExitCode};
+use crate::errors::ExitCode;
 use crate::sources::nvml_raw;
 
 /// First argument of this executable where it loads a library on trial, with the number of the process that asks for it. Not
@@ -88,5 +88,5 @@ pub fn run_part(arguments: &[OsString]) -> Option<ExitCode> {
     let follows = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
     let is_wanted = getppid().is_some_and(|pid| pid.to_string() == parent);
     let loaded = follows && is_wanted && nvml_raw::loads(library);
-    Some(if loaded { Exit::Done } else { Exit::Failed }.into())
+    Some(if loaded { ExitCode::DONE } else { ExitCode::FAILED })
 }

@@ -27,7 +27,7 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions};
 
 use super::find::{Program, USUAL_PATH};
-use crate::errors::{Exit, ExitCode};
+use crate::errors::ExitCode;
 use crate::sources::descriptors;
 use crate::sources::files::numbers_in;
 use crate::sources::process::stat_of;
@@ -147,7 +147,7 @@ pub fn run_part(arguments: &[OsString]) -> Option<ExitCode> {
         return None;
     }
     // trainmon reads the answer; there is nobody else to tell.
-    Some(serve(io::stdin().as_fd()).map_or(Exit::Failed, |()| Exit::Done).into())
+    Some(serve(io::stdin().as_fd()).map_or(ExitCode::FAILED, |()| ExitCode::DONE))
 }
 
 /// Serves one request from this socket.

@@ -20,8 +20,11 @@ enum Form {
     Login,
 }
 
-/// Programs, their options and how these are followed by a secret; from their manual pages.
-const OPTIONS: &[(&[&str], &[&str], Form)] = &[
+/// Programs, their options and how these are followed by a secret.
+type Row = (&'static [&'static str], &'static [&'static str], Form);
+
+/// From the manual pages; a program has one row.
+const OPTIONS: &[Row] = &[
     (&["sshpass"], &["-p"], Form::Either),
     (&["mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb", "mariadb-dump"], &["-p"], Form::Glued),
     (&["redis-cli"], &["-a"], Form::Next),
@@ -41,8 +44,8 @@ const WANDB: [usize; 2] = [40, 86];
 /// What was read of a command so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Programs {
-    /// Rows of [`OPTIONS`] of the program, none where it has none.
-    program: Vec<usize>,
+    /// The program's row of [`OPTIONS`].
+    program: Option<&'static Row>,
     logs_in: bool,
     is_wandb: bool,
     /// The next word is the value of an option of this form.
@@ -57,31 +60,30 @@ impl Programs {
                 return of_user(word, 0);
             }
             // What follows may be another program's (`sshpass -p secret ssh -p 22 host`).
-            self.program.clear();
+            self.program = None;
             return (!word.is_empty()).then_some(0..word.len());
         }
         if !word.starts_with('-') {
             return self.take_name(word);
         }
-        for (_, options, form) in self.program.clone().into_iter().filter_map(|row| OPTIONS.get(row)) {
-            for option in *options {
-                let Some(rest) = word.strip_prefix(option) else { continue };
-                if *form == Form::Login && !self.logs_in {
-                    continue;
+        let (_, options, form) = self.program?;
+        for option in *options {
+            let Some(rest) = word.strip_prefix(option) else { continue };
+            if *form == Form::Login && !self.logs_in {
+                continue;
+            }
+            let is_long = option.starts_with("--");
+            if rest.is_empty() {
+                self.pending = (*form != Form::Glued).then_some(*form);
+                return None;
+            }
+            match form {
+                Form::Either | Form::Glued => {
+                    self.program = None;
+                    return Some(option.len()..word.len());
                 }
-                let is_long = option.starts_with("--");
-                if rest.is_empty() {
-                    self.pending = (*form != Form::Glued).then_some(*form);
-                    return None;
-                }
-                match form {
-                    Form::Either | Form::Glued => {
-                        self.program.clear();
-                        return Some(option.len()..word.len());
-                    }
-                    Form::User if !is_long || rest.starts_with('=') => return of_user(word, option.len()),
-                    _ => {}
-                }
+                Form::User if !is_long || rest.starts_with('=') => return of_user(word, option.len()),
+                _ => {}
             }
         }
         None
@@ -89,12 +91,11 @@ impl Programs {
 
     fn take_name(&mut self, word: &str) -> Option<Range<usize>> {
         let name = word.rsplit('/').next().unwrap_or(word);
-        let rows =
-            || OPTIONS.iter().enumerate().filter(|(_, (programs, ..))| programs.contains(&name)).map(|(row, _)| row);
+        let program = OPTIONS.iter().find(|(programs, ..)| programs.contains(&name));
         if matches!(word, "|" | ";" | "&&" | "||" | "&") {
             *self = Self::default();
-        } else if rows().next().is_some() || name == "wandb" {
-            *self = Self { program: rows().collect(), is_wandb: name == "wandb", ..Self::default() };
+        } else if program.is_some() || name == "wandb" {
+            *self = Self { program, is_wandb: name == "wandb", ..Self::default() };
         } else if word == "login" {
             self.logs_in = true;
         } else if self.is_wandb && self.logs_in {

@@ -56,25 +56,13 @@ pub(super) fn value_start(text: &str, name: Range<usize>, kind: Kind) -> Option<
     let is_quoted = at > name.end;
     let closed = at;
     at = run_end(text, at, is_blank);
-    let separator = match (byte(text, at), byte(text, at + 1)) {
+    let (length, separator) = match (byte(text, at), byte(text, at + 1)) {
         (b':', b'/' | b':') => return None,
-        (b':', b'=') => {
-            at += 2;
-            Separator::Equals
-        }
+        (b':', b'=') => (2, Separator::Equals),
         // `==`, and Ruby's and Perl's `=>`; without a blank it may be the value that begins so.
-        (b'=', b'=' | b'>') if is_blank(byte(text, at + 2)) || is_quote(byte(text, at + 2)) => {
-            at += 2;
-            Separator::Equals
-        }
-        (b'=', _) => {
-            at += 1;
-            Separator::Equals
-        }
-        (b':', _) => {
-            at += 1;
-            Separator::Colon
-        }
+        (b'=', b'=' | b'>') if is_blank(byte(text, at + 2)) || is_quote(byte(text, at + 2)) => (2, Separator::Equals),
+        (b'=', _) => (1, Separator::Equals),
+        (b':', _) => (1, Separator::Colon),
         (found, _) if byte(text, name.start) == b'-' => {
             // In code an option and its value are two strings.
             let in_list = is_quoted && found == b',';
@@ -83,12 +71,11 @@ pub(super) fn value_start(text: &str, name: Range<usize>, kind: Kind) -> Option<
             if !in_list && (kind == Kind::Prose || at == closed || !is_word) {
                 return None;
             }
-            at += usize::from(in_list);
-            Separator::Blank
+            (usize::from(in_list), Separator::Blank)
         }
         _ => return None,
     };
-    Some((run_end(text, at, is_blank), separator))
+    Some((run_end(text, at + length, is_blank), separator))
 }
 
 /// Length of the word for the way of authentication at the start of a value, with the blanks behind it.
@@ -197,15 +184,13 @@ pub(super) fn addresses(text: &str, secrets: &mut Vec<Range<usize>>) {
         let end = run_end(text, start, |b| !is_blank(b) && !is_quote(b));
         at = end;
         let Some(word) = text.get(start..end) else { continue };
-        let mut before = secrets.len();
-        match word.contains("://") {
-            true => urls(word, secrets),
-            false => secrets.extend(user_and_password(word)),
+        let mut found = Vec::new();
+        if word.contains("://") {
+            urls(word, &mut found);
+        } else {
+            found.extend(user_and_password(word));
         }
-        while let Some(found) = secrets.get_mut(before) {
-            *found = found.start + start..found.end + start;
-            before += 1;
-        }
+        secrets.extend(found.into_iter().map(|range| range.start + start..range.end + start));
     }
 }
 

@@ -82,7 +82,7 @@ fn secrets_are_masked_and_nothing_else() {
         assert_eq!(masked(&given), wanted, "of {given}");
         assert_eq!(masked(&wanted), wanted, "again");
         // Once joined, as recordings of before have it, no value of one word is left either.
-        let line = mask_line(&given.replace('¦', " ")).into_owned();
+        let line = super::line(&given.replace('¦', " ")).into_owned();
         for secret in row.split(['‹', '›']).skip(1).step_by(2).filter(|s| s.len() > 2 && !s.contains([' ', ',', '-']))
         {
             assert!(!line.contains(secret), "{secret} in {line}");
@@ -115,14 +115,14 @@ fn tokens_are_told_by_their_look() {
         for (before, after) in [("", ""), ("x=", " y"), ("/data/", "/b.bin"), ("https://", "@h/x"), ("\"", "\",")] {
             let text = format!("{before}{token}{after}");
             let wanted = format!("{before}{MASK}{after}");
-            assert_eq!(mask_line(&text), wanted);
-            assert_eq!(mask_prose(&text), wanted);
+            assert_eq!(super::line(&text), wanted);
+            assert_eq!(super::prose(&text), wanted);
             assert_eq!(masked(&text), wanted);
         }
     }
     let key = "-----BEGIN RSA PRIVATE KEY-----\nabc\ndef\n-----END RSA PRIVATE KEY-----";
     assert_eq!(masked(key), "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----");
-    assert_eq!(mask_prose("-----BEGIN PRIVATE KEY-----abc"), "-----BEGIN PRIVATE KEY-----***");
+    assert_eq!(super::prose("-----BEGIN PRIVATE KEY-----abc"), "-----BEGIN PRIVATE KEY-----***");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn what_training_programs_say_stays() {
         assert_eq!(masked(arguments), arguments);
         // Joined, the same.
         let line = arguments.replace('¦', " ");
-        assert_eq!(mask_line(&line), line);
+        assert_eq!(super::line(&line), line);
     }
 }
 
@@ -164,7 +164,7 @@ fn code_and_paths_keep_what_is_no_literal() {
         "server:/export@1",
         "//server/share",
     ] {
-        assert_eq!(mask_prose(code), code);
+        assert_eq!(super::prose(code), code);
     }
     for (code, wanted) in [
         ("api_key = \"sk-1\"  # x", "api_key = \"***\"  # x"),
@@ -176,7 +176,7 @@ fn code_and_paths_keep_what_is_no_literal() {
         ("if token == \"abc\":", "if token == \"***\":"),
         ("PASSWORD = \"\"\"a\"b\"\"\"", "PASSWORD = \"\"\"***\"\"\""),
     ] {
-        assert_eq!(mask_prose(code), wanted);
+        assert_eq!(super::prose(code), wanted);
     }
 }
 
@@ -207,11 +207,11 @@ fn long_text_takes_linear_time() {
     ] {
         let text = part.repeat((256 << 10) / part.len());
         let began = std::time::Instant::now();
-        let once = mask_line(&text).into_owned();
-        let _ = (mask_prose(&text), mask_arguments(&[&text]));
+        let once = super::line(&text).into_owned();
+        let _ = (super::prose(&text), mask_arguments(&[&text]));
         // Quadratic time would take several minutes.
         assert!(began.elapsed().as_secs() < 60, "{part}");
-        assert_eq!(mask_line(&once), once, "{part}");
+        assert_eq!(super::line(&once), once, "{part}");
     }
 }
 
@@ -268,7 +268,7 @@ proptest! {
 
     #[test]
     fn masking_again_changes_nothing(text in pieces(), more in prop::collection::vec(pieces(), 0..4)) {
-        for mask in [mask_line, mask_prose] {
+        for mask in [super::line, super::prose] {
             let once = mask(&text).into_owned();
             prop_assert_eq!(mask(&once), once.as_str());
         }
@@ -279,7 +279,7 @@ proptest! {
 
     #[test]
     fn any_text_is_masked_without_harm(text in any::<String>(), arguments in prop::collection::vec(any::<String>(), 0..5)) {
-        let (line, prose) = (mask_line(&text), mask_prose(&text));
+        let (line, prose) = (super::line(&text), super::prose(&text));
         prop_assert!(line.len() <= text.len() * 4 + 3 && prose.len() <= text.len() * 4 + 3);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         prop_assert_eq!(mask_arguments(&arguments).len(), arguments.len());
@@ -302,6 +302,6 @@ proptest! {
     #[test]
     fn ordinary_words_stay(text in "[a-z]{1,9}( [a-z]{1,9}| --[a-z]{1,5}=[0-9.]{1,4}| [0-9]{1,6}){0,9}") {
         prop_assume!(!["pass", "pw", "auth", "dsn", "jwt", "pat", "secret", "token", "cookie", "creds", "login"].iter().any(|word| text.contains(word)));
-        prop_assert_eq!(mask_line(&text), text.as_str());
+        prop_assert_eq!(super::line(&text), text.as_str());
     }
 }

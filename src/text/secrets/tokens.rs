@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use super::scan::run_end;
 
-/// How a token of a service looks.
+/// How the tokens of a service look.
 struct Form {
-    /// How it begins.
-    prefix: &'static str,
-    /// What it may hold besides letters and digits.
+    /// How they begin.
+    prefixes: &'static [&'static str],
+    /// What they may hold besides letters and digits.
     others: &'static [u8],
     /// Shortest length behind the prefix, bytes.
     shortest: usize,
@@ -16,48 +16,26 @@ struct Form {
     random: bool,
 }
 
-const fn form(prefix: &'static str, others: &'static [u8], shortest: usize, random: bool) -> Form {
-    Form { prefix, others, shortest, random }
+const fn form(prefixes: &'static [&'static str], others: &'static [u8], shortest: usize, random: bool) -> Form {
+    Form { prefixes, others, shortest, random }
 }
 
 /// Tokens by how they begin, as their services document it; see also GitHub's list of patterns for secret scanning
 /// (docs.github.com, "Supported secret scanning patterns").
 const FORMS: &[Form] = &[
-    form("hf_", b"", 8, true),
-    form("ghp_", b"", 8, false),
-    form("gho_", b"", 8, false),
-    form("ghu_", b"", 8, false),
-    form("ghs_", b"", 8, false),
-    form("ghr_", b"", 8, false),
-    form("github_pat_", b"_", 8, false),
-    form("glpat-", b"_-.", 8, false),
-    form("glsa_", b"_", 16, false),
-    form("sk-", b"_-", 8, true),
-    form("sk_live_", b"", 8, false),
-    form("sk_test_", b"", 8, false),
-    form("rk_live_", b"", 8, false),
-    form("gsk_", b"", 16, true),
-    form("xai-", b"", 16, true),
-    form("nvapi-", b"_-", 16, false),
-    form("r8_", b"", 16, true),
-    form("tgp_v1_", b"_-", 16, false),
-    form("lsv2_", b"_", 16, true),
-    form("xoxa-", b"-", 8, false),
-    form("xoxb-", b"-", 8, false),
-    form("xoxp-", b"-", 8, false),
-    form("xoxr-", b"-", 8, false),
-    form("xoxs-", b"-", 8, false),
-    form("xapp-", b"-", 8, false),
-    form("AKIA", b"", 12, false),
-    form("ASIA", b"", 12, false),
-    form("AIza", b"_-", 16, false),
-    form("ya29.", b"_-.", 8, false),
-    form("npm_", b"", 8, true),
-    form("pypi-", b"_-", 8, true),
-    form("dckr_pat_", b"_-", 8, false),
-    form("dop_v1_", b"", 16, false),
-    form("shpat_", b"", 16, false),
-    form("hvs.", b"_-", 16, false),
+    form(&["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "sk_live_", "sk_test_", "rk_live_"], b"", 8, false),
+    form(&["hf_", "npm_"], b"", 8, true),
+    form(&["AKIA", "ASIA"], b"", 12, false),
+    form(&["dop_v1_", "shpat_"], b"", 16, false),
+    form(&["gsk_", "xai-", "r8_"], b"", 16, true),
+    form(&["github_pat_"], b"_", 8, false),
+    form(&["glsa_"], b"_", 16, false),
+    form(&["lsv2_"], b"_", 16, true),
+    form(&["xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "xapp-"], b"-", 8, false),
+    form(&["dckr_pat_"], b"_-", 8, false),
+    form(&["sk-", "pypi-"], b"_-", 8, true),
+    form(&["nvapi-", "tgp_v1_", "AIza", "hvs."], b"_-", 16, false),
+    form(&["glpat-", "ya29."], b"_-.", 8, false),
 ];
 
 const PRIVATE_KEY: &str = "PRIVATE KEY";
@@ -90,11 +68,12 @@ pub(super) fn find(text: &str, secrets: &mut Vec<Range<usize>>) {
 
 /// Length of the token of this form at the start of the text.
 fn token(text: &str, form: &Form) -> Option<usize> {
-    let body = text.strip_prefix(form.prefix)?;
+    let prefix = form.prefixes.iter().find(|prefix| text.starts_with(**prefix))?;
+    let body = text.get(prefix.len()..)?;
     let end = run_end(body, 0, |b| b.is_ascii_alphanumeric() || form.others.contains(&b));
     let body = body.get(..end)?.trim_end_matches('.');
     let is_token = body.len() >= form.shortest && (!form.random || body.split(['-', '_']).any(looks_random));
-    is_token.then_some(form.prefix.len() + body.len())
+    is_token.then_some(prefix.len() + body.len())
 }
 
 /// Long, or with digits or capitals among small letters, as words are not.
