@@ -58,23 +58,24 @@ impl Scroll<'_> {
         rect
     }
 
-    /// Calls `draw` for those of the next `rows` lines that are visible, each with its number.
-    pub fn each(&mut self, rows: usize, mut draw: impl FnMut(&mut Buffer, Rect, usize)) {
-        let first = self.line;
-        let shown = first.max(self.top)..(first + rows).min(self.top.saturating_add(usize::from(self.area.height)));
-        for line in shown {
-            let y = self.area.y + (line - self.top) as u16;
-            draw(self.buf, Rect { y, height: 1, ..self.area }, line - first);
+    /// Gives a line to each of `rows` and calls `draw` for those that are visible.
+    pub fn each<R>(
+        &mut self,
+        rows: impl IntoIterator<Item = R, IntoIter: ExactSizeIterator>,
+        mut draw: impl FnMut(&mut Buffer, Rect, R),
+    ) {
+        let rows = rows.into_iter();
+        let (above, below) = (self.top.saturating_sub(self.line), self.line.saturating_sub(self.top));
+        self.line += rows.len();
+        for (row, rect) in rows.skip(above).zip(self.area.rows().skip(below)) {
+            draw(self.buf, rect, row);
         }
-        self.line += rows;
     }
 
     /// Draws lines of text.
     pub fn lines(&mut self, lines: &[Line<'_>]) {
-        self.each(lines.len(), |buf, rect, i| {
-            if let Some(line) = lines.get(i) {
-                buf.set_line(rect.x, rect.y, line, rect.width);
-            }
+        self.each(lines, |buf, rect, line| {
+            buf.set_line(rect.x, rect.y, line, rect.width);
         });
     }
 
@@ -121,7 +122,7 @@ mod tests {
                 for (rows, one_by_one) in &parts {
                     let (line, top) = (scroll.line, scroll.top);
                     if *one_by_one {
-                        scroll.each(usize::from(*rows), |_, rect, i| {
+                        scroll.each(0..usize::from(*rows), |_, rect, i| {
                             assert!(i < usize::from(*rows) && area.y <= rect.y && rect.bottom() <= area.bottom());
                             assert_eq!(usize::from(rect.y - area.y) + top, line + i);
                         });

@@ -40,11 +40,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: 
     let used = count(head.lines.len() + rows.len() + 1);
     scrolled(buf, area, top, drawn, |page| {
         page.lines(&head.lines);
-        page.each(rows.len(), |buf, rect, i| {
-            if let Some(row) = rows.get(i) {
-                one(buf, rect, row, scene.theme);
-            }
-        });
+        page.each(&rows, |buf, rect, row| one(buf, rect, row, scene.theme));
         page.next(1);
         if scene.frame().is_some() {
             timelines::draw(page, area.height.saturating_sub(used), scene);

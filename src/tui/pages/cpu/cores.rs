@@ -50,9 +50,9 @@ impl Grid {
 
 /// Draws a legend and what is visible of the bars.
 pub fn draw(page: &mut Scroll<'_>, cpus: &[CpuRates], theme: Theme) {
-    page.each(1, |buf, rect, _| legend(buf, rect, cpus, theme));
+    page.each([cpus], |buf, rect, cpus| legend(buf, rect, cpus, theme));
     let grid = Grid::of(cpus, page.area);
-    page.each(grid.rows, |buf, rect, row| {
+    page.each(0..grid.rows, |buf, rect, row| {
         for column in 0..grid.columns {
             let Some(cpu) = cpus.get(column * grid.rows + row) else { break };
             let x = rect.x.saturating_add((column as u16).saturating_mul(grid.cell));

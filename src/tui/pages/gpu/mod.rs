@@ -49,13 +49,13 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     page.lines(&facts.lines);
     let text = |rect: Rect| Rect { width: plan.text_width, ..rect };
     if plan.device_rows == 1 {
-        page.each(1, |buf, rect, _| device::heading(buf, text(rect), theme));
+        page.each([theme], |buf, rect, theme| device::heading(buf, text(rect), theme));
     }
     let beside = plan.side_x.map(|x| (x, Past::of(scene, chart::beside(area, x).width)));
     for (i, gpu) in frame.gpus.iter().enumerate() {
         let whole = page.peek(plan.device_rows);
         if plan.device_rows == 1 {
-            page.each(1, |buf, rect, _| device::line(buf, text(rect), gpu, frame, theme));
+            page.each([gpu], |buf, rect, gpu| device::line(buf, text(rect), gpu, frame, theme));
         } else {
             let rows = [1, 1, plan.device_rows - 2].map(|rows| text(page.next(rows)));
             device::dense(page.buf, rows, gpu, frame, theme);

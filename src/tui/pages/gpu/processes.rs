@@ -24,9 +24,7 @@ pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
         text.line(&fit(remark, text.width), theme.dim());
     }
     page.lines(&text.lines);
-    let all: Vec<_> = all(frame).collect();
-    page.each(all.len(), |buf, rect, i| {
-        let Some((gpu, process)) = all.get(i) else { return };
+    page.each(all(frame).collect::<Vec<_>>(), |buf, rect, (gpu, process)| {
         let style = if process.ours == Some(true) { theme.strong() } else { theme.dim() };
         write(buf, rect.x, rect.y, rect.right(), &line(gpu, process, frame, text.width), style);
     });

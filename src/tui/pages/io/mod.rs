@@ -36,10 +36,8 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: 
         |frame| numbers(frame, scene, area),
     );
     scrolled(buf, area, top, drawn, |page| {
-        page.each(text.lines.len(), |buf, rect, i| {
-            if let Some(line) = text.lines.get(i) {
-                buf.set_line(rect.x, rect.y, line, rect.width);
-            }
+        page.each(text.lines.iter().enumerate(), |buf, rect, (i, line)| {
+            buf.set_line(rect.x, rect.y, line, rect.width);
             if let Some((_, percent)) = bars.iter().find(|(place, _)| *place == i) {
                 disks::bar(buf, rect, *percent, scene.theme);
             }

@@ -76,8 +76,7 @@ impl Content for Run {
             for (name, parts) in [("Time by verdict", &classes), ("What the loop did", &parts)] {
                 page.lines(&section(name).lines);
                 let total: f64 = parts.iter().map(|(_, seconds, _)| seconds).sum();
-                page.each(parts.len(), |buf, rect, i| {
-                    let Some((word, seconds, style)) = parts.get(i) else { return };
+                page.each(parts, |buf, rect, (word, seconds, style)| {
                     let share = if total > 0.0 { seconds / total } else { 0.0 };
                     let text = [format!("  {word}"), format::share(Some(share)), format::duration(*seconds)];
                     let text = table::row(&COLUMNS, text);
