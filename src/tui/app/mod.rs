@@ -39,9 +39,7 @@ use super::pages::{Page, Pages};
 use super::theme::Palette;
 use super::widgets::drawn::Drawn;
 use super::widgets::scene::{KeyHelp, Scene};
-use crate::diagnosis::verdict::Verdict;
 use crate::jobs::Needs;
-use crate::rates::Frame;
 pub use options::Options;
 use popup::Popup;
 pub use too_small::{MIN_HEIGHT, MIN_WIDTH};
@@ -141,18 +139,6 @@ impl App {
     #[must_use]
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
-    }
-
-    /// The frame on the screen.
-    #[must_use]
-    pub fn frame(&self) -> Option<&Frame> {
-        self.job().frame()
-    }
-
-    /// The verdict on the screen.
-    #[must_use]
-    pub fn verdict(&self) -> Option<&Verdict> {
-        self.job().verdict()
     }
 
     /// Seconds that the charts show.

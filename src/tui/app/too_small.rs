@@ -40,7 +40,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     lines.truncate(usize::from(area.height.saturating_sub(1)).max(1));
     lines.push((size, theme.dim()));
     lines.push(("q quits".to_owned(), theme.dim()));
-    for ((text, style), y) in lines.iter().zip(area.top()..area.bottom()) {
-        write_fit(buf, Rect { y, ..area }, text, *style);
+    for ((text, style), row) in lines.iter().zip(area.rows()) {
+        write_fit(buf, row, text, *style);
     }
 }

@@ -147,8 +147,7 @@ fn rows(buf: &mut Buffer, plan: &Plan, scene: &Scene<'_>, drawn: &mut Drawn) {
     let extent = scene.list.extent(usize::from(plan.rows.height));
     drawn.popup = extent;
     drawn.hits.push((plan.rows, Hit::Row(extent.top)));
-    for (line, y) in scene.list.lines.iter().skip(extent.top).zip(plan.rows.top()..plan.rows.bottom()) {
-        let row = Rect { y, height: 1, ..plan.rows };
+    for (line, row) in scene.list.lines.iter().skip(extent.top).zip(plan.rows.rows()) {
         match line {
             None => {
                 write_fit(buf, row, &between(scene), theme.dim());

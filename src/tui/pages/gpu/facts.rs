@@ -46,7 +46,7 @@ pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
     }
     // Narrow lists of many devices have it in their heading.
     if count <= 2 || width >= 100 {
-        let [own, others, _] = device::glyphs(theme);
+        let [own, others, _] = device::PARTS.map(|part| theme.glyph(part));
         fact(format!("{own} own {others} others"));
     }
     pieces

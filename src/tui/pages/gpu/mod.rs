@@ -25,7 +25,6 @@ use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::tui::charts::{self, Columns};
 use crate::tui::format;
-use crate::tui::theme::Series;
 use crate::tui::widgets::chart::{self, Band};
 use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
@@ -85,7 +84,7 @@ impl Past {
     /// Draws that of a device by its position in the frame. One device too many for the points has no past.
     fn draw(&self, buf: &mut Buffer, chart: Rect, position: usize, gpu: &GpuRates, scene: &Scene<'_>) {
         let theme = scene.theme;
-        let style = if gpu.attached { theme.series(Series::Gpu) } else { theme.dim() };
+        let style = if gpu.attached { theme.series(Class::Gpu) } else { theme.dim() };
         match self.0.get(position) {
             Some(columns) => charts::timeline(buf, chart, columns, 100.0, style, theme),
             None => {
@@ -117,14 +116,14 @@ fn timelines(page: &mut Scroll<'_>, plan: &Plan, frame: &Frame, scene: &Scene<'_
     {
         let Some(band) = page.band(plan.mean_rows) else { continue };
         label(page.buf, band, name, now.map(f64::from), &format!("{mean}{of}"), scene);
-        charts::timeline(page.buf, band.chart, columns, 100.0, theme.series(Series::Gpu), theme);
+        charts::timeline(page.buf, band.chart, columns, 100.0, theme.series(Class::Gpu), theme);
     }
 }
 
 /// Name and percent; what more there is below them, where the band has a second row; the axis.
 fn label(buf: &mut Buffer, band: Band, name: &str, percent: Option<f64>, more: &str, scene: &Scene<'_>) {
     let (area, theme) = (band.text, scene.theme);
-    chart::label(buf, area, name, &format::percent(percent), 8, theme.series(Series::Gpu), theme);
+    chart::label(buf, area, name, &format::percent(percent), 8, theme.series(Class::Gpu), theme);
     if area.height > 1 {
         write(buf, area.x, area.y + 1, area.right(), more, theme.dim());
     }

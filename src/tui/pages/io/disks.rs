@@ -5,12 +5,13 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::{Bars, Detail};
+use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
 use crate::rates::frame::DeviceRates;
 use crate::sample::SourceState;
 use crate::text::fit;
 use crate::tui::format;
-use crate::tui::theme::{Series, Theme};
+use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::table::{self, Column};
@@ -121,6 +122,6 @@ pub fn bar(buf: &mut Buffer, line: Rect, percent: f64, theme: Theme) {
     let width = line.right().saturating_sub(x).min(BAR);
     if width >= 4 && percent.is_finite() {
         let rest = Some(("·", theme.dim()));
-        bars::share(buf, Rect { x, width, ..line }, percent / 100.0, theme.series(Series::Io), rest);
+        bars::share(buf, Rect { x, width, ..line }, percent / 100.0, theme.series(Class::Io), rest);
     }
 }

@@ -5,8 +5,9 @@ use ratatui::layout::Rect;
 
 use crate::rates::Frame;
 use crate::rates::frame::TrainerRates;
+use crate::tui::charts;
 use crate::tui::labels::whole_percent;
-use crate::tui::theme::Theme;
+use crate::tui::theme::{Look, Theme};
 use crate::tui::widgets::bars;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::text::write;
@@ -39,7 +40,8 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
 fn one(buf: &mut Buffer, area: Rect, rank: u32, trainer: &TrainerRates, frame: &Frame, theme: Theme) {
     write(buf, area.x, area.y, area.right(), &format!("{rank:>2} {:>7}", trainer.id.pid), theme.dim());
     let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
-    bars::time_split(buf, bar, &trainer.split_s, theme);
+    let parts: Vec<_> = trainer.split_s.iter().map(|(activity, s)| (Look::of(activity), s)).collect();
+    charts::split(buf, bar, &parts, theme);
     let wait = trainer.split_s.shares_of(trainer.seconds_seen).map(|shares| shares.input_wait * 100.0);
     let mut devices = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid));
     let text = match devices.next() {

@@ -37,8 +37,8 @@ pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, drawn: &mut D
     };
     let title = format!(" {} {} ", process.role.word(), process.id.pid);
     let inner = Popup { title: &title, below: &below, width }.frame(buf, area, rows, scene.theme);
-    for (line, y) in lines.iter().skip(top).zip(inner.top()..inner.bottom()) {
-        write(buf, inner.x, y, inner.right(), line, Style::new());
+    for (line, row) in lines.iter().skip(top).zip(inner.rows()) {
+        write(buf, row.x, row.y, row.right(), line, Style::new());
     }
 }
 

@@ -10,7 +10,7 @@ use crate::history::totals::Totals;
 use crate::tui::format;
 use crate::tui::labels::{clock, verdict_name};
 use crate::tui::summary;
-use crate::tui::theme::activity_word;
+use crate::tui::theme::Look;
 use crate::tui::widgets::bars;
 use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
@@ -56,8 +56,8 @@ impl Content for Run {
         }
         let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, bar_style(theme.class(class))));
         let classes: Vec<Part> = classes.collect();
-        let parts = run.split_s.iter().map(|(activity, s)| (activity_word(activity), s, theme.activity(activity)));
-        let parts: Vec<Part> = parts.collect();
+        let looks = run.split_s.iter().map(|(activity, s)| (Look::of(activity), s));
+        let parts: Vec<Part> = looks.map(|(look, s)| (look.word, s, theme.style(look))).collect();
         let section = |name: &str| {
             let mut text = Text::new(area.width, theme);
             text.line("", Style::new());
