@@ -1,6 +1,6 @@
 //! What keys do: those that mean the same everywhere, those of what lies over the page, and the page's own.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::popup::Popup;
 use super::setup::Setup;
@@ -13,9 +13,6 @@ use crate::tui::pages::{Page, Reply};
 
 impl App {
     pub(super) fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        if key.kind == KeyEventKind::Release {
-            return Vec::new();
-        }
         let had_notice = self.notice.take().is_some();
         let always =
             key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));

@@ -23,14 +23,13 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     head(buf, area, scene);
     let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
     let text = behind(below, area.x + 2);
-    let (lines, class) = match scene.verdict() {
+    let (lines, edge) = match scene.verdict() {
         Some(verdict) => {
             let lines = lines(verdict, theme, usize::from(text.width), usize::from(below.height));
-            (lines, theme.class(verdict.class))
+            (lines, theme.dim().patch(theme.series(verdict.class)))
         }
-        None => (pending(scene), Style::new()),
+        None => (pending(scene), theme.dim()),
     };
-    let edge = class.bg.map_or_else(|| theme.dim(), |colour| Style::new().fg(colour));
     for y in below.top()..below.bottom() {
         write(buf, area.x, y, area.right(), "▌", edge);
     }
@@ -86,7 +85,7 @@ fn head(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
 fn pending(scene: &Scene<'_>) -> Vec<Piece> {
     let theme = scene.theme;
     let strong = |text: &str| (text.to_owned(), theme.strong());
-    let job = &scene.sources().job;
+    let job = &scene.job.sources.job;
     if let Some(replay) = scene.job.replay {
         return vec![strong(match (scene.frame(), replay.loaded) {
             (None, true) => "There is not one sample in this recording: nothing can be shown or judged.",

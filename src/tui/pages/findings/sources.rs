@@ -17,7 +17,7 @@ const CONNECTIONS: &str = "connections";
 
 /// Every source with its name, and what the verdict's `seen` calls it.
 fn all<'s>(scene: &Scene<'s>) -> [(&'static str, &'static str, &'s SourceStatus); 6] {
-    let Sources { job, host, storage, gpu, stacks, addresses } = scene.sources();
+    let Sources { job, host, storage, gpu, stacks, addresses } = &scene.job.sources;
     [
         ("processes", "", job),
         ("host", "", host),

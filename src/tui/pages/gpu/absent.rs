@@ -11,7 +11,7 @@ use crate::tui::widgets::text::Text;
 pub fn text(scene: &Scene<'_>, width: u16) -> Text {
     let theme = scene.theme;
     let mut text = Text::new(width, theme);
-    let status = &scene.sources().gpu;
+    let status = &scene.job.sources.gpu;
     if scene.frame().is_none() || status.state == SourceState::Pending && scene.verdict().is_none() {
         text.wrapped("", 0, "waiting for the first sample of the GPUs", theme.dim());
         return text;

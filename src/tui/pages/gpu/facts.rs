@@ -65,7 +65,7 @@ fn link(link: GpuLink) -> &'static str {
 
 /// The source does not deliver.
 fn trouble(scene: &Scene<'_>) -> Option<String> {
-    let status = &scene.sources().gpu;
+    let status = &scene.job.sources.gpu;
     let what = match status.state {
         SourceState::Fresh | SourceState::Pending => return None,
         SourceState::Stale => "the numbers are old",

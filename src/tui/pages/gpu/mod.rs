@@ -25,12 +25,18 @@ use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::tui::charts::{self, Columns};
 use crate::tui::format;
-use crate::tui::widgets::chart::{self, Band};
+use crate::tui::widgets::chart::{self, Band, Timeline, Top};
 use crate::tui::widgets::drawn::Drawn;
 use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::scroll::{Scroll, scrolled};
 use crate::tui::widgets::text::{Text, write};
 use plan::Plan;
+
+/// The means of the job's devices, each with what its value is a share of.
+const MEANS: [(Timeline, &str); 2] = [
+    (Timeline(Class::Gpu, "Memory", |p| p.gpu_memory.get(), Top::Percent), "of what is fitted"),
+    (Timeline(Class::Gpu, "Power", |p| p.gpu_power.get(), Top::Percent), "of the limit"),
+];
 
 /// Draws the page.
 pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
@@ -103,27 +109,22 @@ fn timelines(page: &mut Scroll<'_>, plan: &Plan, frame: &Frame, scene: &Scene<'_
         let Some(band) = page.band(plan.chart_rows) else { continue };
         let name = format!("GPU {}{}", gpu.index, if gpu.attached { "*" } else { "" });
         let own = format!("own {}", format::percent(gpu.job_utilization_pct));
-        label(page.buf, band, &name, gpu.utilization_pct, &own, scene);
+        label(page.buf, band, &name, &format::percent(gpu.utilization_pct), &own, scene);
         past.draw(page.buf, band.chart, i, gpu, scene);
     }
-    let values = |point: &Point| [point.gpu_memory.get(), point.gpu_power.get()];
-    let means = Columns::gather_each::<2>(&scene.job.history.timeline, scene.window(width), values);
-    // The charts may go on behind the moment shown, or have ended before it.
-    let now = values(&Point::of(frame, Class::default()));
     let mean = if frame.gpus.iter().filter(|gpu| gpu.attached).count() > 1 { "mean, " } else { "" };
-    for (((name, of), columns), now) in
-        [("Memory", "of what is fitted"), ("Power", "of the limit")].into_iter().zip(&means).zip(now)
-    {
+    for (timeline, of) in MEANS {
         let Some(band) = page.band(plan.mean_rows) else { continue };
-        label(page.buf, band, name, now.map(f64::from), &format!("{mean}{of}"), scene);
-        charts::timeline(page.buf, band.chart, columns, 100.0, theme.series(Class::Gpu), theme);
+        let (columns, Timeline(about, name, ..)) = (timeline.columns(width, scene), timeline);
+        label(page.buf, band, name, &timeline.now(scene), &format!("{mean}{of}"), scene);
+        charts::timeline(page.buf, band.chart, &columns, 100.0, theme.series(about), theme);
     }
 }
 
 /// Name and percent; what more there is below them, where the band has a second row; the axis.
-fn label(buf: &mut Buffer, band: Band, name: &str, percent: Option<f64>, more: &str, scene: &Scene<'_>) {
+fn label(buf: &mut Buffer, band: Band, name: &str, percent: &str, more: &str, scene: &Scene<'_>) {
     let (area, theme) = (band.text, scene.theme);
-    chart::label(buf, area, name, &format::percent(percent), 8, theme.series(Class::Gpu), theme);
+    chart::label(buf, area, name, percent, 8, theme.series(Class::Gpu), theme);
     if area.height > 1 {
         write(buf, area.x, area.y + 1, area.right(), more, theme.dim());
     }

@@ -46,7 +46,7 @@ fn columns(width: usize) -> &'static [Column] {
 /// Adds heading and lines.
 pub fn add(text: &mut Text, bars: &mut Bars, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
     let (storage, theme) = (&frame.storage, text.theme);
-    let status = Some(&scene.sources().storage).filter(|_| scene.job.is_live());
+    let status = Some(&scene.job.sources.storage).filter(|_| scene.job.is_live());
     if storage.devices.is_empty() {
         let told = scene.not_seen("disks");
         let why = status.and_then(|s| s.reason.as_deref()).or(told.map(|missing| missing.why.as_str()));

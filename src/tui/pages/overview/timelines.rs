@@ -112,7 +112,7 @@ fn gpu(frame: &Frame, scene: &Scene<'_>) -> Numbers {
         unit: "",
         pieces,
         empty: no_gpu(frame, scene),
-        trouble: if lost { Some("LOST".to_owned()) } else { trouble(&scene.sources().gpu) },
+        trouble: if lost { Some("LOST".to_owned()) } else { trouble(&scene.job.sources.gpu) },
     }
 }
 
@@ -136,7 +136,7 @@ fn no_gpu(frame: &Frame, scene: &Scene<'_>) -> String {
             what.contains("nvml") || what.contains("gpu")
         })
     });
-    let reason = scene.sources().gpu.reason.as_deref().or(told.map(|missing| missing.why.as_str()));
+    let reason = scene.job.sources.gpu.reason.as_deref().or(told.map(|missing| missing.why.as_str()));
     reason.map_or_else(|| "no GPU seen".to_owned(), |reason| format!("no GPU seen: {reason}"))
 }
 
@@ -182,7 +182,7 @@ fn cpu(frame: &Frame, scene: &Scene<'_>) -> Numbers {
             ("pressure ", host.psi_cpu_some_pct, format::percent, ""),
         ]),
         empty: "no CPU numbers yet".to_owned(),
-        trouble: trouble(&scene.sources().host),
+        trouble: trouble(&scene.job.sources.host),
     }
 }
 
@@ -205,6 +205,6 @@ fn io(frame: &Frame, scene: &Scene<'_>) -> Numbers {
         unit: if read.is_some() { " read" } else { "" },
         pieces,
         empty: "no read rate: the job's I/O counters may not be read".to_owned(),
-        trouble: trouble(&scene.sources().storage),
+        trouble: trouble(&scene.job.sources.storage),
     }
 }

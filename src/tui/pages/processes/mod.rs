@@ -2,7 +2,7 @@
 
 mod activity;
 mod columns;
-mod detail;
+pub(in crate::tui) mod detail;
 mod order;
 mod rows;
 mod signals;
@@ -137,11 +137,6 @@ impl Processes {
     /// The selected process.
     fn selected<'s>(&self, scene: &Scene<'s>) -> Option<&'s ProcessRates> {
         self.table.process(scene.frame())
-    }
-
-    /// Draws the selected process in full, over the page.
-    pub(in crate::tui) fn draw_detail(&self, buf: &mut Buffer, scene: &Scene<'_>, drawn: &mut Drawn) {
-        detail::draw(buf, self, scene, drawn);
     }
 
     /// Selects the first match at or below a row; that row where nothing is looked for.

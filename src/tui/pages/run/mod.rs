@@ -54,7 +54,7 @@ impl Content for Run {
         for line in summary::lines(run, scene.zone).into_iter().filter(|line| !is_bars(line)) {
             head.wrapped("", 2, &line, if line.starts_with('►') { theme.advice() } else { Style::new() });
         }
-        let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, bar_style(theme.class(class))));
+        let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, theme.series(class)));
         let classes: Vec<Part> = classes.collect();
         let looks = run.split_s.iter().map(|(activity, s)| (Look::of(activity), s));
         let parts: Vec<Part> = looks.map(|(look, s)| (look.word, s, theme.style(look))).collect();
@@ -89,11 +89,6 @@ impl Content for Run {
             page.lines(&changes.lines);
         });
     }
-}
-
-/// A class's colour, as that of its bar.
-fn bar_style(style: Style) -> Style {
-    style.bg.map_or_else(Style::new, |colour| Style::new().fg(colour))
 }
 
 /// When the verdict changed and to what, as far as moments are kept.

@@ -34,7 +34,7 @@ fn reason(scene: &Scene<'_>) -> (String, Option<String>) {
     if scene.job.ended.is_some() && told.is_none() {
         return ("No stacks in the half minute before the target ended.".to_owned(), None);
     }
-    let status = &scene.sources().stacks;
+    let status = &scene.job.sources.stacks;
     let why = status.reason.as_deref().or(told.map(|missing| missing.why.as_str()));
     let mend = status.mend.as_deref().or(told.and_then(|missing| missing.mend.as_deref())).map(str::to_owned);
     let why = match (status.state, why) {
