@@ -13,9 +13,9 @@ use super::format;
 use super::job::Job;
 use super::labels::counted;
 use super::message::Effect;
-use super::widgets::drawn::Extent;
-use super::widgets::menu::{Confirm, Outcome, moved};
-use super::widgets::prompt::{Prompt, Purpose, Typed, is_in};
+use super::widgets::menu::moved;
+use super::widgets::prompt::is_in;
+use super::widgets::{Confirm, Extent, Outcome, Prompt, Purpose, Typed};
 use crate::jobs::{Candidate, JobKey};
 
 /// A line of the list: a row, or the heading before the candidates.

@@ -7,7 +7,7 @@ use super::app::view::fold_to_ascii;
 use super::jobs::{JobList, Wish, view};
 use super::message::{Effect, Message};
 use super::theme::Theme;
-use super::widgets::drawn::{Drawn, Hit};
+use super::widgets::{Drawn, Hit};
 
 /// What the first screen knows.
 #[derive(Debug, Clone)]

@@ -9,8 +9,7 @@ use crate::diagnosis::verdict::Phase;
 use crate::text::{fit, sanitise};
 use crate::tui::pages::Page;
 use crate::tui::pages::action::Action;
-use crate::tui::widgets::drawn::{Drawn, Hit};
-use crate::tui::widgets::text::{cells, write, write_fit, write_right};
+use crate::tui::widgets::{Drawn, Hit, cells, write, write_fit, write_right};
 use crate::tui::{format, labels};
 
 /// Program, target, phase, step rate; or that the target has ended; and which moment is shown, if not the newest.

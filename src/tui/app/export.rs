@@ -11,7 +11,7 @@ use crate::outputs::{json, markdown};
 use crate::text::sanitise;
 use crate::tui::message::{Effect, Export};
 use crate::tui::pages::Choice;
-use crate::tui::widgets::menu::{Item, Menu};
+use crate::tui::widgets::{Item, Menu};
 use crate::tui::{format, labels};
 
 impl App {

@@ -8,7 +8,7 @@ use super::popup::Popup;
 use crate::tui::message::Effect;
 use crate::tui::pages::Page;
 use crate::tui::pages::action::Action;
-use crate::tui::widgets::drawn::Hit;
+use crate::tui::widgets::Hit;
 
 /// Rows that a turn of the wheel moves.
 const WHEEL: isize = 3;

@@ -8,8 +8,7 @@ use crate::tui::jobs::JobList;
 use crate::tui::message::Effect;
 use crate::tui::pages::Choice;
 use crate::tui::pages::action::Action;
-use crate::tui::widgets::menu::{Confirm, Menu, Outcome};
-use crate::tui::widgets::prompt::{Prompt, Typed};
+use crate::tui::widgets::{Confirm, Menu, Outcome, Prompt, Typed};
 
 /// What lies over the page.
 #[derive(Debug, Clone)]

@@ -5,9 +5,7 @@ use ratatui::layout::Rect;
 
 use crate::text::sanitise;
 use crate::tui::labels::bound;
-use crate::tui::widgets::banner;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::write_fit;
+use crate::tui::widgets::{Scene, banner, write_fit};
 
 /// Smallest terminal that shows pages.
 pub const MIN_WIDTH: u16 = 60;

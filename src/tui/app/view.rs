@@ -13,9 +13,7 @@ use crate::tui::pages::banner_rows;
 use crate::tui::pages::processes::detail;
 use crate::tui::summary;
 use crate::tui::theme;
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::{banner, popup};
+use crate::tui::widgets::{Drawn, Scene, banner, popup};
 
 /// Widest summary of a run.
 const SUMMARY: u16 = 100;

@@ -15,9 +15,7 @@ use crate::tui::format;
 use crate::tui::job::Job;
 use crate::tui::labels::{self, counted, verdict_name};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::banner;
-use crate::tui::widgets::chart::{Timeline, Top};
-use crate::tui::widgets::text::{Text, count, write, write_fit, write_lines};
+use crate::tui::widgets::{Text, Timeline, Top, banner, count, write, write_fit, write_lines};
 
 /// Seconds that the small charts show.
 const SPAN_S: f64 = 60.0;

@@ -12,10 +12,7 @@ use crate::tui::format;
 use crate::tui::job::Job;
 use crate::tui::labels::{number, short_command, verdict_name};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::banner;
-use crate::tui::widgets::drawn::{Drawn, Hit};
-use crate::tui::widgets::popup::Popup;
-use crate::tui::widgets::text::{write, write_fit, write_right};
+use crate::tui::widgets::{Drawn, Hit, Popup, banner, write, write_fit, write_right};
 
 /// Columns before what a job does: mark and PID, and since when it runs.
 const PID_END: u16 = 9;

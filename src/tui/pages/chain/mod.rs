@@ -18,12 +18,9 @@ use crate::outputs::chain::{Row, line, rows};
 use crate::tui::charts::Columns;
 use crate::tui::format;
 use crate::tui::theme::Theme;
-use crate::tui::widgets::bars;
-use crate::tui::widgets::chart::{Band, Timeline, Top};
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::scrolled;
-use crate::tui::widgets::text::{Text, behind, count, write, write_fit, write_right};
+use crate::tui::widgets::{
+    Band, Drawn, Scene, Text, Timeline, Top, bars, behind, count, scrolled, write, write_fit, write_right,
+};
 
 /// Cells of a share.
 const SHARE: u16 = 7;

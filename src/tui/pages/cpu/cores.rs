@@ -6,8 +6,7 @@ use ratatui::layout::Rect;
 use crate::rates::frame::CpuRates;
 use crate::tui::charts;
 use crate::tui::theme::{Look, Slot, Theme};
-use crate::tui::widgets::scroll::Scroll;
-use crate::tui::widgets::text::write;
+use crate::tui::widgets::{Scroll, write};
 
 /// Widths that a CPU may have, widest first: number, bar and, from [`WITH_PERCENT`] on, percent.
 const WIDTHS: [u16; 6] = [40, 26, 20, 16, 12, 9];

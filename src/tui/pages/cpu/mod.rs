@@ -15,11 +15,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::diagnosis::verdict::Class;
-use crate::tui::widgets::chart::{self, Band, Timeline, Top};
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::scrolled;
-use crate::tui::widgets::text::{Text, cells, write};
+use crate::tui::widgets::{Band, Drawn, Scene, Text, Timeline, Top, cells, chart, scrolled, write};
 
 /// Draws the page.
 pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {

@@ -5,7 +5,7 @@ use ratatui::style::Style;
 use crate::diagnosis::verdict::{Hottest, Stages, Verdict};
 use crate::text::sanitise;
 use crate::tui::format;
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::Text;
 
 /// Adds what the main thread does, its hottest functions, the lines that wait for the device, and what workers do.
 pub fn add(page: &mut Text, verdict: &Verdict) {

@@ -9,8 +9,7 @@ use crate::diagnosis::verdict::Verdict;
 use crate::sample::{SourceState, SourceStatus, Sources};
 use crate::text::sanitise;
 use crate::tui::format;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::{Scene, Text};
 
 /// What joins the processes, as verdicts call it.
 const CONNECTIONS: &str = "connections";

@@ -4,8 +4,7 @@ use ratatui::style::Style;
 
 use crate::sample::SourceState;
 use crate::text::sanitise;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::{Scene, Text};
 
 /// The page without devices.
 pub fn text(scene: &Scene<'_>, width: u16) -> Text {

@@ -10,7 +10,7 @@ use crate::rates::frame::GpuRates;
 use crate::text::{fit, sanitise};
 use crate::tui::labels::{number as shown, used_of};
 use crate::tui::theme::{Look, Slot, Theme};
-use crate::tui::widgets::text::{Piece, behind, cells, piece_rows, write, write_fit, write_pieces, write_right};
+use crate::tui::widgets::{Piece, behind, cells, piece_rows, write, write_fit, write_pieces, write_right};
 use crate::tui::{charts, format};
 
 const GIB: f64 = 1_073_741_824.0;

@@ -7,8 +7,7 @@ use crate::rates::mean;
 use crate::sample::SourceState;
 use crate::text::fit;
 use crate::tui::format;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::Piece;
+use crate::tui::widgets::{Piece, Scene};
 
 /// So much more than an idle device the busiest has to do before the idle one is remarkable, percent.
 const BUSY_PCT: f64 = 50.0;

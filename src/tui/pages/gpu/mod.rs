@@ -25,11 +25,7 @@ use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::tui::charts::{self, Columns};
 use crate::tui::format;
-use crate::tui::widgets::chart::{self, Band, Timeline, Top};
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::{Scroll, scrolled};
-use crate::tui::widgets::text::{Text, write};
+use crate::tui::widgets::{Band, Drawn, Scene, Scroll, Text, Timeline, Top, chart, scrolled, write};
 use plan::Plan;
 
 /// The means of the job's devices, each with what its value is a share of.

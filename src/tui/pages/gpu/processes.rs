@@ -5,9 +5,8 @@ use crate::rates::frame::{GpuProcessRates, GpuRates};
 use crate::text::fit;
 use crate::tui::format;
 use crate::tui::theme::Theme;
-use crate::tui::widgets::scroll::Scroll;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::{Text, write};
+use crate::tui::widgets::{Scroll, Text, write};
 
 const COLUMNS: [Column; 6] = [("GPU", 4), ("PID", 8), ("  whose", -13), ("role", -10), ("SM %", 5), ("memory", 10)];
 

@@ -9,10 +9,7 @@ use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 use crate::text::wrap;
 use crate::tui::theme::Look;
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::scrolled;
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::{Drawn, Scene, Text, scrolled};
 
 /// Cells of the column with the keys.
 const KEYS: usize = 16;

@@ -12,10 +12,8 @@ use crate::sample::SourceState;
 use crate::text::fit;
 use crate::tui::format;
 use crate::tui::theme::Theme;
-use crate::tui::widgets::bars;
-use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::{Text, cells};
+use crate::tui::widgets::{Scene, Text, bars, cells};
 
 /// Cells of the name.
 const NAME: usize = 16;

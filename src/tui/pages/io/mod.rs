@@ -20,11 +20,7 @@ use ratatui::style::Style;
 
 use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
-use crate::tui::widgets::chart::{Timeline, Top};
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::scrolled;
-use crate::tui::widgets::text::{Text, count};
+use crate::tui::widgets::{Drawn, Scene, Text, Timeline, Top, count, scrolled};
 
 /// Each with what is said where there is nothing to draw.
 const TIMELINES: [(Timeline, &str); 5] = [

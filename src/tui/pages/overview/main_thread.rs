@@ -6,9 +6,7 @@ use crate::history::timeline;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::tui::charts;
 use crate::tui::theme::{Look, Theme};
-use crate::tui::widgets::chart::Band;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::{Piece, piece_rows, write_pieces};
+use crate::tui::widgets::{Band, Piece, Scene, piece_rows, write_pieces};
 
 /// Draws the legend with the current shares, and the stack over time.
 pub fn draw(buf: &mut Buffer, band: Band, scene: &Scene<'_>) {

@@ -8,9 +8,7 @@ use crate::rates::frame::TrainerRates;
 use crate::tui::charts;
 use crate::tui::labels::whole_percent;
 use crate::tui::theme::{Look, Theme};
-use crate::tui::widgets::bars;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::write;
+use crate::tui::widgets::{Scene, bars, write};
 
 /// Cells of the rank and PID in front of a bar, and of the numbers behind it.
 const BEFORE: u16 = 11;

@@ -8,10 +8,7 @@ use crate::rates::frame::{GpuRates, WorkerRates};
 use crate::rates::{Frame, mean};
 use crate::sample::{SourceState, SourceStatus};
 use crate::text::sanitise;
-use crate::tui::widgets::chart::{self, Timeline, Top};
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::Scroll;
-use crate::tui::widgets::text::{cells, write, write_pieces};
+use crate::tui::widgets::{Scene, Scroll, Timeline, Top, cells, chart, write, write_pieces};
 use crate::tui::{format, labels};
 
 /// From the top.

@@ -7,9 +7,7 @@ use crate::diagnosis::verdict::Stages;
 use crate::rates::Frame;
 use crate::rates::frame::WorkerRates;
 use crate::tui::theme::Look;
-use crate::tui::widgets::bars;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::write;
+use crate::tui::widgets::{Scene, bars, write};
 use crate::tui::{charts, format};
 
 /// Cells of the PID in front of a bar and of the numbers behind it.

@@ -10,10 +10,7 @@ use crate::rates::threads::ThreadRates;
 use crate::text::{sanitise, wrap};
 use crate::tui::format;
 use crate::tui::labels::{number, process_state, split};
-use crate::tui::widgets::drawn::{Drawn, Extent};
-use crate::tui::widgets::popup::Popup;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::{count, write};
+use crate::tui::widgets::{Drawn, Extent, Popup, Scene, count, write};
 
 /// Widest popup: longer lines are hard to read.
 const WIDTH: u16 = 100;

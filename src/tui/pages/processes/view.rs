@@ -16,9 +16,7 @@ use crate::text::fit;
 use crate::tui::format;
 use crate::tui::labels::{counted, number, short_command};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::drawn::{Drawn, Extent, Hit};
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::{behind, write, write_fit, write_right};
+use crate::tui::widgets::{Drawn, Extent, Hit, Scene, behind, write, write_fit, write_right};
 
 /// Rows above the processes: what is shown, and the headings.
 const ABOVE: u16 = 2;
@@ -191,11 +189,9 @@ impl Line<'_> {
 /// A thread's role in the cells that there are.
 fn short(role: ThreadRole) -> &'static str {
     match role {
-        ThreadRole::Main => "main",
         ThreadRole::Pin => "pin",
-        ThreadRole::Autograd => "autograd",
         ThreadRole::Communication => "collect.",
-        ThreadRole::Feeder => "feeder",
         ThreadRole::Other => "thread",
+        role => role.word(),
     }
 }

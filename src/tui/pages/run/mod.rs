@@ -11,12 +11,8 @@ use crate::tui::format;
 use crate::tui::labels::{clock, verdict_name};
 use crate::tui::summary;
 use crate::tui::theme::Look;
-use crate::tui::widgets::bars;
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::{Drawn, Scene, Text, bars, scrolled};
 
 /// Most changes of verdict that are listed.
 const CHANGES: usize = 100;

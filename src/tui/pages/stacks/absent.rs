@@ -3,8 +3,7 @@
 use ratatui::style::Style;
 
 use crate::sample::SourceState;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::{Scene, Text};
 
 /// Says so, with a blank line below.
 pub fn text(width: u16, scene: &Scene<'_>) -> Text {

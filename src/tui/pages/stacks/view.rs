@@ -22,10 +22,9 @@ use crate::rates::stacks::Activities;
 use crate::rates::time_split::LoopActivity;
 use crate::text::{fit, sanitise};
 use crate::tui::theme::{Look, Theme};
-use crate::tui::widgets::bars;
-use crate::tui::widgets::drawn::{Drawn, Extent, Hit};
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::{behind, cells, count, write, write_fit, write_lines, write_right};
+use crate::tui::widgets::{
+    Drawn, Extent, Hit, Scene, bars, behind, cells, count, write, write_fit, write_lines, write_right,
+};
 use crate::tui::{charts, format};
 
 /// Draws the heading and the visible lines, or why there are none.
