@@ -415,7 +415,7 @@ mod tests {
             let t = cpu(&values);
             let mut buf = Buffer::empty(Rect::new(0, 0, 30, 8));
             let area = Rect::new(x, y, width, height);
-            let theme = Theme { ascii, ..Theme::coloured() };
+            let theme = Theme { ascii, ..Theme::default() };
             let window = Window::of_cells(NOW, 60.0, width);
             let columns = Columns::gather(&t, window, |p| p.cpu.get());
             timeline(&mut buf, area, &columns, max, Style::new(), theme);

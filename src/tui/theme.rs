@@ -43,8 +43,9 @@ pub struct Theme {
 }
 
 impl Default for Theme {
+    /// The dark theme in 256 colours, with every glyph.
     fn default() -> Self {
-        Self::coloured()
+        Self { depth: Depth::Indexed256, ascii: false, palette: Palette::dark() }
     }
 }
 
@@ -111,12 +112,6 @@ impl Theme {
     #[must_use]
     pub const fn plain(ascii: bool) -> Self {
         Self { depth: Depth::None, ascii, palette: Palette::MONOCHROME }
-    }
-
-    /// The dark theme in 256 colours, with every glyph.
-    #[must_use]
-    pub fn coloured() -> Self {
-        Self { depth: Depth::Indexed256, ascii: false, palette: Palette::dark() }
     }
 
     /// What flags and environment ask for: see [`Depth`]; `no_color` and `ascii` are the flags, and the palette fits the
@@ -276,7 +271,7 @@ mod tests {
             "LANG" => Some("de_DE.UTF-8".to_owned()),
             _ => None,
         };
-        assert_eq!(Theme::detect(false, false, terminal), Theme::coloured());
+        assert_eq!(Theme::detect(false, false, terminal), Theme::default());
         assert_eq!(Theme::detect(true, false, terminal).depth, Depth::None);
         assert!(Theme::detect(false, true, terminal).ascii);
     }

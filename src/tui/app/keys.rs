@@ -82,7 +82,7 @@ impl App {
     /// Gives an action to the page that is up.
     pub(super) fn page_act(&mut self, action: Action) -> Vec<Effect> {
         let (page, extent) = (self.page, self.drawn.page);
-        let Some((pages, scene)) = self.on_pages() else { return Vec::new() };
+        let (pages, scene) = self.on_pages();
         let content = pages.get_mut(page);
         let reply = match action.rows(extent.visible) {
             None => content.act(action, &scene),

@@ -186,9 +186,10 @@ impl App {
     }
 
     /// The pages, and what they may look at.
-    fn on_pages(&mut self) -> Option<(&mut Pages, Scene<'_>)> {
-        let job = self.jobs.get(self.current)?;
-        Some((&mut self.pages, scene(&self.options, job, self.scale, &self.key_help)))
+    fn on_pages(&mut self) -> (&mut Pages, Scene<'_>) {
+        #[allow(clippy::indexing_slicing, reason = "as above")]
+        let job = &self.jobs[self.current];
+        (&mut self.pages, scene(&self.options, job, self.scale, &self.key_help))
     }
 
     /// Whether the terminal is large enough for pages and popups. What cannot be seen is not to be confirmed.

@@ -68,7 +68,7 @@ impl App {
             (Hit::Chart | Hit::Ruler, None) => self.seek(column, area),
             (hit, None) => {
                 let page = self.page;
-                let Some((pages, scene)) = self.on_pages() else { return Vec::new() };
+                let (pages, scene) = self.on_pages();
                 let reply = pages.get_mut(page).click(hit, &scene);
                 self.reply(reply)
             }

@@ -90,9 +90,8 @@ impl App {
     fn typed(&mut self) {
         let Some(Popup::Prompt(prompt)) = &self.popup else { return };
         let (page, purpose, text) = (self.page, prompt.purpose, prompt.text.clone());
-        if let Some((pages, scene)) = self.on_pages() {
-            pages.get_mut(page).typed(purpose, &text, &scene);
-        }
+        let (pages, scene) = self.on_pages();
+        pages.get_mut(page).typed(purpose, &text, &scene);
     }
 
     pub(super) fn paste(&mut self, text: &str) -> Vec<Effect> {

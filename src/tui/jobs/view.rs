@@ -10,7 +10,7 @@ use crate::jobs::JobKey;
 use crate::text::{fit, sanitise};
 use crate::tui::format;
 use crate::tui::job::Job;
-use crate::tui::labels::{number, short_command, verdict_name};
+use crate::tui::labels::{counted, number, short_command, verdict_name};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{Drawn, Hit, Popup, banner, write, write_fit, write_right};
 
@@ -127,8 +127,7 @@ fn title(scene: &Scene<'_>) -> String {
     let found = match scene.list.candidates.as_ref().map(|_| scene.list.others(scene.jobs).count()) {
         None => "looking for more …".to_owned(),
         Some(0) if !scene.jobs.is_empty() => "no other process that may be training".to_owned(),
-        Some(1) => "1 process that may be training".to_owned(),
-        Some(n) => format!("{n} processes that may be training"),
+        Some(n) => format!("{} that may be training", counted(n, "process", "processes")),
     };
     format!(" Jobs: {attached}{found} ")
 }

@@ -92,7 +92,7 @@ pub struct Timeline(pub Class, pub &'static str, pub fn(&Point) -> Option<f32>, 
 impl Timeline {
     /// Its value at the moment shown.
     pub fn now(&self, scene: &Scene<'_>) -> String {
-        let Self(_, _, of, top) = self;
+        let Self(.., of, top) = self;
         // The chart may go on behind the moment shown, or have ended before it.
         let value = scene.frame().and_then(|frame| of(&Point::of(frame, Class::default()))).map(f64::from);
         match top {
@@ -103,19 +103,21 @@ impl Timeline {
 
     /// Its values over the time that a chart of so many cells shows.
     pub fn columns(&self, cells: u16, scene: &Scene<'_>) -> Columns {
-        Columns::gather(&scene.job.history.timeline, scene.window(cells), self.2)
+        let Self(.., of, _) = *self;
+        Columns::gather(&scene.job.history.timeline, scene.window(cells), of)
     }
 
     /// Draws axis and chart, or `empty` where there is nothing to draw and something to say about it.
     pub fn plot(&self, buf: &mut Buffer, band: Band, empty: &str, scene: &Scene<'_>) {
-        let (columns, theme) = (self.columns(band.chart.width, scene), scene.theme);
+        let (Self(about, .., top), theme) = (*self, scene.theme);
+        let columns = self.columns(band.chart.width, scene);
         if !empty.is_empty() && columns.values().all(|value| value.is_none()) {
             write_fit(buf, band.chart, empty, theme.dim());
             return;
         }
-        let (max, label) = self.3.of(columns.max());
+        let (max, label) = top.of(columns.max());
         axis(buf, band, &label, theme);
-        charts::timeline(buf, band.chart, &columns, max, theme.series(self.0), theme);
+        charts::timeline(buf, band.chart, &columns, max, theme.series(about), theme);
     }
 }
 

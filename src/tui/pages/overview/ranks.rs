@@ -41,16 +41,12 @@ fn one(buf: &mut Buffer, area: Rect, rank: u32, trainer: &TrainerRates, frame: &
     let parts: Vec<_> = trainer.split_s.iter().map(|(activity, s)| (Look::of(activity), s)).collect();
     charts::split(buf, bar, &parts, theme);
     let wait = trainer.split_s.shares_of(trainer.seconds_seen).map(|shares| shares.input_wait * 100.0);
-    let mut devices = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid));
-    let text = match devices.next() {
-        Some(first) => {
+    let devices: Vec<_> = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid)).collect();
+    let text = match devices.split_first() {
+        Some((first, others)) => {
             // Of several devices the idlest is shown: a mean would hide it.
-            let (mut more, mut least) = (0, first.utilization_pct);
-            for gpu in devices {
-                more += 1;
-                least = least.into_iter().chain(gpu.utilization_pct).reduce(f64::min);
-            }
-            let more = if more > 0 { format!("+{more}") } else { String::new() };
+            let least = devices.iter().filter_map(|gpu| gpu.utilization_pct).reduce(f64::min);
+            let more = if others.is_empty() { String::new() } else { format!("+{}", others.len()) };
             format!("{:>4} G{}{more} {}", whole_percent(wait), first.index, whole_percent(least))
         }
         None => format!("{:>4} wait", whole_percent(wait)),

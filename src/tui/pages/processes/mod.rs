@@ -83,12 +83,9 @@ impl Content for Processes {
                 self.search_from = self.selected(scene).map(|process| process.id);
                 return Reply::Prompt(Prompt::new(Purpose::Search, ""));
             }
-            Action::Kill | Action::NiceLess | Action::NiceMore => {
-                let process = self.selected(scene);
-                let menu = match action {
-                    Action::Kill => signals::signal(process, scene),
-                    _ => signals::nice(process, action == Action::NiceMore, scene),
-                };
+            Action::Kill => return signals::signal(self.selected(scene), scene).unwrap_or_else(Reply::Notice),
+            Action::NiceLess | Action::NiceMore => {
+                let menu = signals::nice(self.selected(scene), action == Action::NiceMore, scene);
                 return menu.unwrap_or_else(Reply::Notice);
             }
             Action::Enter => return self.open(scene),
