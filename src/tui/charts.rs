@@ -7,8 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::labels;
-use super::theme::{Stage, Theme};
+use super::theme::{Look, Theme};
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{Point, Timeline, Window};
 use crate::rates::time_split::LoopActivity;
@@ -148,12 +147,20 @@ fn put(buf: &mut Buffer, x: u16, y: u16, c: char, style: Style) {
     }
 }
 
-/// Seconds that points have of each of several kinds, by cell of `window`.
-fn sums<const N: usize>(
+/// Calls `draw` with the column of the terminal and the seconds of each of several kinds, for every cell of `window` that
+/// has some; the others are gaps once something has been seen.
+fn each_cell<const N: usize>(
+    buf: &mut Buffer,
+    area: Rect,
     source: &Timeline,
     window: Window,
+    theme: Theme,
     parts: impl Fn(&Point) -> Option<[f32; N]>,
-) -> [[f32; N]; MAX_CELLS] {
+    draw: impl Fn(&mut Buffer, u16, [f32; N]),
+) {
+    if area.is_empty() {
+        return;
+    }
     let mut cells = [[0.0; N]; MAX_CELLS];
     source.spread(window, |column, seconds, point| {
         let (Some(cell), Some(parts)) = (cells.get_mut(column), parts(point)) else { return };
@@ -161,57 +168,53 @@ fn sums<const N: usize>(
             *sum += part * seconds;
         }
     });
-    cells
+    let mut started = source.began_before(window);
+    for (column, parts) in cells.into_iter().take(window.columns).enumerate() {
+        let Some(x) = cell(area, window, column) else { continue };
+        if parts.iter().any(|part| *part > 0.0) {
+            started = true;
+            draw(buf, x, parts);
+        } else if started {
+            put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
+        }
+    }
 }
 
 /// Draws where the main thread's time went, each cell column a stack of textures that fills the whole height.
 pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
     let area = area.intersection(buf.area);
-    if area.is_empty() {
-        return;
-    }
-    let cells = sums(source, window, |point| point.shares);
-    let mut started = source.began_before(window);
-    for (column, parts) in cells.iter().take(window.columns).enumerate() {
-        let Some(x) = cell(area, window, column) else { continue };
-        let bottom = area.bottom() - 1;
-        let total: f32 = parts.iter().sum();
-        if total > 0.0 {
-            started = true;
-        } else if started {
-            put(buf, x, bottom, theme.gap_glyph(), theme.dim());
-        }
-        let (mut filled, mut row) = (0f32, 0);
-        for (activity, share) in LoopActivity::ALL.into_iter().zip(parts).filter(|_| total > 0.0) {
-            filled += share / total;
-            // Boundaries are rounded as running sums, so every column is exactly full.
-            let top = ((filled * f32::from(area.height)).round() as u16).min(area.height);
-            (row..top).for_each(|row| {
-                put(buf, x, bottom - row, theme.activity_glyph(activity), theme.activity(activity));
-            });
-            row = top;
-        }
-    }
+    each_cell(
+        buf,
+        area,
+        source,
+        window,
+        theme,
+        |point| point.shares,
+        |buf, x, parts| {
+            let total: f32 = parts.iter().sum();
+            let (mut filled, mut row) = (0f32, 0);
+            for (activity, share) in LoopActivity::ALL.into_iter().zip(parts) {
+                let look = Look::of(activity);
+                filled += share / total;
+                // Boundaries are rounded as running sums, so every column is exactly full.
+                let top = ((filled * f32::from(area.height)).round() as u16).min(area.height);
+                (row..top).for_each(|row| put(buf, x, area.bottom() - 1 - row, theme.glyph(look), theme.style(look)));
+                row = top;
+            }
+        },
+    );
 }
 
 /// Draws the class that held most of each cell's time, one letter each.
 pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
-    let area = area.intersection(buf.area);
-    let cells = sums::<{ Class::ALL.len() }>(source, window, |point| {
-        let place = Class::ALL.iter().position(|class| *class == point.class);
-        Some(std::array::from_fn(|at| if Some(at) == place { 1.0 } else { 0.0 }))
-    });
-    let mut started = source.began_before(window);
-    for (column, weights) in cells.iter().take(window.columns).enumerate() {
-        let Some(x) = cell(area, window, column) else { continue };
-        let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(b.1));
-        if let Some((class, _)) = most.filter(|(_, weight)| **weight > 0.0) {
-            started = true;
-            put(buf, x, area.y, labels::letter(class), theme.class(class));
-        } else if started && weights.iter().all(|weight| *weight <= 0.0) {
-            put(buf, x, area.y, theme.gap_glyph(), theme.dim());
+    let area = Rect { height: 1, ..area }.intersection(buf.area);
+    let weights = |point: &Point| Some(Class::ALL.map(|class| if class == point.class { 1.0 } else { 0.0 }));
+    each_cell(buf, area, source, window, theme, weights, |buf, x, weights| {
+        let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(&b.1));
+        if let Some((class, _)) = most {
+            put(buf, x, area.y, Look::class(class).glyph, theme.class(class));
         }
-    }
+    });
 }
 
 /// Draws the time axis: a mark at every round number of seconds before the right edge, and a word of at most three cells
@@ -259,31 +262,24 @@ pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: Window, style: Style) {
 }
 
 /// Draws one bar of parts, each as long as its share of their sum; dashes where nothing is known.
-pub fn split(buf: &mut Buffer, area: Rect, parts: impl Iterator<Item = (char, Style, f64)> + Clone, theme: Theme) {
+pub fn split(buf: &mut Buffer, area: Rect, parts: &[(Look, f64)], theme: Theme) {
     let area = area.intersection(buf.area);
     if area.is_empty() {
         return;
     }
     let amount = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
-    let total: f64 = parts.clone().map(|(.., value)| amount(value)).sum();
+    let total: f64 = parts.iter().map(|(_, value)| amount(*value)).sum();
     if total <= 0.0 {
         (area.left()..area.right()).for_each(|x| put(buf, x, area.y, theme.gap_glyph(), theme.dim()));
         return;
     }
     let (mut filled, mut x) = (0.0, area.left());
-    for (glyph, style, value) in parts {
-        filled += amount(value) / total;
+    for (look, value) in parts {
+        filled += amount(*value) / total;
         let end = area.left() + (filled * f64::from(area.width)).round().min(f64::from(area.width)) as u16;
-        (x..end).for_each(|x| put(buf, x, area.y, glyph, style));
+        (x..end).for_each(|x| put(buf, x, area.y, theme.glyph(*look), theme.style(*look)));
         x = end;
     }
-}
-
-/// Draws a worker's time as one bar: busy, waiting for data, queueing for a CPU, idle. Nothing where nothing is known.
-pub fn bar(buf: &mut Buffer, area: Rect, shares: [Option<f64>; 4], theme: Theme) {
-    let stages = Stage::ALL.into_iter().zip(shares);
-    let parts = stages.map(|(stage, share)| (theme.stage_glyph(stage), theme.stage(stage), share.unwrap_or(0.0)));
-    split(buf, area, parts, theme);
 }
 
 #[cfg(test)]
@@ -385,14 +381,18 @@ mod tests {
         assert_eq!(marks(3600.0), "-60m -50m -40m -30m -20m -10m now");
     }
 
+    fn stages(shares: [f64; 4]) -> Vec<(Look, f64)> {
+        Look::STAGES.into_iter().zip(shares).collect()
+    }
+
     #[test]
     fn bars_show_unknown_as_dashes() {
         let area = Rect::new(0, 0, 10, 1);
         let mut buf = Buffer::empty(area);
         let theme = Theme::plain(true);
-        bar(&mut buf, area, [Some(0.5), Some(0.2), Some(0.1), Some(0.2)], theme);
+        split(&mut buf, area, &stages([0.5, 0.2, 0.1, 0.2]), theme);
         assert_eq!(rows(&buf), ["BBBBBiiq.."]);
-        bar(&mut buf, area, [None; 4], theme);
+        split(&mut buf, area, &stages([0.0; 4]), theme);
         assert_eq!(rows(&buf), ["----------"]);
     }
 
@@ -415,14 +415,15 @@ mod tests {
             let t = cpu(&values);
             let mut buf = Buffer::empty(Rect::new(0, 0, 30, 8));
             let area = Rect::new(x, y, width, height);
-            let theme = Theme { ascii, ..Theme::coloured() };
+            let theme = Theme { ascii, ..Theme::default() };
             let window = Window::of_cells(NOW, 60.0, width);
             let columns = Columns::gather(&t, window, |p| p.cpu.get());
             timeline(&mut buf, area, &columns, max, Style::new(), theme);
             stacked(&mut buf, area, &t, window, theme);
             strip(&mut buf, area, &t, window, theme);
             ruler(&mut buf, area, f64::from(max.abs()), "now", Style::new());
-            bar(&mut buf, area, [values.first().and_then(|v| v.1), Some(0.5), None, Some(f64::NAN)], theme);
+            let first = values.first().and_then(|v| v.1).unwrap_or(0.0);
+            split(&mut buf, area, &stages([first, 0.5, 0.0, f64::NAN]), theme);
         }
     }
 }

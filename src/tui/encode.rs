@@ -8,6 +8,8 @@
 //! ratatui's own backend would do but for that form, which is the only one it has for the 16. It sends 7 to 16 % more
 //! bytes (tests/screen/bytes.rs): of the 6,144 a second that a page may take it needs 6,079, this 5,286.
 
+use std::io::Write;
+
 use ratatui::buffer::Cell;
 use ratatui::style::{Color, Modifier};
 
@@ -45,15 +47,14 @@ pub fn encode<'a>(bytes: &mut Vec<u8>, cells: impl Iterator<Item = (u16, u16, &'
 
 /// Moves the cursor. Where nothing is said the first row or column is meant.
 fn go(bytes: &mut Vec<u8>, x: u16, y: u16) {
-    bytes.extend_from_slice(b"\x1b[");
-    if y > 0 {
-        number(bytes, u32::from(y) + 1);
-    }
-    if x > 0 {
-        bytes.push(b';');
-        number(bytes, u32::from(x) + 1);
-    }
-    bytes.push(b'H');
+    let (column, row) = (u32::from(x) + 1, u32::from(y) + 1);
+    // Writing into memory cannot fail, here and below.
+    let _ = match (x, y) {
+        (0, 0) => write!(bytes, "\x1b[H"),
+        (0, _) => write!(bytes, "\x1b[{row}H"),
+        (_, 0) => write!(bytes, "\x1b[;{column}H"),
+        _ => write!(bytes, "\x1b[{row};{column}H"),
+    };
 }
 
 /// Brings the terminal from one way of writing to another.
@@ -103,16 +104,8 @@ fn colour(bytes: &mut Vec<u8>, colour: Color, ground: u8) {
 /// Each with a semicolon behind it.
 fn parameters(bytes: &mut Vec<u8>, values: &[u8]) {
     for value in values {
-        number(bytes, (*value).into());
-        bytes.push(b';');
+        let _ = write!(bytes, "{value};");
     }
-}
-
-fn number(bytes: &mut Vec<u8>, value: u32) {
-    if value >= 10 {
-        number(bytes, value / 10);
-    }
-    bytes.push(b'0' + (value % 10) as u8);
 }
 
 #[cfg(test)]

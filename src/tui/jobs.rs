@@ -7,16 +7,15 @@
 mod preview;
 pub(in crate::tui) mod view;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent};
 
 use super::format;
 use super::job::Job;
 use super::labels::counted;
 use super::message::Effect;
-use super::pages::action::Action;
-use super::widgets::drawn::Extent;
-use super::widgets::menu::{Confirm, Outcome};
-use super::widgets::prompt::{Prompt, Purpose, Typed};
+use super::widgets::menu::moved;
+use super::widgets::prompt::is_in;
+use super::widgets::{Confirm, Extent, Outcome, Prompt, Purpose, Typed};
 use crate::jobs::{Candidate, JobKey};
 
 /// A line of the list: a row, or the heading before the candidates.
@@ -94,10 +93,7 @@ impl JobList {
 
     /// Jobs in the order in which they were attached to, the heading, then candidates that are not among them.
     fn find(&self, jobs: &[Job]) -> Vec<Line> {
-        let wanted = self.filter.to_lowercase();
-        let fits = |pid: u32, command: &str| {
-            wanted.is_empty() || pid.to_string().contains(&wanted) || command.to_lowercase().contains(&wanted)
-        };
+        let fits = |pid, command: &str| is_in(&self.filter, [command], pid);
         let attached = jobs.iter().filter(|job| fits(job.target.pid, &job.target.command));
         let attached = attached.map(|job| Some(Row::Attached(job.key)));
         let others = self.others(jobs).filter(|c| fits(c.pid, &c.command));
@@ -154,8 +150,8 @@ impl JobList {
             return self.typed(outcome, jobs);
         }
         let digits = std::mem::take(&mut self.digits);
-        if let Some(by) = movement(key).and_then(|action| action.rows(visible)) {
-            self.select(self.place.saturating_add_signed(by));
+        if let Some(place) = moved(self.place, self.rows().count(), visible, key) {
+            self.select(place);
             return Wish::Changed;
         }
         match key.code {
@@ -278,20 +274,4 @@ impl JobList {
         let top = self.top.min(first).max((line + 1).saturating_sub(visible)).min(total.saturating_sub(visible));
         Extent { top, visible, total }
     }
-}
-
-/// Keys that move in a list.
-fn movement(key: KeyEvent) -> Option<Action> {
-    if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
-        return None;
-    }
-    Some(match key.code {
-        KeyCode::Up | KeyCode::Char('k') => Action::Up,
-        KeyCode::Down | KeyCode::Char('j') => Action::Down,
-        KeyCode::PageUp => Action::PageUp,
-        KeyCode::PageDown => Action::PageDown,
-        KeyCode::Home | KeyCode::Char('g') => Action::Top,
-        KeyCode::End | KeyCode::Char('G') => Action::Bottom,
-        _ => return None,
-    })
 }

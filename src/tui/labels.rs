@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 
 use super::format::{self, UNMEASURED};
-use super::theme::activity_word;
+use super::theme::Look;
 use crate::diagnosis::causes::{self, Cause};
 use crate::diagnosis::verdict::{Advice, Class, Verdict};
 use crate::rates::time_split::{LoopActivity, TimeSplit};
@@ -17,20 +17,6 @@ const SHORT_ARGUMENTS: usize = 256;
 pub fn verdict_in_words(verdict: &Verdict) -> &'static str {
     causes::spec_of(verdict.class, verdict.cause, verdict.phase)
         .map_or_else(|| verdict.class.meaning(), |spec| spec.brief)
-}
-
-/// The letter of a class on the strip of past verdicts.
-#[must_use]
-pub fn letter(class: Class) -> char {
-    match class {
-        Class::DataLoader => 'D',
-        Class::Io => 'I',
-        Class::Cpu => 'C',
-        Class::Gpu => 'G',
-        Class::Balanced => 'B',
-        Class::Idle => 'z',
-        Class::Unknown => '?',
-    }
 }
 
 /// A command line without the directories of its program and of its first Python file: where cells are few, the names
@@ -115,7 +101,7 @@ pub fn split(shares: Option<&TimeSplit>) -> String {
             LoopActivity::DeviceSync => "for the GPU",
             LoopActivity::HostBusy => "works",
             LoopActivity::Checkpoint => "saves",
-            LoopActivity::Other => activity_word(activity),
+            LoopActivity::Other => Look::of(activity).word,
         };
         format!("{word} {}", format::share(shares.map(|shares| shares[activity])))
     });
@@ -170,14 +156,6 @@ pub fn process_state(letter: char) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_class_has_its_own_letter() {
-        let mut letters: Vec<char> = Class::ALL.into_iter().map(letter).collect();
-        letters.sort_unstable();
-        letters.dedup();
-        assert_eq!(letters.len(), Class::ALL.len());
-    }
 
     #[test]
     fn commands_lose_their_directories_only() {

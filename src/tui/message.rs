@@ -1,6 +1,6 @@
 //! What happens to the screen, and what the screen wants done.
 
-use crossterm::event::{Event, KeyEvent, MouseEvent};
+use crossterm::event::{Event, KeyEvent, KeyEventKind, MouseEvent};
 
 use crate::jobs::{Candidate, JobEvent, JobKey, Target};
 use crate::sample::ProcessId;
@@ -32,11 +32,11 @@ pub enum Message {
 }
 
 impl Message {
-    /// The message of a terminal event, if it has one.
+    /// The message of a terminal event, if it has one: a key that is let go has none.
     #[must_use]
     pub fn of_event(event: Event) -> Option<Self> {
         match event {
-            Event::Key(key) => Some(Self::Key(key)),
+            Event::Key(key) => (key.kind != KeyEventKind::Release).then_some(Self::Key(key)),
             Event::Mouse(mouse) => Some(Self::Mouse(mouse)),
             Event::Paste(text) => Some(Self::Paste(text)),
             Event::Resize(columns, rows) => Some(Self::Resize(columns, rows)),
@@ -81,5 +81,20 @@ named_enum! {
         Json = "json",
         /// The screen as SVG.
         Svg = "svg",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crossterm::event::{KeyCode, KeyModifiers};
+
+    use super::*;
+
+    #[test]
+    fn a_release_does_nothing() {
+        let press = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
+        let release = KeyEvent { kind: KeyEventKind::Release, ..press };
+        assert!(Message::of_event(Event::Key(press)).is_some());
+        assert!(Message::of_event(Event::Key(release)).is_none());
     }
 }

@@ -1,13 +1,13 @@
 //! The first screen where no PID was given: the list of processes that may be training, full size, without a job.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEventKind};
 use ratatui::buffer::Buffer;
 
 use super::app::view::fold_to_ascii;
 use super::jobs::{JobList, Wish, view};
 use super::message::{Effect, Message};
 use super::theme::Theme;
-use super::widgets::drawn::{Drawn, Hit};
+use super::widgets::{Drawn, Hit};
 
 /// What the first screen knows.
 #[derive(Debug, Clone)]
@@ -44,7 +44,6 @@ impl Picker {
     pub fn update(&mut self, message: Message) -> Vec<Effect> {
         let visible = self.drawn.popup.visible;
         let wish = match message {
-            Message::Key(key) if key.kind == KeyEventKind::Release => Wish::Nothing,
             Message::Key(key) => match self.own(key) {
                 Some(effect) => return vec![effect],
                 None => self.list.key(key, &[], visible),

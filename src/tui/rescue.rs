@@ -44,8 +44,11 @@ const FAULTS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIG
 const SIGNALS: usize = 65;
 
 /// Ends a synchronized update, resets colors, clears from the top (for terminals without another screen), switches off the
-/// mouse and bracketed paste, leaves the alternate screen, shows the cursor: as [`super::terminal`] does it.
-const LEAVE: &[u8] =
+/// mouse and bracketed paste, leaves the alternate screen, shows the cursor.
+///
+/// The Linux console, and GNU screen as it comes, have no other screen to go back to: what is printed next would stand in
+/// the middle of the picture. Mouse reports are switched off whether they were on or not.
+pub(super) const LEAVE: &[u8] =
     b"\x1b[?2026l\x1b[0m\x1b[1;1H\x1b[J\x1b[?1006l\x1b[?1002l\x1b[?1000l\x1b[?2004l\x1b[?1049l\x1b[?25h";
 /// A terminal that takes nothing is waited for this often, for 100 ms each.
 const TRIES: u32 = 5;

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use super::{format, labels};
 use crate::history::totals::Totals;
 use crate::text::sanitise;
-use crate::tui::theme::activity_word;
+use crate::tui::theme::Look;
 
 /// Shares below this are not named.
 const NAMED: f64 = 0.005;
@@ -43,7 +43,7 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<String> {
             labels::verdict_name(costliest.verdict.class, costliest.verdict.cause)
         ));
     }
-    let activities = run.split_s.iter().map(|(activity, seconds)| (activity_word(activity), seconds));
+    let activities = run.split_s.iter().map(|(activity, seconds)| (Look::of(activity).word, seconds));
     let split = shares(activities, run.split_s.total());
     if !split.is_empty() {
         lines.push(format!("Main thread: {split}"));

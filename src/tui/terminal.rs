@@ -11,11 +11,11 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread::{self, ThreadId};
 
 use crossterm::clipboard::CopyToClipboard;
-use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
+use crossterm::event::EnableBracketedPaste;
 use crossterm::style::ResetColor;
 use crossterm::terminal::{
-    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
-    disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, disable_raw_mode,
+    enable_raw_mode,
 };
 use crossterm::{cursor, queue};
 use ratatui::buffer::Buffer;
@@ -310,15 +310,7 @@ fn restore(out: &mut File) {
     if holder().take().is_none() {
         return;
     }
-    let mut bytes = Vec::with_capacity(64);
-    // The Linux console, and GNU screen as it comes, have no other screen to go back to: what is printed next would stand
-    // in the middle of the picture.
-    let clear = Clear(ClearType::FromCursorDown);
-    // This writes into memory; mouse reports are switched off whether they were on or not.
-    let _ = queue!(bytes, EndSynchronizedUpdate, ResetColor, cursor::MoveTo(0, 0), clear);
-    bytes.extend_from_slice(MOUSE_OFF);
-    let _ = queue!(bytes, DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
-    let _ = write_whole(out, &bytes);
+    let _ = write_whole(out, rescue::LEAVE);
     let _ = disable_raw_mode();
     rescue::release();
 }

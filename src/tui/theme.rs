@@ -43,74 +43,68 @@ pub struct Theme {
 }
 
 impl Default for Theme {
+    /// The dark theme in 256 colours, with every glyph.
     fn default() -> Self {
-        Self::coloured()
+        Self { depth: Depth::Indexed256, ascii: false, palette: Palette::dark() }
     }
 }
 
-/// A line of the timelines.
+/// How one of several is told from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Series {
-    /// Device utilisation.
-    Gpu,
-    /// CPU use.
-    Cpu,
-    /// Storage.
-    Io,
-    /// Workers.
-    Loader,
+pub struct Look {
+    /// Word of the legend.
+    pub word: &'static str,
+    /// Color.
+    pub slot: Slot,
+    /// Texture, which tells without any color.
+    pub glyph: char,
+    /// The texture in ASCII.
+    pub ascii: char,
 }
 
-/// What a worker's time went into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// On a CPU.
-    Busy,
-    /// Waiting for its data.
-    Io,
-    /// Queueing for a CPU.
-    Queue,
-    /// Nothing to do.
-    Idle,
-}
+impl Look {
+    /// A worker on a CPU.
+    pub const BUSY: Self = Self::new("busy", Slot::Orange, '█', 'B');
+    /// One that waits for its data.
+    pub const IO: Self = Self::new("io", Slot::Sky, '▒', 'i');
+    /// One that queues for a CPU.
+    pub const QUEUE: Self = Self::new("queue", Slot::Vermillion, '╳', 'q');
+    /// One that has nothing to do.
+    pub const IDLE: Self = Self::new("idle", Slot::Grey, '·', '.');
+    /// What a worker's time goes into, from left to right.
+    pub const STAGES: [Self; 4] = [Self::BUSY, Self::IO, Self::QUEUE, Self::IDLE];
 
-impl Stage {
-    /// All stages, from left to right.
-    pub const ALL: [Self; 4] = [Self::Busy, Self::Io, Self::Queue, Self::Idle];
+    /// A look with this word, color, texture, and texture in ASCII.
+    pub const fn new(word: &'static str, slot: Slot, glyph: char, ascii: char) -> Self {
+        Self { word, slot, glyph, ascii }
+    }
 
-    /// The word of the legend.
+    /// What the loop does.
     #[must_use]
-    pub fn word(self) -> &'static str {
-        self.look().0
-    }
-
-    fn look(self) -> Look {
-        match self {
-            Self::Busy => ("busy", Slot::Orange, '█', 'B'),
-            Self::Io => ("io", Slot::Sky, '▒', 'i'),
-            Self::Queue => ("queue", Slot::Vermillion, '╳', 'q'),
-            Self::Idle => ("idle", Slot::Grey, '·', '.'),
+    pub fn of(activity: LoopActivity) -> Self {
+        match activity {
+            LoopActivity::InputWait => Self::new("wait for batch", Slot::Orange, '█', 'W'),
+            LoopActivity::DeviceSync => Self::new("wait for GPU", Slot::Green, '▒', 'S'),
+            LoopActivity::HostBusy => Self::new("host work", Slot::Purple, '░', 'H'),
+            LoopActivity::Checkpoint => Self::new("saving", Slot::Sky, '╳', 'C'),
+            LoopActivity::Other => Self::new("other", Slot::Grey, '·', '.'),
         }
     }
-}
 
-/// How one of several is told from the others: word of the legend, colour, texture, and the texture in ASCII.
-type Look = (&'static str, Slot, char, char);
-
-fn activity_look(activity: LoopActivity) -> Look {
-    match activity {
-        LoopActivity::InputWait => ("wait for batch", Slot::Orange, '█', 'W'),
-        LoopActivity::DeviceSync => ("wait for GPU", Slot::Green, '▒', 'S'),
-        LoopActivity::HostBusy => ("host work", Slot::Purple, '░', 'H'),
-        LoopActivity::Checkpoint => ("saving", Slot::Sky, '╳', 'C'),
-        LoopActivity::Other => ("other", Slot::Grey, '·', '.'),
+    /// A class: what a verdict of it says, its color, and its letter on the strip of past verdicts.
+    #[must_use]
+    pub fn class(class: Class) -> Self {
+        let (word, slot, letter) = match class {
+            Class::DataLoader => ("the input pipeline must get faster", Slot::Orange, 'D'),
+            Class::Io => ("storage or network must get faster", Slot::Sky, 'I'),
+            Class::Cpu => ("the CPU must get faster, or be freed", Slot::Purple, 'C'),
+            Class::Gpu => ("the device is the limit", Slot::Green, 'G'),
+            Class::Balanced => ("no resource costs more than a few percent", Slot::Blue, 'B'),
+            Class::Idle => ("not training now; the phase says why", Slot::Grey, 'z'),
+            Class::Unknown => ("too little could be seen; the findings say what mends it", Slot::Yellow, '?'),
+        };
+        Self::new(word, slot, letter, letter)
     }
-}
-
-/// What the loop does, in the legend's words.
-#[must_use]
-pub fn activity_word(activity: LoopActivity) -> &'static str {
-    activity_look(activity).0
 }
 
 impl Theme {
@@ -118,12 +112,6 @@ impl Theme {
     #[must_use]
     pub const fn plain(ascii: bool) -> Self {
         Self { depth: Depth::None, ascii, palette: Palette::MONOCHROME }
-    }
-
-    /// The dark theme in 256 colours, with every glyph.
-    #[must_use]
-    pub fn coloured() -> Self {
-        Self { depth: Depth::Indexed256, ascii: false, palette: Palette::dark() }
     }
 
     /// What flags and environment ask for: see [`Depth`]; `no_color` and `ascii` are the flags, and the palette fits the
@@ -136,9 +124,13 @@ impl Theme {
         }
     }
 
-    /// A slot as a foreground colour, or nothing without colours.
+    /// A slot as a foreground colour; without colours nothing, but for what matters less.
     fn fg(self, slot: Slot) -> Style {
-        if self.depth == Depth::None { Style::new() } else { Style::new().fg(self.colour(slot)) }
+        match self.depth {
+            Depth::None if slot == Slot::Dim => Style::new().add_modifier(Modifier::DIM),
+            Depth::None => Style::new(),
+            _ => Style::new().fg(self.colour(slot)),
+        }
     }
 
     fn colour(self, slot: Slot) -> Color {
@@ -156,7 +148,7 @@ impl Theme {
     /// Text that matters less.
     #[must_use]
     pub fn dim(self) -> Style {
-        if self.depth == Depth::None { Style::new().add_modifier(Modifier::DIM) } else { self.fg(Slot::Dim) }
+        self.fg(Slot::Dim)
     }
 
     /// Text that matters.
@@ -208,15 +200,7 @@ impl Theme {
         if self.depth == Depth::None {
             return bold.add_modifier(Modifier::REVERSED);
         }
-        let shade = self.palette.shade(match class {
-            Class::DataLoader => Slot::Orange,
-            Class::Io => Slot::Sky,
-            Class::Cpu => Slot::Purple,
-            Class::Gpu => Slot::Green,
-            Class::Balanced => Slot::Blue,
-            Class::Idle => Slot::Grey,
-            Class::Unknown => Slot::Yellow,
-        });
+        let shade = self.palette.shade(Look::class(class).slot);
         bold.fg(shade.ink(self.depth)).bg(shade.at(self.depth))
     }
 
@@ -226,43 +210,22 @@ impl Theme {
         self.badge(class).remove_modifier(Modifier::BOLD | Modifier::REVERSED)
     }
 
-    /// A timeline.
+    /// A timeline of what this class is about.
     #[must_use]
-    pub fn series(self, series: Series) -> Style {
-        self.fg(match series {
-            Series::Gpu => Slot::Green,
-            Series::Cpu => Slot::Purple,
-            Series::Io => Slot::Sky,
-            Series::Loader => Slot::Orange,
-        })
+    pub fn series(self, class: Class) -> Style {
+        self.style(Look::class(class))
     }
 
-    fn texture(self, (.., glyph, ascii): Look) -> char {
-        if self.ascii { ascii } else { glyph }
+    /// The color of a look.
+    #[must_use]
+    pub fn style(self, look: Look) -> Style {
+        self.fg(look.slot)
     }
 
-    /// Colour of what the loop does.
+    /// The texture of a look.
     #[must_use]
-    pub fn activity(self, activity: LoopActivity) -> Style {
-        self.fg(activity_look(activity).1)
-    }
-
-    /// Texture of what the loop does: told apart without any colour.
-    #[must_use]
-    pub fn activity_glyph(self, activity: LoopActivity) -> char {
-        self.texture(activity_look(activity))
-    }
-
-    /// Colour of a worker's stage.
-    #[must_use]
-    pub fn stage(self, stage: Stage) -> Style {
-        self.fg(stage.look().1)
-    }
-
-    /// Texture of a worker's stage.
-    #[must_use]
-    pub fn stage_glyph(self, stage: Stage) -> char {
-        self.texture(stage.look())
+    pub fn glyph(self, look: Look) -> char {
+        if self.ascii { look.ascii } else { look.glyph }
     }
 
     /// What stands where nothing was measured.
@@ -308,7 +271,7 @@ mod tests {
             "LANG" => Some("de_DE.UTF-8".to_owned()),
             _ => None,
         };
-        assert_eq!(Theme::detect(false, false, terminal), Theme::coloured());
+        assert_eq!(Theme::detect(false, false, terminal), Theme::default());
         assert_eq!(Theme::detect(true, false, terminal).depth, Depth::None);
         assert!(Theme::detect(false, true, terminal).ascii);
     }
@@ -319,7 +282,7 @@ mod tests {
         let styles = [theme.dim(), theme.bar(), theme.selected(), theme.cursor(), theme.advice(), theme.warning()];
         let badges = Class::ALL.map(|class| theme.badge(class));
         for style in
-            styles.into_iter().chain(badges).chain(LoopActivity::ALL.map(|activity| theme.activity(activity)))
+            styles.into_iter().chain(badges).chain(LoopActivity::ALL.map(|activity| theme.style(Look::of(activity))))
         {
             assert_eq!((style.fg, style.bg), (None, None));
         }

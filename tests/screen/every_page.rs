@@ -439,7 +439,7 @@ fn a_recording_is_not_said_to_be_attached_to() {
             assert!(shown.contains("REPLAY"), "{name}, page {page}:\n{shown}");
             for wrong in ["attaching", "first seconds", "neither stopped", " now"] {
                 assert!(
-                    !shown.contains(wrong) || app.frame().is_none() && wrong == " now",
+                    !shown.contains(wrong) || app.job().frame().is_none() && wrong == " now",
                     "{name}: {wrong}\n{shown}"
                 );
             }

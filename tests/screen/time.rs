@@ -11,7 +11,7 @@ use trainmon::tui::{App, Message, Options};
 const SIZE: (u16, u16) = (120, 40);
 
 fn shown(app: &App) -> u64 {
-    app.frame().unwrap().sequence
+    app.job().frame().unwrap().sequence
 }
 
 /// A screen over a recording, all of it read: the same ninety seconds as [`running`].
@@ -74,7 +74,7 @@ fn changes_of_verdict_are_jumped_to() {
     let mut seen = Vec::new();
     for _ in 0..4 {
         type_text(&mut app, "[");
-        seen.push((shown(&app), app.verdict().unwrap().class));
+        seen.push((shown(&app), app.job().verdict().unwrap().class));
     }
     let changes = [(70, Class::DataLoader), (55, Class::Gpu), (5, Class::DataLoader)];
     assert_eq!(seen[..3], changes);
@@ -205,7 +205,7 @@ proptest! {
             press(&mut app, KeyCode::Char(key));
             press(&mut app, if t % 2 == 0 { KeyCode::Left } else { KeyCode::Right });
             app.step(Message::Advance(t as f64 / 100.0));
-            prop_assert!(app.frame().is_some());
+            prop_assert!(app.job().frame().is_some());
             draw(&app, (80, 24));
         }
     }
@@ -233,7 +233,7 @@ fn a_verdict_of_the_past_is_the_same_to_the_last_digit() {
     (0..10).for_each(|_| {
         press(&mut app, KeyCode::Right);
     });
-    assert_eq!((shown(&app), app.verdict()), (11, Some(&data_loader())));
+    assert_eq!((shown(&app), app.job().verdict()), (11, Some(&data_loader())));
 }
 
 #[test]

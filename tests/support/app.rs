@@ -25,7 +25,7 @@ use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample, Sources};
 use trainmon::tui::keys::Keymap;
 use trainmon::tui::{self, App, Effect, Message, Options, Theme};
 
-pub static COLOUR: LazyLock<Theme> = LazyLock::new(Theme::coloured);
+pub static COLOUR: LazyLock<Theme> = LazyLock::new(Theme::default);
 pub const PLAIN: Theme = Theme::plain(false);
 pub const ASCII: Theme = Theme::plain(true);
 

@@ -9,8 +9,7 @@ use crate::diagnosis::verdict::Phase;
 use crate::text::{fit, sanitise};
 use crate::tui::pages::Page;
 use crate::tui::pages::action::Action;
-use crate::tui::widgets::drawn::{Drawn, Hit};
-use crate::tui::widgets::text::{cells, write, write_fit, write_right};
+use crate::tui::widgets::{Drawn, Hit, cells, write, write_fit, write_right};
 use crate::tui::{format, labels};
 
 /// Program, target, phase, step rate; or that the target has ended; and which moment is shown, if not the newest.
@@ -19,7 +18,7 @@ pub fn title(buf: &mut Buffer, area: Rect, app: &App) {
     buf.set_style(area, style);
     let job = app.job();
     let mut right = Vec::new();
-    if let Some(verdict) = app.verdict() {
+    if let Some(verdict) = job.verdict() {
         if job.ended.is_none() && verdict.phase != Phase::Unknown {
             right.push(verdict.phase.word().to_owned());
         }
@@ -77,7 +76,7 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
         return;
     }
     let mut end = area.right();
-    if let Some(frame) = app.frame().filter(|frame| frame.own_cpu_pct.is_some() && area.width >= 140) {
+    if let Some(frame) = app.job().frame().filter(|frame| frame.own_cpu_pct.is_some() && area.width >= 140) {
         let (cpu, rss) = (format::number(frame.own_cpu_pct), format::bytes(frame.own_rss_bytes));
         let text = format!("every {} s, self {cpu}% {rss}", app.job().interval_s);
         end = write_right(buf, area.x, area.y, area.right(), &text, theme.dim());

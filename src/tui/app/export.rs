@@ -11,12 +11,12 @@ use crate::outputs::{json, markdown};
 use crate::text::sanitise;
 use crate::tui::message::{Effect, Export};
 use crate::tui::pages::Choice;
-use crate::tui::widgets::menu::{Item, Menu};
+use crate::tui::widgets::{Item, Menu};
 use crate::tui::{format, labels};
 
 impl App {
     pub(super) fn copy(&mut self) -> Vec<Effect> {
-        let Some(verdict) = self.verdict() else {
+        let Some(verdict) = self.job().verdict() else {
             return self.say("no verdict to copy yet");
         };
         let copied = Effect::Copy(verdict_text(verdict, &self.job().target));
@@ -33,10 +33,10 @@ impl App {
     /// What is saved, where there is something to save.
     fn exported(&self, export: Export) -> Option<String> {
         Some(match export {
-            Export::Markdown => markdown::markdown(self.verdict()?),
+            Export::Markdown => markdown::markdown(self.job().verdict()?),
             Export::Json => {
                 let mut bytes = Vec::new();
-                json::pretty(&mut bytes, self.verdict()?).ok()?;
+                json::pretty(&mut bytes, self.job().verdict()?).ok()?;
                 String::from_utf8(bytes).ok()?
             }
             Export::Svg => {

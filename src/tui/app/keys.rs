@@ -1,6 +1,6 @@
 //! What keys do: those that mean the same everywhere, those of what lies over the page, and the page's own.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::popup::Popup;
 use super::setup::Setup;
@@ -13,9 +13,6 @@ use crate::tui::pages::{Page, Reply};
 
 impl App {
     pub(super) fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        if key.kind == KeyEventKind::Release {
-            return Vec::new();
-        }
         let had_notice = self.notice.take().is_some();
         let always =
             key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
@@ -85,7 +82,7 @@ impl App {
     /// Gives an action to the page that is up.
     pub(super) fn page_act(&mut self, action: Action) -> Vec<Effect> {
         let (page, extent) = (self.page, self.drawn.page);
-        let Some((pages, scene)) = self.on_pages() else { return Vec::new() };
+        let (pages, scene) = self.on_pages();
         let content = pages.get_mut(page);
         let reply = match action.rows(extent.visible) {
             None => content.act(action, &scene),

@@ -37,11 +37,8 @@ use super::message::{Effect, Message};
 use super::pages::processes::{Column, Processes};
 use super::pages::{Page, Pages};
 use super::theme::Palette;
-use super::widgets::drawn::Drawn;
-use super::widgets::scene::{KeyHelp, Scene};
-use crate::diagnosis::verdict::Verdict;
+use super::widgets::{Drawn, KeyHelp, Scene};
 use crate::jobs::Needs;
-use crate::rates::Frame;
 pub use options::Options;
 use popup::Popup;
 pub use too_small::{MIN_HEIGHT, MIN_WIDTH};
@@ -143,18 +140,6 @@ impl App {
         &self.jobs
     }
 
-    /// The frame on the screen.
-    #[must_use]
-    pub fn frame(&self) -> Option<&Frame> {
-        self.job().frame()
-    }
-
-    /// The verdict on the screen.
-    #[must_use]
-    pub fn verdict(&self) -> Option<&Verdict> {
-        self.job().verdict()
-    }
-
     /// Seconds that the charts show.
     #[must_use]
     pub fn span_s(&self) -> f64 {
@@ -201,9 +186,10 @@ impl App {
     }
 
     /// The pages, and what they may look at.
-    fn on_pages(&mut self) -> Option<(&mut Pages, Scene<'_>)> {
-        let job = self.jobs.get(self.current)?;
-        Some((&mut self.pages, scene(&self.options, job, self.scale, &self.key_help)))
+    fn on_pages(&mut self) -> (&mut Pages, Scene<'_>) {
+        #[allow(clippy::indexing_slicing, reason = "as above")]
+        let job = &self.jobs[self.current];
+        (&mut self.pages, scene(&self.options, job, self.scale, &self.key_help))
     }
 
     /// Whether the terminal is large enough for pages and popups. What cannot be seen is not to be confirmed.

@@ -8,7 +8,7 @@ use super::popup::Popup;
 use crate::tui::message::Effect;
 use crate::tui::pages::Page;
 use crate::tui::pages::action::Action;
-use crate::tui::widgets::drawn::Hit;
+use crate::tui::widgets::Hit;
 
 /// Rows that a turn of the wheel moves.
 const WHEEL: isize = 3;
@@ -68,7 +68,7 @@ impl App {
             (Hit::Chart | Hit::Ruler, None) => self.seek(column, area),
             (hit, None) => {
                 let page = self.page;
-                let Some((pages, scene)) = self.on_pages() else { return Vec::new() };
+                let (pages, scene) = self.on_pages();
                 let reply = pages.get_mut(page).click(hit, &scene);
                 self.reply(reply)
             }

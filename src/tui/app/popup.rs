@@ -8,8 +8,7 @@ use crate::tui::jobs::JobList;
 use crate::tui::message::Effect;
 use crate::tui::pages::Choice;
 use crate::tui::pages::action::Action;
-use crate::tui::widgets::menu::{Confirm, Menu, Outcome};
-use crate::tui::widgets::prompt::{Prompt, Typed};
+use crate::tui::widgets::{Confirm, Menu, Outcome, Prompt, Typed};
 
 /// What lies over the page.
 #[derive(Debug, Clone)]
@@ -91,9 +90,8 @@ impl App {
     fn typed(&mut self) {
         let Some(Popup::Prompt(prompt)) = &self.popup else { return };
         let (page, purpose, text) = (self.page, prompt.purpose, prompt.text.clone());
-        if let Some((pages, scene)) = self.on_pages() {
-            pages.get_mut(page).typed(purpose, &text, &scene);
-        }
+        let (pages, scene) = self.on_pages();
+        pages.get_mut(page).typed(purpose, &text, &scene);
     }
 
     pub(super) fn paste(&mut self, text: &str) -> Vec<Effect> {

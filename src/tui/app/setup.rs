@@ -9,8 +9,7 @@ use crate::tui::message::Effect;
 use crate::tui::pages::processes::{COLUMNS, Column};
 use crate::tui::theme::{Depth, Theme};
 use crate::tui::widgets::menu::moved;
-use crate::tui::widgets::popup;
-use crate::tui::widgets::text::{cells, write, write_fit};
+use crate::tui::widgets::{cells, popup, write, write_fit};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -87,18 +86,12 @@ impl App {
         } else {
             (&mut setup.row, Setting::ALL.len())
         };
-        let last = rows.saturating_sub(1);
         let mut effects = vec![Effect::Redraw];
-        let code = match key.code {
-            KeyCode::Char('k') => KeyCode::Up,
-            KeyCode::Char('j') => KeyCode::Down,
-            code => code,
-        };
-        if let Some(to) = moved(*row, rows, code) {
+        if let Some(to) = moved(*row, rows, rows, key) {
             *row = to;
             return (Some(setup), effects);
         }
-        match code {
+        match key.code {
             KeyCode::Esc | KeyCode::Char('q') | KeyCode::F(10) | KeyCode::F(2) => {
                 if !setup.columns {
                     return (None, effects);
@@ -106,7 +99,7 @@ impl App {
                 setup.columns = false;
             }
             KeyCode::Left if setup.columns => setup.columns = false,
-            _ if setup.columns => setup.column = self.column_key(setup.column.min(last), key.code),
+            _ if setup.columns => setup.column = self.column_key(setup.column, key.code),
             KeyCode::Enter | KeyCode::Right | KeyCode::Left | KeyCode::Char(' ') => {
                 if let Some(setting) = Setting::ALL.get(setup.row).copied() {
                     setup.columns = setting == Setting::Columns && key.code != KeyCode::Left;
@@ -177,21 +170,17 @@ impl App {
             let choices = self.column_choices();
             let below = " Enter shows or hides, - and + move, Esc goes back ";
             let popup = popup::Popup { title: " Columns of the processes ", below, width: WIDTH };
-            return popup.list(buf, area, choices.len(), setup.column, theme, |buf, row, i| {
-                if let Some((column, shown)) = choices.get(i) {
-                    let mark = if *shown { 'x' } else { ' ' };
-                    let text = format!("[{mark}] {:<12} {}", column.word(), column.meaning());
-                    write_fit(buf, row, &text, Style::new());
-                }
+            return popup.list(buf, area, &choices, setup.column, theme, |buf, row, (column, shown)| {
+                let mark = if *shown { 'x' } else { ' ' };
+                let text = format!("[{mark}] {:<12} {}", column.word(), column.meaning());
+                write_fit(buf, row, &text, Style::new());
             });
         }
         let below = " Enter, Left, Right change, Esc closes ";
         let popup = popup::Popup { title: " Settings ", below, width: WIDTH };
-        popup.list(buf, area, Setting::ALL.len(), setup.row, theme, |buf, row, i| {
-            if let Some(setting) = Setting::ALL.get(i) {
-                let (value, hint) = self.setting(*setting);
-                draw_setting(buf, row, setting.word(), &value, hint, theme);
-            }
+        popup.list(buf, area, &Setting::ALL, setup.row, theme, |buf, row, setting| {
+            let (value, hint) = self.setting(*setting);
+            draw_setting(buf, row, setting.word(), &value, hint, theme);
         });
     }
 }

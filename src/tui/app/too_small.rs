@@ -5,9 +5,7 @@ use ratatui::layout::Rect;
 
 use crate::text::sanitise;
 use crate::tui::labels::bound;
-use crate::tui::widgets::banner;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::write_fit;
+use crate::tui::widgets::{Scene, banner, write_fit};
 
 /// Smallest terminal that shows pages.
 pub const MIN_WIDTH: u16 = 60;
@@ -40,7 +38,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     lines.truncate(usize::from(area.height.saturating_sub(1)).max(1));
     lines.push((size, theme.dim()));
     lines.push(("q quits".to_owned(), theme.dim()));
-    for ((text, style), y) in lines.iter().zip(area.top()..area.bottom()) {
-        write_fit(buf, Rect { y, ..area }, text, *style);
+    for ((text, style), row) in lines.iter().zip(area.rows()) {
+        write_fit(buf, row, text, *style);
     }
 }

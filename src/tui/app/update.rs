@@ -82,9 +82,8 @@ impl App {
     /// The page and the list of jobs follow what is shown.
     pub(super) fn refresh(&mut self) {
         let page = self.page;
-        if let Some((pages, scene)) = self.on_pages() {
-            pages.get_mut(page).refresh(&scene);
-        }
+        let (pages, scene) = self.on_pages();
+        pages.get_mut(page).refresh(&scene);
         if let (Some(Popup::Jobs(list)), jobs) = (&mut self.popup, &self.jobs) {
             list.refresh(jobs);
         }

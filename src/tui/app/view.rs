@@ -10,11 +10,10 @@ use super::{App, bars};
 use crate::text::wrap;
 use crate::tui::jobs;
 use crate::tui::pages::banner_rows;
+use crate::tui::pages::processes::detail;
 use crate::tui::summary;
 use crate::tui::theme;
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::{banner, popup};
+use crate::tui::widgets::{Drawn, Scene, banner, popup};
 
 /// Widest summary of a run.
 const SUMMARY: u16 = 100;
@@ -61,7 +60,7 @@ fn popups(buf: &mut Buffer, app: &App, scene: &Scene<'_>, drawn: &mut Drawn) {
     let (area, theme) = (buf.area, scene.theme);
     match &app.popup {
         None | Some(Popup::Prompt(_)) => {}
-        Some(Popup::Detail) => app.pages.processes.draw_detail(buf, scene, drawn),
+        Some(Popup::Detail) => detail::draw(buf, &app.pages.processes, scene, drawn),
         Some(Popup::Menu(menu)) => menu.draw(buf, area, theme),
         Some(Popup::Confirm(confirm)) => confirm.draw(buf, area, theme),
         Some(Popup::Setup(setup)) => app.draw_setup(buf, area, *setup),

@@ -5,7 +5,8 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::JobList;
-use crate::history::timeline::{self, Point, Window};
+use crate::diagnosis::verdict::Class;
+use crate::history::timeline::{self, Window};
 use crate::jobs::Candidate;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::text::sanitise;
@@ -13,16 +14,13 @@ use crate::tui::charts::{self, Columns};
 use crate::tui::format;
 use crate::tui::job::Job;
 use crate::tui::labels::{self, counted, verdict_name};
-use crate::tui::theme::{Series, Theme};
-use crate::tui::widgets::banner;
-use crate::tui::widgets::text::{Text, count, write, write_fit, write_lines};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::{Text, Timeline, Top, banner, count, write, write_fit, write_lines};
 
 /// Seconds that the small charts show.
 const SPAN_S: f64 = 60.0;
 /// Cells of their names and values.
 const NAME: u16 = 16;
-/// What a small chart shows of a point.
-type Value = fn(&Point) -> Option<f32>;
 /// Highest small chart.
 const CHART_MAX: u16 = 10;
 
@@ -69,19 +67,19 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     let chart = Rect { x: area.x + NAME, width: area.width - NAME, height, ..area };
     let window = Window::of_cells(job.history.timeline.latest().map_or(0, |point| point.end_ns), SPAN_S, chart.width);
     let latest = job.history.timeline.latest();
-    let shown: [(_, _, Value, _); 2] = [
-        ("GPU", Series::Gpu, |p| p.gpu.get(), "no GPU use seen"),
-        ("CPU", Series::Cpu, |p| p.cpu.get(), "no CPU use seen"),
+    let shown = [
+        (Timeline(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent), "no GPU use seen"),
+        (Timeline(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent), "no CPU use seen"),
     ];
     let mut band = chart;
-    for (name, series, of, none) in shown {
+    for (Timeline(about, name, of, _), none) in shown {
         let text = format!("{name:<5}{}", format::percent(latest.and_then(of).map(f64::from)));
-        write(buf, area.x, band.y, band.x, &text, theme.series(series).patch(theme.strong()));
+        write(buf, area.x, band.y, band.x, &text, theme.series(about).patch(theme.strong()));
         let columns = Columns::gather(&job.history.timeline, window, of);
         if columns.values().all(|v| v.is_none()) {
             write(buf, band.x, band.y, band.right(), none, theme.dim());
         } else {
-            charts::timeline(buf, band, &columns, 100.0, theme.series(series), theme);
+            charts::timeline(buf, band, &columns, 100.0, theme.series(about), theme);
         }
         band.y += height;
     }

@@ -10,12 +10,9 @@ use crate::jobs::JobKey;
 use crate::text::{fit, sanitise};
 use crate::tui::format;
 use crate::tui::job::Job;
-use crate::tui::labels::{number, short_command, verdict_name};
+use crate::tui::labels::{counted, number, short_command, verdict_name};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::banner;
-use crate::tui::widgets::drawn::{Drawn, Hit};
-use crate::tui::widgets::popup::Popup;
-use crate::tui::widgets::text::{write, write_fit, write_right};
+use crate::tui::widgets::{Drawn, Hit, Popup, banner, write, write_fit, write_right};
 
 /// Columns before what a job does: mark and PID, and since when it runs.
 const PID_END: u16 = 9;
@@ -130,8 +127,7 @@ fn title(scene: &Scene<'_>) -> String {
     let found = match scene.list.candidates.as_ref().map(|_| scene.list.others(scene.jobs).count()) {
         None => "looking for more …".to_owned(),
         Some(0) if !scene.jobs.is_empty() => "no other process that may be training".to_owned(),
-        Some(1) => "1 process that may be training".to_owned(),
-        Some(n) => format!("{n} processes that may be training"),
+        Some(n) => format!("{} that may be training", counted(n, "process", "processes")),
     };
     format!(" Jobs: {attached}{found} ")
 }
@@ -147,8 +143,7 @@ fn rows(buf: &mut Buffer, plan: &Plan, scene: &Scene<'_>, drawn: &mut Drawn) {
     let extent = scene.list.extent(usize::from(plan.rows.height));
     drawn.popup = extent;
     drawn.hits.push((plan.rows, Hit::Row(extent.top)));
-    for (line, y) in scene.list.lines.iter().skip(extent.top).zip(plan.rows.top()..plan.rows.bottom()) {
-        let row = Rect { y, height: 1, ..plan.rows };
+    for (line, row) in scene.list.lines.iter().skip(extent.top).zip(plan.rows.rows()) {
         match line {
             None => {
                 write_fit(buf, row, &between(scene), theme.dim());

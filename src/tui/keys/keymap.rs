@@ -1,6 +1,6 @@
 //! Which key does what: the table's keys, or those of the configuration.
 
-use crossterm::event::{KeyEvent, KeyEventKind};
+use crossterm::event::KeyEvent;
 
 use super::chord::{Chord, ctrl};
 use super::{Action, Binding, TABLE};
@@ -34,12 +34,9 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// What a key press does, if anything. A release does nothing.
+    /// What a key press does, if anything.
     #[must_use]
     pub fn action(&self, event: KeyEvent) -> Option<Action> {
-        if event.kind == KeyEventKind::Release {
-            return None;
-        }
         if ALWAYS_QUITS.is(event) {
             return Some(Action::Quit);
         }

@@ -19,10 +19,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::message::Export;
-use super::widgets::drawn::{Drawn, Hit};
-use super::widgets::menu::{Confirm, Menu};
-use super::widgets::prompt::{Prompt, Purpose};
-use super::widgets::scene::Scene;
+use super::widgets::{Confirm, Drawn, Hit, Menu, Prompt, Purpose, Scene};
 use crate::jobs::Needs;
 use action::Action;
 use overview::Overview;

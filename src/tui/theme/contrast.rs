@@ -6,7 +6,6 @@ use ratatui::style::Color;
 
 use super::colour::{Rgb, distance, oklab};
 use super::*;
-use crate::tui::labels;
 
 /// Complete loss of one kind of cone, on linear RGB: Machado, Oliveira and Fernandes (2009), table 1, severity 1.0.
 const SIGHTS: [(&str, [[f64; 3]; 3]); 4] = [
@@ -107,9 +106,9 @@ fn colours_of_one_chart_differ_for_every_kind_of_sight() {
         let least = if theme.depth == Depth::TrueColour { expected.true_colour } else { expected.indexed };
         let groups: [Vec<Option<Color>>; 4] = [
             Class::ALL.map(|class| theme.class(class).bg).to_vec(),
-            LoopActivity::ALL.map(|a| theme.activity(a).fg).to_vec(),
-            Stage::ALL.map(|stage| theme.stage(stage).fg).to_vec(),
-            [Series::Gpu, Series::Cpu, Series::Io, Series::Loader].map(|series| theme.series(series).fg).to_vec(),
+            LoopActivity::ALL.map(|a| theme.style(Look::of(a)).fg).to_vec(),
+            Look::STAGES.map(|stage| theme.style(stage).fg).to_vec(),
+            [Class::Gpu, Class::Cpu, Class::Io, Class::DataLoader].map(|class| theme.series(class).fg).to_vec(),
         ];
         for colours in groups {
             for (at, one) in colours.iter().enumerate() {
@@ -131,8 +130,8 @@ fn the_sixteen_colours_differ_too() {
         let theme = Theme { depth: Depth::Ansi16, ascii: true, palette: Palette::built_in(name).unwrap() };
         for colours in [
             Class::ALL.map(|class| theme.class(class).bg.unwrap()).to_vec(),
-            LoopActivity::ALL.map(|a| theme.activity(a).fg.unwrap()).to_vec(),
-            Stage::ALL.map(|stage| theme.stage(stage).fg.unwrap()).to_vec(),
+            LoopActivity::ALL.map(|a| theme.style(Look::of(a)).fg.unwrap()).to_vec(),
+            Look::STAGES.map(|stage| theme.style(stage).fg.unwrap()).to_vec(),
         ] {
             for (at, one) in colours.iter().enumerate() {
                 assert!(!matches!(one, Color::Indexed(_) | Color::Rgb(..)), "{name}: {one:?}");
@@ -144,17 +143,17 @@ fn the_sixteen_colours_differ_too() {
 
 #[test]
 fn letters_and_textures_say_what_colours_say() {
-    let mut letters = Class::ALL.map(labels::letter).to_vec();
+    let mut letters = Class::ALL.map(|class| Look::class(class).glyph).to_vec();
     letters.sort_unstable();
     letters.dedup();
     assert_eq!(letters.len(), Class::ALL.len());
     for ascii in [false, true] {
         let theme = Theme::plain(ascii);
-        let mut parts = LoopActivity::ALL.map(|a| theme.activity_glyph(a)).to_vec();
+        let mut parts = LoopActivity::ALL.map(|a| theme.glyph(Look::of(a))).to_vec();
         parts.sort_unstable();
         parts.dedup();
         assert_eq!(parts.len(), 5);
-        let mut stages = Stage::ALL.map(|s| theme.stage_glyph(s)).to_vec();
+        let mut stages = Look::STAGES.map(|stage| theme.glyph(stage)).to_vec();
         stages.sort_unstable();
         stages.dedup();
         assert_eq!(stages.len(), 4);

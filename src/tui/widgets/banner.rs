@@ -8,7 +8,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::scene::Scene;
-use super::text::{Piece, cells, write, write_fit, write_right};
+use super::text::{Piece, behind, cells, write, write_fit, write_right};
 use crate::diagnosis::verdict::{Advice, Class, Evidence, Phase, Verdict};
 use crate::text::{fit, sanitise, wrap};
 use crate::tui::theme::Theme;
@@ -22,20 +22,19 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let theme = scene.theme;
     head(buf, area, scene);
     let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
-    let text = Rect { x: area.x + 2, width: area.width.saturating_sub(2), height: 1, ..below };
-    let (lines, class) = match scene.verdict() {
+    let text = behind(below, area.x + 2);
+    let (lines, edge) = match scene.verdict() {
         Some(verdict) => {
             let lines = lines(verdict, theme, usize::from(text.width), usize::from(below.height));
-            (lines, theme.class(verdict.class))
+            (lines, theme.dim().patch(theme.series(verdict.class)))
         }
-        None => (pending(scene), Style::new()),
+        None => (pending(scene), theme.dim()),
     };
-    let edge = class.bg.map_or_else(|| theme.dim(), |colour| Style::new().fg(colour));
     for y in below.top()..below.bottom() {
         write(buf, area.x, y, area.right(), "▌", edge);
     }
-    for ((line, style), y) in lines.iter().zip(below.top()..below.bottom()) {
-        write_fit(buf, Rect { y, ..text }, line, *style);
+    for ((line, style), row) in lines.iter().zip(text.rows()) {
+        write_fit(buf, row, line, *style);
     }
 }
 
@@ -86,7 +85,7 @@ fn head(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
 fn pending(scene: &Scene<'_>) -> Vec<Piece> {
     let theme = scene.theme;
     let strong = |text: &str| (text.to_owned(), theme.strong());
-    let job = &scene.sources().job;
+    let job = &scene.job.sources.job;
     if let Some(replay) = scene.job.replay {
         return vec![strong(match (scene.frame(), replay.loaded) {
             (None, true) => "There is not one sample in this recording: nothing can be shown or judged.",
@@ -175,14 +174,12 @@ fn evidence(e: &Evidence) -> String {
 
 /// What was not seen, first what a command mends.
 fn missing(verdict: &Verdict, theme: Theme) -> impl Iterator<Item = Piece> {
-    let (mended, unmended): (Vec<_>, Vec<_>) = verdict.not_seen.iter().partition(|missing| missing.mend.is_some());
-    let mended = mended.into_iter().take(2).map(move |n| {
-        let mend = n.mend.as_deref().unwrap_or_default();
-        (format!("► To see {}: {}  ({})", sanitise(&n.what), sanitise(mend), sanitise(&n.why)), theme.advice())
+    let mended = verdict.not_seen.iter().filter_map(move |n| {
+        let mend = sanitise(n.mend.as_deref()?);
+        Some((format!("► To see {}: {mend}  ({})", sanitise(&n.what), sanitise(&n.why)), theme.advice()))
     });
-    mended.chain(
-        unmended
-            .into_iter()
-            .map(move |n| (format!("Not seen: {}: {}", sanitise(&n.what), sanitise(&n.why)), theme.dim())),
-    )
+    let unmended = verdict.not_seen.iter().filter(|n| n.mend.is_none());
+    let unmended =
+        unmended.map(move |n| (format!("Not seen: {}: {}", sanitise(&n.what), sanitise(&n.why)), theme.dim()));
+    mended.take(2).chain(unmended)
 }

@@ -5,9 +5,6 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::text::write;
-use crate::rates::time_split::{LoopActivity, TimeSplit};
-use crate::tui::charts;
-use crate::tui::theme::Theme;
 
 /// How many bars stand side by side in `width` cells.
 pub fn columns(width: u16) -> u16 {
@@ -20,13 +17,6 @@ pub fn places(area: Rect) -> impl Iterator<Item = Rect> {
     let width = area.width / columns;
     (1..area.height)
         .flat_map(move |row| (0..columns).map(move |c| Rect::new(area.x + c * width, area.y + row, width, 1)))
-}
-
-/// Draws what the loop's time went into.
-pub fn time_split(buf: &mut Buffer, area: Rect, split: &TimeSplit, theme: Theme) {
-    let part = |activity| (theme.activity_glyph(activity), theme.activity(activity), split[activity]);
-    let parts = LoopActivity::ALL.into_iter().map(part);
-    charts::split(buf, area, parts, theme);
 }
 
 /// Draws a share, 0–1, as a bar of blocks; `rest` stands for what is not filled.

@@ -6,9 +6,11 @@ use ratatui::style::Style;
 
 use super::scene::Scene;
 use super::text::{cells, write, write_fit, write_right};
+use crate::diagnosis::verdict::Class;
+use crate::history::timeline::Point;
 use crate::rates::Frame;
 use crate::tui::charts::{self, Columns, MAX_CELLS};
-use crate::tui::theme::{Series, Theme};
+use crate::tui::theme::Theme;
 use crate::tui::{format, labels};
 
 /// A stretch of the shared time axis: text on the left, axis labels, the chart.
@@ -83,15 +85,40 @@ impl Top {
     }
 }
 
-/// Draws axis and timeline, or `empty` where there is nothing to draw and something to say about it.
-pub fn plot(buf: &mut Buffer, band: Band, columns: &Columns, top: Top, series: Series, empty: &str, theme: Theme) {
-    if !empty.is_empty() && columns.values().all(|value| value.is_none()) {
-        write_fit(buf, band.chart, empty, theme.dim());
-        return;
+/// A timeline of a page: the class that it is about and has the color of, its name, its value, and the top of its axis.
+#[derive(Clone, Copy)]
+pub struct Timeline(pub Class, pub &'static str, pub fn(&Point) -> Option<f32>, pub Top);
+
+impl Timeline {
+    /// Its value at the moment shown.
+    pub fn now(&self, scene: &Scene<'_>) -> String {
+        let Self(.., of, top) = self;
+        // The chart may go on behind the moment shown, or have ended before it.
+        let value = scene.frame().and_then(|frame| of(&Point::of(frame, Class::default()))).map(f64::from);
+        match top {
+            Top::Bytes => format!("{}M/s", format::mib_s(value)),
+            Top::Percent | Top::Fine => format::percent(value),
+        }
     }
-    let (max, label) = top.of(columns.max());
-    axis(buf, band, &label, theme);
-    charts::timeline(buf, band.chart, columns, max, theme.series(series), theme);
+
+    /// Its values over the time that a chart of so many cells shows.
+    pub fn columns(&self, cells: u16, scene: &Scene<'_>) -> Columns {
+        let Self(.., of, _) = *self;
+        Columns::gather(&scene.job.history.timeline, scene.window(cells), of)
+    }
+
+    /// Draws axis and chart, or `empty` where there is nothing to draw and something to say about it.
+    pub fn plot(&self, buf: &mut Buffer, band: Band, empty: &str, scene: &Scene<'_>) {
+        let (Self(about, .., top), theme) = (*self, scene.theme);
+        let columns = self.columns(band.chart.width, scene);
+        if !empty.is_empty() && columns.values().all(|value| value.is_none()) {
+            write_fit(buf, band.chart, empty, theme.dim());
+            return;
+        }
+        let (max, label) = top.of(columns.max());
+        axis(buf, band, &label, theme);
+        charts::timeline(buf, band.chart, &columns, max, theme.series(about), theme);
+    }
 }
 
 /// Labels the top and the bottom of a value axis.

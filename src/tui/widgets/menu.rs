@@ -59,8 +59,9 @@ impl<C: Clone> Menu<C> {
                 found => found,
             },
             KeyCode::Esc | KeyCode::F(10) => None,
-            code => {
-                let Some(to) = moved(self.selected, self.items.len(), code) else { return Outcome::Nothing };
+            _ => {
+                let rows = self.items.len();
+                let Some(to) = moved(self.selected, rows, rows, key) else { return Outcome::Nothing };
                 self.selected = to;
                 return Outcome::Changed;
             }
@@ -73,24 +74,27 @@ impl<C: Clone> Menu<C> {
         let widest = self.items.iter().map(|item| cells(&item.text)).max().unwrap_or(0).max(cells(&self.title));
         let title = format!(" {} ", self.title);
         let popup = Popup { title: &title, below: " Enter chooses, Esc closes ", width: widest.saturating_add(9) };
-        popup.list(buf, area, self.items.len(), self.selected, theme, |buf, rect, i| {
-            if let Some(item) = self.items.get(i) {
-                write_fit(buf, rect, &format!("{}  {}", item.key, item.text), Style::new());
-            }
+        popup.list(buf, area, &self.items, self.selected, theme, |buf, row, item| {
+            write_fit(buf, row, &format!("{}  {}", item.key, item.text), Style::new());
         });
     }
 }
 
-/// Where a key moves the selection in a list of so many rows.
-pub fn moved(selected: usize, rows: usize, key: KeyCode) -> Option<usize> {
-    let last = rows.saturating_sub(1);
-    Some(match key {
-        KeyCode::Up => selected.saturating_sub(1),
-        KeyCode::Down => (selected + 1).min(last),
-        KeyCode::Home | KeyCode::PageUp => 0,
-        KeyCode::End | KeyCode::PageDown => last,
+/// Where a key moves the selection in a list of so many rows, `page` of which are visible.
+pub fn moved(selected: usize, rows: usize, page: usize, key: KeyEvent) -> Option<usize> {
+    if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+        return None;
+    }
+    let to = match key.code {
+        KeyCode::Up | KeyCode::Char('k') => selected.saturating_sub(1),
+        KeyCode::Down | KeyCode::Char('j') => selected + 1,
+        KeyCode::PageUp => selected.saturating_sub(page.max(1)),
+        KeyCode::PageDown => selected + page.max(1),
+        KeyCode::Home | KeyCode::Char('g') => 0,
+        KeyCode::End | KeyCode::Char('G') => rows,
         _ => return None,
-    })
+    };
+    Some(to.min(rows.saturating_sub(1)))
 }
 
 /// A question, and what a yes does.

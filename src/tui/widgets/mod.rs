@@ -3,11 +3,22 @@
 pub mod banner;
 pub mod bars;
 pub mod chart;
-pub mod drawn;
+mod drawn;
 pub mod menu;
 pub mod popup;
 pub mod prompt;
-pub mod scene;
-pub mod scroll;
+mod scene;
+mod scroll;
 pub mod table;
-pub mod text;
+mod text;
+
+pub use chart::{Band, Timeline, Top};
+pub use drawn::{Drawn, Extent, Hit};
+pub use menu::{Confirm, Item, Menu, Outcome};
+pub use popup::Popup;
+pub use prompt::{Prompt, Purpose, Typed};
+pub use scene::{KeyHelp, Scene};
+pub use scroll::{Scroll, scrolled};
+pub use text::{
+    Piece, Text, behind, cells, count, piece_rows, write, write_fit, write_lines, write_pieces, write_right,
+};

@@ -45,28 +45,27 @@ impl Popup<'_> {
     /// Draws the box with lines of text, `margin` rows above and below them.
     pub fn text(self, buf: &mut Buffer, area: Rect, margin: u16, lines: &[Piece], theme: Theme) {
         let inner = self.frame(buf, area, count(lines.len()).saturating_add(2 * margin), theme);
-        for ((line, style), y) in lines.iter().zip(inner.y + margin..inner.bottom()) {
-            write(buf, inner.x, y, inner.right(), line, *style);
+        for ((line, style), row) in lines.iter().zip(inner.rows().skip(usize::from(margin))) {
+            write(buf, row.x, row.y, row.right(), line, *style);
         }
     }
 
     /// Draws the box with a list, the visible part of which has the selected row in it.
-    pub fn list(
+    pub fn list<R>(
         self,
         buf: &mut Buffer,
         area: Rect,
-        rows: usize,
+        rows: &[R],
         selected: usize,
         theme: Theme,
-        mut draw: impl FnMut(&mut Buffer, Rect, usize),
+        mut draw: impl FnMut(&mut Buffer, Rect, &R),
     ) {
-        let inner = self.frame(buf, area, count(rows), theme);
+        let inner = self.frame(buf, area, count(rows.len()), theme);
         let top = (selected + 1).saturating_sub(usize::from(inner.height));
-        for (y, place) in (inner.top()..inner.bottom()).zip(top..rows) {
-            let row = Rect { y, height: 1, ..inner };
-            draw(buf, row, place);
+        for (rect, (place, row)) in inner.rows().zip(rows.iter().enumerate().skip(top)) {
+            draw(buf, rect, row);
             if place == selected {
-                buf.set_style(row, theme.selected());
+                buf.set_style(rect, theme.selected());
             }
         }
     }

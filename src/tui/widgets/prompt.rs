@@ -33,6 +33,14 @@ pub struct Prompt {
     before: String,
 }
 
+/// Whether what was typed stands in one of these texts, whatever its case, or in a number.
+pub fn is_in<const N: usize>(typed: &str, texts: [&str; N], number: u32) -> bool {
+    let typed = typed.to_lowercase();
+    typed.is_empty()
+        || texts.into_iter().any(|text| text.to_lowercase().contains(&typed))
+        || number.to_string().contains(&typed)
+}
+
 /// What a key did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Typed {

@@ -5,7 +5,6 @@ use jiff::tz::TimeZone;
 use crate::diagnosis::verdict::{NotSeen, Verdict};
 use crate::history::timeline::Window;
 use crate::rates::Frame;
-use crate::sample::Sources;
 use crate::tui::job::Job;
 use crate::tui::theme::Theme;
 
@@ -40,11 +39,6 @@ impl<'a> Scene<'a> {
     /// The verdict on the screen.
     pub fn verdict(&self) -> Option<&'a Verdict> {
         self.job.verdict()
-    }
-
-    /// How the sources of the job stand.
-    pub fn sources(&self) -> &'a Sources {
-        &self.job.sources
     }
 
     /// What could not be seen of this name, by the verdict on the screen.

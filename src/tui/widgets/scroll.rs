@@ -5,9 +5,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
-use super::chart::{self, Band};
+use super::chart::{self, Band, Timeline};
 use super::drawn::{Drawn, Extent, Hit};
 use super::scene::Scene;
+use super::text::{count, write, write_right};
 
 /// Draws a page of which `top` lines are above the body; fewer where it has not so many.
 pub fn scrolled(buf: &mut Buffer, area: Rect, top: usize, drawn: &mut Drawn, page: impl Fn(&mut Scroll<'_>)) {
@@ -58,23 +59,24 @@ impl Scroll<'_> {
         rect
     }
 
-    /// Calls `draw` for those of the next `rows` lines that are visible, each with its number.
-    pub fn each(&mut self, rows: usize, mut draw: impl FnMut(&mut Buffer, Rect, usize)) {
-        let first = self.line;
-        let shown = first.max(self.top)..(first + rows).min(self.top.saturating_add(usize::from(self.area.height)));
-        for line in shown {
-            let y = self.area.y + (line - self.top) as u16;
-            draw(self.buf, Rect { y, height: 1, ..self.area }, line - first);
+    /// Gives a line to each of `rows` and calls `draw` for those that are visible.
+    pub fn each<R>(
+        &mut self,
+        rows: impl IntoIterator<Item = R, IntoIter: ExactSizeIterator>,
+        mut draw: impl FnMut(&mut Buffer, Rect, R),
+    ) {
+        let rows = rows.into_iter();
+        let (above, below) = (self.top.saturating_sub(self.line), self.line.saturating_sub(self.top));
+        self.line += rows.len();
+        for (row, rect) in rows.skip(above).zip(self.area.rows().skip(below)) {
+            draw(self.buf, rect, row);
         }
-        self.line += rows;
     }
 
     /// Draws lines of text.
     pub fn lines(&mut self, lines: &[Line<'_>]) {
-        self.each(lines.len(), |buf, rect, i| {
-            if let Some(line) = lines.get(i) {
-                buf.set_line(rect.x, rect.y, line, rect.width);
-            }
+        self.each(lines, |buf, rect, line| {
+            buf.set_line(rect.x, rect.y, line, rect.width);
         });
     }
 
@@ -85,6 +87,21 @@ impl Scroll<'_> {
         let band = (rect.height > 0).then(|| Band::of(rect))?;
         self.chart(band.chart);
         Some(band)
+    }
+
+    /// Draws timelines that have a name, a number and a chart, each with what is said where there is nothing to draw, and
+    /// the time axis: in `spare` rows if there are so many, none higher than `highest`.
+    pub fn timelines(&mut self, timelines: &[(Timeline, &str)], spare: u16, highest: u16, scene: &Scene<'_>) {
+        let height = (spare.saturating_sub(1) / count(timelines.len()).max(1)).clamp(1, highest);
+        for (timeline, empty) in timelines {
+            let Some(band) = self.band(height) else { continue };
+            let (text, theme, Timeline(about, name, ..)) = (band.text, scene.theme, *timeline);
+            let strong = theme.series(about).patch(theme.strong());
+            let x = write(self.buf, text.x, text.y, text.right(), name, strong);
+            write_right(self.buf, x + 1, text.y, text.right(), &timeline.now(scene), theme.strong());
+            timeline.plot(self.buf, band, chart::unread(scene.frame()).unwrap_or(empty), scene);
+        }
+        self.ruler(None, scene);
     }
 
     /// Notes that there is a timeline here.
@@ -121,7 +138,7 @@ mod tests {
                 for (rows, one_by_one) in &parts {
                     let (line, top) = (scroll.line, scroll.top);
                     if *one_by_one {
-                        scroll.each(usize::from(*rows), |_, rect, i| {
+                        scroll.each(0..usize::from(*rows), |_, rect, i| {
                             assert!(i < usize::from(*rows) && area.y <= rect.y && rect.bottom() <= area.bottom());
                             assert_eq!(usize::from(rect.y - area.y) + top, line + i);
                         });

@@ -33,6 +33,11 @@ pub fn write_fit(buf: &mut Buffer, area: Rect, text: &str, style: Style) -> u16 
     write(buf, area.x, area.y, area.right(), &fit(text, usize::from(area.width)), style)
 }
 
+/// What is left of `area` from column `x` on.
+pub fn behind(area: Rect, x: u16) -> Rect {
+    Rect { x, width: area.right().saturating_sub(x), ..area }
+}
+
 /// Width of a text in cells.
 pub fn cells(text: &str) -> u16 {
     u16::try_from(unicode_width::UnicodeWidthStr::width(text)).unwrap_or(u16::MAX)
@@ -44,17 +49,17 @@ pub fn count(length: usize) -> u16 {
 }
 
 /// Pieces one after the other in lines of `width` cells, this separator between two on one line.
-fn piece_lines<'p>(width: u16, separator: &'p str, pieces: &'p [Piece]) -> Vec<Line<'p>> {
+fn piece_lines(width: u16, separator: &str, pieces: &[Piece]) -> Vec<Line<'static>> {
     let (mark, gap) = separator.split_at(separator.trim_end().len());
-    let mut lines: Vec<Line<'p>> = Vec::new();
+    let mut lines: Vec<Line<'static>> = Vec::new();
     let mut end = 0u16;
     for (text, style) in pieces {
-        let (text, cells, before) = (Span::styled(text, *style), cells(text), end.saturating_add(cells(separator)));
-        end = before.saturating_add(cells);
+        let (span, cells, before) = (Span::styled(text.clone(), *style), cells(text), cells(separator));
+        end = end.saturating_add(before).saturating_add(cells);
         match lines.last_mut().filter(|_| end <= width) {
-            Some(line) => line.extend([Span::styled(mark, *style), Span::raw(gap), text]),
+            Some(line) => line.extend([Span::styled(mark.to_owned(), *style), Span::raw(gap.to_owned()), span]),
             None => {
-                lines.push(Line::from(text));
+                lines.push(Line::from(span));
                 end = cells;
             }
         }
@@ -74,13 +79,9 @@ pub fn write_pieces(buf: &mut Buffer, area: Rect, separator: &str, pieces: &[Pie
 
 /// Draws what `area` has rows for.
 pub fn write_lines(buf: &mut Buffer, area: Rect, lines: &[Line<'_>]) {
-    for (line, y) in lines.iter().zip(area.top()..area.bottom()) {
-        buf.set_line(area.x, y, line, area.width);
+    for (line, row) in lines.iter().zip(area.rows()) {
+        buf.set_line(row.x, row.y, line, row.width);
     }
-}
-
-fn owned(line: Line<'_>) -> Line<'static> {
-    line.spans.into_iter().map(|span| Span::styled(span.content.into_owned(), span.style)).collect()
 }
 
 /// Lines of text that is being set.
@@ -150,7 +151,7 @@ impl Text {
 
     /// Adds pieces, this separator between two on one line.
     pub fn pieces(&mut self, separator: &str, pieces: &[Piece]) {
-        self.lines.extend(piece_lines(count(self.width), separator, pieces).into_iter().map(owned));
+        self.lines.extend(piece_lines(count(self.width), separator, pieces));
     }
 }
 

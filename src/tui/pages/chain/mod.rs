@@ -8,28 +8,35 @@
 //! └───────────────────────────────────────────────────────────┘
 //! ```
 
-mod timelines;
-
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::diagnosis::chain::waits_for;
-use crate::diagnosis::verdict::{ChainNode, Verdict};
+use crate::diagnosis::verdict::{ChainNode, Class, Verdict};
 use crate::outputs::chain::{Row, line, rows};
 use crate::tui::charts::Columns;
 use crate::tui::format;
-use crate::tui::theme::{Series, Theme};
-use crate::tui::widgets::bars;
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::scrolled;
-use crate::tui::widgets::text::{Text, count, write, write_fit, write_right};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::{
+    Band, Drawn, Scene, Text, Timeline, Top, bars, behind, count, scrolled, write, write_fit, write_right,
+};
 
 /// Cells of a share.
 const SHARE: u16 = 7;
 /// Cells of the past in which a recording may hold a chain.
 const LOOKED_AT: u16 = 60;
+/// Highest timeline worth its rows.
+const HIGHEST: u16 = 6;
+/// The waits, then what ended them.
+const TIMELINES: [Timeline; 6] = [
+    Timeline(Class::DataLoader, "Loop waits", |p| p.waits.get(), Top::Percent),
+    Timeline(Class::Cpu, "← others' CPU", |p| p.waits_cpu.get(), Top::Percent),
+    Timeline(Class::Io, "← disk, memory", |p| p.waits_disk.get(), Top::Percent),
+    Timeline(Class::Io, "← network", |p| p.waits_net.get(), Top::Percent),
+    Timeline(Class::Gpu, "← GPU", |p| p.waits_gpu.get(), Top::Percent),
+    Timeline(Class::DataLoader, "← anything else", |p| p.waits_other.get(), Top::Percent),
+];
 /// Seconds of waits without which there is no chain.
 const FIRST_S: f64 = 2.0;
 
@@ -40,16 +47,20 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: 
     let used = count(head.lines.len() + rows.len() + 1);
     scrolled(buf, area, top, drawn, |page| {
         page.lines(&head.lines);
-        page.each(rows.len(), |buf, rect, i| {
-            if let Some(row) = rows.get(i) {
-                one(buf, rect, row, scene.theme);
-            }
-        });
+        page.each(&rows, |buf, rect, row| one(buf, rect, row, scene.theme));
         page.next(1);
         if scene.frame().is_some() {
-            timelines::draw(page, area.height.saturating_sub(used), scene);
+            page.timelines(&timelines(page.area, scene), area.height.saturating_sub(used), HIGHEST, scene);
         }
     });
+}
+
+/// The waits, and of their ends those that there were.
+fn timelines(area: Rect, scene: &Scene<'_>) -> Vec<(Timeline, &'static str)> {
+    let cells = Band::of(area).chart.width;
+    let [waits, ends @ ..] = TIMELINES;
+    let ends = ends.into_iter().filter(|end| end.columns(cells, scene).max() > 0.0);
+    [waits].into_iter().chain(ends).map(|timeline| (timeline, "no wait was followed")).collect()
 }
 
 /// What stands above the tree: the chain in one line, or why there is none.
@@ -102,15 +113,15 @@ fn one(buf: &mut Buffer, area: Rect, row: &Row<'_>, theme: Theme) {
     bars::share(buf, Rect { x: end + 1, width: bar, ..area }, *share, style, Some(("·", theme.dim())));
     let x = write(buf, end + 2 + bar, area.y, area.right(), &row.branch, theme.dim());
     let of = if row.node.is_end() { theme.strong() } else { Style::new() };
-    write_fit(buf, Rect { x, width: area.right().saturating_sub(x), ..area }, &row.text, of);
+    write_fit(buf, behind(area, x), &row.text, of);
 }
 
 /// The colour of what ends a wait: that of its resource.
 fn style(node: &ChainNode, theme: Theme) -> Style {
     theme.series(match (node.kind.as_str(), node.state.as_str()) {
-        ("device", _) | (_, "device") => Series::Gpu,
-        ("net" | "disk", _) | (_, "disk" | "flush" | "memory") => Series::Io,
-        (_, "cpu") => Series::Cpu,
-        _ => Series::Loader,
+        ("device", _) | (_, "device") => Class::Gpu,
+        ("net" | "disk", _) | (_, "disk" | "flush" | "memory") => Class::Io,
+        (_, "cpu") => Class::Cpu,
+        _ => Class::DataLoader,
     })
 }

@@ -5,15 +5,22 @@ use ratatui::layout::Rect;
 
 use crate::rates::frame::CpuRates;
 use crate::tui::charts;
-use crate::tui::theme::{Series, Stage, Theme};
-use crate::tui::widgets::scroll::Scroll;
-use crate::tui::widgets::text::write;
+use crate::tui::theme::{Look, Slot, Theme};
+use crate::tui::widgets::{Scroll, write};
 
 /// Widths that a CPU may have, widest first: number, bar and, from [`WITH_PERCENT`] on, percent.
 const WIDTHS: [u16; 6] = [40, 26, 20, 16, 12, 9];
 /// The widest are for machines whose CPUs need few rows anyway.
 const WIDE: u16 = 26;
 const WITH_PERCENT: u16 = 14;
+
+/// What a CPU's time goes into.
+const PARTS: [Look; 4] = [
+    Look::new("busy", Slot::Purple, '█', '#'),
+    Look::new("io wait", Slot::Sky, '▒', 'i'),
+    Look::new("stolen", Slot::Vermillion, '╳', 's'),
+    Look::IDLE,
+];
 
 /// How the CPUs are laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +57,9 @@ impl Grid {
 
 /// Draws a legend and what is visible of the bars.
 pub fn draw(page: &mut Scroll<'_>, cpus: &[CpuRates], theme: Theme) {
-    page.each(1, |buf, rect, _| legend(buf, rect, cpus, theme));
+    page.each([cpus], |buf, rect, cpus| legend(buf, rect, cpus, theme));
     let grid = Grid::of(cpus, page.area);
-    page.each(grid.rows, |buf, rect, row| {
+    page.each(0..grid.rows, |buf, rect, row| {
         for column in 0..grid.columns {
             let Some(cpu) = cpus.get(column * grid.rows + row) else { break };
             let x = rect.x.saturating_add((column as u16).saturating_mul(grid.cell));
@@ -68,8 +75,9 @@ fn legend(buf: &mut Buffer, rect: Rect, cpus: &[CpuRates], theme: Theme) {
         write(buf, x + 2, rect.y, rect.right(), "not read yet", theme.dim());
         return;
     }
-    for (glyph, style, word) in parts(theme) {
-        x = write(buf, x + 2, rect.y, rect.right(), &format!("{glyph} {word}"), style);
+    for part in PARTS {
+        let text = format!("{} {}", theme.glyph(part), part.word);
+        x = write(buf, x + 2, rect.y, rect.right(), &text, theme.style(part));
     }
     let text = match cpus.iter().filter(|cpu| cpu.allowed).count() {
         allowed if allowed == cpus.len() => "* the job may run on all of them".to_owned(),
@@ -86,29 +94,17 @@ fn one(buf: &mut Buffer, cell: Rect, grid: &Grid, cpu: &CpuRates, theme: Theme) 
     let sound = |pct: f32| if pct.is_finite() { f64::from(pct).clamp(0.0, 100.0) } else { 0.0 };
     let values = [cpu.busy_pct, cpu.iowait_pct, cpu.steal_pct].map(sound);
     let free = (100.0 - values.iter().sum::<f64>()).max(0.0);
-    let [busy, io, steal, idle] = parts(theme);
     let with_percent = grid.cell >= WITH_PERCENT;
     // A blank keeps it off the next one.
     let end = cell.right().saturating_sub(if with_percent { 6 } else { 1 });
     let bar = Rect { x, width: end.saturating_sub(x), ..cell };
-    let [b, i, s] = values;
-    let shown = [(busy, b), (io, i), (steal, s), (idle, free)];
-    charts::split(buf, bar, shown.into_iter().map(|((glyph, style, _), value)| (glyph, style, value)), theme);
+    let [busy, io, steal] = values;
+    let parts: Vec<_> = PARTS.into_iter().zip([busy, io, steal, free]).collect();
+    charts::split(buf, bar, &parts, theme);
     if with_percent {
-        let text = if cpu.busy_pct.is_finite() { format!("{b:>4.0}%") } else { "    –".to_owned() };
+        let text = if cpu.busy_pct.is_finite() { format!("{busy:>4.0}%") } else { "    –".to_owned() };
         write(buf, end, cell.y, cell.right(), &text, style);
     }
-}
-
-/// Textures of a CPU's time, told apart without any colour.
-fn parts(theme: Theme) -> [(char, ratatui::style::Style, &'static str); 4] {
-    let glyph = |glyph: char, ascii: char| if theme.ascii { ascii } else { glyph };
-    [
-        (glyph('█', '#'), theme.series(Series::Cpu), "busy"),
-        (glyph('▒', 'i'), theme.stage(Stage::Io), "io wait"),
-        (glyph('╳', 's'), theme.stage(Stage::Queue), "stolen"),
-        (glyph('·', '.'), theme.stage(Stage::Idle), "idle"),
-    ]
 }
 
 #[cfg(test)]

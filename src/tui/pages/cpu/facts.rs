@@ -6,7 +6,7 @@ use crate::rates::Frame;
 use crate::tui::format;
 use crate::tui::labels::number;
 use crate::tui::theme::Theme;
-use crate::tui::widgets::text::Piece;
+use crate::tui::widgets::Piece;
 
 /// The facts as pieces of text, what limits the job first and loudest.
 pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {

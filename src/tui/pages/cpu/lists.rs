@@ -1,21 +1,15 @@
 //! Who uses the CPUs: the job's threads by role, its busiest threads, and the heaviest processes besides the job's.
 //! Side by side where there is room, below each other where there is not.
 
-use std::borrow::Cow;
-
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::rates::Frame;
 use crate::rates::neighbours::NeighbourRates;
-use crate::rates::threads::{ThreadRates, ThreadRoleRates};
 use crate::text::fit;
 use crate::tui::labels::{number, whole_percent};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::scroll::Scroll;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::{Text, write};
+use crate::tui::widgets::{Scroll, Text, count};
 use crate::tui::{format, labels};
 
 /// From these widths on two and three lists stand side by side.
@@ -25,156 +19,113 @@ const THREE: u16 = 150;
 const ROLES: u16 = 40;
 const THREADS: u16 = 62;
 /// From this width on threads have their process's PID, and neighbours their command line.
-const ROOMY: u16 = 52;
+const ROOMY: usize = 52;
+/// Most rows of a list. No frame of a machine has more, but one that somebody made up may.
+const MOST: usize = 256;
 
-/// A list: its heading and a remark where it is empty, and its rows, of which only the visible ones are made.
-struct List<'f> {
-    head: Text,
-    rows: usize,
-    row: Box<dyn Fn(usize) -> Option<String> + 'f>,
-}
-
-impl<'f> List<'f> {
-    fn new<T>(
-        (width, theme): (u16, Theme),
-        heading: &str,
-        remark: &str,
-        rows: &'f [T],
-        row: impl Fn(&'f T) -> (String, Cow<'f, str>) + 'f,
-    ) -> Self {
-        let mut head = Text::new(width, theme);
-        head.table_heading(heading);
-        if rows.is_empty() && !remark.is_empty() {
-            head.wrapped("", 0, remark, theme.dim());
-        }
-        let row = move |i: usize| {
-            let (numbers, name) = row(rows.get(i)?);
-            let room = usize::from(width).saturating_sub(numbers.chars().count());
-            Some(format!("{numbers}{}", fit(&name, room)))
-        };
-        Self { head, rows: rows.len(), row: Box::new(row) }
-    }
-
-    fn lines(&self) -> usize {
-        self.head.lines.len() + self.rows
-    }
-
-    fn draw(&self, buf: &mut Buffer, rect: Rect, line: usize) {
-        if let Some(line) = self.head.lines.get(line) {
-            buf.set_line(rect.x, rect.y, line, rect.width);
-        } else if let Some(row) = line.checked_sub(self.head.lines.len()).and_then(&self.row) {
-            write(buf, rect.x, rect.y, rect.right(), &row, Style::new());
-        }
-    }
-}
+/// Adds a list: its heading, and its rows or a remark where there are none.
+type Add = fn(&mut Text, &Frame);
 
 /// Draws what is visible of the lists.
 pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
     let width = page.area.width;
     let half = width / 2;
-    let columns = match width {
+    let places = match width {
         0..TWO => [(0, width); 3],
         TWO..THREE => [(0, half - 1), (0, half - 1), (half, width - half)],
         _ => [(0, ROLES), (ROLES + 2, THREADS), (ROLES + THREADS + 4, width - ROLES - THREADS - 4)],
     };
-    let [of_roles, of_threads, of_neighbours] = columns.map(|(_, width)| (width, theme));
-    let lists = [roles(frame, of_roles), threads(frame, of_threads), neighbours(frame, of_neighbours)];
-    // A list stands below what stands in the same column already.
-    let mut placed: Vec<(u16, u16, usize, &List<'_>)> = Vec::new();
-    for ((x, width), list) in columns.into_iter().zip(&lists) {
-        let above = placed.iter().filter(|(at, ..)| *at == x).map(|(.., list)| list.lines()).sum();
-        placed.push((x, width, above, list));
+    let lists: [Add; 3] = [roles, threads, neighbours];
+    // A list goes below the one before it where both begin at the same cell.
+    let mut columns: Vec<(u16, Text)> = Vec::new();
+    for ((x, width), add) in places.into_iter().zip(lists) {
+        match columns.last_mut().filter(|(before, _)| *before == x) {
+            Some((_, text)) => add(text, frame),
+            None => {
+                let mut text = Text::new(width, theme);
+                add(&mut text, frame);
+                columns.push((x, text));
+            }
+        }
     }
-    let rows = placed.iter().map(|(.., above, list)| above + list.lines()).max().unwrap_or(0);
-    page.each(rows, |buf, rect, line| {
-        for (x, width, above, list) in &placed {
-            let column = Rect { x: rect.x.saturating_add(*x), width: *width, ..rect }.intersection(rect);
-            if let Some(line) = line.checked_sub(*above).filter(|line| *line < list.lines()) {
-                list.draw(buf, column, line);
+    let rows = columns.iter().map(|(_, text)| text.lines.len()).max().unwrap_or(0);
+    page.each(0..rows, |buf, rect, row| {
+        for (x, text) in &columns {
+            if let Some(line) = text.lines.get(row) {
+                buf.set_line(rect.x + x, rect.y, line, count(text.width));
             }
         }
     });
 }
 
-fn roles(frame: &Frame, at: (u16, Theme)) -> List<'_> {
+fn roles(text: &mut Text, frame: &Frame) {
     const COLUMNS: [Column; 5] = [("threads by role", -9), ("", -12), ("count", 5), ("CPU", 6), ("queue", 7)];
-    let row = |role: &ThreadRoleRates| {
-        let row = table::row(
-            &COLUMNS,
-            [
-                role.process_role.word().to_owned(),
-                short(role.thread_role.word()).to_owned(),
-                role.count.to_string(),
-                whole_percent(role.cpu_pct),
-                format::share(role.run_delay_share),
-            ],
-        );
-        (row, Cow::Borrowed(""))
-    };
-    List::new(at, &table::headings(&COLUMNS), "the job's threads have not been read", &frame.thread_roles, row)
+    text.table_heading(&table::headings(&COLUMNS));
+    if frame.thread_roles.is_empty() {
+        text.wrapped("", 0, "the job's threads have not been read", text.theme.dim());
+    }
+    for role in frame.thread_roles.iter().take(MOST) {
+        let count = role.count.to_string();
+        let (cpu, queue) = (whole_percent(role.cpu_pct), format::share(role.run_delay_share));
+        let values = [role.process_role.word(), short(role.thread_role.word()), &count, &cpu, &queue];
+        text.line(&table::row(&COLUMNS, values), Style::new());
+    }
 }
 
-fn threads<'f>(frame: &'f Frame, at: (u16, Theme)) -> List<'f> {
-    let width = at.0;
+fn threads(text: &mut Text, frame: &Frame) {
     const WIDE: [Column; 5] = [("PID", 7), ("TID", 8), (" role", -14), ("CPU", 6), ("queue", 7)];
     const NARROW: [Column; 4] = [("TID", 7), (" role", -10), ("CPU", 5), ("queue", 6)];
-    let numbers = move |thread: &ThreadRates| {
-        let role = format!(" {}", short(thread.role.word()));
+    let is_wide = text.width >= ROOMY;
+    let (columns, what): (&[Column], _) = if is_wide { (&WIDE, "busiest threads") } else { (&NARROW, "busiest") };
+    text.table_heading(&format!("{}  {what}", table::headings(columns)));
+    if frame.threads.is_empty() && !frame.thread_roles.is_empty() {
+        text.wrapped("", 0, "no thread ran or queued", text.theme.dim());
+    }
+    for thread in frame.threads.iter().take(MOST) {
+        let pid = is_wide.then(|| thread.process.pid.to_string());
         let percent = |pct: f32| whole_percent(Some(f64::from(pct)));
         let (cpu, queue) = (percent(thread.cpu_pct), percent(thread.run_delay_pct));
-        let tid = thread.tid.to_string();
-        if width >= ROOMY {
-            table::row(&WIDE, [thread.process.pid.to_string(), tid, role, cpu, queue])
-        } else {
-            table::row(&NARROW, [tid, role, cpu, queue])
-        }
-    };
-    let row = move |thread: &'f ThreadRates| {
+        let role = format!(" {}", short(thread.role.word()));
+        let values = pid.into_iter().chain([thread.tid.to_string(), role, cpu, queue]);
         let name = if thread.name.is_empty() { format::UNMEASURED } else { &thread.name };
-        (numbers(thread) + "  ", Cow::Borrowed(name))
-    };
-    let heading = if width >= ROOMY {
-        format!("{}  busiest threads", table::headings(&WIDE))
-    } else {
-        format!("{}  busiest", table::headings(&NARROW))
-    };
-    let remark = if frame.thread_roles.is_empty() { "" } else { "no thread ran or queued" };
-    List::new(at, &heading, remark, &frame.threads, row)
+        named(text, table::row(columns, values) + "  ", name);
+    }
 }
 
-fn neighbours<'f>(frame: &'f Frame, at: (u16, Theme)) -> List<'f> {
-    let width = at.0;
+fn neighbours(text: &mut Text, frame: &Frame) {
     const COLUMNS: [Column; 4] = [("PID", 7), ("UID", 6), ("CPU", 6), ("memory", 9)];
     let known = frame.neighbours.as_ref();
-    let over = known.filter(|_| width >= ROOMY).map(|n| format!(", over {} s", format::number(Some(n.seconds))));
-    let heading = format!("{} neighbours{}", table::headings(&COLUMNS), over.unwrap_or_default());
+    let is_wide = text.width >= ROOMY;
+    let over = known.filter(|_| is_wide).map(|n| format!(", over {} s", format::number(Some(n.seconds))));
+    text.table_heading(&format!("{} neighbours{}", table::headings(&COLUMNS), over.unwrap_or_default()));
     let remark = match known {
         None => "neighbours are read while this page is up, every few seconds: none are known at this moment",
         Some(_) => "no other process used the CPUs",
     };
-    let row = move |process: &'f NeighbourRates| {
-        let row = table::row(
-            &COLUMNS,
-            [
-                process.id.pid.to_string(),
-                number(process.uid),
-                whole_percent(Some(process.cpu_pct)),
-                format::bytes(Some(process.rss_bytes)),
-            ],
-        );
-        (row + " ", name(process, width))
-    };
     let processes = known.map(|known| known.processes.as_slice()).unwrap_or_default();
-    List::new(at, &heading, remark, processes, row)
+    if processes.is_empty() {
+        text.wrapped("", 0, remark, text.theme.dim());
+    }
+    for process in processes.iter().take(MOST) {
+        let (cpu, memory) = (whole_percent(Some(process.cpu_pct)), format::bytes(Some(process.rss_bytes)));
+        let row = table::row(&COLUMNS, [process.id.pid.to_string(), number(process.uid), cpu, memory]);
+        named(text, row + " ", &name(process, is_wide));
+    }
 }
 
-fn name(process: &NeighbourRates, width: u16) -> Cow<'_, str> {
+/// Adds a row of numbers, and behind them a name in the cells that are left.
+fn named(text: &mut Text, numbers: String, name: &str) {
+    let room = text.width.saturating_sub(numbers.chars().count());
+    text.line(&(numbers + &fit(name, room)), Style::new());
+}
+
+fn name(process: &NeighbourRates, is_wide: bool) -> String {
     match (process.own, process.kernel) {
-        (true, _) => Cow::Borrowed("this monitor"),
+        (true, _) => "this monitor".to_owned(),
         // As ps has it.
-        (_, true) => Cow::Owned(format!("[{}]", process.comm)),
-        _ if width >= ROOMY && !process.command.is_empty() => Cow::Borrowed(labels::program(&process.command)),
-        _ => Cow::Borrowed(&process.comm),
+        (_, true) => format!("[{}]", process.comm),
+        _ if is_wide && !process.command.is_empty() => labels::program(&process.command).to_owned(),
+        _ => process.comm.to_string(),
     }
 }
 

@@ -5,15 +5,12 @@ use ratatui::style::Style;
 use crate::diagnosis::verdict::{Hottest, Stages, Verdict};
 use crate::text::sanitise;
 use crate::tui::format;
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::Text;
 
 /// Adds what the main thread does, its hottest functions, the lines that wait for the device, and what workers do.
 pub fn add(page: &mut Text, verdict: &Verdict) {
     let percent = |share: f64| format::share(Some(share));
-    let place = |hottest: &Hottest| {
-        let Hottest { function, file, line, share } = hottest;
-        format!("{} {} ({}:{line})", percent(*share), sanitise(function), sanitise(file))
-    };
+    let place = |place: &Hottest| format!("{} {}", percent(place.share), sanitise(&place.to_string()));
     let list = |places: &[Hottest]| places.iter().map(place).collect::<Vec<_>>().join(", ");
     if let Some(main) = &verdict.main_thread {
         page.heading("Code");

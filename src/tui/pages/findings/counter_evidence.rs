@@ -9,8 +9,7 @@ use crate::diagnosis::verdict::Verdict;
 use crate::text::sanitise;
 use crate::tui::format;
 use crate::tui::labels::verdict_name;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::{Scene, Text};
 
 /// Adds the section.
 pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {

@@ -15,11 +15,8 @@ use crate::diagnosis::verdict::{Class, Rank, Verdict};
 use crate::text::{sanitise, wrap};
 use crate::tui::format;
 use crate::tui::labels::{bound, split};
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::scrolled;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::{Piece, Text};
+use crate::tui::widgets::{Drawn, Piece, Scene, Text, scrolled};
 
 /// Most entries of any list: no verdict has more, but for one that nobody wrote in earnest.
 const MOST: usize = 64;

@@ -9,15 +9,14 @@ use crate::diagnosis::verdict::Verdict;
 use crate::sample::{SourceState, SourceStatus, Sources};
 use crate::text::sanitise;
 use crate::tui::format;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::{Scene, Text};
 
 /// What joins the processes, as verdicts call it.
 const CONNECTIONS: &str = "connections";
 
 /// Every source with its name, and what the verdict's `seen` calls it.
 fn all<'s>(scene: &Scene<'s>) -> [(&'static str, &'static str, &'s SourceStatus); 6] {
-    let Sources { job, host, storage, gpu, stacks, addresses } = scene.sources();
+    let Sources { job, host, storage, gpu, stacks, addresses } = &scene.job.sources;
     [
         ("processes", "", job),
         ("host", "", host),

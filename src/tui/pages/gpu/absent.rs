@@ -4,14 +4,13 @@ use ratatui::style::Style;
 
 use crate::sample::SourceState;
 use crate::text::sanitise;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::{Scene, Text};
 
 /// The page without devices.
 pub fn text(scene: &Scene<'_>, width: u16) -> Text {
     let theme = scene.theme;
     let mut text = Text::new(width, theme);
-    let status = &scene.sources().gpu;
+    let status = &scene.job.sources.gpu;
     if scene.frame().is_none() || status.state == SourceState::Pending && scene.verdict().is_none() {
         text.wrapped("", 0, "waiting for the first sample of the GPUs", theme.dim());
         return text;

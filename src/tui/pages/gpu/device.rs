@@ -9,8 +9,8 @@ use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::text::{fit, sanitise};
 use crate::tui::labels::{number as shown, used_of};
-use crate::tui::theme::{Series, Theme};
-use crate::tui::widgets::text::{Piece, cells, piece_rows, write, write_fit, write_pieces, write_right};
+use crate::tui::theme::{Look, Slot, Theme};
+use crate::tui::widgets::{Piece, behind, cells, piece_rows, write, write_fit, write_pieces, write_right};
 use crate::tui::{charts, format};
 
 const GIB: f64 = 1_073_741_824.0;
@@ -25,7 +25,7 @@ const WITH_UUID: u16 = 100;
 /// Names the columns of [`line`].
 pub fn heading(buf: &mut Buffer, area: Rect, theme: Theme) {
     buf.set_style(area, theme.heading());
-    let [own, other, _] = glyphs(theme);
+    let [own, other, _] = PARTS.map(|part| theme.glyph(part));
     let use_of = format!("use {own} own {other} other");
     write(buf, area.x, area.y, area.right(), "GPU", theme.heading());
     write(buf, area.x + NUMBER, area.y, area.right(), &use_of, theme.heading());
@@ -51,8 +51,7 @@ pub fn line(buf: &mut Buffer, area: Rect, gpu: &GpuRates, frame: &Frame, theme: 
     let x = write(buf, bar.right(), area.y, area.right(), &text, style) + 2;
     let idle_or_worse = gpu.lost || labels::is_idle(gpu) && gpu.attached;
     let style = if idle_or_worse { theme.warning() } else { theme.dim() };
-    let rest = Rect { x, width: area.right().saturating_sub(x), ..area };
-    write_fit(buf, rest, &labels::state(gpu, frame), style);
+    write_fit(buf, behind(area, x), &labels::state(gpu, frame), style);
 }
 
 /// A device in three rows or more: its name and state, two bars, and numbers as many as fit.
@@ -114,10 +113,12 @@ fn barred(buf: &mut Buffer, area: Rect, name: &str, texts: &[String], bar: impl 
     write(buf, end, area.y, area.right(), text, Style::new());
 }
 
-/// Textures of the job's part, of others' part, and of nothing.
-pub fn glyphs(theme: Theme) -> [char; 3] {
-    if theme.ascii { ['#', '+', '.'] } else { ['█', '▒', '·'] }
-}
+/// The job's part of a device, others' part, and what is left.
+pub const PARTS: [Look; 3] = [
+    Look::new("own", Slot::Green, '█', '#'),
+    Look::new("others", Slot::Sky, '▒', '+'),
+    Look::new("free", Slot::Dim, '·', '.'),
+];
 
 /// The device's use, and the job's part of it.
 fn shares_of_use(gpu: &GpuRates) -> [Option<f64>; 2] {
@@ -133,17 +134,11 @@ fn shares_of_memory(gpu: &GpuRates) -> [Option<f64>; 2] {
 fn parts_bar(buf: &mut Buffer, area: Rect, shares: [Option<f64>; 2], gpu: &GpuRates, theme: Theme) {
     let [used, own] = shares.map(|share| share.filter(|share| share.is_finite()));
     let Some(used) = used.map(|used| used.clamp(0.0, 1.0)) else {
-        charts::split(buf, area, std::iter::empty(), theme);
-        return;
+        return charts::split(buf, area, &[], theme);
     };
     let own = own.unwrap_or(if gpu.attached { used } else { 0.0 }).clamp(0.0, used);
-    let [ours, others, free] = glyphs(theme);
-    let parts = [
-        (ours, theme.series(Series::Gpu), own),
-        (others, theme.series(Series::Io), used - own),
-        (free, theme.dim(), 1.0 - used),
-    ];
-    charts::split(buf, area, parts.into_iter(), theme);
+    let [ours, others, free] = PARTS;
+    charts::split(buf, area, &[(ours, own), (others, used - own), (free, 1.0 - used)], theme);
 }
 
 /// Use times power over its limit, as nvtop has it: near the use on a device that works hard while it is busy.

@@ -7,8 +7,7 @@ use crate::rates::mean;
 use crate::sample::SourceState;
 use crate::text::fit;
 use crate::tui::format;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::Piece;
+use crate::tui::widgets::{Piece, Scene};
 
 /// So much more than an idle device the busiest has to do before the idle one is remarkable, percent.
 const BUSY_PCT: f64 = 50.0;
@@ -46,7 +45,7 @@ pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
     }
     // Narrow lists of many devices have it in their heading.
     if count <= 2 || width >= 100 {
-        let [own, others, _] = device::glyphs(theme);
+        let [own, others, _] = device::PARTS.map(|part| theme.glyph(part));
         fact(format!("{own} own {others} others"));
     }
     pieces
@@ -65,7 +64,7 @@ fn link(link: GpuLink) -> &'static str {
 
 /// The source does not deliver.
 fn trouble(scene: &Scene<'_>) -> Option<String> {
-    let status = &scene.sources().gpu;
+    let status = &scene.job.sources.gpu;
     let what = match status.state {
         SourceState::Fresh | SourceState::Pending => return None,
         SourceState::Stale => "the numbers are old",

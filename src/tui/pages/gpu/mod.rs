@@ -25,13 +25,14 @@ use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::tui::charts::{self, Columns};
 use crate::tui::format;
-use crate::tui::theme::Series;
-use crate::tui::widgets::chart::{self, Band};
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::{Scroll, scrolled};
-use crate::tui::widgets::text::{Text, write};
+use crate::tui::widgets::{Band, Drawn, Scene, Scroll, Text, Timeline, Top, chart, scrolled, write};
 use plan::Plan;
+
+/// The means of the job's devices, each with what its value is a share of.
+const MEANS: [(Timeline, &str); 2] = [
+    (Timeline(Class::Gpu, "Memory", |p| p.gpu_memory.get(), Top::Percent), "of what is fitted"),
+    (Timeline(Class::Gpu, "Power", |p| p.gpu_power.get(), Top::Percent), "of the limit"),
+];
 
 /// Draws the page.
 pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
@@ -49,13 +50,13 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     page.lines(&facts.lines);
     let text = |rect: Rect| Rect { width: plan.text_width, ..rect };
     if plan.device_rows == 1 {
-        page.each(1, |buf, rect, _| device::heading(buf, text(rect), theme));
+        page.each([theme], |buf, rect, theme| device::heading(buf, text(rect), theme));
     }
     let beside = plan.side_x.map(|x| (x, Past::of(scene, chart::beside(area, x).width)));
     for (i, gpu) in frame.gpus.iter().enumerate() {
         let whole = page.peek(plan.device_rows);
         if plan.device_rows == 1 {
-            page.each(1, |buf, rect, _| device::line(buf, text(rect), gpu, frame, theme));
+            page.each([gpu], |buf, rect, gpu| device::line(buf, text(rect), gpu, frame, theme));
         } else {
             let rows = [1, 1, plan.device_rows - 2].map(|rows| text(page.next(rows)));
             device::dense(page.buf, rows, gpu, frame, theme);
@@ -85,7 +86,7 @@ impl Past {
     /// Draws that of a device by its position in the frame. One device too many for the points has no past.
     fn draw(&self, buf: &mut Buffer, chart: Rect, position: usize, gpu: &GpuRates, scene: &Scene<'_>) {
         let theme = scene.theme;
-        let style = if gpu.attached { theme.series(Series::Gpu) } else { theme.dim() };
+        let style = if gpu.attached { theme.series(Class::Gpu) } else { theme.dim() };
         match self.0.get(position) {
             Some(columns) => charts::timeline(buf, chart, columns, 100.0, style, theme),
             None => {
@@ -104,27 +105,22 @@ fn timelines(page: &mut Scroll<'_>, plan: &Plan, frame: &Frame, scene: &Scene<'_
         let Some(band) = page.band(plan.chart_rows) else { continue };
         let name = format!("GPU {}{}", gpu.index, if gpu.attached { "*" } else { "" });
         let own = format!("own {}", format::percent(gpu.job_utilization_pct));
-        label(page.buf, band, &name, gpu.utilization_pct, &own, scene);
+        label(page.buf, band, &name, &format::percent(gpu.utilization_pct), &own, scene);
         past.draw(page.buf, band.chart, i, gpu, scene);
     }
-    let values = |point: &Point| [point.gpu_memory.get(), point.gpu_power.get()];
-    let means = Columns::gather_each::<2>(&scene.job.history.timeline, scene.window(width), values);
-    // The charts may go on behind the moment shown, or have ended before it.
-    let now = values(&Point::of(frame, Class::default()));
     let mean = if frame.gpus.iter().filter(|gpu| gpu.attached).count() > 1 { "mean, " } else { "" };
-    for (((name, of), columns), now) in
-        [("Memory", "of what is fitted"), ("Power", "of the limit")].into_iter().zip(&means).zip(now)
-    {
+    for (timeline, of) in MEANS {
         let Some(band) = page.band(plan.mean_rows) else { continue };
-        label(page.buf, band, name, now.map(f64::from), &format!("{mean}{of}"), scene);
-        charts::timeline(page.buf, band.chart, columns, 100.0, theme.series(Series::Gpu), theme);
+        let (columns, Timeline(about, name, ..)) = (timeline.columns(width, scene), timeline);
+        label(page.buf, band, name, &timeline.now(scene), &format!("{mean}{of}"), scene);
+        charts::timeline(page.buf, band.chart, &columns, 100.0, theme.series(about), theme);
     }
 }
 
 /// Name and percent; what more there is below them, where the band has a second row; the axis.
-fn label(buf: &mut Buffer, band: Band, name: &str, percent: Option<f64>, more: &str, scene: &Scene<'_>) {
+fn label(buf: &mut Buffer, band: Band, name: &str, percent: &str, more: &str, scene: &Scene<'_>) {
     let (area, theme) = (band.text, scene.theme);
-    chart::label(buf, area, name, &format::percent(percent), 8, theme.series(Series::Gpu), theme);
+    chart::label(buf, area, name, percent, 8, theme.series(Class::Gpu), theme);
     if area.height > 1 {
         write(buf, area.x, area.y + 1, area.right(), more, theme.dim());
     }

@@ -4,6 +4,7 @@ use ratatui::layout::Rect;
 
 use super::device;
 use crate::rates::Frame;
+use crate::tui::widgets::count;
 
 /// Least text of a device beside its timeline; half of a wide body if that is more.
 const TEXT: u16 = 86;
@@ -67,9 +68,8 @@ impl Plan {
     fn grow(&mut self, devices: usize, spare: usize) {
         let devices = devices.max(1);
         let spare = spare + devices * usize::from(self.chart_rows);
-        let share = |rows: usize, most: u16| u16::try_from(rows).unwrap_or(u16::MAX).min(most);
-        self.mean_rows = share(spare / (2 * devices + 2), MEAN_MAX);
-        self.chart_rows = share((spare - 2 * usize::from(self.mean_rows)) / devices, CHART_MAX).max(1);
+        self.mean_rows = count(spare / (2 * devices + 2)).min(MEAN_MAX);
+        self.chart_rows = count((spare - 2 * usize::from(self.mean_rows)) / devices).clamp(1, CHART_MAX);
     }
 
     /// Lines of the devices with their heading, their timelines and the time axis.

@@ -5,9 +5,8 @@ use crate::rates::frame::{GpuProcessRates, GpuRates};
 use crate::text::fit;
 use crate::tui::format;
 use crate::tui::theme::Theme;
-use crate::tui::widgets::scroll::Scroll;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::{Text, write};
+use crate::tui::widgets::{Scroll, Text, write};
 
 const COLUMNS: [Column; 6] = [("GPU", 4), ("PID", 8), ("  whose", -13), ("role", -10), ("SM %", 5), ("memory", 10)];
 
@@ -24,9 +23,7 @@ pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
         text.line(&fit(remark, text.width), theme.dim());
     }
     page.lines(&text.lines);
-    let all: Vec<_> = all(frame).collect();
-    page.each(all.len(), |buf, rect, i| {
-        let Some((gpu, process)) = all.get(i) else { return };
+    page.each(all(frame).collect::<Vec<_>>(), |buf, rect, (gpu, process)| {
         let style = if process.ours == Some(true) { theme.strong() } else { theme.dim() };
         write(buf, rect.x, rect.y, rect.right(), &line(gpu, process, frame, text.width), style);
     });

@@ -8,12 +8,8 @@ use ratatui::text::{Line, Span};
 use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 use crate::text::wrap;
-use crate::tui::labels;
-use crate::tui::theme::{Stage, activity_word};
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::scrolled;
-use crate::tui::widgets::text::Text;
+use crate::tui::theme::Look;
+use crate::tui::widgets::{Drawn, Scene, Text, scrolled};
 
 /// Cells of the column with the keys.
 const KEYS: usize = 16;
@@ -38,38 +34,27 @@ fn text(width: u16, scene: &Scene<'_>) -> Text {
     }
     text.heading("Verdicts, and their letters on the strip");
     for class in Class::ALL {
+        let look = Look::class(class);
         text.spans([
             ("  ".to_owned(), Style::new()),
-            (labels::letter(class).to_string(), theme.class(class)),
+            (look.glyph.to_string(), theme.class(class)),
             (format!(" {:<12}", class.word()), theme.strong()),
-            (meaning(class).to_owned(), Style::new()),
+            (look.word.to_owned(), Style::new()),
         ]);
     }
     text.heading("Main thread, and workers");
-    for activity in LoopActivity::ALL {
+    for look in LoopActivity::ALL.map(Look::of) {
         text.spans([
             ("  ".to_owned(), Style::new()),
-            (theme.activity_glyph(activity).to_string(), theme.activity(activity)),
-            (format!(" {}", activity_word(activity)), Style::new()),
+            (theme.glyph(look).to_string(), theme.style(look)),
+            (format!(" {}", look.word), Style::new()),
         ]);
     }
-    let stages = Stage::ALL.into_iter().flat_map(|stage| {
-        let glyph = Span::styled(format!(" {}", theme.stage_glyph(stage)), theme.stage(stage));
-        [glyph, Span::raw(format!(" {}", stage.word()))]
+    let stages = Look::STAGES.into_iter().flat_map(|look| {
+        let glyph = Span::styled(format!(" {}", theme.glyph(look)), theme.style(look));
+        [glyph, Span::raw(format!(" {}", look.word))]
     });
     text.lines.push(Line::from_iter(std::iter::once(Span::raw("  workers:")).chain(stages)));
     text.line(&format!("  {} not measured: never the same as 0", theme.gap_glyph()), Style::new());
     text
-}
-
-fn meaning(class: Class) -> &'static str {
-    match class {
-        Class::DataLoader => "the input pipeline must get faster",
-        Class::Io => "storage or network must get faster",
-        Class::Cpu => "the CPU must get faster, or be freed",
-        Class::Gpu => "the device is the limit",
-        Class::Balanced => "no resource costs more than a few percent",
-        Class::Idle => "not training now; the phase says why",
-        Class::Unknown => "too little could be seen; the findings say what mends it",
-    }
 }

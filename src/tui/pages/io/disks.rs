@@ -5,16 +5,15 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::{Bars, Detail};
+use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
 use crate::rates::frame::DeviceRates;
 use crate::sample::SourceState;
 use crate::text::fit;
 use crate::tui::format;
-use crate::tui::theme::{Series, Theme};
-use crate::tui::widgets::bars;
-use crate::tui::widgets::scene::Scene;
+use crate::tui::theme::Theme;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::{Text, cells};
+use crate::tui::widgets::{Scene, Text, bars, cells};
 
 /// Cells of the name.
 const NAME: usize = 16;
@@ -45,7 +44,7 @@ fn columns(width: usize) -> &'static [Column] {
 /// Adds heading and lines.
 pub fn add(text: &mut Text, bars: &mut Bars, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
     let (storage, theme) = (&frame.storage, text.theme);
-    let status = Some(&scene.sources().storage).filter(|_| scene.job.is_live());
+    let status = Some(&scene.job.sources.storage).filter(|_| scene.job.is_live());
     if storage.devices.is_empty() {
         let told = scene.not_seen("disks");
         let why = status.and_then(|s| s.reason.as_deref()).or(told.map(|missing| missing.why.as_str()));
@@ -121,6 +120,6 @@ pub fn bar(buf: &mut Buffer, line: Rect, percent: f64, theme: Theme) {
     let width = line.right().saturating_sub(x).min(BAR);
     if width >= 4 && percent.is_finite() {
         let rest = Some(("·", theme.dim()));
-        bars::share(buf, Rect { x, width, ..line }, percent / 100.0, theme.series(Series::Io), rest);
+        bars::share(buf, Rect { x, width, ..line }, percent / 100.0, theme.series(Class::Io), rest);
     }
 }

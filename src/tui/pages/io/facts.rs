@@ -8,8 +8,7 @@ use crate::rates::frame::NetRates;
 use crate::sample::MountKind;
 use crate::text::fit;
 use crate::tui::format;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::{Scene, Text};
 
 /// Below so many bytes a second nothing is said about the page cache: logs and libraries read more.
 const LITTLE: f64 = 65_536.0;

@@ -13,17 +13,28 @@
 mod disks;
 mod facts;
 mod mounts;
-mod timelines;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::scrolled;
-use crate::tui::widgets::text::{Text, count};
+use crate::tui::widgets::{Drawn, Scene, Text, Timeline, Top, count, scrolled};
+
+/// Each with what is said where there is nothing to draw.
+const TIMELINES: [(Timeline, &str); 5] = [
+    (Timeline(Class::Io, "Job reads", |p| p.io.get(), Top::Bytes), "the job's reads are not known"),
+    (Timeline(Class::Io, "Disk read", |p| p.disk_read.get(), Top::Bytes), NO_DISK),
+    (Timeline(Class::Io, "Disk write", |p| p.disk_write.get(), Top::Bytes), NO_DISK),
+    (Timeline(Class::Io, "Disk busy", |p| p.disk_util.get(), Top::Percent), NO_DISK),
+    (Timeline(Class::Io, "Network in", |p| p.net_rx.get(), Top::Bytes), "the network is not seen"),
+];
+const NO_DISK: &str = "no disk is seen";
+/// Rows of the smallest picture: one of each, and the time axis.
+const LEAST: u16 = TIMELINES.len() as u16 + 1;
+/// Highest timeline worth its rows.
+const HIGHEST: u16 = 8;
 
 /// Draws the page.
 pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
@@ -36,15 +47,13 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: 
         |frame| numbers(frame, scene, area),
     );
     scrolled(buf, area, top, drawn, |page| {
-        page.each(text.lines.len(), |buf, rect, i| {
-            if let Some(line) = text.lines.get(i) {
-                buf.set_line(rect.x, rect.y, line, rect.width);
-            }
+        page.each(text.lines.iter().enumerate(), |buf, rect, (i, line)| {
+            buf.set_line(rect.x, rect.y, line, rect.width);
             if let Some((_, percent)) = bars.iter().find(|(place, _)| *place == i) {
                 disks::bar(buf, rect, *percent, scene.theme);
             }
         });
-        timelines::draw(page, area.height.saturating_sub(count(text.lines.len())), scene);
+        page.timelines(&TIMELINES, area.height.saturating_sub(count(text.lines.len())), HIGHEST, scene);
     });
 }
 
@@ -72,7 +81,7 @@ fn numbers(frame: &Frame, scene: &Scene<'_>, area: Rect) -> (Text, Bars) {
         mounts::add(&mut text, frame, scene, detail);
         facts::network(&mut text, frame);
         shown = (text, bars);
-        if count(shown.0.lines.len()) + timelines::LEAST <= area.height {
+        if count(shown.0.lines.len()) + LEAST <= area.height {
             break;
         }
     }

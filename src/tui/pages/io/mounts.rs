@@ -8,9 +8,8 @@ use crate::rates::frame::MountRates;
 use crate::sample::MountKind;
 use crate::text::{fit, sanitise};
 use crate::tui::format;
-use crate::tui::widgets::scene::Scene;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::{Text, cells};
+use crate::tui::widgets::{Scene, Text, cells};
 
 /// Most mounts listed.
 const MOUNTS: usize = 12;

@@ -8,7 +8,7 @@ use ratatui::layout::Rect;
 use super::timelines::CHARTS;
 use crate::diagnosis::Verdict;
 use crate::rates::Frame;
-use crate::tui::widgets::bars;
+use crate::tui::widgets::{bars, count};
 
 /// Highest timeline worth its rows.
 const CHART_MAX: u16 = 8;
@@ -48,9 +48,9 @@ impl Rows {
 
 /// Gives the rows of the screen to its sections, the most useful first.
 fn give_out(width: u16, height: u16, workers: usize, ranks: usize, chain: bool) -> Rows {
-    let rows_of = |count: usize| {
-        let count = u16::try_from(count).unwrap_or(u16::MAX);
-        if count == 0 { 0 } else { count.div_ceil(bars::columns(width)).saturating_add(1) }
+    let rows_of = |bars: usize| match count(bars) {
+        0 => 0,
+        bars => bars.div_ceil(bars::columns(width)).saturating_add(1),
     };
     let workers = rows_of(workers);
     let ranks = if ranks > 1 { rows_of(ranks) } else { 0 };

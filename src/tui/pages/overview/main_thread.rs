@@ -5,10 +5,8 @@ use ratatui::buffer::Buffer;
 use crate::history::timeline;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::tui::charts;
-use crate::tui::theme::{Theme, activity_word};
-use crate::tui::widgets::chart::Band;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::{Piece, piece_rows, write_pieces};
+use crate::tui::theme::{Look, Theme};
+use crate::tui::widgets::{Band, Piece, Scene, piece_rows, write_pieces};
 
 /// Draws the legend with the current shares, and the stack over time.
 pub fn draw(buf: &mut Buffer, band: Band, scene: &Scene<'_>) {
@@ -31,14 +29,15 @@ fn legend(shares: Option<TimeSplit>, trainers: usize, theme: Theme, long: bool) 
     };
     let parts = LoopActivity::ALL.map(|activity| {
         let share = shares.map_or("–".to_owned(), |shares| format!("{:.0}%", shares[activity] * 100.0));
-        let glyph = theme.activity_glyph(activity);
+        let look = Look::of(activity);
+        let glyph = theme.glyph(look);
         let (short, ascii) = short(activity);
         let text = match (long, theme.ascii) {
-            (true, _) => format!("{glyph} {} {share}", activity_word(activity)),
+            (true, _) => format!("{glyph} {} {share}", look.word),
             (false, false) => format!("{glyph}{short} {share}"),
             (false, true) => format!("{ascii} {share}"),
         };
-        (text, theme.activity(activity))
+        (text, theme.style(look))
     });
     std::iter::once((name, theme.strong())).chain(parts).collect()
 }

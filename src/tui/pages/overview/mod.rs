@@ -14,11 +14,7 @@ use super::Content;
 use crate::outputs::chain::line;
 use crate::rates::Frame;
 use crate::tui::charts;
-use crate::tui::widgets::chart::Band;
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::scrolled;
-use crate::tui::widgets::text::write;
+use crate::tui::widgets::{Band, Drawn, Scene, scrolled, write};
 use layout::Rows;
 
 /// Draws a list of bars.

@@ -5,11 +5,10 @@ use ratatui::layout::Rect;
 
 use crate::rates::Frame;
 use crate::rates::frame::TrainerRates;
+use crate::tui::charts;
 use crate::tui::labels::whole_percent;
-use crate::tui::theme::Theme;
-use crate::tui::widgets::bars;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::write;
+use crate::tui::theme::{Look, Theme};
+use crate::tui::widgets::{Scene, bars, write};
 
 /// Cells of the rank and PID in front of a bar, and of the numbers behind it.
 const BEFORE: u16 = 11;
@@ -39,18 +38,15 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
 fn one(buf: &mut Buffer, area: Rect, rank: u32, trainer: &TrainerRates, frame: &Frame, theme: Theme) {
     write(buf, area.x, area.y, area.right(), &format!("{rank:>2} {:>7}", trainer.id.pid), theme.dim());
     let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
-    bars::time_split(buf, bar, &trainer.split_s, theme);
+    let parts: Vec<_> = trainer.split_s.iter().map(|(activity, s)| (Look::of(activity), s)).collect();
+    charts::split(buf, bar, &parts, theme);
     let wait = trainer.split_s.shares_of(trainer.seconds_seen).map(|shares| shares.input_wait * 100.0);
-    let mut devices = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid));
-    let text = match devices.next() {
-        Some(first) => {
+    let devices: Vec<_> = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid)).collect();
+    let text = match devices.split_first() {
+        Some((first, others)) => {
             // Of several devices the idlest is shown: a mean would hide it.
-            let (mut more, mut least) = (0, first.utilization_pct);
-            for gpu in devices {
-                more += 1;
-                least = least.into_iter().chain(gpu.utilization_pct).reduce(f64::min);
-            }
-            let more = if more > 0 { format!("+{more}") } else { String::new() };
+            let least = devices.iter().filter_map(|gpu| gpu.utilization_pct).reduce(f64::min);
+            let more = if others.is_empty() { String::new() } else { format!("+{}", others.len()) };
             format!("{:>4} G{}{more} {}", whole_percent(wait), first.index, whole_percent(least))
         }
         None => format!("{:>4} wait", whole_percent(wait)),

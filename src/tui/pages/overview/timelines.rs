@@ -2,28 +2,21 @@
 
 use ratatui::layout::Rect;
 
-use crate::history::timeline::{self, Point};
+use crate::diagnosis::verdict::Class;
+use crate::history::timeline;
 use crate::rates::frame::{GpuRates, WorkerRates};
 use crate::rates::{Frame, mean};
 use crate::sample::{SourceState, SourceStatus};
 use crate::text::sanitise;
-use crate::tui::charts::Columns;
-use crate::tui::theme::Series;
-use crate::tui::widgets::chart::{self, Top};
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::Scroll;
-use crate::tui::widgets::text::{cells, write, write_pieces};
+use crate::tui::widgets::{Scene, Scroll, Timeline, Top, cells, chart, write, write_pieces};
 use crate::tui::{format, labels};
-
-/// A timeline: its series, its name, what is drawn over time, and the top of its axis.
-struct Timeline(Series, &'static str, fn(&Point) -> Option<f32>, Top);
 
 /// From the top.
 const TIMELINES: [Timeline; 4] = [
-    Timeline(Series::Gpu, "GPU", |p| p.gpu.get(), Top::Percent),
-    Timeline(Series::Loader, "Loader", |p| p.loader.get(), Top::Percent),
-    Timeline(Series::Cpu, "CPU", |p| p.cpu.get(), Top::Percent),
-    Timeline(Series::Io, "IO", |p| p.io.get(), Top::Bytes),
+    Timeline(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent),
+    Timeline(Class::DataLoader, "Loader", |p| p.loader.get(), Top::Percent),
+    Timeline(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent),
+    Timeline(Class::Io, "IO", |p| p.io.get(), Top::Bytes),
 ];
 
 /// How many there are.
@@ -49,25 +42,25 @@ pub fn draw(page: &mut Scroll<'_>, rows: u16, scene: &Scene<'_>) {
     let nothing = Frame::default();
     let (frame, theme) = (scene.frame().unwrap_or(&nothing), scene.theme);
     let all = [gpu(frame, scene), loader(frame), cpu(frame, scene), io(frame, scene)];
-    for (Timeline(series, name, of, top), numbers) in TIMELINES.into_iter().zip(all) {
+    for (timeline, numbers) in TIMELINES.into_iter().zip(all) {
         let Some(band) = page.band(rows) else { continue };
         let (buf, area) = (&mut *page.buf, band.text);
+        let Timeline(about, name, ..) = timeline;
         let Numbers { mut value, unit, pieces, empty, trouble } = numbers;
         if (cells(name) + 1).max(7) + cells(&value) + cells(unit) <= area.width {
             value.push_str(unit);
         }
-        let x = chart::label(buf, area, name, &value, 7, theme.series(series), theme);
+        let x = chart::label(buf, area, name, &value, 7, theme.series(about), theme);
         if let Some(trouble) = trouble {
             write(buf, x + 1, area.y, area.right(), &trouble, theme.warning());
         }
         let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
         let pieces: Vec<_> = pieces.into_iter().map(|text| (text, theme.dim())).collect();
         write_pieces(buf, below, " ", &pieces);
-        let columns = Columns::gather(&scene.job.history.timeline, scene.window(band.chart.width), of);
         // Devices and workers are there with the first sample, or not at all.
-        let at_once = matches!(series, Series::Gpu | Series::Loader) && scene.frame().is_some();
+        let at_once = matches!(about, Class::Gpu | Class::DataLoader) && scene.frame().is_some();
         let empty = chart::unread(scene.frame()).filter(|_| !at_once).unwrap_or(&empty);
-        chart::plot(buf, band, &columns, top, series, empty, theme);
+        timeline.plot(buf, band, empty, scene);
     }
 }
 
@@ -116,7 +109,7 @@ fn gpu(frame: &Frame, scene: &Scene<'_>) -> Numbers {
         unit: "",
         pieces,
         empty: no_gpu(frame, scene),
-        trouble: if lost { Some("LOST".to_owned()) } else { trouble(&scene.sources().gpu) },
+        trouble: if lost { Some("LOST".to_owned()) } else { trouble(&scene.job.sources.gpu) },
     }
 }
 
@@ -140,7 +133,7 @@ fn no_gpu(frame: &Frame, scene: &Scene<'_>) -> String {
             what.contains("nvml") || what.contains("gpu")
         })
     });
-    let reason = scene.sources().gpu.reason.as_deref().or(told.map(|missing| missing.why.as_str()));
+    let reason = scene.job.sources.gpu.reason.as_deref().or(told.map(|missing| missing.why.as_str()));
     reason.map_or_else(|| "no GPU seen".to_owned(), |reason| format!("no GPU seen: {reason}"))
 }
 
@@ -186,7 +179,7 @@ fn cpu(frame: &Frame, scene: &Scene<'_>) -> Numbers {
             ("pressure ", host.psi_cpu_some_pct, format::percent, ""),
         ]),
         empty: "no CPU numbers yet".to_owned(),
-        trouble: trouble(&scene.sources().host),
+        trouble: trouble(&scene.job.sources.host),
     }
 }
 
@@ -209,6 +202,6 @@ fn io(frame: &Frame, scene: &Scene<'_>) -> Numbers {
         unit: if read.is_some() { " read" } else { "" },
         pieces,
         empty: "no read rate: the job's I/O counters may not be read".to_owned(),
-        trouble: trouble(&scene.sources().storage),
+        trouble: trouble(&scene.job.sources.storage),
     }
 }

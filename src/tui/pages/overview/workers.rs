@@ -6,10 +6,8 @@ use ratatui::layout::Rect;
 use crate::diagnosis::verdict::Stages;
 use crate::rates::Frame;
 use crate::rates::frame::WorkerRates;
-use crate::tui::theme::Stage;
-use crate::tui::widgets::bars;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::write;
+use crate::tui::theme::Look;
+use crate::tui::widgets::{Scene, bars, write};
 use crate::tui::{charts, format};
 
 /// Cells of the PID in front of a bar and of the numbers behind it.
@@ -20,9 +18,9 @@ const BEHIND: u16 = 22;
 pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     let theme = scene.theme;
     let mut x = write(buf, area.x, area.y, area.right(), "Workers", theme.strong()) + 1;
-    for stage in Stage::ALL {
-        let text = format!("{} {}", theme.stage_glyph(stage), stage.word());
-        x = write(buf, x + 1, area.y, area.right(), &text, theme.stage(stage));
+    for stage in Look::STAGES {
+        let text = format!("{} {}", theme.glyph(stage), stage.word);
+        x = write(buf, x + 1, area.y, area.right(), &text, theme.style(stage));
     }
     let (count, room) = (frame.workers.len(), bars::places(area).count());
     if count > room {
@@ -37,19 +35,20 @@ fn one(buf: &mut Buffer, area: Rect, worker: &WorkerRates, scene: &Scene<'_>) {
     let theme = scene.theme;
     write(buf, area.x, area.y, area.right(), &format!("{:>7} ", worker.id.pid), theme.dim());
     let shares = [worker.busy, worker.io_wait, worker.runnable, worker.idle];
+    let shares = Look::STAGES.into_iter().zip(shares.map(|share| share.filter(|share| share.is_finite())));
+    let known: Vec<(Look, f64)> = shares.filter_map(|(stage, share)| Some((stage, share?))).collect();
     let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
-    charts::bar(buf, bar, shares, theme);
-    let known = Stage::ALL.into_iter().zip(shares).filter_map(|(s, v)| Some((s, v.filter(|v| v.is_finite())?)));
-    let Some((most, share)) = known.max_by(|a, b| a.1.total_cmp(&b.1)) else {
-        write(buf, bar.right() + 1, area.y, area.right(), format::UNMEASURED, theme.stage(Stage::Idle));
+    charts::split(buf, bar, &known, theme);
+    let Some((most, share)) = known.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        write(buf, bar.right() + 1, area.y, area.right(), format::UNMEASURED, theme.style(Look::IDLE));
         return;
     };
     let (share, rate) = (share * 100.0, format::number(worker.batches_s));
-    let text = match by_stacks(worker.id.pid, scene).filter(|_| matches!(most, Stage::Busy | Stage::Io)) {
+    let text = match by_stacks(worker.id.pid, scene).filter(|_| [Look::BUSY, Look::IO].contains(&most)) {
         Some(name) => format!("{share:>3.0}% {name:<9} {rate}/s"),
-        None => format!("{share:>3.0}% {:<5} {rate}/s", most.word()),
+        None => format!("{share:>3.0}% {:<5} {rate}/s", most.word),
     };
-    write(buf, bar.right() + 1, area.y, area.right(), &text, theme.stage(most));
+    write(buf, bar.right() + 1, area.y, area.right(), &text, theme.style(most));
 }
 
 /// What the worker does most, where stacks tell.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use crate::diagnosis::verdict::{Verdict, WorkerVerdict};
 use crate::rates::Frame;
-use crate::rates::frame::{TrainerRates, WorkerRates};
 
 /// Stages of a worker, its states, and the parts of a trainer's time.
 const STAGES: [&str; 6] = ["load", "decode", "transform", "collate", "hand-over", "idle"];
@@ -24,10 +23,14 @@ pub(super) fn all(frame: &Frame, verdict: Option<&Verdict>) -> BTreeMap<u32, &'s
     let told = verdict.into_iter().flat_map(|verdict| &verdict.workers).map(|worker| (worker.pid, worker));
     let told: BTreeMap<u32, &WorkerVerdict> = told.collect();
     let workers = frame.workers.iter().filter_map(|worker| {
-        let stage = told.get(&worker.id.pid).and_then(|told| by_stage(told));
-        Some((worker.id.pid, stage.or_else(|| by_state(worker))?))
+        let stages = told.get(&worker.id.pid).and_then(|told| Some((told.stages?, told.idle.unwrap_or(0.0))));
+        let stage = stages
+            .and_then(|(s, idle)| largest(STAGES, [s.load, s.decode, s.transform, s.collate, s.hand_over, idle]));
+        let states = [worker.busy, worker.io_wait, worker.runnable, worker.idle].map(|share| share.unwrap_or(0.0));
+        Some((worker.id.pid, stage.or_else(|| largest(STATES, states))?))
     });
-    let trainers = frame.trainers.iter().filter_map(|trainer| Some((trainer.id.pid, by_part(trainer)?)));
+    let trainers = frame.trainers.iter();
+    let trainers = trainers.filter_map(|trainer| Some((trainer.id.pid, largest(PARTS, trainer.split_s.values())?)));
     trainers.chain(workers).collect()
 }
 
@@ -37,23 +40,11 @@ fn largest<const N: usize>(words: [&'static str; N], shares: [f64; N]) -> Option
     some.reduce(|most, next| if next.1 > most.1 { next } else { most }).map(|(word, _)| word)
 }
 
-fn by_stage(worker: &WorkerVerdict) -> Option<&'static str> {
-    let s = worker.stages?;
-    largest(STAGES, [s.load, s.decode, s.transform, s.collate, s.hand_over, worker.idle.unwrap_or(0.0)])
-}
-
-fn by_state(worker: &WorkerRates) -> Option<&'static str> {
-    largest(STATES, [worker.busy, worker.io_wait, worker.runnable, worker.idle].map(|share| share.unwrap_or(0.0)))
-}
-
-fn by_part(trainer: &TrainerRates) -> Option<&'static str> {
-    largest(PARTS, trainer.split_s.values())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::diagnosis::verdict::Stages;
+    use crate::rates::frame::{TrainerRates, WorkerRates};
     use crate::rates::time_split::TimeSplit;
     use crate::sample::ProcessId;
 

@@ -10,10 +10,7 @@ use crate::rates::threads::ThreadRates;
 use crate::text::{sanitise, wrap};
 use crate::tui::format;
 use crate::tui::labels::{number, process_state, split};
-use crate::tui::widgets::drawn::{Drawn, Extent};
-use crate::tui::widgets::popup::Popup;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::{count, write};
+use crate::tui::widgets::{Drawn, Extent, Popup, Scene, count, write};
 
 /// Widest popup: longer lines are hard to read.
 const WIDTH: u16 = 100;
@@ -37,8 +34,8 @@ pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, drawn: &mut D
     };
     let title = format!(" {} {} ", process.role.word(), process.id.pid);
     let inner = Popup { title: &title, below: &below, width }.frame(buf, area, rows, scene.theme);
-    for (line, y) in lines.iter().skip(top).zip(inner.top()..inner.bottom()) {
-        write(buf, inner.x, y, inner.right(), line, Style::new());
+    for (line, row) in lines.iter().skip(top).zip(inner.rows()) {
+        write(buf, row.x, row.y, row.right(), line, Style::new());
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod activity;
 mod columns;
-mod detail;
+pub(in crate::tui) mod detail;
 mod order;
 mod rows;
 mod signals;
@@ -16,10 +16,7 @@ use super::action::Action;
 use super::{Choice, Content, Reply};
 use crate::rates::frame::ProcessRates;
 use crate::sample::ProcessId;
-use crate::tui::widgets::drawn::{Drawn, Hit};
-use crate::tui::widgets::menu::{Item, Menu};
-use crate::tui::widgets::prompt::{Prompt, Purpose};
-use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::{Drawn, Hit, Item, Menu, Prompt, Purpose, Scene};
 pub use columns::{COLUMNS, Column};
 pub use order::Sort;
 use rows::Table;
@@ -86,12 +83,9 @@ impl Content for Processes {
                 self.search_from = self.selected(scene).map(|process| process.id);
                 return Reply::Prompt(Prompt::new(Purpose::Search, ""));
             }
-            Action::Kill | Action::NiceLess | Action::NiceMore => {
-                let process = self.selected(scene);
-                let menu = match action {
-                    Action::Kill => signals::signal(process, scene),
-                    _ => signals::nice(process, action == Action::NiceMore, scene),
-                };
+            Action::Kill => return signals::signal(self.selected(scene), scene).unwrap_or_else(Reply::Notice),
+            Action::NiceLess | Action::NiceMore => {
+                let menu = signals::nice(self.selected(scene), action == Action::NiceMore, scene);
                 return menu.unwrap_or_else(Reply::Notice);
             }
             Action::Enter => return self.open(scene),
@@ -137,11 +131,6 @@ impl Processes {
     /// The selected process.
     fn selected<'s>(&self, scene: &Scene<'s>) -> Option<&'s ProcessRates> {
         self.table.process(scene.frame())
-    }
-
-    /// Draws the selected process in full, over the page.
-    pub(in crate::tui) fn draw_detail(&self, buf: &mut Buffer, scene: &Scene<'_>, drawn: &mut Drawn) {
-        detail::draw(buf, self, scene, drawn);
     }
 
     /// Selects the first match at or below a row; that row where nothing is looked for.

@@ -10,6 +10,7 @@ use crate::rates::Frame;
 use crate::rates::frame::ProcessRates;
 use crate::rates::threads::ThreadRates;
 use crate::sample::ProcessId;
+use crate::tui::widgets::prompt::is_in;
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +80,7 @@ impl Table {
 
     fn fill(&mut self, frame: &Frame) {
         let processes = frame.processes.as_slice();
-        let needle = Needle::new(&self.filter);
-        let shown = (0..).zip(processes).filter(|(_, process)| needle.is_in(process));
+        let shown = (0..).zip(processes).filter(|(_, process)| is_of(&self.filter, process));
         let mut order: Vec<u32> = shown.map(|(place, _)| place).collect();
         self.sort.apply(&mut order, processes, |pid| self.activity_of(pid));
         self.matching = order.len();
@@ -127,16 +127,15 @@ impl Table {
 
     /// The first row at or below `from` on which this text stands, going on at the top.
     pub fn find(&self, frame: &Frame, text: &str, from: usize) -> Option<usize> {
-        let needle = Needle::new(text);
-        let is_in = |row: &Row| {
+        let is_found = |row: &Row| {
             row.of(frame).is_some_and(|(process, thread)| match thread {
-                Some(thread) => needle.is_in_any([&thread.name, thread.role.word()], thread.tid),
-                None => needle.is_in(process),
+                Some(thread) => is_in(text, [&thread.name, thread.role.word()], thread.tid),
+                None => is_of(text, process),
             })
         };
         let below = self.rows.iter().enumerate().skip(from);
         let above = self.rows.iter().enumerate().take(from);
-        below.chain(above).find(|(_, row)| is_in(row)).map(|(place, _)| place)
+        below.chain(above).find(|(_, row)| is_found(row)).map(|(place, _)| place)
     }
 }
 
@@ -144,37 +143,9 @@ fn key_of(frame: &Frame, row: &Row) -> Option<Key> {
     row.of(frame).map(|(process, thread)| (process.id, thread.map(|thread| thread.tid)))
 }
 
-/// A text to look for, whatever its case.
-struct Needle {
-    text: String,
-    number: bool,
-}
-
-impl Needle {
-    fn new(text: &str) -> Self {
-        let number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        Self { text: text.to_lowercase(), number }
-    }
-
-    fn is_in(&self, process: &ProcessRates) -> bool {
-        self.is_in_any([order::command(process), process.role.word()], process.id.pid)
-    }
-
-    fn is_in_any(&self, texts: [&str; 2], number: u32) -> bool {
-        texts.into_iter().any(|text| self.is_in_text(text)) || self.number && number.to_string().contains(&self.text)
-    }
-
-    fn is_in_text(&self, text: &str) -> bool {
-        if !self.text.is_ascii() {
-            return text.to_lowercase().contains(&self.text);
-        }
-        let Some((first, rest)) = self.text.as_bytes().split_first() else { return true };
-        let text = text.as_bytes();
-        let begins = text.iter().enumerate().filter(|(_, byte)| byte.eq_ignore_ascii_case(first));
-        begins
-            .filter_map(|(at, _)| text.get(at + 1..at + 1 + rest.len()))
-            .any(|after| after.eq_ignore_ascii_case(rest))
-    }
+/// Whether this text stands in a process's command line, its role or its PID.
+fn is_of(text: &str, process: &ProcessRates) -> bool {
+    is_in(text, [order::command(process), process.role.word()], process.id.pid)
 }
 
 #[cfg(test)]
@@ -309,8 +280,7 @@ mod tests {
             let places = t.rows.iter().filter(|row| row.thread.is_none()).map(|row| row.process);
             let mut places: Vec<u32> = places.collect();
             places.sort_unstable();
-            let needle = Needle::new(&filter);
-            let expected: Vec<u32> = (0..).zip(&f.processes).filter(|(_, p)| needle.is_in(p)).map(|(n, _)| n).collect();
+            let expected: Vec<u32> = (0..).zip(&f.processes).filter(|(_, p)| is_of(&filter, p)).map(|(n, _)| n).collect();
             prop_assert_eq!(&places, &expected);
             prop_assert_eq!(t.matching, expected.len());
             prop_assert!(threads || t.rows.len() == expected.len());

@@ -8,8 +8,7 @@ use crate::sample::ProcessRole;
 use crate::text::fit;
 use crate::tui::message::Effect;
 use crate::tui::pages::{Choice, Reply};
-use crate::tui::widgets::menu::{Confirm, Item, Menu};
-use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::{Confirm, Item, Menu, Scene};
 
 /// Cells of the command line in a question.
 const COMMAND: usize = 60;

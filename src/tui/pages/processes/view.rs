@@ -16,9 +16,7 @@ use crate::text::fit;
 use crate::tui::format;
 use crate::tui::labels::{counted, number, short_command};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::drawn::{Drawn, Extent, Hit};
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::{write, write_fit, write_right};
+use crate::tui::widgets::{Drawn, Extent, Hit, Scene, behind, write, write_fit, write_right};
 
 /// Rows above the processes: what is shown, and the headings.
 const ABOVE: u16 = 2;
@@ -50,8 +48,8 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
         write(buf, body.x, body.y, body.right(), text, theme.strong());
     }
     let rows = table.rows.iter().enumerate().skip(drawn.page.top);
-    for ((place, row), y) in rows.zip(body.top()..body.bottom()) {
-        let line = Line { area: Rect { y, height: 1, ..body }, placed: &placed, branch: row.branch, theme };
+    for ((place, row), area) in rows.zip(body.rows()) {
+        let line = Line { area, placed: &placed, branch: row.branch, theme };
         match row.of(frame) {
             Some((process, None)) => line.process(buf, process, table),
             Some((_, Some(thread))) => line.thread(buf, thread),
@@ -131,7 +129,7 @@ impl Line<'_> {
             };
         }
         let x = self.tree(buf);
-        write_fit(buf, Rect { x, width: area.right().saturating_sub(x), ..area }, text, style);
+        write_fit(buf, behind(area, x), text, style);
     }
 
     fn process(&self, buf: &mut Buffer, p: &ProcessRates, table: &Table) {
@@ -191,11 +189,9 @@ impl Line<'_> {
 /// A thread's role in the cells that there are.
 fn short(role: ThreadRole) -> &'static str {
     match role {
-        ThreadRole::Main => "main",
         ThreadRole::Pin => "pin",
-        ThreadRole::Autograd => "autograd",
         ThreadRole::Communication => "collect.",
-        ThreadRole::Feeder => "feeder",
         ThreadRole::Other => "thread",
+        role => role.word(),
     }
 }

@@ -10,13 +10,9 @@ use crate::history::totals::Totals;
 use crate::tui::format;
 use crate::tui::labels::{clock, verdict_name};
 use crate::tui::summary;
-use crate::tui::theme::activity_word;
-use crate::tui::widgets::bars;
-use crate::tui::widgets::drawn::Drawn;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::scroll::scrolled;
+use crate::tui::theme::Look;
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::{Drawn, Scene, Text, bars, scrolled};
 
 /// Most changes of verdict that are listed.
 const CHANGES: usize = 100;
@@ -54,10 +50,10 @@ impl Content for Run {
         for line in summary::lines(run, scene.zone).into_iter().filter(|line| !is_bars(line)) {
             head.wrapped("", 2, &line, if line.starts_with('►') { theme.advice() } else { Style::new() });
         }
-        let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, bar_style(theme.class(class))));
+        let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, theme.series(class)));
         let classes: Vec<Part> = classes.collect();
-        let parts = run.split_s.iter().map(|(activity, s)| (activity_word(activity), s, theme.activity(activity)));
-        let parts: Vec<Part> = parts.collect();
+        let looks = run.split_s.iter().map(|(activity, s)| (Look::of(activity), s));
+        let parts: Vec<Part> = looks.map(|(look, s)| (look.word, s, theme.style(look))).collect();
         let section = |name: &str| {
             let mut text = Text::new(area.width, theme);
             text.line("", Style::new());
@@ -76,8 +72,7 @@ impl Content for Run {
             for (name, parts) in [("Time by verdict", &classes), ("What the loop did", &parts)] {
                 page.lines(&section(name).lines);
                 let total: f64 = parts.iter().map(|(_, seconds, _)| seconds).sum();
-                page.each(parts.len(), |buf, rect, i| {
-                    let Some((word, seconds, style)) = parts.get(i) else { return };
+                page.each(parts, |buf, rect, (word, seconds, style)| {
                     let share = if total > 0.0 { seconds / total } else { 0.0 };
                     let text = [format!("  {word}"), format::share(Some(share)), format::duration(*seconds)];
                     let text = table::row(&COLUMNS, text);
@@ -90,11 +85,6 @@ impl Content for Run {
             page.lines(&changes.lines);
         });
     }
-}
-
-/// A class's colour, as that of its bar.
-fn bar_style(style: Style) -> Style {
-    style.bg.map_or_else(Style::new, |colour| Style::new().fg(colour))
 }
 
 /// When the verdict changed and to what, as far as moments are kept.

@@ -3,8 +3,7 @@
 use ratatui::style::Style;
 
 use crate::sample::SourceState;
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::Text;
+use crate::tui::widgets::{Scene, Text};
 
 /// Says so, with a blank line below.
 pub fn text(width: u16, scene: &Scene<'_>) -> Text {
@@ -34,7 +33,7 @@ fn reason(scene: &Scene<'_>) -> (String, Option<String>) {
     if scene.job.ended.is_some() && told.is_none() {
         return ("No stacks in the half minute before the target ended.".to_owned(), None);
     }
-    let status = &scene.sources().stacks;
+    let status = &scene.job.sources.stacks;
     let why = status.reason.as_deref().or(told.map(|missing| missing.why.as_str()));
     let mend = status.mend.as_deref().or(told.and_then(|missing| missing.mend.as_deref())).map(str::to_owned);
     let why = match (status.state, why) {

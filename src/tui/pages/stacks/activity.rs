@@ -1,10 +1,8 @@
 //! How an activity is shown: a letter that is its texture, a word, and the colour of the kind of time it is.
 
-use ratatui::style::Style;
-
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::LoopActivity;
-use crate::tui::theme::{Stage, Theme};
+use crate::tui::theme::Look;
 
 /// From left to right in bars, with their letters: getting a batch, then work on it, then waits for others, then the rest.
 pub const ORDER: [(Activity, char); Activity::COUNT] = [
@@ -33,7 +31,7 @@ pub const ORDER: [(Activity, char); Activity::COUNT] = [
 ];
 
 /// Its word, of at most twelve cells.
-pub fn word(activity: Activity) -> &'static str {
+fn word(activity: Activity) -> &'static str {
     match activity {
         Activity::LoaderStart => "new workers",
         Activity::QueueWait => "queue wait",
@@ -45,23 +43,24 @@ pub fn word(activity: Activity) -> &'static str {
     }
 }
 
-/// Its colour.
-pub fn style(theme: Theme, activity: Activity) -> Style {
-    theme.activity(match activity {
-        Activity::Load | Activity::HandOver => return theme.stage(Stage::Io),
-        Activity::Decode | Activity::Transform | Activity::Collate => return theme.stage(Stage::Busy),
+/// Its colour and its word.
+pub fn look(activity: Activity) -> Look {
+    let kind = match activity {
+        Activity::Load | Activity::HandOver => Look::IO,
+        Activity::Decode | Activity::Transform | Activity::Collate => Look::BUSY,
         Activity::Waiting | Activity::QueueWait | Activity::Receiving | Activity::LoaderStart => {
-            LoopActivity::InputWait
+            Look::of(LoopActivity::InputWait)
         }
-        Activity::Sync | Activity::Collective => LoopActivity::DeviceSync,
+        Activity::Sync | Activity::Collective => Look::of(LoopActivity::DeviceSync),
         Activity::Copy | Activity::Forward | Activity::Backward | Activity::Optimizer | Activity::Graph => {
-            LoopActivity::HostBusy
+            Look::of(LoopActivity::HostBusy)
         }
-        Activity::Checkpoint => LoopActivity::Checkpoint,
+        Activity::Checkpoint => Look::of(LoopActivity::Checkpoint),
         Activity::OtherWait | Activity::Report | Activity::Compile | Activity::Import | Activity::Python => {
-            LoopActivity::Other
+            Look::of(LoopActivity::Other)
         }
-    })
+    };
+    Look { word: word(activity), ..kind }
 }
 
 #[cfg(test)]

@@ -17,8 +17,7 @@ use ratatui::layout::Rect;
 
 use super::action::Action;
 use super::{Content, Reply};
-use crate::tui::widgets::drawn::{Drawn, Hit};
-use crate::tui::widgets::scene::Scene;
+use crate::tui::widgets::{Drawn, Hit, Scene};
 use outline::{Key, Row};
 use recent::{Recent, Unpacked};
 

@@ -21,11 +21,10 @@ use super::{Stacks, absent, activity};
 use crate::rates::stacks::Activities;
 use crate::rates::time_split::LoopActivity;
 use crate::text::{fit, sanitise};
-use crate::tui::theme::Theme;
-use crate::tui::widgets::bars;
-use crate::tui::widgets::drawn::{Drawn, Extent, Hit};
-use crate::tui::widgets::scene::Scene;
-use crate::tui::widgets::text::{cells, count, write, write_fit, write_lines, write_right};
+use crate::tui::theme::{Look, Theme};
+use crate::tui::widgets::{
+    Drawn, Extent, Hit, Scene, bars, behind, cells, count, write, write_fit, write_lines, write_right,
+};
 use crate::tui::{charts, format};
 
 /// Draws the heading and the visible lines, or why there are none.
@@ -46,8 +45,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top:
         below = Rect { y: below.y + rows, height: below.height - rows, ..below };
     }
     let rows = page.rows.iter().enumerate().skip(drawn.page.top);
-    for ((place, row), y) in rows.zip(below.top()..below.bottom()) {
-        let line = Rect { y, height: 1, ..area };
+    for ((place, row), line) in rows.zip(below.rows()) {
         one(buf, line, columns, row, scene.theme);
         if place == page.selected {
             buf.set_style(line, scene.theme.selected());
@@ -111,15 +109,15 @@ fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) 
     if let Some(open) = row.open {
         write(buf, x, area.y, area.right(), if open { "-" } else { "+" }, theme.strong());
     }
-    let at = from(area, x + 2);
+    let at = behind(area, x + 2);
     match (row.key.last(), &row.what) {
         (_, What::Role(name, activities)) => role(buf, at, name, activities, theme),
         (_, What::Activities(activities, validation)) => legend(buf, at, activities, *validation, theme),
         (Some(Part::Function(file, name)), What::Function { share, activity, user, line }) => {
             let style = if *user { Style::new() } else { theme.dim() };
-            let (word, colour) = (activity::word(*activity), activity::style(theme, *activity));
-            share_bar(buf, area, columns, *share, colour);
-            write(buf, columns.doing, area.y, columns.whose - 1, word, colour);
+            let doing = activity::look(*activity);
+            share_bar(buf, area, columns, *share, theme.style(doing));
+            write(buf, columns.doing, area.y, columns.whose - 1, doing.word, theme.style(doing));
             write(buf, columns.whose, area.y, columns.name, if *user { "own" } else { "lib" }, style);
             place(buf, area, columns.name, (name, file, *line), *user, theme);
         }
@@ -128,20 +126,20 @@ fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) 
             let waits = if *blocked >= 0.5 { " waiting" } else { "" };
             let number = if *number > 0 { format!("line {number}{waits}") } else { format!("line ?{waits}") };
             let x = write(buf, columns.doing, area.y, area.right(), &number, theme.dim());
-            source(buf, from(area, (x + 1).max(columns.name)), text.as_deref(), theme);
+            source(buf, behind(area, (x + 1).max(columns.name)), text.as_deref(), theme);
         }
         (_, What::Rest(text)) => {
-            write_fit(buf, from(area, columns.doing), text, theme.dim());
+            write_fit(buf, behind(area, columns.doing), text, theme.dim());
         }
         (_, What::SyncLines(heading)) => {
             write_fit(buf, at, heading, theme.strong());
         }
         (Some(Part::Sync(file, function, line)), What::Sync { share, text }) => {
-            share_bar(buf, area, columns, *share, theme.activity(LoopActivity::DeviceSync));
+            share_bar(buf, area, columns, *share, theme.style(Look::of(LoopActivity::DeviceSync)));
             let place = format!("{} {}:{line}", sanitise(function), sanitise(file));
-            let x = write_fit(buf, from(area, columns.doing), &place, Style::new());
+            let x = write_fit(buf, behind(area, columns.doing), &place, Style::new());
             if text.is_some() {
-                source(buf, from(area, x + 2), text.as_deref(), theme);
+                source(buf, behind(area, x + 2), text.as_deref(), theme);
             }
         }
         _ => {}
@@ -153,11 +151,6 @@ fn share_bar(buf: &mut Buffer, area: Rect, columns: Columns, share: f64, style: 
     let x = area.x + BEFORE;
     write_right(buf, x, area.y, x + SHARE, &format::share(Some(share)), Style::new());
     bars::share(buf, Rect { x: x + SHARE + 1, width: columns.bar, ..area }, share, style, None);
-}
-
-/// What is left of a row from `x` on.
-fn from(area: Rect, x: u16) -> Rect {
-    Rect { x, width: area.right().saturating_sub(x), ..area }
 }
 
 /// A function and, on the right, where it is.
@@ -201,10 +194,11 @@ fn role(buf: &mut Buffer, area: Rect, name: &str, activities: &Activities, theme
     let end = write_right(buf, x + 1, area.y, area.right(), &samples, theme.dim());
     let from = (buf.area.x + NAME).max(x + 2);
     let bar = Rect { x: from, width: end.saturating_sub(from + 1), ..area };
-    let parts = activity::ORDER
-        .into_iter()
-        .map(|(activity, letter)| (letter, activity::style(theme, activity), f64::from(activities.get(activity))));
-    charts::split(buf, bar, parts, theme);
+    let parts = activity::ORDER.map(|(activity, letter)| {
+        let look = Look { glyph: letter, ascii: letter, ..activity::look(activity) };
+        (look, f64::from(activities.get(activity)))
+    });
+    charts::split(buf, bar, &parts, theme);
 }
 
 /// The legend of the bar: largest first, as many as fit whole.
@@ -214,8 +208,8 @@ fn legend(buf: &mut Buffer, area: Rect, activities: &Activities, validation: f64
         activity::ORDER.map(|(activity, letter)| (activity, letter, f64::from(activities.get(activity)) / total));
     shares.sort_by(|a, b| b.2.total_cmp(&a.2));
     let parts = shares.into_iter().filter(|(.., share)| *share >= 0.005).map(|(activity, letter, share)| {
-        let text = format!("{letter} {} {:.0} %", activity::word(activity), share * 100.0);
-        (text, activity::style(theme, activity))
+        let look = activity::look(activity);
+        (format!("{letter} {} {:.0} %", look.word, share * 100.0), theme.style(look))
     });
     let validation = Some(validation).filter(|share| *share >= 0.01);
     let validation = validation.map(|share| (format!("({} in validation)", format::share(Some(share))), theme.dim()));
