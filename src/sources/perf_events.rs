@@ -5,7 +5,6 @@
 //! processes where `perf_event_paranoid` is 2 or less. `/proc/PID/maps` says which file is mapped there. Nothing rests on
 //! this: many machines refuse it.
 
-mod maps;
 mod raw;
 mod ring;
 
@@ -21,9 +20,9 @@ use super::Roots;
 use super::descriptors::{Permit, Use as OpenFor, permit};
 use super::fields::number;
 use super::files::{READ_LIMIT, read_once};
+use super::maps::Maps;
 use crate::sample::addresses::{MOST_FILES, MOST_THREADS};
 use crate::sample::{AddressesSample, JobSample, ProcessId, SourceState, SourceStatus, ThreadAddresses};
-use maps::Maps;
 use raw::Event;
 use ring::{Record, records};
 
