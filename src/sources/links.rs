@@ -41,12 +41,7 @@ pub fn each_link(process: &Path, most: usize, each: impl FnMut(Link<'_>)) -> (us
     (looked, read)
 }
 
-fn walk(
-    process: &Path,
-    most: usize,
-    mut each: impl FnMut(Link<'_>),
-    looked: &mut usize,
-) -> Result<(), ReadFailure> {
+fn walk(process: &Path, most: usize, mut each: impl FnMut(Link<'_>), looked: &mut usize) -> Result<(), ReadFailure> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = openat(CWD, process.join("fd"), flags, Mode::empty())?;
     let mut entries_buffer = [MaybeUninit::<u8>::uninit(); 4096];

@@ -18,7 +18,8 @@ use super::task_files::{self, Stat};
 use crate::sample::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
 pub use pace::Pace;
 use reads::STAT_MOST;
-pub(super) use reads::{command, identity, io_counters, stat_of};
+pub(crate) use reads::stat_of;
+pub(super) use reads::{command, identity, io_counters};
 
 /// Threads of one process that are watched one by one; a process with more is read as far as this.
 pub(super) const MOST_THREADS: usize = 2048;
@@ -107,9 +108,8 @@ impl Process {
         let keep = Some(Use::Tick);
         let folder = proc_root.join(pid.to_string());
         let stat_file = ThriftyFile::open(folder.join("stat"), keep)?;
-        let stat = stat_file.with(|file| {
-            task_files::stat(file.read_line(&mut [0_u8; STAT_MOST])?).ok_or(ReadFailure::Malformed)
-        })?;
+        let stat = stat_file
+            .with(|file| task_files::stat(file.read_line(&mut [0_u8; STAT_MOST])?).ok_or(ReadFailure::Malformed))?;
         let (uid, inner_pid) = identity(&folder);
         let mut process = Self {
             id: ProcessId { pid, start_ticks: stat.start_ticks },

@@ -192,8 +192,8 @@ impl PySpy {
         let document = ran.document().unwrap_or_default();
         let window =
             collapsed::parse(&document, process, &main_tids(proc_root, process), (began_ns, ended_ns), rate_hz);
-        let mut window =
-            window.map_err(|error| Refusal::passing(SourceState::Absent, refusal::said(&error.to_string())))?;
+        let no_stacks = || Refusal::passing(SourceState::Absent, "py-spy's output holds no stacks");
+        let mut window = window.ok_or_else(no_stacks)?;
         if window.threads.is_empty() {
             let nothing = Refusal::passing(SourceState::Absent, format!("py-spy got no sample of process {pid}"));
             return Err(if state(proc_root, process).is_none() { Refusal::gone(process) } else { nothing });

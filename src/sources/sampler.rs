@@ -15,8 +15,8 @@ use super::files::KeptFile;
 use super::process::io_counters;
 use crate::sample::syscall::{CallKind, Machine, kind};
 use crate::sample::{
-    Access, ConnectionsSample, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread,
-    SamplerSample, ThreadRole,
+    Access, ConnectionsSample, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread, SamplerSample,
+    ThreadRole,
 };
 use task::{Seen, Task};
 
