@@ -29,7 +29,6 @@ use crate::trust;
 use child::{Ending, Ran};
 use find::Program;
 use readers::Readers;
-use source_lines::SourceLines;
 
 /// How long `--version` may take; a shell wrapper (pyenv) takes some tenths of a second.
 const VERSION_TIME: Duration = Duration::from_secs(2);
@@ -46,7 +45,6 @@ pub struct PySpy {
     program: Program,
     /// Its version (`0.4.3`).
     pub version: String,
-    lines: SourceLines,
 }
 
 /// The program that would be run, without running it: `wanted` (from `--py-spy`) and no other where it is given, otherwise
@@ -147,7 +145,7 @@ impl PySpy {
             let (major, minor, patch) = OLDEST;
             return Err(absent(format!("{name} is version {version}, which is older than {major}.{minor}.{patch}")));
         }
-        Ok(Self { version: version.to_owned(), program, lines: SourceLines::default() })
+        Ok(Self { version: version.to_owned(), program })
     }
 
     /// Samples one process for some seconds. `None` when `stop` was set meanwhile, which is seen within 40 ms or so.
@@ -156,7 +154,7 @@ impl PySpy {
     /// When there is nothing to read, access is refused, or the program failed or hung. Also, for good, when the process
     /// was found stopped afterwards and had not been before.
     pub fn record(
-        &mut self,
+        &self,
         proc_root: &Path,
         process: ProcessId,
         seconds: u32,
@@ -200,7 +198,7 @@ impl PySpy {
         }
         // Had they changed meanwhile, it would not be known whose code the frames are of.
         if let Some(readers) = readers.filter(|readers| Readers::of(&folder).as_ref() == Some(readers)) {
-            self.lines.fill(&mut window, proc_root, &readers);
+            source_lines::fill(&mut window, proc_root, &readers);
         }
         // Not before: the lines are found by the files' real names.
         secrets::mask_window(&mut window);
