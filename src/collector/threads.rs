@@ -12,7 +12,7 @@ use super::{RETRY, Shared, addresses, spawn, stacks, why_no_thread};
 use crate::sample::{ConnectionsSample, SourceState, SourceStatus};
 use crate::sources::cgroup::{CgroupReader, allowed_cpus, physical_cores};
 use crate::sources::clock;
-use crate::sources::gpu::{self, GpuError, GpuErrorKind, GpuReader};
+use crate::sources::gpu::{self, GpuError, GpuReader};
 use crate::sources::host::HostReader;
 use crate::sources::job::{self, JobReader};
 use crate::sources::sampler::Sampler;
@@ -187,13 +187,7 @@ fn watch_storage(shared: &Shared, asks: &Receiver<u64>) {
 }
 
 fn trouble(error: &GpuError) -> SourceStatus {
-    let state = match error.kind {
-        GpuErrorKind::Absent => SourceState::Absent,
-        GpuErrorKind::Denied => SourceState::Denied,
-        GpuErrorKind::Hung => SourceState::Hung,
-        GpuErrorKind::Lost | GpuErrorKind::Failed => SourceState::Gone,
-    };
-    SourceStatus { mend: error.mend.as_deref().map(Into::into), ..status(state, &error.reason) }
+    SourceStatus { mend: error.mend.as_deref().map(Into::into), ..status(error.state, &error.reason) }
 }
 
 fn unreadable(what: &str, error: &io::Error) -> SourceStatus {

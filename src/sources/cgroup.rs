@@ -127,7 +127,7 @@ impl CgroupReader {
         let memory = found.memory.as_ref().and_then(limits::memory);
         let io = found.io.as_ref().map(limits::io).unwrap_or_default();
         self.limits = CgroupSample {
-            version: found.version(),
+            version: found.version.clone(),
             path: found.cpu.as_ref().map(|cpu| path_text(&cpu.path)),
             cpu_quota_cores: cpu.as_ref().map(|(cores, _)| *cores),
             memory_limit_bytes: memory.as_ref().map(|(bytes, _)| *bytes),

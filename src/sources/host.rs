@@ -210,13 +210,8 @@ pub(super) fn pressure(text: &[u8]) -> Option<Pressure> {
 #[derive(Debug)]
 struct NetNames {
     folder: std::path::PathBuf,
-    known: Vec<NetName>,
-}
-
-#[derive(Debug)]
-struct NetName {
-    name: Arc<str>,
-    device: bool,
+    /// Names, and whether there is a device behind them.
+    known: Vec<(Arc<str>, bool)>,
 }
 
 /// Names given by the kernel, docker, libvirt, the CNI plug-ins and VPNs to interfaces that carry other interfaces'
@@ -250,8 +245,8 @@ impl NetNames {
     }
 
     fn look_up(&mut self, name: &[u8]) -> (Arc<str>, bool) {
-        if let Some(known) = self.known.iter().find(|known| known.name.as_bytes() == name) {
-            return (Arc::clone(&known.name), known.device);
+        if let Some(known) = self.known.iter().find(|(known, _)| known.as_bytes() == name) {
+            return known.clone();
         }
         if self.known.len() >= MOST_NET_NAMES {
             self.known.clear();
@@ -259,7 +254,7 @@ impl NetNames {
         let name = text(name);
         let plain = !name.contains('/') && &*name != "..";
         let device = plain && self.folder.join(&*name).join("device").symlink_metadata().is_ok();
-        self.known.push(NetName { name: Arc::clone(&name), device });
+        self.known.push((Arc::clone(&name), device));
         (name, device)
     }
 }

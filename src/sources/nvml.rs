@@ -15,8 +15,9 @@ use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;
 use nvml_wrapper::error::NvmlError;
 
 use super::clock::unix_us;
-use super::gpu_reader::{GpuError, GpuErrorKind, GpuReader};
+use super::gpu_reader::{GpuError, GpuReader};
 use super::nvml_raw::{self, Buffers, Library};
+use crate::sample::SourceState;
 use crate::sample::gpu::GpuSample;
 use crate::trust::privileged;
 use device::DeviceReader;
@@ -70,14 +71,14 @@ impl NvmlReader {
     /// Loads and initialises NVML from `library`, or from where the loader finds it.
     ///
     /// # Errors
-    /// `Absent` without library, driver or device; `Denied`, `Lost`, `Failed` when there might be devices and none can be
+    /// `Absent` without library, driver or device; `Denied`, `Gone`, `Hung` when there might be devices and none can be
     /// reached.
     pub fn open(library: Option<&Path>) -> Result<Self, GpuError> {
         let library = load(library)?;
         let nvml = library.nvml;
         let count = nvml.device_count().map_err(|error| explain("cannot count the GPUs", &error))?;
         if count == 0 {
-            return Err(GpuError::new(GpuErrorKind::Absent, "the NVIDIA driver knows no GPU"));
+            return Err(GpuError::new(SourceState::Absent, "the NVIDIA driver knows no GPU"));
         }
         let devices: Vec<_> = (0..count.min(MOST_DEVICES)).map(|index| DeviceReader::open(nvml, index)).collect();
         let refusals: Option<Vec<_>> = devices.iter().map(DeviceReader::refusal).collect();
@@ -126,11 +127,11 @@ impl GpuReader for NvmlReader {
 /// verdict would build.
 fn cannot_load(root: &Path, library: Option<&Path>) -> GpuError {
     if library.is_none() && !DRIVER_FILES.iter().any(|file| root.join(file).exists()) {
-        return GpuError::new(GpuErrorKind::Absent, "no NVIDIA driver (/dev/nvidiactl) on this machine")
+        return GpuError::new(SourceState::Absent, "no NVIDIA driver (/dev/nvidiactl) on this machine")
             .mended_by("in a container, start it with --gpus all");
     }
     GpuError::new(
-        GpuErrorKind::Denied,
+        SourceState::Denied,
         "this trainmon is linked statically and cannot load NVML, the driver's library",
     )
     .mended_by("use the wheel or the .deb where the GPU is to be seen: pip install trainmon")
@@ -145,7 +146,7 @@ fn load(path: Option<&Path>) -> Result<Library, GpuError> {
         return load_from(path).map_err(|trouble| match trouble {
             Trouble::Missing => {
                 let reason = format!("there is no NVML library at {name}");
-                GpuError::new(GpuErrorKind::Absent, reason).mended_by(NAME_ANOTHER)
+                GpuError::new(SourceState::Absent, reason).mended_by(NAME_ANOTHER)
             }
             Trouble::Unfit(error) => error.mended_by(NAME_ANOTHER),
             Trouble::Refused(error) => explain(&format!("cannot use {name} as NVML"), &error),
@@ -160,7 +161,7 @@ fn load(path: Option<&Path>) -> Result<Library, GpuError> {
             Err(Trouble::Refused(error)) => return Err(explain("cannot start NVML", &error)),
         }
     }
-    Err(GpuError::new(GpuErrorKind::Absent, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine")
+    Err(GpuError::new(SourceState::Absent, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine")
         .mended_by("in a container, start it with --gpus all; elsewhere, name the library with --nvml-lib PATH"))
 }
 
@@ -175,14 +176,14 @@ enum Trouble {
 }
 
 impl Trouble {
-    fn unfit(kind: GpuErrorKind, file: &Path, why: impl std::fmt::Display) -> Self {
-        Self::Unfit(GpuError::new(kind, format!("cannot use {} as NVML: {why}", file.display())))
+    fn unfit(state: SourceState, file: &Path, why: impl std::fmt::Display) -> Self {
+        Self::Unfit(GpuError::new(state, format!("cannot use {} as NVML: {why}", file.display())))
     }
 
     /// The library did not come through its trial.
     fn failed(file: &Path, why: &trial::Failed) -> Self {
         let hangs = matches!(why, trial::Failed::Hung);
-        Self::unfit(if hangs { GpuErrorKind::Hung } else { GpuErrorKind::Failed }, file, why)
+        Self::unfit(if hangs { SourceState::Hung } else { SourceState::Gone }, file, why)
     }
 
     /// The file at `path`, which the loader was given as `given`, did not load, or the driver refused.
@@ -190,7 +191,7 @@ impl Trouble {
         match error {
             NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_) => {
                 let why = error.to_string().replace(&format!("{}: ", given.display()), "");
-                Self::unfit(GpuErrorKind::Failed, path, why)
+                Self::unfit(SourceState::Gone, path, why)
             }
             error => Self::Refused(error),
         }
@@ -212,7 +213,7 @@ fn load_from(path: &Path) -> Result<Library, Trouble> {
             Err(Unusable::Missing) => {}
             // So does the loader.
             Err(Unusable::OtherMachine) if is_name => {}
-            Err(why) => return Err(Trouble::unfit(GpuErrorKind::Failed, &place, why)),
+            Err(why) => return Err(Trouble::unfit(SourceState::Gone, &place, why)),
         }
     }
     if !is_name {
@@ -226,25 +227,25 @@ fn load_from(path: &Path) -> Result<Library, Trouble> {
     })
 }
 
-/// An NVML error as one line, with its kind and what mends it.
+/// An NVML error as one line, with what it means for the source and what mends it.
 fn explain(what: &str, error: &NvmlError) -> GpuError {
-    use GpuErrorKind::{Absent, Denied, Failed, Lost};
-    let (kind, mend) = match error {
+    use SourceState::{Absent, Denied, Gone};
+    let (state, mend) = match error {
         NvmlError::DriverNotLoaded => (Absent, Some("sudo modprobe nvidia")),
         NvmlError::NotFound => (Absent, None),
         NvmlError::NoPermission | NvmlError::OperatingSystem => {
             (Denied, Some("run as a user who may read /dev/nvidiactl and /dev/nvidia0"))
         }
-        NvmlError::GpuLost => (Lost, Some("reboot, or reset the device: sudo nvidia-smi --gpu-reset")),
-        NvmlError::ResetRequired => (Lost, Some("sudo nvidia-smi --gpu-reset")),
+        NvmlError::GpuLost => (Gone, Some("reboot, or reset the device: sudo nvidia-smi --gpu-reset")),
+        NvmlError::ResetRequired => (Gone, Some("sudo nvidia-smi --gpu-reset")),
         // A driver that was unloaded under us answers this to a library that did initialise.
         NvmlError::Uninitialized => {
-            (Failed, Some("sudo modprobe nvidia (the driver was unloaded or is being replaced)"))
+            (Gone, Some("sudo modprobe nvidia (the driver was unloaded or is being replaced)"))
         }
-        NvmlError::LibRmVersionMismatch => (Failed, Some("reboot: the driver was updated while it was in use")),
-        _ => (Failed, None),
+        NvmlError::LibRmVersionMismatch => (Gone, Some("reboot: the driver was updated while it was in use")),
+        _ => (Gone, None),
     };
-    GpuError { mend: mend.map(Into::into), ..GpuError::new(kind, format!("{what}: {error}")) }
+    GpuError { mend: mend.map(Into::into), ..GpuError::new(state, format!("{what}: {error}")) }
 }
 
 #[cfg(test)]
@@ -255,12 +256,12 @@ mod tests {
     #[test]
     fn a_static_program_never_takes_a_driver_for_none() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(cannot_load(root.path(), None).kind, GpuErrorKind::Absent);
-        assert_eq!(cannot_load(root.path(), Some(Path::new("libnvidia-ml.so.1"))).kind, GpuErrorKind::Denied);
+        assert_eq!(cannot_load(root.path(), None).state, SourceState::Absent);
+        assert_eq!(cannot_load(root.path(), Some(Path::new("libnvidia-ml.so.1"))).state, SourceState::Denied);
         std::fs::create_dir(root.path().join("dev")).unwrap();
         std::fs::write(root.path().join("dev/nvidiactl"), "").unwrap();
         let error = cannot_load(root.path(), None);
-        assert_eq!(error.kind, GpuErrorKind::Denied);
+        assert_eq!(error.state, SourceState::Denied);
         assert!(error.reason.contains("linked statically") && error.mend.is_some(), "{error}");
     }
 }
