@@ -53,47 +53,35 @@ pub struct PySpy {
 /// # Errors
 /// [`SourceState::Absent`] when there is none, or none that may be run.
 pub fn locate(path: Option<OsString>, wanted: Option<&Path>) -> Result<PathBuf, Refusal> {
-    let chosen = chosen(Path::new("/proc"), None, path, wanted, trust::privileged())?;
-    first_of(chosen, |program| Ok(program.path))
+    first_of(Path::new("/proc"), None, path, wanted, trust::privileged(), |program| Ok(program.path))
 }
 
-/// What was decided about each program that there is.
-fn chosen(
+/// The first program that may be run and that `attempt` accepts; else why the first of all was refused.
+fn first_of<T>(
     proc_root: &Path,
     target: Option<ProcessId>,
     path: Option<OsString>,
     wanted: Option<&Path>,
     privileged: bool,
-) -> Result<Vec<Result<Program, Refusal>>, Refusal> {
+    attempt: impl Fn(Program) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let absent = |reason: String| Refusal::lasting(SourceState::Absent, reason).mended_by(install::install_command());
+    let wanted = wanted.map(|wanted| std::path::absolute(wanted).unwrap_or_else(|_| wanted.to_path_buf()));
     let candidates = match wanted {
-        Some(wanted) => {
-            let path = std::path::absolute(wanted).unwrap_or_else(|_| wanted.to_path_buf());
-            if !find::is_program(&path) {
-                let reason = format!("--py-spy: {} is no program", shown(&path));
-                return Err(Refusal::lasting(SourceState::Absent, reason).mended_by(install::install_command()));
-            }
-            vec![find::Candidate { path, of_target: false }]
+        Some(path) if !find::is_program(&path) => {
+            return Err(absent(format!("--py-spy: {} is no program", shown(&path))));
         }
+        Some(path) => vec![find::Candidate { path, of_target: false }],
         None => find::candidates(proc_root, target, path, privileged),
     };
-    Ok(candidates.iter().map(|candidate| find::choose(candidate, privileged)).collect())
-}
-
-/// The first program that `attempt` accepts; else why the first of all was refused.
-fn first_of<T>(
-    chosen: Vec<Result<Program, Refusal>>,
-    mut attempt: impl FnMut(Program) -> Result<T, Refusal>,
-) -> Result<T, Refusal> {
     let mut first = None;
-    for program in chosen {
-        match program.and_then(&mut attempt) {
+    for candidate in &candidates {
+        match find::choose(candidate, privileged).and_then(&attempt) {
             Ok(found) => return Ok(found),
             Err(refusal) => first = first.or(Some(refusal)),
         }
     }
-    Err(first.unwrap_or_else(|| {
-        Refusal::lasting(SourceState::Absent, "py-spy is not installed").mended_by(install::install_command())
-    }))
+    Err(first.unwrap_or_else(|| absent("py-spy is not installed".to_owned())))
 }
 
 impl PySpy {
@@ -112,8 +100,8 @@ impl PySpy {
         target: ProcessId,
         wanted: Option<&Path>,
     ) -> Result<Self, Refusal> {
-        let chosen = chosen(proc_root, Some(target), std::env::var_os("PATH"), wanted, privileged)?;
-        first_of(chosen, Self::try_program)
+        let path = std::env::var_os("PATH");
+        first_of(proc_root, Some(target), path, wanted, privileged, Self::try_program)
     }
 
     /// The program's path.
