@@ -21,7 +21,7 @@ use crate::sample::SourceState;
 use crate::sample::gpu::GpuSample;
 use crate::trust::privileged;
 use device::DeviceReader;
-use library_file::{LibraryFile, Unusable};
+use library_file::Unusable;
 
 mod device;
 mod library_file;
@@ -204,10 +204,10 @@ fn load_from(path: &Path) -> Result<Library, Trouble> {
     let (named, of_system) = if is_name { loader::places(path) } else { (vec![path.to_path_buf()], Vec::new()) };
     let named = named.into_iter().map(|place| (place, privileged()));
     for (place, by_trusted_only) in named.chain(of_system.into_iter().map(|place| (place, false))) {
-        match LibraryFile::open(&place, by_trusted_only) {
+        match library_file::open(&place, by_trusted_only) {
             Ok(file) => {
-                trial::load(Ok(file.file())).map_err(|why| Trouble::failed(&place, &why))?;
-                let given = file.loader_path();
+                trial::load(Ok(&file)).map_err(|why| Trouble::failed(&place, &why))?;
+                let given = library_file::loader_path(&file);
                 return Library::open(given.as_os_str()).map_err(|error| Trouble::of_loader(error, &place, &given));
             }
             Err(Unusable::Missing) => {}
