@@ -52,7 +52,7 @@ struct Use {
 }
 
 /// Samples the threads that the sampler goes through and that use CPU time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AddressReader {
     proc_root: PathBuf,
     threads: BTreeMap<Key, Thread>,
@@ -95,16 +95,7 @@ impl AddressReader {
             return Err(refusal(SourceState::Absent, "another tree than /proc is read".to_owned(), None));
         }
         Event::open(0, RATE_HZ).map_err(|error| refused(&roots.proc, &error, None))?;
-        Ok(Self {
-            proc_root: roots.proc.clone(),
-            threads: BTreeMap::new(),
-            maps: HashMap::new(),
-            used: HashMap::new(),
-            used_at_ns: 0,
-            began_ns: now_ns,
-            lost: 0,
-            bytes: Vec::new(),
-        })
+        Ok(Self { proc_root: roots.proc.clone(), began_ns: now_ns, ..Self::default() })
     }
 
     /// What was sampled since the last call; from now on the threads of `job` that are worth it.
